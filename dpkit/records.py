@@ -1,0 +1,117 @@
+"""Stored results: plain JSON, written by programs only, whole or not at all, with their provenance."""
+
+import json
+import os
+import platform
+import subprocess
+import tempfile
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from dpkit.paths import CHECKOUT, PACKAGE
+
+SCALES = ("paper", "reduced")
+
+
+def write_json(path: Path, content: Any) -> Path:
+    """Write `content` to `path` atomically: a reader sees the old file or the new one, never a part."""
+    text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def read_json(path: Path) -> Any:
+    """The content of one stored record.
+
+    Raises:
+        ValueError: the file is not whole JSON, which names the file and how to make it anew.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"stored record {path} is not valid JSON ({error}); delete it and reproduce it"
+        ) from error
+
+
+def json_number(value: float | None) -> float | str | None:
+    """A number as the kit's JSON has it: a number, null, or "inf" (never NaN)."""
+    if value is None:
+        return None
+    if value != value:
+        raise ValueError("a NaN cannot be stored or printed as a result")
+    if value in (float("inf"), float("-inf")):
+        return "inf" if value > 0 else "-inf"
+    return float(value)
+
+
+def code_version() -> str:
+    """The commit the code runs from (with `+changed` if package files differ), else the version."""
+    if not (CHECKOUT / ".git").exists():
+        return metadata.version("dpkit")
+    git = ["git", "-C", str(CHECKOUT)]
+    try:
+        head = subprocess.run(
+            [*git, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        changed = subprocess.run(
+            [*git, "status", "--porcelain", "--", PACKAGE.name],
+            capture_output=True, text=True, check=True,
+        ).stdout.strip()  # fmt: skip
+    except (OSError, subprocess.CalledProcessError):
+        return metadata.version("dpkit")
+    return head + ("+changed" if changed else "")
+
+
+def provenance(
+    *,
+    settings: dict[str, Any],
+    seed: int | None,
+    data: dict[str, str],
+    device: str,
+    wall_seconds: float,
+    scale: str,
+) -> dict[str, Any]:
+    """What every stored result says of how it came to be.
+
+    Args:
+        settings: everything that was set, as JSON values.
+        seed: the seed of the run, None where nothing is random.
+        data: data set name -> sha256 of what was read.
+        device: "cpu" or the name of the accelerator.
+        wall_seconds: wall time of the run itself.
+        scale: "paper" (the paper's own size) or "reduced".
+
+    Raises:
+        ValueError: scale is neither of the two.
+    """
+    if scale not in SCALES:
+        raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
+    packages = {}
+    for name in ("numpy", "scipy", "scikit-learn", "torch"):
+        try:
+            packages[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {
+        "settings": settings,
+        "seed": seed,
+        "data": data,
+        "code": code_version(),
+        "device": device,
+        "wall_seconds": round(wall_seconds, 2),
+        "scale": scale,
+        "python": platform.python_version(),
+        "packages": packages,
+    }
