@@ -1,0 +1,131 @@
+"""From one Renyi bound (order, rdp) to (epsilon, delta): three theorems, loosest first.
+
+Each conversion is a pair of functions of arrays of one shape: `epsilon` at a delta and `delta` at
+an epsilon, one value per order; the caller takes the smallest.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from dpkit.privacy.mechanisms import Floats
+
+
+class Conversion(NamedTuple):
+    """One theorem: `epsilon(orders, rdp, delta)` and `delta(orders, rdp, epsilon)`, per order."""
+
+    name: str
+    source: str
+    epsilon: Callable[[Floats, Floats, float], Floats]
+    delta: Callable[[Floats, Floats, float], Floats]
+
+
+def classic(orders: Floats, rdp: Floats, delta: float) -> Floats:
+    """epsilon = rdp + log(1/delta) / (alpha - 1) (Mironov 2017, Prop. 3), not below 0."""
+    return np.maximum(rdp - np.log(delta) / (orders - 1), 0.0)
+
+
+def classic_delta(orders: Floats, rdp: Floats, epsilon: float) -> Floats:
+    """The delta of `classic` at an epsilon, at most 1."""
+    return np.exp(np.minimum((orders - 1) * (rdp - epsilon), 0.0))
+
+
+def improved(orders: Floats, rdp: Floats, delta: float) -> Floats:
+    """rdp + log(1 - 1/alpha) - (log(delta) + log(alpha)) / (alpha - 1), not below 0.
+
+    Balle et al. 2020, Thm 21 = Canonne, Kamath, Steinke 2020, Prop. 12.
+    """
+    epsilon = rdp + np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
+    return np.maximum(epsilon, 0.0)
+
+
+def improved_delta(orders: Floats, rdp: Floats, epsilon: float) -> Floats:
+    """The delta of `improved` at an epsilon, at most 1."""
+    log_delta = (orders - 1) * (rdp - epsilon + np.log1p(-1 / orders)) - np.log(orders)
+    return np.exp(np.minimum(log_delta, 0.0))
+
+
+def optimal(orders: Floats, rdp: Floats, delta: float) -> Floats:
+    """The smallest epsilon that one Renyi bound implies (Asoodeh et al. 2021, Thm 1), by bisection.
+
+    Never above `improved`, which bounds its bracket.
+    """
+    high = improved(orders, rdp, delta)
+    low = np.zeros_like(high)
+    high = np.where(least_rdp(orders, low, delta) >= rdp, 0.0, high)
+    for _ in range(50):
+        middle = (low + high) / 2
+        enough = least_rdp(orders, middle, delta) >= rdp  # no pair of tests can break it
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high
+
+
+def optimal_delta(orders: Floats, rdp: Floats, epsilon: float) -> Floats:
+    """The smallest delta that one Renyi bound implies at an epsilon, by bisection of log(delta)."""
+    high = np.log(np.maximum(improved_delta(orders, rdp, epsilon), 1e-300))
+    low = np.full_like(high, np.log(1e-300))
+    for _ in range(60):
+        middle = (low + high) / 2
+        enough = least_rdp(orders, np.full_like(rdp, epsilon), np.exp(middle)) >= rdp
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.exp(high)
+
+
+def least_rdp(orders: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
+    """The least Renyi divergence of a pair that is not better than (epsilon, delta).
+
+    A test with true rate p and false rate q = (p - delta) exp(-epsilon) breaks (epsilon, delta),
+    and by data processing the pair costs at least the divergence of two coins,
+    log(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) / (a - 1), which is least over p in (delta, 1]
+    (Asoodeh et al. 2021, eq. 14). The inside is convex in p: bisect its slope.
+    """
+    low = np.log(orders - 1)  # s = log((p - delta) / delta); the slope is negative up to here
+    high = np.maximum(np.log1p(-delta) - np.log(delta) + np.zeros_like(low), low)  # p = 1
+    for _ in range(50):
+        middle = (low + high) / 2
+        falling = _coins(orders, epsilon, delta, middle)[1] < 0
+        low, high = np.where(falling, middle, low), np.where(falling, high, middle)
+    # delta >= 1 / alpha: the slope stays negative up to p = 1
+    at_end = epsilon - np.log1p(-delta)
+    inside = orders * delta < 1
+    return np.where(inside, np.minimum(_coins(orders, epsilon, delta, low)[0], at_end), at_end)
+
+
+def _coins(
+    orders: Floats, epsilon: Floats, delta: Floats | float, s: Floats
+) -> tuple[Floats, Floats]:
+    """The divergence of the two coins at p = delta (1 + exp(s)), and the sign of its slope in p."""
+    with np.errstate(all="ignore"):
+        p = np.minimum(delta * (1 + np.exp(s)), 1.0)
+        log_q = np.log(delta) + s - epsilon
+        heads = np.log(p) - log_q  # log(p / q)
+        tails = np.log1p(-p) - np.log1p(-np.exp(log_q))
+        # slope = h(p/q) - h((1-p)/(1-q)),  h(r) = r^(a-1) (a - (a-1) exp(-epsilon) r)
+        left = (orders - 1) * heads + np.log(np.maximum(1 - (orders - 1) * np.exp(-s), 0.0))
+        right = (orders - 1) * tails
+        right += np.log(orders - (orders - 1) * np.exp(tails - epsilon))
+        first, second = np.log(p) + (orders - 1) * heads, np.log1p(-p) + (orders - 1) * tails
+        second = np.where(p < 1, second, -np.inf)
+        value = np.logaddexp(first, second) / (orders - 1)
+    return value, np.where(p < 1, left - right, 1.0)
+
+
+CONVERSIONS = (
+    Conversion("classic", "Mironov 2017, Prop. 3", classic, classic_delta),
+    Conversion("improved", "Balle et al. 2020, Thm 21", improved, improved_delta),
+    Conversion("optimal", "Asoodeh et al. 2021, Thm 1", optimal, optimal_delta),
+)
+
+
+def named(conversion: str) -> Conversion:
+    """The conversion of that name.
+
+    Raises:
+        ValueError: there is none, and the message lists those there are.
+    """
+    for one in CONVERSIONS:
+        if one.name == conversion:
+            return one
+    names = ", ".join(one.name for one in CONVERSIONS)
+    raise ValueError(f"conversion must be one of {names}; got {conversion!r}")
