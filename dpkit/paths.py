@@ -1,4 +1,4 @@
-"""Where stored results lie: beside the package in a checkout, inside it when installed from a wheel."""
+"""Where stored results and caches lie: in a checkout, or beside an installed package."""
 
 from pathlib import Path
 
@@ -10,3 +10,12 @@ def results_dir() -> Path:
     """The folder of stored results: `data/results` of the checkout, else the wheel's own copy."""
     checkout = CHECKOUT / "data" / "results"
     return checkout if checkout.is_dir() else PACKAGE / "_results"
+
+
+def cache_dir() -> Path:
+    """The folder of what can be made anew: the checkout's `data/cache`, or the user's cache."""
+    if (CHECKOUT / "data").is_dir():
+        return CHECKOUT / "data" / "cache"
+    import pooch
+
+    return Path(pooch.os_cache("dpkit"))

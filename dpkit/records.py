@@ -1,27 +1,55 @@
-"""Stored results: plain JSON, written by programs only, whole or not at all, with their provenance."""
+"""Stored results: JSON written by programs only, whole or not at all, with their provenance."""
 
 import json
 import os
 import platform
 import subprocess
 import tempfile
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpkit.paths import CHECKOUT, PACKAGE
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SCALES = ("paper", "reduced")
 
 
+class Result(NamedTuple):
+    """What one part of a table measured."""
+
+    values: dict[str, Any]  # JSON values
+    data: dict[str, str]  # data set -> sha256 of what was read
+    device: str
+    images: "np.ndarray | None" = None  # samples worth looking at, uint8
+
+
+class Part(NamedTuple):
+    """One part of a table or figure, computed and stored by itself: a run can be resumed."""
+
+    name: str
+    settings: dict[str, Any]
+    seed: int | None
+    compute: Callable[[], Result]
+
+
 def write_json(path: Path, content: Any) -> Path:
-    """Write `content` to `path` atomically: a reader sees the old file or the new one, never a part."""
+    """Write `content` to `path` atomically: readers see the old file or the new one."""
     text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    return write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> Path:
+    """Write a file atomically, making its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -54,6 +82,16 @@ def json_number(value: float | None) -> float | str | None:
     if value in (float("inf"), float("-inf")):
         return "inf" if value > 0 else "-inf"
     return float(value)
+
+
+def describe(value: Any) -> Any:
+    """Settings as JSON values: each dataclass by its name and fields."""
+    if is_dataclass(value) and not isinstance(value, type):
+        shown = {field.name: describe(getattr(value, field.name)) for field in fields(value)}
+        return {"type": type(value).__name__, **shown}
+    if isinstance(value, list | tuple):
+        return [describe(item) for item in value]
+    return value
 
 
 def code_version() -> str:

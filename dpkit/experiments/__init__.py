@@ -1,0 +1,1 @@
+"""Runs: settings, seed and data in, one stored record out."""

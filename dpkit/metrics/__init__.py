@@ -1,0 +1,1 @@
+"""Is the output any good? Utility: train on synthetic, test on real."""

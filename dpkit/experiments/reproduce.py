@@ -1,0 +1,100 @@
+"""Reproduce a paper's table part by part, storing each part when it is done."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from dpkit.experiments import store
+from dpkit.papers import PAPERS
+from dpkit.records import Part, provenance, read_json, write_json
+
+
+def reproduce(
+    paper: str,
+    table: str,
+    *,
+    scale: str = "paper",
+    seeds: int = 3,
+    parts: Sequence[str] | None = None,
+    device: str = "auto",
+    recompute: bool = False,
+    results: Path | None = None,
+) -> Iterator[dict[str, str]]:
+    """Compute the parts of `table` that are not stored yet, one after another.
+
+    Args:
+        paper: name of a paper's package, such as "dp_cgan".
+        table: name of one of its tables, such as "table_1".
+        scale: "paper" on the paper's data and sizes, "reduced" on the digits in minutes.
+        seeds: how many seeds a column is run with.
+        parts: names, or beginnings of names, of the parts wanted; all by default.
+        device: auto, cpu or cuda.
+        recompute: compute stored parts anew.
+        results: folder to store in, instead of the kit's own.
+
+    Yields:
+        for each part its stored file ("record") and a line about it ("summary").
+
+    Raises:
+        ValueError: no such paper, table, scale or part; or a part is stored with other settings.
+    """
+    if not seeds >= 1:
+        raise ValueError(f"seeds must be >= 1, got {seeds}")
+    folder = store.folder(paper, table, scale=scale, results=results)
+    for part in _chosen(_planned(paper, table, scale, seeds, device), parts):
+        path = folder / f"{part.name}.json"
+        if path.exists() and not recompute:
+            _check_same(path, part)
+            yield {"record": str(path), "summary": f"{part.name}: stored already"}
+        else:
+            yield {"record": str(path), "summary": _compute(part, path, scale)}
+
+
+def _planned(paper: str, table: str, scale: str, seeds: int, device: str) -> list[Part]:
+    modules = {module.NAME: module for module in PAPERS}
+    if paper not in modules:
+        raise ValueError(f"paper must be one of {', '.join(modules)}, got {paper!r}")
+    plans = modules[paper].tables.PLANS
+    if table not in plans:
+        raise ValueError(f"table must be one of {', '.join(plans)}, got {table!r}")
+    return plans[table](scale=scale, seeds=seeds, device=device)
+
+
+def _chosen(planned: list[Part], wanted: Sequence[str] | None) -> list[Part]:
+    if wanted is None:
+        return planned
+    for name in wanted:
+        if not any(part.name.startswith(name) for part in planned):
+            names = ", ".join(part.name for part in planned)
+            raise ValueError(f"parts must begin one of {names}; got {name!r}")
+    return [part for part in planned if part.name.startswith(tuple(wanted))]
+
+
+def _check_same(path: Path, part: Part) -> None:
+    stored: dict[str, Any] = read_json(path)["provenance"]["settings"]
+    changed = sorted(
+        key for key in stored.keys() | part.settings if stored.get(key) != part.settings.get(key)
+    )
+    if changed:
+        raise ValueError(
+            f"{path} is stored with other settings ({', '.join(changed)} differ); move it away to "
+            "compute it anew"
+        )
+
+
+def _compute(part: Part, path: Path, scale: str) -> str:
+    start = perf_counter()
+    result = part.compute()
+    seconds = perf_counter() - start
+    if result.images is not None:
+        store.save_images(path.with_suffix(".npz"), result.images)
+    written = provenance(
+        settings=part.settings, seed=part.seed, data=result.data, device=result.device,
+        wall_seconds=seconds, scale=scale,
+    )  # fmt: skip
+    write_json(path, {"values": result.values, "provenance": written})
+    shown = ", ".join(
+        f"{key} {value:.4g}" for key, value in result.values.items() if isinstance(value, float)
+    )
+    return f"{part.name}: {shown} ({seconds:.0f} s)"

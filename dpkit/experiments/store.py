@@ -1,0 +1,52 @@
+"""Where the parts of a table are stored, and how they are read back."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpkit.paths import results_dir
+from dpkit.records import SCALES, read_json, write_bytes
+
+
+def folder(paper: str, table: str, *, scale: str, results: Path | None = None) -> Path:
+    """The folder of one table's parts at one scale.
+
+    Raises:
+        ValueError: scale is neither "paper" nor "reduced".
+    """
+    if scale not in SCALES:
+        raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
+    return (results or results_dir()) / paper / table / scale
+
+
+def load(
+    paper: str, table: str, *, scale: str = "paper", results: Path | None = None
+) -> dict[str, dict[str, Any]]:
+    """All stored parts of a table, by name; empty where nothing is stored."""
+    paths = sorted(folder(paper, table, scale=scale, results=results).glob("*.json"))
+    return {path.stem: read_json(path) for path in paths}
+
+
+def save_images(path: Path, images: np.ndarray) -> Path:
+    """Sample images, uint8 (images, height, width), in a compressed .npz without pickle."""
+    if images.dtype != np.uint8 or images.ndim != 3:
+        raise ValueError(f"images must be uint8 (n, h, w), got {images.dtype} {images.shape}")
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, images=images)
+    return write_bytes(path, buffer.getvalue())
+
+
+def load_images(
+    paper: str, table: str, part: str, *, scale: str = "paper", results: Path | None = None
+) -> np.ndarray:
+    """The sample images stored beside a part, uint8 (images, height, width)."""
+    path = folder(paper, table, scale=scale, results=results) / f"{part}.npz"
+    if not path.exists():
+        raise FileNotFoundError(
+            f"no stored images at {path}; make them with "
+            f"`python -m dpkit reproduce {paper} {table} --scale {scale}`"
+        )
+    with np.load(path, allow_pickle=False) as stored:
+        return stored["images"]

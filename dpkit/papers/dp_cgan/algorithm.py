@@ -1,0 +1,166 @@
+"""Algorithm 1 of the paper and its baseline; the settings say whether published or honest."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from dpkit.papers.dp_cgan.settings import Settings
+from dpkit.privacy.clipping import RealFakeApart, RealFakeSummed
+from dpkit.training.loop import Gan, Record
+from dpkit.training.losses import called_fake, called_real
+from dpkit.training.networks import Conditional, mlp
+from dpkit.training.optimizers import noised, set_rate, update
+from dpkit.training.per_example import Gradients, capture, paired
+
+
+def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
+    """The CGAN of Figure 1, initialised as in the code: weights N(0, 2 / fan_in), biases 0."""
+    rng = torch.Generator().manual_seed(seed)
+    wide = settings.pixels + settings.classes
+    discriminator = mlp((wide, settings.hidden, 1), last=None, rng=rng)
+    wide = settings.latent_size + settings.classes
+    generator = mlp((wide, settings.hidden, settings.pixels), last=nn.Sigmoid(), rng=rng)
+    generator_net = Conditional(generator, classes=settings.classes).to(device)
+    critic = Conditional(discriminator, classes=settings.classes).to(device)
+    return Gan(
+        generator_net, critic,
+        settings.generator_optimizer.build(generator_net.parameters()),
+        settings.discriminator_optimizer.build(critic.parameters()),
+    )  # fmt: skip
+
+
+def step(
+    gan: Gan,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
+    """One iteration of Algorithm 1: real and fake gradients clipped apart, added, noised, applied.
+
+    Args:
+        gan: updated in place.
+        images: the private batch, shape (batch, pixels), in [0, 1]. It may be empty.
+        labels: shape (batch,).
+        settings: clipping, noise, learning rates.
+        index: number of this step, from 0.
+        rng: latents, public labels and noise.
+    """
+    clipping = settings.clipping
+    assert isinstance(clipping, RealFakeApart)
+    fakes, fake_labels = _fakes(gan, labels, settings, rng)
+    real, real_losses = _pass(gan.discriminator, images, labels, called_real)
+    fake, fake_losses = _pass(gan.discriminator, fakes.detach(), fake_labels, called_fake)
+
+    weights = clipping.real.weights(real.norms())  # lines 9-12
+    fake_weights = clipping.fake.weights(fake.norms())  # lines 13-15
+    sums = [
+        r + f
+        for r, f in zip(real.weighted_sum(weights), fake.weighted_sum(fake_weights), strict=True)
+    ]
+    _update_discriminator(gan, real, sums, settings, index, rng)  # lines 16-18
+    generator_loss = _update_generator(gan, fakes, fake_labels, settings, index)  # lines 21-25
+    return _record(index, weights, real_losses, fake_losses, generator_loss)
+
+
+def basic_step(
+    gan: Gan,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
+    """The baseline "basic DP": the i-th real and fake gradient added, then clipped and noised."""
+    clipping = settings.clipping
+    assert isinstance(clipping, RealFakeSummed)
+    fakes, fake_labels = _fakes(gan, labels, settings, rng)
+    real, real_losses = _pass(gan.discriminator, images, labels, called_real)
+    fake, fake_losses = _pass(gan.discriminator, fakes.detach(), fake_labels, called_fake)
+
+    both = paired(real, fake)
+    weights = clipping.rule.weights(both.norms())
+    _update_discriminator(gan, both, both.weighted_sum(weights), settings, index, rng)
+    generator_loss = _update_generator(gan, fakes, fake_labels, settings, index)
+    return _record(index, weights, real_losses, fake_losses, generator_loss)
+
+
+def generate(gan: Gan, labels: Tensor, *, settings: Settings, rng: torch.Generator) -> Tensor:
+    """Images of the given labels, shape (labels, pixels), in [0, 1]."""
+    with torch.no_grad():
+        return gan.generator_net(_latents(len(labels), settings, rng), labels)
+
+
+def _latents(count: int, settings: Settings, rng: torch.Generator) -> Tensor:
+    shape = (count, settings.latent_size)
+    return 2 * torch.rand(shape, generator=rng, device=rng.device) - 1  # uniform on [-1, 1]
+
+
+def _fakes(
+    gan: Gan, labels: Tensor, settings: Settings, rng: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """A batch of generated images, and the labels that they were asked for."""
+    if settings.clipping.fakes_use_private_labels:
+        fake_labels = labels
+    else:  # a public distribution: the labels say nothing of the batch
+        shape = (settings.expected_batch_size,)
+        fake_labels = torch.randint(settings.classes, shape, generator=rng, device=rng.device)
+    return gan.generator_net(_latents(len(fake_labels), settings, rng), fake_labels), fake_labels
+
+
+def _pass(
+    discriminator: nn.Module, images: Tensor, labels: Tensor, loss: Callable[[Tensor], Tensor]
+) -> tuple[Gradients, Tensor]:
+    """Per-example gradients and losses of one batch."""
+    with capture(discriminator) as captured:
+        losses = loss(discriminator(images, labels))
+    return captured.gradients(losses), losses
+
+
+def _update_discriminator(
+    gan: Gan,
+    gradients: Gradients,
+    sums: list[Tensor],
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> None:
+    """Noise once, divide by the public expected batch size, apply."""
+    noisy = noised(sums, noise_std=settings.noise_std, rng=rng)
+    means = [total / settings.expected_batch_size for total in noisy]
+    set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(index))
+    update(gan.discriminator_optimizer, gradients.parameters, means)
+
+
+def _update_generator(
+    gan: Gan, fakes: Tensor, fake_labels: Tensor, settings: Settings, index: int
+) -> float | None:
+    """The code's non-saturating step (the text prints log(1 - D)), on the batch's own fakes."""
+    if (index + 1) % settings.discriminator_steps:
+        return None
+    loss = called_real(gan.discriminator(fakes, fake_labels)).mean()
+    parameters = list(gan.generator_net.parameters())
+    set_rate(gan.generator_optimizer, settings.generator_optimizer.rate(index))
+    update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
+    return loss.item()
+
+
+def _record(
+    index: int,
+    weights: Tensor,
+    real_losses: Tensor,
+    fake_losses: Tensor,
+    generator_loss: float | None,
+) -> Record:
+    return Record(
+        step=index,
+        batch_size=len(real_losses),
+        discriminator_loss=(real_losses.sum() / max(len(real_losses), 1)).item()
+        + fake_losses.mean().item(),
+        generator_loss=generator_loss,
+        clipped=(weights < 1).float().mean().nan_to_num().item(),
+    )

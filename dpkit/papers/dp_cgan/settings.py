@@ -1,0 +1,150 @@
+"""What the paper ran, as its text and its public code say, and what an honest run changes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dpkit.privacy import calibrate
+from dpkit.privacy.clipping import (
+    FlatClipping,
+    PerTensorClipping,
+    RealFakeApart,
+    RealFakeSummed,
+    Unclipped,
+)
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import NoGuarantee, SampledGaussian
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches, sample_rate
+from dpkit.privacy.schedules import Constant, Linear
+from dpkit.training.optimizers import Adam, Sgd
+
+# The orders of the code's accountant (compute_epsilon in DP_CGAN_RdpAcc.py)
+ORDERS = tuple(1 + x / 10 for x in range(1, 100)) + tuple(range(12, 64))
+PUBLIC_SIZE = 60_000  # the size of MNIST's training set, which anyone knows
+MAX_STEPS = 100_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A run of Algorithm 1. `noise_multiplier` is noise standard deviation / `max_grad_norm`."""
+
+    clipping: RealFakeApart | RealFakeSummed
+    noise_multiplier: float
+    max_grad_norm: float
+    sampling: PoissonSampling | ShuffledBatches
+    target_epsilon: float
+    target_delta: float
+    generator_optimizer: Adam
+    discriminator_optimizer: Sgd | Adam
+    discriminator_steps: int = 1  # for each step of the generator
+    max_steps: int = MAX_STEPS
+    latent_size: int = 100
+    hidden: int = 128
+    pixels: int = 784
+    classes: int = 10
+
+    @property
+    def expected_batch_size(self) -> int:
+        """Records a batch, on average."""
+        return self.sampling.expected_batch_size
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise on each coordinate of the summed gradient."""
+        return self.noise_multiplier * self.max_grad_norm
+
+    def ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
+        """What `steps` steps really release (all that the budget allows, by default).
+
+        Where a record's label steers the fake examples, the generator's own update reads the
+        private labels without noise, and no ledger of noisy releases describes the run.
+        """
+        if not self.noise_multiplier > 0:
+            return [Release(NoGuarantee("no noise is added"))]
+        if self.clipping.fakes_use_private_labels:
+            return [
+                Release(NoGuarantee("the generator is updated with the private batch's labels"))
+            ]
+        if steps is None:
+            steps = self.steps_allowed(public_size=public_size)
+        return [Release(self._mechanism(public_size), steps)]
+
+    def claimed_ledger(self, *, public_size: int, steps: int) -> list[Release]:
+        """What the published code charges: noise 1.12 x 1.1 = 1.232, one Poisson release a step."""
+        rate = sample_rate(self.sampling, public_size=public_size)
+        return [Release(SampledGaussian(self.noise_multiplier * self.max_grad_norm, rate), steps)]
+
+    def steps_allowed(self, *, public_size: int) -> int:
+        """Steps within the target epsilon: by the kit's accountant where there is a guarantee.
+
+        Where there is none, the published code's own rule decides (its charge, its orders, the
+        classic conversion), so that a published run is as long as the published code makes it.
+        """
+        if not self.noise_multiplier > 0:
+            return self.max_steps
+        if self.clipping.fakes_use_private_labels:
+            claimed = self.claimed_ledger(public_size=public_size, steps=1)[0].mechanism
+            allowed = calibrate.steps(
+                self.target_epsilon, mechanism=claimed, delta=self.target_delta,
+                conversion="classic", orders=ORDERS,
+            )  # fmt: skip
+        else:
+            allowed = calibrate.steps(
+                self.target_epsilon, mechanism=self._mechanism(public_size), delta=self.target_delta
+            )
+        return min(allowed, self.max_steps)
+
+    def _mechanism(self, public_size: int) -> SampledGaussian:
+        adjacency = self.sampling.adjacency
+        noise_multiplier = self.noise_std / self.clipping.sensitivity(adjacency)
+        rate = sample_rate(self.sampling, public_size=public_size)
+        return SampledGaussian(noise_multiplier, rate, adjacency)
+
+
+TENSORS = 4  # two weights and two biases of the discriminator
+PER_TENSOR = PerTensorClipping(1.1, tensors=TENSORS)
+
+# As published. Each deviation of the code is a value here: tensors clipped one by one, fakes with
+# the private labels, shuffled batches. The learning rate is the code's (the text starts at 0.15).
+SETTINGS = Settings(
+    clipping=RealFakeApart(PER_TENSOR, PER_TENSOR, fakes_use_private_labels=True),
+    noise_multiplier=1.12,
+    max_grad_norm=1.1,
+    sampling=ShuffledBatches(600),
+    target_epsilon=9.6,
+    target_delta=1e-5,
+    generator_optimizer=Adam(Constant(1e-3)),
+    discriminator_optimizer=Sgd(Linear(0.1, 0.052, over=10_000)),
+)
+
+# "CGAN with basic DP": the i-th real and fake gradient are added before they are clipped.
+BASIC = replace(
+    SETTINGS,
+    clipping=RealFakeSummed(PER_TENSOR, fakes_use_private_labels=True),
+    discriminator_optimizer=Sgd(Constant(0.05)),
+)
+
+# CGAN without privacy, for as many steps as the published private run.
+NON_PRIVATE = replace(
+    SETTINGS,
+    clipping=RealFakeApart(Unclipped(), Unclipped(), fakes_use_private_labels=True),
+    noise_multiplier=0.0,
+    max_steps=30_303,
+)
+
+# Honest: one joint clip of the real gradients, fake examples with labels drawn uniformly (public),
+# Poisson batches, and the accountant fed with the noise that is added.
+HONEST = replace(
+    SETTINGS,
+    clipping=RealFakeApart(FlatClipping(1.1), FlatClipping(1.1), fakes_use_private_labels=False),
+    sampling=PoissonSampling(600),
+)
+
+
+def small(settings: Settings, *, batch_size: int, steps: int) -> Settings:
+    """The same method in seconds on a laptop: fewer records a batch, fewer steps."""
+    sampling = replace(settings.sampling, expected_batch_size=batch_size)
+    return replace(settings, sampling=sampling, max_steps=steps)
+
+
+SMALL = small(HONEST, batch_size=128, steps=150)
+VARIANTS: Sequence[Settings] = (SETTINGS, BASIC, NON_PRIVATE, HONEST)

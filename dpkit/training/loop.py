@@ -1,0 +1,123 @@
+"""The training loop: yields a record a step, stops before the step that would overspend."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from dpkit.privacy.sampling import Sampling
+from dpkit.training.batches import batches
+
+
+class Gan(NamedTuple):
+    """Two networks and what updates them."""
+
+    generator_net: nn.Module
+    discriminator: nn.Module
+    generator_optimizer: torch.optim.Optimizer
+    discriminator_optimizer: torch.optim.Optimizer
+
+
+class Data(NamedTuple):
+    """The private training set, on one device."""
+
+    features: Tensor  # (records, features)
+    labels: Tensor  # (records,) int64
+    public_size: int  # the size that is declared; sample rates follow from it alone
+
+
+class Record(NamedTuple):
+    """What one step measured. It describes private data and is not private: do not release it."""
+
+    step: int
+    batch_size: int
+    discriminator_loss: float
+    generator_loss: float | None  # None where this step did not train the generator
+    clipped: float  # share of the batch whose gradient was scaled down
+
+
+class Settings(Protocol):
+    """What the loop asks of a paper's settings."""
+
+    @property
+    def sampling(self) -> Sampling: ...
+
+    def steps_allowed(self, *, public_size: int) -> int:
+        """Number of steps that the budget, or the settings' own limit, allows."""
+        ...
+
+
+Step = Callable[..., Record]
+
+
+def train(
+    step: Step, gan: Gan, data: Data, *, settings: Settings, rng: torch.Generator,
+    steps: int | None = None,
+) -> Iterator[Record]:  # fmt: skip
+    """Train `gan`, one private release a step, until the steps or the budget end.
+
+    Args:
+        step: a paper's step, called with (gan, features, labels) of one batch and the keywords
+            settings, index and rng.
+        gan: updated in place.
+        data: features and labels on rng's device.
+        settings: they own the ledger, from which `steps_allowed` follows.
+        rng: all randomness of batches, latents and noise.
+        steps: stop earlier than the settings allow.
+
+    Yields:
+        a Record a step. Progress, plots and storing are the caller's.
+
+    Raises:
+        ValueError: more steps are asked for than the budget allows.
+    """
+    allowed = settings.steps_allowed(public_size=data.public_size)
+    if steps is None:
+        steps = allowed
+    if not 0 <= steps <= allowed:
+        raise ValueError(
+            f"steps must be between 0 and the {allowed} that the settings' budget allows, "
+            f"got {steps}; raise the target epsilon or the noise"
+        )
+    draws = batches(
+        settings.sampling, size=len(data.features), public_size=data.public_size, rng=rng
+    )
+    for index in range(steps):
+        chosen = next(draws)
+        yield step(
+            gan, data.features[chosen], data.labels[chosen],
+            settings=settings, index=index, rng=rng,
+        )  # fmt: skip
+
+
+def device_named(name: str) -> torch.device:
+    """The device called auto, cpu or cuda; auto is the accelerator where there is one.
+
+    Raises:
+        ValueError: the name is none of these, or there is no CUDA device.
+    """
+    if name not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"device must be auto, cpu or cuda, got {name!r}")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device is 'cuda' but torch sees no CUDA device; use cpu or auto")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def device_label(device: torch.device) -> str:
+    """What a stored result calls the device."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Torch's global generator seeded inside the block and restored after it: for construction."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)  # noqa: TID251  the one place where the ban is lifted
+        yield
+
+
+def generator_on(device: torch.device, *, seed: int) -> torch.Generator:
+    """A fresh source of randomness on `device`."""
+    return torch.Generator(device=device).manual_seed(seed)

@@ -1,0 +1,40 @@
+"""Networks that several papers share."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+
+class Conditional(nn.Module):
+    """A network fed with its input and a label, joined: the CGAN of Mirza and Osindero 2014."""
+
+    def __init__(self, body: nn.Module, *, classes: int) -> None:
+        super().__init__()
+        self.body = body
+        self.classes = classes
+
+    def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Args: inputs (batch, features), labels (batch,) int64."""
+        joined = torch.cat((inputs, nn.functional.one_hot(labels, self.classes).to(inputs)), 1)
+        return self.body(joined)
+
+
+def mlp(widths: Sequence[int], *, last: nn.Module | None, rng: torch.Generator) -> nn.Sequential:
+    """Linear layers with ReLU between; weights N(0, 2 / fan_in), biases 0.
+
+    Args:
+        widths: input, hidden and output features.
+        last: what follows the last layer, or None.
+        rng: CPU generator of the initial weights.
+    """
+    layers: list[nn.Module] = []
+    for fan_in, fan_out in pairwise(widths):
+        linear = nn.Linear(fan_in, fan_out)
+        with torch.no_grad():
+            linear.weight.normal_(std=(2 / fan_in) ** 0.5, generator=rng)
+            linear.bias.zero_()
+        layers += [linear, nn.ReLU()]
+    layers.pop()
+    return nn.Sequential(*layers, *([last] if last is not None else []))

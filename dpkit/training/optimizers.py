@@ -1,0 +1,84 @@
+"""Update rules, described without torch so that settings can hold them, and the noise."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpkit.privacy.schedules import Schedule
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """Stochastic gradient descent with a learning rate for each step."""
+
+    rate: Schedule
+
+    def build(self, parameters: Iterable["torch.nn.Parameter"]) -> "torch.optim.Optimizer":
+        """A torch optimiser over `parameters`."""
+        import torch
+
+        return torch.optim.SGD(parameters, lr=self.rate(0))
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam (Kingma and Ba 2015) with a learning rate for each step."""
+
+    rate: Schedule
+    betas: tuple[float, float] = (0.9, 0.999)
+
+    def build(self, parameters: Iterable["torch.nn.Parameter"]) -> "torch.optim.Optimizer":
+        """A torch optimiser over `parameters`."""
+        import torch
+
+        return torch.optim.Adam(parameters, lr=self.rate(0), betas=self.betas)
+
+
+def set_rate(optimizer: "torch.optim.Optimizer", rate: float) -> None:
+    """The learning rate of all that `optimizer` updates."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def noised(
+    sums: Sequence["torch.Tensor"], *, noise_std: float, rng: "torch.Generator"
+) -> list["torch.Tensor"]:
+    """The Gaussian mechanism: each coordinate of a clipped sum plus its own N(0, noise_std^2).
+
+    Args:
+        sums: clipped sums of gradients, one tensor a parameter.
+        noise_std: noise_multiplier times the clip norm, in the unit of the sums. 0 adds nothing.
+        rng: generator on the tensors' device.
+    """
+    import torch
+
+    if not noise_std >= 0:
+        raise ValueError(f"noise_std must be >= 0, got {noise_std}")
+    return [
+        total + noise_std * torch.randn(total.shape, generator=rng, device=total.device)
+        for total in sums
+    ]
+
+
+def update(
+    optimizer: "torch.optim.Optimizer",
+    parameters: Sequence["torch.nn.Parameter"],
+    gradients: Sequence["torch.Tensor"],
+) -> None:
+    """One step of `optimizer` along gradients that are given, not those of a backward pass.
+
+    Raises:
+        FloatingPointError: a gradient is not finite. Training stops rather than go on from NaN.
+    """
+    import torch
+
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        if not torch.isfinite(gradient).all():
+            raise FloatingPointError(
+                "a gradient is NaN or infinite: the learning rate or the data may be out of range"
+            )
+        parameter.grad = gradient
+    optimizer.step()
