@@ -1,0 +1,83 @@
+# `make` alone says what there is. Each target first makes .venv from the pinned versions; that is
+# quick when constraints.txt and pyproject.toml did not change.
+#   PYTHON=python3.12   another interpreter (3.11 or newer) to make .venv with
+#   DPKIT_DATA=folder   where real data sets lie, for lab, bench and reproduce
+#   JOBS=2              processes for the tests
+#   LAB_FLAGS=...       further options for JupyterLab, such as --port=9999
+
+PYTHON    ?=
+JOBS      ?= 2
+LAB_FLAGS ?=
+WHAT      ?= dp_cgan table_1 --scale paper
+RUN       := .venv/bin/python
+OTHERS    := 3.12 3.13
+FIRST     := notebooks/00_start_here.ipynb
+
+# Tests and stored notebooks never see real data, so that they come out alike everywhere; one
+# computing thread per process, because several processes run at once.
+PLAIN     := env -u DPKIT_DATA OMP_NUM_THREADS=1
+# Whatever folder make is called from, what it starts gets an absolute path.
+ABSOLUTE  := import os; print(os.path.abspath(os.path.expanduser(os.environ["DPKIT_DATA"])))
+WITH_DATA := if [ -n "$$DPKIT_DATA" ]; then DPKIT_DATA=$$($(RUN) -c '$(ABSOLUTE)'); export DPKIT_DATA; fi
+# What must pass where torch is not installed.
+TORCH_FREE := $(wildcard tests/contracts tests/privacy tests/datasets tests/test_claims.py \
+                         tests/test_command_line.py)
+
+export PYTHON MAKECMDGOALS
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup lab test notebooks reproduce bench format lint types unit compare other-pythons
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+setup: ## make .venv and nothing else
+	@.ci/venv .venv 3.11 test
+
+lab: setup ## open JupyterLab at the first notebook
+	@flags=; \
+	if [ "$$(id -u)" = 0 ]; then flags=--allow-root; fi; \
+	if [ "$$(uname)" = Linux ] && [ -z "$$DISPLAY$$WAYLAND_DISPLAY$$BROWSER" ]; then \
+	    flags="$$flags --no-browser"; \
+	    echo "No display here: open the address below that holds a token in a browser."; \
+	fi; \
+	if [ -e $(FIRST) ]; then flags="$$flags --LabApp.default_url=/lab/tree/$(FIRST)"; fi; \
+	$(WITH_DATA); exec $(RUN) -m jupyterlab $$flags $(LAB_FLAGS)
+
+test: lint types unit compare other-pythons ## everything that must pass (about 15 minutes the first time)
+	@echo "All checks passed."
+
+notebooks: setup ## run every notebook without a screen and rewrite its stored outputs
+	@env -u DPKIT_DATA $(RUN) tests/notebooks/execute.py
+
+reproduce: setup ## a table at paper scale; needs DPKIT_DATA and hours (WHAT="dp_cgan table_1 --scale paper")
+	@$(WITH_DATA); $(RUN) -m dpkit reproduce $(WHAT)
+
+bench: setup ## time and memory against plain code and peers: a table, and build/bench.json
+	@$(WITH_DATA); $(RUN) tests/benchmarks/bench.py
+
+format: setup ## lay the code out and mend what the linter can
+	@$(RUN) -m ruff check --fix .
+	@$(RUN) -m ruff format .
+
+lint: setup ## part of test: the linter and the layout
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+
+types: setup ## part of test: pyright
+	@$(RUN) -m pyright
+
+unit: setup ## part of test: pytest
+	@$(PLAIN) $(RUN) -m pytest -q -n $(JOBS)
+
+compare: setup ## part of test: run the notebooks again and compare with their stored outputs
+	@$(PLAIN) $(RUN) tests/notebooks/compare.py -n $(JOBS)
+
+other-pythons: $(OTHERS:%=python-%) ## part of test: the torch-free tests under 3.12 and 3.13
+
+python-%: setup
+	@if python=$$(.ci/find-python $*); then \
+	    PYTHON=$$python .ci/venv .venv-$* $* test-core && echo "Python $*, without torch:" && \
+	    $(PLAIN) .venv-$*/bin/python -m pytest -q -n $(JOBS) -m "not torch" $(TORCH_FREE); \
+	else echo "Python $* is not at hand: its torch-free tests were skipped."; fi

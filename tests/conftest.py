@@ -1,0 +1,30 @@
+"""What holds for every test: no real data, no network beyond this machine, repeatable examples."""
+
+import os
+import socket
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+os.environ.pop("DPKIT_DATA", None)  # before anything is imported: results must not depend on it
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+settings.register_profile("dpkit", deadline=None, derandomize=True, database=None)
+settings.load_profile("dpkit")
+
+_connect = socket.socket.connect
+
+
+def _connect_here_only(self: socket.socket, address: Any) -> None:
+    """Refuse to leave this machine: a test that needs a server starts its own on loopback."""
+    if self.family in (socket.AF_INET, socket.AF_INET6):
+        host = str(address[0])
+        if host not in ("localhost", "::1") and not host.startswith("127."):
+            raise ConnectionRefusedError(f"tests do not use the network, tried {host}")
+    _connect(self, address)
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket.socket, "connect", _connect_here_only)

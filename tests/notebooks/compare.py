@@ -1,0 +1,59 @@
+"""Run stored notebooks again with nbval and compare every output with the stored one.
+
+`python tests/notebooks/compare.py [-n WORKERS] [folder]`; cells tagged `nbval-skip` are not run,
+outputs of cells tagged `nbval-ignore-output` are not compared.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from pairs import NOTEBOOKS
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SANITIZE = CHECKOUT / "tests" / "nbval_sanitize.cfg"
+CELL_TIMEOUT = 300  # seconds
+
+
+def command(folder: Path, workers: int) -> list[str]:
+    """The pytest call; `--dist loadscope` keeps the cells of one notebook in one process."""
+    spread = ["-n", str(workers), "--dist", "loadscope"] if workers > 1 else []
+    return [
+        *(sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"),
+        *("--nbval", "--nbval-current-env", "--nbval-sanitize-with", str(SANITIZE)),
+        *(f"--nbval-cell-timeout={CELL_TIMEOUT}", *spread, str(folder)),
+    ]
+
+
+def compare(folder: Path = NOTEBOOKS, workers: int = 1) -> subprocess.CompletedProcess[str]:
+    """Compare all notebooks of a folder; the return code is 0 where every output agrees."""
+    environment = {key: value for key, value in os.environ.items() if key != "DPKIT_DATA"}
+    environment["PYTEST_ADDOPTS"] = ""
+    return subprocess.run(
+        command(folder, workers),
+        cwd=CHECKOUT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-n", dest="workers", type=int, default=1)
+    parser.add_argument("folder", type=Path, nargs="?", default=NOTEBOOKS)
+    arguments = parser.parse_args()
+    if not any(arguments.folder.glob("*.ipynb")):
+        print(f"No notebook in {arguments.folder.name}/ yet: nothing to compare.")
+        return 0
+    result = compare(arguments.folder, arguments.workers)
+    print(result.stdout, end="")
+    return result.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Notebooks that the tests of the machinery run: small, and real ones where there are any."""
+
+import shutil
+from pathlib import Path
+
+import pairs
+import pytest
+
+TINY = """# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Halves
+# > **Time** a second. **Memory** 60 MB.
+
+# %%
+half = 1 / 2
+print(f"half = {half:.3f}")
+
+# %% tags=["raises-exception"]
+1 / 0
+
+# %%
+half
+"""
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> pairs.Pair:
+    """A small executed pair, made once; tests that change it copy it first."""
+    import execute
+
+    source = tmp_path_factory.mktemp("notebooks") / "00_tiny.py"
+    source.write_text(TINY)
+    execute.execute(source)
+    return pairs.Pair(source, source.with_suffix(".ipynb"))
+
+
+@pytest.fixture
+def copied(tiny: pairs.Pair, tmp_path: Path) -> pairs.Pair:
+    """A copy, to be spoilt, of the first real pair, or of the small one where there is none."""
+    stored = next((pair for pair in pairs.pairs() if all(map(Path.exists, pair))), tiny)
+    source, notebook = (Path(shutil.copy(path, tmp_path)) for path in stored)
+    return pairs.Pair(source, notebook)
