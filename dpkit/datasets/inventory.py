@@ -1,0 +1,97 @@
+"""What data is here, and whether it is what it should be."""
+
+from pathlib import Path
+from typing import Any
+
+from dpkit.datasets import embedded, sources
+from dpkit.datasets.content import read
+from dpkit.datasets.images import make_images
+from dpkit.datasets.lookup import DataNotFound, find, form, missing, places, source
+from dpkit.datasets.sources import Source
+
+
+def status() -> list[dict[str, Any]]:
+    """One row per data set, without reading any file.
+
+    Keys: name; found ("DPKIT_DATA", "cache", "scikit-learn", or None where no place holds all of
+    the set's files); path (absolute, or None); missing (file names lacking in the first folder
+    that exists); bytes (on disk if found, else of the download); terms; origin.
+
+    Raises:
+        DataNotFound: DPKIT_DATA is set, but not to a folder.
+    """
+    return [_row(wanted) for wanted in sources.SOURCES]
+
+
+def _row(wanted: Source) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": wanted.name, "found": None, "path": None, "missing": []}
+    place = find(wanted, wanted.files) if wanted.folders else None
+    if not wanted.folders:
+        row |= {"found": "scikit-learn", "bytes": 0}
+    elif place is not None:
+        paths = [form(place.folder, file) for file in wanted.files]
+        size = sum(path.stat().st_size for path in paths if path is not None)
+        row |= {"found": place.rule, "path": str(place.folder), "bytes": size}
+    else:
+        row["bytes"] = sum(item.size for item in wanted.downloads)
+        incomplete = [folder for _, folder in places(wanted) if folder.is_dir()]
+        row["missing"] = missing(incomplete[0], wanted.files) if incomplete else []
+    return row | {"terms": wanted.terms, "origin": wanted.origin}
+
+
+def verify(name: str | None = None) -> list[dict[str, Any]]:
+    """Read every file of one set, or of all that are here, and compare checksums.
+
+    Every folder in the look-up that holds a file of the set is read, so a bad copy is found even behind a good one.
+
+    Returns:
+        One row per file: name (of the set), file, path (None for what ships with scikit-learn),
+        expected and found (sha256 of the decompressed content; found is None where the file is
+        missing), ok.
+
+    Raises:
+        ValueError: unknown name.
+        DataNotFound: the named set is nowhere; or DPKIT_DATA is set, but not to a folder.
+    """
+    wanted = sources.SOURCES if name is None else (source(name),)
+    rows = [row for one in wanted for row in _verify(one)]
+    if name is not None and not rows:
+        looked = ", ".join(str(folder) for _, folder in places(wanted[0]))
+        raise DataNotFound(
+            f"{name} is in none of {looked}; to get it run: python -m dpkit data get {name}"
+        )
+    return rows
+
+
+def _verify(wanted: Source) -> list[dict[str, Any]]:
+    if not wanted.folders:
+        return [
+            _checked(wanted, file, None, make_images("", *embedded.digits(file.split)).checksum)
+            for file in wanted.files
+        ]
+    rows = []
+    for _, folder in places(wanted):
+        if len(missing(folder, wanted.files)) == len(wanted.files):
+            continue
+        for file in wanted.files:
+            path = form(folder, file)
+            found = read(path)[1:] if path is not None else (None, None)
+            rows.append(_checked(wanted, file, path or folder / file.name, *found))
+    return rows
+
+
+def _checked(
+    wanted: Source,
+    file: sources.File,
+    path: Path | None,
+    found: str | None,
+    stopped: Exception | None = None,
+) -> dict[str, Any]:
+    return {
+        "name": wanted.name,
+        "file": file.name,
+        "path": None if path is None else str(path),
+        "expected": file.sha256,
+        "found": found,
+        "ok": stopped is None and found == file.sha256,
+    }

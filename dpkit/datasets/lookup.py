@@ -1,0 +1,140 @@
+"""Where data lies: `$DPKIT_DATA/<folder>`, then `data/cache/<folder>`, then a download."""
+
+import difflib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from dpkit.datasets import sources
+from dpkit.datasets.sources import File, Source
+from dpkit.paths import CHECKOUT
+
+FORMS = ("", ".gz", ".xz")
+SPLITS = ("train", "test")
+
+
+class DataNotFound(FileNotFoundError):
+    """A data set is in none of the places looked in, and could not be downloaded."""
+
+
+class Place(NamedTuple):
+    """One folder in which a set's files may lie, and which rule led there."""
+
+    rule: str  # "DPKIT_DATA" | "cache"
+    folder: Path
+
+
+def check_split(split: str) -> str:
+    """`split` itself. Raises ValueError unless it is "train" or "test"."""
+    if split not in SPLITS:
+        raise ValueError(f"split must be 'train' or 'test', got {split!r}")
+    return split
+
+
+def closest(name: str, names: Iterable[str]) -> str:
+    """The known names for an error message, with the closest one first if one is close."""
+    known = list(names)
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{hint}known: {', '.join(known)}"
+
+
+def source(name: str) -> Source:
+    """The source called `name`. Raises ValueError with the closest known name."""
+    for candidate in sources.SOURCES:
+        if candidate.name == name:
+            return candidate
+    known = closest(name, (candidate.name for candidate in sources.SOURCES))
+    raise ValueError(f"unknown data set {name!r}; {known}")
+
+
+def data_root() -> Path | None:
+    """The folder DPKIT_DATA names, absolute; None where the variable is unset or empty.
+
+    Raises:
+        DataNotFound: the variable names something that is not a folder.
+    """
+    value = os.environ.get("DPKIT_DATA", "")
+    if not value:
+        return None
+    folder = Path(value).expanduser().resolve()
+    if not folder.is_dir():
+        raise DataNotFound(
+            f"DPKIT_DATA is set to {value!r}, but {folder} is not a folder; "
+            "correct the variable, or unset it to use the cache"
+        )
+    return folder
+
+
+def cache_root() -> Path:
+    """Where downloads go: `data/cache` of the checkout, else the user's cache folder."""
+    if (CHECKOUT / "pyproject.toml").is_file():
+        return CHECKOUT / "data" / "cache"
+    import pooch
+
+    return Path(pooch.os_cache("dpkit"))
+
+
+def places(wanted: Source) -> Iterator[Place]:
+    """The folders in which `wanted` may lie, existing or not, in the order of look-up."""
+    root = data_root()
+    if root is not None:
+        yield from (Place("DPKIT_DATA", root / folder) for folder in wanted.folders)
+    yield from (Place("cache", cache_root() / folder) for folder in wanted.folders)
+
+
+def form(folder: Path, file: File) -> Path | None:
+    """The path of `file` in `folder` as it is stored there: plain, .gz or .xz; None if absent."""
+    for suffix in FORMS:
+        path = folder / (file.name + suffix)
+        if path.is_file():
+            return path
+    return None
+
+
+def missing(folder: Path, files: Iterable[File]) -> list[str]:
+    """The names among `files` that `folder` holds in no form."""
+    return [file.name for file in files if form(folder, file) is None]
+
+
+def find(wanted: Source, files: tuple[File, ...]) -> Place | None:
+    """The first place that holds all of `files`, None if there is none."""
+    return next((place for place in places(wanted) if not missing(place.folder, files)), None)
+
+
+def locate(wanted: Source, split: str) -> list[tuple[File, Path]]:
+    """Each file of a split with the path where it lies, downloaded if it lies nowhere yet.
+
+    Raises:
+        DataNotFound: nowhere to be found and no download; the message gives the three ways out.
+        ValueError: a download came with the wrong checksum.
+    """
+    files = wanted.split(check_split(split))
+    place = find(wanted, files)
+    if place is not None:
+        folder = place.folder
+    else:
+        from dpkit.datasets.fetch import DownloadFailed, download
+
+        try:
+            folder = download(wanted.name)
+        except DownloadFailed as error:
+            raise DataNotFound(_not_found(wanted, files, error)) from error
+    found = [(file, form(folder, file)) for file in files]
+    return [(file, path) for file, path in found if path is not None]
+
+
+def _not_found(wanted: Source, files: tuple[File, ...], reason: Exception) -> str:
+    looked = []
+    for _, folder in places(wanted):
+        lacks = missing(folder, files)
+        looked.append(f"{folder} (lacks {', '.join(lacks)})" if folder.is_dir() else f"{folder}")
+    names = " or ".join(f"{folder}/" for folder in wanted.folders)
+    return (
+        f"{wanted.name} is not in {', '.join(looked)}, and its download failed ({reason}). "
+        f"Three ways to get it: (1) set DPKIT_DATA to a folder that holds {names}; "
+        f"(2) put {', '.join(file.name for file in files)} (plain, .gz or .xz) in "
+        f"{cache_root() / wanted.folders[0]}; "
+        f"(3) with a network, run: python -m dpkit data get {wanted.name}"
+    )
