@@ -1,0 +1,201 @@
+"""What the source of dpkit promises as a whole, read from its syntax trees without importing it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+FILES = sorted((CHECKOUT / "dpkit").rglob("*.py"))
+NAMES = [str(path.relative_to(CHECKOUT)) for path in FILES]
+MAX_LINES = 300
+
+# A part of dpkit imports itself and parts of a lower layer, never its own layer or a higher one.
+# One that is missing here fails the test: give it its place when it is added.
+LAYERS = {
+    "paths": 0,
+    "checks": 0,
+    "records": 1,
+    "privacy": 2,
+    "claims": 2,
+    "datasets": 2,
+    "metrics": 2,
+    "training": 3,
+    "audit": 3,
+    "papers": 4,
+    "tables": 4,
+    "plots": 4,
+    "experiments": 5,
+    "explorers": 5,
+    "commands": 6,
+    "__main__": 7,
+}
+# Tables and plots are for those who show things: nothing else builds on them.
+SHOWING = {"tables", "plots"}
+MAY_SHOW = {"explorers", "commands", "__main__"}
+# Parts that need torch as a whole; elsewhere only functions that need it import it.
+TORCH_PARTS = {"training"}
+TORCH_FREE_IN_PAPERS = {"__init__.py", "settings.py", "claims.py", "prior_work.py"}
+TORCH_FREE_IN_TRAINING = {"__init__.py"}
+TORCH = {"torch", "torchvision", "opacus", "safetensors.torch"}
+# The parts that talk to a terminal; everything else returns what it has to say.
+MAY_PRINT = {"commands", "__main__"}
+GLOBAL_SEEDS = {
+    "torch.manual_seed",
+    "torch.cuda.manual_seed",
+    "torch.cuda.manual_seed_all",
+    "np.random.seed",
+    "numpy.random.seed",
+    "random.seed",
+}
+
+every_file = pytest.mark.parametrize("path", FILES, ids=NAMES)
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def part(path: Path) -> str:
+    """The part of dpkit a file belongs to: the first name below dpkit."""
+    return path.relative_to(CHECKOUT / "dpkit").parts[0].removesuffix(".py")
+
+
+def imported(nodes: Iterator[ast.AST] | list[ast.AST]) -> Iterator[tuple[int, str]]:
+    """(line, full name) of everything imported; `from a import b` counts as a.b."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def on_import(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """The statements that importing a module runs: not its functions, not `if TYPE_CHECKING`."""
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        yield statement
+        if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
+            yield from on_import(statement.orelse)
+            continue
+        for field in ("body", "orelse", "finalbody"):
+            yield from on_import(getattr(statement, field, []))
+        for handler in getattr(statement, "handlers", []):
+            yield from on_import(handler.body)
+
+
+@every_file
+def test_imports_go_one_way(path: Path):
+    here = part(path)
+    if here == "__init__":  # names every part, and imports each on first use
+        return
+    assert here in LAYERS, f"{here} has no place in LAYERS of {Path(__file__).name}"
+    for line, name in imported(ast.walk(tree(path))):
+        segments = name.split(".")
+        if segments[0] != "dpkit" or len(segments) == 1 or segments[1] in (here, "__version__"):
+            continue
+        other = segments[1]
+        assert LAYERS.get(other, -1) < LAYERS[here], f"line {line}: {here} imports {other}"
+        assert other not in SHOWING or here in MAY_SHOW, f"line {line}: {here} imports {other}"
+
+
+@every_file
+def test_imports_name_their_package(path: Path):
+    relative = [
+        node.lineno
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    assert relative == [], "write `from dpkit...`, so that a file can be read on its own"
+
+
+def needs_torch(path: Path) -> bool:
+    """Whether a module may import torch when it is imported itself."""
+    if part(path) in TORCH_PARTS:
+        return path.name not in TORCH_FREE_IN_TRAINING
+    if part(path) == "papers":
+        return path.name not in TORCH_FREE_IN_PAPERS
+    return False
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if not needs_torch(path)],
+    ids=[name for path, name in zip(FILES, NAMES, strict=True) if not needs_torch(path)],
+)  # fmt: skip
+def test_torch_is_imported_only_where_it_is_needed(path: Path):
+    for line, name in imported(on_import(tree(path).body)):
+        found = any(f"{name}.".startswith(f"{library}.") for library in TORCH)
+        assert not found, f"line {line} imports {name}: do so inside the function that needs it"
+
+
+@every_file
+def test_files_are_short(path: Path):
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= MAX_LINES, f"{lines} lines: one idea per file"
+
+
+@every_file
+def test_public_names_have_docstrings(path: Path):
+    body = tree(path).body
+    public = [
+        node
+        for node in body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert ast.get_docstring(tree(path)), "the module has no docstring"
+    assert [node.name for node in public if not ast.get_docstring(node)] == []
+
+
+@every_file
+def test_no_global_seed(path: Path):
+    """Randomness comes in through `rng`; `seeded` alone forks torch's global state."""
+    exempt = [
+        node
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef) and node.name == "seeded"
+    ]
+    allowed = {id(node) for function in exempt for node in ast.walk(function)}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Attribute) and id(node) not in allowed:
+            assert ast.unparse(node) not in GLOBAL_SEEDS, f"line {node.lineno}: pass rng on instead"
+
+
+@every_file
+def test_only_the_command_line_prints(path: Path):
+    if part(path) in MAY_PRINT:
+        return
+    calls = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
+    prints = [node.lineno for node in calls if ast.unparse(node.func) == "print"]
+    assert prints == [], "return or yield it: printing is the caller's"
+
+
+@every_file
+def test_nothing_is_left_unfinished(path: Path):
+    found = re.findall(r"\b(?:TODO|FIXME|XXX|NotImplementedError)\b", path.read_text("utf-8"))
+    assert found == []
+
+
+TEXTS = [
+    *FILES,
+    *(CHECKOUT / "notebooks").glob("*"),
+    *(CHECKOUT / "binder").glob("*"),
+    *(CHECKOUT / "data").rglob("*.json"),
+    *CHECKOUT.glob("*.md"),
+    CHECKOUT / "data" / "README.md",
+    CHECKOUT / "Makefile",
+]
+TEXTS = [path for path in TEXTS if path.is_file()]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=[str(path.relative_to(CHECKOUT)) for path in TEXTS])
+def test_nothing_names_a_folder_of_one_machine(path: Path):
+    folders = re.findall(
+        r"(?<![\w.~$}/])/(?:home|root|tmp|work|Users|mnt|private)/[\w.-]+",
+        path.read_text(encoding="utf-8", errors="replace"),
+    )
+    assert folders == [], "write it relative to the checkout, or leave it out"

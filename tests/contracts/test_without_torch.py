@@ -1,0 +1,91 @@
+"""Accountants, settings and claims work, and answer quickly, where torch cannot be imported."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PACKAGE = CHECKOUT / "dpkit"
+BLOCK = """
+import importlib.abc, sys
+class Blocker(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "torchvision", "opacus"):
+            raise ModuleNotFoundError(f"{name} is blocked here", name=name)
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def python(code: str) -> str:
+    """The standard output of an interpreter in which nothing can import torch."""
+    result = subprocess.run(
+        [sys.executable, "-c", BLOCK + code],
+        cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def torch_free_modules() -> list[str]:
+    """Every module that is promised to import without torch and exists."""
+    whole = ("privacy", "datasets", "audit", "explorers", "metrics", "experiments", "commands")
+    files = [path for name in whole for path in (PACKAGE / name).rglob("*.py")]
+    files += [path for path in PACKAGE.glob("*.py") if path.name != "__main__.py"]
+    files += [PACKAGE / "papers" / "__init__.py", PACKAGE / "training" / "__init__.py"]
+    for name in ("__init__", "settings", "claims", "prior_work"):
+        files += (PACKAGE / "papers").glob(f"*/{name}.py")
+    if importlib.util.find_spec("ipywidgets") is None:
+        files = [path for path in files if "explorers" not in path.parts]
+    dotted = (".".join(path.relative_to(CHECKOUT).with_suffix("").parts) for path in files)
+    return sorted({name.removesuffix(".__init__") for name in dotted})
+
+
+def test_the_blocker_blocks():
+    with pytest.raises(AssertionError, match="torch is blocked here"):
+        python("import torch")
+
+
+def test_every_promised_module_imports():
+    names = torch_free_modules()
+    assert {"dpkit", "dpkit.privacy", "dpkit.papers"} <= set(names)
+    code = f"""
+import importlib, json, traceback
+failed = dict()
+for name in {names!r}:
+    try:
+        importlib.import_module(name)
+    except Exception:
+        failed[name] = traceback.format_exc(limit=-2)
+print(json.dumps(failed))
+"""
+    failed = json.loads(python(code))
+    assert failed == {}, "\n".join(f"{name}:\n{reason}" for name, reason in failed.items())
+
+
+def test_every_paper_shows_its_claims():
+    """Each paper's CLAIMS can be listed: ids are its own, no two alike."""
+    code = """
+import json
+from dpkit import papers
+print(json.dumps({paper.__name__: [claim.id for claim in paper.CLAIMS] for paper in papers.PAPERS}))
+"""
+    claims = json.loads(python(code))
+    folders = {path.parent.name for path in (PACKAGE / "papers").glob("*/__init__.py")}
+    assert {name.rpartition(".")[2] for name in claims} == folders
+    for name, ids in claims.items():
+        assert ids, f"{name} has no claims"
+        assert len(ids) == len(set(ids))
+        assert {claim.split("/")[0] for claim in ids} == {name.rpartition(".")[2]}
+
+
+def test_the_package_and_its_accountants_leave_torch_alone():
+    """Also where torch is installed: importing it would cost seconds."""
+    code = "import sys, dpkit, dpkit.privacy.rdp, dpkit.papers; print('torch' in sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "False"
