@@ -1,0 +1,20 @@
+"""The papers the kit knows. Adding one adds a package beside these and its name to PAPERS."""
+
+from types import ModuleType
+
+from dpkit.papers import dp_cgan
+
+PAPERS: tuple[ModuleType, ...] = (dp_cgan,)
+
+
+def named(name: str) -> ModuleType:
+    """The paper's package by its name.
+
+    Raises:
+        ValueError: there is none of that name, and the message lists those there are.
+    """
+    papers = {paper.NAME: paper for paper in PAPERS}
+    if name in papers:
+        return papers[name]
+    known = ", ".join(papers)
+    raise ValueError(f"paper must be one of {known}; got {name!r}")

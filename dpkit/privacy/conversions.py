@@ -107,7 +107,9 @@ def _coins(
         right += np.log(orders - (orders - 1) * np.exp(tails - epsilon))
         first, second = np.log(p) + (orders - 1) * heads, np.log1p(-p) + (orders - 1) * tails
         second = np.where(p < 1, second, -np.inf)
-        value = np.logaddexp(first, second) / (orders - 1)
+        # lowered by more than its rounding error, so that the bisections end on the private side
+        rounding = 4e-16 * (2 + np.abs(first) + np.where(p < 1, np.abs(second), 0.0))
+        value = (np.logaddexp(first, second) - rounding) / (orders - 1)
     return value, np.where(p < 1, left - right, 1.0)
 
 

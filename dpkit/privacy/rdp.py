@@ -1,4 +1,4 @@
-"""The Renyi accountant: a ledger folded into a curve of orders, and epsilon or delta read from it."""
+"""The Renyi accountant: a ledger folds into a curve of orders; epsilon or delta is read from it."""
 
 from collections.abc import Callable
 

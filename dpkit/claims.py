@@ -1,0 +1,177 @@
+"""What a paper says, computed again: a claim, its evidence, and the verdict."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal, NamedTuple
+
+from dpkit import checks, paths, records
+
+Kind = Literal["equals", "at most", "at least", "finite"]
+KINDS: tuple[str, ...] = ("equals", "at most", "at least", "finite")
+
+
+class Curve(NamedTuple):
+    """Points to draw beside a claim, such as epsilon by step: x and y of the same length."""
+
+    x: list[float]
+    y: list[float]
+    x_name: str
+    y_name: str
+
+
+class Measured(NamedTuple):
+    """What a measurement found: named numbers, and data set name -> sha256 of what it read."""
+
+    values: dict[str, float]
+    data: dict[str, str]
+
+
+class Evidence(NamedTuple):
+    """A measurement too long to make each time; its record is stored with its inputs.
+
+    Args:
+        inputs: everything that was set, as JSON values; a record made with others is not used.
+        measure: makes the measurement.
+    """
+
+    inputs: dict[str, Any]
+    measure: Callable[[], Measured]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a paper or its code that can be checked.
+
+    Args:
+        id: "<paper>/<name>".
+        paper: name of the paper's package.
+        where: section, table or file in which it is said.
+        says: what is said, in our words.
+        stated: the number that is said, None where none is.
+        kind: how the computed value relates to it for the claim to hold; "finite" where the
+            statement is that a guarantee exists.
+        tolerance: absolute, >= 0, of the comparison.
+        compute: the value, from no arguments, or from the evidence's values where there is one.
+        explanation: one sentence; {names} of the evidence's values are filled in.
+        curve: points to draw beside it.
+        evidence: the measurement it rests on, if it takes longer than a moment.
+
+    Raises:
+        ValueError: unknown kind, negative tolerance, or no stated value where the kind needs one.
+    """
+
+    id: str
+    paper: str
+    where: str
+    says: str
+    stated: float | None
+    kind: Kind
+    compute: Callable[..., float]
+    explanation: str
+    tolerance: float = 0.0
+    curve: Callable[[], Curve] | None = None
+    evidence: Evidence | None = None
+
+    def __post_init__(self) -> None:
+        checks.one_of(KINDS, kind=self.kind)
+        checks.non_negative(tolerance=self.tolerance)
+        if not self.id.startswith(f"{self.paper}/"):
+            raise ValueError(f"a claim's id begins with its paper, {self.paper}/, got {self.id}")
+        if self.stated is None and self.kind != "finite":
+            raise ValueError(f"kind {self.kind!r} compares: {self.id} needs a stated value")
+
+
+class Verdict(NamedTuple):
+    """computed is NaN where the claim cannot be checked; explanation has the numbers filled in."""
+
+    claim: Claim
+    computed: float
+    verdict: Literal["holds", "fails", "cannot be checked"]
+    explanation: str
+
+
+def check(claim: Claim, *, recompute: bool = False) -> Verdict:
+    """Compute the claim's value and compare.
+
+    Args:
+        recompute: make stored evidence anew first, and store it.
+
+    Raises:
+        ArithmeticError: the computation gave NaN, which proves nothing.
+    """
+    values: dict[str, Any] = {}
+    if claim.evidence is None:
+        computed = claim.compute()
+    else:
+        record = _measure(claim, claim.evidence) if recompute else _stored(claim, claim.evidence)
+        if record is None:
+            remedy = f"python -m dpkit claims --paper {claim.paper} --recompute"
+            missing = f"Evidence is missing ({evidence_path(claim).name}); to make it: {remedy}"
+            return Verdict(claim, math.nan, "cannot be checked", missing)
+        values = record["values"]
+        computed = claim.compute(values)
+    if math.isnan(computed):
+        raise ArithmeticError(f"the value of {claim.id} came out as NaN")
+    verdict = "holds" if holds(claim, computed) else "fails"
+    return Verdict(claim, computed, verdict, claim.explanation.format(**values))
+
+
+def holds(claim: Claim, computed: float) -> bool:
+    """Whether the computed value bears the claim out; written so that NaN never does."""
+    stated = claim.stated if claim.stated is not None else math.inf
+    match claim.kind:
+        case "equals":
+            return abs(computed - stated) <= claim.tolerance
+        case "at most":
+            return computed <= stated + claim.tolerance
+        case "at least":
+            return computed >= stated - claim.tolerance
+        case _:
+            return computed < math.inf
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """The command line's object for one claim."""
+    claim = verdict.claim
+    computed = None if math.isnan(verdict.computed) else verdict.computed
+    return {
+        "id": claim.id,
+        "paper": claim.paper,
+        "where": claim.where,
+        "says": claim.says,
+        "stated": records.json_number(claim.stated),
+        "computed": records.json_number(computed),
+        "verdict": verdict.verdict,
+        "explanation": verdict.explanation,
+    }
+
+
+def evidence_path(claim: Claim) -> Path:
+    """data/results/claims/<paper>-<name>.json."""
+    return paths.results_dir() / "claims" / f"{claim.id.replace('/', '-')}.json"
+
+
+def _stored(claim: Claim, evidence: Evidence) -> dict[str, Any] | None:
+    """The stored record, None if there is none or it was made with other inputs."""
+    path = evidence_path(claim)
+    record = records.read_json(path) if path.exists() else None
+    return record if record and record["provenance"]["settings"] == evidence.inputs else None
+
+
+def _measure(claim: Claim, evidence: Evidence) -> dict[str, Any]:
+    start = perf_counter()
+    measured = evidence.measure()
+    made = records.provenance(
+        settings=evidence.inputs,
+        seed=None,
+        data=measured.data,
+        device="cpu",
+        wall_seconds=perf_counter() - start,
+        scale="paper",
+    )
+    record = {"claim": claim.id, "values": measured.values, "provenance": made}
+    records.write_json(evidence_path(claim), record)
+    return record
