@@ -135,6 +135,12 @@ class Resumed:
         self.part, self.item, self.progressbar = part, item, progressbar
 
     def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
+        """Fetch `url` into `output_file`, which pooch then checks again and gives its name.
+
+        Raises:
+            ValueError: wrong content, which is deleted.
+            OSError: the server refused or the connection broke; what came is kept.
+        """
         have = self.part.stat().st_size if self.part.exists() else 0
         if have != self.item.size:
             try:
@@ -162,6 +168,7 @@ class Resumed:
             ).startswith(f"bytes {have}-")
             start = have if resumed else 0
             length = response.headers.get("Content-Length")
+            total = self.item.size if length is None else start + int(length)
             with open(self.part, "r+b" if resumed else "wb") as file, self._bar(start) as bar:
                 file.seek(start)
                 while chunk := response.read(1 << 16):
@@ -170,9 +177,9 @@ class Resumed:
                     if file.tell() > self.item.size:
                         break  # more than the file has: its checksum will say so
                 received = file.tell()
-        if length is not None and received < start + int(length):
+        if received < min(total, self.item.size):
             raise ConnectionError(
-                f"interrupted after {received} of {start + int(length)} bytes; "
+                f"interrupted after {received} of {total} bytes; "
                 "run the same command again to go on from there"
             )
 

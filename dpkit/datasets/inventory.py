@@ -42,7 +42,8 @@ def _row(wanted: Source) -> dict[str, Any]:
 def verify(name: str | None = None) -> list[dict[str, Any]]:
     """Read every file of one set, or of all that are here, and compare checksums.
 
-    Every folder in the look-up that holds a file of the set is read, so a bad copy is found even behind a good one.
+    Every folder in the look-up that holds a file of the set is read, so that a bad copy is found
+    even behind a good one.
 
     Returns:
         One row per file: name (of the set), file, path (None for what ships with scikit-learn),

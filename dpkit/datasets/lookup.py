@@ -115,11 +115,11 @@ def locate(wanted: Source, split: str) -> list[tuple[File, Path]]:
     if place is not None:
         folder = place.folder
     else:
-        from dpkit.datasets.fetch import DownloadFailed, download
+        from dpkit.datasets.fetch import download
 
         try:
             folder = download(wanted.name)
-        except DownloadFailed as error:
+        except OSError as error:  # no server delivered, or the cache cannot be written
             raise DataNotFound(_not_found(wanted, files, error)) from error
     found = [(file, form(folder, file)) for file in files]
     return [(file, path) for file, path in found if path is not None]
