@@ -1,0 +1,149 @@
+"""Batches, noise, updates and the loop. Randomised tests have fixed seeds; bounds state the odds."""
+
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from dpkit.papers import dp_cgan as paper  # noqa: E402
+from dpkit.privacy import rdp  # noqa: E402
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
+from dpkit.training.batches import batches  # noqa: E402
+from dpkit.training.loop import Data, device_named, generator_on, seeded, train  # noqa: E402
+from dpkit.training.optimizers import noised, update  # noqa: E402
+
+CPU = torch.device("cpu")
+
+
+def test_poisson_batches_have_the_binomial_mean_and_variance():
+    """2,000 batches at rate .01 of 1,000: mean 10, variance 9.9; five standard errors, odds 6e-7."""
+    draws = batches(PoissonSampling(10), size=1000, public_size=1000, rng=generator_on(CPU, seed=0))
+    sizes = torch.tensor([len(next(draws)) for _ in range(2000)]).double()
+    assert abs(sizes.mean() - 10) < 5 * (9.9 / 2000) ** 0.5
+    assert abs(sizes.var() - 9.9) < 5 * 9.9 * (2 / 2000) ** 0.5 * 1.05  # kurtosis of a binomial
+
+
+def test_poisson_sampling_keeps_its_rate_when_a_record_is_added():
+    """The rate is the declared one, whatever the private count: 5 standard errors, odds 6e-7."""
+    draws = batches(PoissonSampling(10), size=500, public_size=1000, rng=generator_on(CPU, seed=0))
+    mean = sum(len(next(draws)) for _ in range(2000)) / 2000
+    assert abs(mean - 5) < 5 * (5 / 2000) ** 0.5
+
+
+def test_shuffled_batches_see_every_record_once_an_epoch():
+    draws = batches(ShuffledBatches(4), size=12, public_size=12, rng=generator_on(CPU, seed=0))
+    epoch = torch.cat([next(draws) for _ in range(3)])
+    assert sorted(epoch.tolist()) == list(range(12))
+
+
+def test_noise_has_the_standard_deviation_asked_for_and_is_fresh():
+    """100,000 draws: the standard deviation within 5 standard errors, odds 6e-7."""
+    rng = generator_on(CPU, seed=0)
+    zeros = [torch.zeros(100_000), torch.zeros(7)]
+    first, small = noised(zeros, noise_std=2.5, rng=rng)
+    second, _ = noised(zeros, noise_std=2.5, rng=rng)
+    for draw in (first, second):
+        assert abs(draw.std() / 2.5 - 1) < 5 / (2 * 100_000) ** 0.5
+    correlation = torch.corrcoef(torch.stack((first, second)))[0, 1]
+    assert abs(correlation) < 5 / 100_000**0.5
+    assert small.shape == (7,)
+
+
+@pytest.mark.parametrize("noise_std", [-1.0, float("nan")])
+def test_bad_noise_is_refused(noise_std):
+    with pytest.raises(ValueError, match="noise_std must be >= 0"):
+        noised([torch.zeros(1)], noise_std=noise_std, rng=generator_on(CPU, seed=0))
+
+
+def test_a_gradient_that_is_not_finite_stops_training():
+    parameter = torch.nn.Parameter(torch.zeros(2))
+    with pytest.raises(FloatingPointError, match="NaN or infinite"):
+        update(
+            torch.optim.SGD([parameter], lr=1.0), [parameter], [torch.tensor([1.0, float("nan")])]
+        )
+    assert (parameter == 0).all()
+
+
+def tiny(settings):
+    return replace(paper.settings.small(settings, batch_size=8, steps=6), pixels=12, hidden=5)
+
+
+def tiny_data(seed=0, size=40):
+    rng = torch.Generator().manual_seed(seed)
+    features = torch.rand(size, 12, generator=rng)
+    return Data(features, torch.randint(10, (size,), generator=rng), public_size=40)
+
+
+def run(settings, step, *, seed=0, data=None, steps=None):
+    gan = paper.new_gan(settings, seed=seed, device=CPU)
+    records = list(
+        train(
+            step, gan, data or tiny_data(), settings=settings, steps=steps,
+            rng=generator_on(CPU, seed=seed),
+        )
+    )  # fmt: skip
+    return gan, records
+
+
+@pytest.mark.parametrize(
+    ("settings", "step"),
+    [
+        (paper.SETTINGS, "step"), (paper.BASIC, "basic_step"),
+        (paper.NON_PRIVATE, "step"), (paper.HONEST, "step"),
+    ],
+)  # fmt: skip
+def test_a_run_repeats_to_the_bit_and_yields_a_record_a_step(settings, step):
+    settings, step = tiny(settings), getattr(paper, step)
+    first, records = run(settings, step)
+    second, again = run(settings, step)
+    assert [record.step for record in records] == list(range(len(records)))
+    assert records == again
+    for a, b in zip(
+        first.generator_net.parameters(), second.generator_net.parameters(), strict=True
+    ):
+        assert torch.equal(a, b)
+
+
+def test_training_stops_before_it_would_overspend():
+    settings = replace(tiny(paper.HONEST), target_epsilon=3.0, max_steps=10_000)
+    _, records = run(settings, paper.step)
+    ledger = settings.ledger(public_size=40, steps=len(records))
+    one_more = settings.ledger(public_size=40, steps=len(records) + 1)
+    assert 0 < len(records) < 10_000
+    assert (
+        rdp.epsilon(ledger, delta=1e-5).epsilon <= 3.0 < rdp.epsilon(one_more, delta=1e-5).epsilon
+    )
+
+
+def test_asking_for_more_steps_than_the_budget_allows_is_refused():
+    with pytest.raises(ValueError, match="steps must be between 0 and the 6"):
+        run(tiny(paper.HONEST), paper.step, steps=7)
+
+
+def test_an_empty_poisson_batch_is_a_step_of_noise():
+    settings = tiny(paper.HONEST)
+    data = tiny_data()
+    nobody = Data(data.features[:0], data.labels[:0], public_size=40)
+    gan, records = run(settings, paper.step, data=nobody)
+    assert [record.batch_size for record in records] == [0] * 6
+    assert all(torch.isfinite(p).all() for p in gan.discriminator.parameters())
+
+
+def test_construction_under_seeded_leaves_the_global_generator_alone():
+    before = torch.random.get_rng_state()
+    with seeded(1):
+        first = torch.rand(3)
+    assert torch.equal(before, torch.random.get_rng_state())
+    with seeded(1):
+        assert torch.equal(first, torch.rand(3))
+
+
+def test_devices():
+    assert device_named("cpu").type == "cpu"
+    with pytest.raises(ValueError, match="device must be auto, cpu or cuda, got 'tpu'"):
+        device_named("tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="torch sees no CUDA device"):
+            device_named("cuda")
