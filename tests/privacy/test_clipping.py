@@ -1,4 +1,4 @@
-"""Clipping rules: the bound holds after clipping, and the sensitivity is what one record can move."""
+"""Clipping rules: the bound holds, and the sensitivity is what one record can move."""
 
 import numpy as np
 import pytest

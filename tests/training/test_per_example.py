@@ -1,5 +1,7 @@
 """Per-example norms and clipped sums against torch.func, which forms every gradient."""
 
+from itertools import pairwise
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -18,7 +20,7 @@ from dpkit.training.per_example import UnsupportedLayer, capture, paired  # noqa
 def network(widths, *, bias, seed):
     rng = torch.Generator().manual_seed(seed)
     layers = []
-    for fan_in, fan_out in zip(widths[:-1], widths[1:], strict=True):
+    for fan_in, fan_out in pairwise(widths):
         layers += [nn.Linear(fan_in, fan_out, bias=bias), nn.Tanh()]
     net = nn.Sequential(*layers[:-1]).double()
     for parameter in net.parameters():

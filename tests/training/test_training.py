@@ -1,4 +1,4 @@
-"""Batches, noise, updates and the loop. Randomised tests have fixed seeds; bounds state the odds."""
+"""Batches, noise, updates and the loop. Randomised tests have fixed seeds and state the odds."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 
 
 def test_poisson_batches_have_the_binomial_mean_and_variance():
-    """2,000 batches at rate .01 of 1,000: mean 10, variance 9.9; five standard errors, odds 6e-7."""
+    """2,000 batches of mean 10 and variance 9.9, within five standard errors: odds 6e-7."""
     draws = batches(PoissonSampling(10), size=1000, public_size=1000, rng=generator_on(CPU, seed=0))
     sizes = torch.tensor([len(next(draws)) for _ in range(2000)]).double()
     assert abs(sizes.mean() - 10) < 5 * (9.9 / 2000) ** 0.5
