@@ -1,0 +1,56 @@
+"""The command line: `python -m dpkit --help`."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from dpkit.commands import accounting, data, evidence
+
+app = typer.Typer(
+    name="dpkit",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Differentially private GANs: the epsilon claimed, the epsilon proven, the epsilon "
+    "measured.\n\nStart with: python -m dpkit claims\n\nEach command explains itself: python -m "
+    "dpkit epsilon --help. With --json each prints one JSON value.",
+)
+app.command()(accounting.epsilon)
+app.command()(accounting.noise)
+app.command()(evidence.claims)
+app.command()(evidence.reproduce)
+app.add_typer(data.app, name="data")
+
+# What a user can cause: bad values, missing files and data, no network, computations that fail.
+EXPECTED = (ValueError, OSError, ArithmeticError, ImportError)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; an error is one line on stderr and exit code 2."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in ([], ["data"]):  # the commands that there are
+        given.append("--help")
+    try:
+        code = app(given, prog_name="python -m dpkit", standalone_mode=False)
+    except typer.Abort:
+        sys.exit(130)
+    except EXPECTED as error:
+        fail(str(error))
+    except Exception as error:
+        # typer raises its own usage errors, which know how to put themselves in words
+        if not hasattr(error, "format_message"):
+            raise
+        fail(error.format_message())  # type: ignore[attr-defined]
+    else:
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail(message: str) -> None:
+    """Say what is wrong on one line and leave with exit code 2."""
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

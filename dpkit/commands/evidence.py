@@ -1,0 +1,88 @@
+"""claims and reproduce: what a paper says against what is computed, and its tables made again."""
+
+import math
+from typing import Annotated, Any
+
+import typer
+
+from dpkit import checks, papers
+from dpkit.claims import Verdict, as_json, check
+from dpkit.commands.output import AsJson, print_json
+
+
+def claims(
+    paper: Annotated[str | None, typer.Option(help="Only this paper's, such as dp_cgan.")] = None,
+    recompute: Annotated[
+        bool,
+        typer.Option("--recompute", help="Make stored evidence anew (minutes; needs the data)."),
+    ] = False,
+    json_: AsJson = False,
+) -> None:
+    """What the papers say, computed again: stated, computed, verdict.
+
+      python -m dpkit claims --paper dp_cgan
+
+    A claim that takes longer than a moment rests on stored evidence (data/results/claims), which
+    --recompute makes anew. "cannot be checked" means that evidence is missing.
+    """
+    chosen = papers.PAPERS if paper is None else (papers.named(paper),)
+    verdicts = [check(claim, recompute=recompute) for one in chosen for claim in one.CLAIMS]
+    if json_:
+        print_json([as_json(verdict) for verdict in verdicts])
+    else:
+        _show(verdicts)
+
+
+def reproduce(
+    paper: Annotated[str, typer.Argument(help="Such as dp_cgan.")],
+    table: Annotated[str, typer.Argument(help="Such as table_1.")],
+    scale: Annotated[
+        str, typer.Option(help="paper: its own data and size; reduced: minutes on the digits.")
+    ] = "paper",
+    seeds: Annotated[int, typer.Option(help="How many seeds a column is run with.")] = 3,
+    parts: Annotated[
+        str | None, typer.Option(help="Only these parts, or beginnings of parts, such as a,b.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    json_: AsJson = False,
+) -> None:
+    """Make a paper's table again; each part is stored when it is done, and kept if it is stored.
+
+    python -m dpkit reproduce dp_cgan table_1 --scale reduced
+
+    DPKIT_DATA=... python -m dpkit reproduce dp_cgan table_1 --scale paper
+    """
+    checks.one_of(("paper", "reduced"), scale=scale)
+    checks.one_of(("auto", "cpu", "cuda"), device=device)
+    checks.whole(1, seeds=seeds)
+    papers.named(paper)
+    from dpkit.experiments import reproduce as experiments
+
+    wanted = None if parts is None else [part.strip() for part in parts.split(",")]
+    done = []
+    for row in experiments.reproduce(
+        paper, table, scale=scale, seeds=seeds, parts=wanted, device=device
+    ):
+        done.append(row)
+        if not json_:
+            print(row["summary"], flush=True)
+    if json_:
+        print_json(done)
+
+
+def _show(verdicts: list[Verdict]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("claim", "stated", "computed", "verdict")
+    for claim, computed, verdict, _ in verdicts:
+        table.add_row(claim.id, _number(claim.stated), _number(computed), verdict)
+    console = Console(highlight=False)
+    console.print(table)
+    for claim, _, verdict, explanation in verdicts:
+        console.print(f"\n[bold]{claim.id}[/bold] {verdict} ({claim.where})")
+        console.print(f"Said: {claim.says}\nFound: {explanation}", markup=False)
+
+
+def _number(value: Any) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.6g}"
