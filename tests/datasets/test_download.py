@@ -1,0 +1,192 @@
+"""Downloads against a server on loopback: whole, interrupted, resumed, wrong, absent."""
+
+import gzip
+import hashlib
+import io
+import re
+import tarfile
+
+import pytest
+
+from dpkit.datasets import DownloadFailed, adult, download, load, mnist
+
+TRAIN, TEST = b"train " * 50_000, b"test " * 30_000
+
+
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.fixture
+def adult_server(expect, server):
+    """A server that has adult.data and adult.test (whose contents are no table)."""
+    server.files = {"adult.data": TRAIN, "adult.test": TEST}
+    expect("adult", server.files, server.files)
+    return server
+
+
+def left(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_files_arrive_in_the_cache(adult_server, cache):
+    folder = download("adult", base_url=adult_server.url)
+    assert folder == cache / "adult"
+    assert (folder / "adult.data").read_bytes() == TRAIN
+    assert left(cache) == ["adult/adult.data", "adult/adult.test"]
+
+
+def test_what_is_there_and_good_is_not_fetched_again(adult_server):
+    download("adult", base_url=adult_server.url)
+    adult_server.asked.clear()
+    download("adult", base_url=adult_server.url)
+    assert adult_server.asked == []
+
+
+def test_loading_downloads_what_is_nowhere(expect, server, mnist_files, monkeypatch):
+    served = {f"{name}.gz": gzip.compress(content) for name, content in mnist_files.items()}
+    source = expect("mnist", mnist_files, served)
+    server.files = served
+    monkeypatch.setattr(
+        "dpkit.datasets.sources.SOURCES", (source._replace(urls=(*source.urls, server.url)),)
+    )  # the first server is down, the second answers
+    assert mnist(split="train").n == 6
+    assert load("mnist", split="test").n == 3
+    assert len(server.asked) == 4
+
+
+def test_an_interrupted_download_goes_on_where_it_stopped(adult_server, cache):
+    adult_server.cut_after = 100_000
+    message = (
+        f"{adult_server.url}/adult.data: interrupted after 100000 of {len(TRAIN)} bytes; "
+        "run the same command again to go on from there"
+    )
+    with pytest.raises(DownloadFailed, match=f"^{re.escape(message)}$"):
+        download("adult", base_url=adult_server.url)
+    assert left(cache) == [f".parts/{sha256(TRAIN)[:16]}-adult.data.part"]  # no final name yet
+    adult_server.cut_after = None
+    folder = download("adult", base_url=adult_server.url)
+    assert adult_server.asked[1] == ("adult.data", "bytes=100000-")
+    assert (folder / "adult.data").read_bytes() == TRAIN
+    assert left(cache) == ["adult/adult.data", "adult/adult.test"]
+
+
+def test_a_server_without_ranges_starts_again(adult_server):
+    adult_server.cut_after, adult_server.ranges = 100_000, False
+    with pytest.raises(DownloadFailed):
+        download("adult", base_url=adult_server.url)
+    adult_server.cut_after = None
+    assert (download("adult", base_url=adult_server.url) / "adult.data").read_bytes() == TRAIN
+
+
+@pytest.mark.parametrize(
+    "served",
+    [TRAIN[:-1] + b"!", TRAIN + b"more", b"<html>sign in</html>"],
+    ids=["bit", "long", "page"],
+)
+def test_wrong_content_is_deleted_and_the_old_file_stays(adult_server, cache, served):
+    (cache / "adult").mkdir(parents=True)
+    (cache / "adult" / "adult.data").write_bytes(b"an older version")
+    adult_server.files["adult.data"] = served
+    message = (
+        f"{adult_server.url}/adult.data was served with the wrong content: "
+        f"expected sha256 {sha256(TRAIN)}, found "
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}") as caught:
+        download("adult", base_url=adult_server.url)
+    if len(served) <= len(TRAIN):
+        assert sha256(served) in str(caught.value)
+    assert left(cache) == ["adult/adult.data"]
+    assert (cache / "adult" / "adult.data").read_bytes() == b"an older version"
+    adult_server.files["adult.data"] = TRAIN
+    assert (download("adult", base_url=adult_server.url) / "adult.data").read_bytes() == TRAIN
+
+
+def test_a_part_that_does_not_fit_the_server_is_given_up(adult_server, cache):
+    part = cache / ".parts" / f"{sha256(TRAIN)[:16]}-adult.data.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"something else")
+    with pytest.raises(ValueError, match="wrong content"):
+        download("adult", base_url=adult_server.url)
+    assert not part.exists()
+    part.parent.mkdir()
+    part.write_bytes(TRAIN[:-1])
+    adult_server.files["adult.data"] = TRAIN[:1000]  # asked for the rest, it answers 416
+    with pytest.raises(ValueError, match="wrong content"):
+        download("adult", base_url=adult_server.url)
+    adult_server.files["adult.data"] = TRAIN
+    assert (download("adult", base_url=adult_server.url) / "adult.data").read_bytes() == TRAIN
+
+
+def test_a_file_the_server_does_not_have(adult_server, cache):
+    adult_server.files.clear()
+    message = f"{adult_server.url}/adult.data: Not Found"
+    with pytest.raises(DownloadFailed, match=f"^{re.escape(message)}$"):
+        download("adult", base_url=adult_server.url)
+    assert left(cache) == []
+
+
+def test_a_bad_cached_copy_is_replaced(expect, server, cache, store, mnist_files):
+    server.files = {f"{name}.gz": gzip.compress(content) for name, content in mnist_files.items()}
+    expect("mnist", mnist_files, server.files)
+    store(cache / "mnist", {"train-images-idx3-ubyte": b"bad"})
+    with pytest.raises(DownloadFailed):  # no connection: nothing is lost
+        download("mnist")
+    assert (cache / "mnist" / "train-images-idx3-ubyte").read_bytes() == b"bad"
+    download("mnist", base_url=server.url)
+    assert left(cache / "mnist") == sorted(server.files)
+    assert mnist(split="train").n == 6
+
+
+def archive(members):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for name, content in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def test_an_archive_gives_its_files_and_nothing_else(expect, server, cache):
+    files = {"train.bin": bytes(3074 * 2), "test.bin": bytes(3074)}
+    members = {f"cifar-100-binary/{name}": content for name, content in files.items()}
+    packed = archive(members | {"../../evil": b"out", "cifar-100-binary/names.txt": b"x"})
+    server.files = {"cifar-100-binary.tar.gz": packed}
+    expect("cifar100", files, server.files)
+    download("cifar100", base_url=server.url)
+    assert left(cache) == ["cifar100/test.bin", "cifar100/train.bin"]
+    assert load("cifar100", split="train").n == 2
+
+
+def test_an_archive_without_its_files(expect, server, cache):
+    packed = archive({"cifar-100-binary/train.bin": bytes(3074)})
+    server.files = {"cifar-100-binary.tar.gz": packed}
+    expect("cifar100", {"train.bin": bytes(3074), "test.bin": bytes(3074)}, server.files)
+    with pytest.raises(ValueError, match=r"^cifar-100-binary\.tar\.gz lacks test\.bin$"):
+        download("cifar100", base_url=server.url)
+
+
+def test_a_progress_bar_only_when_asked(adult_server, capsys):
+    adult_server.cut_after = 10
+    with pytest.raises(DownloadFailed):
+        download("adult", base_url=adult_server.url)
+    assert capsys.readouterr() == ("", "")
+    adult_server.cut_after = None
+    download("adult", base_url=adult_server.url, progressbar=True)
+    out, shown = capsys.readouterr()
+    assert out == ""
+    assert "adult.test: 100%" in shown
+
+
+def test_nothing_to_download():
+    message = "digits ships with scikit-learn; there is nothing to download"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        download("digits")
+
+
+def test_a_cache_that_cannot_be_written_still_says_the_three_ways(cache):
+    cache.parent.mkdir()
+    cache.write_text("a file where the folder should be")
+    with pytest.raises(FileNotFoundError, match="Three ways to get it: "):
+        adult(split="train")

@@ -1,0 +1,106 @@
+import builtins
+import re
+
+import numpy as np
+import pytest
+
+from dpkit.datasets import image_folder
+
+Image = pytest.importorskip("PIL.Image", reason="pillow comes with matplotlib")
+
+
+def paint(path, colour, *, size=(40, 20), mode="RGB"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, colour).save(path)
+
+
+def test_a_flat_folder_has_one_label(tmp_path):
+    for index, colour in enumerate([(255, 0, 0), (0, 255, 0), (0, 0, 255)]):
+        paint(tmp_path / f"{index:06}.png", colour)
+    images = image_folder(tmp_path, size=16)
+    assert images.pixels.shape == (3, 3, 16, 16)
+    assert images.labels.tolist() == [0, 0, 0]
+    assert images.pixels[:, :, 8, 8].tolist() == [[255, 0, 0], [0, 255, 0], [0, 0, 255]]
+    assert image_folder(str(tmp_path), size=16).checksum == images.checksum
+
+
+def test_sub_folders_are_classes_however_deep(tmp_path):
+    paint(tmp_path / "bedroom" / "0" / "1" / "a.png", (10, 10, 10))
+    paint(tmp_path / "church" / "b.bmp", (20, 20, 20))
+    paint(tmp_path / "bedroom" / "c.png", (30, 30, 30))
+    (tmp_path / "church" / "notes.txt").write_text("no image")
+    (tmp_path / "church" / "._b.png").write_text("a shadow that a Mac leaves")
+    (tmp_path / "empty").mkdir()
+    images = image_folder(tmp_path, size=4, channels=1)
+    assert images.pixels.shape == (3, 1, 4, 4)
+    assert images.labels.tolist() == [0, 0, 1]
+    assert images.pixels[:, 0, 0, 0].tolist() == [10, 30, 20]
+    assert image_folder(tmp_path, size=4, limit=2).n == 2
+
+
+def test_the_central_square_is_kept(tmp_path):
+    pixels = np.zeros((10, 30), dtype=np.uint8)
+    pixels[:, 10:20] = 200
+    Image.fromarray(pixels).save(tmp_path / "wide.png")
+    assert (image_folder(tmp_path, size=10, channels=1).pixels == 200).all()
+
+
+def test_no_folder_and_no_images(tmp_path):
+    nowhere = tmp_path / "nowhere"
+    message = f"path must be a folder of images; {nowhere} is not a folder"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        image_folder(nowhere)
+    message = (
+        f"no images in {tmp_path}; looked for .bmp, .gif, .jpeg, .jpg, .png, .ppm, .tif, .tiff, "
+        ".webp, also deeper"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        image_folder(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["truncated", "not an image", "empty"])
+def test_a_broken_image_is_named(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "b.jpg"
+    Image.fromarray(rng.integers(256, size=(64, 64, 3), dtype=np.uint8)).save(path)
+    paint(tmp_path / "a.jpg", (1, 2, 3))
+    whole = path.read_bytes()
+    path.write_bytes({"truncated": whole[:-900], "not an image": b"text", "empty": b""}[kind])
+    start = re.escape(f"{path} cannot be read as an image (")
+    with pytest.raises(ValueError, match=rf"^{start}.*\); remove or replace it$"):
+        image_folder(tmp_path)
+
+
+def test_more_than_eight_bits_are_refused_rather_than_cut(tmp_path):
+    path = tmp_path / "deep.png"
+    Image.fromarray(np.full((4, 4), 40_000, dtype=np.uint16)).save(path)
+    with pytest.raises(ValueError, match=r"\(pixels of mode I;16 have more than 8 bits\)"):
+        image_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"size": 0}, "size must be >= 1, got 0"),
+        ({"channels": 4}, "channels must be 1 or 3, got 4"),
+        ({"limit": 0}, "limit must be >= 1 or None, got 0"),
+    ],
+)
+def test_numbers_out_of_range(tmp_path, arguments, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        image_folder(tmp_path, **arguments)
+
+
+def test_without_pillow(tmp_path, monkeypatch):
+    paint(tmp_path / "a.png", (0, 0, 0))
+    ordinary = builtins.__import__
+
+    def without(name, *rest):
+        if name.startswith("PIL"):
+            raise ModuleNotFoundError(name)
+        return ordinary(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    message = "^reading image files needs pillow; install it with: pip install pillow$"
+    with pytest.raises(ModuleNotFoundError, match=message):
+        image_folder(tmp_path)
