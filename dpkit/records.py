@@ -5,11 +5,11 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dpkit.paths import CHECKOUT, PACKAGE
 
@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     import numpy as np
 
 SCALES = ("paper", "reduced")
+
+
+class Progress(Protocol):
+    """Wraps a run's records to show how far it is, as `tqdm.tqdm` does."""
+
+    def __call__(self, records: Iterable[Any], *, total: int, desc: str) -> Iterable[Any]: ...
+
+
+def silent(records: Iterable[Any], *, total: int, desc: str) -> Iterable[Any]:
+    """The records as they are: no progress shown."""
+    return records
 
 
 class Result(NamedTuple):

@@ -6,8 +6,8 @@ from time import perf_counter
 from typing import Any
 
 from dpkit.experiments import store
-from dpkit.papers import PAPERS
-from dpkit.records import Part, provenance, read_json, write_json
+from dpkit.papers import named
+from dpkit.records import Part, Progress, provenance, read_json, silent, write_json
 
 
 def reproduce(
@@ -20,6 +20,7 @@ def reproduce(
     device: str = "auto",
     recompute: bool = False,
     results: Path | None = None,
+    progress: Progress = silent,
 ) -> Iterator[dict[str, str]]:
     """Compute the parts of `table` that are not stored yet, one after another.
 
@@ -32,6 +33,7 @@ def reproduce(
         device: auto, cpu or cuda.
         recompute: compute stored parts anew.
         results: folder to store in, instead of the kit's own.
+        progress: wraps the steps of a run, as tqdm does.
 
     Yields:
         for each part its stored file ("record") and a line about it ("summary").
@@ -42,23 +44,17 @@ def reproduce(
     if not seeds >= 1:
         raise ValueError(f"seeds must be >= 1, got {seeds}")
     folder = store.folder(paper, table, scale=scale, results=results)
-    for part in _chosen(_planned(paper, table, scale, seeds, device), parts):
+    plans = named(paper).tables.PLANS
+    if table not in plans:
+        raise ValueError(f"table must be one of {', '.join(plans)}, got {table!r}")
+    planned = plans[table](scale=scale, seeds=seeds, device=device, progress=progress)
+    for part in _chosen(planned, parts):
         path = folder / f"{part.name}.json"
         if path.exists() and not recompute:
             _check_same(path, part)
             yield {"record": str(path), "summary": f"{part.name}: stored already"}
         else:
             yield {"record": str(path), "summary": _compute(part, path, scale)}
-
-
-def _planned(paper: str, table: str, scale: str, seeds: int, device: str) -> list[Part]:
-    modules = {module.NAME: module for module in PAPERS}
-    if paper not in modules:
-        raise ValueError(f"paper must be one of {', '.join(modules)}, got {paper!r}")
-    plans = modules[paper].tables.PLANS
-    if table not in plans:
-        raise ValueError(f"table must be one of {', '.join(plans)}, got {table!r}")
-    return plans[table](scale=scale, seeds=seeds, device=device)
 
 
 def _chosen(planned: list[Part], wanted: Sequence[str] | None) -> list[Part]:

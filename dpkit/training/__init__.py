@@ -1,0 +1,1 @@
+"""How a private model is trained: clipped sums, noise, batches, the loop. Needs torch."""

@@ -36,7 +36,9 @@ class Gradients(NamedTuple):
         """The parameters, in the order of `norms` and `weighted_sum`: weight, bias, by layer."""
         found: list[nn.Parameter] = []
         for layer, _, _ in self.layers:
-            found += [layer.weight] if layer.bias is None else [layer.weight, layer.bias]
+            found.append(layer.weight)
+            if layer.bias is not None:
+                found.append(layer.bias)
         return found
 
     def norms(self) -> Tensor:

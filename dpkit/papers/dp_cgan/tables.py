@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from safetensors.torch import load_file, save
-from tqdm import tqdm
 
 from dpkit import datasets
 from dpkit.metrics import utility
@@ -25,7 +24,7 @@ from dpkit.papers.dp_cgan.settings import (
 )  # fmt: skip
 from dpkit.paths import cache_dir
 from dpkit.privacy import rdp
-from dpkit.records import Part, Result, describe, json_number, write_bytes
+from dpkit.records import Part, Progress, Result, describe, json_number, write_bytes
 from dpkit.training.loop import Data, Step, device_label, device_named, generator_on, train
 
 
@@ -54,13 +53,14 @@ PRINTED = {  # Table 1 of the paper, per cent
 MLP_SEEDS = 1  # a fit takes minutes; more with `--parts honest-seed1-mlp`
 
 
-def plan_table_1(*, scale: str, seeds: int, device: str) -> list[Part]:
+def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """The parts of Table 1: each column's training runs, then a classifier's fit on each.
 
     Args:
         scale: "paper" (MNIST, batch 600) or "reduced" (the digits, batch 128, 1,000 steps).
         seeds: training runs a column.
         device: auto, cpu or cuda; classifiers run on the CPU.
+        progress: wraps a run's records, as tqdm does.
     """
     parts = [
         Part(f"real-seed0-{name}", {"classifier": name}, 0, partial(_fit_on_real, name, scale))
@@ -68,7 +68,7 @@ def plan_table_1(*, scale: str, seeds: int, device: str) -> list[Part]:
     ]
     for seed in range(seeds):
         for key, column in COLUMNS.items():
-            run = Run(key, _scaled(column, scale), seed, scale, device)
+            run = Run(key, _scaled(column, scale), seed, scale, device, progress)
             settings = describe(run.column.settings)
             parts.append(Part(f"{key}-seed{seed}-train", settings, seed, run.train))
             for name in CLASSIFIERS if seed < MLP_SEEDS else ("lr",):
@@ -90,6 +90,7 @@ class Run(NamedTuple):
     seed: int
     scale: str
     device: str
+    progress: Progress
 
     def train(self) -> Result:
         """Train, keep the generator in the cache, and show ten samples a class."""
@@ -103,8 +104,8 @@ class Run(NamedTuple):
         gan = algorithm.new_gan(settings, seed=self.seed, device=device)
         rng = generator_on(device, seed=self.seed)
         steps = settings.steps_allowed(public_size=public_size)
-        run = train(self.column.step, gan, data, settings=settings, rng=rng)
-        for _ in tqdm(run, total=steps, desc=f"{self.key} seed {self.seed}", mininterval=10):
+        records = train(self.column.step, gan, data, settings=settings, rng=rng)
+        for _ in self.progress(records, total=steps, desc=f"{self.key} seed {self.seed}"):
             pass
         write_bytes(self._cached(), save(gan.generator_net.state_dict()))
         classes = torch.arange(settings.classes, device=device)

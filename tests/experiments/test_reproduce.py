@@ -1,0 +1,106 @@
+"""Reproduction by parts: stored when done, resumed, refused when the settings have changed."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from dpkit.experiments import store  # noqa: E402
+from dpkit.experiments.reproduce import reproduce  # noqa: E402
+from dpkit.papers.dp_cgan import tables  # noqa: E402
+
+PARTS = ["honest-seed0-train", "honest-seed0-lr"]
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "cache_dir", lambda: tmp_path / "cache")
+    return tmp_path / "results"
+
+
+def run(results, parts=PARTS, **more):
+    return list(
+        reproduce("dp_cgan", "table_1", scale="reduced", parts=parts, results=results, **more)
+    )
+
+
+@pytest.fixture(scope="module")
+def stored_once(tmp_path_factory):
+    results = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "cache_dir", lambda: results / "cache")
+        run(results)
+    return results
+
+
+@pytest.fixture
+def stored(stored_once, results):
+    shutil.copytree(stored_once, results)
+    return results
+
+
+def test_a_part_is_stored_with_its_provenance_and_skipped_when_it_is_there(stored):
+    parts = store.load("dp_cgan", "table_1", scale="reduced", results=stored)
+    assert sorted(parts) == sorted(PARTS)
+    trained, fitted = parts["honest-seed0-train"], parts["honest-seed0-lr"]
+    assert trained["values"]["epsilon_proven"] <= trained["values"]["epsilon_claimed"]
+    assert trained["values"]["delta"] == 1e-5
+    assert 0.5 < fitted["values"]["auroc"] <= 1
+    for key in ("settings", "seed", "data", "code", "device", "wall_seconds", "scale"):
+        assert key in fitted["provenance"]
+    images = store.load_images(
+        "dp_cgan", "table_1", "honest-seed0-train", scale="reduced", results=stored
+    )
+    assert images.shape == (100, 28, 28)
+    assert images.dtype == np.uint8
+
+    again = run(stored)
+    assert all("stored already" in part["summary"] for part in again)
+
+
+def test_a_part_stored_with_other_settings_is_not_mixed_in(stored):
+    path = store.folder("dp_cgan", "table_1", scale="reduced", results=stored)
+    path = path / "honest-seed0-lr.json"
+    changed = json.loads(path.read_text())
+    changed["provenance"]["settings"]["noise_multiplier"] = 0.1
+    path.write_text(json.dumps(changed))
+    with pytest.raises(ValueError, match=r"other settings \(noise_multiplier differ\)"):
+        run(stored)
+    assert json.loads(path.read_text()) == changed
+
+
+def test_a_part_that_fails_leaves_nothing_behind(results, monkeypatch):
+    def fail(*args, **more):
+        raise FloatingPointError("a gradient is NaN")
+
+    monkeypatch.setattr(tables, "train", fail)
+    with pytest.raises(FloatingPointError):
+        run(results)
+    assert not list(results.rglob("*.*"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"paper": "dp_gan"}, "paper must be one of dp_cgan"),
+        ({"table": "table_9"}, "table must be one of table_1, got 'table_9'"),
+        ({"scale": "huge"}, "scale must be one of paper, reduced, got 'huge'"),
+        ({"seeds": 0}, "seeds must be >= 1, got 0"),
+        ({"parts": ["honest-seed7"]}, "parts must begin one of"),
+    ],
+)
+def test_what_is_not_there_is_named(results, asked, words):
+    asked = {"paper": "dp_cgan", "table": "table_1", "scale": "reduced", **asked}
+    with pytest.raises(ValueError, match=words):
+        list(reproduce(**asked, results=results))
+
+
+def test_stored_json_that_is_cut_off_is_named(stored):
+    path = store.folder("dp_cgan", "table_1", scale="reduced", results=stored)
+    (path / "honest-seed0-lr.json").write_text('{"values": ')
+    with pytest.raises(ValueError, match="is not valid JSON"):
+        store.load("dp_cgan", "table_1", scale="reduced", results=stored)
