@@ -1,0 +1,74 @@
+"""Rows and images to matplotlib figures, in one style: colour-blind safe, labelled at the line."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Okabe and Ito 2008: told apart by all common kinds of colour vision, and in grey by lightness
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+
+
+def figure(
+    *, width: float = 7.0, height: float = 3.2, panels: int = 1
+) -> tuple[Figure, list[Axes]]:
+    """A figure with panels side by side, without the box around each."""
+    drawn = Figure(figsize=(width, height), layout="constrained", dpi=100)
+    axes = [drawn.add_subplot(1, panels, index + 1) for index in range(panels)]
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    return drawn, axes
+
+
+def lines(
+    ax: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, x: str, y: str
+) -> Axes:
+    """Curves with their names at their right ends.
+
+    Args:
+        ax: drawn on.
+        curves: name -> (x values, y values).
+        x: what the x axis shows, with its unit.
+        y: what the y axis shows, with its unit.
+    """
+    for colour, (name, (xs, ys)) in zip(COLOURS, curves.items(), strict=False):
+        ax.plot(xs, ys, color=colour, linewidth=1.8)
+        ax.annotate(
+            f" {name}", (xs[-1], ys[-1]), color=colour, va="center", fontsize=9,
+            annotation_clip=False,
+        )  # fmt: skip
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    return ax
+
+
+def image_rows(rows: Mapping[str, np.ndarray], *, columns: int = 10) -> Figure:
+    """Rows of images with a name beside each.
+
+    Args:
+        rows: name -> images in 0..255 or [0, 1], shape (columns or more, height, width).
+        columns: images a row.
+    """
+    drawn = Figure(figsize=(7.0, 0.62 * len(rows)), layout="constrained", dpi=110)
+    for index, (name, images) in enumerate(rows.items()):
+        ax = drawn.add_subplot(len(rows), 1, index + 1)
+        _strip(ax, images[:columns])
+        ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
+    return drawn
+
+
+def _strip(ax: Axes, images: np.ndarray) -> None:
+    ax.imshow(np.concatenate(list(images), axis=1), cmap="gray_r", aspect="equal")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    for side in ax.spines.values():
+        side.set_visible(False)
+
+
+def alternative(text: str) -> Any:
+    """A caption to show below a figure, for those who do not see it."""
+    from IPython.display import Markdown
+
+    return Markdown(f"*Figure in words: {text}*")

@@ -1,0 +1,268 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Start here: what does differential privacy buy you?
+#
+# > **You will** publish one number privately, compute by hand what it gives away, attack it and see
+# > the attack fall short as predicted, then price a whole training run in one line.
+# > **Time** 1 minute on one core. **Memory** 300 MB. **Needs** nothing: no data set, no download, no GPU.
+# > **Sources** Dwork and Roth 2014, section 3.5 and appendix A; Balle and Wang 2018, Theorem 8.
+#
+# A hospital trains a generator of synthetic patients and publishes it. Is any one patient recognisable
+# in it? "It only learned averages" is a hope, not an answer. Differential privacy gives an answer
+# that holds against every attacker, and it is a number: **epsilon**. dpkit shows, for five published
+# systems, three such numbers side by side: the epsilon **claimed** by the authors, the epsilon
+# **proven** by an accountant, and the epsilon **measured** by an attack.
+#
+# First, is this machine ready?
+
+# %%
+import platform
+from importlib.metadata import version
+
+for package in ("numpy", "scipy", "matplotlib", "dpkit"):
+    print(f"{package:10} {version(package).split('.')[0]}.x is here")
+assert platform.python_version_tuple() >= ("3", "11"), "dpkit needs Python 3.11 or newer"
+
+# %% [markdown]
+# ## One number, published privately
+#
+# Suppose 200 people were asked whether they have a certain illness, and 37 said yes. Publishing 37 looks
+# harmless. But someone who knows the answers of 199 of them now knows the last one's too.
+#
+# > **Definition 1 (neighbours).** Two data sets are neighbours if one has a record more than the
+# > other. This is *add-remove* adjacency; dpkit always says which adjacency a number is for.
+#
+# > **Definition 2 (sensitivity).** How far can one record move the published number? A count moves by at
+# > most 1.
+#
+# The Gaussian mechanism adds noise with a standard deviation that is a multiple of the sensitivity.
+
+# %%
+import numpy as np
+
+count, sensitivity, noise_multiplier = 37, 1.0, 2.0
+rng = np.random.default_rng(0)
+published = count + noise_multiplier * sensitivity * rng.standard_normal()
+print(f"true count {count}, published {published:.1f}")
+
+# %% [markdown]
+# The count is still useful: 37 give or take 2. What did it cost the last person asked?
+#
+# ## What an output gives away
+#
+# Two worlds: in one the count without that person is 36, in the other it is 37 with them. An attacker
+# sees an output $y$ and asks in which world it is more likely. The logarithm of the ratio of the two
+# densities is the **privacy loss** of $y$. Before you run the cell: for which $y$ is it zero?
+
+
+# %%
+def log_density(y, mean):
+    return -((y - mean) ** 2) / (2 * noise_multiplier**2)
+
+
+def privacy_loss(y):
+    return log_density(y, 37) - log_density(y, 36)
+
+
+for y in (30, 36.5, 40, 45):
+    print(f"output {y:5}: privacy loss {privacy_loss(y):+.3f}")
+
+# %% [markdown]
+# Exactly halfway the output says nothing. Far out it says a lot, but far out happens rarely.
+# That is why the definition has two numbers:
+#
+# > **Definition 3 ($(\varepsilon, \delta)$-differential privacy).** For every set $S$ of outputs and all
+# > neighbours $d, d'$: $\Pr[M(d) \in S] \le e^\varepsilon \Pr[M(d') \in S] + \delta$.
+#
+# In words: no event becomes more than $e^\varepsilon$ times likelier because of one person, except for
+# events of total weight $\delta$. The smallest $\delta$ for a given $\varepsilon$ takes the best $S$, all $y$
+# with a loss above $\varepsilon$:
+# $$\delta(\varepsilon) = \Pr[\text{loss} > \varepsilon \text{ with the person}] - e^\varepsilon \Pr[\text{loss} > \varepsilon \text{ without}].$$
+
+# %%
+from scipy.special import ndtr  # the normal distribution function
+
+
+def delta_by_hand(epsilon):
+    threshold = 36.5 + epsilon * noise_multiplier**2  # where the loss is epsilon
+    with_person = ndtr((37 - threshold) / noise_multiplier)
+    without = ndtr((36 - threshold) / noise_multiplier)
+    return with_person - np.exp(epsilon) * without
+
+
+for epsilon in (0.5, 1.0, 2.0):
+    print(f"epsilon {epsilon}: delta {delta_by_hand(epsilon):.2e}")
+
+# %% [markdown]
+# ## Check it a second way
+#
+# dpkit has this mechanism too. It was written from another formula (Balle and Wang 2018, Theorem 5);
+# both directions, adding and removing, must agree with the computation by hand.
+
+# %%
+from dpkit.privacy import Gaussian
+
+mechanism = Gaussian(noise_multiplier=2.0)
+for epsilon in (0.5, 1.0, 2.0):
+    both_directions = mechanism.profile([epsilon])
+    assert np.allclose(both_directions, delta_by_hand(epsilon), rtol=1e-9)
+print("by hand and by dpkit: the same delta, in both directions")
+
+# %% [markdown]
+# ## And by experiment
+#
+# Play the attacker 200,000 times in each world: say "they were there" when the loss is above 0.2.
+# The definition says: right answers $\le e^\varepsilon \times$ false alarms $+\ \delta$, whatever rule you use.
+
+# %%
+trials = 200_000
+there = 37 + noise_multiplier * rng.standard_normal(trials)
+absent = 36 + noise_multiplier * rng.standard_normal(trials)
+right, false_alarm = (privacy_loss(there) > 0.2).mean(), (privacy_loss(absent) > 0.2).mean()
+allowed = np.exp(0.2) * false_alarm + delta_by_hand(0.2)
+spread = 2 * np.sqrt(right * (1 - right) / trials)
+print(f"right {right:.4f} +- {spread:.4f}, allowed at most {allowed:.4f}")
+
+# %% [markdown]
+# The attacker comes as close to the limit as chance allows, because this rule is the best there is at
+# $\varepsilon = 0.2$. In a picture: every attacker's point lies on or above the curve. The dotted line is
+# an attacker who guesses.
+
+# %%
+from scipy.special import ndtri  # the inverse of ndtr
+
+missed = np.linspace(0.001, 0.999, 99)  # of the worlds in which the person was there
+threshold = 37 + noise_multiplier * ndtri(missed)
+alarms = 1 - ndtr((threshold - 36) / noise_multiplier)
+
+# %%
+from dpkit import plots
+
+drawn, (ax,) = plots.figure(width=4.8, height=3.2)
+plots.lines(ax, {"": (missed, alarms)}, x="members missed (share)", y="false alarms (share)")
+ax.plot([0, 1], [1, 0], ":", color="grey")
+ax.annotate("guessing", (0.52, 0.52), color="grey", fontsize=9)
+ax.annotate("noise multiplier 2", (0.13, 0.42), color=plots.COLOURS[0], fontsize=9)
+ax.plot([1 - right], [false_alarm], "o", color="black")
+ax.annotate("  attacker above", (1 - right, false_alarm), fontsize=9)
+drawn
+
+# %%
+plots.alternative(
+    "a curve a little below the straight line from (0, 1) to (1, 0), which is guessing; the "
+    f"attacker above is the point ({1 - right:.2f}, {false_alarm:.2f}) on the curve."
+)
+
+# %% [markdown]
+# ## A thousand releases
+#
+# Training a network privately is the same mechanism many times over: at each step every example's gradient
+# is **clipped** to a norm $C$ (so the sensitivity is $C$), summed, noised, and applied. The costs add up.
+# An **accountant** does the adding. A list of what was released is a **ledger**:
+
+# %%
+from dpkit.privacy import Release, SampledGaussian, rdp
+
+for steps in (1, 100, 10_000):
+    ledger = [Release(Gaussian(noise_multiplier=2.0), count=steps)]
+    print(f"{steps:6} steps on everyone: epsilon {rdp.epsilon(ledger, delta=1e-5).epsilon:9.2f}")
+
+# %% [markdown]
+# Hopeless, were it not for **sampling**: if each step uses a random 1 % of the records, a person who is
+# not drawn loses nothing, and nobody knows who is drawn.
+
+# %%
+for steps in (1, 100, 10_000):
+    ledger = [Release(SampledGaussian(noise_multiplier=2.0, sample_rate=0.01), count=steps)]
+    print(f"{steps:6} steps on 1 %:      epsilon {rdp.epsilon(ledger, delta=1e-5).epsilon:9.2f}")
+
+# %% [markdown]
+# An epsilon without its context is worth little. dpkit's answers carry theirs:
+
+# %%
+guarantee = rdp.epsilon(ledger, delta=1e-5)
+for name, value in guarantee._asdict().items():
+    print(f"{name:12} {value:.4f}" if name == "epsilon" else f"{name:12} {value}")
+
+# %% [markdown]
+# The other way round: which noise keeps 10,000 steps within epsilon 9.6?
+
+# %%
+from dpkit.privacy import calibrate
+
+noise = calibrate.noise_multiplier(9.6, sample_rate=0.01, steps=10_000, delta=1e-5)
+spent = rdp.epsilon([Release(SampledGaussian(noise, 0.01), 10_000)], delta=1e-5)
+assert spent.epsilon <= 9.6, "calibration ends on the private side"
+print(f"noise multiplier {noise:.4f}: epsilon {spent.epsilon:.4f}")
+
+# %% [markdown]
+# The same from a shell: `python -m dpkit noise --epsilon 9.6 --sample-rate 0.01 --steps 10000 --delta 1e-5`.
+#
+# ## When the arithmetic is right and the guarantee is not there
+#
+# Noise protects only what it is added to. If a program also uses a private value without noise, no
+# accountant can help, and dpkit says so instead of printing a small number:
+
+# %%
+from dpkit.privacy import NoGuarantee
+
+ledger = [Release(SampledGaussian(2.0, 0.01), 10_000), Release(NoGuarantee("reads raw labels"))]
+print(rdp.epsilon(ledger, delta=1e-5).epsilon)
+
+# %% [markdown]
+# ## How to read the kit
+#
+# | question | where it is answered |
+# |---|---|
+# | what does a release cost? | `dpkit.privacy`: mechanisms price themselves, accountants add up |
+# | how is a private model trained? | `dpkit.training`: clipped sums without stored gradients, noise, the loop |
+# | is the output any good? | `dpkit.metrics`: train on synthetic data, test on real data |
+# | does what a paper says hold? | `dpkit.papers`: settings, algorithm, claims and tables, a folder a paper |
+#
+# Every paper's claims are computed again, here those of the first paper (`python -m dpkit claims` prints all):
+
+# %%
+from dpkit.claims import check
+from dpkit.papers import dp_cgan
+
+for claim in dp_cgan.CLAIMS:
+    verdict = check(claim)
+    print(f"{verdict.verdict:18} {claim.id:28} {verdict.computed:10.5g}")
+
+# %% [markdown]
+# What each of them means, and what the method reaches when it is trained honestly, is the next
+# notebook's subject: [02_dp_cgan](02_dp_cgan.ipynb).
+#
+# ## Words
+#
+# | word | meaning |
+# |---|---|
+# | neighbours, adjacency | data sets that differ in one record: one more or less (add-remove), or one exchanged (replace-one) |
+# | sensitivity | how far one record can move what is computed, before noise |
+# | noise multiplier | noise standard deviation / clip norm |
+# | sample rate | chance of a record to be in a batch |
+# | epsilon, delta | Definition 3; smaller is more private |
+# | ledger, accountant | the list of what was released, and the rule that adds up its cost |
+#
+# ## Your turn
+#
+# The same count is published once a week for a year, with fresh noise each time. Which noise multiplier keeps
+# the year within epsilon 1 at delta 1e-5? Guess first: twice the noise of one release? Seven times? Fifty-two?
+#
+# <details><summary>Hint</summary>Everyone is in every release: the sample rate is 1.</details>
+# <details><summary>Answer</summary>Noise grows with the square root of the number of releases, about seven
+# times:
+# <code>calibrate.noise_multiplier(1.0, sample_rate=1.0, steps=52, delta=1e-5)</code></details>
+
+# %% tags=["solution"]
+once, weekly = (
+    calibrate.noise_multiplier(1.0, sample_rate=1.0, steps=steps, delta=1e-5) for steps in (1, 52)
+)
+print(f"once {once:.2f}, every week {weekly:.2f}: {weekly / once:.2f} times")
