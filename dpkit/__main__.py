@@ -23,7 +23,7 @@ app.command()(evidence.reproduce)
 app.add_typer(data.app, name="data")
 
 # What a user can cause: bad values, missing files and data, no network, computations that fail.
-EXPECTED = (ValueError, OSError, ArithmeticError, ImportError)
+EXPECTED = (ValueError, OSError, ArithmeticError)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -35,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(given, prog_name="python -m dpkit", standalone_mode=False)
     except typer.Abort:
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        fail(f"{error}; training needs: pip install 'dpkit[train]'")
     except EXPECTED as error:
         fail(str(error))
     except Exception as error:

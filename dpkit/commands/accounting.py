@@ -72,6 +72,7 @@ def epsilon(
     """
     price, chosen = _accountant(accountant), _orders(orders)
     adjacent = _adjacency(adjacency)
+    checks.whole(steps=steps)
     ledger = [Release(SampledGaussian(noise_multiplier, sample_rate, adjacent), steps)]
     found = price(ledger, delta=delta, conversion=conversion, orders=chosen)
     result = _fields(found, accountant, conversion, chosen, sample_rate, steps)

@@ -110,7 +110,7 @@ def _coins(
         # lowered by more than its rounding error, so that the bisections end on the private side
         rounding = 4e-16 * (2 + np.abs(first) + np.where(p < 1, np.abs(second), 0.0))
         value = (np.logaddexp(first, second) - rounding) / (orders - 1)
-    return value, np.where(p < 1, left - right, 1.0)
+        return value, np.where(p < 1, left - right, 1.0)
 
 
 CONVERSIONS = (

@@ -97,7 +97,8 @@ def _least(
     tried, rdp = curve(ledger, orders)
     if not rdp.any():  # the releases do not depend on the data at all
         return 0.0, float(tried[0])
-    guide, at = which(conversions.named("improved"))  # cheap, and close to the optimal one
+    cheap = conversions.named("improved") if rule.name == "optimal" else rule
+    guide, at = which(cheap)  # the order that decides is nearly the same
     if orders is None:
         tried, rdp = _widened(ledger, tried, rdp, lambda o, r: guide(o, r, at))
     if rule.name == "optimal" and tried.size > 24:

@@ -82,7 +82,7 @@ def _integral(order: float, q: float, noise: float, *, two_sided: bool) -> float
     log_weight = -points * points / 2
     if two_sided:
         log_base, base_less_1 = _log_mixture(back, q)  # Q over N(0)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             less = (ratio_less_1 - base_less_1) / (1 + base_less_1)
         ratio_less_1 = np.where(np.isinf(base_less_1), -1.0, less)
         log_ratio, log_weight = log_ratio - log_base, log_weight + log_base

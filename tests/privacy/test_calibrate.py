@@ -1,0 +1,96 @@
+"""Calibration ends on the private side, close to the edge."""
+
+import math
+
+import pytest
+
+from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, calibrate, rdp
+
+
+@pytest.mark.parametrize("target", [0.05, 1.0, 9.6, 60.0])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_noise_is_enough_and_a_little_less_is_not(target: float, adjacency):
+    noise = calibrate.noise_multiplier(
+        target, sample_rate=0.01, steps=500, delta=1e-5, adjacency=adjacency, tolerance=1e-4,
+        orders=[1.5, 2, 3, 5, 8, 16, 32, 64, 256],
+    )  # fmt: skip
+
+    def spent(value: float) -> float:
+        ledger = [Release(SampledGaussian(value, 0.01, adjacency), 500)]
+        orders = [1.5, 2, 3, 5, 8, 16, 32, 64, 256]
+        return rdp.epsilon(ledger, delta=1e-5, orders=orders).epsilon
+
+    assert spent(noise) <= target < spent(noise * (1 - 2e-4))
+
+
+def test_noise_as_other_kits_find_it():
+    """Opacus needs .8447 for this run; automatic orders need no more."""
+    noise = calibrate.noise_multiplier(9.6, sample_rate=0.01, steps=10_000, delta=1e-5)
+    assert 0.82 < noise <= 0.8447
+
+
+def test_no_release_needs_no_noise():
+    for rate, steps in [(0.0, 10), (0.1, 0)]:
+        noise = calibrate.noise_multiplier(1.0, sample_rate=rate, steps=steps, delta=1e-5)
+        assert noise == 0
+
+
+@pytest.mark.parametrize("conversion", ["classic", "improved", "optimal"])
+def test_steps_are_the_last_that_fit(conversion: str):
+    mechanism = SampledGaussian(1.5, 0.02)
+    orders = [2, 4, 8, 12, 16, 24, 32]
+    steps = calibrate.steps(
+        2.0, mechanism=mechanism, delta=1e-5, conversion=conversion, orders=orders
+    )
+
+    def spent(count: int) -> float:
+        ledger = [Release(mechanism, count)]
+        return rdp.epsilon(ledger, delta=1e-5, conversion=conversion, orders=orders).epsilon
+
+    assert steps > 100
+    assert spent(steps) <= 2.0 < spent(steps + 1)
+
+
+def test_steps_where_one_is_too_many():
+    assert calibrate.steps(1.0, mechanism=Gaussian(0.1), delta=1e-5) == 0
+    assert calibrate.steps(1.0, mechanism=NoGuarantee("raw data"), delta=1e-5) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: calibrate.steps(1.0, mechanism=SampledGaussian(1.0, 0.0), delta=1e-5),
+            "costs nothing",
+        ),
+        (
+            lambda: calibrate.steps(math.nan, mechanism=Gaussian(1.0), delta=1e-5),
+            "target_epsilon must be a finite number > 0, got nan",
+        ),
+        (
+            lambda: calibrate.noise_multiplier(-1, sample_rate=0.1, steps=1, delta=1e-5),
+            "target_epsilon must be a finite number > 0, got -1",
+        ),
+        (
+            lambda: calibrate.noise_multiplier(1, sample_rate=1.1, steps=1, delta=1e-5),
+            r"sample_rate must lie in \[0, 1\], got 1.1",
+        ),
+        (
+            lambda: calibrate.noise_multiplier(1, sample_rate=0.1, steps=-1, delta=1e-5),
+            "steps must be an integer >= 0, got -1",
+        ),
+        (
+            lambda: calibrate.noise_multiplier(1, sample_rate=0.1, steps=1, delta=1.0),
+            r"delta must lie in \(0, 1\)",
+        ),
+        (
+            lambda: calibrate.noise_multiplier(
+                1e-9, sample_rate=1, steps=1, delta=1e-5, orders=[2]
+            ),
+            r"no noise_multiplier below 2\^40 reaches",
+        ),
+    ],
+)
+def test_bad_values_are_refused(call, message: str):
+    with pytest.raises(ValueError, match=message):
+        call()

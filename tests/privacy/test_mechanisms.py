@@ -1,0 +1,182 @@
+"""Prices against the definitions by quadrature, by high-precision sums, and against other kits."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, Unsupported, divergence
+from dpkit.privacy.ledger import rdp_of
+
+CASES = [
+    (0.01, 1.1), (0.01, 0.5), (64 / 60000, 1.0), (0.4, 12.0), (0.1, 1.0), (1e-4, 0.3),
+    (0.5, 0.6), (0.9, 2.0), (0.02, 20.0), (0.999, 1.0),
+]  # fmt: skip
+ORDERS = [1.1, 1.5, 2.7, 10.9, 58.5]
+
+
+def by_mpmath(q: float, noise: float, order: float) -> float:
+    """Mironov, Talwar, Zhang 2019, section 3, read literally, with 25 digits."""
+    with mpmath.workdps(25):
+        q, noise, order = mpmath.mpf(q), mpmath.mpf(noise), mpmath.mpf(order)
+
+        def term(x: mpmath.mpf) -> mpmath.mpf:
+            ratio = 1 - q + q * mpmath.exp((2 * x - 1) / (2 * noise**2))
+            return mpmath.npdf(x, 0, noise) * ratio**order
+
+        low, high = -11 * noise, order + 11 * noise
+        count = max(2, int((high - low) / (12 * noise)))  # Gauss-Legendre on wide pieces
+        pieces = [low + (high - low) * i / count for i in range(count + 1)]
+        total = mpmath.quad(term, pieces, method="gauss-legendre", maxdegree=5)
+        return float(mpmath.log(total) / (order - 1))
+
+
+@pytest.mark.parametrize(("q", "noise"), CASES)
+def test_sampled_gaussian_equals_quadrature_with_25_digits(q: float, noise: float):
+    rdp = SampledGaussian(noise, q).rdp(ORDERS)
+    expected = [by_mpmath(q, noise, order) for order in ORDERS]
+    np.testing.assert_allclose(rdp, expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("q", "noise"), [(0.01, 1.1), (0.4, 2.0), (0.9, 0.8)])
+@pytest.mark.parametrize("order", [1.1, 2.0, 3.5, 16.0])
+def test_both_neighbourhoods_equal_the_definition(q: float, noise: float, order: float):
+    normal = divergence.normal
+    zero, plus, minus = normal(0, noise), normal(1, noise), normal(-1, noise)
+    mixed = divergence.mixture([1 - q, q], [zero, plus])
+    mirror = divergence.mixture([1 - q, q], [zero, minus])
+    span = {"low": -15 * noise - 1, "high": 2 * order + 15 * noise}
+    removed = divergence.renyi(mixed, zero, order, **span)
+    added = divergence.renyi(zero, mixed, order, low=-15 * noise - order, high=15 * noise + 2)
+    replaced = divergence.renyi(mixed, mirror, order, **span)
+    assert SampledGaussian(noise, q).rdp([order])[0] == pytest.approx(removed, rel=1e-8)
+    assert added <= removed * (1 + 1e-9)
+    priced = SampledGaussian(noise, q, "replace-one").rdp([order])[0]
+    assert priced == pytest.approx(replaced, rel=1e-8)
+
+
+def test_fractional_orders_are_right_where_series_fail():
+    """Published kits give negative, infinite or loose values at these."""
+    near = SampledGaussian(12.0, 0.4).rdp([58.5, 58.9, 59.0, 59.5])
+    assert (near > 0).all()
+    assert (np.diff(near) > 0).all()
+    assert near[2] == pytest.approx(by_mpmath(0.4, 12.0, 59.0), rel=1e-9)
+    assert near[1] == pytest.approx(by_mpmath(0.4, 12.0, 58.9), rel=1e-9)
+
+
+@given(
+    q=st.floats(1e-6, 1 - 1e-6),
+    noise=st.floats(0.02, 100),
+    order=st.floats(1.001, 200),
+    adjacency=st.sampled_from(["add-remove", "replace-one"]),
+)
+def test_never_negative_grows_with_order_and_less_than_unsampled(q, noise, order, adjacency):
+    orders = [order, order * 1.01, math.ceil(order * 1.01) + 1, math.ceil(order * 1.01) + 1.5]
+    rdp = SampledGaussian(noise, q, adjacency).rdp(orders)
+    assert (rdp >= 0).all()
+    assert (np.diff(rdp) >= -1e-9 * rdp[1:]).all()
+    assert (rdp <= Gaussian(noise, adjacency).rdp(orders)).all()
+
+
+def test_the_ends_of_the_sample_rate():
+    orders = [1.5, 2, 64]
+    for adjacency in ("add-remove", "replace-one"):
+        assert (SampledGaussian(1.3, 0.0, adjacency).rdp(orders) == 0).all()
+        np.testing.assert_array_equal(
+            SampledGaussian(1.3, 1.0, adjacency).rdp(orders), Gaussian(1.3, adjacency).rdp(orders)
+        )
+        near = SampledGaussian(1.3, 1 - 1e-12, adjacency).rdp(orders[:2])
+        np.testing.assert_allclose(near, Gaussian(1.3, adjacency).rdp(orders[:2]), rtol=1e-9)
+
+
+def test_tiny_costs_keep_their_digits():
+    """log(A) / (alpha - 1) is alpha q^2 (exp(1 / noise^2) - 1) / 2 to first order."""
+    q, noise = 1e-9, 3.0
+    first = np.array([1.0001, 1.5, 2.0, 9.0]) * q**2 * math.expm1(1 / noise**2) / 2
+    rdp = SampledGaussian(noise, q).rdp([1.0001, 1.5, 2.0, 9.0])
+    np.testing.assert_allclose(rdp, first, rtol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 0.01, 0.05, 1e4])
+def test_extreme_noise_stays_a_number(noise: float):
+    for adjacency in ("add-remove", "replace-one"):
+        mechanism = SampledGaussian(noise, 0.01, adjacency)
+        rdp = mechanism.rdp([1.0001, 1.5, 2, 10.9, 64, 1024])
+        assert np.isfinite(rdp).all()
+        assert (np.diff(rdp) > 0).all()
+
+
+def test_other_kits_agree_where_they_are_right():
+    """Opacus and dp-accounting at integer orders; Opacus at small fractional ones."""
+    from dp_accounting.rdp.rdp_privacy_accountant import _compute_rdp_poisson_subsampled_gaussian
+    from opacus.accountants.analysis import rdp as opacus
+
+    orders = [2, 3, 8, 32, 64]
+    for q, noise in [(0.01, 1.1), (0.001, 0.7), (0.2, 3.0)]:
+        ours = SampledGaussian(noise, q).rdp(orders)
+        theirs = opacus.compute_rdp(q=q, noise_multiplier=noise, steps=1, orders=orders)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+        google = _compute_rdp_poisson_subsampled_gaussian(q, noise, orders)
+        np.testing.assert_allclose(ours, google, rtol=1e-9)
+    ours = SampledGaussian(1.1, 0.01).rdp([1.5, 2.5, 4.7])
+    theirs = opacus.compute_rdp(q=0.01, noise_multiplier=1.1, steps=1, orders=[1.5, 2.5, 4.7])
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_profiles_equal_the_hockey_stick():
+    epsilons = [0.0, 0.3, 1.0, 2.5]
+    zero, one = divergence.normal(0, 1.2), divergence.normal(1, 1.2)
+    mixed = divergence.mixture([0.7, 0.3], [zero, one])
+    profile = SampledGaussian(1.2, 0.3).profile(epsilons)
+    for i, epsilon in enumerate(epsilons):
+        up = divergence.hockey_stick(mixed, zero, epsilon, low=-15, high=17)
+        down = divergence.hockey_stick(zero, mixed, epsilon, low=-15, high=17)
+        assert profile[:, i] == pytest.approx([up, down], rel=1e-6, abs=1e-12)
+        gaussian = divergence.hockey_stick(one, zero, epsilon, low=-15, high=17)
+        assert Gaussian(1.2).profile([epsilon])[0, 0] == pytest.approx(gaussian, rel=1e-6)
+
+
+def test_gaussian_moves_twice_as_far_under_replace_one():
+    """Its exact epsilon at noise 1, delta 1e-5 is 9.9973, not the 4.7 of a shift of one clip."""
+    profile = Gaussian(1.0, "replace-one").profile([9.99, 9.9973, 10.0])[0]
+    assert profile[0] > 1e-5 > profile[2]
+    assert profile[1] == pytest.approx(1e-5, rel=1e-4)
+    np.testing.assert_allclose(Gaussian(1.0, "replace-one").rdp([2]), 4 * Gaussian(1.0).rdp([2]))
+
+
+def test_no_guarantee_prices_as_infinity():
+    nothing = NoGuarantee("the labels are read without noise")
+    assert np.isinf(nothing.rdp([2, 3])).all()
+    assert (nothing.profile([0, 100]) == 1).all()
+    assert nothing.assumptions == ("no guarantee: the labels are read without noise",)
+    assert (rdp_of([Release(nothing, 0)], [2]) == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Gaussian(math.nan), "noise_multiplier must be a finite number > 0, got nan"),
+        (lambda: Gaussian(math.inf), "noise_multiplier must be a finite number > 0, got inf"),
+        (lambda: Gaussian(0.0), "noise_multiplier must be a finite number > 0, got 0.0"),
+        (lambda: SampledGaussian(-1.0, 0.1), "noise_multiplier must be a finite number > 0"),
+        (lambda: SampledGaussian(1.0, 3.0), r"sample_rate must lie in \[0, 1\], got 3.0"),
+        (lambda: SampledGaussian(1.0, math.nan), r"sample_rate must lie in \[0, 1\], got nan"),
+        (lambda: Gaussian(1.0, "add"), "adjacency must be one of add-remove, replace-one"),
+        (lambda: Gaussian("1"), "noise_multiplier must be a number, got '1'"),
+        (lambda: Gaussian(1.0).rdp([2, 1]), "orders must be finite numbers > 1, got 1"),
+        (lambda: Gaussian(1.0).rdp([math.nan]), "orders must be finite numbers > 1, got nan"),
+        (lambda: Gaussian(1.0).rdp([]), "orders must be a non-empty list"),
+        (lambda: Gaussian(1.0).profile([math.nan]), "epsilons must be numbers, got nan"),
+    ],
+)
+def test_bad_values_are_refused_with_their_name(make, message: str):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_an_unknown_price_says_so():
+    with pytest.raises(Unsupported, match="add-remove only"):
+        SampledGaussian(1.0, 0.1, "replace-one").profile([1.0])

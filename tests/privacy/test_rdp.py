@@ -1,0 +1,201 @@
+"""The accountant: conversions against an independent oracle, automatic orders, refusals."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq, minimize_scalar
+
+from dpkit.privacy import (
+    Gaussian,
+    NoGuarantee,
+    Release,
+    SampledGaussian,
+    adjacency_of,
+    conversions,
+    parallel,
+    rdp,
+)
+
+OPACUS_ORDERS = [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
+PEERS = [  # q, noise, steps: Opacus' epsilon, and the tight one of a privacy-loss distribution
+    (0.01, 1.1, 10_000, 5.63199, 5.18230),
+    (0.01, 0.5, 1_000, 15.46427, 13.351),
+    (64 / 60_000, 1.0, 60_000, 1.45978, 1.320),
+]
+
+
+@pytest.mark.parametrize(("q", "noise", "steps", "opacus", "tight"), PEERS)
+def test_the_published_orders_give_the_published_numbers(q, noise, steps, opacus, tight):
+    ledger = [Release(SampledGaussian(noise, q), steps)]
+    same = rdp.epsilon(ledger, delta=1e-5, orders=OPACUS_ORDERS)
+    assert same.epsilon == pytest.approx(opacus, abs=6e-6)
+    automatic = rdp.epsilon(ledger, delta=1e-5)
+    assert tight < automatic.epsilon <= same.epsilon
+
+
+def test_orders_go_beyond_1024_where_the_optimum_is_there():
+    ledger = [Release(SampledGaussian(20.0, 0.01))]
+    assert rdp.epsilon(ledger, delta=1e-5, orders=OPACUS_ORDERS).epsilon > 0.1
+    assert rdp.epsilon(ledger, delta=1e-5).epsilon < 0.0036
+    assert rdp.epsilon([Release(Gaussian(1e4))], delta=1e-5).epsilon < 2e-4
+
+
+def test_orders_come_close_to_1_where_the_optimum_is_there():
+    """For a Gaussian the best classic epsilon is known: rho + 2 sqrt(rho log(1/delta))."""
+    for noise in (1e-3, 0.01, 0.1, 1.0, 30.0, 1e3):
+        rho = 1 / (2 * noise**2)
+        best = rho + 2 * math.sqrt(rho * math.log(1e5))
+        ours = rdp.epsilon([Release(Gaussian(noise))], delta=1e-5, conversion="classic").epsilon
+        assert best * (1 - 1e-12) <= ours <= best * 1.001
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.0, 4.0, 25.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.05])
+def test_conversions_are_ordered_and_none_is_below_the_exact_gaussian(noise, delta):
+    ledger = [Release(Gaussian(noise))]
+    found = [
+        rdp.epsilon(ledger, delta=delta, conversion=name).epsilon
+        for name in ("optimal", "improved", "classic")
+    ]
+    assert found == sorted(found)
+    assert Gaussian(noise).profile([found[0]])[0, 0] <= delta
+
+
+def least_rdp(order: float, epsilon: float, delta: float) -> float:
+    """The least divergence of two coins at (epsilon, delta), by brute force (Asoodeh et al.)."""
+
+    def divergence(p: float) -> float:
+        q = (p - delta) * math.exp(-epsilon)
+        heads = order * math.log(p) + (1 - order) * math.log(q)
+        tails = order * math.log1p(-p) + (1 - order) * math.log1p(-q)
+        return float(np.logaddexp(heads, tails)) / (order - 1)
+
+    starts = np.geomspace(1e-9, 1 - 1e-9, 400) * (1 - delta) + delta
+    best = min(range(400), key=lambda i: divergence(starts[i]))
+    span = (starts[max(best - 1, 0)], starts[min(best + 1, 399)])
+    found = minimize_scalar(divergence, bounds=span, method="bounded", options={"xatol": 1e-13})
+    return min(found.fun, divergence(starts[best]))
+
+
+@pytest.mark.parametrize("order", [1.3, 2.0, 5.5, 30.0])
+@pytest.mark.parametrize("cost", [0.01, 0.3, 4.0])
+@pytest.mark.parametrize("delta", [1e-6, 0.02])
+def test_the_optimal_conversion_equals_brute_force(order, cost, delta):
+    ours = conversions.optimal(np.array([order]), np.array([cost]), delta)[0]
+    if least_rdp(order, 0.0, delta) >= cost:
+        assert ours == 0
+        return
+    high = cost + math.log(1 / delta) / (order - 1)
+    expected = brentq(lambda e: least_rdp(order, e, delta) - cost, 0, high, xtol=1e-12)
+    assert ours == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["classic", "improved", "optimal"])
+def test_delta_is_the_inverse_of_epsilon(name: str):
+    ledger = [Release(SampledGaussian(1.1, 0.01), 2000)]
+    orders = np.arange(2.0, 60.0)
+    spent = rdp.epsilon(ledger, delta=1e-5, conversion=name, orders=orders)
+    back = rdp.delta(ledger, epsilon=spent.epsilon, conversion=name, orders=orders)
+    assert back.delta == pytest.approx(1e-5, rel=1e-6)
+    assert back.epsilon == spent.epsilon
+
+
+def test_the_guarantee_says_how_it_was_found():
+    spent = rdp.epsilon(
+        [Release(SampledGaussian(1.0, 0.1), 3)], delta=1e-5, assumptions=("a public batch size",)
+    )
+    assert spent.lower == 0
+    assert spent.adjacency == "add-remove"
+    assert spent.method.startswith("RDP, improved conversion (Balle et al. 2020, Thm 21), order ")
+    assert spent.assumptions[0].startswith("Poisson sampling")
+    assert spent.assumptions[1] == "a public batch size"
+
+
+def test_nothing_released_costs_nothing_at_any_delta():
+    for ledger in ([], [Release(Gaussian(1.0), 0)], [Release(SampledGaussian(1.0, 0.0), 9)]):
+        for delta in (1e-300, 1e-5, 0.999):
+            assert rdp.epsilon(ledger, delta=delta).epsilon == 0
+    assert rdp.delta([], epsilon=0.0).delta == 0
+
+
+def test_no_guarantee_is_infinite_and_not_below_anything():
+    ledger = [Release(Gaussian(1.0), 5), Release(NoGuarantee("raw labels"))]
+    for name in ("classic", "improved", "optimal"):
+        assert rdp.epsilon(ledger, delta=1e-5, conversion=name).epsilon == math.inf
+        assert rdp.delta(ledger, epsilon=3.0, conversion=name).delta == 1
+
+
+def test_epsilon_is_never_below_0():
+    for delta in (0.5, 0.9, 1 - 1e-12):
+        for name in ("classic", "improved", "optimal"):
+            ledger = [Release(Gaussian(1e5))]
+            assert rdp.epsilon(ledger, delta=delta, conversion=name).epsilon >= 0
+
+
+class Broken:
+    """A mechanism whose computation fails."""
+
+    adjacency = "add-remove"
+    assumptions = ()
+
+    def __init__(self, value: float):
+        self.value = value
+
+    def rdp(self, orders):
+        return np.full(len(orders), self.value)
+
+
+@pytest.mark.parametrize("value", [math.nan, -1e-3])
+def test_a_failed_computation_is_an_exception(value: float):
+    with pytest.raises(ArithmeticError, match="not a number >= 0"):
+        rdp.epsilon([Release(Broken(value))], delta=1e-5)
+
+
+def test_costs_add_up_and_adjacencies_do_not_mix():
+    orders, total = rdp.curve([Release(Gaussian(1.0), 3), Release(Gaussian(2.0), 4)], [2, 8])
+    np.testing.assert_allclose(total, orders * (3 / 2 + 4 / 8))
+    with pytest.raises(ValueError, match="one adjacency, got add-remove and replace-one"):
+        rdp.curve([Release(Gaussian(1.0)), Release(Gaussian(1.0, "replace-one"))])
+    assert adjacency_of([Release(Gaussian(1.0, "replace-one"))]) == "replace-one"
+    assert adjacency_of([]) == "add-remove"
+
+
+def test_parallel_parts_cost_the_dearest_or_the_dearest_two():
+    cheap, dear, mid = ([Release(Gaussian(1.0, "add-remove"), n)] for n in (1, 9, 4))
+    assert rdp.curve(parallel(cheap, dear, mid), [2])[1] == rdp.curve(dear, [2])[1]
+    cheap, dear, mid = ([Release(Gaussian(1.0, "replace-one"), n)] for n in (1, 9, 4))
+    assert rdp.curve(parallel(cheap, dear, mid), [2])[1] == rdp.curve([*dear, *mid], [2])[1]
+    with pytest.raises(ValueError, match="at least one ledger"):
+        parallel()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda ledger: rdp.epsilon(ledger, delta=0.0), r"delta must lie in \(0, 1\)"),
+        (lambda ledger: rdp.epsilon(ledger, delta=1.0), r"delta must lie in \(0, 1\)"),
+        (lambda ledger: rdp.epsilon(ledger, delta=math.nan), "ends excluded, got nan"),
+        (lambda ledger: rdp.delta(ledger, epsilon=-1.0), "epsilon must be a finite number >= 0"),
+        (lambda ledger: rdp.epsilon(ledger, delta=0.1, orders=[1.0]), "orders must be finite"),
+        (
+            lambda ledger: rdp.epsilon(ledger, delta=0.1, conversion="best"),
+            "conversion must be one of classic, improved, optimal; got 'best'",
+        ),
+        (
+            lambda ledger: rdp.epsilon([Release(ledger[0].mechanism, -1)], delta=0.1),
+            "count must be an integer >= 0, got -1",
+        ),
+        (
+            lambda ledger: rdp.epsilon([Release(ledger[0].mechanism, 1.5)], delta=0.1),
+            "count must be an integer >= 0, got 1.5",
+        ),
+        (
+            lambda ledger: rdp.epsilon([ledger[0].mechanism], delta=0.1),
+            "a ledger holds Release",
+        ),
+    ],
+)
+def test_bad_values_are_refused(call, message: str):
+    with pytest.raises(ValueError, match=message):
+        call([Release(Gaussian(1.0))])

@@ -1,0 +1,120 @@
+"""Verdicts follow from kind and tolerance; evidence is stored with its inputs, or missing."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpkit import paths
+from dpkit.claims import Claim, Evidence, Measured, as_json, check, evidence_path
+from dpkit.papers import PAPERS
+
+
+def claim(**changes) -> Claim:
+    fields = {
+        "id": "paper/name", "paper": "paper", "where": "Table 1", "says": "something",
+        "stated": 9.6, "kind": "at most", "compute": lambda: 5.0, "explanation": "so it is",
+    }  # fmt: skip
+    return Claim(**(fields | changes))
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("kind", "stated", "computed", "verdict"),
+    [
+        ("at most", 9.6, 9.6, "holds"),
+        ("at most", 9.6, 9.605, "holds"),
+        ("at most", 9.6, 9.62, "fails"),
+        ("at most", 9.6, math.inf, "fails"),
+        ("at least", 9.6, 9.595, "holds"),
+        ("at least", 9.6, 9.58, "fails"),
+        ("equals", 9.6, 9.605, "holds"),
+        ("equals", 9.6, 9.58, "fails"),
+        ("equals", 9.6, math.inf, "fails"),
+        ("finite", None, 1e9, "holds"),
+        ("finite", None, math.inf, "fails"),
+    ],
+)
+def test_verdicts(kind, stated, computed, verdict):
+    one = claim(kind=kind, stated=stated, tolerance=0.01, compute=lambda: computed)
+    assert check(one).verdict == verdict
+    assert check(one).computed == computed
+
+
+def test_a_value_that_is_not_a_number_is_an_error():
+    with pytest.raises(ArithmeticError, match="paper/name came out as NaN"):
+        check(claim(compute=lambda: math.nan))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "about"}, "kind must be one of equals, at most, at least, finite; got 'about'"),
+        ({"tolerance": -1.0}, "tolerance must be a finite number >= 0"),
+        ({"tolerance": math.nan}, "tolerance must be a finite number >= 0"),
+        ({"stated": None}, "needs a stated value"),
+        ({"id": "other/name"}, "begins with its paper"),
+    ],
+)
+def test_a_claim_that_cannot_be_judged_is_refused(changes, message: str):
+    with pytest.raises(ValueError, match=message):
+        claim(**changes)
+
+
+def with_evidence(measure: Callable[[], Measured], **inputs) -> Claim:
+    return claim(
+        compute=lambda values: values["area"],
+        explanation="the area is {area:.2f}",
+        evidence=Evidence(inputs, measure),
+    )
+
+
+def test_evidence_is_stored_read_and_made_anew(results: Path):
+    areas = iter([1.25, 1.5])
+    one = with_evidence(lambda: Measured({"area": next(areas)}, {"set": "ab12"}), size=3)
+    missing = check(one)
+    assert missing.verdict == "cannot be checked"
+    assert "--recompute" in missing.explanation
+    assert as_json(missing)["computed"] is None
+    for area in (1.25, 1.25, 1.5):
+        verdict = check(one, recompute=area == 1.5 or not evidence_path(one).exists())
+        assert verdict.computed == area
+        assert verdict.explanation == f"the area is {area:.2f}"
+    record = json.loads((results / "claims" / "paper-name.json").read_text())
+    assert record["provenance"]["settings"] == {"size": 3}
+    assert record["provenance"]["data"] == {"set": "ab12"}
+
+
+def test_evidence_made_with_other_inputs_is_not_used(results: Path):
+    one = with_evidence(lambda: Measured({"area": 1.0}, {}), size=3)
+    assert check(one, recompute=True).verdict == "holds"
+    other = replace(one, evidence=Evidence({"size": 4}, lambda: Measured({}, {})))
+    assert check(other).verdict == "cannot be checked"
+
+
+def test_a_damaged_record_is_an_error_that_names_it(results: Path):
+    one = with_evidence(lambda: Measured({"area": 1.0}, {}))
+    check(one, recompute=True)
+    evidence_path(one).write_text("{")
+    with pytest.raises(ValueError, match=r"paper-name\.json is not valid JSON"):
+        check(one)
+
+
+@pytest.mark.parametrize("one", [c for paper in PAPERS for c in paper.CLAIMS], ids=lambda c: c.id)
+def test_every_claim_can_be_checked_and_written(one: Claim):
+    written = as_json(check(one))
+    assert json.loads(json.dumps(written, allow_nan=False)) == written
+    assert written["verdict"] in ("holds", "fails")
+    for key in ("where", "says", "explanation"):
+        assert len(written[key]) > 10
+    if one.curve is not None:
+        curve = one.curve()
+        assert len(curve.x) == len(curve.y) > 2

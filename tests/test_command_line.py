@@ -1,0 +1,282 @@
+"""The command line: its JSON, its help, and one line of error with exit code 2."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpkit import __main__ as command_line
+from dpkit import datasets
+from dpkit.commands.output import plain, rounded_up
+from dpkit.papers import PAPERS
+from dpkit.privacy import Release, SampledGaussian, rdp
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5"
+
+
+@pytest.fixture
+def dpkit(capsys: pytest.CaptureFixture[str]):
+    """Run a command line in this process: (exit code, stdout, stderr)."""
+
+    def run(line: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            command_line.main(line.split())
+        out, err = capsys.readouterr()
+        assert isinstance(stopped.value.code, int)
+        return stopped.value.code, out, err
+
+    return run
+
+
+def test_epsilon_json(dpkit):
+    code, out, err = dpkit(f"epsilon {RUN} --json")
+    found = json.loads(out)
+    ledger = [Release(SampledGaussian(1.1, 0.01), 10_000)]
+    assert (code, err) == (0, "")
+    assert found["epsilon"] == rdp.epsilon(ledger, delta=1e-5).epsilon
+    assert {"lower": 0, "delta": 1e-5, "adjacency": "add-remove", "accountant": "rdp"}.items() <= (
+        found.items()
+    )
+    assert found["conversion"] == "improved"
+    assert found["orders"] is None
+
+
+def test_epsilon_options(dpkit):
+    values = {}
+    for options in (
+        "--conversion classic",
+        "--conversion optimal",
+        "--orders 2,4,8.5",
+        "--adjacency replace-one",
+    ):
+        code, out, _ = dpkit(f"epsilon {RUN} {options} --json")
+        assert code == 0
+        values[options] = json.loads(out)["epsilon"]
+    assert values["--conversion classic"] == pytest.approx(6.2787, abs=1e-4)
+    assert values["--conversion optimal"] < values["--orders 2,4,8.5"]
+    assert values["--adjacency replace-one"] > 5.6319
+
+
+@pytest.mark.parametrize("line", ["--sample-rate 0.1 --steps 0", "--sample-rate 0 --steps 5"])
+def test_nothing_released_costs_nothing(dpkit, line: str):
+    _, out, _ = dpkit(f"epsilon --noise-multiplier 1 {line} --delta 1e-5 --json")
+    assert json.loads(out)["epsilon"] == 0
+    _, out, _ = dpkit(f"noise --epsilon 1 {line} --delta 1e-5 --json")
+    assert json.loads(out)["noise_multiplier"] == 0
+
+
+def test_sample_rate_1_is_a_gaussian(dpkit):
+    _, out, _ = dpkit(
+        "epsilon --noise-multiplier 1 --sample-rate 1 --steps 1 --delta 1e-5 "
+        "--adjacency replace-one --json"
+    )
+    assert 9.9973 < json.loads(out)["epsilon"] < 11
+
+
+def test_noise_json_lies_on_the_private_side(dpkit):
+    line = "--sample-rate 0.01 --steps 10000 --delta 1e-5 --json"
+    _, out, _ = dpkit(f"noise --epsilon 9.6 {line}")
+    found = json.loads(out)
+    assert found["noise_multiplier"] == pytest.approx(0.8445, abs=2e-4)
+    _, out, _ = dpkit(f"epsilon --noise-multiplier {found['noise_multiplier']!r} {line}")
+    assert json.loads(out)["epsilon"] <= 9.6
+
+
+def test_the_statement_says_what_a_paper_should(dpkit):
+    _, out, _ = dpkit(f"epsilon {RUN} --statement --sampling-used shuffled --tuning charged")
+    for part in (
+        "(5.632, 1e-05)-differential privacy", "add-remove adjacency", "one training example",
+        "dpkit 0.1.0", "RDP, improved conversion", "Sampling assumed: Poisson",
+        "sampling used: shuffled", "Tuning of hyperparameters: charged",
+    ):  # fmt: skip
+        assert part in out
+    _, out, _ = dpkit(f"epsilon {RUN} --statement --json")
+    assert json.loads(out)["statement"].startswith("Training satisfies (5.632, 1e-05)-")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("epsilon --noise-multiplier nan", "noise_multiplier must be a finite number > 0, got nan"),
+        ("epsilon --noise-multiplier -1", "noise_multiplier must be a finite number > 0, got -1.0"),
+        ("epsilon --noise-multiplier 0", "noise_multiplier must be a finite number > 0, got 0.0"),
+        ("epsilon --noise-multiplier inf", "noise_multiplier must be a finite number > 0, got inf"),
+        ("epsilon --sample-rate 3", "sample_rate must lie in [0, 1], got 3.0"),
+        ("epsilon --delta 0", "delta must lie in (0, 1), ends excluded, got 0.0"),
+        ("epsilon --delta 1", "delta must lie in (0, 1), ends excluded, got 1.0"),
+        ("epsilon --delta nan", "delta must lie in (0, 1), ends excluded, got nan"),
+        ("epsilon --steps -1", "steps must be an integer >= 0, got -1"),
+        ("epsilon --steps 2.5", "Invalid value for '--steps'"),
+        ("epsilon --accountant prv", "accountant must be one of rdp; got 'prv'"),
+        ("epsilon --orders 1,2", "orders must be finite numbers > 1, got 1"),
+        ("epsilon --orders two", "orders must be numbers > 1 with commas between, got 'two'"),
+        (
+            "epsilon --conversion best",
+            "conversion must be one of classic, improved, optimal; got 'best'",
+        ),
+        (
+            "epsilon --adjacency both",
+            "adjacency must be one of add-remove, replace-one; got 'both'",
+        ),
+        ("noise --epsilon -2", "target_epsilon must be a finite number > 0, got -2.0"),
+        ("noise --epsilon 1 --steps -3", "steps must be an integer >= 0, got -3"),
+        ("claims --paper unknown", "paper must be one of dp_cgan; got 'unknown'"),
+        ("reproduce unknown table_1", "paper must be one of dp_cgan; got 'unknown'"),
+        ("reproduce dp_cgan table_99", "table must be one of"),
+        ("reproduce dp_cgan table_1 --seeds 0", "seeds must be an integer >= 1, got 0"),
+        ("reproduce dp_cgan table_1 --scale huge", "scale must be one of paper, reduced"),
+        ("data get unknown", "unknown"),
+        ("epsilon-of", "No such command 'epsilon-of'"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(dpkit, line: str, message: str):
+    defaults = {
+        "--noise-multiplier": "1",
+        "--sample-rate": "0.1",
+        "--steps": "5",
+        "--delta": "1e-5",
+    }
+    if line.startswith("noise "):
+        del defaults["--noise-multiplier"]
+    if line.split()[0] in ("epsilon", "noise"):
+        missing = [f"{name} {value}" for name, value in defaults.items() if name not in line]
+        line = " ".join([line, *missing])
+    code, out, err = dpkit(line)
+    assert code == 2
+    assert out == ""
+    assert message in err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+def test_a_missing_option_is_named(dpkit):
+    code, _, err = dpkit("epsilon --noise-multiplier 1")
+    assert code == 2
+    assert err == "error: Missing option '--sample-rate'.\n"
+
+
+def test_claims_json(dpkit):
+    code, out, _ = dpkit("claims --paper dp_cgan --json")
+    found = json.loads(out)
+    assert code == 0
+    assert [one["id"] for one in found] == [claim.id for claim in PAPERS[0].CLAIMS]
+    keys = {"id", "paper", "where", "says", "stated", "computed", "verdict", "explanation"}
+    assert all(set(one) == keys for one in found)
+    assert {one["id"]: one for one in found}["dp_cgan/generator-labels"]["computed"] == "inf"
+
+
+def test_claims_for_a_reader(dpkit):
+    code, out, _ = dpkit("claims")
+    assert code == 0
+    assert "dp_cgan/label-leak" in out
+    assert "1107.89" in out
+
+
+def test_data_list_and_verify(dpkit):
+    _, out, _ = dpkit("data list --json")
+    assert "digits" in {row["name"] for row in json.loads(out)}
+    code, out, _ = dpkit("data verify digits --json")
+    assert code == 0
+    assert all(row["ok"] for row in json.loads(out))
+    assert "digits" in dpkit("data list")[1]
+
+
+def test_data_verify_ends_with_1_where_a_file_differs(dpkit, monkeypatch: pytest.MonkeyPatch):
+    row = {
+        "name": "mnist", "file": "a.gz", "path": "a.gz", "expected": "12", "found": "34",
+        "ok": False,
+    }  # fmt: skip
+    monkeypatch.setattr(datasets, "verify", lambda name: [row])
+    assert dpkit("data verify mnist --json")[0] == 1
+
+
+def test_reproduce_prints_each_part_that_is_done(dpkit, monkeypatch: pytest.MonkeyPatch):
+    from dpkit.experiments import reproduce
+
+    def parts(paper, table, **options):
+        assert (paper, table) == ("dp_cgan", "table_1")
+        assert options == {"scale": "reduced", "seeds": 1, "parts": ["a", "b"], "device": "cpu"}
+        yield {"record": "a.json", "summary": "a is done"}
+
+    monkeypatch.setattr(reproduce, "reproduce", parts)
+    line = "reproduce dp_cgan table_1 --scale reduced --seeds 1 --parts a,b --device cpu"
+    assert dpkit(line)[1] == "a is done\n"
+    assert json.loads(dpkit(line + " --json")[1]) == [{"record": "a.json", "summary": "a is done"}]
+
+
+@pytest.mark.parametrize("name", ["", "data", "epsilon", "noise", "claims", "reproduce"])
+def test_help_teaches_by_example(dpkit, name: str):
+    code, out, _ = dpkit(f"{name} --help")
+    assert code == 0
+    assert "python -m dpkit" in out
+
+
+def test_without_a_command_it_shows_the_help(dpkit):
+    assert dpkit("")[1] == dpkit("--help")[1]
+    assert "verify" in dpkit("data")[1]
+
+
+def test_numbers_are_numbers_null_or_inf():
+    assert plain({"a": math.inf, "b": (1.5, None), "c": 2}) == {
+        "a": "inf",
+        "b": [1.5, None],
+        "c": 2,
+    }
+    with pytest.raises(ValueError, match="NaN"):
+        plain(math.nan)
+
+
+def test_epsilons_are_rounded_up():
+    assert rounded_up(5.63111) == "5.632"
+    assert rounded_up(9.6) == "9.6"
+    assert rounded_up(0.00012341) == "0.0001235"
+    assert rounded_up(1107.81) == "1108"
+    assert rounded_up(math.inf) == "inf"
+    assert rounded_up(0.0) == "0"
+
+
+def interpreter(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_torch_is_not_imported_by_the_package_or_by_epsilon():
+    assert interpreter("import sys, dpkit; print('torch' in sys.modules)") == "False\n"
+    out = interpreter(f"""
+import sys
+from dpkit.__main__ import main
+try:
+    main("epsilon {RUN} --json".split())
+except SystemExit as stopped:
+    assert stopped.code == 0
+heavy = ("torch", "sklearn", "pandas", "scipy.stats", "scipy.optimize")
+print([name for name in heavy if name in sys.modules])
+""")
+    assert out.endswith("[]\n")
+
+
+def test_claims_answer_where_torch_cannot_be_imported():
+    out = interpreter("""
+import sys
+sys.modules["torch"] = None  # importing it raises ImportError
+from dpkit.__main__ import main
+try:
+    main(["claims", "--json"])
+except SystemExit as stopped:
+    assert stopped.code == 0
+""")
+    assert len(json.loads(out)) >= 8
+
+
+def test_the_module_runs_as_a_program():
+    command = [sys.executable, "-m", "dpkit", "epsilon", *RUN.split(), "--delta", "7"]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stderr == "error: delta must lie in (0, 1), ends excluded, got 7.0\n"
