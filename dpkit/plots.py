@@ -1,7 +1,9 @@
 """Rows and images to matplotlib figures, in one style: colour-blind safe, labelled at the line."""
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any
+from io import BytesIO
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -67,8 +69,21 @@ def _strip(ax: Axes, images: np.ndarray) -> None:
         side.set_visible(False)
 
 
-def alternative(text: str) -> Any:
-    """A caption to show below a figure, for those who do not see it."""
-    from IPython.display import Markdown
+class Picture(NamedTuple):
+    """A figure as notebooks show it: a PNG, and in words for those who do not see it."""
 
-    return Markdown(f"*Figure in words: {text}*")
+    png: bytes
+    words: str
+
+    def __repr__(self) -> str:
+        return self.words
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict, dict]:
+        return {"image/png": b64encode(self.png).decode()}, {"image/png": {"alt": self.words}}
+
+
+def picture(figure: Figure, words: str) -> Picture:
+    """The figure, with what it shows in words."""
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})
+    return Picture(buffer.getvalue(), words)

@@ -11,7 +11,7 @@
 #
 # > **You will** publish one number privately, compute by hand what it gives away, attack it and see
 # > the attack fall short as predicted, then price a whole training run in one line.
-# > **Time** 1 minute on one core. **Memory** 300 MB. **Needs** nothing: no data set, no download, no GPU.
+# > **Time** 1 minute on one core. **Memory** 120 MB. **Needs** nothing: no data set, no download, no GPU.
 # > **Sources** Dwork and Roth 2014, section 3.5 and appendix A; Balle and Wang 2018, Theorem 8.
 #
 # A hospital trains a generator of synthetic patients and publishes it. Is any one patient recognisable
@@ -152,12 +152,10 @@ ax.annotate("guessing", (0.52, 0.52), color="grey", fontsize=9)
 ax.annotate("noise multiplier 2", (0.13, 0.42), color=plots.COLOURS[0], fontsize=9)
 ax.plot([1 - right], [false_alarm], "o", color="black")
 ax.annotate("  attacker above", (1 - right, false_alarm), fontsize=9)
-drawn
-
-# %%
-plots.alternative(
-    "a curve a little below the straight line from (0, 1) to (1, 0), which is guessing; the "
-    f"attacker above is the point ({1 - right:.2f}, {false_alarm:.2f}) on the curve."
+plots.picture(
+    drawn,
+    "A curve a little below the straight line from (0, 1) to (1, 0), which is guessing; the "
+    f"attacker above is the point ({1 - right:.2f}, {false_alarm:.2f}) on the curve.",
 )
 
 # %% [markdown]

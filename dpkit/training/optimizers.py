@@ -65,7 +65,7 @@ def noised(
 
 def update(
     optimizer: "torch.optim.Optimizer",
-    parameters: Sequence["torch.nn.Parameter"],
+    parameters: Sequence["torch.Tensor"],
     gradients: Sequence["torch.Tensor"],
 ) -> None:
     """One step of `optimizer` along gradients that are given, not those of a backward pass.

@@ -32,9 +32,9 @@ class Gradients(NamedTuple):
     layers: tuple[LayerPass, ...]
 
     @property
-    def parameters(self) -> list[nn.Parameter]:
+    def parameters(self) -> list[Tensor]:
         """The parameters, in the order of `norms` and `weighted_sum`: weight, bias, by layer."""
-        found: list[nn.Parameter] = []
+        found: list[Tensor] = []
         for layer, _, _ in self.layers:
             found.append(layer.weight)
             if layer.bias is not None:

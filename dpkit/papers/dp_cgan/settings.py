@@ -123,12 +123,13 @@ BASIC = replace(
     discriminator_optimizer=Sgd(Constant(0.05)),
 )
 
-# CGAN without privacy, for as many steps as the published private run.
+# CGAN without privacy. The text gives no number of steps: about 109 epochs, over which the
+# discriminator's learning rate falls.
 NON_PRIVATE = replace(
     SETTINGS,
     clipping=RealFakeApart(Unclipped(), Unclipped(), fakes_use_private_labels=True),
     noise_multiplier=0.0,
-    max_steps=30_303,
+    max_steps=10_000,
 )
 
 # Honest: one joint clip of the real gradients, fake examples with labels drawn uniformly (public),

@@ -1,0 +1,25 @@
+"""README says what the kit computes."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SPEC = importlib.util.spec_from_file_location("readme", Path(__file__).with_name("readme.py"))
+assert SPEC is not None
+assert SPEC.loader is not None
+readme = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(readme)
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_claims_table_is_the_computed_one():
+    assert readme.written(TEXT) == TEXT, "run `make readme`"
+
+
+def test_every_notebook_has_its_row_and_every_link_leads_somewhere():
+    for notebook in (ROOT / "notebooks").glob("*.ipynb"):
+        assert f"(notebooks/{notebook.name})" in TEXT, f"{notebook.name} has no row in README.md"
+    for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
+        if "://" not in target:
+            assert (ROOT / target).exists(), f"README.md links to {target}, which is not there"
