@@ -27,8 +27,8 @@ def test_stored_pair_prints_numbers_that_are_compared(pair: pairs.Pair):
     assert any(character.isdigit() for character in json.dumps(compared))
 
 
-def test_an_executed_pair_has_no_problem(copied: pairs.Pair):
-    assert pairs.problems(copied) == []
+def test_an_executed_pair_has_no_problem(tiny: pairs.Pair):
+    assert pairs.problems(tiny) == []
 
 
 def test_an_unexecuted_notebook_is_caught(copied: pairs.Pair):
