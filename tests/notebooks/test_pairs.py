@@ -36,7 +36,7 @@ def test_an_unexecuted_notebook_is_caught(copied: pairs.Pair):
     for _, cell in pairs.code_cells(notebook):
         cell.execution_count, cell.outputs = None, []
     nbformat.write(notebook, copied.stored)
-    assert "execution count None, expected 1" in pairs.problems(copied)[0]
+    assert any("execution count None, expected 1" in text for text in pairs.problems(copied))
     assert pairs.main([str(copied.stored.parent)]) == 1
 
 
@@ -44,7 +44,7 @@ def test_cells_run_out_of_order_are_caught(copied: pairs.Pair):
     notebook = pairs.read_stored(copied.stored)
     pairs.code_cells(notebook)[-1][1].execution_count += 1
     nbformat.write(notebook, copied.stored)
-    assert "not run from top to bottom" in pairs.problems(copied)[0]
+    assert any("not run from top to bottom" in text for text in pairs.problems(copied))
 
 
 def test_a_stored_error_is_caught(tiny: pairs.Pair):
