@@ -96,10 +96,11 @@ def json_number(value: float | None) -> float | str | None:
 
 
 def describe(value: Any) -> Any:
-    """Settings as JSON values: each dataclass by its name and fields."""
+    """Settings as JSON values: each dataclass by its name and the fields that are not None."""
     if is_dataclass(value) and not isinstance(value, type):
         shown = {field.name: describe(getattr(value, field.name)) for field in fields(value)}
-        return {"type": type(value).__name__, **shown}
+        given = {name: one for name, one in shown.items() if one is not None}
+        return {"type": type(value).__name__, **given}
     if isinstance(value, list | tuple):
         return [describe(item) for item in value]
     return value

@@ -12,9 +12,10 @@ from dpkit.training.batches import batches
 
 
 class Gan(NamedTuple):
-    """Two networks and what updates them."""
+    """Two networks and what updates them; `averaged_net` follows the generator and is released."""
 
     generator_net: nn.Module
+    averaged_net: nn.Module
     discriminator: nn.Module
     generator_optimizer: torch.optim.Optimizer
     discriminator_optimizer: torch.optim.Optimizer

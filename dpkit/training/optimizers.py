@@ -82,3 +82,27 @@ def update(
             )
         parameter.grad = gradient
     optimizer.step()
+
+
+def average(
+    averaged: "torch.nn.Module", network: "torch.nn.Module", *, decay: float, updates: int
+) -> None:
+    """Move `averaged` towards `network`: an exponential moving average of its parameters.
+
+    What is averaged is already released, so that this is post-processing.
+
+    Args:
+        averaged: a copy of `network`, changed in place.
+        network: as it is after its latest update.
+        decay: weight of the past, in [0, 1); 0 copies. Early on it is at most
+            (1 + updates) / (10 + updates), so that the first weights are forgotten.
+        updates: number of updates so far.
+    """
+    import torch
+
+    if not 0 <= decay < 1:
+        raise ValueError(f"decay must be in [0, 1), got {decay}")
+    decay = min(decay, (1 + updates) / (10 + updates))
+    with torch.no_grad():
+        for past, present in zip(averaged.parameters(), network.parameters(), strict=True):
+            past.lerp_(present, 1 - decay)

@@ -1,6 +1,7 @@
 """Algorithm 1 of the paper and its baseline; the settings say whether published or honest."""
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from dpkit.privacy.clipping import RealFakeApart, RealFakeSummed
 from dpkit.training.loop import Gan, Record
 from dpkit.training.losses import called_fake, called_real
 from dpkit.training.networks import Conditional, mlp
-from dpkit.training.optimizers import noised, set_rate, update
+from dpkit.training.optimizers import average, noised, set_rate, update
 from dpkit.training.per_example import Gradients, capture, paired
 
 
@@ -24,7 +25,7 @@ def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
     generator_net = Conditional(generator, classes=settings.classes).to(device)
     critic = Conditional(discriminator, classes=settings.classes).to(device)
     return Gan(
-        generator_net, critic,
+        generator_net, deepcopy(generator_net), critic,
         settings.generator_optimizer.build(generator_net.parameters()),
         settings.discriminator_optimizer.build(critic.parameters()),
     )  # fmt: skip
@@ -57,11 +58,13 @@ def step(
 
     weights = clipping.real.weights(real.norms())  # lines 9-12
     fake_weights = clipping.fake.weights(fake.norms())  # lines 13-15
-    sums = [
-        r + f
-        for r, f in zip(real.weighted_sum(weights), fake.weighted_sum(fake_weights), strict=True)
+    noisy = noised(real.weighted_sum(weights), noise_std=settings.noise_std, rng=rng)
+    fake_sums = fake.weighted_sum(fake_weights)
+    means = [
+        r / settings.expected_batch_size + f / settings.fakes
+        for r, f in zip(noisy, fake_sums, strict=True)
     ]
-    _update_discriminator(gan, real, sums, settings, index, rng)  # lines 16-18
+    _update_discriminator(gan, real, means, settings, index)  # lines 16-18
     generator_loss = _update_generator(gan, fakes, fake_labels, settings, index)  # lines 21-25
     return _record(index, weights, real_losses, fake_losses, generator_loss)
 
@@ -84,7 +87,9 @@ def basic_step(
 
     both = paired(real, fake)
     weights = clipping.rule.weights(both.norms())
-    _update_discriminator(gan, both, both.weighted_sum(weights), settings, index, rng)
+    noisy = noised(both.weighted_sum(weights), noise_std=settings.noise_std, rng=rng)
+    means = [total / settings.expected_batch_size for total in noisy]
+    _update_discriminator(gan, both, means, settings, index)
     generator_loss = _update_generator(gan, fakes, fake_labels, settings, index)
     return _record(index, weights, real_losses, fake_losses, generator_loss)
 
@@ -92,7 +97,7 @@ def basic_step(
 def generate(gan: Gan, labels: Tensor, *, settings: Settings, rng: torch.Generator) -> Tensor:
     """Images of the given labels, shape (labels, pixels), in [0, 1]."""
     with torch.no_grad():
-        return gan.generator_net(_latents(len(labels), settings, rng), labels)
+        return gan.averaged_net(_latents(len(labels), settings, rng), labels)
 
 
 def _latents(count: int, settings: Settings, rng: torch.Generator) -> Tensor:
@@ -107,7 +112,7 @@ def _fakes(
     if settings.clipping.fakes_use_private_labels:
         fake_labels = labels
     else:  # a public distribution: the labels say nothing of the batch
-        shape = (settings.expected_batch_size,)
+        shape = (settings.fakes,)
         fake_labels = torch.randint(settings.classes, shape, generator=rng, device=rng.device)
     return gan.generator_net(_latents(len(fake_labels), settings, rng), fake_labels), fake_labels
 
@@ -122,16 +127,8 @@ def _pass(
 
 
 def _update_discriminator(
-    gan: Gan,
-    gradients: Gradients,
-    sums: list[Tensor],
-    settings: Settings,
-    index: int,
-    rng: torch.Generator,
+    gan: Gan, gradients: Gradients, means: list[Tensor], settings: Settings, index: int
 ) -> None:
-    """Noise once, divide by the public expected batch size, apply."""
-    noisy = noised(sums, noise_std=settings.noise_std, rng=rng)
-    means = [total / settings.expected_batch_size for total in noisy]
     set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(index))
     update(gan.discriminator_optimizer, gradients.parameters, means)
 
@@ -146,6 +143,8 @@ def _update_generator(
     parameters = list(gan.generator_net.parameters())
     set_rate(gan.generator_optimizer, settings.generator_optimizer.rate(index))
     update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
+    decay = settings.generator_decay or 0.0
+    average(gan.averaged_net, gan.generator_net, decay=decay, updates=index)
     return loss.item()
 
 

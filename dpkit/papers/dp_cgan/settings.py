@@ -41,11 +41,18 @@ class Settings:
     hidden: int = 128
     pixels: int = 784
     classes: int = 10
+    fake_batch_size: int | None = None  # generated examples a step, if not as many as real ones
+    generator_decay: float | None = None  # of the average of its weights, if that is released
 
     @property
     def expected_batch_size(self) -> int:
         """Records a batch, on average."""
         return self.sampling.expected_batch_size
+
+    @property
+    def fakes(self) -> int:
+        """Generated examples a step."""
+        return self.fake_batch_size or self.expected_batch_size
 
     @property
     def noise_std(self) -> float:
@@ -144,7 +151,8 @@ HONEST = replace(
 def small(settings: Settings, *, batch_size: int, steps: int) -> Settings:
     """The same method in seconds on a laptop: fewer records a batch, fewer steps."""
     sampling = replace(settings.sampling, expected_batch_size=batch_size)
-    return replace(settings, sampling=sampling, max_steps=steps)
+    fakes = None if settings.fake_batch_size is None else batch_size
+    return replace(settings, sampling=sampling, fake_batch_size=fakes, max_steps=steps)
 
 
 SMALL = small(HONEST, batch_size=128, steps=150)

@@ -108,7 +108,7 @@ class Run(NamedTuple):
         records = train(self.column.step, gan, data, settings=settings, rng=rng)
         for _ in self.progress(records, total=steps, desc=f"{self.key} seed {self.seed}"):
             pass
-        write_bytes(self._cached(), save(gan.generator_net.state_dict()))
+        write_bytes(self._cached(), save(gan.averaged_net.state_dict()))
         classes = torch.arange(settings.classes, device=device)
         samples = algorithm.generate(gan, classes.repeat(10), settings=settings, rng=rng)
         proven = rdp.epsilon(
@@ -137,7 +137,7 @@ class Run(NamedTuple):
         train_set, test_set = _images(self.scale, "train"), _images(self.scale, "test")
         labels = self._labels(train_set.labels)
         gan = algorithm.new_gan(self.column.settings, seed=self.seed, device=torch.device("cpu"))
-        gan.generator_net.load_state_dict(load_file(self._cached()))
+        gan.averaged_net.load_state_dict(load_file(self._cached()))
         rng = generator_on(torch.device("cpu"), seed=self.seed)
         features = algorithm.generate(
             gan, torch.from_numpy(labels), settings=self.column.settings, rng=rng
