@@ -17,8 +17,9 @@ from scipy.special import gammaln
 Floats = NDArray[np.float64]
 REACH = 14.0  # standard deviations around each peak: exp(-14^2 / 2) is 3e-43
 DIGITS = 46.0  # -log of the trapezoidal rule's error: exp(-46) is 1e-20
-MOST_POINTS = 3_000_000  # beyond it an order is priced without amplification, an upper bound
+MOST_POINTS = 100_000  # beyond it an order is priced without amplification, an upper bound
 SERIES_BELOW = 0.1
+FAR_APART = 0.1  # noise at and below which the parts are ten deviations apart
 
 
 def add_remove(orders: Floats, *, q: float, noise: float) -> Floats:
@@ -102,13 +103,16 @@ def _grid(order: float, q: float, noise: float, *, two_sided: bool) -> tuple[Flo
     d = angle * noise
     loss = -(order - 1) * np.log(np.cos(angle / 2)) if two_sided else 0.0
     step = 2 * np.pi * d / (d * d / 2 + DIGITS + loss)
-    centre = 0.5 / noise + noise * np.log((1 - q) / q)  # where both parts of a mixture are equal
+    # Wherever one part of each mixture rules, the terms are a bell around peak / noise: of the
+    # second moment (small v) and of the whole power.
+    peaks = np.array([0, 2, order])
     if two_sided:
-        windows = [(-1 / noise, (2 * order - 1) / noise)]
-    elif noise > 0.1:
-        windows = [(0.0, max(order, 2) / noise)]
-    else:  # far apart: the bulk, the second moment's peak, the crossing, the tilted peak
-        windows = [(peak, peak) for peak in (0.0, 2 / noise, centre, order / noise)]
+        peaks = np.array([-1, 0, 1, 2, 3, order - 1, order, 2 * order - 1])
+    if noise > FAR_APART:
+        windows = [(peaks.min() / noise, peaks.max() / noise)]
+    else:  # nothing lies between the bells but the crossings, where both parts are equal
+        crossing = 0.5 / noise + noise * np.log((1 - q) / q)
+        windows = [(t, t) for t in (*(peaks / noise), crossing, -crossing)]
     ranges = [(np.floor((a - REACH) / step), np.ceil((b + REACH) / step)) for a, b in windows]
     if sum(b - a for a, b in ranges) > MOST_POINTS:
         return None, step

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, Unsupported, divergence
+from dpkit.privacy import (
+    Gaussian,
+    NoGuarantee,
+    Release,
+    SampledGaussian,
+    Unsupported,
+    divergence,
+    sampled_gaussian,
+)
 from dpkit.privacy.ledger import rdp_of
 
 CASES = [
@@ -107,6 +115,17 @@ def test_extreme_noise_stays_a_number(noise: float):
         rdp = mechanism.rdp([1.0001, 1.5, 2, 10.9, 64, 1024])
         assert np.isfinite(rdp).all()
         assert (np.diff(rdp) > 0).all()
+
+
+@pytest.mark.parametrize("q", [1e-12, 0.05, 0.9999])
+def test_little_noise_needs_only_the_peaks(q: float, monkeypatch: pytest.MonkeyPatch):
+    """With little noise only windows around the peaks are summed: the same as summing all."""
+    orders = np.array([1.0001, 1.3, 2.5, 4.5])
+    for price in (sampled_gaussian.add_remove, sampled_gaussian.replace_one):
+        monkeypatch.setattr(sampled_gaussian, "FAR_APART", 0.1)
+        windows = price(orders, q=q, noise=0.06)
+        monkeypatch.setattr(sampled_gaussian, "FAR_APART", 0.0)
+        np.testing.assert_allclose(windows, price(orders, q=q, noise=0.06), rtol=1e-12)
 
 
 def test_other_kits_agree_where_they_are_right():

@@ -62,6 +62,16 @@ def test_conversions_are_ordered_and_none_is_below_the_exact_gaussian(noise, del
     assert Gaussian(noise).profile([found[0]])[0, 0] <= delta
 
 
+@pytest.mark.parametrize("q", [1e-4, 0.3, 0.9])
+@pytest.mark.parametrize("noise", [0.3, 1.0, 20.0])
+def test_no_conversion_is_below_the_exact_sampled_gaussian(q, noise):
+    mechanism = SampledGaussian(noise, q)
+    for delta in (1e-10, 1e-5, 0.05):
+        for name in ("classic", "improved", "optimal"):
+            spent = rdp.epsilon([Release(mechanism)], delta=delta, conversion=name).epsilon
+            assert mechanism.profile([spent]).max() <= delta * (1 + 1e-9)
+
+
 def least_rdp(order: float, epsilon: float, delta: float) -> float:
     """The least divergence of two coins at (epsilon, delta), by brute force (Asoodeh et al.)."""
 
