@@ -148,10 +148,12 @@ from dpkit import plots
 drawn, (ax,) = plots.figure(width=4.8, height=3.2)
 plots.lines(ax, {"": (missed, alarms)}, x="members missed (share)", y="false alarms (share)")
 ax.plot([0, 1], [1, 0], ":", color="grey")
-ax.annotate("guessing", (0.52, 0.52), color="grey", fontsize=9)
-ax.annotate("noise multiplier 2", (0.13, 0.42), color=plots.COLOURS[0], fontsize=9)
 ax.plot([1 - right], [false_alarm], "o", color="black")
-ax.annotate("  attacker above", (1 - right, false_alarm), fontsize=9)
+for words, place in (("guessing", (0.52, 0.52)), ("noise multiplier 2", (0.06, 0.24)),
+                     ("attacker above", (0.34, 0.16))):  # fmt: skip
+    ax.annotate(words, place, fontsize=9)
+
+# %%
 plots.picture(
     drawn,
     "A curve a little below the straight line from (0, 1) to (1, 0), which is guessing; the "
