@@ -162,7 +162,7 @@ def small(settings: Settings, *, batch_size: int, steps: int) -> Settings:
     """The same method in seconds on a laptop: fewer records a batch, fewer steps."""
     sampling = replace(settings.sampling, expected_batch_size=batch_size)
     fakes = None if settings.fake_batch_size is None else batch_size
-    chosen = None if settings.chosen is None else "the paper-scale run's, with fewer steps"
+    chosen = None if settings.chosen is None else "as at paper scale, fewer steps"
     return replace(
         settings, sampling=sampling, fake_batch_size=fakes, max_steps=steps, chosen=chosen
     )
