@@ -153,8 +153,8 @@ HONEST = Settings(
     max_steps=5_000,
     fake_batch_size=600,
     generator_decay=0.998,
-    chosen="batch, steps, clip, rates and averaging on scikit-learn's digits (public data), at this "
-    "run's batch size and noise; nothing was tried on MNIST, so no tuning is charged",
+    chosen="batch, steps, clip, rates and averaging on scikit-learn's digits (public data), at "
+    "this run's batch size and noise; nothing was tried on MNIST, so no tuning is charged",
 )
 
 
