@@ -1,6 +1,7 @@
 """claims and reproduce: what a paper says against what is computed, and its tables made again."""
 
 import math
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -56,12 +57,15 @@ def reproduce(
     checks.one_of(("auto", "cpu", "cuda"), device=device)
     checks.whole(1, seeds=seeds)
     papers.named(paper)
+    from tqdm import tqdm
+
     from dpkit.experiments import reproduce as experiments
 
+    bar = partial(tqdm, mininterval=1, leave=False, disable=True if json_ else None)
     wanted = None if parts is None else [part.strip() for part in parts.split(",")]
     done = []
     for row in experiments.reproduce(
-        paper, table, scale=scale, seeds=seeds, parts=wanted, device=device
+        paper, table, scale=scale, seeds=seeds, parts=wanted, device=device, progress=bar
     ):
         done.append(row)
         if not json_:
