@@ -199,6 +199,7 @@ def test_reproduce_prints_each_part_that_is_done(dpkit, monkeypatch: pytest.Monk
 
     def parts(paper, table, **options):
         assert (paper, table) == ("dp_cgan", "table_1")
+        assert callable(options.pop("progress"))
         assert options == {"scale": "reduced", "seeds": 1, "parts": ["a", "b"], "device": "cpu"}
         yield {"record": "a.json", "summary": "a is done"}
 
