@@ -8,17 +8,25 @@ from torch import Tensor, nn
 
 
 class Conditional(nn.Module):
-    """A network fed with its input and a label, joined: the CGAN of Mirza and Osindero 2014."""
+    """A network fed with its input and a label, joined: the CGAN of Mirza and Osindero 2014.
 
-    def __init__(self, body: nn.Module, *, classes: int) -> None:
+    Args:
+        body: takes inputs with `classes` more features.
+        classes: number of labels.
+        label_scale: what stands for 1 in the one-hot label. Beside hundreds of pixels a label of 1
+            is a small part of an example's gradient, which noise on a clipped sum drowns.
+    """
+
+    def __init__(self, body: nn.Module, *, classes: int, label_scale: float = 1.0) -> None:
         super().__init__()
         self.body = body
         self.classes = classes
+        self.label_scale = label_scale
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Args: inputs (batch, features), labels (batch,) int64."""
-        joined = torch.cat((inputs, nn.functional.one_hot(labels, self.classes).to(inputs)), 1)
-        return self.body(joined)
+        one_hot = nn.functional.one_hot(labels, self.classes).to(inputs)
+        return self.body(torch.cat((inputs, self.label_scale * one_hot), 1))
 
 
 def mlp(widths: Sequence[int], *, last: nn.Module | None, rng: torch.Generator) -> nn.Sequential:

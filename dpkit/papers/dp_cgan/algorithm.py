@@ -23,7 +23,8 @@ def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
     wide = settings.latent_size + settings.classes
     generator = mlp((wide, settings.hidden, settings.pixels), last=nn.Sigmoid(), rng=rng)
     generator_net = Conditional(generator, classes=settings.classes).to(device)
-    critic = Conditional(discriminator, classes=settings.classes).to(device)
+    scale = settings.label_scale or 1.0
+    critic = Conditional(discriminator, classes=settings.classes, label_scale=scale).to(device)
     return Gan(
         generator_net, deepcopy(generator_net), critic,
         settings.generator_optimizer.build(generator_net.parameters()),

@@ -42,6 +42,7 @@ class Settings:
     classes: int = 10
     fake_batch_size: int | None = None  # generated examples a step, if not as many as real ones
     generator_decay: float | None = None  # of the average of its weights, if that is released
+    label_scale: float | None = None  # of the discriminator's one-hot label, if not 1
     chosen: str | None = None  # how the settings came about, where it is not as published
 
     @property
