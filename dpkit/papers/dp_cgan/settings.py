@@ -144,18 +144,21 @@ NON_PRIVATE = replace(
 # Poisson batches, and the accountant fed with the noise that is added.
 HONEST = Settings(
     clipping=RealFakeApart(FlatClipping(0.5), FlatClipping(0.5), fakes_use_private_labels=False),
-    noise_multiplier=1.713,
+    noise_multiplier=1.401,
     max_grad_norm=0.5,
     sampling=PoissonSampling(2_400),
     target_epsilon=9.6,
     target_delta=1e-5,
-    generator_optimizer=Adam(Linear(1e-3, 1e-4, over=5_000), betas=(0.5, 0.999)),
-    discriminator_optimizer=Adam(Linear(1e-3, 1e-4, over=5_000), betas=(0.5, 0.999)),
-    max_steps=5_000,
+    generator_optimizer=Adam(Linear(1e-3, 1e-4, over=3_000), betas=(0.5, 0.999)),
+    discriminator_optimizer=Adam(Linear(2e-3, 2e-4, over=3_000), betas=(0.5, 0.999)),
+    max_steps=3_000,
     fake_batch_size=600,
     generator_decay=0.998,
-    chosen="batch, steps, clip, rates and averaging on scikit-learn's digits (public data), at "
-    "this run's batch size and noise; nothing was tried on MNIST, so no tuning is charged",
+    label_scale=20.0,
+    chosen="batch, steps, clip, rates, averaging and label weight on distorted copies of "
+    "scikit-learn's digits (public data), at this run's batch size and noise. The label weight was "
+    "looked into after one MNIST run without it (5,000 steps, noise 1.713) had been scored; the "
+    "two runs priced together cost epsilon 14.56",
 )
 
 
