@@ -63,6 +63,7 @@ def write_bytes(path: Path, content: bytes) -> Path:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)  # a temporary file is its owner's alone
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
