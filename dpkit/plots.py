@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 # Okabe and Ito 2008: told apart by all common kinds of colour vision, and in grey by lightness
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+LINE_OF_TEXT = 15.0  # pixels
 
 
 def figure(
@@ -25,24 +26,39 @@ def figure(
 
 
 def lines(
-    ax: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, x: str, y: str
+    ax: Axes,
+    curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    x: str,
+    y: str,
+    y_scale: str = "linear",
 ) -> Axes:
-    """Curves with their names at their right ends.
+    """Curves with their names at their right ends, moved apart where they would overlap.
 
     Args:
         ax: drawn on.
         curves: name -> (x values, y values).
         x: what the x axis shows, with its unit.
         y: what the y axis shows, with its unit.
+        y_scale: matplotlib's name of a scale, such as "log".
     """
-    for colour, (name, (xs, ys)) in zip(COLOURS, curves.items(), strict=False):
+    ax.set_yscale(y_scale)
+    for colour, (xs, ys) in zip(COLOURS, curves.values(), strict=False):
         ax.plot(xs, ys, color=colour, linewidth=1.8)
-        ax.annotate(
-            f" {name}", (xs[-1], ys[-1]), color=colour, va="center", fontsize=9,
-            annotation_clip=False,
-        )  # fmt: skip
     ax.set_xlabel(x)
     ax.set_ylabel(y)
+    ends = {name: (xs[-1], ys[-1]) for name, (xs, ys) in curves.items()}
+    heights = {name: ax.transData.transform(end)[1] for name, end in ends.items()}
+    lowest = -float("inf")
+    moved = {}
+    for name in sorted(heights, key=heights.__getitem__):  # upwards, a line of text apart
+        lowest = max(heights[name], lowest + LINE_OF_TEXT)
+        moved[name] = (lowest - heights[name]) * 72 / ax.figure.dpi  # points
+    for colour, (name, (xs, ys)) in zip(COLOURS, curves.items(), strict=False):
+        ax.annotate(
+            name, (xs[-1], ys[-1]), (4, moved[name]), textcoords="offset points", color=colour,
+            va="center", fontsize=9, annotation_clip=False,
+        )  # fmt: skip
     return ax
 
 

@@ -176,7 +176,7 @@ lines = {name: (curves[name].x[1:], curves[name].y[1:]) for name in names}
 
 # %%
 drawn, (ax,) = plots.figure(height=3.4)
-plots.lines(ax, lines, x="steps", y="epsilon at delta 1e-5").set_yscale("log")
+plots.lines(ax, lines, x="steps", y="epsilon at delta 1e-5", y_scale="log")
 ends = ", ".join(f"{name} {ys[-1]:.4g}" for name, (_, ys) in lines.items())
 plots.picture(drawn, f"Epsilon against steps; at the last step: {ends}.")
 
