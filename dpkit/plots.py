@@ -47,13 +47,16 @@ def lines(
         ax.plot(xs, ys, color=colour, linewidth=1.8)
     ax.set_xlabel(x)
     ax.set_ylabel(y)
+    drawn = ax.get_figure(root=True)
+    assert drawn is not None
+    drawn.draw_without_rendering()  # so that the axes know their limits
     ends = {name: (xs[-1], ys[-1]) for name, (xs, ys) in curves.items()}
     heights = {name: ax.transData.transform(end)[1] for name, end in ends.items()}
     lowest = -float("inf")
     moved = {}
     for name in sorted(heights, key=heights.__getitem__):  # upwards, a line of text apart
         lowest = max(heights[name], lowest + LINE_OF_TEXT)
-        moved[name] = (lowest - heights[name]) * 72 / ax.figure.dpi  # points
+        moved[name] = (lowest - heights[name]) * 72 / drawn.dpi  # points
     for colour, (name, (xs, ys)) in zip(COLOURS, curves.items(), strict=False):
         ax.annotate(
             name, (xs[-1], ys[-1]), (4, moved[name]), textcoords="offset points", color=colour,
