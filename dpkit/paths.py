@@ -14,7 +14,7 @@ def results_dir() -> Path:
 
 def cache_dir() -> Path:
     """The folder of what can be made anew: the checkout's `data/cache`, or the user's cache."""
-    if (CHECKOUT / "data").is_dir():
+    if (CHECKOUT / "pyproject.toml").is_file():
         return CHECKOUT / "data" / "cache"
     import pooch
 

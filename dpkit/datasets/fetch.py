@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from dpkit.datasets.content import CHUNK, read_verified
-from dpkit.datasets.lookup import cache_root, form, source
+from dpkit.datasets.lookup import form, source
 from dpkit.datasets.sources import Download, File, Source
+from dpkit.paths import cache_dir
 
 TIMEOUT = 30  # seconds without a byte
 
@@ -44,7 +45,7 @@ def download(name: str, *, base_url: str | None = None, progressbar: bool = Fals
     wanted = source(name)
     if not wanted.downloads:
         raise ValueError(f"{name} ships with scikit-learn; there is nothing to download")
-    folder = cache_root() / wanted.folders[0]
+    folder = cache_dir() / wanted.folders[0]
     urls = wanted.urls if base_url is None else (base_url,)
     for item in wanted.downloads:
         archive = item.name.endswith(".tar.gz")
@@ -91,7 +92,7 @@ def _retrieve(item: Download, path: Path, urls: tuple[str, ...], progressbar: bo
 
     failures: list[str] = []
     wrong: ValueError | None = None
-    part = cache_root() / ".parts" / f"{item.sha256[:16]}-{item.name}.part"
+    part = cache_dir() / ".parts" / f"{item.sha256[:16]}-{item.name}.part"
     part.parent.mkdir(parents=True, exist_ok=True)
     for base in urls:
         url = f"{base.rstrip('/')}/{item.name}"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dpkit.datasets import sources
 from dpkit.datasets.sources import File, Source
-from dpkit.paths import CHECKOUT
+from dpkit.paths import cache_dir
 
 FORMS = ("", ".gz", ".xz")
 SPLITS = ("train", "test")
@@ -67,21 +67,12 @@ def data_root() -> Path | None:
     return folder
 
 
-def cache_root() -> Path:
-    """Where downloads go: `data/cache` of the checkout, else the user's cache folder."""
-    if (CHECKOUT / "pyproject.toml").is_file():
-        return CHECKOUT / "data" / "cache"
-    import pooch
-
-    return Path(pooch.os_cache("dpkit"))
-
-
 def places(wanted: Source) -> Iterator[Place]:
     """The folders in which `wanted` may lie, existing or not, in the order of look-up."""
     root = data_root()
     if root is not None:
         yield from (Place("DPKIT_DATA", root / folder) for folder in wanted.folders)
-    yield from (Place("cache", cache_root() / folder) for folder in wanted.folders)
+    yield from (Place("cache", cache_dir() / folder) for folder in wanted.folders)
 
 
 def form(folder: Path, file: File) -> Path | None:
@@ -135,6 +126,6 @@ def _not_found(wanted: Source, files: tuple[File, ...], reason: Exception) -> st
         f"{wanted.name} is not in {', '.join(looked)}, and its download failed ({reason}). "
         f"Three ways to get it: (1) set DPKIT_DATA to a folder that holds {names}; "
         f"(2) put {', '.join(file.name for file in files)} (plain, .gz or .xz) in "
-        f"{cache_root() / wanted.folders[0]}; "
+        f"{cache_dir() / wanted.folders[0]}; "
         f"(3) with a network, run: python -m dpkit data get {wanted.name}"
     )

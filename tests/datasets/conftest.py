@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpkit.datasets import lookup, sources
+from dpkit import paths
+from dpkit.datasets import sources
 from dpkit.datasets.sources import Download, File, Source
 
 CLOSED = "http://127.0.0.1:9/"  # nobody listens on the discard port
@@ -33,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     (checkout / "pyproject.toml").touch()
-    monkeypatch.setattr(lookup, "CHECKOUT", checkout)
+    monkeypatch.setattr(paths, "CHECKOUT", checkout)
     monkeypatch.delenv("DPKIT_DATA", raising=False)
     offline = tuple(
         source._replace(urls=(CLOSED,) if source.urls else ()) for source in sources.SOURCES
