@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from dpkit import paths
-from dpkit.datasets import sources
+from dpkit.datasets import lookup, sources
 from dpkit.datasets.sources import Download, File, Source
 
 CLOSED = "http://127.0.0.1:9/"  # nobody listens on the discard port
