@@ -49,7 +49,7 @@ test: lint types unit compare other-pythons ## everything that must pass (about 
 	@echo "All checks passed."
 
 notebooks: setup ## run every notebook without a screen and rewrite its stored outputs
-	@env -u DPKIT_DATA $(RUN) tests/notebooks/execute.py
+	@$(PLAIN) $(RUN) tests/notebooks/execute.py
 
 reproduce: setup ## a table at paper scale; needs DPKIT_DATA and hours (WHAT="dp_cgan table_1 --scale paper")
 	@$(WITH_DATA); $(RUN) -m dpkit reproduce $(WHAT)

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except typer.Abort:
         sys.exit(130)
     except ModuleNotFoundError as error:
-        fail(f"{error}; training needs: pip install 'dpkit[train]'")
+        fail(f"{error}; training needs torch: pip install '.[train]' in the checkout")
     except EXPECTED as error:
         fail(str(error))
     except Exception as error:

@@ -155,10 +155,22 @@ def evidence_path(claim: Claim) -> Path:
 
 
 def _stored(claim: Claim, evidence: Evidence) -> dict[str, Any] | None:
-    """The stored record, None if there is none or it was made with other inputs."""
+    """The stored record, None if there is none or it was made with other inputs.
+
+    Raises:
+        ValueError: the file is not a record of evidence.
+    """
     path = evidence_path(claim)
-    record = records.read_json(path) if path.exists() else None
-    return record if record and record["provenance"]["settings"] == evidence.inputs else None
+    if not path.exists():
+        return None
+    record = records.read_json(path)
+    try:
+        same = record["provenance"]["settings"] == evidence.inputs
+        return record if same and record["values"] else None
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is not a record of evidence; delete it and run with --recompute"
+        ) from error
 
 
 def _measure(claim: Claim, evidence: Evidence) -> dict[str, Any]:

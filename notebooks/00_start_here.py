@@ -16,19 +16,19 @@
 #
 # A hospital trains a generator of synthetic patients and publishes it. Is any one patient recognisable
 # in it? "It only learned averages" is a hope, not an answer. Differential privacy gives an answer
-# that holds against every attacker, and it is a number: **epsilon**. dpkit shows, for five published
-# systems, three such numbers side by side: the epsilon **claimed** by the authors, the epsilon
-# **proven** by an accountant, and the epsilon **measured** by an attack.
+# that holds against every attacker, and it is a number: **epsilon**. dpkit sets three such
+# numbers side by side for published systems: the epsilon **claimed** by the authors, the epsilon **proven** by an
+# accountant, and the epsilon **measured** by an attack (so far for one paper, and without the attack).
 #
 # First, is this machine ready?
 
 # %%
-import platform
+import sys
 from importlib.metadata import version
 
 for package in ("numpy", "scipy", "matplotlib", "dpkit"):
     print(f"{package:10} {version(package).split('.')[0]}.x is here")
-assert platform.python_version_tuple() >= ("3", "11"), "dpkit needs Python 3.11 or newer"
+assert sys.version_info >= (3, 11), "dpkit needs Python 3.11 or newer"
 
 # %% [markdown]
 # ## One number, published privately

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from dpkit import checks
 from dpkit.privacy import rdp
-from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.privacy.ledger import MOST_RELEASES, Guarantee, Release
 from dpkit.privacy.mechanisms import Adjacency, Mechanism, SampledGaussian
 
 Accountant = Callable[..., Guarantee]
@@ -93,7 +93,7 @@ def steps(
     low, high = 0, 1
     while private(high):
         low, high = high, 2 * high
-        if high > 2**62:
+        if high >= MOST_RELEASES:
             raise ValueError(f"{mechanism} costs nothing: every number of steps is allowed")
     while high - low > 1:
         middle = (low + high) // 2

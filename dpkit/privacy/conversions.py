@@ -108,7 +108,10 @@ def _coins(
         first, second = np.log(p) + (orders - 1) * heads, np.log1p(-p) + (orders - 1) * tails
         second = np.where(p < 1, second, -np.inf)
         # lowered by more than its rounding error, so that the bisections end on the private side
-        rounding = 4e-16 * (2 + np.abs(first) + np.where(p < 1, np.abs(second), 0.0))
+        # both logs have errors of their own, which the power (a - 1) multiplies
+        logs = 4 + np.abs(np.log(p)) + np.abs(log_q) + np.abs(np.log(delta)) + np.abs(s) + epsilon
+        rounding = 2 + np.abs(first) + np.where(p < 1, np.abs(second), 0.0) + (orders - 1) * logs
+        rounding = 4e-16 * rounding
         value = (np.logaddexp(first, second) - rounding) / (orders - 1)
         return value, np.where(p < 1, left - right, 1.0)
 

@@ -19,6 +19,7 @@ class Release(NamedTuple):
 
 
 Ledger = Sequence[Release]
+MOST_RELEASES = 10**15
 
 
 class Guarantee(NamedTuple):
@@ -51,6 +52,8 @@ def checked(ledger: Ledger) -> list[Release]:
         if not (isinstance(entry, tuple) and len(entry) == 2 and hasattr(entry[0], "rdp")):
             raise ValueError(f"a ledger holds Release(mechanism, count) entries, got {entry!r}")
         checks.whole(count=entry[1])
+        if not entry[1] <= MOST_RELEASES:
+            raise ValueError("count must be at most 10^15 releases; more cost more than any budget")
         releases.append(Release(*entry))
     return releases
 

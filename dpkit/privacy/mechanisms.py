@@ -17,6 +17,7 @@ from dpkit.privacy import sampled_gaussian
 Adjacency = Literal["add-remove", "replace-one"]
 ADJACENCIES: tuple[str, ...] = ("add-remove", "replace-one")
 Floats = NDArray[np.float64]
+LARGEST_ORDER = 2**20  # of Renyi divergences; nothing cheaper than 1e-5 needs more
 
 
 class Unsupported(ValueError):
@@ -47,14 +48,14 @@ def as_orders(orders: ArrayLike) -> Floats:
     """Orders as a 1-D float array.
 
     Raises:
-        ValueError: an order is not a finite number > 1, or there is none.
+        ValueError: an order is not in (1, 2^20], or there is none.
     """
     array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
     if array.ndim != 1 or array.size == 0:
         raise ValueError("orders must be a non-empty list of numbers > 1")
     for order in array:
-        if not (order > 1 and np.isfinite(order)):
-            raise ValueError(f"orders must be finite numbers > 1, got {order:g}")
+        if not 1 < order <= LARGEST_ORDER:
+            raise ValueError(f"orders must be numbers in (1, {LARGEST_ORDER}], got {order:g}")
     return array
 
 
@@ -63,6 +64,17 @@ def _as_epsilons(epsilons: ArrayLike) -> Floats:
     if np.isnan(array).any():
         raise ValueError("epsilons must be numbers, got nan")
     return array
+
+
+def _check_noise(noise_multiplier: float) -> None:
+    """Finite, > 0, and where prices neither overflow nor vanish.
+
+    Raises:
+        ValueError: it is not.
+    """
+    checks.positive(noise_multiplier=noise_multiplier)
+    if not 1e-9 <= noise_multiplier <= 1e13:
+        raise ValueError(f"noise_multiplier must lie in [1e-9, 1e13], got {noise_multiplier}")
 
 
 def _sensitivity(adjacency: Adjacency) -> float:
@@ -77,14 +89,14 @@ class Gaussian:
     Shift C under add-remove, 2C under replace-one.
 
     Raises:
-        ValueError: noise_multiplier is not a finite number > 0, or adjacency is unknown.
+        ValueError: noise_multiplier is not in [1e-9, 1e13], or adjacency is unknown.
     """
 
     noise_multiplier: float
     adjacency: Adjacency = "add-remove"
 
     def __post_init__(self) -> None:
-        checks.positive(noise_multiplier=self.noise_multiplier)
+        _check_noise(self.noise_multiplier)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
     @property
@@ -113,7 +125,7 @@ class SampledGaussian:
     replace-one: (1-q) N(0, s^2) + q N(1, s^2) against (1-q) N(0, s^2) + q N(-1, s^2).
 
     Raises:
-        ValueError: noise_multiplier is not a finite number > 0, sample_rate is not in [0, 1], or
+        ValueError: noise_multiplier is not in [1e-9, 1e13], sample_rate is not in [0, 1], or
             adjacency is unknown.
     """
 
@@ -122,7 +134,7 @@ class SampledGaussian:
     adjacency: Adjacency = "add-remove"
 
     def __post_init__(self) -> None:
-        checks.positive(noise_multiplier=self.noise_multiplier)
+        _check_noise(self.noise_multiplier)
         checks.in_range(0, 1, sample_rate=self.sample_rate)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 

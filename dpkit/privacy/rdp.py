@@ -9,7 +9,7 @@ from dpkit import checks
 from dpkit.privacy import conversions
 from dpkit.privacy.conversions import classic, improved, optimal
 from dpkit.privacy.ledger import Guarantee, Ledger, adjacency_of, assumptions_of, rdp_of
-from dpkit.privacy.mechanisms import Floats, as_orders
+from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats, as_orders
 
 __all__ = ["ORDERS", "classic", "curve", "delta", "epsilon", "improved", "optimal"]
 
@@ -22,7 +22,6 @@ ORDERS: Floats = np.concatenate(
         np.round(np.geomspace(68, 1024, 32)),
     ]
 )
-LARGEST_ORDER = 2.0**20
 SMALLEST_ABOVE_1 = 1e-8
 
 
@@ -123,6 +122,7 @@ def _widened(
         best = int(np.argmin(score(orders, np.where(np.isfinite(rdp), rdp, np.inf))))
         if best == orders.size - 1 and orders[-1] < LARGEST_ORDER:
             extra = np.round(orders[-1] * np.geomspace(1.15, 4, 10))
+            extra = np.unique(np.minimum(extra, LARGEST_ORDER))
         elif best == 0 and orders[0] - 1 > SMALLEST_ABOVE_1:
             extra = 1 + (orders[0] - 1) * np.geomspace(0.05, 0.8, 10)
         else:

@@ -19,6 +19,7 @@ REACH = 14.0  # standard deviations around each peak: exp(-14^2 / 2) is 3e-43
 DIGITS = 46.0  # -log of the trapezoidal rule's error: exp(-46) is 1e-20
 MOST_POINTS = 100_000  # beyond it an order is priced without amplification, an upper bound
 SERIES_BELOW = 0.1
+LITTLE = 1e-4  # noise below which orders by quadrature are priced as if q were 1
 FAR_APART = 0.1  # noise at and below which the parts are ten deviations apart
 
 
@@ -97,6 +98,8 @@ def _grid(order: float, q: float, noise: float, *, two_sided: bool) -> tuple[Flo
     The integrand is analytic up to Im t = pi * noise, where a mixture has its zeros. With two
     mixtures one is divided by, so d stays where |mixture| > cos(angle / 2) of its real value.
     """
+    if noise < LITTLE:  # amplification no longer shows, and places beyond 2^53 steps have no names
+        return None, 1.0
     angle = min(0.95 * np.pi, 6.0 / noise)
     if two_sided:
         angle = min(angle, np.pi / 2, np.sqrt(80.0 / order))

@@ -38,6 +38,8 @@ def torch_free_modules() -> list[str]:
     files += [PACKAGE / "papers" / "__init__.py", PACKAGE / "training" / "__init__.py"]
     for name in ("__init__", "settings", "claims", "prior_work"):
         files += (PACKAGE / "papers").glob(f"*/{name}.py")
+    if importlib.util.find_spec("matplotlib") is None:
+        files.remove(PACKAGE / "plots.py")
     if importlib.util.find_spec("ipywidgets") is None:
         files = [path for path in files if "explorers" not in path.parts]
     dotted = (".".join(path.relative_to(CHECKOUT).with_suffix("").parts) for path in files)

@@ -130,15 +130,16 @@ def test_little_noise_needs_only_the_peaks(q: float, monkeypatch: pytest.MonkeyP
 
 def test_other_kits_agree_where_they_are_right():
     """Opacus and dp-accounting at integer orders; Opacus at small fractional ones."""
-    from dp_accounting.rdp.rdp_privacy_accountant import _compute_rdp_poisson_subsampled_gaussian
-    from opacus.accountants.analysis import rdp as opacus
+    accountant = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
+    opacus = pytest.importorskip("opacus.accountants.analysis.rdp")
+    dp_accounting_rdp = accountant._compute_rdp_poisson_subsampled_gaussian
 
     orders = [2, 3, 8, 32, 64]
     for q, noise in [(0.01, 1.1), (0.001, 0.7), (0.2, 3.0)]:
         ours = SampledGaussian(noise, q).rdp(orders)
         theirs = opacus.compute_rdp(q=q, noise_multiplier=noise, steps=1, orders=orders)
         np.testing.assert_allclose(ours, theirs, rtol=1e-9)
-        google = _compute_rdp_poisson_subsampled_gaussian(q, noise, orders)
+        google = dp_accounting_rdp(q, noise, orders)
         np.testing.assert_allclose(ours, google, rtol=1e-9)
     ours = SampledGaussian(1.1, 0.01).rdp([1.5, 2.5, 4.7])
     theirs = opacus.compute_rdp(q=0.01, noise_multiplier=1.1, steps=1, orders=[1.5, 2.5, 4.7])
@@ -185,8 +186,11 @@ def test_no_guarantee_prices_as_infinity():
         (lambda: SampledGaussian(1.0, math.nan), r"sample_rate must lie in \[0, 1\], got nan"),
         (lambda: Gaussian(1.0, "add"), "adjacency must be one of add-remove, replace-one"),
         (lambda: Gaussian("1"), "noise_multiplier must be a number, got '1'"),
-        (lambda: Gaussian(1.0).rdp([2, 1]), "orders must be finite numbers > 1, got 1"),
-        (lambda: Gaussian(1.0).rdp([math.nan]), "orders must be finite numbers > 1, got nan"),
+        (lambda: Gaussian(1.0).rdp([2, 1]), r"orders must be numbers in \(1, 1048576\], got 1"),
+        (
+            lambda: Gaussian(1.0).rdp([math.nan]),
+            r"orders must be numbers in \(1, 1048576\], got nan",
+        ),
         (lambda: Gaussian(1.0).rdp([]), "orders must be a non-empty list"),
         (lambda: Gaussian(1.0).profile([math.nan]), "epsilons must be numbers, got nan"),
     ],
