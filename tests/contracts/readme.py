@@ -10,7 +10,8 @@ from dpkit.claims import check
 from dpkit.papers import PAPERS
 
 ROOT = Path(__file__).resolve().parents[2]
-START, END = "<!-- claims: written by `make readme` -->", "<!-- end of claims -->"
+CLAIMS = "claims"
+TABLE_1 = "table 1"
 SAMPLES = ROOT / "data" / "results" / "dp_cgan" / "table_1" / "samples.png"
 ROWS = {
     "cgan": "CGAN", "published": "as published", "basic_dp": "basic DP", "honest": "honest, 9.6",
@@ -35,11 +36,40 @@ def _number(value: float | None) -> str:
     return "none" if math.isinf(value) else f"{value:.6g}"
 
 
+def table_1() -> str:
+    """DP-CGAN's Table 1 from the stored runs: means over seeds, per cent, by both protocols."""
+    from dpkit.experiments import store
+    from dpkit.papers.dp_cgan.tables import table_1 as rows_of
+
+    stored = store.load("dp_cgan", "table_1")
+    published, ours = rows_of(stored), rows_of(stored, protocol="auroc")
+    lines = [
+        "| trained on | | paper | our runs, tested in 0..255 as published | in [0, 1] |",
+        "|---|---|---|---|---|",
+    ]
+    for row, other in zip(published, ours, strict=True):
+        cells = (_percent(row["paper"]), _spread(row), _spread(other))
+        lines.append(f"| {row['column']} | {row['classifier']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _spread(row: dict) -> str:
+    if row["seeds"] < 2:
+        return _percent(row["mean"])
+    return f"{row['mean']:.2f} ({row['lowest']:.2f} to {row['highest']:.2f})"
+
+
 def written(readme: str) -> str:
-    """The README with the table that is computed now between its two markers."""
-    before, rest = readme.split(START)
-    after = rest.split(END)[1]
-    return f"{before}{START}\n\n{claims_table()}\n\n{END}{after}"
+    """The README with the tables that are computed now between their markers."""
+    for name, table in ((CLAIMS, claims_table()), (TABLE_1, table_1())):
+        start, end = f"<!-- {name}: written by `make readme` -->", f"<!-- end of {name} -->"
+        before, rest = readme.split(start)
+        readme = f"{before}{start}\n\n{table}\n\n{end}{rest.split(end)[1]}"
+    return readme
 
 
 def draw_samples() -> bytes:

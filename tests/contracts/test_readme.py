@@ -4,6 +4,8 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = importlib.util.spec_from_file_location("readme", Path(__file__).with_name("readme.py"))
 assert SPEC is not None
@@ -13,7 +15,8 @@ SPEC.loader.exec_module(readme)
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_claims_table_is_the_computed_one():
+@pytest.mark.torch
+def test_its_tables_are_the_computed_ones():
     assert readme.written(TEXT) == TEXT, "run `make readme`"
 
 
