@@ -144,7 +144,7 @@ rows = {
 }
 shown = {name: images.reshape(-1, 28, 28).numpy() for name, images in rows.items()}
 plots.picture(
-    plots.image_rows(shown), "Ten digits, and below them ten grey blurs: 150 steps are few."
+    plots.image_rows(shown), "Ten digits, and below them ten speckled squares: 150 steps are few."
 )
 
 # %% [markdown]
