@@ -252,7 +252,8 @@ frame.astype(object).where(frame.notna(), "")
 #
 # The labels deserve a look. The discriminator sees a label as one feature of size 1 beside 784 pixels; in a gradient
 # that is clipped and noised so small a part is easily lost, and the generator then ignores the label. A pilot run
-# without the weight of 20 (and with 5,000 steps) is stored too:
+# without the weight of 20 is stored too. (It also had 5,000 steps, more noise in each, and half the discriminator's
+# learning rate, so the weight is not the only difference.)
 
 # %%
 pilot = store.load("dp_cgan", "pilot")["honest-seed0-lr"]["values"]

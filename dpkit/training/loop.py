@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import NamedTuple, Protocol
 
 import torch
@@ -119,6 +120,11 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def generator_on(device: torch.device, *, seed: int) -> torch.Generator:
-    """A fresh source of randomness on `device`."""
-    return torch.Generator(device=device).manual_seed(seed)
+def generator_on(device: torch.device, *, seed: int, stream: str = "training") -> torch.Generator:
+    """A fresh source of randomness on `device`, of its own for each seed and stream.
+
+    The accounting takes the noise to be independent of all else that is drawn, so what is drawn for
+    another purpose (initial weights, latents of what is released) comes from another stream.
+    """
+    digest = sha256(f"{stream}/{seed}".encode()).digest()
+    return torch.Generator(device=device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)

@@ -19,7 +19,7 @@ EXPECTED = {
     "dp_cgan/label-leak": (9.6, 1107.89, "fails"),
     "dp_cgan/generator-labels": (9.6, math.inf, "fails"),
     "dp_cgan/notebook-log": (7.153695366365903, 7.153695366365903, "holds"),
-    "dp_cgan/table-1-real-row": (0.9217, 0.923, "holds"),
+    "dp_cgan/table-1-real-row": (0.9217, 0.92285, "fails"),
 }
 
 
@@ -32,7 +32,7 @@ def test_stated_computed_verdict(name: str):
     stated, computed, verdict = EXPECTED[name]
     found = check(BY_ID[name])
     assert found.claim.stated == stated
-    assert found.computed == pytest.approx(computed, rel=1e-5 if name[-3:] != "row" else 2e-3)
+    assert found.computed == pytest.approx(computed, rel=1e-5)
     assert found.verdict == verdict
 
 

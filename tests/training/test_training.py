@@ -131,6 +131,23 @@ def test_an_empty_poisson_batch_is_a_step_of_noise():
     assert all(torch.isfinite(p).all() for p in gan.discriminator.parameters())
 
 
+def test_each_stream_of_a_seed_is_its_own():
+    """Weights, training and synthesis must not share draws: the noise is taken as independent."""
+    streams = [
+        generator_on(CPU, seed=0), generator_on(CPU, seed=1),
+        generator_on(CPU, seed=0, stream="synthesis"), torch.Generator().manual_seed(0),
+    ]  # fmt: skip
+    draws = torch.stack([torch.rand(1000, generator=rng) for rng in streams])
+    correlation = torch.corrcoef(draws) - torch.eye(len(streams))
+    assert correlation.abs().max() < 5 / 1000**0.5  # five standard errors: odds 4e-6
+    assert torch.equal(draws[0], torch.rand(1000, generator=generator_on(CPU, seed=0)))
+
+
+def test_the_generator_is_trained_every_few_steps_where_the_settings_say_so():
+    _, records = run(replace(tiny(paper.HONEST), discriminator_steps=3), paper.step)
+    assert [record.generator_loss is None for record in records] == [True, True, False] * 2
+
+
 def test_construction_under_seeded_leaves_the_global_generator_alone():
     before = torch.random.get_rng_state()
     with seeded(1):

@@ -111,7 +111,8 @@ class Run(NamedTuple):
             pass
         write_bytes(self._cached(), save(gan.averaged_net.state_dict()))
         classes = torch.arange(settings.classes, device=device)
-        samples = algorithm.generate(gan, classes.repeat(10), settings=settings, rng=rng)
+        shown_rng = generator_on(device, seed=self.seed, stream="samples")
+        samples = algorithm.generate(gan, classes.repeat(10), settings=settings, rng=shown_rng)
         proven = rdp.epsilon(
             settings.ledger(public_size=public_size, steps=steps), delta=settings.target_delta
         )
@@ -139,7 +140,7 @@ class Run(NamedTuple):
         labels = self._labels(train_set.labels)
         gan = algorithm.new_gan(self.column.settings, seed=self.seed, device=torch.device("cpu"))
         gan.averaged_net.load_state_dict(load_file(self._cached()))
-        rng = generator_on(torch.device("cpu"), seed=self.seed)
+        rng = generator_on(torch.device("cpu"), seed=self.seed, stream="synthesis")
         features = algorithm.generate(
             gan, torch.from_numpy(labels), settings=self.column.settings, rng=rng
         ).numpy()
