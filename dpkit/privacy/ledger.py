@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpkit import checks
-from dpkit.privacy.mechanisms import Adjacency, Floats, Mechanism, Unsupported, as_orders
+from dpkit.privacy.mechanisms import (
+    Adjacency,
+    Floats,
+    GaussianDp,
+    Mechanism,
+    Unsupported,
+    as_orders,
+)
+from dpkit.privacy.privacy_loss import PrivacyLoss
 
 
 class Release(NamedTuple):
@@ -110,7 +118,13 @@ class Parallel:
         return costs[-1] if self.adjacency == "add-remove" else costs[-2:].sum(axis=0)
 
     def profile(self, epsilons: ArrayLike) -> Floats:
-        raise Unsupported("parallel parts are priced by rdp; their profile is not known here")
+        raise Unsupported("parallel parts are priced by RDP; their profile is not known here")
+
+    def privacy_loss(self) -> PrivacyLoss:
+        raise Unsupported("parallel parts are priced by RDP; their privacy loss is not known here")
+
+    def gaussian_dp(self) -> GaussianDp:
+        raise Unsupported("parallel parts are priced by RDP; their mu is not known here")
 
 
 def parallel(*ledgers: Ledger) -> list[Release]:

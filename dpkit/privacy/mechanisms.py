@@ -4,19 +4,20 @@ Units: the noise multiplier is noise standard deviation / clip norm C, so a sum 
 at C moves by 1 under add-remove and by 2 under replace-one. RDP is in nats.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr
 
 from dpkit import checks
 from dpkit.privacy import sampled_gaussian
+from dpkit.privacy.privacy_loss import Floats, PrivacyLoss, from_atoms, normal_masses
 
 Adjacency = Literal["add-remove", "replace-one"]
 ADJACENCIES: tuple[str, ...] = ("add-remove", "replace-one")
-Floats = NDArray[np.float64]
 LARGEST_ORDER = 2**20  # of Renyi divergences; nothing cheaper than 1e-5 needs more
 
 
@@ -24,8 +25,15 @@ class Unsupported(ValueError):
     """This mechanism has no known price of the kind that was asked for."""
 
 
+class GaussianDp(NamedTuple):
+    """mu of Gaussian DP for one release; not `exact` where it is the limit of many (CLT)."""
+
+    mu: float
+    exact: bool
+
+
 class Mechanism(Protocol):
-    """One release, priced by itself."""
+    """One release, priced by itself; a price that is not known raises Unsupported."""
 
     @property
     def adjacency(self) -> Adjacency: ...
@@ -41,6 +49,14 @@ class Mechanism(Protocol):
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         """delta(epsilon) in both directions, shape (2, len(epsilons))."""
+        ...
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """The privacy loss of a dominating pair: what a PLD accountant adds up."""
+        ...
+
+    def gaussian_dp(self) -> GaussianDp:
+        """mu of Gaussian DP: what the GDP accountant adds up."""
         ...
 
 
@@ -116,6 +132,20 @@ class Gaussian:
         one = np.exp(upper) * -np.expm1(np.minimum(lower - upper, 0.0))
         return np.stack([one, one])
 
+    def privacy_loss(self) -> PrivacyLoss:
+        """Of N(shift, 1) against N(0, 1): s x - s^2 / 2 at x."""
+        shift = _sensitivity(self.adjacency) / self.noise_multiplier
+
+        def masses(edges: Floats) -> Floats:
+            x = edges / shift
+            return np.stack([normal_masses(x - shift / 2), normal_masses(x + shift / 2)])
+
+        return PrivacyLoss(masses)
+
+    def gaussian_dp(self) -> GaussianDp:
+        """mu = shift / noise standard deviation (Dong, Roth, Su 2022, Thm 1)."""
+        return GaussianDp(_sensitivity(self.adjacency) / self.noise_multiplier, exact=True)
+
 
 @dataclass(frozen=True)
 class SampledGaussian:
@@ -163,32 +193,71 @@ class SampledGaussian:
         return price(array, q=self.sample_rate, noise=self.noise_multiplier)
 
     def profile(self, epsilons: ArrayLike) -> Floats:
-        """delta(epsilon) exactly: row 0 mixture against N(0), row 1 the reverse; add-remove only.
-
-        Raises:
-            Unsupported: under replace-one.
-        """
-        eps, q, noise = _as_epsilons(epsilons), self.sample_rate, self.noise_multiplier
+        """delta(epsilon) exactly: row 0 mixture against the other, row 1 the reverse."""
+        eps, q = _as_epsilons(epsilons), self.sample_rate
         if q == 0:
             return np.broadcast_to(np.maximum(0.0, -np.expm1(eps)), (2, eps.size)).copy()
         if q == 1:
-            return Gaussian(noise, self.adjacency).profile(eps)
-        if self.adjacency != "add-remove":
-            raise Unsupported("the sampled Gaussian's profile is known here for add-remove only")
+            return Gaussian(self.noise_multiplier, self.adjacency).profile(eps)
+        # The loss grows with x, so the best test is x beyond one threshold.
         return np.stack([self._direction(eps, +1), self._direction(eps, -1)])
 
     def _direction(self, eps: Floats, sign: int) -> Floats:
-        """The likelihood ratio grows with x, so the best test is x beyond one threshold."""
-        q, noise = self.sample_rate, self.noise_multiplier
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            # (1-q) + q exp((2x - 1) / (2 noise^2)) = exp(sign * eps)
-            tilt = np.log((np.expm1(sign * eps) + q) / q)
-            at = np.where(np.isnan(tilt), -np.inf, noise**2 * tilt + 0.5)
-        base, moved = ndtr(-sign * at / noise), ndtr(-sign * (at - 1) / noise)
-        mixed = base + q * (moved - base)
+        p, q = self._measures(self._threshold(sign * eps), lambda z: ndtr(-sign * z))
         with np.errstate(over="ignore", invalid="ignore"):
-            delta = mixed - np.exp(eps) * base if sign > 0 else base - np.exp(eps) * mixed
+            delta = p - np.exp(eps) * q if sign > 0 else q - np.exp(eps) * p
         return np.clip(np.nan_to_num(delta, nan=0.0, neginf=0.0), 0.0, 1.0)
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Of the mixture against N(0), or against its mirror image under replace-one."""
+        if self.sample_rate == 0:
+            return from_atoms(np.zeros(1), np.ones(1), lattice=(0.0, 1.0))
+        if self.sample_rate == 1:
+            return Gaussian(self.noise_multiplier, self.adjacency).privacy_loss()
+
+        def masses(edges: Floats) -> Floats:
+            return np.stack(self._measures(self._threshold(edges), normal_masses))
+
+        return PrivacyLoss(masses)
+
+    def _measures(self, x: Floats, of: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+        """What P and Q give, from what `of` gives for a normal of standard deviation 1."""
+        q, noise = self.sample_rate, self.noise_multiplier
+        base = of(x / noise)
+        p = (1 - q) * base + q * of((x - 1) / noise)
+        if self.adjacency == "add-remove":
+            return p, base
+        return p, (1 - q) * base + q * of((x + 1) / noise)
+
+    def _threshold(self, loss: Floats) -> Floats:
+        """The output x whose privacy loss is `loss`; -inf below the least loss."""
+        q, variance = self.sample_rate, self.noise_multiplier**2
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            if self.adjacency == "add-remove":
+                # (1-q) + q exp((2x - 1) / (2 noise^2)) = exp(loss)
+                tilt = np.log((np.expm1(loss) + q) / q)
+                tilt = np.where(loss > 700, loss - np.log(q), tilt)
+                return np.where(np.isnan(tilt), -np.inf, variance * tilt + 0.5)
+            # x / noise^2 - loss / 2 = arcsinh((1-q) / q * exp(1 / (2 noise^2)) * sinh(loss / 2))
+            size = np.abs(loss)
+            y = np.log1p(-q) - np.log(q) + 0.5 / variance + size / 2 + np.log(-np.expm1(-size) / 2)
+            arcsinh = np.where(y > 20, y + np.log(2), np.arcsinh(np.exp(np.minimum(y, 20.0))))
+        return variance * (loss / 2 + np.sign(loss) * arcsinh)
+
+    def gaussian_dp(self) -> GaussianDp:
+        """The CLT's mu of one of many steps: the standard deviation of P/Q - 1 to leading order.
+
+        add-remove: q sqrt(exp(1 / s^2) - 1) (Bu, Dong, Long, Su 2020, Thm 5); replace-one, from the
+        class's pair: q sqrt(2 (exp(1 / s^2) - exp(-1 / s^2))).
+        """
+        if self.sample_rate == 1:
+            return Gaussian(self.noise_multiplier, self.adjacency).gaussian_dp()
+        with np.errstate(over="ignore"):
+            power = 1 / np.float64(self.noise_multiplier) ** 2
+            one = np.expm1(power) if self.adjacency == "add-remove" else 4 * np.sinh(power)
+        return GaussianDp(
+            float(self.sample_rate * np.sqrt(one)) if self.sample_rate else 0.0, False
+        )
 
 
 @dataclass(frozen=True)
@@ -214,3 +283,16 @@ class NoGuarantee:
 
     def profile(self, epsilons: ArrayLike) -> Any:
         return np.ones((2, _as_epsilons(epsilons).size))
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Certainly above every finite loss."""
+
+        def masses(edges: Floats) -> Floats:
+            out = np.zeros((2, edges.size + 1))
+            out[0, -1] = out[1, 0] = 1.0
+            return out
+
+        return PrivacyLoss(masses)
+
+    def gaussian_dp(self) -> GaussianDp:
+        return GaussianDp(float("inf"), exact=True)

@@ -13,7 +13,6 @@ from dpkit.privacy import (
     NoGuarantee,
     Release,
     SampledGaussian,
-    Unsupported,
     divergence,
     sampled_gaussian,
 )
@@ -159,6 +158,17 @@ def test_profiles_equal_the_hockey_stick():
         assert Gaussian(1.2).profile([epsilon])[0, 0] == pytest.approx(gaussian, rel=1e-6)
 
 
+def test_the_replace_one_profile_equals_the_hockey_stick():
+    zero, plus, minus = (divergence.normal(mean, 1.2) for mean in (0, 1, -1))
+    one, other = (divergence.mixture([0.7, 0.3], [zero, part]) for part in (plus, minus))
+    epsilons = [0.0, 0.3, 1.5]
+    profile = SampledGaussian(1.2, 0.3, "replace-one").profile(epsilons)
+    for i, epsilon in enumerate(epsilons):
+        for row, pair in enumerate([(one, other), (other, one)]):
+            expected = divergence.hockey_stick(*pair, epsilon, low=-16, high=16)
+            assert profile[row, i] == pytest.approx(expected, rel=1e-6)
+
+
 def test_gaussian_moves_twice_as_far_under_replace_one():
     """Its exact epsilon at noise 1, delta 1e-5 is 9.9973, not the 4.7 of a shift of one clip."""
     profile = Gaussian(1.0, "replace-one").profile([9.99, 9.9973, 10.0])[0]
@@ -198,8 +208,3 @@ def test_no_guarantee_prices_as_infinity():
 def test_bad_values_are_refused_with_their_name(make, message: str):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_an_unknown_price_says_so():
-    with pytest.raises(Unsupported, match="add-remove only"):
-        SampledGaussian(1.0, 0.1, "replace-one").profile([1.0])

@@ -1,0 +1,48 @@
+"""The distribution of a mechanism's privacy loss, as cell masses: what a PLD accountant adds up."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+Floats = NDArray[np.float64]
+
+
+class PrivacyLoss(NamedTuple):
+    """The loss log(dP/dQ) of a pair (P, Q) that dominates every pair of neighbours.
+
+    The pair is for one direction, "a record removed"; the other direction is (Q, P), whose loss
+    has the opposite sign (Zhu, Dong, Wang 2022, Def. 7).
+
+    masses: increasing finite edges (n,) -> (2, n + 1): the mass under P (row 0) and under Q (row 1)
+        of the losses in (-inf, e_0], (e_0, e_1], ..., (e_{n-1}, inf). Computed without cancellation,
+        so that a small mass far out keeps its digits.
+    lattice: (offset, spacing) where all of the loss's atoms lie at offset + k * spacing, else None.
+    """
+
+    masses: Callable[[Floats], Floats]
+    lattice: tuple[float, float] | None = None
+
+
+def from_atoms(losses: Floats, p: Floats, lattice: tuple[float, float] | None) -> PrivacyLoss:
+    """Finitely many losses (increasing), each of mass p under P and p * exp(-loss) under Q."""
+    q = p * np.exp(-losses)
+
+    def masses(edges: Floats) -> Floats:
+        cells = np.searchsorted(edges, losses, side="left")
+        size = edges.size + 1
+        return np.stack([np.bincount(cells, w, minlength=size) for w in (p, q)])
+
+    return PrivacyLoss(masses, lattice)
+
+
+def normal_masses(z: Floats) -> Floats:
+    """Mass of N(0, 1) below z_0, between neighbours and above z_{n-1}: (n + 1,), z increasing."""
+    tails = ndtr(-np.abs(z))  # beyond z, on z's own side
+    beyond = np.concatenate([[0.0], tails, [0.0]])
+    upper = np.concatenate([[False], z > 0, [True]])
+    left, right = beyond[:-1], beyond[1:]
+    straddling = ~upper[:-1] & upper[1:]
+    return np.where(straddling, 1.0 - left - right, np.where(upper[1:], left - right, right - left))
