@@ -20,6 +20,8 @@ DIGITS = 46.0  # -log of the trapezoidal rule's error: exp(-46) is 1e-20
 MOST_POINTS = 100_000  # beyond it an order is priced without amplification, an upper bound
 SERIES_BELOW = 0.1
 LITTLE = 1e-4  # noise below which orders by quadrature are priced as if q were 1
+MOST_TERMS = 200_000  # orders times points held at once
+TINIEST = np.finfo(np.float64).tiny
 FAR_APART = 0.1  # noise at and below which the parts are ten deviations apart
 
 
@@ -27,31 +29,46 @@ def add_remove(orders: Floats, *, q: float, noise: float) -> Floats:
     """D_alpha((1-q) N(0) + q N(1) || N(0)) in nats, N of variance noise^2, one per order.
 
     Integer orders by the binomial sum, the others by quadrature. Needs 0 < q < 1.
+
+    Raises:
+        ArithmeticError: a price came out as NaN.
     """
     excess = np.empty_like(orders)  # log(A - 1)
     whole = orders == np.floor(orders)
     excess[whole] = _binomial(orders[whole], q, noise)
-    excess[~whole] = [_integral(a, q, noise, two_sided=False) for a in orders[~whole]]
+    excess[~whole] = _by_quadrature(orders[~whole], q, noise, two_sided=False)
     return _price(orders, excess, bound=orders / (2 * noise**2))
 
 
 def replace_one(orders: Floats, *, q: float, noise: float) -> Floats:
-    """D_alpha((1-q) N(0) + q N(+1) || (1-q) N(0) + q N(-1)) in nats, one per order."""
-    excess = np.array([_integral(a, q, noise, two_sided=True) for a in orders])
+    """D_alpha((1-q) N(0) + q N(+1) || (1-q) N(0) + q N(-1)) in nats, one per order.
+
+    Every order by quadrature. Needs 0 < q < 1.
+
+    Raises:
+        ArithmeticError: a price came out as NaN.
+    """
+    excess = _by_quadrature(orders, q, noise, two_sided=True)
     return _price(orders, excess, bound=orders * 2 / noise**2)
 
 
 def _price(orders: Floats, excess: Floats, *, bound: Floats) -> Floats:
-    """log(A) / (alpha - 1) from log(A - 1); `bound`, the price at q = 1, is never exceeded."""
+    """log(A) / (alpha - 1) from log(A - 1); `bound`, the price at q = 1, is never exceeded.
+
+    A price too small for a float is rounded up: nothing released is the only thing that costs 0.
+    """
     if np.isnan(excess).any():
         raise ArithmeticError("the sampled Gaussian's Renyi divergence could not be computed")
-    return np.minimum(np.logaddexp(0.0, excess) / (orders - 1), bound)
+    price = np.logaddexp(0.0, excess) / (orders - 1)
+    return np.minimum(np.maximum(price, TINIEST), bound)
 
 
-def _log_sum(terms: Floats) -> float:
-    """log(sum(exp(terms)))."""
-    top = terms.max()
-    return float(top + np.log(np.exp(terms - top).sum())) if np.isfinite(top) else float(top)
+def _log_sums(terms: Floats) -> Floats:
+    """log(sum(exp(terms))) along the last axis: (..., points) -> (...)."""
+    top = terms.max(axis=-1, keepdims=True)
+    steady = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        return steady[..., 0] + np.log(np.exp(terms - steady).sum(axis=-1))
 
 
 def _binomial(orders: Floats, q: float, noise: float) -> Floats:
@@ -70,15 +87,34 @@ def _binomial(orders: Floats, q: float, noise: float) -> Floats:
     part -= factorial[2:]
     for i, order in enumerate(orders.astype(int)):
         terms = part[: order - 1] - factorial[order - 2 :: -1]
-        out[i] = _log_sum(terms) + factorial[order] + order * np.log1p(-q)
+        top = terms.max()
+        total = top + np.log(np.exp(terms - top).sum())
+        out[i] = total + factorial[order] + order * np.log1p(-q)
     return out
 
 
-def _integral(order: float, q: float, noise: float, *, two_sided: bool) -> float:
-    """log(A - 1) at any order > 1, by the trapezoidal rule in t = x / noise."""
-    points, step = _grid(order, q, noise, two_sided=two_sided)
+def _by_quadrature(orders: Floats, q: float, noise: float, *, two_sided: bool) -> Floats:
+    """log(A - 1) at any orders > 1; inf where that would take too many points.
+
+    The orders up to 16, and beyond them those of one octave, share the grid of the largest.
+    """
+    out = np.empty_like(orders)
+    if noise > FAR_APART:
+        shared = np.maximum(np.floor(np.log2(orders)), 3)
+    else:  # the windows of one order's peaks are of no use to another
+        shared = np.arange(orders.size)
+    for each in np.unique(shared):
+        out[shared == each] = _integrals(orders[shared == each], q, noise, two_sided=two_sided)
+    return out
+
+
+def _integrals(orders: Floats, q: float, noise: float, *, two_sided: bool) -> Floats:
+    """log(A - 1) at orders that share a grid, by the trapezoidal rule in t = x / noise."""
+    points, step = _grid(orders.max(), q, noise, two_sided=two_sided)
     if points is None:
-        return np.inf
+        if orders.size == 1:
+            return np.array([np.inf])
+        return np.concatenate([_integrals(a[None], q, noise, two_sided=two_sided) for a in orders])
     forward, back = (points / noise - 0.5 / noise**2, -points / noise - 0.5 / noise**2)
     log_ratio, ratio_less_1 = _log_mixture(forward, q)  # P over N(0)
     log_weight = -points * points / 2
@@ -88,8 +124,11 @@ def _integral(order: float, q: float, noise: float, *, two_sided: bool) -> float
             less = (ratio_less_1 - base_less_1) / (1 + base_less_1)
         ratio_less_1 = np.where(np.isinf(base_less_1), -1.0, less)
         log_ratio, log_weight = log_ratio - log_base, log_weight + log_base
-    terms = log_weight + _log_excess(order, log_ratio, ratio_less_1)
-    return _log_sum(terms) + np.log(step) - 0.5 * np.log(2 * np.pi)
+    sums = []
+    for some in np.array_split(orders, 1 + orders.size * points.size // MOST_TERMS):
+        terms = log_weight + _log_excess(some[:, None], log_ratio, ratio_less_1)
+        sums.append(_log_sums(terms))
+    return np.concatenate(sums) + np.log(step) - 0.5 * np.log(2 * np.pi)
 
 
 def _grid(order: float, q: float, noise: float, *, two_sided: bool) -> tuple[Floats | None, float]:
@@ -131,17 +170,24 @@ def _log_mixture(tilt: Floats, q: float) -> tuple[Floats, Floats]:
     return np.where(less_1 < 1e6, np.log1p(np.minimum(less_1, 1e6)), large), less_1
 
 
-def _log_excess(order: float, log_ratio: Floats, v: Floats) -> Floats:
-    """log((1 + v)^order - 1 - order v) with log_ratio = log(1 + v): series, direct or in logs."""
+def _log_excess(order: Floats, log_ratio: Floats, v: Floats) -> Floats:
+    """log((1 + v)^order - 1 - order v), log_ratio = log(1 + v), (n, 1) orders: (n, points).
+
+    Directly, where v is small by the binomial series, and in logs where the power overflows.
+    """
     with np.errstate(all="ignore"):
-        less = np.expm1((order - 1) * log_ratio)
-        direct = np.log((1 + v) * less - (order - 1) * v)
-        # 1 + order v = (1 + v) (order - (order - 1) / (1 + v))
-        behind = (1 - order) * log_ratio + np.log(order - (order - 1) * np.exp(-log_ratio))
-        large = order * log_ratio + np.log(-np.expm1(behind))
-        series = np.ones_like(v)
-        for k in range(12, 1, -1):  # C(order, k + 1) / C(order, k)
-            series = 1 + (order - k) / (k + 1) * v * series
-        small = np.log(order * (order - 1) / 2) + 2 * np.log(np.abs(v)) + np.log(series)
-    out = np.where(order * log_ratio > 500, large, direct)
-    return np.where(np.abs(v) < SERIES_BELOW / (order + 12), small, out)
+        out = np.log((1 + v) * np.expm1((order - 1) * log_ratio) - (order - 1) * v)
+        small = np.abs(v) < SERIES_BELOW / (order + 12)
+        large = order * log_ratio > 500
+        if small.any():
+            a, w = (np.broadcast_to(x, out.shape)[small] for x in (order, v))
+            series = np.ones_like(w)
+            for k in range(12, 1, -1):  # C(order, k + 1) / C(order, k)
+                series = 1 + (a - k) / (k + 1) * w * series
+            out[small] = np.log(a * (a - 1) / 2 * series) + 2 * np.log(np.abs(w))
+        if large.any():
+            a, log_power = (np.broadcast_to(x, out.shape)[large] for x in (order, log_ratio))
+            # 1 + order v = (1 + v) (order - (order - 1) / (1 + v))
+            behind = (1 - a) * log_power + np.log(a - (a - 1) * np.exp(-log_power))
+            out[large] = a * log_power + np.log(-np.expm1(behind))
+    return out
