@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
+ROUNDING = 1e-13
 
 
 class PrivacyLoss(NamedTuple):
@@ -16,10 +17,10 @@ class PrivacyLoss(NamedTuple):
     The pair is for one direction, "a record removed"; the other direction is (Q, P), whose loss
     has the opposite sign (Zhu, Dong, Wang 2022, Def. 7).
 
-    masses: increasing finite edges (n,) -> (2, n + 1): the mass under P (row 0) and under Q (row 1)
-        of the losses in (-inf, e_0], (e_0, e_1], ..., (e_{n-1}, inf). Computed without cancellation,
-        so that a small mass far out keeps its digits.
-    lattice: (offset, spacing) where all of the loss's atoms lie at offset + k * spacing, else None.
+    masses: increasing finite edges (n,) -> (2, n + 1): the mass under P (row 0) and Q (row 1) of
+        the losses in (-inf, e_0], (e_0, e_1], ..., (e_{n-1}, inf). The mass beyond an edge, summed
+        from either side, is within ROUNDING of its true value, relatively.
+    lattice: (offset, spacing) where all of the loss's atoms lie at offset + k * spacing, or None.
     """
 
     masses: Callable[[Floats], Floats]
@@ -33,7 +34,7 @@ def from_atoms(losses: Floats, p: Floats, lattice: tuple[float, float] | None) -
     def masses(edges: Floats) -> Floats:
         cells = np.searchsorted(edges, losses, side="left")
         size = edges.size + 1
-        return np.stack([np.bincount(cells, w, minlength=size) for w in (p, q)])
+        return np.stack([np.bincount(cells, w, minlength=size).astype(float) for w in (p, q)])
 
     return PrivacyLoss(masses, lattice)
 

@@ -1,0 +1,205 @@
+"""A privacy loss moved onto a grid, once where it only costs more and once where it only costs less.
+
+The proofs are in pld_proof.md. In short, with p and q the masses of a cell between two nodes:
+split the cell to its two ends so that p and q are both kept (the chord of the hockey-stick curve),
+and nothing is underestimated; give each node shares of its two cells whose joint loss is at least
+the node's (a randomised merging of outputs, which only loses information), and nothing is
+overestimated.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpkit.privacy.privacy_loss import ROUNDING, Floats, PrivacyLoss
+
+REACH = 64  # cells around the heaviest in which shares are exact
+UNDERFLOW = 1e-290  # a mass below it may have lost digits
+
+
+class Cells(NamedTuple):
+    """Masses of the losses between the nodes (first + k) * spacing + offset.
+
+    p, q: (nodes + 1,), cell 0 is below the first node, the last cell beyond the last node.
+    middle: about which node the loss has most of its mass.
+    """
+
+    first: int
+    offset: float
+    spacing: float
+    p: Floats
+    q: Floats
+    middle: int
+
+    @property
+    def nodes(self) -> Floats:
+        return (self.first + np.arange(self.p.size - 1)) * self.spacing + self.offset
+
+    def reversed(self) -> "Cells":
+        """The same for the pair (Q, P), whose loss has the opposite sign."""
+        last = self.first + self.p.size - 2
+        middle = self.p.size - 2 - self.middle
+        return Cells(-last, -self.offset, self.spacing, self.q[::-1], self.p[::-1], middle)
+
+
+class GridLoss(NamedTuple):
+    """A measure on the nodes (first + k) * spacing + offset; `infinite` is the mass beyond."""
+
+    first: int
+    offset: float
+    spacing: float
+    masses: Floats
+    infinite: float
+
+    @property
+    def nodes(self) -> Floats:
+        return (self.first + np.arange(self.masses.size)) * self.spacing + self.offset
+
+
+def cells(loss: PrivacyLoss, *, spacing: float, low: float, high: float, centre: float) -> Cells:
+    """Cells that cover [low, high]; `centre` is about where the loss has most of its mass."""
+    if loss.lattice is None:
+        centre = offset = _balanced(loss, spacing, centre)
+    else:
+        offset = loss.lattice[0]
+    offset -= round(offset / spacing) * spacing
+    first = int(np.floor((low - offset) / spacing)) - 1
+    last = int(np.ceil((high - offset) / spacing)) + 1
+    middle = min(max(round((centre - offset) / spacing), first), last)
+    return _cells(loss, first, last, spacing, offset, middle)
+
+
+def _cells(
+    loss: PrivacyLoss, first: int, last: int, spacing: float, offset: float, middle: int = 0
+) -> Cells:
+    nodes = np.arange(first, last + 1) * spacing + offset
+    return Cells(first, offset, spacing, *loss.masses(nodes), middle - first)
+
+
+def _balanced(loss: PrivacyLoss, spacing: float, centre: float) -> float:
+    """An offset at which `lower` loses nothing where the loss has most of its mass.
+
+    Shares that are exact from the left and shares that are exact from the right need not meet. An
+    excess at one node is a lack at the next, so the sum of alternating signs tells by how much they
+    miss, and it changes sign when the grid moves on by one spacing.
+    """
+    signs = (-1.0) ** np.arange(-REACH + 1, REACH)
+
+    def missed(offset: float) -> float:
+        near = _cells(loss, -REACH, REACH, spacing, offset)
+        up = _shares(excess := _excess(near), near.middle)
+        above, below = _safe(excess)
+        return float(signs @ ((1 - up[1:]) * above[1:] - up[:-1] * below[:-1]))
+
+    near = _cells(loss, -REACH, REACH, spacing, centre)
+    centre += (int(np.argmax(near.p[1:-1])) - REACH) * spacing
+    low, high = centre - spacing / 2, centre + spacing / 2
+    at_low, at_high = missed(low), missed(high)
+    if not at_low * at_high < 0:
+        return centre
+    for _ in range(24):
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        middle = min(max(middle, low + 0.02 * (high - low)), high - 0.02 * (high - low))
+        at_middle = missed(middle)
+        if at_middle * at_low > 0:
+            low, at_low = middle, at_middle
+            at_high /= 2
+        else:
+            high, at_high = middle, at_middle
+            at_low /= 2
+        if high - low < 1e-5 * spacing:
+            break
+    return high if at_high >= 0 else low
+
+
+class _Excess(NamedTuple):
+    """Of each inner cell: p, p - q e^(lower end), q e^(upper end) - p, and their rounding error.
+
+    known: both masses are large enough to have kept their digits.
+    """
+
+    p: Floats
+    above: Floats
+    below: Floats
+    slack: Floats
+    known: NDArray[np.bool_]
+
+
+def _excess(cells: Cells) -> _Excess:
+    p, q = cells.p[1:-1], cells.q[1:-1]
+    beyond = np.cumsum(cells.p[::-1])[::-1][1:-1]  # P above each cell's lower end
+    slack = ROUNDING * np.maximum(np.minimum(beyond, 1 - beyond + p), 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        t = np.exp(cells.nodes)
+        above, below = p - q * t[:-1], q * t[1:] - p
+    known = (np.minimum(p, q) > UNDERFLOW) & np.isfinite(above) & np.isfinite(below)
+    return _Excess(p, np.where(known, above, 0.0), np.where(known, below, 0.0), slack, known)
+
+
+def upper(cells: Cells) -> GridLoss:
+    """Each cell's mass on its two ends, p and q kept; the ends outside rounded up."""
+    p, above, _, slack, known = _excess(cells)
+    # p_high + p_low = p,  p_high e^-b + p_low e^-a = q  at the ends a < b
+    high = (above + slack) / -np.expm1(-cells.spacing)
+    high = np.where(known, np.clip(high, 0.0, p), p)
+    masses = np.concatenate([cells.p[:1], high])
+    masses[:-1] += p - high
+    return GridLoss(cells.first, cells.offset, cells.spacing, masses, float(cells.p[-1]))
+
+
+def lower(cells: Cells) -> GridLoss:
+    """Each node with shares of its two cells, whose joint loss is at least the node's.
+
+    What lies below the first node is dropped, what lies beyond the last is rounded down.
+    """
+    excess = _excess(cells)
+    up = _allowed(_shares(excess, cells.middle), excess) * excess.p
+    masses = np.append(excess.p - up, cells.p[-1])
+    masses[1:] += up
+    return GridLoss(cells.first, cells.offset, cells.spacing, masses, 0.0)
+
+
+def _safe(excess: _Excess) -> tuple[Floats, Floats]:
+    """The excesses with their rounding errors on the side that costs less."""
+    above = np.maximum(excess.above - excess.slack, 0.0)
+    return above, np.where(excess.known, np.maximum(excess.below + excess.slack, 0.0), 0.0)
+
+
+def _allowed(up: Floats, excess: _Excess) -> Floats:
+    """Any shares, lowered until every node keeps its loss; an unknown cell goes down whole."""
+    above, below = _safe(excess)
+    up = np.where(excess.known, up, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        lift = np.nan_to_num(above[1:] / below[:-1], nan=0.0, posinf=1e300)
+    return np.append(np.minimum(up[:-1], (1 - up[1:]) * lift), 0.0)
+
+
+def _shares(excess: _Excess, middle: int) -> Floats:
+    """The share of each cell that should go to its upper end.
+
+    Node i keeps its loss where up[i-1] below[i-1] <= (1 - up[i]) above[i], and best with equality.
+    """
+    above, below = _safe(excess)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        lift = np.nan_to_num(above[1:] / below[:-1], nan=0.0, posinf=1e300)
+        drop = np.nan_to_num(below[:-1] / above[1:], nan=0.0, posinf=1e300)
+        up = np.full(above.size, 0.5)
+        for _ in range(4):  # equality at the nodes on both sides, where masses change slowly
+            from_above, from_below = up.copy(), up.copy()
+            from_above[:-1] = np.minimum((1 - up[1:]) * lift, 1.0)
+            from_below[1:] = np.maximum(1 - up[:-1] * drop, 0.0)
+            up = up / 2 + (from_above + from_below) / 4
+    # near the middle equality at each node, towards it from both sides (stable so)
+    low, high = max(middle - REACH, 0), min(middle + REACH, up.size) - 1
+    share, found = float(up[low]), []
+    for ratio in drop[low : middle - 1].tolist():
+        share = max(1 - share * ratio, 0.0)
+        found.append(share)
+    up[low + 1 : low + 1 + len(found)] = found
+    share, found = float(up[high]), []
+    for ratio in lift[middle:high][::-1].tolist():
+        share = min((1 - share) * ratio, 1.0)
+        found.append(share)
+    up[high - len(found) : high] = found[::-1]
+    return up

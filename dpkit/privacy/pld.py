@@ -1,0 +1,164 @@
+"""The privacy-loss-distribution accountant: a certified pair (lower, upper) around epsilon.
+
+Each release's loss is moved onto a grid twice, once where it only costs more and once where it only
+costs less (`loss_grid`), the grids are composed by FFT with a bound on every error
+(`composed_loss`), and epsilon is read from both. pld_proof.md says why the pair holds.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dpkit import checks
+from dpkit.privacy import loss_grid, saddle
+from dpkit.privacy.composed_loss import Parts, chernoff, compose, log_moment
+from dpkit.privacy.ledger import Guarantee, Ledger, adjacency_of, assumptions_of, checked
+from dpkit.privacy.loss_grid import Cells
+from dpkit.privacy.privacy_loss import PrivacyLoss
+from dpkit.privacy.saddle import Coarse, Look
+
+__all__ = ["delta", "epsilon"]
+
+GAP = 1e-3  # (upper - lower) / upper that is aimed at
+MOST_NODES = 2**20  # of the composed loss, and of any one release's
+NEGLECTED = 1e-6  # of delta, may lie beyond each end of a release's grid
+METHOD = "PLD by FFT, certified (lower, upper)"
+
+
+def epsilon(
+    ledger: Ledger, *, delta: float, gap: float = GAP, assumptions: tuple[str, ...] = ()
+) -> Guarantee:
+    """The epsilon of a ledger at `delta`, as a certified pair.
+
+    Args:
+        ledger: releases under one adjacency, whose mechanisms know their privacy loss.
+        delta: in (0, 1).
+        gap: (upper - lower) / upper to aim at; wider, never wrong, where it cannot be had.
+        assumptions: further ones to state beside those of the mechanisms.
+
+    Raises:
+        ValueError: delta or gap is not in (0, 1), a count is not an integer >= 0, or adjacencies
+            are mixed.
+        Unsupported: a mechanism's privacy loss is not known.
+        ArithmeticError: a bound came out as NaN.
+    """
+    checks.between(0, 1, delta=delta, gap=gap)
+    adjacency, told = adjacency_of(ledger), (*assumptions_of(ledger), *assumptions)
+    releases = _releases(ledger)
+    if not releases:
+        return Guarantee(0.0, 0.0, delta, adjacency, METHOD, told)
+    tail = _tail(releases, delta)
+    looks = [saddle.for_delta(one, delta) for one in _moments(releases, tail)]
+    both = _directions(releases, looks, tail, lambda look: gap * max(look.epsilon, look.deviation / 99))
+    uppers = [_upper_epsilon(direction, delta) for direction in both]
+    worst = both[int(np.argmax(uppers))]
+    low = compose(worst.lower(), worst.look).epsilon_below(delta)
+    high = max(0.0, *uppers)
+    if not low <= high:
+        raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {uppers}")
+    return Guarantee(high, low, delta, adjacency, METHOD, told)
+
+
+def delta(
+    ledger: Ledger, *, epsilon: float, gap: float = GAP, assumptions: tuple[str, ...] = ()
+) -> Guarantee:
+    """The least delta proven at `epsilon` >= 0 (arguments as `epsilon`; gap is relative to delta).
+
+    The guarantee's `lower` is a proven lower bound on the ledger's epsilon at that delta.
+    """
+    checks.non_negative(epsilon=epsilon)
+    checks.between(0, 1, gap=gap)
+    adjacency, told = adjacency_of(ledger), (*assumptions_of(ledger), *assumptions)
+    releases = _releases(ledger)
+    if not releases:
+        return Guarantee(epsilon, 0.0, 0.0, adjacency, METHOD, told)
+    tail = _tail(releases, 1e-12)
+    looks = [saddle.for_epsilon(one, epsilon) for one in _moments(releases, tail)]
+    both = _directions(releases, looks, tail, lambda look: gap / look.tilt)
+    found = [compose(direction.upper(), direction.look).delta_above(epsilon) for direction in both]
+    worst = both[int(np.argmax(found))]
+    value = max(found)
+    if not 0 <= value <= 1:
+        raise ArithmeticError(f"the PLD's deltas are no probabilities: {found}")
+    low = compose(worst.lower(), worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
+    return Guarantee(epsilon, min(low, epsilon), value, adjacency, METHOD, told)
+
+
+class _Release(NamedTuple):
+    loss: PrivacyLoss
+    coarse: Coarse
+    count: int
+
+
+class _Direction(NamedTuple):
+    """A record removed, or added: the cells of every release, and what to expect of their sum."""
+
+    cells: list[Cells]
+    counts: list[int]
+    look: Look
+
+    def upper(self) -> Parts:
+        return [(loss_grid.upper(c), n) for c, n in zip(self.cells, self.counts, strict=True)]
+
+    def lower(self) -> Parts:
+        return [(loss_grid.lower(c), n) for c, n in zip(self.cells, self.counts, strict=True)]
+
+
+def _releases(ledger: Ledger) -> list[_Release]:
+    """Each mechanism that is released at all, once."""
+    counts: dict = {}
+    for mechanism, count in checked(ledger):
+        if count:
+            counts[mechanism] = counts.get(mechanism, 0) + int(count)
+    losses = [(mechanism.privacy_loss(), count) for mechanism, count in counts.items()]
+    return [_Release(loss, saddle.coarse(loss, count), count) for loss, count in losses]
+
+
+def _tail(releases: Sequence[_Release], delta: float) -> float:
+    return NEGLECTED * delta / sum(release.count for release in releases)
+
+
+def _moments(releases: Sequence[_Release], tail: float) -> list[saddle.Moments]:
+    """Of a record removed and of a record added."""
+    there = [release.coarse for release in releases]
+    return [saddle.moments(one, tail) for one in (there, [part.reversed() for part in there])]
+
+
+def _directions(releases, looks, tail, width) -> list[_Direction]:
+    """Both directions on a grid fine enough for the width that is wanted, where nodes allow."""
+    worst = int(looks[1].epsilon > looks[0].epsilon)
+    look, wanted = looks[worst], width(looks[worst])
+    counts = [release.count for release in releases]
+    spans = [release.coarse.span(tail) for release in releases]
+    widest = max([look.high - look.low, *(high - low for low, high in spans)])
+    finest = widest / MOST_NODES
+    # a step's chords add (tilt + 1) h^2 / 12 to epsilon, its merged cells take twice that away
+    spacing = np.sqrt(2 * wanted / (sum(counts) * (look.tilt + 1)))
+    for _ in range(8):
+        spacing = max(float(spacing), finest)
+        cells = [
+            loss_grid.cells(r.loss, spacing=spacing, low=low, high=high, centre=r.coarse.centre)
+            for r, (low, high) in zip(releases, spans, strict=True)
+        ]
+        both = [cells, [one.reversed() for one in cells]]
+        found = _width(_Direction(both[worst], counts, look))
+        if found <= wanted or spacing <= finest:
+            break
+        spacing *= max(0.8 * np.sqrt(wanted / found), 0.3)
+    return [_Direction(one, counts, look) for one, look in zip(both, looks, strict=True)]
+
+
+def _width(direction: _Direction) -> float:
+    """What moving the losses onto the grid adds to the distance of the bounds on epsilon."""
+    tilt = direction.look.tilt
+    return (log_moment(direction.upper(), tilt) - log_moment(direction.lower(), tilt)) / tilt
+
+
+def _upper_epsilon(direction: _Direction, delta: float) -> float:
+    """By FFT; where its errors are too large to prove anything, by one moment."""
+    parts = direction.upper()
+    found = compose(parts, direction.look).epsilon_above(delta)
+    if np.isfinite(found):
+        return found
+    return chernoff(parts, direction.look.tilt, delta)
