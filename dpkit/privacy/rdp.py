@@ -1,6 +1,7 @@
 """The Renyi accountant: a ledger folds into a curve of orders; epsilon or delta is read from it."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +23,12 @@ ORDERS: Floats = np.concatenate(
         np.round(np.geomspace(68, 1024, 32)),
     ]
 )
+NET: Floats = 1 + np.exp2(np.arange(-13.0, 11.0))  # where the search for the best order begins
 SMALLEST_ABOVE_1 = 1e-8
+WHOLE_ABOVE = 1000  # rounding an order up there costs less than a millionth of epsilon
+TOLERANCE = 1e-7  # relative: what the search may leave to gain
+ROUNDS = 40
+LEAST = 1e-300  # a delta below it is rounded up to it
 
 
 def curve(ledger: Ledger, orders: ArrayLike | None = None) -> tuple[Floats, Floats]:
@@ -54,16 +60,20 @@ def epsilon(
         ledger: releases under one adjacency.
         delta: in (0, 1).
         conversion: "classic", "improved" or "optimal" (see `conversions`).
-        orders: the orders to use; by default integer and fractional ones, beyond 1024 or closer
-            to 1 where the smallest epsilon would lie at the edge, and finer around it.
+        orders: the orders to use; by default those of a search in (1, 2^20] for the best one.
         assumptions: further ones to state beside those of the mechanisms.
 
     Raises:
         ValueError: delta is not in (0, 1), or as `curve`.
+        ArithmeticError: a price or a conversion came out as NaN.
     """
     checks.between(0, 1, delta=delta)
     rule = conversions.named(conversion)
-    value, order = _least(ledger, orders, rule, lambda one: (one.epsilon, delta))
+
+    def score(conversion: conversions.Conversion, orders: Floats, rdp: Floats) -> Floats:
+        return _known(conversion.epsilon, orders, rdp, delta, otherwise=float("inf"))
+
+    value, order = _least(ledger, orders, rule, score)
     method = f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
     told = (*assumptions_of(ledger), *assumptions)
     return Guarantee(value, 0.0, delta, adjacency_of(ledger), method, told)
@@ -77,63 +87,121 @@ def delta(
     orders: ArrayLike | None = None,
     assumptions: tuple[str, ...] = (),
 ) -> Guarantee:
-    """The smallest delta the ledger's RDP proves at `epsilon` >= 0 (arguments as `epsilon`)."""
+    """The smallest delta the ledger's RDP proves at `epsilon` >= 0 (arguments as `epsilon`).
+
+    At least 1e-300 where the ledger costs anything.
+    """
     checks.non_negative(epsilon=epsilon)
     rule = conversions.named(conversion)
-    value, order = _least(ledger, orders, rule, lambda one: (one.delta, epsilon))
+
+    def score(conversion: conversions.Conversion, orders: Floats, rdp: Floats) -> Floats:
+        found = _known(conversion.delta, orders, rdp, epsilon, otherwise=1.0)
+        return np.maximum(found, LEAST)
+
+    value, order = _least(ledger, orders, rule, score)
     method = f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
     told = (*assumptions_of(ledger), *assumptions)
     return Guarantee(epsilon, 0.0, value, adjacency_of(ledger), method, told)
 
 
-Rule = Callable[[conversions.Conversion], tuple[Callable[..., Floats], float]]
+Score = Callable[[conversions.Conversion, Floats, Floats], Floats]
+
+
+def _known(
+    convert: Callable[[Floats, Floats, float], Floats],
+    orders: Floats,
+    rdp: Floats,
+    at: float,
+    *,
+    otherwise: float,
+) -> Floats:
+    """A conversion's value at each order, `otherwise` where the RDP is infinite; never NaN."""
+    values = np.full_like(rdp, otherwise)
+    finite = np.isfinite(rdp)
+    if finite.any():
+        values[finite] = convert(orders[finite], rdp[finite], at)
+    if np.isnan(values).any():
+        raise ArithmeticError(f"the {convert.__name__} conversion gave NaN at {at}")
+    return values
 
 
 def _least(
-    ledger: Ledger, orders: ArrayLike | None, rule: conversions.Conversion, which: Rule
+    ledger: Ledger, orders: ArrayLike | None, rule: conversions.Conversion, score: Score
 ) -> tuple[float, float]:
     """The smallest value a conversion gives over the orders, and its order."""
-    tried, rdp = curve(ledger, orders)
-    if not rdp.any():  # the releases do not depend on the data at all
-        return 0.0, float(tried[0])
     cheap = conversions.named("improved") if rule.name == "optimal" else rule
-    guide, at = which(cheap)  # the order that decides is nearly the same
+    first = rule if orders is not None else cheap
+    table = _table(ledger, NET if orders is None else orders, partial(score, first))
+    if not table[1].any():  # the releases do not depend on the data at all
+        return 0.0, float(table[0, 0])
     if orders is None:
-        tried, rdp = _widened(ledger, tried, rdp, lambda o, r: guide(o, r, at))
-    if rule.name == "optimal" and tried.size > 24:
-        keep = np.argsort(guide(tried, rdp, at))[:24]
-        tried, rdp = tried[keep], rdp[keep]
-    convert, at = which(rule)
-    finite = np.isfinite(rdp)
-    if not finite.any():
-        return (float("inf") if convert == rule.epsilon else 1.0), float(tried[0])
-    values = convert(tried[finite], rdp[finite], at)
-    if np.isnan(values).any():
-        raise ArithmeticError(f"the {rule.name} conversion gave NaN at {at}")
-    best = int(np.argmin(values))
-    return float(values[best]), float(tried[finite][best])
+        table = _searched(ledger, table, partial(score, cheap))
+    if orders is None and rule.name == "optimal":
+        # Slow to compute, and least where `improved` is or at lower orders (as found by trial).
+        best = table[0, np.argmin(table[2])]
+        around = 1 + (best - 1) * np.geomspace(0.25, 1.5, 24)
+        around = np.setdiff1d(np.clip(around, table[0, 0], LARGEST_ORDER), table[0])
+        table = _joined(table, _table(ledger, around, partial(score, cheap)))
+        table[2] = score(rule, table[0], table[1])
+        table = _searched(ledger, table, partial(score, rule))
+    best = np.argmin(table[2])
+    return float(table[2, best]), float(table[0, best])
 
 
-def _widened(
-    ledger: Ledger, orders: Floats, rdp: Floats, score: Callable[[Floats, Floats], Floats]
-) -> tuple[Floats, Floats]:
-    """Orders added beyond an edge while the best one is there, then between its neighbours."""
-    while True:
-        best = int(np.argmin(score(orders, np.where(np.isfinite(rdp), rdp, np.inf))))
-        if best == orders.size - 1 and orders[-1] < LARGEST_ORDER:
-            extra = np.round(orders[-1] * np.geomspace(1.15, 4, 10))
-            extra = np.unique(np.minimum(extra, LARGEST_ORDER))
-        elif best == 0 and orders[0] - 1 > SMALLEST_ABOVE_1:
-            extra = 1 + (orders[0] - 1) * np.geomspace(0.05, 0.8, 10)
-        else:
+def _table(ledger: Ledger, orders: ArrayLike, score: Callable[[Floats, Floats], Floats]) -> Floats:
+    """(3, n): orders, the ledger's RDP, the score."""
+    tried, rdp = curve(ledger, orders)
+    return np.stack([tried, rdp, score(tried, rdp)])
+
+
+def _joined(table: Floats, more: Floats) -> Floats:
+    """Both tables' columns, by increasing order."""
+    both = np.concatenate([table, more], axis=1)
+    return both[:, np.argsort(both[0])]
+
+
+def _searched(ledger: Ledger, table: Floats, score: Callable[[Floats, Floats], Floats]) -> Floats:
+    """The table of a net of orders, with orders added around the best one.
+
+    With l = alpha - 1, l * rdp is convex in l (Hölder's inequality; sums and maxima stay convex),
+    and so is what the classic and the improved conversion add to it to make l * epsilon. Hence
+    epsilon falls with l, then rises: the best order lies between the neighbours of the best one of
+    a net. The same holds of delta, whose log is convex.
+    """
+    for _ in range(ROUNDS):
+        extra = np.setdiff1d(_promising(table[0], table[2]), table[0])
+        if extra.size == 0:
             break
-        orders, rdp = _merged(ledger, orders, rdp, extra)
-    low, high = orders[max(best - 1, 0)], orders[min(best + 1, orders.size - 1)]
-    between = np.linspace(low, high, 14)[1:-1]
-    return _merged(ledger, orders, rdp, between if high < 100 else np.unique(np.round(between)))
+        table = _joined(table, _table(ledger, extra, score))
+    return table
 
 
-def _merged(ledger: Ledger, orders: Floats, rdp: Floats, extra: Floats) -> tuple[Floats, Floats]:
-    all_orders = np.concatenate([orders, extra])
-    order = np.argsort(all_orders)
-    return all_orders[order], np.concatenate([rdp, curve(ledger, extra)[1]])[order]
+def _promising(orders: Floats, values: Floats) -> Floats:
+    """Orders to try next: beyond an edge while the best is there, else between its neighbours."""
+    best = int(np.argmin(values))
+    above_1 = orders - 1
+    if not values[best] > LEAST:
+        return orders[:0]
+    if best == orders.size - 1 and orders[-1] < LARGEST_ORDER:
+        return np.minimum(1 + above_1[-1] * 2.0 ** np.arange(1, 4), LARGEST_ORDER)
+    if best == 0 and above_1[0] > SMALLEST_ABOVE_1:
+        return 1 + np.maximum(above_1[0] * 2.0 ** -np.arange(1, 5), SMALLEST_ABOVE_1)
+    three = [max(best - 1, 0), best, min(best + 1, orders.size - 1)]
+    if not values[three].max() > values[best] * (1 + TOLERANCE):
+        return orders[:0]
+    place = np.log(above_1[three])
+    vertex = _vertex(place, values[three])
+    shares = 4.0 ** -np.arange(0.5, 5)  # ever closer to the vertex
+    spread = [vertex + (end - vertex) * shares for end in (place[0], place[2])]
+    extra = 1 + np.exp(np.concatenate([[vertex], *spread]))
+    return np.where(extra > WHOLE_ABOVE, np.round(extra), extra)
+
+
+def _vertex(x: Floats, y: Floats) -> float:
+    """Where the parabola through three points is least, the middle one the lowest of them."""
+    with np.errstate(all="ignore"):
+        slopes = np.abs(np.diff(y) / np.diff(x))
+        share = slopes[0] / slopes.sum()
+    if not 0 <= share <= 1:  # an end is infinite, or the middle is an end
+        return float(x[1])
+    return float((x[0] + x[1]) / 2 + share * (x[2] - x[0]) / 2)
