@@ -1,0 +1,182 @@
+"""The bound for batches of a fixed size against the theorem as printed and pairs it must cover."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpkit.privacy import Gaussian, Release, SampledGaussian, Unsupported, rdp, without_replacement
+from dpkit.privacy.without_replacement import WithoutReplacementGaussian, printed_bound
+
+CASES = [(0.3, 0.1), (0.9, 0.01), (1.8, 0.01), (1.0, 0.5), (20.0, 0.01), (1e6, 0.1)]
+
+
+def log_b(power: int, noise: float) -> mpmath.mpf:
+    """log B(l), the theorem's alternating sum, with as many digits as its cancellation needs."""
+    digits = 60
+    while True:
+        with mpmath.workdps(digits):
+            s = mpmath.mpf(noise)
+            terms = [
+                (-1) ** i * mpmath.binomial(power, i) * mpmath.exp(i * (i - 1) / (2 * s * s))
+                for i in range(power + 1)
+            ]
+            total, largest = mpmath.fsum(terms), max(abs(term) for term in terms)
+            if total > largest * mpmath.mpf(10) ** (30 - digits):
+                return mpmath.log(total)
+        digits *= 2
+
+
+def theorem(order: int, noise: float, q: float) -> float:
+    """Xu et al. 2019, Theorem 1, read literally."""
+    with mpmath.workdps(40):
+        s, rate = mpmath.mpf(noise), mpmath.mpf(q)
+        first = min(4 * mpmath.expm1(1 / s**2), 2 * mpmath.exp(1 / s**2))
+        total = rate**2 * mpmath.binomial(order, 2) * first
+        for j in range(3, order + 1):
+            root = mpmath.exp((log_b(2 * ((j + 1) // 2), noise) + log_b(2 * (j // 2), noise)) / 2)
+            total += 4 * rate**j * mpmath.binomial(order, j) * root
+        return float(mpmath.log1p(total) / (order - 1))
+
+
+@pytest.mark.parametrize("noise", [0.05, 0.9, 3.0, 20.0, 1e3, 1e6])
+def test_the_moments_equal_the_alternating_sum(noise: float):
+    powers = [0, 2, 4, 10, 64, 256]
+    found = without_replacement._log_moment(np.array(powers, dtype=float), noise)
+    expected = [float(log_b(power, noise)) for power in powers]
+    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize(("noise", "q"), CASES)
+def test_the_printed_theorem(noise: float, q: float):
+    orders = [2, 3, 4, 7, 12, 30]
+    expected = [theorem(order, noise, q) for order in orders]
+    printed = printed_bound(orders, noise_over_sensitivity=noise, sample_rate=q)
+    np.testing.assert_allclose(printed, expected, rtol=1e-12)
+    ours = WithoutReplacementGaussian(noise, q).rdp(orders)
+    assert (ours <= printed * (1 + 1e-15)).all()
+    assert ours[0] == min(printed[0], ours[0])
+
+
+@pytest.mark.parametrize(("noise", "q"), [*CASES, (1e-3, 0.1), (1e13, 0.3), (1e-9, 0.5)])
+def test_a_number_at_every_order_that_grows_and_stays_below_the_unsampled(noise: float, q: float):
+    orders = np.concatenate([rdp.ORDERS, [1025.0, 3001.5, 50_000.0, 2.0**20]])
+    found = WithoutReplacementGaussian(noise, q).rdp(orders)
+    assert np.isfinite(found).all()
+    assert (found > 0).all()
+    assert (np.diff(found) >= -1e-12 * found[1:]).all()
+    assert (found <= orders / (2 * noise**2) * (1 + 1e-15)).all()
+
+
+@pytest.mark.parametrize(("noise", "q"), CASES)
+def test_no_less_than_a_pair_it_must_cover(noise: float, q: float):
+    """All other records at 0 and one at +1/2 or -1/2: a mixture against its mirror image."""
+    orders = [1.01, 1.5, 2, 2.5, 3, 7.3, 20, 64, 200]
+    pair = SampledGaussian(2 * noise, q, "replace-one").rdp(orders)
+    assert (WithoutReplacementGaussian(noise, q).rdp(orders) >= pair).all()
+
+
+def test_between_whole_orders_the_cumulant_is_a_chord():
+    mechanism = WithoutReplacementGaussian(4.0, 0.01)
+    cumulant = lambda order: (order - 1) * mechanism.rdp([order])[0]  # noqa: E731
+    assert cumulant(5.25) == pytest.approx(0.75 * cumulant(5) + 0.25 * cumulant(6), rel=1e-12)
+    np.testing.assert_allclose(mechanism.rdp([1 + 1e-8, 1.9]), mechanism.rdp([2])[0], rtol=1e-7)
+
+
+def test_far_orders_use_chords_between_moments_that_cost_little_more():
+    """Above 1024 only some moments are integrated, and what is read between them is larger."""
+    noise, most = 200.0, 4096
+    for deviation in (20.0, noise, 1e5):
+        read = without_replacement._log_moments(deviation, most)
+        exact = without_replacement._log_moment(np.arange(1024.0, most + 1, 2), deviation)
+        above = read[512:] - exact
+        assert above.min() >= -1e-12 * np.abs(exact).max()
+        assert above.max() < 1 / 400
+    assert above.max() > 1e-4
+    grown = WithoutReplacementGaussian(200.0, 0.001).rdp([1000, 2000, 4000])
+    first = 2 * np.array([1000, 2000, 4000]) * 0.001**2 / noise**2  # alpha q^2 4 / (2 s^2)
+    np.testing.assert_allclose(grown, first, rtol=0.1)
+
+
+def test_large_sample_rates_are_priced_by_joint_convexity():
+    """E_Q[(P/Q)^alpha] of a mixture of pairs, a share 1 - q of them equal, is at most the mean."""
+    orders = np.array([1.5, 2.0, 3.0])
+    moved = orders * (orders - 1) / 2
+    expected = np.log(0.1 + 0.9 * np.exp(moved)) / (orders - 1)
+    np.testing.assert_allclose(WithoutReplacementGaussian(1.0, 0.9).rdp(orders), expected)
+    whole = orders[1:]
+    printed = printed_bound(whole, noise_over_sensitivity=1.0, sample_rate=0.9)
+    assert (expected[1:] < 0.97 * np.minimum(printed, whole / 2)).all()
+
+
+def test_the_ends_of_the_sample_rate():
+    orders = [1.5, 2, 64, 2000]
+    assert (WithoutReplacementGaussian(1.3, 0.0).rdp(orders) == 0).all()
+    # a release that moves by 1 under the noise s: a clip of 1/2, doubled by the replacement
+    unsampled = Gaussian(2 * 1.3, "replace-one").rdp(orders)
+    np.testing.assert_allclose(WithoutReplacementGaussian(1.3, 1.0).rdp(orders), unsampled)
+
+
+def test_another_kit_agrees():
+    """dp-accounting, which takes the same least bound of each term, up to order 256."""
+    accountant = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
+    orders = np.array([2, 3, 5, 16, 64, 200])
+    for noise, q in [(0.9, 0.01), (5.0, 0.01), (2.0, 0.2), (0.5, 0.001)]:
+        theirs = accountant._compute_rdp_sample_wor_gaussian(q, noise, orders.tolist())
+        ours = WithoutReplacementGaussian(noise, q).rdp(orders)
+        np.testing.assert_allclose(ours, np.minimum(theirs, orders / (2 * noise**2)), rtol=1e-9)
+
+
+def test_what_the_theorem_gives_for_the_example_that_follows_it():
+    """Lot 600 of 60,000, noise 0.9, 1800 steps, delta 1e-5, the classic conversion.
+
+    Theorem 1 gives order 4 and 6.92. The printed order 6 and 4.0 are those of Poisson sampling
+    under add-remove.
+    """
+    orders = np.arange(2, 65)
+    tail = math.log(1e5) / (orders - 1)
+    printed = printed_bound(orders, noise_over_sensitivity=0.9, sample_rate=0.01)
+    epsilons = 1800 * printed + tail
+    assert orders[epsilons.argmin()] == 4
+    assert epsilons.min() == pytest.approx(1800 * theorem(4, 0.9, 0.01) + tail[2], rel=1e-9)
+    ours = rdp.epsilon(
+        [Release(WithoutReplacementGaussian(0.9, 0.01), 1800)],
+        delta=1e-5, conversion="classic", orders=orders,
+    )  # fmt: skip
+    assert ours.epsilon < epsilons.min()
+    poisson = 1800 * SampledGaussian(0.9, 0.01).rdp(orders) + tail
+    assert (orders[poisson.argmin()], round(float(poisson.min()), 1)) == (6, 4.0)
+
+
+@pytest.mark.parametrize("price", ["profile", "privacy_loss", "gaussian_dp"])
+def test_other_prices_are_not_known(price: str):
+    arguments = ([1.0],) if price == "profile" else ()
+    with pytest.raises(Unsupported, match="without replacement"):
+        getattr(WithoutReplacementGaussian(1.0, 0.1), price)(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: WithoutReplacementGaussian(math.nan, 0.1), "noise_over_sensitivity must be a"),
+        (lambda: WithoutReplacementGaussian(1e14, 0.1), "noise_over_sensitivity must lie in"),
+        (
+            lambda: WithoutReplacementGaussian(1.0, 1.1),
+            r"sample_rate must lie in \[0, 1\], got 1.1",
+        ),
+        (lambda: WithoutReplacementGaussian(1.0, math.nan), "sample_rate must lie in"),
+        (lambda: WithoutReplacementGaussian(1.0, 0.1).rdp([math.nan]), "orders must be numbers"),
+        (
+            lambda: printed_bound([2.5], noise_over_sensitivity=1.0, sample_rate=0.1),
+            "orders must be integers here, got 2.5",
+        ),
+        (
+            lambda: printed_bound([2], noise_over_sensitivity=1.0, sample_rate=0.0),
+            "sample_rate must be a finite number > 0, got 0.0",
+        ),
+    ],
+)
+def test_bad_values_are_refused_with_their_name(make, message: str):
+    with pytest.raises(ValueError, match=message):
+        make()
