@@ -1,10 +1,13 @@
-"""The least noise, or the most steps, for a target epsilon; both end on the private side."""
+"""The least noise, the most steps or the highest sample rate for a target epsilon.
+
+By any accountant: what is returned was itself priced at or under the target.
+"""
 
 import math
 from collections.abc import Callable
 from typing import Any
 
-from numpy.typing import ArrayLike
+from scipy.optimize import brentq
 
 from dpkit import checks
 from dpkit.privacy import rdp
@@ -12,6 +15,7 @@ from dpkit.privacy.ledger import MOST_RELEASES, Guarantee, Release
 from dpkit.privacy.mechanisms import Adjacency, Mechanism, SampledGaussian
 
 Accountant = Callable[..., Guarantee]
+FAR = 60.0  # stands for the log of an epsilon of 0 or infinity over the target
 
 
 def noise_multiplier(
@@ -22,10 +26,11 @@ def noise_multiplier(
     delta: float,
     accountant: Accountant = rdp.epsilon,
     adjacency: Adjacency = "add-remove",
+    mechanism: Callable[[float], Mechanism] | None = None,
     tolerance: float = 1e-5,
     **options: Any,
 ) -> float:
-    """The least noise multiplier of Poisson-sampled DP-SGD whose epsilon is <= target_epsilon.
+    """The least noise multiplier of DP-SGD whose epsilon is <= target_epsilon.
 
     The value returned was itself priced at or under the target, and one smaller by the relative
     `tolerance` was priced above it. 0 where nothing is released (steps or sample_rate 0).
@@ -35,37 +40,73 @@ def noise_multiplier(
         sample_rate: chance of each record to enter a batch, in [0, 1].
         steps: batches, >= 0.
         delta: in (0, 1).
-        accountant: `rdp.epsilon` or another of its signature; `options` go to it.
+        accountant: `rdp.epsilon`, `pld.epsilon` or another of their kind; `options` go to it.
+        adjacency: of the Poisson-sampled Gaussian that is priced by default.
+        mechanism: what to price instead, from its noise.
 
     Raises:
-        ValueError: bad input, or a target that no noise below 2^40 reaches.
+        ValueError: bad input, or a target that no noise between 2^-20 and 2^40 reaches.
     """
     checks.positive(target_epsilon=target_epsilon, tolerance=tolerance)
     checks.in_range(0, 1, sample_rate=sample_rate)
     checks.whole(steps=steps)
     checks.between(0, 1, delta=delta)
+    made = mechanism or (lambda noise: SampledGaussian(noise, sample_rate, adjacency))
 
-    def private(noise: float) -> bool:
-        ledger = [Release(SampledGaussian(noise, sample_rate, adjacency), steps)]
-        return accountant(ledger, delta=delta, **options).epsilon <= target_epsilon
+    def over(log_noise: float) -> float:
+        ledger = [Release(made(math.exp(log_noise)), steps)]
+        return _over(accountant(ledger, delta=delta, **options), target_epsilon)
 
     if steps == 0 or sample_rate == 0:
         return 0.0
-    low, high = 0.5, 1.0
-    while not private(high):
-        low, high = high, 2 * high
-        if high > 2**40:
+    low, high = math.log(0.5), 0.0
+    while not over(high) <= 0:
+        low, high = high, high + math.log(2)
+        if high > 40 * math.log(2):
             raise ValueError(f"no noise_multiplier below 2^40 reaches epsilon {target_epsilon}")
-    while high == 1.0 or low < 0.5:
-        if not private(low):
-            break
-        low, high = low / 2, low
-        if low < 2**-20:
+    while over(low) <= 0:
+        low, high = low - math.log(2), low
+        if low < -20 * math.log(2):
             raise ValueError(f"target_epsilon {target_epsilon} needs no noise worth naming")
-    while high > low * (1 + tolerance):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if private(middle) else (middle, high)
-    return high
+    return math.exp(_edge(over, high, low, math.log1p(tolerance)))
+
+
+def sample_rate(
+    target_epsilon: float,
+    *,
+    noise_multiplier: float,
+    steps: int,
+    delta: float,
+    accountant: Accountant = rdp.epsilon,
+    adjacency: Adjacency = "add-remove",
+    tolerance: float = 1e-5,
+    **options: Any,
+) -> float:
+    """The highest sample rate of Poisson-sampled DP-SGD whose epsilon is <= target_epsilon.
+
+    The value returned was itself priced at or under the target; 1 where every record may enter
+    every batch. Arguments as `noise_multiplier`.
+
+    Raises:
+        ValueError: bad input, or a target that no rate above 2^-40 reaches.
+    """
+    checks.positive(target_epsilon=target_epsilon, tolerance=tolerance)
+    checks.whole(steps=steps)
+    checks.between(0, 1, delta=delta)
+
+    def over(log_rate: float) -> float:
+        rate = min(math.exp(log_rate), 1.0)
+        ledger = [Release(SampledGaussian(noise_multiplier, rate, adjacency), steps)]
+        return _over(accountant(ledger, delta=delta, **options), target_epsilon)
+
+    if over(0.0) <= 0:
+        return 1.0
+    low, high = -math.log(2), 0.0
+    while not over(low) <= 0:
+        low, high = 2 * low, low
+        if low < -40 * math.log(2):
+            raise ValueError(f"no sample_rate above 2^-40 reaches epsilon {target_epsilon}")
+    return math.exp(_edge(over, low, high, math.log1p(tolerance)))
 
 
 def steps(
@@ -73,12 +114,12 @@ def steps(
     *,
     mechanism: Mechanism,
     delta: float,
-    conversion: str = "improved",
-    orders: ArrayLike | None = None,
+    accountant: Accountant = rdp.epsilon,
+    **options: Any,
 ) -> int:
     """The largest number of releases of `mechanism` whose epsilon is <= target_epsilon.
 
-    0 where already one costs more.
+    0 where already one costs more. `options` go to the accountant.
 
     Raises:
         ValueError: bad input, or a mechanism that costs nothing (no number is the largest).
@@ -86,9 +127,8 @@ def steps(
     checks.positive(target_epsilon=target_epsilon)
 
     def private(count: int) -> bool:
-        ledger = [Release(mechanism, count)]
-        spent = rdp.epsilon(ledger, delta=delta, conversion=conversion, orders=orders)
-        return spent.epsilon <= target_epsilon
+        spent = accountant([Release(mechanism, count)], delta=delta, **options)
+        return _over(spent, target_epsilon) <= 0
 
     low, high = 0, 1
     while private(high):
@@ -99,3 +139,33 @@ def steps(
         middle = (low + high) // 2
         low, high = (middle, high) if private(middle) else (low, middle)
     return low
+
+
+def _over(spent: Guarantee, target: float) -> float:
+    """log(epsilon / target), finite: <= 0 exactly where epsilon <= target; NaN counts as over."""
+    if not spent.epsilon < math.inf:
+        return FAR
+    if spent.epsilon <= target:
+        return max(math.log(spent.epsilon / target), -FAR) if spent.epsilon > 0 else -FAR
+    return min(max(math.log(spent.epsilon / target), 1e-15), FAR)
+
+
+def _edge(over: Callable[[float], float], private: float, beyond: float, tolerance: float) -> float:
+    """A place where `over` is <= 0, within tolerance of one where it is > 0."""
+    seen: dict[float, float] = {}
+
+    def remembered(x: float) -> float:
+        if x not in seen:
+            seen[x] = over(x)
+        return seen[x]
+
+    brentq(remembered, private, beyond, xtol=tolerance / 2, rtol=1e-14)
+    while True:
+        places = sorted(seen, reverse=private > beyond)
+        first = next(i for i, x in enumerate(places) if seen[x] > 0)
+        inside, outside = places[first - 1], places[first]
+        if abs(outside - inside) <= tolerance:
+            return inside
+        step = math.copysign(0.98 * tolerance, outside - inside)  # the edge is near one of them
+        near = inside + step if abs(seen[inside]) < abs(seen[outside]) else outside - step
+        remembered(near)

@@ -16,6 +16,8 @@ from dpkit.privacy.privacy_loss import ROUNDING, Floats
 from dpkit.privacy.saddle import Look
 
 UNIT = 2.0**-53
+ENOUGH = 1e-7  # of the tilted mass, outside the window, to look no further
+SPARE = 32  # nodes beside the window
 NEGLIGIBLE = -50.0  # log of a Fourier coefficient that is left out
 
 
@@ -118,31 +120,41 @@ def chernoff(parts: Parts, tilt: float, delta: float) -> float:
 def compose(parts: Parts, look: Look) -> ComposedLoss:
     """The composition of grid losses of one spacing, each taken `count` times."""
     spacing = parts[0][0].spacing
-    size = fft.next_fast_len(int(np.ceil((look.high - look.low) / spacing)) + 2, real=True)
+    size = fft.next_fast_len(int(np.ceil((look.high - look.low) / spacing)) + SPARE, real=True)
     power = _Power(size)
-    offset = log_mass = right = left = infinite = factor = blur = 0.0
+    offset = log_mass = infinite = factor = blur = 0.0
     for part, count in parts:
         nodes = part.nodes
         furthest = max(abs(nodes[0]), abs(nodes[-1]))
         weights, log_sum = _tilted(part.masses, nodes, look.tilt)
         log_mass += count * log_sum
-        right += count * (_tilted(part.masses, nodes, look.tilt + look.right)[1] - log_sum)
-        left += count * (_tilted(part.masses, nodes, look.tilt - look.left)[1] - log_sum)
         power.multiply(part.first, weights, count)
         offset += count * part.offset
         infinite += count * part.infinite
         factor += count * (ROUNDING + 4 * UNIT * look.tilt * furthest)
         blur += count * 2 * UNIT * furthest
-    first = int(np.ceil((look.low - offset) / spacing))
+    first = int(np.ceil((look.low - offset) / spacing)) - SPARE // 2
     weights, error = power.result(first)
     losses = (first + np.arange(size)) * spacing + offset
-    with np.errstate(over="ignore"):
-        outside = np.exp(right - look.right * losses[-1]) + np.exp(left + look.left * losses[0])
+    outside = _outside(parts, look, log_mass, losses[-1], look.right)
+    outside += _outside(parts, look, log_mass, losses[0], -look.left)
     log_scale = log_mass - look.tilt * look.epsilon
     return ComposedLoss(
-        losses, weights, look.tilt, look.epsilon, log_scale, float(error + outside), infinite,
+        losses, weights, look.tilt, look.epsilon, log_scale, error + outside, infinite,
         factor, blur,
     )  # fmt: skip
+
+
+def _outside(parts: Parts, look: Look, log_mass: float, edge: float, change: float) -> float:
+    """A bound on the tilted mass beyond an edge (Chernoff), by changing the tilt."""
+    best = np.inf
+    for part in (1, 4, 16, 64):  # the look is rough: less change may prove more
+        moment = log_moment(parts, look.tilt + change / part) - log_mass
+        with np.errstate(over="ignore"):
+            best = min(best, float(np.exp(moment - change / part * edge)))
+        if best < ENOUGH:
+            break
+    return best
 
 
 def _tilted(masses: Floats, nodes: Floats, tilt: float) -> tuple[Floats, float]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpkit.privacy.privacy_loss import ROUNDING, Floats, PrivacyLoss
 
 REACH = 64  # cells around the heaviest in which shares are exact
+TINY = 1e-300  # instead of a zero that is divided by
 UNDERFLOW = 1e-290  # a mass below it may have lost digits
 
 
@@ -57,10 +58,20 @@ class GridLoss(NamedTuple):
         return (self.first + np.arange(self.masses.size)) * self.spacing + self.offset
 
 
-def cells(loss: PrivacyLoss, *, spacing: float, low: float, high: float, centre: float) -> Cells:
-    """Cells that cover [low, high]; `centre` is about where the loss has most of its mass."""
+def cells(
+    loss: PrivacyLoss, spacing: float, span: tuple[float, float], centre: float, *, enough: float
+) -> Cells:
+    """Cells that cover the span of losses.
+
+    Args:
+        spacing: of the nodes.
+        span: the least and the largest loss.
+        centre: about where the loss has most of its mass.
+        enough: how much smaller `lower` may make the mean loss by missing the balance there.
+    """
+    low, high = span
     if loss.lattice is None:
-        centre = offset = _balanced(loss, spacing, centre)
+        centre = offset = _balanced(loss, spacing, centre, enough)
     else:
         offset = loss.lattice[0]
     offset -= round(offset / spacing) * spacing
@@ -77,7 +88,7 @@ def _cells(
     return Cells(first, offset, spacing, *loss.masses(nodes), middle - first)
 
 
-def _balanced(loss: PrivacyLoss, spacing: float, centre: float) -> float:
+def _balanced(loss: PrivacyLoss, spacing: float, centre: float, enough: float) -> float:
     """An offset at which `lower` loses nothing where the loss has most of its mass.
 
     Shares that are exact from the left and shares that are exact from the right need not meet. An
@@ -100,7 +111,6 @@ def _balanced(loss: PrivacyLoss, spacing: float, centre: float) -> float:
         return centre
     for _ in range(24):
         middle = (low * at_high - high * at_low) / (at_high - at_low)
-        middle = min(max(middle, low + 0.02 * (high - low)), high - 0.02 * (high - low))
         at_middle = missed(middle)
         if at_middle * at_low > 0:
             low, at_low = middle, at_middle
@@ -108,9 +118,9 @@ def _balanced(loss: PrivacyLoss, spacing: float, centre: float) -> float:
         else:
             high, at_high = middle, at_middle
             at_low /= 2
-        if high - low < 1e-5 * spacing:
-            break
-    return high if at_high >= 0 else low
+        if abs(at_middle) < enough:
+            return middle
+    return middle
 
 
 class _Excess(NamedTuple):
@@ -170,8 +180,7 @@ def _allowed(up: Floats, excess: _Excess) -> Floats:
     """Any shares, lowered until every node keeps its loss; an unknown cell goes down whole."""
     above, below = _safe(excess)
     up = np.where(excess.known, up, 0.0)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        lift = np.nan_to_num(above[1:] / below[:-1], nan=0.0, posinf=1e300)
+    lift = above[1:] / np.maximum(below[:-1], TINY)
     return np.append(np.minimum(up[:-1], (1 - up[1:]) * lift), 0.0)
 
 
@@ -181,15 +190,14 @@ def _shares(excess: _Excess, middle: int) -> Floats:
     Node i keeps its loss where up[i-1] below[i-1] <= (1 - up[i]) above[i], and best with equality.
     """
     above, below = _safe(excess)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        lift = np.nan_to_num(above[1:] / below[:-1], nan=0.0, posinf=1e300)
-        drop = np.nan_to_num(below[:-1] / above[1:], nan=0.0, posinf=1e300)
-        up = np.full(above.size, 0.5)
-        for _ in range(4):  # equality at the nodes on both sides, where masses change slowly
-            from_above, from_below = up.copy(), up.copy()
-            from_above[:-1] = np.minimum((1 - up[1:]) * lift, 1.0)
-            from_below[1:] = np.maximum(1 - up[:-1] * drop, 0.0)
-            up = up / 2 + (from_above + from_below) / 4
+    lift = above[1:] / np.maximum(below[:-1], TINY)
+    drop = below[:-1] / np.maximum(above[1:], TINY)
+    up = np.full(above.size, 0.5)
+    for _ in range(4):  # equality at the nodes on both sides, where masses change slowly
+        from_above, from_below = up.copy(), up.copy()
+        from_above[:-1] = np.minimum((1 - up[1:]) * lift, 1.0)
+        from_below[1:] = np.maximum(1 - up[:-1] * drop, 0.0)
+        up = up / 2 + (from_above + from_below) / 4
     # near the middle equality at each node, towards it from both sides (stable so)
     low, high = max(middle - REACH, 0), min(middle + REACH, up.size) - 1
     share, found = float(up[low]), []

@@ -22,7 +22,7 @@ __all__ = ["delta", "epsilon"]
 
 GAP = 1e-3  # (upper - lower) / upper that is aimed at
 MOST_NODES = 2**20  # of the composed loss, and of any one release's
-NEGLECTED = 1e-6  # of delta, may lie beyond each end of a release's grid
+NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 METHOD = "PLD by FFT, certified (lower, upper)"
 
 
@@ -49,8 +49,11 @@ def epsilon(
     if not releases:
         return Guarantee(0.0, 0.0, delta, adjacency, METHOD, told)
     tail = _tail(releases, delta)
-    looks = [saddle.for_delta(one, delta) for one in _moments(releases, tail)]
-    both = _directions(releases, looks, tail, lambda look: gap * max(look.epsilon, look.deviation / 99))
+    total = sum(release.count for release in releases)
+    looks = [saddle.for_delta(one, delta, total) for one in _moments(releases, tail)]
+    both = _directions(
+        releases, looks, tail, lambda look: gap * max(look.epsilon, look.deviation / 99)
+    )
     uppers = [_upper_epsilon(direction, delta) for direction in both]
     worst = both[int(np.argmax(uppers))]
     low = compose(worst.lower(), worst.look).epsilon_below(delta)
@@ -74,8 +77,9 @@ def delta(
     if not releases:
         return Guarantee(epsilon, 0.0, 0.0, adjacency, METHOD, told)
     tail = _tail(releases, 1e-12)
-    looks = [saddle.for_epsilon(one, epsilon) for one in _moments(releases, tail)]
-    both = _directions(releases, looks, tail, lambda look: gap / look.tilt)
+    total = sum(release.count for release in releases)
+    looks = [saddle.for_epsilon(one, epsilon, total) for one in _moments(releases, tail)]
+    both = _directions(releases, looks, tail, lambda look: gap / look.saddle)
     found = [compose(direction.upper(), direction.look).delta_above(epsilon) for direction in both]
     worst = both[int(np.argmax(found))]
     value = max(found)
@@ -121,8 +125,8 @@ def _tail(releases: Sequence[_Release], delta: float) -> float:
 
 def _moments(releases: Sequence[_Release], tail: float) -> list[saddle.Moments]:
     """Of a record removed and of a record added."""
-    there = [release.coarse for release in releases]
-    return [saddle.moments(one, tail) for one in (there, [part.reversed() for part in there])]
+    found = saddle.moments([release.coarse for release in releases], tail)
+    return [found, found.reversed()]
 
 
 def _directions(releases, looks, tail, width) -> list[_Direction]:
@@ -134,12 +138,13 @@ def _directions(releases, looks, tail, width) -> list[_Direction]:
     widest = max([look.high - look.low, *(high - low for low, high in spans)])
     finest = widest / MOST_NODES
     # a step's chords add (tilt + 1) h^2 / 12 to epsilon, its merged cells take twice that away
-    spacing = np.sqrt(2 * wanted / (sum(counts) * (look.tilt + 1)))
+    total = sum(counts)
+    spacing = np.sqrt(2 * wanted / (total * (look.saddle + 1)))
     for _ in range(8):
         spacing = max(float(spacing), finest)
         cells = [
-            loss_grid.cells(r.loss, spacing=spacing, low=low, high=high, centre=r.coarse.centre)
-            for r, (low, high) in zip(releases, spans, strict=True)
+            loss_grid.cells(r.loss, spacing, span, r.coarse.centre, enough=wanted / (50 * total))
+            for r, span in zip(releases, spans, strict=True)
         ]
         both = [cells, [one.reversed() for one in cells]]
         found = _width(_Direction(both[worst], counts, look))
@@ -151,7 +156,7 @@ def _directions(releases, looks, tail, width) -> list[_Direction]:
 
 def _width(direction: _Direction) -> float:
     """What moving the losses onto the grid adds to the distance of the bounds on epsilon."""
-    tilt = direction.look.tilt
+    tilt = direction.look.saddle
     return (log_moment(direction.upper(), tilt) - log_moment(direction.lower(), tilt)) / tilt
 
 
@@ -161,4 +166,4 @@ def _upper_epsilon(direction: _Direction, delta: float) -> float:
     found = compose(parts, direction.look).epsilon_above(delta)
     if np.isfinite(found):
         return found
-    return chernoff(parts, direction.look.tilt, delta)
+    return chernoff(parts, direction.look.saddle, delta)

@@ -10,11 +10,14 @@ import numpy as np
 
 from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
 
-SCALES = np.geomspace(1e-9, 1e6, 1000)  # of losses, 3.5 % apart
+SCALES = np.geomspace(1e-9, 1e6, 700)  # of losses, 5 % apart
 EDGES = np.concatenate([-SCALES[::-1], [0.0], SCALES])
-SOME = np.geomspace(1e-3, 1e6, 70)
-TILTS = np.concatenate([-SOME[::-1], [0.0], SOME])
-OUTSIDE = 1e-6  # of what decides delta, may lie outside the window
+SOME = np.geomspace(1e-3, 1e6, 50)
+TILTS = np.concatenate([-1 - SOME[::-1], [-1.0, 0.0], SOME])  # lambda and -1 - lambda
+POSITIVE = TILTS > 0
+TINY = 1e-99
+FFT_ERROR = 1.5e-12  # of the composed masses, for each release
+OUTSIDE = 1e-5  # of what decides delta, may lie outside the window
 
 
 class Coarse(NamedTuple):
@@ -23,10 +26,6 @@ class Coarse(NamedTuple):
     masses: Floats
     count: int
     centre: float
-
-    def reversed(self) -> "Coarse":
-        """The same for the pair (Q, P)."""
-        return Coarse(self.masses[::-1, ::-1], self.count, -self.centre)
 
     def span(self, tail: float) -> tuple[float, float]:
         """Losses beyond which neither P nor Q has more than `tail`."""
@@ -51,19 +50,25 @@ class Moments(NamedTuple):
     mean: Floats
     variance: Floats
 
+    def reversed(self) -> "Moments":
+        """The same for the pair (Q, P): E_Q[(Q/P)^lambda] = E_P[(P/Q)^(-1 - lambda)]."""
+        return Moments(self.log[::-1], -self.mean[::-1], self.variance[::-1])
+
 
 class Look(NamedTuple):
     """What to expect of one direction of a ledger.
 
-    tilt: lambda at which exp(lambda * loss) moves the mean of the composed loss to `epsilon`.
+    saddle: lambda at which exp(lambda * loss) moves the mean of the composed loss to `epsilon`.
     deviation: of the composed loss under that tilt.
-    low, high: the window that holds nearly all of it.
+    tilt: the lambda to compose with.
+    low, high: the window that then holds nearly all of the composed loss.
     left, right: how much less and more to tilt to bound what lies outside.
     """
 
-    tilt: float
+    saddle: float
     epsilon: float
     deviation: float
+    tilt: float
     low: float
     high: float
     left: float
@@ -93,19 +98,19 @@ def moments(releases: Sequence[Coarse], tail: float) -> Moments:
     return Moments(*total)
 
 
-def for_delta(found: Moments, delta: float) -> Look:
+def for_delta(found: Moments, delta: float, releases: int) -> Look:
     """The look at the epsilon of a delta, by the saddle-point approximation."""
-    positive = TILTS > 0
-    tilt, log, mean, variance = TILTS[positive], *(one[positive] for one in found)
+    tilt = TILTS[POSITIVE]
+    log, mean, variance = (one[POSITIVE] for one in found)
     with np.errstate(all="ignore"):
-        log_delta = log - tilt * mean - np.log(tilt * (tilt + 1)) - 0.5 * np.log(7 * variance + 1e-99)
-    return _look(found, _crossing(tilt, log_delta, np.log(delta)))
+        log_delta = log - tilt * mean - np.log(tilt * (tilt + 1)) - np.log(7 * variance + TINY) / 2
+    return _look(found, _crossing(tilt, log_delta, np.log(delta)), releases)
 
 
-def for_epsilon(found: Moments, epsilon: float) -> Look:
+def for_epsilon(found: Moments, epsilon: float, releases: int) -> Look:
     """The look at an epsilon."""
-    positive = TILTS > 0
-    return _look(found, _crossing(TILTS[positive], -found.mean[positive], -epsilon))
+    tilt = _crossing(TILTS[POSITIVE], -found.mean[POSITIVE], -epsilon)
+    return _look(found, tilt, releases)._replace(epsilon=epsilon)
 
 
 def _crossing(tilt: Floats, falling: Floats, at: float) -> float:
@@ -115,10 +120,30 @@ def _crossing(tilt: Floats, falling: Floats, at: float) -> float:
     return float(np.exp(np.interp(-at, -falling, tilt)))
 
 
-def _look(found: Moments, tilt: float) -> Look:
-    log, mean, variance = (np.interp(tilt, TILTS, one) for one in found)
-    deviation = float(np.sqrt(variance)) + 1e-300
-    bound = np.log(OUTSIDE) - np.log1p(tilt * (tilt + 1) * deviation * 2.5)  # negative
+def _look(found: Moments, saddle: float, releases: int) -> Look:
+    """The narrowest window, by the tilt of the saddle point or by a smaller one.
+
+    Less tilt makes far losses rarer, but errors weigh more beside what is sought.
+    """
+    log, epsilon, variance = (float(np.interp(saddle, TILTS, one)) for one in found)
+    deviation = float(np.sqrt(variance)) + TINY
+    sought = -np.log1p(saddle * (saddle + 1) * deviation * 2.5)  # log of what decides delta
+    room = np.log(OUTSIDE) + sought - np.log(FFT_ERROR * releases)
+    looks = []
+    for tilt in [saddle, *TILTS[POSITIVE & (saddle > TILTS)][::-3]]:
+        at = float(np.interp(tilt, TILTS, found.log))
+        weight = max((at - tilt * epsilon) - (log - saddle * epsilon), 0.0)
+        if looks and not weight < room:
+            break
+        window = _window(found, tilt, at, np.log(OUTSIDE) + sought - weight)
+        looks.append(Look(saddle, epsilon, deviation, float(tilt), *window))
+    return min(looks, key=lambda look: look.high - look.low)
+
+
+def _window(
+    found: Moments, tilt: float, log: float, bound: float
+) -> tuple[float, float, float, float]:
+    """low, high, left, right of a look, outside of which lies at most exp(bound) under the tilt."""
     more, less = tilt * 1.001 < TILTS, tilt > TILTS
     with np.errstate(all="ignore"):
         high = (found.log[more] - log - bound) / (TILTS[more] - tilt)
@@ -126,10 +151,7 @@ def _look(found: Moments, tilt: float) -> Look:
     high, low = np.nan_to_num(high, nan=np.inf), np.nan_to_num(low, nan=-np.inf)
     best_high, best_low = int(np.argmin(high)), int(np.argmax(low))
     margin = 0.02 * (high[best_high] - low[best_low])
-    return Look(
-        tilt,
-        float(mean),
-        deviation,
+    return (
         float(low[best_low] - margin),
         float(high[best_high] + margin),
         float(tilt - TILTS[less][best_low]),
