@@ -159,7 +159,7 @@ def _edge(over: Callable[[float], float], private: float, beyond: float, toleran
             seen[x] = over(x)
         return seen[x]
 
-    brentq(remembered, private, beyond, xtol=tolerance / 2, rtol=1e-14)
+    brentq(remembered, private, beyond, xtol=tolerance / 2)
     while True:
         places = sorted(seen, reverse=private > beyond)
         first = next(i for i, x in enumerate(places) if seen[x] > 0)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import fft
 
-from dpkit.privacy.loss_grid import GridLoss
+from dpkit.privacy.loss_grid import GridLoss, nodes
 from dpkit.privacy.privacy_loss import ROUNDING, Floats
 from dpkit.privacy.saddle import Look
 
@@ -47,36 +47,36 @@ class ComposedLoss(NamedTuple):
         target = delta * np.exp(-self.factor) - self.infinite
         if not target > 0:
             return float("inf")
-        nodes, first, second, doubt = self._sums()
+        s, first, second, doubt = self._sums()
         log_target = np.log(target) - self.log_scale
         # delta / scale = first - exp(epsilon - around) second, from each node down to the one below
-        failing = first - np.exp(nodes - self.around) * second + doubt > np.exp(log_target)
+        failing = ~(first - np.exp(s - self.around) * second + doubt <= np.exp(log_target))
         if failing[-1]:
             return float("inf")
         last = int(np.flatnonzero(failing)[-1]) if failing.any() else -1
         if last < 0:
-            return float(nodes[0] + self.blur)
+            return float(s[0] + self.blur)
         ratio = (first[last + 1] + doubt[last] - np.exp(log_target)) / second[last + 1]
-        inside = self.around + np.log(ratio) if ratio > 0 else nodes[last]
-        return float(np.clip(inside, nodes[last], nodes[last + 1]) + self.blur)
+        inside = self.around + np.log(ratio) if ratio > 0 else s[last]
+        return float(np.clip(inside, s[last], s[last + 1]) + self.blur)
 
     def epsilon_below(self, delta: float) -> float:
         """The largest epsilon that this and its errors refute at delta, at least 0."""
-        nodes, first, second, doubt = self._sums()
+        s, first, second, doubt = self._sums()
         target = np.exp(np.log(delta) + self.factor - self.log_scale)
-        failing = np.flatnonzero(first - np.exp(nodes - self.around) * second - doubt > target)
-        if failing.size == 0 or (last := int(failing[-1])) == nodes.size - 1:
+        failing = np.flatnonzero(first - np.exp(s - self.around) * second - doubt > target)
+        if failing.size == 0 or (last := int(failing[-1])) == s.size - 1:
             return 0.0
         ratio = (first[last + 1] - doubt[last] - target) / second[last + 1]
-        inside = self.around + np.log(ratio) if ratio > 0 else nodes[last]
-        return max(float(np.clip(inside, nodes[last], nodes[last + 1]) - self.blur), 0.0)
+        inside = self.around + np.log(ratio) if ratio > 0 else s[last]
+        return max(float(np.clip(inside, s[last], s[last + 1]) - self.blur), 0.0)
 
     def delta_above(self, epsilon: float) -> float:
         """A delta that this and its errors prove at epsilon, at most 1."""
-        nodes, first, second, doubt = self._sums()
+        s, first, second, doubt = self._sums()
         at = epsilon - self.blur
-        above = int(np.searchsorted(nodes, at))
-        if above == 0 or above == nodes.size:
+        above = int(np.searchsorted(s, at))
+        if above == 0 or above == s.size:
             return 1.0
         found = first[above] - np.exp(at - self.around) * second[above] + doubt[above - 1]
         with np.errstate(divide="ignore"):
@@ -84,18 +84,19 @@ class ComposedLoss(NamedTuple):
         return float(min(np.exp(log_delta) + self.infinite, 1.0))
 
     def _sums(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Nodes; sums over the nodes from each one on, without and with exp(-s); the doubt there.
+        """The nodes s; sums over the nodes from each one on, without and with exp(-s); the doubt.
 
-        doubt is how far the error can move delta / scale at epsilons from the node on.
+        doubt is how far errors can move delta / scale at epsilons from the node on.
         """
         kept = self.losses > self.around - 300 / (self.tilt + 1)
-        nodes = self.losses[kept]
-        first = self.weights[kept] * np.exp(-self.tilt * (nodes - self.around))
-        second = first * np.exp(-(nodes - self.around))
+        s = self.losses[kept]
+        first = self.weights[kept] * np.exp(-self.tilt * (s - self.around))
+        second = first * np.exp(-(s - self.around))
         # exp(-tilt x) (1 - exp(-x)) is largest where exp(-x) = tilt / (1 + tilt)
         peak = np.exp(-self.tilt * np.log1p(1 / self.tilt)) / (1 + self.tilt)
-        doubt = self.error * peak * np.exp(-self.tilt * (nodes - self.around))
-        return nodes, np.cumsum(first[::-1])[::-1], np.cumsum(second[::-1])[::-1], doubt
+        doubt = self.error * peak * np.exp(-self.tilt * (s - self.around))
+        first, second = np.cumsum(first[::-1])[::-1], np.cumsum(second[::-1])[::-1]
+        return s, first, second, doubt + 2 * UNIT * s.size * np.abs(first)
 
 
 Parts = Sequence[tuple[GridLoss, int]]
@@ -106,41 +107,55 @@ def log_moment(parts: Parts, tilt: float) -> float:
     return sum(count * _tilted(part.masses, part.nodes, tilt)[1] for part, count in parts)
 
 
-def chernoff(parts: Parts, tilt: float, delta: float) -> float:
+def chernoff_epsilon(parts: Parts, tilt: float, delta: float) -> float:
     """An epsilon that one moment proves at delta (Balle et al. 2020, Thm 21, order tilt + 1)."""
-    left = delta - sum(count * part.infinite for part, count in parts)
+    left = delta - _infinite(parts)
     if not left > 0:
         return float("inf")
-    log_peak = -tilt * np.log1p(1 / tilt) - np.log1p(tilt)
-    slack = sum(count * ROUNDING for _, count in parts)
-    found = float((log_moment(parts, tilt) + slack + log_peak - np.log(left)) / tilt)
+    found = float((_log_bound(parts, tilt) - np.log(left)) / tilt)
     return found if np.isfinite(found) else float("inf")
+
+
+def chernoff_delta(parts: Parts, tilt: float, epsilon: float) -> float:
+    """A delta that one moment proves at epsilon, at most 1."""
+    found = float(np.exp(min(_log_bound(parts, tilt) - tilt * epsilon, 0.0)) + _infinite(parts))
+    return found if found <= 1 else 1.0
+
+
+def _log_bound(parts: Parts, tilt: float) -> float:
+    """log of E[exp(tilt * loss)] times the largest (1 - exp(-x)) exp(-tilt x), errors included."""
+    slack = sum(count * (ROUNDING + 4 * UNIT * tilt * part.furthest) for part, count in parts)
+    return log_moment(parts, tilt) + slack - tilt * np.log1p(1 / tilt) - np.log1p(tilt)
+
+
+def _infinite(parts: Parts) -> float:
+    return sum(count * part.infinite for part, count in parts)
 
 
 def compose(parts: Parts, look: Look) -> ComposedLoss:
     """The composition of grid losses of one spacing, each taken `count` times."""
     spacing = parts[0][0].spacing
-    size = fft.next_fast_len(int(np.ceil((look.high - look.low) / spacing)) + SPARE, real=True)
+    wanted = int(np.ceil((look.high - look.low) / spacing)) + SPARE
+    size = int(fft.next_fast_len(wanted, real=True))  # type: ignore[arg-type]
     power = _Power(size)
-    offset = log_mass = infinite = factor = blur = 0.0
+    offset = log_mass = factor = blur = 0.0
     for part, count in parts:
-        nodes = part.nodes
-        furthest = max(abs(nodes[0]), abs(nodes[-1]))
-        weights, log_sum = _tilted(part.masses, nodes, look.tilt)
+        at = part.nodes
+        weights, log_sum = _tilted(part.masses, at, look.tilt)
         log_mass += count * log_sum
         power.multiply(part.first, weights, count)
         offset += count * part.offset
-        infinite += count * part.infinite
-        factor += count * (ROUNDING + 4 * UNIT * look.tilt * furthest)
-        blur += count * 2 * UNIT * furthest
+        factor += count * (ROUNDING + 4 * UNIT * look.tilt * part.furthest)
+        blur += count * 2 * UNIT * part.furthest
     first = int(np.ceil((look.low - offset) / spacing)) - SPARE // 2
     weights, error = power.result(first)
-    losses = (first + np.arange(size)) * spacing + offset
+    losses = nodes(first, size, spacing, offset)
     outside = _outside(parts, look, log_mass, losses[-1], look.right)
     outside += _outside(parts, look, log_mass, losses[0], -look.left)
     log_scale = log_mass - look.tilt * look.epsilon
     return ComposedLoss(
-        losses, weights, look.tilt, look.epsilon, log_scale, error + outside, infinite,
+        losses, weights, look.tilt, look.epsilon, log_scale, error + outside,
+        _infinite(parts),
         factor, blur,
     )  # fmt: skip
 
@@ -211,7 +226,8 @@ class _Power:
         """The weights at first, first + 1, ..., and a bound on the sum of their errors."""
         product = np.zeros(self.size // 2 + 1, dtype=complex)
         product[self.alive] = np.exp(self.log_size + 1j * self.phase)
-        weights = np.roll(fft.irfft(product, self.size), -((first - self.start) % self.size))
+        found = np.asarray(fft.irfft(product, self.size))
+        weights = np.roll(found, -((first - self.start) % self.size))
         wrong = -np.expm1(self.log_size - self.log_worst) + 16 * UNIT * self.count
         wrong *= np.exp(self.log_worst)
         error = np.sqrt(2) * np.linalg.norm(wrong) + np.sqrt(self.size) * self.dropped

@@ -1,4 +1,4 @@
-"""A privacy loss moved onto a grid, once where it only costs more and once where it only costs less.
+"""A privacy loss on a grid: once where it can only cost more, once where it can only cost less.
 
 The proofs are in pld_proof.md. In short, with p and q the masses of a cell between two nodes:
 split the cell to its two ends so that p and q are both kept (the chord of the hockey-stick curve),
@@ -7,6 +7,8 @@ the node's (a randomised merging of outputs, which only loses information), and 
 overestimated.
 """
 
+import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,11 @@ from dpkit.privacy.privacy_loss import ROUNDING, Floats, PrivacyLoss
 REACH = 64  # cells around the heaviest in which shares are exact
 TINY = 1e-300  # instead of a zero that is divided by
 UNDERFLOW = 1e-290  # a mass below it may have lost digits
+
+
+def nodes(first: int, count: int, spacing: float, offset: float) -> Floats:
+    """(first + k) * spacing + offset for k = 0, ..., count - 1."""
+    return np.asarray((first + np.arange(count)) * spacing + offset, dtype=np.float64)
 
 
 class Cells(NamedTuple):
@@ -35,7 +42,7 @@ class Cells(NamedTuple):
 
     @property
     def nodes(self) -> Floats:
-        return (self.first + np.arange(self.p.size - 1)) * self.spacing + self.offset
+        return nodes(self.first, self.p.size - 1, self.spacing, self.offset)
 
     def reversed(self) -> "Cells":
         """The same for the pair (Q, P), whose loss has the opposite sign."""
@@ -55,7 +62,21 @@ class GridLoss(NamedTuple):
 
     @property
     def nodes(self) -> Floats:
-        return (self.first + np.arange(self.masses.size)) * self.spacing + self.offset
+        return nodes(self.first, self.masses.size, self.spacing, self.offset)
+
+    @property
+    def furthest(self) -> float:
+        """The largest size of a node."""
+        at = self.nodes
+        return float(max(abs(at[0]), abs(at[-1])))
+
+
+def fitted(spacing: float, losses: Iterable[PrivacyLoss]) -> float:
+    """The spacing, made a little smaller where that lets atoms lie on nodes."""
+    lattices = [loss.lattice[1] for loss in losses if loss.lattice is not None]
+    if not lattices:
+        return spacing
+    return min(lattices) / math.ceil(min(lattices) / spacing)
 
 
 def cells(
@@ -84,8 +105,8 @@ def cells(
 def _cells(
     loss: PrivacyLoss, first: int, last: int, spacing: float, offset: float, middle: int = 0
 ) -> Cells:
-    nodes = np.arange(first, last + 1) * spacing + offset
-    return Cells(first, offset, spacing, *loss.masses(nodes), middle - first)
+    p, q = loss.masses(nodes(first, last - first + 1, spacing, offset))
+    return Cells(first, offset, spacing, p, q, middle - first)
 
 
 def _balanced(loss: PrivacyLoss, spacing: float, centre: float, enough: float) -> float:
@@ -109,7 +130,8 @@ def _balanced(loss: PrivacyLoss, spacing: float, centre: float, enough: float) -
     at_low, at_high = missed(low), missed(high)
     if not at_low * at_high < 0:
         return centre
-    for _ in range(24):
+    middle = centre
+    for _ in range(24):  # false position, the end that stays weighing half (Illinois)
         middle = (low * at_high - high * at_low) / (at_high - at_low)
         at_middle = missed(middle)
         if at_middle * at_low > 0:

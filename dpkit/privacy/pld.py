@@ -5,14 +5,20 @@ costs less (`loss_grid`), the grids are composed by FFT with a bound on every er
 (`composed_loss`), and epsilon is read from both. pld_proof.md says why the pair holds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from dpkit import checks
 from dpkit.privacy import loss_grid, saddle
-from dpkit.privacy.composed_loss import Parts, chernoff, compose, log_moment
+from dpkit.privacy.composed_loss import (
+    Parts,
+    chernoff_delta,
+    chernoff_epsilon,
+    compose,
+    log_moment,
+)
 from dpkit.privacy.ledger import Guarantee, Ledger, adjacency_of, assumptions_of, checked
 from dpkit.privacy.loss_grid import Cells
 from dpkit.privacy.privacy_loss import PrivacyLoss
@@ -80,7 +86,7 @@ def delta(
     total = sum(release.count for release in releases)
     looks = [saddle.for_epsilon(one, epsilon, total) for one in _moments(releases, tail)]
     both = _directions(releases, looks, tail, lambda look: gap / look.saddle)
-    found = [compose(direction.upper(), direction.look).delta_above(epsilon) for direction in both]
+    found = [_upper_delta(direction, epsilon) for direction in both]
     worst = both[int(np.argmax(found))]
     value = max(found)
     if not 0 <= value <= 1:
@@ -129,7 +135,12 @@ def _moments(releases: Sequence[_Release], tail: float) -> list[saddle.Moments]:
     return [found, found.reversed()]
 
 
-def _directions(releases, looks, tail, width) -> list[_Direction]:
+def _directions(
+    releases: Sequence[_Release],
+    looks: Sequence[Look],
+    tail: float,
+    width: Callable[[Look], float],
+) -> list[_Direction]:
     """Both directions on a grid fine enough for the width that is wanted, where nodes allow."""
     worst = int(looks[1].epsilon > looks[0].epsilon)
     look, wanted = looks[worst], width(looks[worst])
@@ -141,7 +152,7 @@ def _directions(releases, looks, tail, width) -> list[_Direction]:
     total = sum(counts)
     spacing = np.sqrt(2 * wanted / (total * (look.saddle + 1)))
     for _ in range(8):
-        spacing = max(float(spacing), finest)
+        spacing = loss_grid.fitted(max(float(spacing), finest), (r.loss for r in releases))
         cells = [
             loss_grid.cells(r.loss, spacing, span, r.coarse.centre, enough=wanted / (50 * total))
             for r, span in zip(releases, spans, strict=True)
@@ -164,6 +175,10 @@ def _upper_epsilon(direction: _Direction, delta: float) -> float:
     """By FFT; where its errors are too large to prove anything, by one moment."""
     parts = direction.upper()
     found = compose(parts, direction.look).epsilon_above(delta)
-    if np.isfinite(found):
-        return found
-    return chernoff(parts, direction.look.saddle, delta)
+    return found if found < np.inf else chernoff_epsilon(parts, direction.look.saddle, delta)
+
+
+def _upper_delta(direction: _Direction, epsilon: float) -> float:
+    parts = direction.upper()
+    found = compose(parts, direction.look).delta_above(epsilon)
+    return found if found < 1 else chernoff_delta(parts, direction.look.saddle, epsilon)
