@@ -96,7 +96,9 @@ class ComposedLoss(NamedTuple):
         peak = np.exp(-self.tilt * np.log1p(1 / self.tilt)) / (1 + self.tilt)
         doubt = self.error * peak * np.exp(-self.tilt * (s - self.around))
         first, second = np.cumsum(first[::-1])[::-1], np.cumsum(second[::-1])[::-1]
-        return s, first, second, doubt + 2 * UNIT * s.size * np.abs(first)
+        doubt += 2 * UNIT * s.size * np.abs(first)
+        near = s < self.around + 600  # where exp(s - around) is a number
+        return s[near], first[near], second[near], doubt[near]
 
 
 Parts = Sequence[tuple[GridLoss, int]]

@@ -160,13 +160,19 @@ class _Excess(NamedTuple):
 
 def _excess(cells: Cells) -> _Excess:
     p, q = cells.p[1:-1], cells.q[1:-1]
-    beyond = np.cumsum(cells.p[::-1])[::-1][1:-1]  # P above each cell's lower end
-    slack = ROUNDING * np.maximum(np.minimum(beyond, 1 - beyond + p), 0.0)
     with np.errstate(over="ignore", invalid="ignore"):
         t = np.exp(cells.nodes)
         above, below = p - q * t[:-1], q * t[1:] - p
-    known = (np.minimum(p, q) > UNDERFLOW) & np.isfinite(above) & np.isfinite(below)
-    return _Excess(p, np.where(known, above, 0.0), np.where(known, below, 0.0), slack, known)
+        slack = 2 * ROUNDING * (_nearer(cells.p) + _nearer(cells.q) * t[1:])
+    known = (np.minimum(p, q) > UNDERFLOW) & np.isfinite(above + below + slack)
+    above, below, slack = (np.where(known, one, 0.0) for one in (above, below, slack))
+    return _Excess(p, above, below, slack, known)
+
+
+def _nearer(masses: Floats) -> Floats:
+    """The mass from each inner cell outwards, on the side where there is less."""
+    beyond, up_to = np.cumsum(masses[::-1])[::-1], np.cumsum(masses)
+    return np.minimum(beyond, up_to)[1:-1]
 
 
 def upper(cells: Cells) -> GridLoss:
