@@ -28,6 +28,7 @@ __all__ = ["delta", "epsilon"]
 
 GAP = 1e-3  # (upper - lower) / upper that is aimed at
 MOST_NODES = 2**20  # of the composed loss, and of any one release's
+FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 METHOD = "PLD by FFT, certified (lower, upper)"
 
@@ -57,15 +58,22 @@ def epsilon(
     tail = _tail(releases, delta)
     total = sum(release.count for release in releases)
     looks = [saddle.for_delta(one, delta, total) for one in _moments(releases, tail)]
-    both = _directions(
-        releases, looks, tail, lambda look: gap * max(look.epsilon, look.deviation / 99)
-    )
-    uppers = [_upper_epsilon(direction, delta) for direction in both]
-    worst = both[int(np.argmax(uppers))]
-    low = compose(worst.lower(), worst.look).epsilon_below(delta)
-    high = max(0.0, *uppers)
-    if not low <= high:
-        raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {uppers}")
+    low, high = 0.0, np.inf
+    for part in (1, 3, 9):  # what a grid loses is foreseen for sums of many losses, not of a few
+        finer = gap / part
+
+        def wanted(look: Look, finer: float = finer) -> float:
+            return finer * max(look.epsilon, look.deviation / 99)
+
+        both = _directions(releases, looks, tail, wanted)
+        uppers = [_upper_epsilon(direction, delta) for direction in both]
+        worst = both[int(np.argmax(uppers))]
+        low = max(low, compose(worst.lower(), worst.look).epsilon_below(delta))
+        high = min(high, max(0.0, *uppers))
+        if not low <= high:
+            raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {uppers}")
+        if high - low <= gap * high or sum(c.p.size for c in worst.cells) > FINE:
+            break
     return Guarantee(high, low, delta, adjacency, METHOD, told)
 
 
