@@ -103,7 +103,8 @@ class DiscreteGaussian:
     def profile(self, epsilons: ArrayLike) -> Floats:
         """P(loss > epsilon) - e^epsilon Q(loss > epsilon), the same in both directions.
 
-        Canonne, Kamath, Steinke 2020, Thm 7; the tails are sums over the integers.
+        Canonne, Kamath, Steinke 2020, Thm 7; the tails are sums over the integers. At one epsilon
+        a little more noise may show a little more, when it moves an atom across that epsilon.
         """
         eps = _as_epsilons(epsilons)
         first = self._last_integer(eps) + 1  # of those whose loss is above epsilon

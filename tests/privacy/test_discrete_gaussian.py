@@ -85,6 +85,17 @@ def test_the_profile_equals_the_hockey_stick_sum(noise, sensitivity, adjacency):
             np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-280)
 
 
+def test_a_little_more_noise_may_show_more_at_one_epsilon():
+    """True of the definition: at scale 0.7 an atom lies at 3.06, at 0.8 the next is at 3.9."""
+    x, deltas = np.arange(-30, 31), []
+    for scale in (0.7, 0.8):
+        p, q = (np.exp(-((x - at) ** 2) / (2 * scale**2)) for at in (1, 0))
+        deltas.append(np.maximum(p - math.exp(3.07) * q, 0).sum() / q.sum())
+    assert deltas[0] < 0.7 * deltas[1]
+    found = [DiscreteGaussian(scale).profile([3.07])[0, 0] for scale in (0.7, 0.8)]
+    np.testing.assert_allclose(found, deltas, rtol=1e-12)
+
+
 def test_the_profile_survives_the_ends():
     mechanism = DiscreteGaussian(0.7)
     assert mechanism.profile([-np.inf, np.inf])[0].tolist() == [1.0, 0.0]
