@@ -3,7 +3,7 @@
 Works with numpy and scipy alone; torch is never imported here.
 """
 
-from dpkit.privacy import calibrate, conversions, divergence, ledger, mechanisms, rdp
+from dpkit.privacy import calibrate, conversions, divergence, ledger, mechanisms, pld, rdp
 from dpkit.privacy.ledger import Guarantee, Release, adjacency_of, parallel
 from dpkit.privacy.mechanisms import (
     Adjacency,
@@ -30,5 +30,6 @@ __all__ = [
     "ledger",
     "mechanisms",
     "parallel",
+    "pld",
     "rdp",
 ]
