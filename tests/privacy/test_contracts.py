@@ -270,9 +270,9 @@ def test_the_profile_is_a_hockey_stick_curve(case: Case):
 
 
 @with_profile
-@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-10])
+@pytest.mark.parametrize("delta", [1e-2, 1e-7])
 def test_the_epsilon_from_rdp_holds_by_the_profile(case: Case, delta: float):
-    for conversion in ("classic", "improved", "optimal"):
+    for conversion in ("improved", "optimal"):
         found = rdp.epsilon([Release(case.mechanism)], delta=delta, conversion=conversion)
         if isinstance(case.mechanism, NoGuarantee):
             assert found.epsilon == math.inf

@@ -22,6 +22,7 @@ from dpkit.privacy.discrete_gaussian import (
 CASES = [
     (0.05, 1, "add-remove"), (0.3, 1, "replace-one"), (0.5, 3, "add-remove"),
     (1.0, 1, "add-remove"), (2.9, 1, "replace-one"), (5.0, 2, "add-remove"),
+    (0.01, 100, "add-remove"),
 ]  # fmt: skip
 
 
