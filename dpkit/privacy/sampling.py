@@ -1,9 +1,27 @@
 """How a batch is drawn, and what that lets an accountant assume (training draws it)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from dpkit.privacy.mechanisms import Adjacency
+from numpy.typing import ArrayLike
+
+from dpkit import checks
+from dpkit.privacy.mechanisms import (
+    ADJACENCIES,
+    Adjacency,
+    Floats,
+    GaussianDp,
+    Mechanism,
+    SampledGaussian,
+    Unsupported,
+)
+from dpkit.privacy.privacy_loss import PrivacyLoss
+from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+
+# What a caller may assume of a run where no accountant prices what it does.
+SHUFFLED_AS_POISSON = "shuffled batches priced as Poisson batches"
+ASSUMPTIONS: tuple[str, ...] = (SHUFFLED_AS_POISSON,)
 
 
 class Sampling(Protocol):
@@ -15,6 +33,12 @@ class Sampling(Protocol):
     def adjacency(self) -> Adjacency: ...
     @property
     def assumptions(self) -> tuple[str, ...]: ...
+
+    def release(
+        self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str]
+    ) -> Mechanism:
+        """One noisy sum of a batch (see `mechanism`, which checks what it is given)."""
+        ...
 
 
 def sample_rate(sampling: Sampling, *, public_size: int) -> float:
@@ -29,6 +53,61 @@ def sample_rate(sampling: Sampling, *, public_size: int) -> float:
             f"and {public_size}; declare the data set's public size"
         )
     return sampling.expected_batch_size / public_size
+
+
+def mechanism(
+    sampling: Sampling,
+    *,
+    noise_multiplier: float,
+    public_size: int,
+    assume: Collection[str] = (),
+) -> Mechanism:
+    """What one step releases: the clipped sum of a batch drawn by `sampling`, plus Gaussian noise.
+
+    Args:
+        sampling: how the batch is drawn, which decides the adjacency.
+        noise_multiplier: noise standard deviation / clip norm C, under either adjacency.
+        public_size: the declared size of the data set, from which the sample rate follows.
+        assume: what may be taken for granted where the truth has no price: SHUFFLED_AS_POISSON.
+            What was needed is told in the mechanism's assumptions, and so in every Guarantee.
+
+    Raises:
+        ValueError: bad input, or an assumption of another name.
+        Unsupported: no accountant prices such batches without an assumption that is not given.
+    """
+    if isinstance(assume, str):
+        raise ValueError(f"assume must be a tuple of assumptions, got {assume!r}; write (it,)")
+    for one in assume:
+        checks.one_of(ASSUMPTIONS, assume=one)
+    rate = sample_rate(sampling, public_size=public_size)
+    return sampling.release(noise_multiplier=noise_multiplier, sample_rate=rate, assume=assume)
+
+
+class Assuming(NamedTuple):
+    """A mechanism whose prices hold on further assumptions, which come first in what it states."""
+
+    mechanism: Mechanism
+    assumed: tuple[str, ...]
+
+    @property
+    def adjacency(self) -> Adjacency:
+        return self.mechanism.adjacency
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return (*self.assumed, *self.mechanism.assumptions)
+
+    def rdp(self, orders: ArrayLike) -> Floats:
+        return self.mechanism.rdp(orders)
+
+    def profile(self, epsilons: ArrayLike) -> Floats:
+        return self.mechanism.profile(epsilons)
+
+    def privacy_loss(self) -> PrivacyLoss:
+        return self.mechanism.privacy_loss()
+
+    def gaussian_dp(self) -> GaussianDp:
+        return self.mechanism.gaussian_dp()
 
 
 def _check_size(expected_batch_size: int) -> None:
@@ -46,18 +125,64 @@ class PoissonSampling:
 
     def __post_init__(self) -> None:
         _check_size(self.expected_batch_size)
+        checks.one_of(ADJACENCIES, adjacency=self.adjacency)
+
+    def release(
+        self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
+    ) -> Mechanism:
+        """A SampledGaussian."""
+        return SampledGaussian(noise_multiplier, sample_rate, self.adjacency)
 
 
 @dataclass(frozen=True)
 class ShuffledBatches:
     """Epochs of shuffled batches of a fixed size: common in code, and not what is accounted for.
 
-    No accountant of the kit prices it; a ledger made from it prices Poisson batches and says so.
+    No accountant of the kit prices it. It has a price where the caller says that Poisson batches
+    are priced in its place (SHUFFLED_AS_POISSON), which is no bound on what the run costs.
     """
 
     expected_batch_size: int
     adjacency: Adjacency = "add-remove"
-    assumptions: tuple[str, ...] = ("shuffled batches priced as Poisson batches",)
+    assumptions: tuple[str, ...] = (SHUFFLED_AS_POISSON,)
 
     def __post_init__(self) -> None:
         _check_size(self.expected_batch_size)
+        checks.one_of(ADJACENCIES, adjacency=self.adjacency)
+
+    def release(
+        self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
+    ) -> Mechanism:
+        """A SampledGaussian that states the assumption; Unsupported without it."""
+        if SHUFFLED_AS_POISSON not in assume:
+            raise Unsupported(
+                "no accountant here prices shuffled batches; pass assume=(SHUFFLED_AS_POISSON,) to "
+                "price Poisson batches in their place and say so, or draw Poisson batches"
+            )
+        poisson = SampledGaussian(noise_multiplier, sample_rate, self.adjacency)
+        return Assuming(poisson, (SHUFFLED_AS_POISSON,))
+
+
+@dataclass(frozen=True)
+class FixedSizeBatches:
+    """Each batch a fresh sample of a fixed size, drawn without replacement.
+
+    Raises:
+        ValueError: the size is not >= 1, or adjacency is not "replace-one": the data sets that
+            are compared hold equally many records.
+    """
+
+    expected_batch_size: int
+    adjacency: Adjacency = "replace-one"
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check_size(self.expected_batch_size)
+        checks.one_of(("replace-one",), adjacency=self.adjacency)
+
+    def release(
+        self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
+    ) -> Mechanism:
+        """A WithoutReplacementGaussian: a replaced record moves a sum clipped at C by 2C."""
+        checks.positive(noise_multiplier=noise_multiplier)
+        return WithoutReplacementGaussian(noise_multiplier / 2, sample_rate)

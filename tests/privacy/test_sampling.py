@@ -1,9 +1,24 @@
-"""What samplers tell an accountant, and schedules."""
+"""What samplers tell an accountant, what they are priced as, and schedules."""
 
+import math
+
+import numpy as np
 import pytest
 
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches, sample_rate
+from dpkit.privacy import Gaussian, Release, SampledGaussian, Unsupported, pld, rdp
+from dpkit.privacy.sampling import (
+    SHUFFLED_AS_POISSON,
+    Assuming,
+    FixedSizeBatches,
+    PoissonSampling,
+    ShuffledBatches,
+    mechanism,
+    sample_rate,
+)
 from dpkit.privacy.schedules import Constant, Linear
+
+KINDS = [PoissonSampling, ShuffledBatches, FixedSizeBatches]
+ORDERS = [1.5, 2.0, 4.0, 16.0, 100.0]
 
 
 def test_the_rate_follows_from_public_numbers():
@@ -12,19 +27,123 @@ def test_the_rate_follows_from_public_numbers():
 
 def test_a_shuffled_sampler_names_what_is_assumed_and_a_poisson_one_assumes_nothing():
     assert PoissonSampling(600).assumptions == ()
-    assert "shuffled" in ShuffledBatches(600).assumptions[0]
+    assert ShuffledBatches(600).assumptions == (SHUFFLED_AS_POISSON,)
 
 
-def test_a_batch_larger_than_the_data_is_refused():
+@pytest.mark.parametrize("public_size", [599, math.nan, -1])
+def test_a_batch_larger_than_the_data_is_refused(public_size):
     with pytest.raises(ValueError, match="expected_batch_size must be <= public_size, got 600"):
-        sample_rate(PoissonSampling(600), public_size=599)
+        sample_rate(PoissonSampling(600), public_size=public_size)
 
 
-@pytest.mark.parametrize("kind", [PoissonSampling, ShuffledBatches])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [0, -3, float("nan")])
 def test_a_batch_of_nothing_is_refused(kind, size):
     with pytest.raises(ValueError, match="expected_batch_size must be >= 1"):
         kind(size)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_poisson_batches_are_the_sampled_gaussian(adjacency):
+    step = mechanism(PoissonSampling(600, adjacency), noise_multiplier=1.1, public_size=60_000)
+    assert step == SampledGaussian(1.1, 0.01, adjacency)
+    # an assumption that is not needed is not told
+    same = mechanism(
+        PoissonSampling(600, adjacency), noise_multiplier=1.1, public_size=60_000,
+        assume=(SHUFFLED_AS_POISSON,),
+    )  # fmt: skip
+    assert same == step
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_shuffled_batches_have_no_price_that_is_not_asked_for(adjacency):
+    shuffled = ShuffledBatches(600, adjacency)
+    with pytest.raises(Unsupported, match=r"pass assume=\(SHUFFLED_AS_POISSON,\) to price"):
+        mechanism(shuffled, noise_multiplier=1.1, public_size=60_000)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("price", [rdp.epsilon, pld.epsilon])
+def test_what_is_assumed_is_in_the_guarantee(price, adjacency):
+    shuffled = ShuffledBatches(600, adjacency)
+    step = mechanism(
+        shuffled, noise_multiplier=1.1, public_size=60_000, assume=(SHUFFLED_AS_POISSON,)
+    )
+    found = price([Release(step, 100), Release(SampledGaussian(2.0, 0.1, adjacency))], delta=1e-5)
+    assert found.assumptions[0] == SHUFFLED_AS_POISSON
+    assert len(found.assumptions) == 2
+    as_poisson = [
+        Release(SampledGaussian(1.1, 0.01, adjacency), 100),
+        Release(SampledGaussian(2.0, 0.1, adjacency)),
+    ]
+    assert found.epsilon == price(as_poisson, delta=1e-5).epsilon
+    assert found.adjacency == adjacency
+
+
+def test_what_assumes_more_costs_the_same():
+    bare = SampledGaussian(0.9, 0.2, "replace-one")
+    told = Assuming(bare, ("the moon is full",))
+    edges = np.linspace(-3, 3, 7)
+    assert told.assumptions == ("the moon is full", *bare.assumptions)
+    assert told.adjacency == "replace-one"
+    assert (told.rdp(ORDERS) == bare.rdp(ORDERS)).all()
+    assert (told.profile(edges) == bare.profile(edges)).all()
+    assert (told.privacy_loss().masses(edges) == bare.privacy_loss().masses(edges)).all()
+    assert told.gaussian_dp() == bare.gaussian_dp()
+    assert len({told, Assuming(bare, ("the moon is full",)), Assuming(bare, ())}) == 2
+
+
+@pytest.mark.parametrize(
+    ("assume", "message"),
+    [
+        (("poisson",), "assume must be one of shuffled batches priced as Poisson batches"),
+        (SHUFFLED_AS_POISSON, "assume must be a tuple"),
+    ],
+)
+def test_an_assumption_has_its_name(assume, message):
+    with pytest.raises(ValueError, match=message):
+        mechanism(ShuffledBatches(5), noise_multiplier=1.0, public_size=50, assume=assume)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, math.inf])
+def test_a_step_needs_noise(kind, noise):
+    with pytest.raises(ValueError, match="noise_multiplier must be a finite number > 0"):
+        mechanism(kind(5), noise_multiplier=noise, public_size=50, assume=(SHUFFLED_AS_POISSON,))
+
+
+def test_fixed_sizes_compare_data_sets_of_one_size():
+    assert FixedSizeBatches(600).adjacency == "replace-one"
+    with pytest.raises(ValueError, match="adjacency must be one of replace-one"):
+        FixedSizeBatches(600, adjacency="add-remove")
+    for kind in (PoissonSampling, ShuffledBatches):
+        with pytest.raises(ValueError, match="adjacency must be one of add-remove, replace-one"):
+            kind(600, **{"adjacency": "swap"})
+
+
+@pytest.mark.parametrize("noise", [0.7, 1.0, 4.0])
+def test_a_replaced_record_moves_a_fixed_batch_by_twice_the_clip_norm(noise):
+    """A batch of all records is an ordinary Gaussian release whose sum moves by 2C."""
+    step = mechanism(FixedSizeBatches(50), noise_multiplier=noise, public_size=50)
+    np.testing.assert_allclose(step.rdp(ORDERS), Gaussian(noise, "replace-one").rdp(ORDERS))
+
+
+@pytest.mark.parametrize("noise", [0.7, 1.0, 4.0])
+def test_fixed_batches_cost_at_least_what_the_same_pair_does(noise):
+    """Where all other records' gradients are 0, the pair is the one of replace-one sampling.
+
+    So any bound must lie above that price; one of twice the noise would not.
+    """
+    step = mechanism(FixedSizeBatches(5), noise_multiplier=noise, public_size=50)
+    reached = SampledGaussian(noise, 0.1, "replace-one").rdp(ORDERS)
+    assert (step.rdp(ORDERS) >= reached).all()
+    twice = mechanism(FixedSizeBatches(5), noise_multiplier=2 * noise, public_size=50)
+    assert not (twice.rdp(ORDERS) >= reached).all()
+
+
+def test_fixed_batches_say_what_they_are():
+    step = mechanism(FixedSizeBatches(5), noise_multiplier=1.0, public_size=50)
+    assert "without replacement" in rdp.epsilon([Release(step)], delta=1e-5).assumptions[0]
 
 
 def test_schedules():

@@ -11,8 +11,13 @@ from dpkit.privacy.clipping import (
     Unclipped,
 )
 from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import NoGuarantee, SampledGaussian
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches, sample_rate
+from dpkit.privacy.mechanisms import Mechanism, NoGuarantee
+from dpkit.privacy.sampling import (
+    SHUFFLED_AS_POISSON,
+    PoissonSampling,
+    ShuffledBatches,
+    mechanism,
+)
 from dpkit.privacy.schedules import Constant, Linear
 from dpkit.training.optimizers import Adam, Sgd
 
@@ -78,8 +83,11 @@ class Settings:
 
     def claimed_ledger(self, *, public_size: int, steps: int) -> list[Release]:
         """What the published code charges: noise 1.12 x 1.1 = 1.232, one Poisson release a step."""
-        rate = sample_rate(self.sampling, public_size=public_size)
-        return [Release(SampledGaussian(self.noise_multiplier * self.max_grad_norm, rate), steps)]
+        charged = mechanism(
+            self.sampling, noise_multiplier=self.noise_multiplier * self.max_grad_norm,
+            public_size=public_size, assume=(SHUFFLED_AS_POISSON,),
+        )  # fmt: skip
+        return [Release(charged, steps)]
 
     def steps_allowed(self, *, public_size: int) -> int:
         """Steps within the target epsilon: by the kit's accountant where there is a guarantee.
@@ -101,11 +109,12 @@ class Settings:
             )
         return min(allowed, self.max_steps)
 
-    def _mechanism(self, public_size: int) -> SampledGaussian:
-        adjacency = self.sampling.adjacency
-        noise_multiplier = self.noise_std / self.clipping.sensitivity(adjacency)
-        rate = sample_rate(self.sampling, public_size=public_size)
-        return SampledGaussian(noise_multiplier, rate, adjacency)
+    def _mechanism(self, public_size: int) -> Mechanism:
+        """One step; Unsupported for shuffled batches, which an honest run does not draw."""
+        clip_norm = self.clipping.sensitivity("add-remove")  # the sampling knows its adjacency
+        return mechanism(
+            self.sampling, noise_multiplier=self.noise_std / clip_norm, public_size=public_size
+        )
 
 
 TENSORS = 4  # two weights and two biases of the discriminator
