@@ -4,25 +4,35 @@ Works with numpy and scipy alone; torch is never imported here.
 """
 
 from dpkit.privacy import calibrate, conversions, divergence, ledger, mechanisms, pld, rdp
+from dpkit.privacy.discrete_gaussian import DiscreteGaussian
+from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian
 from dpkit.privacy.ledger import Guarantee, Release, adjacency_of, parallel
 from dpkit.privacy.mechanisms import (
     Adjacency,
     Gaussian,
     Mechanism,
-    NoGuarantee,
     SampledGaussian,
     Unsupported,
 )
+from dpkit.privacy.no_guarantee import NoGuarantee
+from dpkit.privacy.pure import Laplace, RandomizedResponse
+from dpkit.privacy.without_replacement import WithoutReplacementGaussian
 
 __all__ = [
     "Adjacency",
+    "DiagonalGaussian",
+    "DiscreteGaussian",
     "Gaussian",
+    "GroupedGaussian",
     "Guarantee",
+    "Laplace",
     "Mechanism",
     "NoGuarantee",
+    "RandomizedResponse",
     "Release",
     "SampledGaussian",
     "Unsupported",
+    "WithoutReplacementGaussian",
     "adjacency_of",
     "calibrate",
     "conversions",

@@ -16,7 +16,7 @@ from dpkit.privacy.mechanisms import (
     Gaussian,
     GaussianDp,
     SampledGaussian,
-    _check_noise,
+    check_noise,
 )
 from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
 
@@ -52,7 +52,7 @@ class DiagonalGaussian:
     def __post_init__(self) -> None:
         _check_tuple("noise_over_sensitivity", self.noise_over_sensitivity)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
-        _check_noise(self.noise_multiplier)
+        check_noise(self.noise_multiplier)
 
     @property
     def noise_multiplier(self) -> float:
@@ -118,10 +118,10 @@ class GroupedGaussian:
                     f"got {len(self.noise_multiplier)}"
                 )
         else:
-            _check_noise(self.noise_multiplier)
+            check_noise(self.noise_multiplier)
         checks.in_range(0, 1, sample_rate=self.sample_rate)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
-        _check_noise(self.one.noise_multiplier)
+        check_noise(self.one.noise_multiplier)
 
     @property
     def one(self) -> SampledGaussian:

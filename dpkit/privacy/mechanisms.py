@@ -6,11 +6,11 @@ at C moves by 1 under add-remove and by 2 under replace-one. RDP is in nats.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr
 
 from dpkit import checks
 from dpkit.privacy import sampled_gaussian
@@ -75,14 +75,22 @@ def as_orders(orders: ArrayLike) -> Floats:
     return array
 
 
-def _as_epsilons(epsilons: ArrayLike) -> Floats:
+def as_epsilons(epsilons: ArrayLike) -> Floats:
+    """Epsilons as a 1-D float array (ValueError where one is NaN)."""
     array = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
     if np.isnan(array).any():
         raise ValueError("epsilons must be numbers, got nan")
     return array
 
 
-def _check_noise(noise_multiplier: float) -> None:
+def excess(log_p: Floats, log_q: Floats, eps: Floats) -> Floats:
+    """(p - exp(eps) q)+ from logs, 0 where p is 0."""
+    with np.errstate(invalid="ignore"):
+        less = np.where(log_p > -np.inf, np.minimum(eps + log_q - log_p, 0.0), 0.0)
+    return np.exp(log_p) * np.abs(np.expm1(less))
+
+
+def check_noise(noise_multiplier: float) -> None:
     """Finite, > 0, and where prices neither overflow nor vanish.
 
     Raises:
@@ -93,7 +101,7 @@ def _check_noise(noise_multiplier: float) -> None:
         raise ValueError(f"noise_multiplier must lie in [1e-9, 1e13], got {noise_multiplier}")
 
 
-def _sensitivity(adjacency: Adjacency) -> float:
+def moved_by(adjacency: Adjacency) -> float:
     """How far a sum of vectors clipped at 1 moves."""
     return 1.0 if adjacency == "add-remove" else 2.0
 
@@ -112,7 +120,7 @@ class Gaussian:
     adjacency: Adjacency = "add-remove"
 
     def __post_init__(self) -> None:
-        _check_noise(self.noise_multiplier)
+        check_noise(self.noise_multiplier)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
     @property
@@ -121,20 +129,20 @@ class Gaussian:
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """alpha s^2 / 2, s = shift / noise standard deviation (Mironov 2017, Prop. 7)."""
-        shift = _sensitivity(self.adjacency) / self.noise_multiplier
+        shift = moved_by(self.adjacency) / self.noise_multiplier
         return as_orders(orders) * (shift * shift / 2)
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         """The exact delta(epsilon), the same in both directions (Balle, Wang 2018, Thm 5)."""
-        eps = _as_epsilons(epsilons)
-        shift = _sensitivity(self.adjacency) / self.noise_multiplier
-        upper, lower = log_ndtr(shift / 2 - eps / shift), eps + log_ndtr(-shift / 2 - eps / shift)
-        one = np.exp(upper) * -np.expm1(np.minimum(lower - upper, 0.0))
+        eps = as_epsilons(epsilons)
+        shift = moved_by(self.adjacency) / self.noise_multiplier
+        x = eps / shift
+        one = excess(log_ndtr(shift / 2 - x), log_ndtr(-shift / 2 - x), eps)
         return np.stack([one, one])
 
     def privacy_loss(self) -> PrivacyLoss:
         """Of N(shift, 1) against N(0, 1): s x - s^2 / 2 at x."""
-        shift = _sensitivity(self.adjacency) / self.noise_multiplier
+        shift = moved_by(self.adjacency) / self.noise_multiplier
 
         def masses(edges: Floats) -> Floats:
             x = edges / shift
@@ -144,7 +152,15 @@ class Gaussian:
 
     def gaussian_dp(self) -> GaussianDp:
         """mu = shift / noise standard deviation (Dong, Roth, Su 2022, Thm 1)."""
-        return GaussianDp(_sensitivity(self.adjacency) / self.noise_multiplier, exact=True)
+        return GaussianDp(moved_by(self.adjacency) / self.noise_multiplier, exact=True)
+
+
+def _mix(base: Floats, moved: Floats, q: float) -> Floats:
+    return (1 - q) * base + q * moved
+
+
+def _log_mix(base: Floats, moved: Floats, q: float) -> Floats:
+    return np.logaddexp(np.log1p(-q) + base, np.log(q) + moved)
 
 
 @dataclass(frozen=True)
@@ -164,7 +180,7 @@ class SampledGaussian:
     adjacency: Adjacency = "add-remove"
 
     def __post_init__(self) -> None:
-        _check_noise(self.noise_multiplier)
+        check_noise(self.noise_multiplier)
         checks.in_range(0, 1, sample_rate=self.sample_rate)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
@@ -194,7 +210,7 @@ class SampledGaussian:
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         """delta(epsilon) exactly: row 0 mixture against the other, row 1 the reverse."""
-        eps, q = _as_epsilons(epsilons), self.sample_rate
+        eps, q = as_epsilons(epsilons), self.sample_rate
         if q == 0:
             return np.broadcast_to(np.maximum(0.0, -np.expm1(eps)), (2, eps.size)).copy()
         if q == 1:
@@ -203,10 +219,8 @@ class SampledGaussian:
         return np.stack([self._direction(eps, +1), self._direction(eps, -1)])
 
     def _direction(self, eps: Floats, sign: int) -> Floats:
-        p, q = self._measures(self._threshold(sign * eps), lambda z: ndtr(-sign * z))
-        with np.errstate(over="ignore", invalid="ignore"):
-            delta = p - np.exp(eps) * q if sign > 0 else q - np.exp(eps) * p
-        return np.clip(np.nan_to_num(delta, nan=0.0, neginf=0.0), 0.0, 1.0)
+        pair = self._measures(self._threshold(sign * eps), lambda z: log_ndtr(-sign * z), _log_mix)
+        return excess(*pair[::sign], eps)
 
     def privacy_loss(self) -> PrivacyLoss:
         """Of the mixture against N(0), or against its mirror image under replace-one."""
@@ -216,18 +230,18 @@ class SampledGaussian:
             return Gaussian(self.noise_multiplier, self.adjacency).privacy_loss()
 
         def masses(edges: Floats) -> Floats:
-            return np.stack(self._measures(self._threshold(edges), normal_masses))
+            return np.stack(self._measures(self._threshold(edges), normal_masses, _mix))
 
         return PrivacyLoss(masses)
 
-    def _measures(self, x: Floats, of: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+    def _measures(
+        self, x: Floats, of: Callable[[Floats], Floats], mix: Callable[..., Floats]
+    ) -> tuple[Floats, Floats]:
         """What P and Q give, from what `of` gives for a normal of standard deviation 1."""
         q, noise = self.sample_rate, self.noise_multiplier
         base = of(x / noise)
-        p = (1 - q) * base + q * of((x - 1) / noise)
-        if self.adjacency == "add-remove":
-            return p, base
-        return p, (1 - q) * base + q * of((x + 1) / noise)
+        other = base if self.adjacency == "add-remove" else mix(base, of((x + 1) / noise), q)
+        return mix(base, of((x - 1) / noise), q), other
 
     def _threshold(self, loss: Floats) -> Floats:
         """The output x whose privacy loss is `loss`; -inf below the least loss."""
@@ -258,41 +272,3 @@ class SampledGaussian:
         return GaussianDp(
             float(self.sample_rate * np.sqrt(one)) if self.sample_rate else 0.0, False
         )
-
-
-@dataclass(frozen=True)
-class NoGuarantee:
-    """A release that no finite epsilon covers: it prices as infinity everywhere.
-
-    Args:
-        reason: one sentence that says why, shown wherever the price is.
-    """
-
-    reason: str
-    adjacency: Adjacency = "add-remove"
-
-    def __post_init__(self) -> None:
-        checks.one_of(ADJACENCIES, adjacency=self.adjacency)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return (f"no guarantee: {self.reason}",)
-
-    def rdp(self, orders: ArrayLike) -> Floats:
-        return np.full_like(as_orders(orders), np.inf)
-
-    def profile(self, epsilons: ArrayLike) -> Any:
-        return np.ones((2, _as_epsilons(epsilons).size))
-
-    def privacy_loss(self) -> PrivacyLoss:
-        """Certainly above every finite loss."""
-
-        def masses(edges: Floats) -> Floats:
-            out = np.zeros((2, edges.size + 1))
-            out[0, -1] = out[1, 0] = 1.0
-            return out
-
-        return PrivacyLoss(masses)
-
-    def gaussian_dp(self) -> GaussianDp:
-        return GaussianDp(float("inf"), exact=True)

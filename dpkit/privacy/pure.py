@@ -11,10 +11,10 @@ from dpkit.privacy.mechanisms import (
     ADJACENCIES,
     Adjacency,
     GaussianDp,
-    _as_epsilons,
-    _check_noise,
-    _sensitivity,
+    as_epsilons,
     as_orders,
+    check_noise,
+    moved_by,
 )
 from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
 
@@ -39,7 +39,7 @@ class Laplace:
     adjacency: Adjacency = "add-remove"
 
     def __post_init__(self) -> None:
-        _check_noise(self.noise_multiplier)
+        check_noise(self.noise_multiplier)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
     @property
@@ -49,7 +49,7 @@ class Laplace:
     @property
     def _shift(self) -> float:
         """shift / b: the largest privacy loss, so the epsilon of pure DP."""
-        return _sensitivity(self.adjacency) / self.noise_multiplier
+        return moved_by(self.adjacency) / self.noise_multiplier
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """log(A) / (alpha - 1), the same in both directions (Mironov 2017, Prop. 6).
@@ -66,7 +66,7 @@ class Laplace:
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         """1 - e^((epsilon - t) / 2) for |epsilon| <= t = shift / b, in both directions."""
-        eps, t = _as_epsilons(epsilons), self._shift
+        eps, t = as_epsilons(epsilons), self._shift
         inside = -np.expm1((np.maximum(np.minimum(eps, t), -t) - t) / 2)
         one = np.where(eps < -t, -np.expm1(np.minimum(eps, 0.0)), inside)
         return np.stack([one, one])
@@ -166,7 +166,7 @@ class RandomizedResponse:
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         """The sum of max(P - e^epsilon Q, 0) over the answers, the same in both directions."""
-        asked, eps = _as_epsilons(epsilons), self.epsilon
+        asked, eps = as_epsilons(epsilons), self.epsilon
         wrong = self._truth * np.exp(-eps)
         one = self._truth * -np.expm1(np.minimum(asked - eps, 0.0))
         one += (self.categories - 2) * wrong * -np.expm1(np.minimum(asked, 0.0))

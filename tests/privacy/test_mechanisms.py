@@ -208,3 +208,12 @@ def test_no_guarantee_prices_as_infinity():
 def test_bad_values_are_refused_with_their_name(make, message: str):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_a_profile_far_out_is_no_failed_computation(adjacency):
+    """exp(1000) overflows, and delta is all the same about the sample rate."""
+    found = SampledGaussian(0.02, 0.5, adjacency).profile([1000.0, math.inf])
+    assert found[0] == pytest.approx([0.5, 0.0], abs=1e-6)
+    assert (Gaussian(1.0, adjacency).profile([math.inf]) == 0).all()
+    assert Gaussian(0.02, adjacency).profile([1000.0])[0, 0] == pytest.approx(1.0)

@@ -11,7 +11,8 @@ from dpkit.privacy.clipping import (
     Unclipped,
 )
 from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Mechanism, NoGuarantee
+from dpkit.privacy.mechanisms import Mechanism
+from dpkit.privacy.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
     PoissonSampling,
