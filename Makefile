@@ -27,7 +27,7 @@ export PYTHON MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab test notebooks reproduce readme bench format lint types unit compare other-pythons
+.PHONY: help setup lab test notebooks reproduce readme bench mutants format lint types unit compare other-pythons
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,9 @@ reproduce: setup ## a table at paper scale; needs DPKIT_DATA and hours (WHAT="dp
 
 bench: setup ## time and memory against plain code and peers: a table, and build/bench.json
 	@$(WITH_DATA); $(RUN) tests/benchmarks/bench.py
+
+mutants: setup ## put known faults into the privacy code, one by one: the tests must catch each
+	@$(PLAIN) $(RUN) tests/contracts/mutants.py
 
 readme: setup ## rewrite the README's claims table and picture from what is computed
 	@$(RUN) tests/contracts/readme.py

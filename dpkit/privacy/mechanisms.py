@@ -219,8 +219,8 @@ class SampledGaussian:
         return np.stack([self._direction(eps, +1), self._direction(eps, -1)])
 
     def _direction(self, eps: Floats, sign: int) -> Floats:
-        pair = self._measures(self._threshold(sign * eps), lambda z: log_ndtr(-sign * z), _log_mix)
-        return excess(*pair[::sign], eps)
+        p, q = self._measures(self._threshold(sign * eps), lambda z: log_ndtr(-sign * z), _log_mix)
+        return excess(p, q, eps) if sign > 0 else excess(q, p, eps)
 
     def privacy_loss(self) -> PrivacyLoss:
         """Of the mixture against N(0), or against its mirror image under replace-one."""

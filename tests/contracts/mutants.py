@@ -1,0 +1,173 @@
+"""Faults put in by hand, each of a kind that was found in privacy code: the tests must catch all.
+
+`make mutants` copies the package and its tests to a temporary folder, makes one fault at a time
+and runs the tests of dpkit.privacy until the first failure. A fault that no test notices is a hole
+in the tests; one whose text is no longer in the source is an error here.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+NEEDED = ("dpkit", "tests", "pyproject.toml")
+
+
+class Mutant(NamedTuple):
+    """`right` in `file` becomes `wrong`; `tests` is where it should be noticed."""
+
+    name: str
+    file: str
+    right: str
+    wrong: str
+    tests: str = "tests/privacy"
+
+
+MUTANTS = (
+    Mutant(
+        "a dropped count",
+        "ledger.py",
+        "total = total + count * mechanism.rdp(orders)",
+        "total = total + mechanism.rdp(orders)",
+    ),
+    Mutant(
+        "a forgotten direction of the profile",
+        "mechanisms.py",
+        "np.stack([self._direction(eps, +1), self._direction(eps, -1)])",
+        "np.stack([self._direction(eps, +1), self._direction(eps, +1)])",
+    ),
+    Mutant(
+        "a forgotten direction of the PLD",
+        "pld.py",
+        "uppers = [_upper_epsilon(direction, delta) for direction in both]",
+        "uppers = [_upper_epsilon(direction, delta) for direction in both[1:] * 2]",
+    ),
+    Mutant(
+        "a wrong exponent in Gaussian RDP",
+        "mechanisms.py",
+        "as_orders(orders) * (shift * shift / 2)",
+        "as_orders(orders) * (shift / 2)",
+    ),
+    Mutant(
+        "NaN passes for private",
+        "composed_loss.py",
+        "failing = ~(first - np.exp(s - self.around) * second + doubt <= np.exp(log_target))",
+        "failing = first - np.exp(s - self.around) * second + doubt > np.exp(log_target)",
+    ),
+    Mutant(
+        "q and 1 - q swapped",
+        "mechanisms.py",
+        "return (1 - q) * base + q * moved",
+        "return q * base + (1 - q) * moved",
+    ),
+    Mutant(
+        "an infinite loss that costs nothing",
+        "composed_loss.py",
+        "target = delta * np.exp(-self.factor) - self.infinite",
+        "target = delta * np.exp(-self.factor)",
+    ),
+    Mutant(
+        "replace-one moves a sum as little as add-remove",
+        "mechanisms.py",
+        'return 1.0 if adjacency == "add-remove" else 2.0',
+        "return 1.0",
+    ),
+    Mutant(
+        "mixed adjacencies are added up",
+        "ledger.py",
+        "if len(found) > 1:",
+        "if len(found) > 2:",
+    ),
+    Mutant(
+        "a conversion divides by the order",
+        "conversions.py",
+        "return np.maximum(rdp - np.log(delta) / (orders - 1), 0.0)",
+        "return np.maximum(rdp - np.log(delta) / orders, 0.0)",
+    ),
+    Mutant(
+        "calibration ends on the other side",
+        "calibrate.py",
+        "            return inside\n",
+        "            return outside\n",
+    ),
+    Mutant(
+        "cells rounded down where they should be split",
+        "loss_grid.py",
+        "high = np.where(known, np.clip(high, 0.0, p), p)",
+        "high = np.where(known, np.clip(high, 0.0, p) / 2, p)",
+    ),
+    Mutant(
+        "shares that are not lowered",
+        "loss_grid.py",
+        "return np.append(np.minimum(up[:-1], (1 - up[1:]) * lift), 0.0)",
+        "return np.append(up[:-1], 0.0) + 0 * lift.sum()",
+    ),
+    Mutant(
+        "wrap-around is not bounded",
+        "composed_loss.py",
+        "        if best < ENOUGH:\n            break\n    return best",
+        "        if best < ENOUGH:\n            break\n    return 0.0",
+    ),
+    Mutant(
+        "NaN noise is let in",
+        "mechanisms.py",
+        "    checks.positive(noise_multiplier=noise_multiplier)\n"
+        "    if not 1e-9 <= noise_multiplier <= 1e13:\n",
+        "    if noise_multiplier < 1e-9 or noise_multiplier > 1e13:\n",
+    ),
+    Mutant(
+        "groups clipped apart charged as one",
+        "gaussian_variants.py",
+        "else own / math.sqrt(self.groups)",
+        "else own",
+    ),
+)
+
+
+def caught(mutant: Mutant) -> bool:
+    """Whether the tests fail with this one fault.
+
+    Raises:
+        ValueError: the fault's text is not in its file exactly once.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for name in NEEDED:
+            source, target = CHECKOUT / name, Path(folder) / name
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, target)
+        path = Path(folder) / "dpkit" / "privacy" / mutant.file
+        text = path.read_text(encoding="utf-8")
+        if text.count(mutant.right) != 1:
+            found = text.count(mutant.right)
+            raise ValueError(f"{mutant.name}: its text is in {mutant.file} {found} times, not once")
+        path.write_text(text.replace(mutant.right, mutant.wrong), encoding="utf-8")
+        environment = {**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
+        options = ["-x", "-q", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", *options, mutant.tests]
+        run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        if run.returncode not in (0, 1):
+            raise ValueError(f"{mutant.name}: the tests did not run\n{run.stdout[-2000:]}")
+        return run.returncode == 1
+
+
+def main() -> int:
+    """Try each fault; 1 where one went unnoticed."""
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(caught, MUTANTS)
+        missed = 0
+        for mutant, noticed in zip(MUTANTS, found, strict=True):
+            print(f"{'caught' if noticed else 'MISSED':8} {mutant.name}", flush=True)
+            missed += not noticed
+    print(f"{len(MUTANTS) - missed} of {len(MUTANTS)} faults caught")
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
