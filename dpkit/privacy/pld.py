@@ -6,6 +6,8 @@ costs less (`loss_grid`), the grids are composed by FFT with a bound on every er
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +32,7 @@ GAP = 1e-3  # (upper - lower) / upper that is aimed at
 MOST_NODES = 2**20  # of the composed loss, and of any one release's
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
+MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
 METHOD = "PLD by FFT, certified (lower, upper)"
 
 
@@ -45,8 +48,8 @@ def epsilon(
         assumptions: further ones to state beside those of the mechanisms.
 
     Raises:
-        ValueError: delta or gap is not in (0, 1), a count is not an integer >= 0, or adjacencies
-            are mixed.
+        ValueError: delta or gap is not in (0, 1), a count is not an integer >= 0, adjacencies
+            are mixed, or there are more than 4,096 different mechanisms.
         Unsupported: a mechanism's privacy loss is not known.
         ArithmeticError: a bound came out as NaN.
     """
@@ -68,7 +71,7 @@ def epsilon(
         both = _directions(releases, looks, tail, wanted)
         uppers = [_upper_epsilon(direction, delta) for direction in both]
         worst = both[int(np.argmax(uppers))]
-        low = max(low, compose(worst.lower(), worst.look).epsilon_below(delta))
+        low = max(low, compose(worst.lower, worst.look).epsilon_below(delta))
         high = min(high, max(0.0, *uppers))
         if not low <= high:
             raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {uppers}")
@@ -99,7 +102,7 @@ def delta(
     value = max(found)
     if not 0 <= value <= 1:
         raise ArithmeticError(f"the PLD's deltas are no probabilities: {found}")
-    low = compose(worst.lower(), worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
+    low = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
     return Guarantee(epsilon, min(low, epsilon), value, adjacency, METHOD, told)
 
 
@@ -109,16 +112,19 @@ class _Release(NamedTuple):
     count: int
 
 
-class _Direction(NamedTuple):
+@dataclass(frozen=True)
+class _Direction:
     """A record removed, or added: the cells of every release, and what to expect of their sum."""
 
     cells: list[Cells]
     counts: list[int]
     look: Look
 
+    @cached_property
     def upper(self) -> Parts:
         return [(loss_grid.upper(c), n) for c, n in zip(self.cells, self.counts, strict=True)]
 
+    @cached_property
     def lower(self) -> Parts:
         return [(loss_grid.lower(c), n) for c, n in zip(self.cells, self.counts, strict=True)]
 
@@ -129,6 +135,11 @@ def _releases(ledger: Ledger) -> list[_Release]:
     for mechanism, count in checked(ledger):
         if count:
             counts[mechanism] = counts.get(mechanism, 0) + int(count)
+    if len(counts) > MOST_MECHANISMS:
+        raise ValueError(
+            f"the ledger has {len(counts)} different mechanisms and the PLD accountant takes "
+            f"{MOST_MECHANISMS}; round the noise multipliers down to fewer values"
+        )
     losses = [(mechanism.privacy_loss(), count) for mechanism, count in counts.items()]
     return [_Release(loss, saddle.coarse(loss, count), count) for loss, count in losses]
 
@@ -165,28 +176,29 @@ def _directions(
             loss_grid.cells(r.loss, spacing, span, r.coarse.centre, enough=wanted / (50 * total))
             for r, span in zip(releases, spans, strict=True)
         ]
-        both = [cells, [one.reversed() for one in cells]]
-        found = _width(_Direction(both[worst], counts, look))
+        sides = zip([cells, [one.reversed() for one in cells]], looks, strict=True)
+        both = [_Direction(side, counts, look) for side, look in sides]
+        found = _width(both[worst])
         if found <= wanted or spacing <= finest:
             break
         spacing *= max(0.8 * np.sqrt(wanted / found), 0.3)
-    return [_Direction(one, counts, look) for one, look in zip(both, looks, strict=True)]
+    return both
 
 
 def _width(direction: _Direction) -> float:
     """What moving the losses onto the grid adds to the distance of the bounds on epsilon."""
     tilt = direction.look.saddle
-    return (log_moment(direction.upper(), tilt) - log_moment(direction.lower(), tilt)) / tilt
+    return (log_moment(direction.upper, tilt) - log_moment(direction.lower, tilt)) / tilt
 
 
 def _upper_epsilon(direction: _Direction, delta: float) -> float:
     """By FFT; where its errors are too large to prove anything, by one moment."""
-    parts = direction.upper()
+    parts = direction.upper
     found = compose(parts, direction.look).epsilon_above(delta)
     return found if found < np.inf else chernoff_epsilon(parts, direction.look.saddle, delta)
 
 
 def _upper_delta(direction: _Direction, epsilon: float) -> float:
-    parts = direction.upper()
+    parts = direction.upper
     found = compose(parts, direction.look).delta_above(epsilon)
     return found if found < 1 else chernoff_delta(parts, direction.look.saddle, epsilon)
