@@ -1,0 +1,326 @@
+"""Ledgers from files: what is read, what is refused and how, and what Opacus really saves."""
+
+import json
+import math
+import pickle
+import subprocess
+import sys
+from collections import OrderedDict
+from pathlib import Path
+
+import pytest
+
+from dpkit.privacy import Release, SampledGaussian, rdp
+from dpkit.privacy.history import read
+from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+HEADER = "noise_multiplier,sample_rate,count"
+STEPS = [(1.1, 0.01, 500), (1.2, 0.02, 300), (1.1, 0.01, 200)]
+LEDGER = [Release(SampledGaussian(1.1, 0.01), 700), Release(SampledGaussian(1.2, 0.02), 300)]
+
+
+@pytest.fixture
+def written(tmp_path: Path):
+    """Write a file of text or bytes and give its path."""
+
+    def write(content: str | bytes, name: str = "steps") -> Path:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write
+
+
+def lines(steps) -> str:
+    return "\n".join([HEADER, *(",".join(map(repr, step)) for step in steps)])
+
+
+def objects(steps) -> list[dict]:
+    return [dict(zip(HEADER.split(","), step, strict=True)) for step in steps]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lines(STEPS),
+        lines(STEPS) + "\n",
+        "\ufeff" + lines(STEPS).replace("\n", "\r\n\r\n"),
+        lines(STEPS).replace(",", " , "),
+        "count,noise_multiplier,sample_rate\n500,1.1,1e-2\n300,1.2,.02\n200,1.10,0.01",
+        json.dumps(objects(STEPS)),
+        "\n " + json.dumps(objects(STEPS), indent=2),
+        json.dumps({"history": STEPS, "mechanism": "rdp"}),
+        json.dumps({"mechanism": "prv", "history": STEPS}),
+        json.dumps({"epoch": 3, "privacy_accountant_state_dict": {"history": STEPS,
+                    "mechanism": "gdp"}, "module_state_dict": {"weight": [1, 2]}}),
+        json.dumps({"a": {"b": {"history": STEPS, "mechanism": "rdp"}}}),
+    ],
+)  # fmt: skip
+def test_each_kind_is_read_and_equal_steps_are_one_release(written, content):
+    assert read(written(content)) == LEDGER
+    assert read(str(written(content))) == LEDGER
+
+
+def test_the_adjacency_is_the_callers(written):
+    path = written(lines([(1, 1, 2)]))
+    assert read(path, "replace-one") == [Release(SampledGaussian(1.0, 1.0, "replace-one"), 2)]
+    with pytest.raises(ValueError, match="adjacency must be one of add-remove, replace-one"):
+        read(path, adjacency="both")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_batches_without_replacement_have_their_own_column(written, as_json):
+    content = "noise_over_sensitivity,sample_rate,count\n2.5,0.01,30\n2.5,0.01,1"
+    if as_json:
+        row = {"noise_over_sensitivity": 2.5, "sample_rate": 0.01, "count": 31}
+        content = json.dumps([row])
+    path = written(content)
+    assert read(path, "replace-one") == [Release(WithoutReplacementGaussian(2.5, 0.01), 31)]
+    with pytest.raises(ValueError, match="is priced under replace-one alone, got add-remove"):
+        read(path)
+
+
+def one(noise="1.1", rate="0.01", count="7") -> str:
+    return f"{HEADER}\n1,0.5,1\n{noise},{rate},{count}\n"
+
+
+def item(**changed) -> str:
+    return json.dumps([*objects(STEPS), objects(STEPS)[0] | changed])
+
+
+def state(*history, mechanism: object = "rdp") -> str:
+    return json.dumps({"history": history, "mechanism": mechanism})
+
+
+THREE = "noise_multiplier, sample_rate, count"
+REMEDIES = {
+    "noise_multiplier": "it is noise standard deviation / clip norm, and 0 has no price",
+    "sample_rate": "write batch size / number of records, such as 0.01",
+    "count": "write how many steps, such as 5000",
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "message"),
+    [
+        (one(noise="nan"), ", line 3", "noise_multiplier must be a finite number > 0, got nan"),
+        (one(noise="-1"), ", line 3", "noise_multiplier must be a finite number > 0, got -1.0"),
+        (one(noise="0"), ", line 3", "noise_multiplier must be a finite number > 0, got 0.0"),
+        (one(noise="inf"), ", line 3", "noise_multiplier must be a finite number > 0, got inf"),
+        (one(noise="1e99"), ", line 3", "noise_multiplier must lie in [1e-9, 1e13], got 1e+99"),
+        (one(noise="low"), ", line 3", "noise_multiplier must be a number, got 'low'"),
+        (one(noise="1_0"), ", line 3", "noise_multiplier must be a number, got '1_0'"),
+        (one(noise=""), ", line 3", "noise_multiplier must be a number, got ''"),
+        (one(rate="60"), ", line 3", "sample_rate must lie in [0, 1], got 60.0"),
+        (one(rate="nan"), ", line 3", "sample_rate must lie in [0, 1], got nan"),
+        (one(rate="-0.1"), ", line 3", "sample_rate must lie in [0, 1], got -0.1"),
+        (one(rate="1%"), ", line 3", "sample_rate must be a number, got '1%'"),
+        (one(count="1.5"), ", line 3", "count must be an integer >= 0, got '1.5'"),
+        (one(count="-2"), ", line 3", "count must be an integer >= 0, got -2"),
+        (one(count="nan"), ", line 3", "count must be an integer >= 0, got 'nan'"),
+        (one(count="many"), ", line 3", "count must be an integer >= 0, got 'many'"),
+        (item(noise_multiplier=math.nan), ", item 4", "noise_multiplier must be a finite number"),
+        (item(noise_multiplier="1.1"), ", item 4", "noise_multiplier must be a number, got '1.1'"),
+        (item(noise_multiplier=None), ", item 4", "noise_multiplier must be a number, got None"),
+        (item(noise_multiplier=[1, [2]]), ", item 4", "noise_multiplier must be a number, got [1,"),
+        (item(noise_multiplier=10**400), ", item 4", "too large"),
+        (item(sample_rate=True), ", item 4", "sample_rate must be a number, got True"),
+        (item(sample_rate=60), ", item 4", "sample_rate must lie in [0, 1], got 60"),
+        (item(count=1.5), ", item 4", "count must be an integer >= 0, got 1.5"),
+        (item(count=True), ", item 4", "count must be an integer >= 0, got True"),
+        (state([1, 0.5, 3], [math.nan, 0.5, 3]), ", history entry 2", "noise_multiplier must be"),
+        (state([1, 0.5, 3], [1, 0.5, 1.5]), ", history entry 2", "count must be an integer >= 0"),
+        (state([1, 60, 3]), ", history entry 1", "sample_rate must lie in [0, 1], got 60"),
+        (state([0.0, 0.1, 3]), ", history entry 1", "noise_multiplier must be a finite number > 0"),
+    ],
+)  # fmt: skip
+def test_a_bad_number_is_named_with_file_place_field_value_and_remedy(
+    written, content, place, message
+):
+    path = written(content)
+    with pytest.raises(ValueError, match=r"must be|must lie|too large") as refused:
+        read(path)
+    text = str(refused.value)
+    assert text.startswith(f"{path}{place}: ")
+    assert message in text
+    field = message.partition(" must ")[0] if " must " in message else "noise_multiplier"
+    assert text.endswith(REMEDIES[field])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", f"is empty; its first line should be {THREE.replace(', ', ',')}"),
+        (" \n\n", "is empty"),
+        (HEADER, "holds no steps"),
+        ("[]", "holds no steps"),
+        (state(), "holds no steps"),
+        ("noise_multiplier,sample_rate\n1,0.1", f", line 1: there must be {THREE}, each once"),
+        ("1.1,0.01,500", f", line 1: there must be {THREE}, each once"),
+        (HEADER + ",count\n1,0.1,5,5", f", line 1: there must be {THREE}, each once"),
+        (HEADER + ",delta\n1,0.1,5,5", "each once"),
+        (HEADER.replace(",", ";") + "\n1;0.1;5", "each once, with commas between"),
+        (HEADER + ",noise_over_sensitivity\n1,.1,1,1", "each once"),
+        (HEADER + "\n1,0.1,5\n1,0.1", ", line 3: 3 values are needed"),
+        (HEADER + "\n1,0.1,5,6", ", line 2: 3 values are needed"),
+        (HEADER + '\n1,0.1,"5', ", line 2: "),
+        (lines(STEPS).encode("utf-16"), "is not UTF-8 text (byte 0); save it as such"),
+        (lines(STEPS).encode("utf-16-le"), "is not UTF-8 text (it has null characters)"),
+        ("noise_multiplier,sample_rate,count,é\n".encode("latin-1"), "is not UTF-8 text (byte 35)"),
+        ("[1.1, 0.01, 5]", ", item 1: must be an object such as"),
+        (json.dumps([list(step) for step in STEPS]), ", item 1: must be an object such as"),
+        (json.dumps([objects(STEPS)]), ", item 1: must be an object such as"),
+        (json.dumps([{"noise_multiplier": 1}]), ", item 1: there must be"),
+        (json.dumps([objects(STEPS)[0] | {"delta": 1}]), ", item 1: there must be"),
+        ('[{"count": 1, "count": 2}]', "a name is there twice in one object: count, count"),
+        ('[{"count": 1,]', ", line 1: no JSON"),
+        ("[" * 100_000, "cannot be read as JSON"),
+        ("{}", "holds no states of an Opacus accountant"),
+        (json.dumps(objects(STEPS)[0]), "holds no states of an Opacus accountant"),
+        (json.dumps({"model": 1, "history": STEPS}), "It has: 'model, history'"),
+        (json.dumps({"a": json.loads(state(*STEPS)), "b": json.loads(state(*STEPS))}), "holds 2"),
+        (state(*STEPS, mechanism="dpftrl"), "mechanism must be one of rdp, prv, gdp"),
+        (state(*STEPS, mechanism=None), "mechanism must be one of rdp, prv, gdp"),
+        (json.dumps({"history": "none", "mechanism": "rdp"}), "history must be a list of steps"),
+        (state([1, 0.1]), ", history entry 1: must be three numbers"),
+        (state([[1, 0.1, 5]]), ", history entry 1: must be three numbers"),
+        (state({"noise_multiplier": 1}), ", history entry 1: must be three numbers"),
+    ],
+)
+def test_what_is_no_ledger_is_refused_with_the_place(written, content, message):
+    path = written(content)
+    with pytest.raises(ValueError, match=r".") as refused:
+        read(path)
+    assert str(refused.value).startswith(str(path))
+    assert message in str(refused.value)
+
+
+def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path):
+    with pytest.raises(OSError, match="nowhere"):
+        read(tmp_path / "nowhere.csv")
+    with pytest.raises(OSError, match=tmp_path.name):
+        read(tmp_path)
+
+
+class Hostile:
+    """Unpickling it would write a file."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self):
+        return (Path.write_text, (self.path, "code of the file was run"))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_file_that_would_run_code_is_refused_and_runs_none(tmp_path: Path, zipped: bool):
+    torch = pytest.importorskip("torch")
+    path, trace = tmp_path / "steps.pt", tmp_path / "trace"
+    content = {"history": STEPS, "mechanism": "rdp", "more": Hostile(trace)}
+    if zipped:
+        torch.save(content, path)
+    else:
+        path.write_bytes(pickle.dumps(content))
+    with pytest.raises(ValueError, match=r"steps.pt does not load as plain numbers.*json.dump"):
+        read(path)
+    assert not trace.exists()
+    if not zipped:
+        pickle.loads(path.read_bytes())  # the file is what it is meant to be
+        assert trace.exists()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("content", [b"PK\x03\x04 no zip", b"\x80\x02 no pickle", b"PK\x03\x04"])
+def test_what_only_begins_like_a_checkpoint_is_refused(written, content: bytes):
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="does not load as plain numbers and tensors"):
+        read(written(content))
+
+
+@pytest.mark.torch
+def test_an_old_torch_reads_no_checkpoints(written, monkeypatch: pytest.MonkeyPatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
+    with pytest.raises(ValueError, match=r"is read by torch 2.6 or newer alone, got 2.5.1"):
+        read(written(b"PK\x03\x04"))
+
+
+def test_where_torch_is_absent_a_checkpoint_names_the_remedy(written):
+    code = f"""
+import sys
+sys.modules["torch"] = None  # importing it raises ImportError
+from dpkit.privacy.history import read
+print(read({str(written(lines(STEPS)))!r}) != [])
+try:
+    read({str(written(b"PK...", "steps.pt").with_name("steps.pt"))!r})
+except ValueError as error:
+    print(error)
+"""
+    written(b"PK\x03\x04", "steps.pt")
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("True\n")
+    assert "torch is not installed to read it: pip install torch, or save the" in done.stdout
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["rdp", "prv", "gdp"])
+@pytest.mark.parametrize("by", ["json", "torch", "torch, old format"])
+def test_the_state_of_each_accountant_of_opacus(tmp_path: Path, name: str, by: str):
+    torch = pytest.importorskip("torch")
+    accountant = pytest.importorskip("opacus.accountants").create_accountant(mechanism=name)
+    for noise in [1.1] * 30 + ([1.3, 1.1] * 2 if name != "gdp" else []):
+        accountant.step(noise_multiplier=noise, sample_rate=0.01)
+    saved = accountant.state_dict()
+    assert isinstance(saved, OrderedDict)
+    path = tmp_path / "steps"
+    if by == "json":
+        path.write_text(json.dumps(saved))
+    else:
+        torch.save(saved, path, _use_new_zipfile_serialization=by == "torch")
+    found = read(path)
+    expected = [Release(SampledGaussian(1.1, 0.01), 30)]
+    if name != "gdp":
+        expected = [
+            Release(SampledGaussian(1.1, 0.01), 32), Release(SampledGaussian(1.3, 0.01), 2)
+        ]  # fmt: skip
+    assert found == expected
+    if name == "rdp":  # the same price, by the same orders and conversion
+        theirs = accountant.get_epsilon(1e-5)
+        ours = rdp.epsilon(found, delta=1e-5, orders=accountant.DEFAULT_ALPHAS).epsilon
+        assert ours == pytest.approx(theirs, rel=1e-6)
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore")
+def test_the_checkpoint_of_a_training_run_with_opacus(tmp_path: Path):
+    torch = pytest.importorskip("torch")
+    features = torch.ones(40, 3)
+    engine = pytest.importorskip("opacus").PrivacyEngine(accountant="prv")
+    model = torch.nn.Linear(3, 1)
+    model, optimizer, loader = engine.make_private(
+        module=model, optimizer=torch.optim.Adam(model.parameters()), noise_multiplier=1.5,
+        data_loader=torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(features), batch_size=10
+        ),
+        max_grad_norm=1.0,
+    )  # fmt: skip
+    steps = 0
+    for (rows,) in loader:
+        optimizer.zero_grad()
+        model(rows).sum().backward()
+        optimizer.step()
+        steps += 1
+    path = tmp_path / "checkpoint.pt"
+    engine.save_checkpoint(
+        path=path, module=model, optimizer=optimizer, checkpoint_dict={"epoch": 1}
+    )
+    assert steps == 4
+    assert read(path) == [Release(SampledGaussian(1.5, 0.25), 4)]
+    again = read(path, "replace-one")
+    assert again == [Release(SampledGaussian(1.5, 0.25, "replace-one"), 4)]
