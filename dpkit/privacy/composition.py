@@ -1,0 +1,191 @@
+"""Basic and advanced composition: what a ledger costs by theorems that know (epsilon, delta) alone.
+
+Each release is first read off its exact profile at a share of delta; then the pairs are added up.
+For comparison: accountants that keep the whole curve (`rdp`, `pld`) prove smaller epsilons.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from dpkit import checks
+from dpkit.privacy.ledger import Guarantee, Ledger, adjacency_of, assumptions_of, checked
+from dpkit.privacy.mechanisms import Floats, Mechanism
+
+BASIC = "basic composition (Dwork, Roth 2014, Thm 3.16)"
+ADVANCED = "advanced composition (Kairouz, Oh, Viswanath 2015, Thm 3.5)"
+SLACKS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99)  # shares of delta that are tried
+LARGEST_EPSILON = 1e21  # a release that needs more counts as unbounded
+VANISHED = 1e-100  # a delta below it is on its way to 0 by underflow, not by pure DP
+LEAST_LOG_DELTA = -690.0
+ROUNDED_DOWN = 1 - 1e-12  # of shares, so that they add up to at most delta
+
+
+def basic(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) -> Guarantee:
+    """The sum of each release's epsilon at its share of `delta`.
+
+    Releases of pure DP take no share; each of the others takes the same.
+
+    Args:
+        ledger: releases under one adjacency, whose mechanisms know their profile.
+        delta: in (0, 1).
+        assumptions: further ones to state beside those of the mechanisms.
+
+    Raises:
+        ValueError: delta is not in (0, 1), a count is not an integer >= 0, or adjacencies are
+            mixed.
+        Unsupported: a mechanism's profile is not known.
+    """
+    checks.between(0, 1, delta=delta)
+    return _guarantee(ledger, _basic(_parts(ledger), delta), delta, BASIC, assumptions)
+
+
+def basic_delta(ledger: Ledger, *, epsilon: float, assumptions: tuple[str, ...] = ()) -> Guarantee:
+    """The least delta at which `basic` is at most `epsilon` >= 0 (arguments as `basic`)."""
+    checks.non_negative(epsilon=epsilon)
+    parts = _parts(ledger)
+    value = _least_delta(parts, lambda delta: _basic(parts, delta) <= epsilon, epsilon)
+    return _guarantee(ledger, epsilon, value, BASIC, assumptions)
+
+
+def advanced(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) -> Guarantee:
+    """The least epsilon of heterogeneous advanced composition, or that of `basic` where it is less.
+
+    Pairs (e_i, d_i) and a slack s compose, at delta = 1 - (1 - s) prod(1 - d_i), to the lesser of
+    the sum of all e_i and, L being the lesser of log(1 / s) and log(e + sqrt(sum e_i^2) / s),
+
+        sum e_i tanh(e_i / 2) + sqrt(2 L sum e_i^2)
+
+    (Kairouz, Oh, Viswanath 2015, Thm 3.5). The slack's share of delta is the best of ten, or all
+    of it where each release is of pure DP. Arguments and errors as `basic`.
+    """
+    checks.between(0, 1, delta=delta)
+    parts = _parts(ledger)
+    found, method = _advanced(parts, delta)
+    return _guarantee(ledger, found, delta, method, assumptions)
+
+
+def advanced_delta(
+    ledger: Ledger, *, epsilon: float, assumptions: tuple[str, ...] = ()
+) -> Guarantee:
+    """The least delta at which `advanced` is at most `epsilon` >= 0 (arguments as `basic`)."""
+    checks.non_negative(epsilon=epsilon)
+    parts = _parts(ledger)
+    value = _least_delta(parts, lambda delta: _advanced(parts, delta)[0] <= epsilon, epsilon)
+    method = _advanced(parts, value)[1] if 0 < value < 1 else BASIC
+    return _guarantee(ledger, epsilon, value, method, assumptions)
+
+
+def _guarantee(
+    ledger: Ledger, epsilon: float, delta: float, method: str, assumptions: tuple[str, ...]
+) -> Guarantee:
+    told = (*assumptions_of(ledger), *assumptions)
+    return Guarantee(epsilon, 0.0, delta, adjacency_of(ledger), method, told)
+
+
+class _Part(NamedTuple):
+    """Releases of one mechanism, and its epsilon of pure DP, `inf` where it has none."""
+
+    mechanism: Mechanism
+    count: int
+    pure: float
+
+
+def _parts(ledger: Ledger) -> list[_Part]:
+    adjacency_of(ledger)
+    return [_Part(m, count, _pure(m)) for m, count in checked(ledger) if count]
+
+
+def _pure(mechanism: Mechanism) -> float:
+    """The epsilon from which delta is 0: `inf` where it only falls below the least number."""
+    found = _least_epsilon(mechanism, 0.0)
+    if found in (0.0, math.inf):
+        return found
+    before = mechanism.profile([0.99 * found]).max()
+    return found if before > VANISHED else math.inf
+
+
+def _least_epsilon(mechanism: Mechanism, delta: float) -> float:
+    """The least epsilon with a delta <= `delta` in both directions, from the private side."""
+
+    def private(epsilon: float) -> bool:
+        return bool((mechanism.profile([epsilon]) <= delta).all())  # NaN is not private
+
+    if private(0.0):
+        return 0.0
+    high = 1.0
+    while not private(high):
+        high *= 4
+        if high > LARGEST_EPSILON:
+            return math.inf
+    while high > 1e-15 and private(high / 4):
+        high /= 4
+    low = high / 4
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if private(middle) else (middle, high)
+    return high
+
+
+def _at(parts: list[_Part], spent: float) -> tuple[Floats, Floats]:
+    """Each part's epsilon where the deltas add up to `spent` or less, and its count."""
+    shares = sum(part.count for part in parts if part.pure == math.inf)
+    each = spent / shares * ROUNDED_DOWN if shares else 0.0
+    epsilons = [
+        part.pure if part.pure < math.inf else _least_epsilon(part.mechanism, each)
+        for part in parts
+    ]
+    return np.array(epsilons), np.array([float(part.count) for part in parts])
+
+
+def _basic(parts: list[_Part], delta: float) -> float:
+    epsilons, counts = _at(parts, delta)
+    return float(counts @ epsilons)
+
+
+def _advanced(parts: list[_Part], delta: float) -> tuple[float, str]:
+    """The least epsilon, and the name of the theorem that gives it."""
+    found, method = _basic(parts, delta), BASIC
+    log_kept = math.log1p(-delta)  # of 1 - delta = (1 - s) prod(1 - d_i)
+    for share in (1.0,) if all(part.pure < math.inf for part in parts) else SLACKS:
+        slack = -math.expm1(share * log_kept) * ROUNDED_DOWN
+        # prod(1 - d_i) >= 1 - sum d_i
+        epsilons, counts = _at(parts, -math.expm1((1 - share) * log_kept))
+        value = compose(epsilons, counts, slack)
+        if value < found:
+            found, method = value, f"{ADVANCED}, slack {share:g} of delta"
+    return found, method
+
+
+def compose(epsilons: Floats, counts: Floats, slack: float) -> float:
+    """Theorem 3.5's epsilon of `counts` releases at each of `epsilons`, shapes (n,), at a slack.
+
+    Raises:
+        ValueError: slack is not in (0, 1).
+    """
+    checks.between(0, 1, slack=slack)
+    if not np.isfinite(epsilons).all():
+        return math.inf
+    squares = float(counts @ epsilons**2)
+    log = min(-math.log(slack), math.log(math.e + math.sqrt(squares) / slack))
+    spread = math.sqrt(2 * log * squares)
+    return min(
+        float(counts @ epsilons), float(counts @ (epsilons * np.tanh(epsilons / 2))) + spread
+    )
+
+
+def _least_delta(parts: list[_Part], private: Callable[[float], bool], epsilon: float) -> float:
+    """The least delta that is private, by bisection of its logarithm; 1 where none is."""
+    if sum(part.count * part.pure for part in parts) <= epsilon:
+        return 0.0
+    low, high = LEAST_LOG_DELTA, -1e-9
+    if not private(math.exp(high)):
+        return 1.0
+    if private(math.exp(low)):
+        return math.exp(low)
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        low, high = (low, middle) if private(math.exp(middle)) else (middle, high)
+    return math.exp(high)

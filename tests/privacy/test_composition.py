@@ -1,0 +1,192 @@
+"""Basic and advanced composition against exact compositions, of coins and of Gaussians."""
+
+import itertools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from dpkit.privacy import (
+    Gaussian,
+    Laplace,
+    NoGuarantee,
+    RandomizedResponse,
+    Release,
+    SampledGaussian,
+    Unsupported,
+    composition,
+    parallel,
+)
+from dpkit.privacy.composition import advanced, advanced_delta, basic, basic_delta
+
+
+def exact_delta(epsilons: list[float], counts: list[int], epsilon: float) -> float:
+    """delta(epsilon) of coins of loss +-e_i: the worst pure-DP mechanisms (KOV 2015, Thm 3.3)."""
+    total = 0.0
+    for heads in itertools.product(*(range(count + 1) for count in counts)):
+        log_p, loss = 0.0, 0.0
+        for e, n, h in zip(epsilons, counts, heads, strict=True):
+            log_p += math.log(math.comb(n, h))
+            log_p += -h * np.log1p(np.exp(-e)) - (n - h) * np.log1p(np.exp(e))
+            loss += e * (2 * h - n)
+        total += math.exp(log_p) * max(0.0, -math.expm1(epsilon - loss))
+    return total
+
+
+COINS = [
+    ([0.1], [100]),
+    ([1.0], [30]),
+    ([0.01], [400]),
+    ([3.0], [5]),
+    ([0.02, 0.9], [60, 4]),
+    ([0.1, 0.3, 1.0], [12, 8, 5]),
+]
+
+
+@pytest.mark.parametrize(("epsilons", "counts"), COINS)
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.05, 0.4])
+def test_both_bound_the_exact_composition_of_coins(epsilons, counts, delta):
+    ledger = [Release(RandomizedResponse(e), n) for e, n in zip(epsilons, counts, strict=True)]
+    plain, found = basic(ledger, delta=delta), advanced(ledger, delta=delta)
+    assert plain.epsilon == pytest.approx(np.dot(epsilons, counts), rel=1e-9)  # takes no delta
+    assert found.epsilon <= plain.epsilon
+    assert exact_delta(epsilons, counts, found.epsilon) <= delta
+    each, number = np.array(epsilons), np.array(counts, dtype=float)
+    assert found.epsilon == pytest.approx(composition.compose(each, number, delta), rel=1e-9)
+    # the theorem holds at every slack, whichever of its terms is the least
+    for slack in (1e-12, 1e-3, 0.2, 0.9):
+        proven = composition.compose(each, number, slack)
+        assert exact_delta(epsilons, counts, proven) <= slack
+
+
+def test_each_term_of_the_theorem_can_be_the_least():
+    """Read literally, with (e^x - 1) / (e^x + 1) and both logarithms."""
+
+    def terms(e: float, k: int, slack: float) -> list[float]:
+        drift = k * e * (math.exp(e) - 1) / (math.exp(e) + 1)
+        logs = [math.log(math.e + e * math.sqrt(k) / slack), math.log(1 / slack)]
+        return [k * e, *(drift + e * math.sqrt(2 * k * log) for log in logs)]
+
+    cases = [(1.0, 3, 1e-6), (0.001, 200, 1e-4), (0.5, 60, 0.01)]
+    for least, (e, k, slack) in enumerate(cases):
+        literal = terms(e, k, slack)
+        assert int(np.argmin(literal)) == least
+        found = composition.compose(np.array([e]), np.array([float(k)]), slack)
+        assert found == pytest.approx(min(literal), rel=1e-12)
+
+
+def gaussian_epsilon(noise: float, delta: float) -> float:
+    """The exact epsilon of one Gaussian release, by its closed form with 30 digits."""
+
+    def excess(epsilon: float) -> float:
+        with mpmath.workdps(30):
+            e, s = mpmath.mpf(epsilon), mpmath.mpf(1) / noise
+            upper = mpmath.ncdf(s / 2 - e / s)
+            return float(mpmath.log(upper - mpmath.exp(e) * mpmath.ncdf(-s / 2 - e / s)))
+
+    return brentq(lambda e: excess(e) - math.log(delta), 1e-6, 60 / noise**2 + 60 / noise)
+
+
+@pytest.mark.parametrize("noise", [0.7, 5.0])
+@pytest.mark.parametrize("count", [1, 7])
+def test_basic_adds_up_the_exact_gaussian_epsilons(noise: float, count: int):
+    found = basic([Release(Gaussian(noise), count)], delta=1e-5)
+    expected = count * gaussian_epsilon(noise, 1e-5 / count)
+    assert expected * (1 - 1e-12) <= found.epsilon <= expected * (1 + 1e-9)
+    assert found.method == "basic composition (Dwork, Roth 2014, Thm 3.16)"
+
+
+@pytest.mark.parametrize("noise", [2.0, 30.0, 300.0])
+@pytest.mark.parametrize("count", [1, 20, 1000])
+@pytest.mark.parametrize("delta", [1e-10, 1e-3])
+def test_never_below_the_exact_gaussian(noise: float, count: int, delta: float):
+    ledger = [Release(Gaussian(noise), count)]
+    one = Gaussian(noise / math.sqrt(count))
+    for rule in (basic, advanced):
+        assert one.profile([rule(ledger, delta=delta).epsilon]).max() <= delta * (1 + 1e-9)
+
+
+def test_advanced_wins_over_many_small_releases_and_never_loses():
+    many = [Release(Gaussian(30.0), 300), Release(Laplace(20.0), 100)]
+    found = advanced(many, delta=1e-5)
+    assert found.epsilon < 0.5 * basic(many, delta=1e-5).epsilon
+    assert found.method.startswith("advanced composition (Kairouz, Oh, Viswanath 2015, Thm 3.5)")
+    one = [Release(Gaussian(1.0))]
+    assert advanced(one, delta=1e-5) == basic(one, delta=1e-5)
+
+
+def test_releases_of_pure_dp_take_no_share_of_delta():
+    pure = Release(Laplace(0.5), 3)
+    assert basic([pure], delta=1e-12).epsilon == pytest.approx(6.0)
+    alone = basic([Release(Gaussian(1.0), 2)], delta=1e-5).epsilon
+    assert basic([pure, Release(Gaussian(1.0), 2)], delta=1e-5).epsilon == pytest.approx(alone + 6)
+    # a Gaussian's delta only falls below the least number
+    found = basic([Release(Gaussian(100.0)), Release(Laplace(10.0))], delta=1e-5).epsilon
+    assert found == pytest.approx(gaussian_epsilon(100.0, 1e-5) + 0.1, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("rule", "inverse"), [(basic, basic_delta), (advanced, advanced_delta)], ids=["basic", "adv"]
+)
+def test_delta_is_the_inverse_of_epsilon(rule, inverse):
+    ledger = [Release(SampledGaussian(3.0, 0.05), 40), Release(Laplace(30.0), 20)]
+    spent = rule(ledger, delta=1e-6)
+    back = inverse(ledger, epsilon=spent.epsilon)
+    assert back.delta == pytest.approx(1e-6, rel=1e-6)
+    assert rule(ledger, delta=back.delta).epsilon <= spent.epsilon
+    assert back.method == spent.method
+    assert inverse([Release(Laplace(1.0), 2)], epsilon=2.0 + 1e-9).delta == 0
+    assert inverse([Release(Gaussian(1.0), 50)], epsilon=0.0).delta == 1
+    assert inverse([Release(NoGuarantee("x"))], epsilon=9.0).delta == 1
+    assert inverse([Release(Gaussian(1.0))], epsilon=1e4).delta > 0
+
+
+@pytest.mark.parametrize("rule", [basic, advanced])
+def test_nothing_costs_nothing_and_no_guarantee_is_infinite(rule):
+    for ledger in ([], [Release(NoGuarantee("x"), 0)], [Release(SampledGaussian(1.0, 0.0), 9)]):
+        assert rule(ledger, delta=1e-9).epsilon == 0
+    ledger = [Release(Gaussian(1.0)), Release(NoGuarantee("raw labels"))]
+    found = rule(ledger, delta=1e-5, assumptions=("public size",))
+    assert found.epsilon == math.inf
+    assert found.lower == 0
+    assert found.assumptions == ("no guarantee: raw labels", "public size")
+    assert rule([Release(Gaussian(1.0, "replace-one"))], delta=0.1).adjacency == "replace-one"
+
+
+class Broken(Gaussian):
+    """A mechanism whose computation fails."""
+
+    def profile(self, epsilons):
+        return np.full((2, len(epsilons)), math.nan)
+
+
+@pytest.mark.parametrize("rule", [basic, advanced])
+def test_a_failed_profile_is_infinite(rule):
+    assert rule([Release(Broken(1.0))], delta=0.1).epsilon == math.inf
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: basic(x, delta=1.0), ValueError, r"delta must lie in \(0, 1\)"),
+        (lambda x: advanced(x, delta=math.nan), ValueError, "ends excluded, got nan"),
+        (lambda x: basic_delta(x, epsilon=-1.0), ValueError, "epsilon must be a finite number"),
+        (lambda x: advanced_delta(x, epsilon=math.nan), ValueError, "epsilon must be a finite"),
+        (
+            lambda x: advanced([*x, Release(Gaussian(1.0, "replace-one"))], delta=0.1),
+            ValueError,
+            "one adjacency",
+        ),
+        (
+            lambda x: composition.compose(np.ones(1), np.ones(1), 0.0),
+            ValueError,
+            r"slack must lie in \(0, 1\)",
+        ),
+        (lambda x: basic(parallel(x), delta=0.1), Unsupported, "profile is not known"),
+    ],
+)
+def test_bad_values_are_refused(call, error, message: str):
+    with pytest.raises(error, match=message):
+        call([Release(Gaussian(1.0))])
