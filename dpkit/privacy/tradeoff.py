@@ -1,0 +1,154 @@
+"""The whole privacy profile and trade-off curve, of a ledger by any accountant or of one mechanism.
+
+The profile is delta as a function of epsilon. The trade-off curve f is the least type II error of
+any test of "the record is absent" against "it is present" (or the reverse), as a function of its
+type I error: f(alpha) = 1 - alpha shows nothing, f = 0 everything (Dong, Roth, Su 2022).
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpkit.privacy.calibrate import Accountant
+from dpkit.privacy.ledger import Ledger
+from dpkit.privacy.mechanisms import Floats, Mechanism
+
+STEEPEST = 700.0  # |log slope| of the lines that are tried: exp(-700) is 1e-304
+POINTS = 30  # epsilons evenly apart, and as many in even ratios, that an accountant is asked
+ROUNDS, SECTIONS = 26, 10  # of the search for the best line: 2 * 700 * (2 / 10)^26 is 1e-15
+
+
+def profile(
+    ledger: Ledger, epsilons: ArrayLike, *, accountant: Accountant, **options: Any
+) -> Floats:
+    """What an accountant proves of delta at each of `epsilons`, shape (len(epsilons),).
+
+    Args:
+        ledger: releases under one adjacency.
+        epsilons: nats, finite and >= 0, in any order.
+        accountant: `rdp.delta`, `pld.delta` or another of their signature; `options` go to it.
+            What it says of its own approximations holds for the profile too.
+
+    Raises:
+        ValueError: epsilons is not a list of numbers, or what the accountant raises.
+        ArithmeticError: a delta came out as NaN.
+    """
+    asked = np.asarray(epsilons, dtype=np.float64)
+    if asked.ndim != 1:
+        raise ValueError(f"epsilons must be a list of numbers, got shape {asked.shape}")
+    found = np.array([accountant(ledger, epsilon=float(e), **options).delta for e in asked])
+    if np.isnan(found).any():
+        raise ArithmeticError("the accountant's delta is NaN at some epsilon")
+    order = np.argsort(asked)
+    found[order] = np.minimum.accumulate(found[order])  # what holds at an epsilon holds beyond it
+    return found
+
+
+def curve(
+    ledger: Ledger,
+    alphas: ArrayLike,
+    *,
+    accountant: Accountant,
+    epsilons: ArrayLike | None = None,
+    **options: Any,
+) -> Floats:
+    """A lower bound on the least type II error at each type I error, in both directions: (alphas,).
+
+    Args:
+        ledger: releases under one adjacency.
+        alphas: type I errors in [0, 1].
+        accountant: as `profile`.
+        epsilons: where to ask it; by default 60 values up to the largest that matters,
+            log(1 / the smallest alpha > 0). More make the curve higher, never wrong.
+
+    Raises:
+        ValueError: an alpha is not in [0, 1], or as `profile`.
+    """
+    types_1 = _as_alphas(alphas)
+    if epsilons is None:
+        least = types_1[types_1 > 0].min(initial=0.5)
+        top = min(-np.log(least), STEEPEST)
+        epsilons = np.union1d(np.linspace(0, top, POINTS), np.geomspace(1e-4, top, POINTS))
+    return from_profile(
+        epsilons, profile(ledger, epsilons, accountant=accountant, **options), types_1
+    )
+
+
+def from_profile(epsilons: ArrayLike, deltas: ArrayLike, alphas: ArrayLike) -> Floats:
+    """The least type II error that pairs of (epsilon, delta)-DP allow at each alpha: (alphas,).
+
+    f(alpha) = max over the pairs of max(0, 1 - delta - e^epsilon alpha,
+    e^-epsilon (1 - delta - alpha)) (Wasserman, Zhou 2010, Thm 2.4; Dong, Roth, Su 2022, Prop. 2.5).
+
+    Raises:
+        ValueError: epsilons and deltas are not lists of one length > 0, an epsilon is not >= 0, a
+            delta or alpha not in [0, 1].
+    """
+    types_1 = _as_alphas(alphas)
+    eps, delta = np.asarray(epsilons, dtype=np.float64), np.asarray(deltas, dtype=np.float64)
+    if not (eps.shape == delta.shape and eps.ndim == 1 and eps.size):
+        raise ValueError(
+            f"epsilons and deltas must be lists of one length > 0, got {eps.shape}, {delta.shape}"
+        )
+    if not (eps >= 0).all():
+        raise ValueError(f"epsilons must be numbers >= 0, got {eps[~(eps >= 0)][0]}")
+    if not ((delta >= 0) & (delta <= 1)).all():
+        raise ValueError("deltas must be numbers in [0, 1]")
+    eps, left = eps[:, None], 1 - delta[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):
+        steep = left - np.where(types_1 > 0, np.exp(eps) * types_1, 0.0)
+    flat = np.exp(-eps) * (left - types_1)
+    return np.maximum(0.0, np.maximum(steep, flat)).max(axis=0)
+
+
+def exact(mechanism: Mechanism, alphas: ArrayLike) -> Floats:
+    """One release's own curve in each direction, from its profile, (2, alphas): exact to 1e-12.
+
+    Row 0 tests "absent" against "present", row 1 the reverse; under replace-one, the second
+    record of the dominating pair against the first, and the reverse. The curve is the upper
+    envelope of its tangents, 1 - delta(epsilon) - e^epsilon alpha over all real epsilons; with
+    H the other direction's delta, delta(-epsilon) = 1 - e^-epsilon (1 - H(epsilon)).
+
+    Raises:
+        ValueError: an alpha is not in [0, 1].
+        Unsupported: the mechanism's profile is not known.
+        ArithmeticError: the profile is NaN somewhere.
+    """
+    types_1 = _as_alphas(alphas)
+    return np.stack([_envelope(mechanism, types_1, row) for row in (0, 1)])
+
+
+def _envelope(mechanism: Mechanism, alphas: Floats, row: int) -> Floats:
+    """The highest of all tangents at each alpha; concave in e^epsilon, so it has one peak."""
+
+    def tangents(epsilons: Floats) -> Floats:  # (alphas, sections + 1), one row an alpha
+        size = np.abs(epsilons)
+        deltas = mechanism.profile(size.ravel()).reshape(2, *size.shape)
+        if np.isnan(deltas).any():
+            raise ArithmeticError(f"the profile of {mechanism} is NaN at some epsilon")
+        steep = 1 - deltas[row] - np.exp(epsilons) * alphas[:, None]
+        flat = np.exp(-size) * (1 - deltas[1 - row] - alphas[:, None])
+        return np.where(epsilons >= 0, steep, flat)
+
+    with np.errstate(divide="ignore"):
+        high = np.minimum(-np.log(alphas), STEEPEST)  # beyond it a tangent is below 0
+    low, best = np.full_like(high, -STEEPEST), np.zeros_like(high)
+    rows = np.arange(alphas.size)
+    for _ in range(ROUNDS):
+        epsilons = low[:, None] + (high - low)[:, None] * np.arange(SECTIONS + 1) / SECTIONS
+        values = tangents(epsilons)
+        top = values.argmax(axis=1)
+        best = np.maximum(best, values[rows, top])
+        low, high = (
+            epsilons[rows, np.maximum(top - 1, 0)],
+            epsilons[rows, np.minimum(top + 1, SECTIONS)],
+        )
+    return best
+
+
+def _as_alphas(alphas: ArrayLike) -> Floats:
+    array = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+    if array.ndim != 1 or not ((array >= 0) & (array <= 1)).all():
+        raise ValueError(f"alphas must be a list of type I errors in [0, 1], got {alphas}")
+    return array

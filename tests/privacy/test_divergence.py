@@ -1,0 +1,82 @@
+"""The oracle itself against closed forms: normal and Laplace pairs."""
+
+import math
+
+import pytest
+from scipy.special import ndtr, ndtri
+
+from dpkit.privacy import divergence
+
+SPAN = {"low": -13.0, "high": 14.0}
+
+
+@pytest.mark.parametrize("order", [1.01, 2.0, 3.5])
+@pytest.mark.parametrize("deviation", [0.7, 1.0])
+def test_renyi_of_two_normals_is_the_closed_form(order: float, deviation: float):
+    """alpha shift^2 / (2 variance) (Mironov 2017, Prop. 7)."""
+    one, zero = divergence.normal(1, deviation), divergence.normal(0, deviation)
+    found = divergence.renyi(one, zero, order, **SPAN)
+    assert found == pytest.approx(order / (2 * deviation**2), rel=1e-9)
+
+
+@pytest.mark.parametrize("order", [1.01, 2.0, 3.5])
+def test_renyi_of_two_laplaces_is_the_closed_form(order: float):
+    """Mironov 2017, Prop. 6, with scale 2."""
+    one, zero = divergence.laplace(1, 2), divergence.laplace(0, 2)
+    up = order / (2 * order - 1) * math.exp((order - 1) / 2)
+    down = (order - 1) / (2 * order - 1) * math.exp(-order / 2)
+    expected = math.log(up + down) / (order - 1)
+    found = divergence.renyi(one, zero, order, low=-80, high=81)
+    assert found == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.4, 2.0])
+def test_hockey_sticks_are_the_closed_forms(epsilon: float):
+    one, zero = divergence.normal(1, 0.8), divergence.normal(0, 0.8)
+    mu = 1 / 0.8  # Balle, Wang 2018, Thm 5
+    expected = ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
+    found = divergence.hockey_stick(one, zero, epsilon, **SPAN)
+    assert found == pytest.approx(expected, rel=1e-9)
+    one, zero = divergence.laplace(1, 0.8), divergence.laplace(0, 0.8)
+    expected = max(0.0, -math.expm1((epsilon - mu) / 2))
+    found = divergence.hockey_stick(one, zero, epsilon, low=-40, high=41)
+    assert found == pytest.approx(expected, rel=1e-7, abs=1e-12)
+
+
+def test_a_mixture_of_equals_is_the_part_itself():
+    part = divergence.normal(0.3, 2)
+    both = divergence.mixture([0.2, 0.8, 0.0], [part, part, divergence.normal(9, 1)])
+    for x in (-40.0, 0.0, 7.0):
+        assert both(x) == pytest.approx(part(x), rel=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 0.05, 0.5, 0.95])
+@pytest.mark.parametrize("shift", [1.0, -1.0])
+def test_the_tradeoff_of_two_normals_is_the_closed_form(alpha: float, shift: float):
+    """Phi(Phi^-1(1 - alpha) - mu) (Dong, Roth, Su 2022, eq. 6), for a shift to either side."""
+    zero, moved = divergence.normal(0, 0.8), divergence.normal(shift, 0.8)
+    found = divergence.tradeoff(zero, moved, alpha, **SPAN)
+    assert found == pytest.approx(ndtr(-ndtri(alpha) - 1 / 0.8), rel=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [1e-4, 0.1, 0.3, 0.49, 0.7])
+def test_the_tradeoff_of_two_laplaces_is_the_closed_form(alpha: float):
+    """Its ratio is constant left and right: there the best tests are mixed (Dong et al., eq. 7)."""
+    mu = 1 / 0.8
+    if alpha < math.exp(-mu) / 2:
+        expected = 1 - math.exp(mu) * alpha
+    elif alpha <= 0.5:
+        expected = math.exp(-mu) / (4 * alpha)
+    else:
+        expected = math.exp(-mu) * (1 - alpha)
+    zero, one = divergence.laplace(0, 0.8), divergence.laplace(1, 0.8)
+    found = divergence.tradeoff(zero, one, alpha, low=-30, high=31)
+    assert found == pytest.approx(expected, rel=1e-7)
+
+
+def test_a_ratio_that_rises_and_falls_keeps_both_of_its_ends():
+    """N(0, 2) against N(0, 1): the wider one is more likely on both sides."""
+    narrow, wide = divergence.normal(0, 1), divergence.normal(0, 2)
+    found = divergence.tradeoff(narrow, wide, 0.1, low=-25, high=25)
+    end = -ndtri(0.05)
+    assert found == pytest.approx(ndtr(end / 2) - ndtr(-end / 2), rel=1e-8)
