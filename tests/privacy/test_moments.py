@@ -8,8 +8,12 @@ import pytest
 from scipy.special import logsumexp
 
 from dpkit.privacy import (
+    DiscreteGaussian,
     Gaussian,
+    GroupedGaussian,
+    Laplace,
     NoGuarantee,
+    RandomizedResponse,
     Release,
     SampledGaussian,
     Unsupported,
@@ -48,6 +52,10 @@ class Lossy:
         SampledGaussian(1e4, 1e-4),
         Gaussian(1.1),
         Gaussian(1e5),
+        Laplace(0.7),
+        RandomizedResponse(1.3, 10),
+        DiscreteGaussian(1.5, 2),
+        GroupedGaussian(3.0, 4, 0.2),
     ],
     ids=str,
 )

@@ -49,7 +49,7 @@ def test_laplace_has_its_closed_form(noise: float):
         middle = math.exp(-mu) / (4 * ALPHAS)
     expected = np.where(ALPHAS <= 0.5, middle, math.exp(-mu) * (1 - ALPHAS))
     steep = 1 - math.exp(mu) * ALPHAS
-    expected = np.where(2 * ALPHAS < math.exp(-mu), steep, expected)
+    expected = np.where(math.exp(-mu) > 2 * ALPHAS, steep, expected)
     found = tradeoff.exact(Laplace(noise), ALPHAS)
     np.testing.assert_allclose(found, [expected] * 2, rtol=1e-10, atol=1e-15)
 
