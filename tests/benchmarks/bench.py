@@ -71,7 +71,9 @@ def benchmarks() -> Iterator[ModuleType]:
     """The modules of this folder that have rows, in order of their names."""
     for path in sorted(HERE.glob("*.py")):
         if path.stem != "bench" and not path.stem.startswith(("test_", "conftest")):
-            yield import_module(path.stem)
+            module = import_module(path.stem)
+            if hasattr(module, "rows"):
+                yield module
 
 
 def line(row: dict[str, str | float | None]) -> str:
