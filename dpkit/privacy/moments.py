@@ -135,23 +135,23 @@ def log_moments(mechanism: Mechanism, moments: int = MOST_MOMENTS) -> Floats:
     An upper bound, at most 1e-6 of its value above the exact one; 1e-4 where only losses count so
     rare that the second measure's mass is lost, more where the tail beyond the last edge counts.
     Rounding adds some 1e-15 / loss (1e-6 where losses are 1e-9). That tail begins where the mass
-    falls below 1e-300; it is bounded by its slope there, so it must be log-concave, as normal and
-    exponential tails are. `inf` where losses are infinite, and where the slope does not outweigh
-    lambda: for a Gaussian, lambda above some 37 noise multipliers.
+    falls below 1e-300, and is bounded by its slope there, so it must be log-concave, continuous or
+    on the loss's lattice. `inf` where losses are infinite, and where the slope does not outweigh
+    lambda: for a Gaussian above some 37 noise multipliers, on a lattice of spacing s above 744 / s.
 
     Raises:
         Unsupported: the mechanism does not know its privacy loss.
     """
     checks.whole(1, moments=moments)
-    masses = mechanism.privacy_loss().masses
+    masses, lattice = mechanism.privacy_loss()
+    spacing = lattice[1] if lattice else 0.0
 
     def reverse(edges: Floats) -> Floats:  # the next number below keeps cells open on the left
         return masses(np.nextafter(-edges[::-1], -np.inf))[::-1, ::-1]
 
-    above, below = _reach(masses), _reach(reverse)
-    return np.maximum(
-        _direction(masses, above, below, moments), _direction(reverse, below, above, moments)
-    )
+    above, below, lambdas = _reach(masses), _reach(reverse), np.arange(1.0, moments + 1)
+    removed = _direction(masses, -below[1], above, spacing, lambdas)
+    return np.maximum(removed, _direction(reverse, -above[1], below, spacing, lambdas))
 
 
 def _tail(masses: Masses, loss: float) -> float:
@@ -178,20 +178,18 @@ def _reach(masses: Masses) -> tuple[float, float]:
 
 
 def _direction(
-    masses: Masses, above: tuple[float, float], below: tuple[float, float], moments: int
+    masses: Masses, low: float, above: tuple[float, float], spacing: float, lambdas: Floats
 ) -> Floats:
-    """log E_P[exp(lambda * loss)], lambda = 1..moments, P in the row 0 of `masses`: (moments,).
+    """log E_P[exp(lambda * loss)] at each lambda, P in the row 0 of `masses`: (len(lambdas),).
 
     With Q in row 1 and A the moment, A - 1 = E_Q[exc(loss)] (see `_log_excess`): a sum of terms
     >= 0, so that a moment close to 1 keeps the digits of A - 1.
     """
-    lambdas = np.arange(1.0, moments + 1)
-    beyond = _beyond(masses, above, lambdas)
+    beyond = _beyond(masses, above, spacing, lambdas)
     if above[1] == np.inf:
         return beyond
-    halves, lowest = 2.0 ** -np.arange(40), min(below[1], FAR)
-    edges = np.unique(np.concatenate([-lowest * halves, [0.0], above[1] * halves]))
-    upper = beyond
+    halves, upper, last = 2.0 ** -np.arange(40), beyond, np.inf
+    edges = np.unique(np.concatenate([max(low, -FAR) * halves, [0.0], above[1] * halves]))
     for _ in range(MOST_ROUNDS):
         upper, errors = _bounds(edges, masses, lambdas + 1)
         errors[:, beyond > upper + np.log(TOLERANCE)] = 0.0  # the tail rules: no cell will help
@@ -199,24 +197,26 @@ def _direction(
         if left <= 1 or before > MOST_CELLS:
             break
         edges = _split(edges, errors)
-        if left < 10 and edges.size < 1.01 * before:  # the rest is rounding
+        if 0.9 * last < left < 10 and edges.size < 1.01 * before:  # the rest is rounding
             break
+        last = left
     return np.logaddexp(0.0, np.logaddexp(upper, beyond))
 
 
-def _beyond(masses: Masses, above: tuple[float, float], lambdas: Floats) -> Floats:
+def _beyond(masses: Masses, above: tuple[float, float], spacing: float, lambdas: Floats) -> Floats:
     """log of a bound on E_P[exp(lambda * loss)] beyond the last edge, (len(lambdas),).
 
-    A tail whose log is concave falls, beyond an edge, at least as fast as before it:
-    tail(x) <= tail(high) exp(-slope (x - high)).
+    A tail whose log is concave falls, beyond an edge, at least as fast as before it; on a lattice
+    it does so in steps, up to one spacing late: tail(x) <= tail(high) exp(-slope (x - high - s)).
     """
     low, high = above
     if high in (0, np.inf):  # no loss is above 0, or some count as infinite
         return np.full_like(lambdas, np.inf if high else -np.inf)
     last = np.log(max(_tail(masses, high), LEAST))
-    slope = (np.log(_tail(masses, low)) - last) / (high - low) * (1 - 1e-6)  # its rounding
+    fall = np.log(_tail(masses, low)) - last
+    slope = fall / (high - low + spacing) * (1 - 1e-6)  # its rounding
     with np.errstate(divide="ignore", invalid="ignore"):
-        bound = last + lambdas * high + np.log(slope) - np.log(slope - lambdas)
+        bound = last + lambdas * (high + spacing) + np.log(slope) - np.log(slope - lambdas)
     return np.where(slope > lambdas, bound, np.inf)
 
 

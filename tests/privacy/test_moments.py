@@ -139,6 +139,16 @@ def test_infinite_loss_in_either_direction_has_no_moment(side: int, mass: float)
     assert np.isinf(moments.log_moments(Lossy(PrivacyLoss(masses)), 4)).all()
 
 
+@pytest.mark.parametrize("noise", [0.12, 0.2, 0.7])
+@pytest.mark.parametrize("sensitivity", [1, 4])
+def test_no_step_of_a_lattice_is_left_out(noise: float, sensitivity: int):
+    """Few atoms have a mass that a number can hold; the moments of the rest are bounded."""
+    mechanism = DiscreteGaussian(noise, sensitivity)
+    found = moments.log_moments(mechanism, 32)
+    assert (found >= LAMBDAS * mechanism.rdp(LAMBDAS + 1) * (1 - 1e-10)).all()
+    assert np.isfinite(found[:2]).all()
+
+
 def test_little_noise_ends_in_infinity_not_in_a_small_moment():
     for noise in (1e-9, 0.02, 0.03, 0.1):
         found = moments.log_moments(Gaussian(noise), 32)
