@@ -34,6 +34,7 @@ class ComposedLoss(NamedTuple):
 
     losses: Floats
     weights: Floats
+    spacing: float
     tilt: float
     around: float
     log_scale: float
@@ -47,29 +48,32 @@ class ComposedLoss(NamedTuple):
         target = delta * np.exp(-self.factor) - self.infinite
         if not target > 0:
             return float("inf")
+        target = np.exp(np.log(target) - self.log_scale)
         s, first, second, doubt = self._sums()
-        log_target = np.log(target) - self.log_scale
-        # delta / scale = first - exp(epsilon - around) second, from each node down to the one below
-        failing = ~(first - np.exp(s - self.around) * second + doubt <= np.exp(log_target))
-        if failing[-1]:
+        failing = ~(first - second + doubt <= target)
+        if s.size == 0 or failing[-1]:
             return float("inf")
-        last = int(np.flatnonzero(failing)[-1]) if failing.any() else -1
-        if last < 0:
+        if not failing.any():
             return float(s[0] + self.blur)
-        ratio = (first[last + 1] + doubt[last] - np.exp(log_target)) / second[last + 1]
-        inside = self.around + np.log(ratio) if ratio > 0 else s[last]
-        return float(np.clip(inside, s[last], s[last + 1]) + self.blur)
+        last = int(np.flatnonzero(failing)[-1])
+        return self._between(last, target - doubt[last], s, first, second) + self.blur
 
     def epsilon_below(self, delta: float) -> float:
         """The largest epsilon that this and its errors refute at delta, at least 0."""
-        s, first, second, doubt = self._sums()
         target = np.exp(np.log(delta) + self.factor - self.log_scale)
-        failing = np.flatnonzero(first - np.exp(s - self.around) * second - doubt > target)
+        s, first, second, doubt = self._sums()
+        failing = np.flatnonzero(first - second - doubt > target)
         if failing.size == 0 or (last := int(failing[-1])) == s.size - 1:
             return 0.0
-        ratio = (first[last + 1] - doubt[last] - target) / second[last + 1]
-        inside = self.around + np.log(ratio) if ratio > 0 else s[last]
-        return max(float(np.clip(inside, s[last], s[last + 1]) - self.blur), 0.0)
+        return max(self._between(last, target + doubt[last], s, first, second) - self.blur, 0.0)
+
+    @staticmethod
+    def _between(last: int, target: float, s: Floats, first: Floats, second: Floats) -> float:
+        """Where delta / scale falls to the target, between a node and the next."""
+        # delta / scale = first - exp(epsilon - s) second, of the node above
+        ratio = (first[last + 1] - target) / second[last + 1]
+        inside = s[last + 1] + np.log(ratio) if ratio > 0 else s[last]
+        return float(np.clip(inside, s[last], s[last + 1]))
 
     def delta_above(self, epsilon: float) -> float:
         """A delta that this and its errors prove at epsilon, at most 1."""
@@ -78,27 +82,39 @@ class ComposedLoss(NamedTuple):
         above = int(np.searchsorted(s, at))
         if above == 0 or above == s.size:
             return 1.0
-        found = first[above] - np.exp(at - self.around) * second[above] + doubt[above - 1]
+        found = first[above] - np.exp(at - s[above]) * second[above] + doubt[above - 1]
         with np.errstate(divide="ignore"):
             log_delta = np.log(max(found, 0.0)) + self.log_scale + self.factor
         return float(min(np.exp(log_delta) + self.infinite, 1.0))
 
     def _sums(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """The nodes s; sums over the nodes from each one on, without and with exp(-s); the doubt.
+        """The nodes s; sums over the nodes from each one on, of weights without and with exp(-s).
 
-        doubt is how far errors can move delta / scale at epsilons from the node on.
+        The second is relative to the node it starts at. The last is the doubt: how far errors can
+        move delta / scale at epsilons from the node on.
         """
-        kept = self.losses > self.around - 300 / (self.tilt + 1)
+        kept = self.tilt * np.abs(self.losses - self.around) < 300
         s = self.losses[kept]
-        first = self.weights[kept] * np.exp(-self.tilt * (s - self.around))
-        second = first * np.exp(-(s - self.around))
+        untilted = np.exp(-self.tilt * (s - self.around))
+        weights = self.weights[kept] * untilted
         # exp(-tilt x) (1 - exp(-x)) is largest where exp(-x) = tilt / (1 + tilt)
         peak = np.exp(-self.tilt * np.log1p(1 / self.tilt)) / (1 + self.tilt)
-        doubt = self.error * peak * np.exp(-self.tilt * (s - self.around))
-        first, second = np.cumsum(first[::-1])[::-1], np.cumsum(second[::-1])[::-1]
-        doubt += 2 * UNIT * s.size * np.abs(first)
-        near = s < self.around + 600  # where exp(s - around) is a number
-        return s[near], first[near], second[near], doubt[near]
+        first = np.cumsum(weights[::-1])[::-1]
+        doubt = self.error * peak * untilted + 2 * UNIT * s.size * np.abs(first)
+        return s, first, _discounted(weights, self.spacing), doubt
+
+
+def _discounted(weights: Floats, spacing: float) -> Floats:
+    """The sum over j >= k of weights_j exp(-(j - k) spacing), for each k."""
+    found, beyond = np.empty_like(weights), 0.0
+    length = max(int(300 / spacing), 1)  # exponentials of one stretch do not underflow
+    for end in range(weights.size, 0, -length):
+        start = max(end - length, 0)
+        back = np.exp(-spacing * np.arange(end - start))
+        sums = np.cumsum((weights[start:end] * back)[::-1])[::-1]
+        found[start:end] = (sums + beyond * np.exp(-spacing * (end - start))) / back
+        beyond = found[start]
+    return found
 
 
 Parts = Sequence[tuple[GridLoss, int]]
@@ -156,7 +172,7 @@ def compose(parts: Parts, look: Look) -> ComposedLoss:
     outside += _outside(parts, look, log_mass, losses[0], -look.left)
     log_scale = log_mass - look.tilt * look.epsilon
     return ComposedLoss(
-        losses, weights, look.tilt, look.epsilon, log_scale, error + outside,
+        losses, weights, spacing, look.tilt, look.epsilon, log_scale, error + outside,
         _infinite(parts),
         factor, blur,
     )  # fmt: skip

@@ -5,7 +5,7 @@ costs less (`loss_grid`), the grids are composed by FFT with a bound on every er
 (`composed_loss`), and epsilon is read from both. pld_proof.md says why the pair holds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -55,28 +55,33 @@ def epsilon(
     """
     checks.between(0, 1, delta=delta, gap=gap)
     adjacency, told = adjacency_of(ledger), (*assumptions_of(ledger), *assumptions)
-    releases = _releases(ledger)
+    releases = _releases(ledger, delta)
     if not releases:
         return Guarantee(0.0, 0.0, delta, adjacency, METHOD, told)
-    tail = _tail(releases, delta)
-    total = sum(release.count for release in releases)
-    looks = [saddle.for_delta(one, delta, total) for one in _moments(releases, tail)]
+    if not _unbounded(releases) < delta:
+        return Guarantee(float("inf"), 0.0, delta, adjacency, METHOD, told)
+    moments = _moments(releases)
+    looks = [saddle.for_delta(one, delta, _total(releases)) for one in moments]
+    wanted = gap * max(max(look.epsilon, look.deviation / 99) for look in looks)
+    wanted = min(wanted, *(look.deviation / 8 for look in looks))  # or the window is elsewhere
     low, high = 0.0, np.inf
-    for part in (1, 3, 9):  # what a grid loses is foreseen for sums of many losses, not of a few
-        finer = gap / part
-
-        def wanted(look: Look, finer: float = finer) -> float:
-            return finer * max(look.epsilon, look.deviation / 99)
-
-        both = _directions(releases, looks, tail, wanted)
+    for _ in range(6):
+        both = _directions(releases, looks, wanted)
         uppers = [_upper_epsilon(direction, delta) for direction in both]
         worst = both[int(np.argmax(uppers))]
+        before = high - low
         low = max(low, compose(worst.lower, worst.look).epsilon_below(delta))
         high = min(high, max(0.0, *uppers))
         if not low <= high:
             raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {uppers}")
-        if high - low <= gap * high or sum(c.p.size for c in worst.cells) > FINE:
+        if high - low <= gap * high or high - low > 0.9 * before:
             break
+        if sum(c.p.size for c in worst.cells) > FINE:
+            break
+        # the look foresees sums of many losses, not of a few: look again, where the bounds are
+        at = high if low < high / 2 else (low + high) / 2
+        looks = [saddle.for_epsilon(one, at, _total(releases), delta) for one in moments]
+        wanted = min(wanted / 2, gap * at)
     return Guarantee(high, low, delta, adjacency, METHOD, told)
 
 
@@ -90,13 +95,13 @@ def delta(
     checks.non_negative(epsilon=epsilon)
     checks.between(0, 1, gap=gap)
     adjacency, told = adjacency_of(ledger), (*assumptions_of(ledger), *assumptions)
-    releases = _releases(ledger)
+    releases = _releases(ledger, 1e-12)
     if not releases:
         return Guarantee(epsilon, 0.0, 0.0, adjacency, METHOD, told)
-    tail = _tail(releases, 1e-12)
-    total = sum(release.count for release in releases)
-    looks = [saddle.for_epsilon(one, epsilon, total) for one in _moments(releases, tail)]
-    both = _directions(releases, looks, tail, lambda look: gap / look.saddle)
+    if not _unbounded(releases) < 1:
+        return Guarantee(epsilon, 0.0, 1.0, adjacency, METHOD, told)
+    looks = [saddle.for_epsilon(one, epsilon, _total(releases)) for one in _moments(releases)]
+    both = _directions(releases, looks, gap / max(look.saddle for look in looks))
     found = [_upper_delta(direction, epsilon) for direction in both]
     worst = both[int(np.argmax(found))]
     value = max(found)
@@ -129,7 +134,7 @@ class _Direction:
         return [(loss_grid.lower(c), n) for c, n in zip(self.cells, self.counts, strict=True)]
 
 
-def _releases(ledger: Ledger) -> list[_Release]:
+def _releases(ledger: Ledger, delta: float) -> list[_Release]:
     """Each mechanism that is released at all, once."""
     counts: dict = {}
     for mechanism, count in checked(ledger):
@@ -140,47 +145,53 @@ def _releases(ledger: Ledger) -> list[_Release]:
             f"the ledger has {len(counts)} different mechanisms and the PLD accountant takes "
             f"{MOST_MECHANISMS}; round the noise multipliers down to fewer values"
         )
+    tail = NEGLECTED * delta / max(sum(counts.values()), 1)
     losses = [(mechanism.privacy_loss(), count) for mechanism, count in counts.items()]
-    return [_Release(loss, saddle.coarse(loss, count), count) for loss, count in losses]
+    return [_Release(loss, saddle.coarse(loss, count, tail), count) for loss, count in losses]
 
 
-def _tail(releases: Sequence[_Release], delta: float) -> float:
-    return NEGLECTED * delta / sum(release.count for release in releases)
+def _total(releases: Sequence[_Release]) -> int:
+    return sum(release.count for release in releases)
 
 
-def _moments(releases: Sequence[_Release], tail: float) -> list[saddle.Moments]:
+def _unbounded(releases: Sequence[_Release]) -> float:
+    """Probability, at most, that a loss is beyond all that a grid can hold."""
+    ends = [(r.coarse.masses[0, -1], r.coarse.masses[1, 0], r.count) for r in releases]
+    return max(sum(n * p for p, _, n in ends), sum(n * q for _, q, n in ends))
+
+
+def _moments(releases: Sequence[_Release]) -> list[saddle.Moments]:
     """Of a record removed and of a record added."""
-    found = saddle.moments([release.coarse for release in releases], tail)
+    found = saddle.moments([release.coarse for release in releases])
     return [found, found.reversed()]
 
 
 def _directions(
-    releases: Sequence[_Release],
-    looks: Sequence[Look],
-    tail: float,
-    width: Callable[[Look], float],
+    releases: Sequence[_Release], looks: Sequence[Look], wanted: float
 ) -> list[_Direction]:
     """Both directions on a grid fine enough for the width that is wanted, where nodes allow."""
     worst = int(looks[1].epsilon > looks[0].epsilon)
-    look, wanted = looks[worst], width(looks[worst])
+    look, total = looks[worst], _total(releases)
     counts = [release.count for release in releases]
-    spans = [release.coarse.span(tail) for release in releases]
+    spans = (release.coarse.span for release in releases)
     widest = max([look.high - look.low, *(high - low for low, high in spans)])
     finest = widest / MOST_NODES
     # a step's chords add (tilt + 1) h^2 / 12 to epsilon, its merged cells take twice that away
-    total = sum(counts)
     spacing = np.sqrt(2 * wanted / (total * (look.saddle + 1)))
+    found = np.inf
     for _ in range(8):
         spacing = loss_grid.fitted(max(float(spacing), finest), (r.loss for r in releases))
         cells = [
-            loss_grid.cells(r.loss, spacing, span, r.coarse.centre, enough=wanted / (50 * total))
-            for r, span in zip(releases, spans, strict=True)
+            loss_grid.cells(
+                r.loss, spacing, r.coarse.span, r.coarse.centre, enough=wanted / (50 * total)
+            )
+            for r in releases
         ]
         sides = zip([cells, [one.reversed() for one in cells]], looks, strict=True)
         both = [_Direction(side, counts, look) for side, look in sides]
-        found = _width(both[worst])
-        if found <= wanted or spacing <= finest:
-            break
+        before, found = found, _width(both[worst])
+        if found <= wanted or spacing <= finest or found > 0.7 * before:
+            break  # fine enough, or finer only adds rounding errors
         spacing *= max(0.8 * np.sqrt(wanted / found), 0.3)
     return both
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
 
-SCALES = np.geomspace(1e-9, 1e6, 700)  # of losses, 5 % apart
+SCALES = np.geomspace(1e-13, 1e18, 700)  # of losses, 10 % apart
 EDGES = np.concatenate([-SCALES[::-1], [0.0], SCALES])
-SOME = np.geomspace(1e-3, 1e6, 50)
+STEPS = np.linspace(0, 1, 200)
+SOME = np.geomspace(1e-6, 1e10, 64)
 TILTS = np.concatenate([-1 - SOME[::-1], [-1.0, 0.0], SOME])  # lambda and -1 - lambda
 POSITIVE = TILTS > 0
 TINY = 1e-99
@@ -21,26 +22,33 @@ OUTSIDE = 1e-5  # of what decides delta, may lie outside the window
 
 
 class Coarse(NamedTuple):
-    """One release seen on EDGES: cell masses (2, cells), its count and the middle of its loss."""
+    """One release, seen roughly.
 
+    edges, masses: (n,) losses and the (2, n + 1) masses between them under P and Q.
+    span: losses beyond which neither P nor Q has more than a tail that is neglected.
+    centre: the median of the loss.
+    """
+
+    edges: Floats
     masses: Floats
-    count: int
+    span: tuple[float, float]
     centre: float
-
-    def span(self, tail: float) -> tuple[float, float]:
-        """Losses beyond which neither P nor Q has more than `tail`."""
-        inside = np.cumsum(self.masses, axis=1)[:, :-1].max(axis=0) > tail
-        beyond = np.cumsum(self.masses[:, ::-1], axis=1)[:, ::-1][:, 1:].max(axis=0) > tail
-        low = EDGES[max(int(np.argmax(inside)) - 1, 0)] if inside.any() else EDGES[-1]
-        high = EDGES[min(int(beyond.sum()), EDGES.size - 1)]
-        return float(min(low, high)), float(max(low, high))
+    count: int
 
 
-def coarse(loss: PrivacyLoss, count: int) -> Coarse:
-    """One release seen on EDGES."""
+def coarse(loss: PrivacyLoss, count: int, tail: float) -> Coarse:
+    """One release seen at relative distances of 10 %, and evenly where its mass lies."""
     masses = loss.masses(EDGES)
+    up_to, beyond = np.cumsum(masses, axis=1), np.cumsum(masses[:, ::-1], axis=1)[:, ::-1]
+    below, above = up_to[:, :-1].max(axis=0) <= tail, beyond[:, 1:].max(axis=0) <= tail
+    low = float(EDGES[max(int(below.sum()) - 1, 0)])
+    high = float(EDGES[min(int((~above).sum()), EDGES.size - 1)])
+    low, high = min(low, high), max(low, high)
+    inside = EDGES[(low < EDGES) & (high > EDGES)]
+    edges = np.union1d(inside, low + (high - low) * STEPS)
+    masses = loss.masses(edges)
     middle = int(np.searchsorted(np.cumsum(masses[0]), 0.5))
-    return Coarse(masses, count, float(EDGES[min(middle, EDGES.size - 1)]))
+    return Coarse(edges, masses, (low, high), float(edges[min(middle, edges.size - 1)]), count)
 
 
 class Moments(NamedTuple):
@@ -75,68 +83,76 @@ class Look(NamedTuple):
     right: float
 
 
-def moments(releases: Sequence[Coarse], tail: float) -> Moments:
-    """Of the composed loss without what lies beyond `tail`, each cell split to its two ends."""
+def moments(releases: Sequence[Coarse]) -> Moments:
+    """Of the composed loss without what lies beyond the spans."""
     total = np.zeros((3, TILTS.size))
     with np.errstate(all="ignore"):
         for release in releases:
             p, q = release.masses[:, 1:-1]
-            share = (p - q * np.exp(EDGES[:-1])) / -np.expm1(-np.diff(EDGES))
-            high = np.where(np.isfinite(share), np.clip(share, 0.0, p), p)
-            mass = np.concatenate([[release.masses[0, 0]], high])
-            mass[:-1] += p - high
-            low, top = release.span(tail)
-            kept = (mass > 0) & (low <= EDGES) & (top >= EDGES)
-            loss = EDGES[kept]
-            logs = np.log(mass[kept]) + TILTS[:, None] * loss
+            kept = (p > 0) & (q > 0)
+            if not kept.any():  # nothing finite is released
+                continue
+            loss = np.log(p[kept] / q[kept])
+            # a cell's masses at their mean, and the spread of what is even within it
+            spread = np.diff(release.edges)[kept] ** 2 / 24
+            logs = np.log(p[kept]) + TILTS[:, None] * loss
+            logs += np.log1p((TILTS * (TILTS + 1))[:, None] * spread)
             most = logs.max(axis=1, keepdims=True)
             weights = np.exp(logs - most)
             sums = weights.sum(axis=1)
             mean = weights @ loss / sums
-            variance = np.maximum(weights @ loss**2 / sums - mean**2, 1e-4 * mean**2)
+            variance = np.maximum(weights @ loss**2 / sums - mean**2, 1e-9 * mean**2)
             total += release.count * np.stack([most[:, 0] + np.log(sums), mean, variance])
     return Moments(*total)
 
 
 def for_delta(found: Moments, delta: float, releases: int) -> Look:
     """The look at the epsilon of a delta, by the saddle-point approximation."""
+    log_delta = _log_deltas(found)
+    saddle = _crossing(TILTS[POSITIVE], log_delta, np.log(delta))
+    return _look(found, saddle, np.log(delta), releases)
+
+
+def for_epsilon(found: Moments, epsilon: float, releases: int, delta: float | None = None) -> Look:
+    """The look at an epsilon, or at the largest loss where that is less."""
+    tilt = TILTS[POSITIVE]
+    saddle = _crossing(tilt, -found.mean[POSITIVE], -epsilon)
+    if delta is None:
+        log_delta = float(np.interp(np.log(saddle), np.log(tilt), _log_deltas(found)))
+    else:
+        log_delta = np.log(delta)
+    return _look(found, saddle, log_delta, releases)
+
+
+def _log_deltas(found: Moments) -> Floats:
+    """log(delta) at the mean under each positive tilt, by the saddle-point approximation."""
     tilt = TILTS[POSITIVE]
     log, mean, variance = (one[POSITIVE] for one in found)
     with np.errstate(all="ignore"):
-        log_delta = log - tilt * mean - np.log(tilt * (tilt + 1)) - np.log(7 * variance + TINY) / 2
-    return _look(found, _crossing(tilt, log_delta, np.log(delta)), releases)
-
-
-def for_epsilon(found: Moments, epsilon: float, releases: int) -> Look:
-    """The look at an epsilon."""
-    tilt = _crossing(TILTS[POSITIVE], -found.mean[POSITIVE], -epsilon)
-    return _look(found, tilt, releases)._replace(epsilon=epsilon)
+        return log - tilt * mean - np.log(tilt * (tilt + 1)) - np.log(7 * variance + TINY) / 2
 
 
 def _crossing(tilt: Floats, falling: Floats, at: float) -> float:
     """The tilt at which a falling curve reaches `at`."""
     kept = np.isfinite(falling)
     tilt, falling = np.log(tilt[kept]), np.minimum.accumulate(falling[kept])
-    return float(np.exp(np.interp(-at, -falling, tilt)))
+    return float(min(np.exp(np.interp(-at, -falling, tilt)), SOME[-3]))
 
 
-def _look(found: Moments, saddle: float, releases: int) -> Look:
+def _look(found: Moments, saddle: float, log_delta: float, releases: int) -> Look:
     """The narrowest window, by the tilt of the saddle point or by a smaller one.
 
     Less tilt makes far losses rarer, but errors weigh more beside what is sought.
     """
-    log, epsilon, variance = (float(np.interp(saddle, TILTS, one)) for one in found)
-    deviation = float(np.sqrt(variance)) + TINY
-    sought = -np.log1p(saddle * (saddle + 1) * deviation * 2.5)  # log of what decides delta
-    room = np.log(OUTSIDE) + sought - np.log(FFT_ERROR * releases)
+    epsilon, variance = (float(np.interp(saddle, TILTS, one)) for one in found[1:])
     looks = []
     for tilt in [saddle, *TILTS[POSITIVE & (saddle > TILTS)][::-3]]:
-        at = float(np.interp(tilt, TILTS, found.log))
-        weight = max((at - tilt * epsilon) - (log - saddle * epsilon), 0.0)
-        if looks and not weight < room:
+        log = float(np.interp(tilt, TILTS, found.log))
+        sought = min(log_delta - (log - tilt * epsilon), 0.0)  # log, in units of the tilted mass
+        if looks and not np.log(FFT_ERROR * releases) < np.log(OUTSIDE) + sought:
             break
-        window = _window(found, tilt, at, np.log(OUTSIDE) + sought - weight)
-        looks.append(Look(saddle, epsilon, deviation, float(tilt), *window))
+        window = _window(found, tilt, log, np.log(OUTSIDE) + sought)
+        looks.append(Look(saddle, epsilon, float(np.sqrt(variance)) + TINY, float(tilt), *window))
     return min(looks, key=lambda look: look.high - look.low)
 
 
