@@ -3,7 +3,19 @@
 Works with numpy and scipy alone; torch is never imported here.
 """
 
-from dpkit.privacy import calibrate, conversions, divergence, ledger, mechanisms, pld, rdp
+from dpkit.privacy import (
+    calibrate,
+    composition,
+    conversions,
+    divergence,
+    gdp,
+    ledger,
+    mechanisms,
+    moments,
+    pld,
+    rdp,
+    tradeoff,
+)
 from dpkit.privacy.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian
 from dpkit.privacy.ledger import Guarantee, Release, adjacency_of, parallel
@@ -35,11 +47,15 @@ __all__ = [
     "WithoutReplacementGaussian",
     "adjacency_of",
     "calibrate",
+    "composition",
     "conversions",
     "divergence",
+    "gdp",
     "ledger",
     "mechanisms",
+    "moments",
     "parallel",
     "pld",
     "rdp",
+    "tradeoff",
 ]

@@ -26,7 +26,7 @@ class Unsupported(ValueError):
 
 
 class GaussianDp(NamedTuple):
-    """mu of Gaussian DP for one release; not `exact` where it is the limit of many (CLT)."""
+    """mu of Gaussian DP for one release: a bound, or (not `exact`) the limit of many (CLT)."""
 
     mu: float
     exact: bool
