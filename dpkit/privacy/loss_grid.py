@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpkit.privacy.privacy_loss import ROUNDING, Floats, PrivacyLoss
 
-REACH = 64  # cells around the heaviest in which shares are exact
+REACH = 32  # cells around the heaviest in which shares are exact
 TINY = 1e-300  # instead of a zero that is divided by
 UNDERFLOW = 1e-290  # a mass below it may have lost digits
 
@@ -230,12 +230,16 @@ def _shares(excess: _Excess, middle: int) -> Floats:
     low, high = max(middle - REACH, 0), min(middle + REACH, up.size) - 1
     share, found = float(up[low]), []
     for ratio in drop[low : middle - 1].tolist():
-        share = max(1 - share * ratio, 0.0)
+        share = 1 - share * ratio
+        if share < 0:
+            share = 0.0
         found.append(share)
     up[low + 1 : low + 1 + len(found)] = found
     share, found = float(up[high]), []
     for ratio in lift[middle:high][::-1].tolist():
-        share = min((1 - share) * ratio, 1.0)
+        share = (1 - share) * ratio
+        if share > 1:
+            share = 1.0
         found.append(share)
     up[high - len(found) : high] = found[::-1]
     return up

@@ -66,17 +66,19 @@ def epsilon(
     wanted = min(wanted, *(look.deviation / 8 for look in looks))  # or the window is elsewhere
     low, high = 0.0, np.inf
     for _ in range(6):
-        both = _directions(releases, looks, wanted)
-        uppers = [_upper_epsilon(direction, delta) for direction in both]
-        worst = both[int(np.argmax(uppers))]
+        worse, other = _directions(releases, looks, wanted)
         before = high - low
-        low = max(low, compose(worst.lower, worst.look).epsilon_below(delta))
+        uppers = [_upper_epsilon(worse, delta)]
+        low = max(low, compose(worse.lower, worse.look).epsilon_below(delta))
+        if not chernoff_epsilon(other.upper, other.look.saddle, delta) <= low:
+            uppers.append(_upper_epsilon(other, delta))
+            low = max(low, compose(other.lower, other.look).epsilon_below(delta))
         high = min(high, max(0.0, *uppers))
         if not low <= high:
             raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {uppers}")
         if high - low <= gap * high or high - low > 0.9 * before:
             break
-        if sum(c.p.size for c in worst.cells) > FINE:
+        if sum(c.p.size for c in worse.cells) > FINE:
             break
         # the look foresees sums of many losses, not of a few: look again, where the bounds are
         at = high if low < high / 2 else (low + high) / 2
@@ -169,7 +171,10 @@ def _moments(releases: Sequence[_Release]) -> list[saddle.Moments]:
 def _directions(
     releases: Sequence[_Release], looks: Sequence[Look], wanted: float
 ) -> list[_Direction]:
-    """Both directions on a grid fine enough for the width that is wanted, where nodes allow."""
+    """Both directions on a grid fine enough for the width that is wanted, where nodes allow.
+
+    The one that is expected to cost more comes first.
+    """
     worst = int(looks[1].epsilon > looks[0].epsilon)
     look, total = looks[worst], _total(releases)
     counts = [release.count for release in releases]
@@ -193,7 +198,7 @@ def _directions(
         if found <= wanted or spacing <= finest or found > 0.7 * before:
             break  # fine enough, or finer only adds rounding errors
         spacing *= max(0.8 * np.sqrt(wanted / found), 0.3)
-    return both
+    return [both[worst], both[1 - worst]]
 
 
 def _width(direction: _Direction) -> float:
