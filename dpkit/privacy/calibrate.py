@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from scipy.optimize import brentq
-
 from dpkit import checks
 from dpkit.privacy import rdp
 from dpkit.privacy.ledger import MOST_RELEASES, Guarantee, Release
@@ -152,6 +150,8 @@ def _over(spent: Guarantee, target: float) -> float:
 
 def _edge(over: Callable[[float], float], private: float, beyond: float, tolerance: float) -> float:
     """A place where `over` is <= 0, within tolerance of one where it is > 0."""
+    from scipy.optimize import brentq  # slow to import, and accounting alone does without
+
     seen: dict[float, float] = {}
 
     def remembered(x: float) -> float:
