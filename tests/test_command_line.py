@@ -111,7 +111,10 @@ def test_the_statement_says_what_a_paper_should(dpkit):
         ("epsilon --delta nan", "delta must lie in (0, 1), ends excluded, got nan"),
         ("epsilon --steps -1", "steps must be an integer >= 0, got -1"),
         ("epsilon --steps 2.5", "Invalid value for '--steps'"),
-        ("epsilon --accountant prv", "accountant must be one of rdp; got 'prv'"),
+        (
+            "epsilon --accountant prv",
+            "accountant must be one of rdp, pld, moments, gdp, wor; got 'prv'",
+        ),
         ("epsilon --orders 1,2", "orders must be numbers in (1, 1048576], got 1"),
         ("epsilon --orders two", "orders must be numbers > 1 with commas between, got 'two'"),
         (
@@ -159,9 +162,13 @@ def test_bad_input_is_one_line_and_exit_code_2(dpkit, line: str, message: str):
 
 
 def test_a_missing_option_is_named(dpkit):
-    code, _, err = dpkit("epsilon --noise-multiplier 1")
-    assert code == 2
-    assert err == "error: Missing option '--sample-rate'.\n"
+    code, _, err = dpkit("noise --epsilon 1")
+    assert (code, err) == (2, "error: Missing option '--sample-rate'.\n")
+    code, _, err = dpkit("epsilon --noise-multiplier 1 --sample-rate 1 --steps 1")
+    assert (code, err) == (2, "error: Missing option '--delta'.\n")
+    code, _, err = dpkit("epsilon --noise-multiplier 1 --delta 1e-5")
+    expected = "error: Missing option '--sample-rate' and '--steps'; or give --ledger, a file of "
+    assert (code, err) == (2, expected + "steps.\n")
 
 
 def test_claims_json(dpkit):

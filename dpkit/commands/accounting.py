@@ -1,47 +1,84 @@
 """epsilon and noise: what a training run costs, and the noise that a target allows."""
 
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Annotated, Any
 
 import typer
 
-from dpkit import __version__, checks
+from dpkit import __version__
 from dpkit.commands.output import AsJson, print_json, rounded_up
-from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, rdp
-from dpkit.privacy.mechanisms import Adjacency
+from dpkit.commands.pricing import Pricing, chosen, steps_of
+from dpkit.privacy.ledger import Guarantee, Release
 
-ACCOUNTANTS = {"rdp": rdp.epsilon}
-
-SampleRate = Annotated[
-    float,
-    typer.Option(help="Chance of each record to enter a batch: batch size / number of records."),
-]
-Steps = Annotated[int, typer.Option(help="Number of noisy steps.")]
+SampleRate = typer.Option(
+    help="Chance of each record to enter a batch: batch size / number of records."
+)
+Steps = typer.Option(help="Number of noisy steps.")
 Delta = Annotated[float, typer.Option(help="In (0, 1); below 1 / number of records.")]
-Accountant = Annotated[str, typer.Option(help="How costs are added up: rdp.")]
-Conversion = Annotated[
+Accountant = Annotated[
     str,
-    typer.Option(help="From RDP to epsilon: classic, improved or optimal (ever tighter)."),
+    typer.Option(
+        help="How costs are added up: rdp (Renyi DP), pld (a certified pair lower..upper), moments "
+        "(Abadi et al. 2016), gdp (Gaussian DP; with sampling an approximation, not an upper "
+        "bound), wor (fixed-size batches without replacement, replace-one; Wang, Balle, "
+        "Kasiviswanathan 2019; its noise is noise / sensitivity)."
+    ),
+]
+Conversion = Annotated[
+    str | None,
+    typer.Option(
+        help="For rdp and wor: from Renyi DP to epsilon by classic, improved or optimal (ever "
+        "tighter); improved if not given.",
+    ),
 ]
 AdjacencyName = Annotated[
-    str,
-    typer.Option("--adjacency", help="What neighbours differ in: add-remove or replace-one."),
+    str | None,
+    typer.Option(
+        "--adjacency",
+        help="What neighbours differ in: add-remove or replace-one. If not given add-remove; for "
+        "wor replace-one, the only one that it prices.",
+    ),
 ]
+# What a step's noise is named by -> how a sentence names it, and how its batch is drawn
+KINDS = {
+    "noise_multiplier": ("noise multiplier", "Poisson"),
+    "noise_over_sensitivity": (
+        "noise / sensitivity", "batches of a fixed size drawn without replacement"
+    ),
+}  # fmt: skip
 Orders = Annotated[
     str | None,
-    typer.Option(help="Renyi orders, such as 2,4,8.5; chosen automatically if not given."),
+    typer.Option(
+        help="For rdp and wor: Renyi orders, such as 2,4,8.5; chosen automatically if not given."
+    ),
 ]
 
 
 def epsilon(
-    noise_multiplier: Annotated[
-        float, typer.Option(help="Noise standard deviation / clip norm, > 0.")
-    ],
-    sample_rate: SampleRate,
-    steps: Steps,
     delta: Delta,
+    noise_multiplier: Annotated[
+        float | None,
+        typer.Option(
+            help="Noise standard deviation / clip norm, > 0. For wor: noise standard deviation / "
+            "sensitivity, as its theorem takes it; a sum clipped at C moves by 2C when a record is "
+            "replaced, and needs twice the noise multiplier for the same ratio."
+        ),
+    ] = None,
+    sample_rate: Annotated[float | None, SampleRate] = None,
+    steps: Annotated[int | None, Steps] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Instead of those three, a file with all steps: CSV with the columns "
+            "noise_multiplier,sample_rate,count, JSON as a list of such objects, or the state "
+            "that an Opacus accountant saved (JSON, or torch.save, also within a checkpoint).",
+        ),
+    ] = None,
     accountant: Accountant = "rdp",
-    conversion: Conversion = "improved",
-    adjacency: AdjacencyName = "add-remove",
+    conversion: Conversion = None,
+    adjacency: AdjacencyName = None,
     orders: Orders = None,
     statement: Annotated[
         bool, typer.Option(help="Print the sentence that a paper should carry.")
@@ -57,42 +94,61 @@ def epsilon(
     ] = "not charged",
     as_json: AsJson = False,
 ) -> None:
-    """The epsilon of DP-SGD with Poisson sampling.
+    """The epsilon of DP-SGD.
 
-    What did 10,000 steps with noise 1.1 on batches of 1 % cost?
+    What did 10,000 steps with noise 1.1 on Poisson batches of 1 % cost?
 
       python -m dpkit epsilon --noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5
 
-    Sample rate 1 is a Gaussian mechanism on all records; 0 steps cost nothing. The sentence for a
-    paper, and the older conversion that many papers used:
+    Sample rate 1 is a Gaussian mechanism on all records; 0 steps cost nothing. The tightest answer,
+    as a pair that holds the true one; the steps from a file, such as Opacus saves:
+
+      python -m dpkit epsilon ... --accountant pld
+
+      python -m dpkit epsilon --ledger steps.csv --delta 1e-5
+
+    The sentence for a paper, and the older conversion that many papers used:
 
       python -m dpkit epsilon ... --statement --sampling-used "shuffled epochs"
 
       python -m dpkit epsilon ... --conversion classic
     """
-    price, chosen = _accountant(accountant), _orders(orders)
-    adjacent = _adjacency(adjacency)
-    checks.whole(steps=steps)
-    ledger = [Release(SampledGaussian(noise_multiplier, sample_rate, adjacent), steps)]
-    found = price(ledger, delta=delta, conversion=conversion, orders=chosen)
-    result = _fields(found, accountant, conversion, chosen, sample_rate, steps)
-    result["noise_multiplier"] = noise_multiplier
+    pricing = chosen(accountant, adjacency, conversion, orders)
+    if statement and accountant == "gdp":
+        raise ValueError(
+            "--statement takes no epsilon of gdp: with sampling it is an approximation that can "
+            "lie below the truth; choose pld, which is tight, or rdp"
+        )
+    releases = steps_of(
+        pricing, ledger=ledger, noise_multiplier=noise_multiplier, sample_rate=sample_rate,
+        steps=steps,
+    )  # fmt: skip
+    found = pricing.epsilon(releases, delta)
+    total = sum(release.count for release in releases)
+    result = _fields(found, pricing, noise_multiplier, sample_rate, total)
+    result |= {"ledger": ledger, "releases": _listed(releases)}
     if statement:
-        result["statement"] = _sentence(result, unit, sampling_used, tuning)
+        result["statement"] = _sentence(
+            found, releases, unit=unit, sampling_used=sampling_used, tuning=tuning
+        )
     if as_json:
         print_json(result)
+    elif statement:
+        print(result["statement"])
     else:
-        print(result["statement"] if statement else _line(found))
+        print(_line(found))
+        if noise_multiplier is not None and pricing.without_replacement:
+            print(f"noise {noise_multiplier:g} is {pricing.noise_meaning}")
 
 
 def noise(
     epsilon: Annotated[float, typer.Option(help="The target, > 0.")],
-    sample_rate: SampleRate,
-    steps: Steps,
+    sample_rate: Annotated[float, SampleRate],
+    steps: Annotated[int, Steps],
     delta: Delta,
     accountant: Accountant = "rdp",
-    conversion: Conversion = "improved",
-    adjacency: AdjacencyName = "add-remove",
+    conversion: Conversion = None,
+    adjacency: AdjacencyName = None,
     orders: Orders = None,
     as_json: AsJson = False,
 ) -> None:
@@ -100,57 +156,51 @@ def noise(
 
       python -m dpkit noise --epsilon 9.6 --sample-rate 0.01 --steps 10000 --delta 1e-5
 
-    The result lies on the private side: priced again, it costs no more than the target.
+      python -m dpkit noise --epsilon 9.6 ... --accountant pld
+
+    The result lies on the private side: priced again, it costs no more than the target, for pld
+    with the upper of both bounds. For wor the result is noise standard deviation / sensitivity;
+    a sum clipped at C needs twice that as its noise multiplier.
     """
-    price, chosen, adjacent = _accountant(accountant), _orders(orders), _adjacency(adjacency)
+    from dpkit.privacy import calibrate
+
+    pricing = chosen(accountant, adjacency, conversion, orders)
     value = calibrate.noise_multiplier(
-        epsilon, sample_rate=sample_rate, steps=steps, delta=delta, accountant=price,
-        adjacency=adjacent, conversion=conversion, orders=chosen,
+        epsilon, sample_rate=sample_rate, steps=steps, delta=delta, accountant=pricing.price,
+        mechanism=lambda noise: pricing.step(noise, sample_rate), **pricing.options,
     )  # fmt: skip
-    mechanism = SampledGaussian(value or 1.0, sample_rate, adjacent)  # 0: nothing is released
-    found = price([Release(mechanism, steps)], delta=delta, conversion=conversion, orders=chosen)
+    releases = [Release(pricing.step(value or 1.0, sample_rate), steps)]  # 0: nothing is released
+    found = pricing.epsilon(releases, delta)
     if as_json:
-        fields = _fields(found, accountant, conversion, chosen, sample_rate, steps)
-        print_json({"noise_multiplier": value, "target_epsilon": epsilon, **fields})
+        fields = _fields(found, pricing, value, sample_rate, steps)
+        print_json({"target_epsilon": epsilon, **fields})
     else:
-        print(f"noise multiplier {value:.6g}: {_line(found)}")
-
-
-def _accountant(name: str) -> Any:
-    checks.one_of(tuple(ACCOUNTANTS), accountant=name)
-    return ACCOUNTANTS[name]
-
-
-def _adjacency(name: str) -> Adjacency:
-    checks.one_of(("add-remove", "replace-one"), adjacency=name)
-    return "add-remove" if name == "add-remove" else "replace-one"
-
-
-def _orders(text: str | None) -> list[float] | None:
-    if text is None:
-        return None
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ValueError(f"orders must be numbers > 1 with commas between, got {text!r}") from None
+        name = "noise / sensitivity" if pricing.without_replacement else "noise multiplier"
+        print(f"{name} {_rounded(value, 6, ROUND_CEILING)}: {_line(found)}")
+        if pricing.without_replacement:
+            twice = _rounded(pricing.noise_over_clip_norm(value), 6, ROUND_CEILING)
+            print(
+                f"for a sum clipped at C: noise multiplier {twice}\nit is {pricing.noise_meaning}"
+            )
 
 
 def _fields(
-    found: Guarantee,
-    accountant: str,
-    conversion: str,
-    orders: list[float] | None,
-    sample_rate: float,
-    steps: int,
+    found: Guarantee, pricing: Pricing, noise: float | None, sample_rate: float | None, steps: int
 ) -> dict[str, Any]:
+    """What there is to say of a price; noise and rate are None where steps come from a file."""
+    over_clip_norm = None if noise is None else pricing.noise_over_clip_norm(noise)
     return {
         "epsilon": found.epsilon,
         "lower": found.lower,
         "delta": found.delta,
         "adjacency": found.adjacency,
-        "accountant": accountant,
-        "conversion": conversion,
-        "orders": orders,
+        "accountant": pricing.accountant,
+        "upper_bound": _is_bound(found),
+        "conversion": pricing.conversion,
+        "orders": pricing.orders,
+        "noise_multiplier": noise,
+        "noise_meaning": None if noise is None else pricing.noise_meaning,
+        "noise_over_clip_norm": over_clip_norm,
         "sample_rate": sample_rate,
         "steps": steps,
         "method": found.method,
@@ -159,21 +209,60 @@ def _fields(
     }
 
 
+def _listed(releases: list[Release]) -> list[dict[str, Any]]:
+    """Each release as a ledger file has it."""
+    return [
+        {name: value for name, value in vars(mechanism).items() if name != "adjacency"}
+        | {"count": count}
+        for mechanism, count in releases
+    ]
+
+
+def _is_bound(found: Guarantee) -> bool:
+    """Whether epsilon is an upper bound; an approximation says in its method that it is none."""
+    return "approximation" not in found.method
+
+
 def _line(found: Guarantee) -> str:
+    value = rounded_up(found.epsilon)
+    if found.lower > 0:
+        value = f"{_rounded(found.lower, 4, ROUND_FLOOR)}..{value}"
+    elif not _is_bound(found):
+        value = f"about {value}"
     assumed = "".join(f"\nassumes {one}" for one in found.assumptions)
-    return (
-        f"epsilon {rounded_up(found.epsilon)} at delta {found.delta:g}, {found.adjacency} "
-        f"({found.method}){assumed}"
-    )
+    return f"epsilon {value} at delta {found.delta:g}, {found.adjacency} ({found.method}){assumed}"
 
 
-def _sentence(result: dict[str, Any], unit: str, sampling_used: str, tuning: str) -> str:
+def _sentence(
+    found: Guarantee, releases: list[Release], *, unit: str, sampling_used: str, tuning: str
+) -> str:
     """Epsilon, delta, adjacency, unit, accountant and version, sampling, tuning."""
+    if not math.isfinite(found.epsilon):
+        raise ValueError("no finite epsilon is proven of this run: a paper has none to state")
+    rows = _listed(releases)
+    parts = {kind: [row for row in rows if kind in row] for kind in KINDS}
+    parts = {kind: part for kind, part in parts.items() if part}
+    done = " and ".join(
+        f"{sum(row['count'] for row in part)} steps with {KINDS[kind][0]} "
+        f"{_range([row[kind] for row in part])} and sample rate "
+        f"{_range([row['sample_rate'] for row in part])}"
+        for kind, part in parts.items()
+    )
+    drawn = " and ".join(KINDS[kind][1] for kind in parts)
     return (
-        f"Training satisfies ({rounded_up(result['epsilon'])}, {result['delta']:g})-differential "
-        f"privacy under {result['adjacency']} adjacency, the unit of privacy being {unit}: "
-        f"{result['steps']} steps with noise multiplier {result['noise_multiplier']:g} and sample "
-        f"rate {result['sample_rate']:g}, accounted by dpkit {result['version']} "
-        f"({result['method']}). Sampling assumed: Poisson; sampling used: {sampling_used}. "
+        f"Training satisfies ({rounded_up(found.epsilon)}, {found.delta:g})-differential "
+        f"privacy under {found.adjacency} adjacency, the unit of privacy being {unit}: "
+        f"{done}, accounted by dpkit {__version__} "
+        f"({found.method}). Sampling assumed: {drawn}; sampling used: {sampling_used}. "
         f"Tuning of hyperparameters: {tuning}."
     )
+
+
+def _range(values: list[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def _rounded(value: float, digits: int, direction: str) -> str:
+    """That many significant digits, away from the side on which a printed number would lie."""
+    return f"{float(Context(prec=digits, rounding=direction).create_decimal(value)):.{digits}g}"

@@ -1,0 +1,151 @@
+"""What --accountant, --adjacency, --conversion, --orders and --ledger mean together."""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from dpkit import checks
+from dpkit.privacy.ledger import Guarantee, Ledger, Release
+from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
+from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+
+# --accountant -> the module of dpkit.privacy that prices
+ACCOUNTANTS = {"rdp": "rdp", "pld": "pld", "moments": "moments", "gdp": "gdp", "wor": "rdp"}
+RENYI = ("rdp", "wor")  # those that convert from Renyi DP
+OVER_CLIP_NORM = "noise standard deviation / clip norm C"
+OVER_SENSITIVITY = (
+    "noise standard deviation / sensitivity, which is how far replacing one record moves the sum; "
+    "a sum clipped at C moves by 2C and needs twice the noise multiplier for the same ratio"
+)
+
+
+class Pricing(NamedTuple):
+    """An accountant with its options, as a user chose them; None: not for this accountant."""
+
+    accountant: str
+    adjacency: Adjacency
+    conversion: str | None
+    orders: list[float] | None
+
+    @property
+    def without_replacement(self) -> bool:
+        """Whether it prices batches of a fixed size drawn without replacement."""
+        return self.accountant == "wor"
+
+    @property
+    def noise_meaning(self) -> str:
+        """What its noise argument is."""
+        return OVER_SENSITIVITY if self.without_replacement else OVER_CLIP_NORM
+
+    @property
+    def price(self) -> Callable[..., Guarantee]:
+        """The accountant's `epsilon`; imported when it is asked for."""
+        return import_module(f"dpkit.privacy.{ACCOUNTANTS[self.accountant]}").epsilon
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `price` takes beside ledger and delta."""
+        renyi = self.accountant in RENYI
+        return {"conversion": self.conversion, "orders": self.orders} if renyi else {}
+
+    def epsilon(self, ledger: Ledger, delta: float) -> Guarantee:
+        """The ledger's price at `delta`."""
+        return self.price(ledger, delta=delta, **self.options)
+
+    def step(self, noise: float, sample_rate: float) -> Mechanism:
+        """One step of training; `noise` as `noise_meaning` says."""
+        checks.positive(noise_multiplier=noise)
+        if self.without_replacement:
+            return WithoutReplacementGaussian(noise, sample_rate)
+        return SampledGaussian(noise, sample_rate, self.adjacency)
+
+    def noise_over_clip_norm(self, noise: float) -> float:
+        """The noise multiplier of a sum clipped at C, from the noise argument."""
+        return 2 * noise if self.without_replacement else noise
+
+
+def chosen(
+    accountant: str, adjacency: str | None, conversion: str | None, orders: str | None
+) -> Pricing:
+    """The choice that these options make; None is one that was not given.
+
+    Raises:
+        ValueError: a name is unknown, or an option does not belong to the accountant.
+    """
+    checks.one_of(tuple(ACCOUNTANTS), accountant=accountant)
+    if adjacency is not None:
+        checks.one_of(ADJACENCIES, adjacency=adjacency)
+    if accountant == "wor" and adjacency == "add-remove":
+        raise ValueError(
+            "wor prices adjacency replace-one alone, as its theorem compares data sets of one "
+            "size; got add-remove: leave --adjacency out, or choose another accountant"
+        )
+    for option, value in (("--conversion", conversion), ("--orders", orders)):
+        if value is not None and accountant not in RENYI:
+            raise ValueError(
+                f"{option} belongs to the accountants {' and '.join(RENYI)}, which convert from "
+                f"Renyi DP; got accountant {accountant}: leave {option} out"
+            )
+    replace = adjacency == "replace-one" or accountant == "wor"
+    rule = (conversion or "improved") if accountant in RENYI else None
+    return Pricing(accountant, "replace-one" if replace else "add-remove", rule, _orders(orders))
+
+
+def _orders(text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"orders must be numbers > 1 with commas between, got {text!r}") from None
+
+
+def steps_of(
+    pricing: Pricing,
+    *,
+    ledger: str | None,
+    noise_multiplier: float | None,
+    sample_rate: float | None,
+    steps: int | None,
+) -> list[Release]:
+    """The releases of a run: those of a ledger file, or equal steps.
+
+    Raises:
+        ValueError: both are given, or neither in full; a value is bad; or the file's steps are of
+            a kind that the accountant does not price.
+        OSError: the file cannot be read.
+    """
+    options = {
+        "--noise-multiplier": noise_multiplier, "--sample-rate": sample_rate, "--steps": steps,
+    }  # fmt: skip
+    given = [name for name, value in options.items() if value is not None]
+    if ledger is not None:
+        if given:
+            raise ValueError(
+                f"--ledger says noise, rate and number of all steps; leave out {_listed(given)}, "
+                "or leave out --ledger"
+            )
+        return _from_file(pricing, ledger)
+    if noise_multiplier is None or sample_rate is None or steps is None:
+        missing = [f"'{name}'" for name in options if name not in given]
+        raise ValueError(f"Missing option {_listed(missing)}; or give --ledger, a file of steps.")
+    checks.whole(steps=steps)
+    return [Release(pricing.step(noise_multiplier, sample_rate), steps)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _from_file(pricing: Pricing, path: str) -> list[Release]:
+    from dpkit.privacy import history
+
+    found = history.read(path, pricing.adjacency)
+    poisson = any(isinstance(release.mechanism, SampledGaussian) for release in found)
+    if pricing.without_replacement and poisson:
+        raise ValueError(
+            f"{path} tells of Poisson batches (noise_multiplier), and wor prices batches drawn "
+            "without replacement; if they were, write noise_over_sensitivity in its place, which "
+            "is half the noise multiplier for a sum clipped at C"
+        )
+    return found

@@ -1,0 +1,300 @@
+"""The command line's accountants, ledgers from files, and what does not go together."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpkit import __main__ as command_line
+from dpkit.privacy import Release, SampledGaussian, gdp, moments, pld, rdp
+from dpkit.privacy.mechanisms import Adjacency
+from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 1000 --delta 1e-5"
+TARGET = "noise --epsilon 4 --sample-rate 0.01 --steps 1000 --delta 1e-5"
+HEADER = "noise_multiplier,sample_rate,count"
+RATIO = "noise standard deviation / sensitivity"
+TWICE = "a sum clipped at C moves by 2C and needs twice the noise multiplier for the same ratio"
+
+
+@pytest.fixture
+def dpkit(capsys: pytest.CaptureFixture[str]):
+    """Run a command line in this process: (exit code, stdout, stderr)."""
+
+    def run(line: str, *more: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            command_line.main([*line.split(), *more])
+        out, err = capsys.readouterr()
+        assert isinstance(stopped.value.code, int)
+        return stopped.value.code, out, err
+
+    return run
+
+
+@pytest.fixture
+def steps_csv(tmp_path: Path) -> str:
+    path = tmp_path / "the steps.csv"
+    path.write_text(f"{HEADER}\n1.1,0.01,600\n1.4,0.02,100\n1.1,0.01,400\n")
+    return str(path)
+
+
+def refused(run: tuple[int, str, str]) -> str:
+    """The one line of an error."""
+    code, out, err = run
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+ADJACENCIES = ["add-remove", "replace-one"]
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("name", ["rdp", "pld", "moments", "gdp"])
+def test_each_accountant_under_each_adjacency(dpkit, name: str, adjacency: Adjacency):
+    price = {"rdp": rdp, "pld": pld, "moments": moments, "gdp": gdp}[name].epsilon
+    code, out, err = dpkit(f"epsilon {RUN} --accountant {name} --adjacency {adjacency} --json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    expected = price([Release(SampledGaussian(1.1, 0.01, adjacency), 1000)], delta=1e-5)
+    assert found == {
+        "epsilon": expected.epsilon, "lower": expected.lower, "delta": 1e-5,
+        "adjacency": adjacency, "accountant": name, "upper_bound": name != "gdp",
+        "conversion": "improved" if name == "rdp" else None, "orders": None,
+        "noise_multiplier": 1.1, "noise_meaning": "noise standard deviation / clip norm C",
+        "noise_over_clip_norm": 1.1, "sample_rate": 0.01, "steps": 1000,
+        "method": expected.method, "assumptions": list(expected.assumptions),
+        "version": "0.1.0", "ledger": None,
+        "releases": [{"noise_multiplier": 1.1, "sample_rate": 0.01, "count": 1000}],
+    }  # fmt: skip
+
+
+def test_pld_prints_both_bounds_rounded_outwards(dpkit):
+    found = json.loads(dpkit(f"epsilon {RUN} --accountant pld --json")[1])
+    code, out, _ = dpkit(f"epsilon {RUN} --accountant pld")
+    low, high = out.removeprefix("epsilon ").split(" ")[0].split("..")
+    assert code == 0
+    assert float(low) <= found["lower"] <= found["epsilon"] <= float(high)
+    assert float(high) - float(low) < 0.01
+    assert found["epsilon"] < 1.7
+    assert dpkit(f"epsilon {RUN} --accountant rdp")[1].startswith("epsilon 1.712 at ")
+
+
+def test_gdp_says_that_it_is_no_upper_bound(dpkit):
+    out = dpkit(f"epsilon {RUN} --accountant gdp")[1]
+    assert out.startswith("epsilon about ")
+    assert "approximation (CLT), not an upper bound" in out
+    line = f"epsilon {RUN} --accountant gdp --sample-rate 1 --steps 1 --json"
+    assert json.loads(dpkit(line)[1])["upper_bound"] is True  # of one Gaussian it is exact
+    assert "not an upper bound" in dpkit(f"{TARGET} --accountant gdp")[1]
+
+
+@pytest.mark.parametrize("adjacency", ["", "--adjacency replace-one"])
+def test_without_replacement_takes_noise_over_sensitivity_and_says_so(dpkit, adjacency: str):
+    line = f"epsilon {RUN} --accountant wor {adjacency}"
+    found = json.loads(dpkit(f"{line} --json")[1])
+    ledger = [Release(WithoutReplacementGaussian(1.1, 0.01), 1000)]
+    assert found["epsilon"] == rdp.epsilon(ledger, delta=1e-5).epsilon
+    assert found["adjacency"] == "replace-one"
+    assert found["noise_meaning"].startswith(RATIO)
+    assert TWICE in found["noise_meaning"]
+    assert (found["noise_multiplier"], found["noise_over_clip_norm"]) == (1.1, 2.2)
+    assert found["conversion"] == "improved"
+    assert found["releases"][0]["noise_over_sensitivity"] == 1.1
+    out = dpkit(line)[1]
+    assert f"noise 1.1 is {RATIO}" in out
+    assert TWICE in out
+    assert "without replacement" in out
+    told = " ".join(dpkit("epsilon --help")[1].replace("│", " ").split())
+    assert "For wor: noise standard deviation / sensitivity" in told
+    assert "needs twice the noise multiplier for the same ratio" in told
+
+
+def test_without_replacement_at_rate_1_is_a_gaussian_at_half_its_noise_multiplier(dpkit):
+    """All records in every batch: the one price that both kinds of batches share."""
+    rest = "--sample-rate 1 --steps 3 --delta 1e-5 --orders 2,4,8 --conversion classic --json"
+    fixed = dpkit(f"epsilon --noise-multiplier 2 --accountant wor {rest}")[1]
+    poisson = dpkit(f"epsilon --noise-multiplier 4 --adjacency replace-one {rest}")[1]
+    assert json.loads(fixed)["epsilon"] == pytest.approx(json.loads(poisson)["epsilon"], rel=1e-12)
+    assert json.loads(fixed)["orders"] == [2, 4, 8]
+    assert json.loads(fixed)["conversion"] == "classic"
+
+
+def test_noise_by_moments_lies_on_the_private_side(dpkit):
+    rest = "--sample-rate 1 --steps 10 --delta 1e-5 --accountant moments --json"
+    found = json.loads(dpkit(f"noise --epsilon 3 {rest}")[1])
+    again = dpkit(f"epsilon --noise-multiplier {found['noise_multiplier']!r} {rest}")[1]
+    assert 2.99 < json.loads(again)["epsilon"] <= 3
+
+
+@pytest.mark.parametrize("name", ["rdp", "pld", "gdp", "wor"])
+def test_noise_lies_on_the_private_side_and_shows_its_epsilon(dpkit, name: str):
+    rest = "--sample-rate 0.01 --steps 10 --delta 1e-5"
+    line = f"noise --epsilon 3 {rest} --accountant {name}"
+    found = json.loads(dpkit(f"{line} --json")[1])
+    assert found["target_epsilon"] == 3
+    assert 2.99 < found["epsilon"] <= 3
+    assert found["accountant"] == name
+    code, out, _ = dpkit(line)
+    printed = out.split(": epsilon ")[0].split(" ")[-1]
+    assert code == 0
+    # what is printed was rounded up, and costs no more
+    assert found["noise_multiplier"] <= float(printed) <= found["noise_multiplier"] * 1.00001
+    for value in (printed, repr(found["noise_multiplier"])):
+        again = dpkit(
+            f"epsilon --noise-multiplier {value} {rest} --accountant {name} --json"
+        )[1]  # fmt: skip
+        assert json.loads(again)["epsilon"] <= 3
+    less = found["noise_multiplier"] * 0.9999
+    again = dpkit(f"epsilon --noise-multiplier {less!r} {rest} --accountant {name} --json")[1]
+    assert json.loads(again)["epsilon"] > 3
+    if name == "wor":
+        assert out.startswith("noise / sensitivity ")
+        twice = float(out.split("for a sum clipped at C: noise multiplier ")[1].split("\n")[0])
+        assert twice == pytest.approx(2 * found["noise_multiplier"], rel=1e-5)
+        assert found["noise_over_clip_norm"] == 2 * found["noise_multiplier"]
+
+
+def test_nothing_released_needs_no_noise(dpkit):
+    line = "noise --epsilon 1 --sample-rate 0.1 --steps 0 --delta 1e-5"
+    for name in ("rdp", "pld", "moments", "gdp", "wor"):
+        found = json.loads(dpkit(f"{line} --accountant {name} --json")[1])
+        assert (found["noise_multiplier"], found["epsilon"], found["steps"]) == (0, 0, 0)
+        assert dpkit(f"{line} --accountant {name}")[1].split(": ")[0].endswith(" 0")
+
+
+def test_a_ledger_file_is_priced_as_a_whole(dpkit, steps_csv: str):
+    ledger = [Release(SampledGaussian(1.1, 0.01), 1000), Release(SampledGaussian(1.4, 0.02), 100)]
+    for name, price in {"rdp": rdp.epsilon, "pld": pld.epsilon}.items():
+        line = f"epsilon --delta 1e-5 --accountant {name} --json --ledger"
+        found = json.loads(dpkit(line, steps_csv)[1])
+        assert found["epsilon"] == price(ledger, delta=1e-5).epsilon
+        assert found["ledger"] == steps_csv
+        assert found["steps"] == 1100
+        assert (found["noise_multiplier"], found["sample_rate"]) == (None, None)
+        assert (found["noise_meaning"], found["noise_over_clip_norm"]) == (None, None)
+        assert found["releases"] == [
+            {"noise_multiplier": 1.1, "sample_rate": 0.01, "count": 1000},
+            {"noise_multiplier": 1.4, "sample_rate": 0.02, "count": 100},
+        ]
+    line = "epsilon --delta 1e-5 --adjacency replace-one --json --ledger"
+    found = json.loads(dpkit(line, steps_csv)[1])
+    ledger = [
+        Release(SampledGaussian(1.1, 0.01, "replace-one"), 1000),
+        Release(SampledGaussian(1.4, 0.02, "replace-one"), 100),
+    ]
+    assert found["epsilon"] == rdp.epsilon(ledger, delta=1e-5).epsilon
+
+
+def test_the_statement_of_a_ledger_names_its_ranges(dpkit, steps_csv: str):
+    out = dpkit("epsilon --delta 1e-5 --accountant pld --statement --ledger", steps_csv)[1]
+    assert "1100 steps with noise multiplier 1.1 to 1.4 and sample rate 0.01 to 0.02" in out
+    assert "Sampling assumed: Poisson;" in out
+    assert "PLD by FFT" in out
+
+
+def test_the_statement_names_the_sampling_and_the_noise_of_wor(dpkit, tmp_path: Path):
+    out = dpkit(f"epsilon {RUN} --accountant wor --statement")[1]
+    assert "1000 steps with noise / sensitivity 1.1 and sample rate 0.01" in out
+    assert "Sampling assumed: batches of a fixed size drawn without replacement;" in out
+    assert "replace-one adjacency" in out
+    both = tmp_path / "both.json"
+    rest = {"sample_rate": 0.01, "count": 5}
+    both.write_text(
+        json.dumps([{"noise_multiplier": 2} | rest, {"noise_over_sensitivity": 1} | rest])
+    )
+    line = "epsilon --delta 1e-5 --adjacency replace-one --statement --ledger"
+    out = dpkit(line, str(both))[1]
+    assert "5 steps with noise multiplier 2 and sample rate 0.01 and 5 steps with noise / " in out
+    assert "Sampling assumed: Poisson and batches of a fixed size" in out
+
+
+def test_a_ledger_of_batches_without_replacement(dpkit, tmp_path: Path, steps_csv: str):
+    path = tmp_path / "fixed.csv"
+    path.write_text("noise_over_sensitivity,sample_rate,count\n1.1,0.01,1000\n")
+    found = json.loads(dpkit("epsilon --delta 1e-5 --accountant wor --json --ledger", str(path))[1])
+    same = json.loads(dpkit(f"epsilon {RUN} --accountant wor --json")[1])
+    assert found["epsilon"] == same["epsilon"]
+    error = refused(dpkit("epsilon --delta 1e-5 --accountant wor --ledger", steps_csv))
+    assert "tells of Poisson batches (noise_multiplier), and wor prices batches drawn" in error
+    assert "half the noise multiplier for a sum clipped at C" in error
+    error = refused(dpkit("epsilon --delta 1e-5 --ledger", str(path)))
+    assert "noise_over_sensitivity is priced under replace-one alone, got add-remove" in error
+    line = "epsilon --delta 1e-5 --accountant pld --adjacency replace-one --ledger"
+    assert "no dominating pair is known" in refused(dpkit(line, str(path)))
+
+
+def test_what_opacus_saved_is_priced(dpkit, tmp_path: Path):
+    path = tmp_path / "accountant.json"
+    path.write_text(json.dumps({"history": [[1.1, 0.01, 1000]], "mechanism": "prv"}))
+    found = json.loads(dpkit("epsilon --delta 1e-5 --json --ledger", str(path))[1])
+    assert found["epsilon"] == json.loads(dpkit(f"epsilon {RUN} --json")[1])["epsilon"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (f"epsilon {RUN} --accountant wor --adjacency add-remove",
+         "wor prices adjacency replace-one alone, as its theorem compares data sets of one size"),
+        (f"{TARGET} --accountant wor --adjacency add-remove", "wor prices adjacency replace-one"),
+        (f"epsilon {RUN} --accountant wor --noise-multiplier nan", "noise_multiplier must be a"),
+        (f"epsilon {RUN} --accountant wor --sample-rate 2", "sample_rate must lie in [0, 1]"),
+        (f"epsilon {RUN} --accountant pld --conversion classic",
+         "--conversion belongs to the accountants rdp and wor"),
+        (f"epsilon {RUN} --accountant gdp --conversion improved", "got accountant gdp"),
+        (f"epsilon {RUN} --accountant moments --orders 2,3", "leave --orders out"),
+        (f"{TARGET} --accountant pld --orders 2", "--orders belongs to the accountants"),
+        (f"epsilon {RUN} --accountant gdp --statement", "--statement takes no epsilon of gdp"),
+        (f"epsilon {RUN} --accountant gdp --statement --json", "it is an approximation"),
+        (f"epsilon {RUN} --accountant moments --noise-multiplier 0.01 --statement",
+         "no finite epsilon is proven"),
+        (f"epsilon {RUN} --accountant wor --orders 1", "orders must be numbers in (1, 1048576]"),
+        (f"epsilon {RUN} --ledger steps.csv",
+         "leave out --noise-multiplier, --sample-rate and --steps, or leave out --ledger"),
+        ("epsilon --delta 1e-5 --steps 3 --ledger steps.csv", "leave out --steps, or leave out"),
+        ("epsilon --delta 1e-5",
+         "Missing option '--noise-multiplier', '--sample-rate' and '--steps'; or give --ledger"),
+        ("epsilon --delta 1e-5 --ledger nowhere.csv", "No such file or directory: 'nowhere.csv'"),
+        ("epsilon --delta 7 --accountant pld --noise-multiplier 1 --sample-rate 1 --steps 1",
+         "delta must lie in (0, 1)"),
+        ("epsilon --ledger steps.csv", "Missing option '--delta'"),
+        ("noise --ledger steps.csv", "No such option"),
+    ],
+)  # fmt: skip
+def test_what_does_not_go_together_is_one_line_and_exit_code_2(dpkit, line: str, message: str):
+    assert message in refused(dpkit(line))
+
+
+def test_a_bad_line_of_a_file_is_named(dpkit, steps_csv: str):
+    Path(steps_csv).write_text(f"{HEADER}\n1.1,0.01,5\n1.1,60,5\n")
+    error = refused(dpkit("epsilon --delta 1e-5 --ledger", steps_csv))
+    assert "the steps.csv, line 3: sample_rate must lie in [0, 1], got 60.0; write batch" in error
+
+
+def test_an_infinite_epsilon_is_said_to_be_one(dpkit):
+    line = f"epsilon {RUN} --accountant moments --noise-multiplier 0.01"
+    assert dpkit(line)[1].startswith("epsilon inf ")
+    found = json.loads(dpkit(f"{line} --json")[1])
+    assert (found["epsilon"], found["lower"]) == ("inf", 0)
+
+
+@pytest.mark.parametrize("name", ["pld", "moments", "gdp", "wor"])
+def test_no_accountant_imports_torch(name: str):
+    code = f"""
+import sys
+from dpkit.__main__ import main
+try:
+    main("epsilon {RUN} --accountant {name} --json".split())
+except SystemExit as stopped:
+    assert stopped.code == 0
+print([name for name in ("torch", "sklearn", "pandas", "scipy.stats") if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("[]\n")
