@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from dpkit.commands import accounting, data, evidence
+from dpkit.commands import accounting, data, evidence, supports
 
 app = typer.Typer(
     name="dpkit",
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 app.command()(accounting.epsilon)
 app.command()(accounting.noise)
+app.command()(supports.supports)
 app.command()(evidence.claims)
 app.command()(evidence.reproduce)
 app.add_typer(data.app, name="data")

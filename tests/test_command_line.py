@@ -221,7 +221,9 @@ def test_reproduce_prints_each_part_that_is_done(dpkit, monkeypatch: pytest.Monk
     assert json.loads(dpkit(line + " --json")[1]) == [{"record": "a.json", "summary": "a is done"}]
 
 
-@pytest.mark.parametrize("name", ["", "data", "epsilon", "noise", "claims", "reproduce"])
+@pytest.mark.parametrize(
+    "name", ["", "data", "epsilon", "noise", "supports", "claims", "reproduce"]
+)
 def test_help_teaches_by_example(dpkit, name: str):
     code, out, _ = dpkit(f"{name} --help")
     assert code == 0

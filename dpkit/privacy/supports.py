@@ -1,0 +1,143 @@
+"""Which accountant prices which mechanism, adjacency and sampling: found by asking each of them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from dpkit import checks
+from dpkit.privacy import composition, gdp, moments, pld, rdp
+from dpkit.privacy.discrete_gaussian import DiscreteGaussian
+from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian
+from dpkit.privacy.ledger import Guarantee, Release, parallel
+from dpkit.privacy.mechanisms import (
+    Adjacency,
+    Gaussian,
+    Mechanism,
+    SampledGaussian,
+    Unsupported,
+)
+from dpkit.privacy.no_guarantee import NoGuarantee
+from dpkit.privacy.pure import Laplace, RandomizedResponse
+from dpkit.privacy.sampling import (
+    SHUFFLED_AS_POISSON,
+    FixedSizeBatches,
+    PoissonSampling,
+    Sampling,
+    ShuffledBatches,
+    mechanism,
+)
+from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+
+DELTA = 1e-5
+COUNT = 2  # releases: enough to ask for composition
+# Beginnings of the assumptions that make a price something else than a bound on what is run
+TO_BE_KNOWN = (gdp.APPROXIMATE, SHUFFLED_AS_POISSON, "no guarantee")
+
+ACCOUNTANTS: Mapping[str, Callable[..., Guarantee]] = {
+    "rdp": rdp.epsilon,
+    "pld": pld.epsilon,
+    "moments": partial(moments.epsilon, moments=2),  # whether it has a price, not how tight a one
+    "gdp": gdp.epsilon,
+    "basic": composition.basic,
+    "advanced": composition.advanced,
+}
+
+
+class Row(NamedTuple):
+    """Whether one accountant prices one mechanism (or one way to draw batches).
+
+    reason: why it does not; where it does, what must be known of the price, such as that it is an
+        approximation or infinite; empty if nothing.
+    """
+
+    mechanism: str
+    adjacency: Adjacency
+    accountant: str
+    supported: bool
+    reason: str
+
+
+def matrix() -> list[Row]:
+    """A row for each mechanism and way to draw batches, adjacency and accountant (seconds).
+
+    Raises:
+        ArithmeticError: a price is infinite, of something that has a guarantee.
+    """
+    adjacencies: tuple[Adjacency, ...] = ("add-remove", "replace-one")
+    return [
+        _asked(name, adjacency, accountant)
+        for name in EXAMPLES
+        for adjacency in adjacencies
+        for accountant in ACCOUNTANTS
+    ]
+
+
+def price(name: str, adjacency: Adjacency, accountant: str) -> Guarantee:
+    """What the accountant says of two releases of the example of that name, at delta 1e-5.
+
+    Raises:
+        Unsupported: the mechanism is not defined under the adjacency, or has no such price.
+    """
+    return ACCOUNTANTS[accountant]([Release(EXAMPLES[name](adjacency), COUNT)], delta=DELTA)
+
+
+def _asked(name: str, adjacency: Adjacency, accountant: str) -> Row:
+    try:
+        found = price(name, adjacency, accountant)
+    except Unsupported as error:
+        return Row(name, adjacency, accountant, False, str(error))
+    told = [one for one in found.assumptions if one.startswith(TO_BE_KNOWN)]
+    if gdp.APPROXIMATE in told:
+        told.append("not an upper bound")
+    if not found.epsilon < float("inf"):
+        if name != NoGuarantee.__name__:
+            raise ArithmeticError(f"{accountant} gives {name} under {adjacency} no finite price")
+        told.insert(0, "epsilon is infinite")
+    return Row(name, adjacency, accountant, True, "; ".join(told))
+
+
+def _under(example: Any, adjacency: Adjacency) -> Any:
+    """The same under that adjacency."""
+    if adjacency == example.adjacency:
+        return example
+    try:
+        if all(field.name != "adjacency" for field in fields(example)):
+            checks.one_of((example.adjacency,), adjacency=adjacency)
+        return replace(example, adjacency=adjacency)
+    except ValueError as error:
+        if not str(error).startswith("adjacency must be"):
+            raise
+        raise Unsupported(str(error)) from None
+
+
+def _drawn(sampling: Sampling, assume: tuple[str, ...], adjacency: Adjacency) -> Mechanism:
+    one = _under(sampling, adjacency)
+    return mechanism(one, noise_multiplier=2.0, public_size=50, assume=assume)
+
+
+def _parallel(adjacency: Adjacency) -> Mechanism:
+    part = [Release(SampledGaussian(2.0, 0.1, adjacency))]
+    return parallel(part, part)[0].mechanism
+
+
+_MECHANISMS = (
+    Gaussian(2.0),
+    SampledGaussian(2.0, 0.1),
+    WithoutReplacementGaussian(2.0, 0.1),
+    DiagonalGaussian((2.0, 3.0)),
+    GroupedGaussian(2.0, 4, 0.1),
+    DiscreteGaussian(2.0),
+    Laplace(2.0),
+    RandomizedResponse(1.0),
+    NoGuarantee("its noise protects nothing"),
+)
+_SAMPLINGS = (PoissonSampling(5), FixedSizeBatches(5), ShuffledBatches(5))
+
+# Each name with what makes its example under an adjacency, or raises Unsupported.
+EXAMPLES: Mapping[str, Callable[[Adjacency], Mechanism]] = {
+    **{type(one).__name__: partial(_under, one) for one in _MECHANISMS},
+    "Parallel": _parallel,
+    **{type(one).__name__: partial(_drawn, one, ()) for one in _SAMPLINGS},
+    "ShuffledBatches as Poisson": partial(_drawn, ShuffledBatches(5), (SHUFFLED_AS_POISSON,)),
+}

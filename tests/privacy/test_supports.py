@@ -1,0 +1,166 @@
+"""The supports matrix is what the accountants do, in both directions, and leaves nothing out."""
+
+import dataclasses
+import importlib
+import json
+import math
+import pkgutil
+
+import pytest
+
+import dpkit.privacy
+from dpkit import __main__ as command_line
+from dpkit.privacy import (
+    Guarantee,
+    Release,
+    SampledGaussian,
+    Unsupported,
+    composition,
+    gdp,
+    moments,
+    pld,
+    rdp,
+    sampling,
+    supports,
+)
+from dpkit.privacy.mechanisms import ADJACENCIES
+from dpkit.privacy.sampling import SHUFFLED_AS_POISSON
+from dpkit.privacy.supports import Row
+
+EPSILONS = {
+    "rdp": rdp.epsilon,
+    "pld": pld.epsilon,
+    "moments": moments.epsilon,
+    "gdp": gdp.epsilon,
+    "basic": composition.basic,
+    "advanced": composition.advanced,
+}
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return supports.matrix()
+
+
+def find(rows: list[Row], **wanted: str) -> list[Row]:
+    return [row for row in rows if wanted.items() <= row._asdict().items()]
+
+
+def price(row: Row) -> Guarantee:
+    """By the accountant itself. The mechanism may refuse when it is made, or when it is priced."""
+    made = supports.EXAMPLES[row.mechanism](row.adjacency)
+    return EPSILONS[row.accountant]([Release(made, 2)], delta=1e-5)
+
+
+def test_it_has_every_mechanism_and_way_to_draw_batches(rows: list[Row]):
+    found = set()
+    for module in pkgutil.iter_modules(dpkit.privacy.__path__, "dpkit.privacy."):
+        for value in vars(importlib.import_module(module.name)).values():
+            asked = hasattr(value, "privacy_loss") or hasattr(value, "release")
+            if asked and isinstance(value, type) and dataclasses.is_dataclass(value):
+                found.add(value.__name__)
+    assert {"Laplace", "ShuffledBatches", "FixedSizeBatches", "Parallel"} <= found
+    assert {row.mechanism for row in rows} == found | {"ShuffledBatches as Poisson"}
+    cases = {row[:3] for row in rows}
+    assert len(cases) == len(rows) == len(supports.EXAMPLES) * len(ADJACENCIES) * len(EPSILONS)
+
+
+def test_the_examples_are_what_their_names_say():
+    for name, example in supports.EXAMPLES.items():
+        made = example("replace-one") if name != "ShuffledBatches" else None
+        if hasattr(dpkit.privacy, name) or name == "Parallel":
+            assert type(made).__name__ == name
+        assert made is None or made.adjacency == "replace-one"
+
+
+def test_what_is_supported_has_a_finite_price_with_all_that_is_assumed(rows: list[Row]):
+    for row in rows:
+        if not row.supported:
+            continue
+        found = supports.price(row.mechanism, row.adjacency, row.accountant)
+        assert isinstance(found, Guarantee)
+        assert found.adjacency == row.adjacency
+        if row.mechanism == "NoGuarantee":
+            assert found.epsilon == math.inf
+            assert row.reason.startswith("epsilon is infinite; no guarantee: ")
+        else:
+            assert 0 < found.epsilon < math.inf
+        assert (gdp.APPROXIMATE in found.assumptions) == ("not an upper bound" in row.reason)
+        assert (SHUFFLED_AS_POISSON in found.assumptions) == (SHUFFLED_AS_POISSON in row.reason)
+
+
+def test_what_is_not_supported_raises_its_reason(rows: list[Row]):
+    refused = [row for row in rows if not row.supported]
+    assert len(refused) > 20
+    for row in refused:
+        with pytest.raises(Unsupported) as error:
+            price(row)
+        assert str(error.value) == row.reason
+        assert len(row.reason) > 20
+
+
+def test_rows_that_are_known_from_theory(rows: list[Row]):
+    """Anchors that do not come from the code: if one of these turns, the matrix is wrong."""
+    assert all(row.supported for row in find(rows, mechanism="Gaussian"))
+    assert all(row.supported for row in find(rows, mechanism="SampledGaussian"))
+    fixed = find(rows, mechanism="FixedSizeBatches")
+    assert [row[1:3] for row in fixed if row.supported] == [("replace-one", "rdp")]
+    assert not any(row.supported for row in find(rows, mechanism="ShuffledBatches"))
+    assert all(row.supported for row in find(rows, mechanism="ShuffledBatches as Poisson"))
+    local = find(rows, mechanism="RandomizedResponse", adjacency="add-remove")
+    assert not any(row.supported for row in local)
+    # the CLT of Gaussian DP is an approximation where there is sampling, and nowhere else
+    told = {row.mechanism for row in rows if "not an upper bound" in row.reason}
+    poisson = {"SampledGaussian", "GroupedGaussian", "PoissonSampling"}
+    assert told == poisson | {"ShuffledBatches as Poisson"}
+
+
+def test_a_mechanism_that_loses_a_price_changes_the_matrix(monkeypatch: pytest.MonkeyPatch):
+    def refuse(self):
+        raise Unsupported("this price was taken away for a test")
+
+    monkeypatch.setattr(SampledGaussian, "privacy_loss", refuse)
+    changed = {row.accountant: row for row in find(supports.matrix(), mechanism="PoissonSampling",
+                                                   adjacency="add-remove")}  # fmt: skip
+    assert {name for name, row in changed.items() if not row.supported} == {"pld", "moments"}
+    assert changed["pld"].reason == "this price was taken away for a test"
+
+
+def test_an_infinite_price_of_what_has_a_guarantee_is_a_failed_computation(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    infinite = Guarantee(math.inf, 0.0, 1e-5, "add-remove", "none", ())
+    monkeypatch.setattr(supports, "ACCOUNTANTS", {"none": lambda ledger, delta: infinite})
+    with pytest.raises(ArithmeticError, match="none gives Gaussian under add-remove no finite"):
+        supports.matrix()
+
+
+def test_an_example_that_is_wrong_is_not_taken_for_unsupported():
+    bad = sampling.PoissonSampling(5)
+    object.__setattr__(bad, "expected_batch_size", math.nan)
+    with pytest.raises(ValueError, match="expected_batch_size must be >= 1") as error:
+        supports._under(bad, "replace-one")
+    assert not isinstance(error.value, Unsupported)
+
+
+def test_the_command_shows_it_as_a_table_and_as_json(monkeypatch, capsys):
+    rows = [
+        Row("Gaussian", "add-remove", "rdp", True, ""),
+        Row("Gaussian", "add-remove", "pld", False, "why not"),
+        Row("Laplace", "add-remove", "rdp", True, "why not"),
+        Row("Laplace", "add-remove", "pld", True, "nearly"),
+    ]
+    monkeypatch.setattr(supports, "matrix", lambda: rows)
+    shown = []
+    for line in (["supports"], ["supports", "--json"]):
+        with pytest.raises(SystemExit) as stopped:
+            command_line.main(line)
+        assert stopped.value.code == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0].splitlines() == [
+        "mechanism  adjacency   rdp      pld",
+        "Gaussian   add-remove  yes      no [1]",
+        "Laplace    add-remove  yes [1]  yes [2]",
+        "", "[1] why not", "[2] nearly",
+    ]  # fmt: skip
+    assert json.loads(shown[1]) == [row._asdict() for row in rows]
