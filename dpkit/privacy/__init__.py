@@ -1,6 +1,6 @@
 """What a release costs: mechanisms that price themselves, and accountants that add them up.
 
-Works with numpy and scipy alone; torch is never imported here.
+Works with numpy and scipy alone; only reading a torch file of an Opacus history imports torch.
 """
 
 from dpkit.privacy import (

@@ -48,7 +48,8 @@ class ComposedLoss(NamedTuple):
         target = delta * np.exp(-self.factor) - self.infinite
         if not target > 0:
             return float("inf")
-        target = np.exp(np.log(target) - self.log_scale)
+        with np.errstate(over="ignore"):
+            target = np.exp(np.log(target) - self.log_scale)
         s, first, second, doubt = self._sums()
         failing = ~(first - second + doubt <= target)
         if s.size == 0 or failing[-1]:
@@ -60,7 +61,8 @@ class ComposedLoss(NamedTuple):
 
     def epsilon_below(self, delta: float) -> float:
         """The largest epsilon that this and its errors refute at delta, at least 0."""
-        target = np.exp(np.log(delta) + self.factor - self.log_scale)
+        with np.errstate(over="ignore"):
+            target = np.exp(np.log(delta) + self.factor - self.log_scale)
         s, first, second, doubt = self._sums()
         failing = np.flatnonzero(first - second - doubt > target)
         if failing.size == 0 or (last := int(failing[-1])) == s.size - 1:
@@ -80,9 +82,10 @@ class ComposedLoss(NamedTuple):
         s, first, second, doubt = self._sums()
         at = epsilon - self.blur
         above = int(np.searchsorted(s, at))
-        if above == 0 or above == s.size:
+        if above == s.size:
             return 1.0
-        found = first[above] - np.exp(at - s[above]) * second[above] + doubt[above - 1]
+        more = doubt[above - 1] if above else doubt[0] * np.exp(self.tilt * (s[0] - at))
+        found = first[above] - np.exp(at - s[above]) * second[above] + more
         with np.errstate(divide="ignore"):
             log_delta = np.log(max(found, 0.0)) + self.log_scale + self.factor
         return float(min(np.exp(log_delta) + self.infinite, 1.0))

@@ -18,6 +18,7 @@ from dpkit.privacy.privacy_loss import ROUNDING, Floats, PrivacyLoss
 
 REACH = 32  # cells around the heaviest in which shares are exact
 TINY = 1e-300  # instead of a zero that is divided by
+LOWERED = 4 * ROUNDING  # of the lower measure's nodes, so that an atom on a node can stay there
 UNDERFLOW = 1e-290  # a mass below it may have lost digits
 
 
@@ -158,10 +159,11 @@ class _Excess(NamedTuple):
     known: NDArray[np.bool_]
 
 
-def _excess(cells: Cells) -> _Excess:
+def _excess(cells: Cells, lowered: float = 0.0) -> _Excess:
+    """With the nodes lowered by a little."""
     p, q = cells.p[1:-1], cells.q[1:-1]
     with np.errstate(over="ignore", invalid="ignore"):
-        t = np.exp(cells.nodes)
+        t = np.exp(cells.nodes - lowered)
         above, below = p - q * t[:-1], q * t[1:] - p
         slack = 2 * ROUNDING * (_nearer(cells.p) + _nearer(cells.q) * t[1:])
     known = (np.minimum(p, q) > UNDERFLOW) & np.isfinite(above + below + slack)
@@ -191,11 +193,11 @@ def lower(cells: Cells) -> GridLoss:
 
     What lies below the first node is dropped, what lies beyond the last is rounded down.
     """
-    excess = _excess(cells)
+    excess = _excess(cells, LOWERED)
     up = _allowed(_shares(excess, cells.middle), excess) * excess.p
     masses = np.append(excess.p - up, cells.p[-1])
     masses[1:] += up
-    return GridLoss(cells.first, cells.offset, cells.spacing, masses, 0.0)
+    return GridLoss(cells.first, cells.offset - LOWERED, cells.spacing, masses, 0.0)
 
 
 def _safe(excess: _Excess) -> tuple[Floats, Floats]:

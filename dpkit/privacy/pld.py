@@ -29,7 +29,7 @@ from dpkit.privacy.saddle import Coarse, Look
 __all__ = ["delta", "epsilon"]
 
 GAP = 1e-3  # (upper - lower) / upper that is aimed at
-MOST_NODES = 2**20  # of the composed loss, and of any one release's
+MOST_NODES = 2**20  # of the composed loss; of one release an eighth
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
@@ -62,8 +62,10 @@ def epsilon(
         return Guarantee(float("inf"), 0.0, delta, adjacency, METHOD, told)
     moments = _moments(releases)
     looks = [saddle.for_delta(one, delta, _total(releases)) for one in moments]
-    wanted = gap * max(max(look.epsilon, look.deviation / 99) for look in looks)
-    wanted = min(wanted, *(look.deviation / 8 for look in looks))  # or the window is elsewhere
+    if looks[1].epsilon > looks[0].epsilon:  # the one that is expected to cost more first
+        looks, moments = looks[::-1], moments[::-1]
+    wanted = gap * max(looks[0].epsilon, looks[0].deviation / 99)
+    wanted = min(wanted, looks[0].deviation / 8)  # or the window is elsewhere
     low, high = 0.0, np.inf
     for _ in range(6):
         worse, other = _directions(releases, looks, wanted)
@@ -98,12 +100,17 @@ def delta(
     checks.between(0, 1, gap=gap)
     adjacency, told = adjacency_of(ledger), (*assumptions_of(ledger), *assumptions)
     releases = _releases(ledger, 1e-12)
+    if releases:  # again, with tails that are little beside this delta
+        about = max(saddle.delta_at_most(one, epsilon) for one in _moments(releases))
+        releases = _releases(ledger, about / 10)
     if not releases:
         return Guarantee(epsilon, 0.0, 0.0, adjacency, METHOD, told)
     if not _unbounded(releases) < 1:
         return Guarantee(epsilon, 0.0, 1.0, adjacency, METHOD, told)
     looks = [saddle.for_epsilon(one, epsilon, _total(releases)) for one in _moments(releases)]
-    both = _directions(releases, looks, gap / max(look.saddle for look in looks))
+    looks.sort(key=lambda look: look.saddle)  # the dearer first, by what it takes to get there
+    wanted = gap * min(1 / looks[0].saddle, looks[0].deviation)
+    both = _directions(releases, looks, wanted)
     found = [_upper_delta(direction, epsilon) for direction in both]
     worst = both[int(np.argmax(found))]
     value = max(found)
@@ -171,16 +178,13 @@ def _moments(releases: Sequence[_Release]) -> list[saddle.Moments]:
 def _directions(
     releases: Sequence[_Release], looks: Sequence[Look], wanted: float
 ) -> list[_Direction]:
-    """Both directions on a grid fine enough for the width that is wanted, where nodes allow.
-
-    The one that is expected to cost more comes first.
-    """
-    worst = int(looks[1].epsilon > looks[0].epsilon)
-    look, total = looks[worst], _total(releases)
+    """Both directions on a grid where the first is as narrow as wanted, as far as nodes allow."""
+    if {look.reverse for look in looks} != {False, True}:
+        raise ValueError("looks must be one of each direction")
+    look, total = looks[0], _total(releases)
     counts = [release.count for release in releases]
     spans = (release.coarse.span for release in releases)
-    widest = max([look.high - look.low, *(high - low for low, high in spans)])
-    finest = widest / MOST_NODES
+    finest = max(look.high - look.low, *(8 * (b - a) for a, b in spans)) / MOST_NODES
     # a step's chords add (tilt + 1) h^2 / 12 to epsilon, its merged cells take twice that away
     spacing = np.sqrt(2 * wanted / (total * (look.saddle + 1)))
     found = np.inf
@@ -192,13 +196,13 @@ def _directions(
             )
             for r in releases
         ]
-        sides = zip([cells, [one.reversed() for one in cells]], looks, strict=True)
-        both = [_Direction(side, counts, look) for side, look in sides]
-        before, found = found, _width(both[worst])
+        back = [one.reversed() for one in cells]
+        both = [_Direction(back if look.reverse else cells, counts, look) for look in looks]
+        before, found = found, _width(both[0])
         if found <= wanted or spacing <= finest or found > 0.7 * before:
             break  # fine enough, or finer only adds rounding errors
         spacing *= max(0.8 * np.sqrt(wanted / found), 0.3)
-    return [both[worst], both[1 - worst]]
+    return both
 
 
 def _width(direction: _Direction) -> float:

@@ -16,6 +16,7 @@ STEPS = np.linspace(0, 1, 200)
 SOME = np.geomspace(1e-6, 1e10, 64)
 TILTS = np.concatenate([-1 - SOME[::-1], [-1.0, 0.0], SOME])  # lambda and -1 - lambda
 POSITIVE = TILTS > 0
+PEAK = -np.log1p(TILTS[POSITIVE]) - TILTS[POSITIVE] * np.log1p(1 / TILTS[POSITIVE])
 TINY = 1e-99
 FFT_ERROR = 1.5e-12  # of the composed masses, for each release
 OUTSIDE = 1e-5  # of what decides delta, may lie outside the window
@@ -57,14 +58,15 @@ class Moments(NamedTuple):
     log: Floats
     mean: Floats
     variance: Floats
+    reverse: bool = False
 
     def reversed(self) -> "Moments":
         """The same for the pair (Q, P): E_Q[(Q/P)^lambda] = E_P[(P/Q)^(-1 - lambda)]."""
-        return Moments(self.log[::-1], -self.mean[::-1], self.variance[::-1])
+        return Moments(self.log[::-1], -self.mean[::-1], self.variance[::-1], not self.reverse)
 
 
 class Look(NamedTuple):
-    """What to expect of one direction of a ledger.
+    """What to expect of one direction of a ledger: of the pair (Q, P) where `reverse`.
 
     saddle: lambda at which exp(lambda * loss) moves the mean of the composed loss to `epsilon`.
     deviation: of the composed loss under that tilt.
@@ -81,6 +83,7 @@ class Look(NamedTuple):
     high: float
     left: float
     right: float
+    reverse: bool = False
 
 
 def moments(releases: Sequence[Coarse]) -> Moments:
@@ -89,13 +92,16 @@ def moments(releases: Sequence[Coarse]) -> Moments:
     with np.errstate(all="ignore"):
         for release in releases:
             p, q = release.masses[:, 1:-1]
-            kept = (p > 0) & (q > 0)
+            kept = (p > 0) | (q > 0)
             if not kept.any():  # nothing finite is released
                 continue
-            loss = np.log(p[kept] / q[kept])
+            p, q, ends = p[kept], q[kept], (release.edges[:-1][kept], release.edges[1:][kept])
+            far = np.where(p > q, ends[1], ends[0])  # one of the masses has vanished there
+            loss = np.where((p > 1e-290) & (q > 1e-290), np.log(p / q), far)
+            log_p = np.where(p > 1e-290, np.log(p), np.log(q) + loss)
             # a cell's masses at their mean, and the spread of what is even within it
             spread = np.diff(release.edges)[kept] ** 2 / 24
-            logs = np.log(p[kept]) + TILTS[:, None] * loss
+            logs = log_p + TILTS[:, None] * loss
             logs += np.log1p((TILTS * (TILTS + 1))[:, None] * spread)
             most = logs.max(axis=1, keepdims=True)
             weights = np.exp(logs - most)
@@ -103,31 +109,47 @@ def moments(releases: Sequence[Coarse]) -> Moments:
             mean = weights @ loss / sums
             variance = np.maximum(weights @ loss**2 / sums - mean**2, 1e-9 * mean**2)
             total += release.count * np.stack([most[:, 0] + np.log(sums), mean, variance])
-    return Moments(*total)
+    return Moments(total[0], total[1], total[2])
 
 
 def for_delta(found: Moments, delta: float, releases: int) -> Look:
     """The look at the epsilon of a delta, by the saddle-point approximation."""
-    log_delta = _log_deltas(found)
-    saddle = _crossing(TILTS[POSITIVE], log_delta, np.log(delta))
-    return _look(found, saddle, np.log(delta), releases)
+    tilt = TILTS[POSITIVE]
+    saddle = _crossing(tilt, _log_deltas(found), np.log(delta))
+    # where the largest loss has mass of its own there is no saddle, but a best moment
+    with np.errstate(all="ignore"):
+        epsilons = (found.log[POSITIVE] + PEAK - np.log(delta)) / tilt
+    best = float(tilt[np.argmin(np.nan_to_num(epsilons, nan=np.inf))])
+    return _look(found, min(saddle, best), np.log(delta), releases)
 
 
 def for_epsilon(found: Moments, epsilon: float, releases: int, delta: float | None = None) -> Look:
     """The look at an epsilon, or at the largest loss where that is less."""
     tilt = TILTS[POSITIVE]
     saddle = _crossing(tilt, -found.mean[POSITIVE], -epsilon)
-    if delta is None:
-        log_delta = float(np.interp(np.log(saddle), np.log(tilt), _log_deltas(found)))
-    else:
-        log_delta = np.log(delta)
-    return _look(found, saddle, log_delta, releases)
+    proven = _log_bounds(found, epsilon)
+    if (proven < -200).any():  # delta is next to nothing, and less tilt proves it better
+        saddle = min(saddle, float(tilt[np.argmax(proven < -200)]))
+    below = max(float(proven.min()), -200.0) - 5.0  # what one moment proves is somewhat too much
+    return _look(found, saddle, below if delta is None else float(np.log(delta)), releases)
+
+
+def delta_at_most(found: Moments, epsilon: float) -> float:
+    """About what one moment proves at an epsilon, between 1e-90 and 1."""
+    return float(np.exp(np.clip(_log_bounds(found, epsilon).min(), -200.0, 0.0)))
+
+
+def _log_bounds(found: Moments, epsilon: float) -> Floats:
+    """log(delta) as each positive moment proves it at an epsilon."""
+    with np.errstate(all="ignore"):
+        bounds = found.log[POSITIVE] + PEAK - TILTS[POSITIVE] * epsilon
+    return np.nan_to_num(bounds, nan=0.0)
 
 
 def _log_deltas(found: Moments) -> Floats:
     """log(delta) at the mean under each positive tilt, by the saddle-point approximation."""
     tilt = TILTS[POSITIVE]
-    log, mean, variance = (one[POSITIVE] for one in found)
+    log, mean, variance = (one[POSITIVE] for one in found[:3])
     with np.errstate(all="ignore"):
         return log - tilt * mean - np.log(tilt * (tilt + 1)) - np.log(7 * variance + TINY) / 2
 
@@ -144,7 +166,7 @@ def _look(found: Moments, saddle: float, log_delta: float, releases: int) -> Loo
 
     Less tilt makes far losses rarer, but errors weigh more beside what is sought.
     """
-    epsilon, variance = (float(np.interp(saddle, TILTS, one)) for one in found[1:])
+    epsilon, variance = (float(np.interp(saddle, TILTS, one)) for one in found[1:3])
     looks = []
     for tilt in [saddle, *TILTS[POSITIVE & (saddle > TILTS)][::-3]]:
         log = float(np.interp(tilt, TILTS, found.log))
@@ -152,7 +174,8 @@ def _look(found: Moments, saddle: float, log_delta: float, releases: int) -> Loo
         if looks and not np.log(FFT_ERROR * releases) < np.log(OUTSIDE) + sought:
             break
         window = _window(found, tilt, log, np.log(OUTSIDE) + sought)
-        looks.append(Look(saddle, epsilon, float(np.sqrt(variance)) + TINY, float(tilt), *window))
+        deviation = float(np.sqrt(variance)) + TINY
+        looks.append(Look(saddle, epsilon, deviation, float(tilt), *window, found.reverse))
     return min(looks, key=lambda look: look.high - look.low)
 
 
