@@ -16,6 +16,8 @@ from dpkit.privacy.privacy_loss import ROUNDING, Floats
 from dpkit.privacy.saddle import Look
 
 UNIT = 2.0**-53
+MOST_NODES = 2**20
+FLOOR = 1e-290  # below it sums have lost digits
 ENOUGH = 1e-7  # of the tilted mass, outside the window, to look no further
 SPARE = 32  # nodes beside the window
 NEGLIGIBLE = -50.0  # log of a Fourier coefficient that is left out
@@ -50,6 +52,8 @@ class ComposedLoss(NamedTuple):
             return float("inf")
         with np.errstate(over="ignore"):
             target = np.exp(np.log(target) - self.log_scale)
+        if not target > FLOOR:  # the look is far from what decides
+            return float("inf")
         s, first, second, doubt = self._sums()
         failing = ~(first - second + doubt <= target)
         if s.size == 0 or failing[-1]:
@@ -96,7 +100,7 @@ class ComposedLoss(NamedTuple):
         The second is relative to the node it starts at. The last is the doubt: how far errors can
         move delta / scale at epsilons from the node on.
         """
-        kept = self.tilt * np.abs(self.losses - self.around) < 300
+        kept = self.tilt * (self.around - self.losses) < 300
         s = self.losses[kept]
         untilted = np.exp(-self.tilt * (s - self.around))
         weights = self.weights[kept] * untilted
@@ -156,7 +160,9 @@ def _infinite(parts: Parts) -> float:
 def compose(parts: Parts, look: Look) -> ComposedLoss:
     """The composition of grid losses of one spacing, each taken `count` times."""
     spacing = parts[0][0].spacing
-    wanted = int(np.ceil((look.high - look.low) / spacing)) + SPARE
+    room = MOST_NODES / 2 * spacing  # a window cut short proves less, and takes no longer
+    low = max(look.low, look.epsilon - room)
+    wanted = int(np.ceil((min(look.high, look.epsilon + room) - low) / spacing)) + SPARE
     size = int(fft.next_fast_len(wanted, real=True))  # type: ignore[arg-type]
     power = _Power(size)
     offset = log_mass = factor = blur = 0.0
@@ -168,7 +174,7 @@ def compose(parts: Parts, look: Look) -> ComposedLoss:
         offset += count * part.offset
         factor += count * (ROUNDING + 4 * UNIT * look.tilt * part.furthest)
         blur += count * 2 * UNIT * part.furthest
-    first = int(np.ceil((look.low - offset) / spacing)) - SPARE // 2
+    first = int(np.ceil((low - offset) / spacing)) - SPARE // 2
     weights, error = power.result(first)
     losses = nodes(first, size, spacing, offset)
     outside = _outside(parts, look, log_mass, losses[-1], look.right)

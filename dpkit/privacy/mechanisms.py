@@ -249,8 +249,8 @@ class SampledGaussian:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if self.adjacency == "add-remove":
                 # (1-q) + q exp((2x - 1) / (2 noise^2)) = exp(loss)
-                tilt = np.log((np.expm1(loss) + q) / q)
-                tilt = np.where(loss > 700, loss - np.log(q), tilt)
+                far = loss - np.log(q) + np.log1p((q - 1) * np.exp(-np.maximum(loss, 30.0)))
+                tilt = np.where(loss > 30, far, np.log1p(np.expm1(np.minimum(loss, 30.0)) / q))
                 return np.where(np.isnan(tilt), -np.inf, variance * tilt + 0.5)
             # x / noise^2 - loss / 2 = arcsinh((1-q) / q * exp(1 / (2 noise^2)) * sinh(loss / 2))
             size = np.abs(loss)

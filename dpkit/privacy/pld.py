@@ -15,6 +15,7 @@ import numpy as np
 from dpkit import checks
 from dpkit.privacy import loss_grid, saddle
 from dpkit.privacy.composed_loss import (
+    MOST_NODES,
     Parts,
     chernoff_delta,
     chernoff_epsilon,
@@ -29,7 +30,6 @@ from dpkit.privacy.saddle import Coarse, Look
 __all__ = ["delta", "epsilon"]
 
 GAP = 1e-3  # (upper - lower) / upper that is aimed at
-MOST_NODES = 2**20  # of the composed loss; of one release an eighth
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory

@@ -1,0 +1,362 @@
+"""The certified pair against truths that share no code with it, and under provoked errors."""
+
+from dataclasses import dataclass
+from math import comb
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from dpkit.privacy import (
+    Gaussian,
+    Guarantee,
+    Release,
+    SampledGaussian,
+    pld,
+    rdp,
+)
+from dpkit.privacy.discrete_gaussian import DiscreteGaussian
+from dpkit.privacy.ledger import Ledger
+from dpkit.privacy.privacy_loss import PrivacyLoss, from_atoms
+from dpkit.privacy.pure import Laplace, RandomizedResponse
+
+BOTH = ("add-remove", "replace-one")
+
+
+def normal_above(z: mp.mpf) -> mp.mpf:
+    return mp.erfc(z / mp.sqrt(2)) / 2
+
+
+def epsilon_where(delta_of, delta: float) -> mp.mpf:
+    """The epsilon of a falling delta_of, by bisection in mpmath; 0 where delta is large enough."""
+    low, high = mp.mpf(0), mp.mpf(1)
+    if delta_of(low) <= delta:
+        return low
+    while delta_of(high) > delta:
+        low, high = high, high * 2
+    for _ in range(70):
+        middle = (low + high) / 2
+        low, high = (middle, high) if delta_of(middle) > delta else (low, middle)
+    return high
+
+
+def gaussian_epsilon(mu: mp.mpf, delta: float) -> mp.mpf:
+    """Balle, Wang 2018, Thm 5, with 40 digits."""
+    with mp.workdps(40):
+        return epsilon_where(
+            lambda e: normal_above(e / mu - mu / 2) - mp.exp(e) * normal_above(e / mu + mu / 2),
+            delta,
+        )
+
+
+def enclosed(found: Guarantee, true: mp.mpf, gap: float = 1e-3) -> None:
+    assert found.lower <= true <= found.epsilon
+    assert found.epsilon - found.lower <= gap * found.epsilon
+
+
+@settings(max_examples=60)
+@given(
+    noise=st.floats(-0.5, 2).map(lambda x: 10**x),
+    count=st.floats(0, 3.5).map(lambda x: int(10**x)),
+    delta=st.floats(-12, -1).map(lambda x: 10**x),
+    adjacency=st.sampled_from(BOTH),
+    gap=st.floats(-7, -1).map(lambda x: 10**x),
+)
+def test_composed_gaussians_are_one_gaussian(noise, count, delta, adjacency, gap):
+    """At any gap asked for: a finer grid is where rounding would show."""
+    found = pld.epsilon([Release(Gaussian(noise, adjacency), count)], delta=delta, gap=gap)
+    moved = BOTH.index(adjacency) + 1
+    with mp.workdps(40):
+        true = gaussian_epsilon(moved * mp.sqrt(count) / mp.mpf(noise), delta)
+    enclosed(found, true, max(gap, 1e-3))
+
+
+def one_release_delta(q: float, s: float, adjacency: str, epsilon: mp.mpf) -> mp.mpf:
+    """The larger direction of a sampled Gaussian, from the output at which the loss is epsilon."""
+    q, s, out = mp.mpf(q), mp.mpf(s), []
+    for sign in (1, -1):
+        loss = sign * epsilon
+        if adjacency == "add-remove":
+            ratio = (mp.exp(loss) - (1 - q)) / q
+            if ratio <= 0:
+                continue
+            x, mean = s * s * mp.log(ratio) + mp.mpf(1) / 2, 0
+        else:
+            c = (1 - q) / q * mp.exp(1 / (2 * s * s))
+            x, mean = s * s * (loss / 2 + mp.asinh(c * mp.sinh(loss / 2))), -1
+        base = (1 - q) * normal_above(sign * x / s)
+        p, other = (base + q * normal_above(sign * (x - m) / s) for m in (1, mean))
+        p, other = (p, other) if sign > 0 else (other, p)
+        out.append(p - mp.exp(epsilon) * other)
+    return max(out)
+
+
+@settings(max_examples=60)
+@given(
+    noise=st.floats(-0.5, 1.5).map(lambda x: 10**x),
+    rate=st.floats(-3, -0.01).map(lambda x: 10**x),
+    delta=st.floats(-10, -3).map(lambda x: 10**x),
+    adjacency=st.sampled_from(BOTH),
+)
+def test_one_release_is_its_own_profile(noise, rate, delta, adjacency):
+    found = pld.epsilon([Release(SampledGaussian(noise, rate, adjacency))], delta=delta)
+    with mp.workdps(40):
+        true = epsilon_where(lambda e: one_release_delta(rate, noise, adjacency, e), delta)
+    assert found.lower <= true <= found.epsilon
+    assert found.epsilon - found.lower <= 2e-3 * found.epsilon + 1e-6
+
+
+def sampled_delta(q: float, s: float, adjacency: str, count: int, points: int):
+    """delta(epsilon) of `count` (2 or 3) releases: outputs on a grid, the last one in closed form.
+
+    The trapezoidal rule of smooth densities: exact to rounding once steps are below s / 3.
+    """
+    x = np.linspace(-9 * s - 1, 9 * s + 1, points)
+    zero, one, back = (np.exp(-(((x - m) / s) ** 2) / 2) for m in (0, 1, -1))
+    other = zero if adjacency == "add-remove" else (1 - q) * zero + q * back
+    p, o = ((1 - q) * zero + q * one, other)
+    loss = np.log(p / o)
+    p, o = p / zero.sum(), o / zero.sum()
+
+    def direction(epsilon: float, sign: int) -> float:
+        weight = p if sign > 0 else o
+        losses, weights = sign * loss, weight
+        for _ in range(count - 2):
+            losses = np.add.outer(losses, sign * loss).ravel()
+            weights = np.multiply.outer(weights, weight).ravel()
+        left = sign * (epsilon - losses)  # what the last release's loss must pass
+        if adjacency == "add-remove":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                t = np.nan_to_num(s * s * np.log(np.expm1(left) / q + 1) + 0.5, nan=-np.inf)
+            mean = 0.0
+        else:
+            c = (1 - q) / q * np.exp(1 / (2 * s * s))
+            t, mean = s * s * (left / 2 + np.arcsinh(c * np.sinh(left / 2))), -1.0
+        tails = ((1 - q) * ndtr(-sign * t / s) + q * ndtr(-sign * (t - m) / s) for m in (1, mean))
+        first, second = tails if sign > 0 else reversed(list(tails))
+        return float(weights @ (first - np.exp(epsilon - losses) * second))
+
+    return lambda epsilon: max(direction(epsilon, +1), direction(epsilon, -1))
+
+
+@pytest.mark.parametrize("adjacency", BOTH)
+@pytest.mark.parametrize(
+    ("rate", "noise", "count", "points"),
+    [(0.3, 1.0, 2, 6001), (0.02, 0.8, 2, 6001), (0.9, 2.0, 2, 3001), (0.3, 1.2, 3, 801)],
+)
+@pytest.mark.parametrize("delta", [1e-7, 1e-4])
+def test_few_releases_are_a_dense_integral(adjacency, rate, noise, count, points, delta):
+    direct = sampled_delta(rate, noise, adjacency, count, points)
+    true = brentq(lambda e: np.log(direct(e) / delta), 0.0, 12.0, xtol=1e-12)
+    check = sampled_delta(rate, noise, adjacency, count, points // 2)(true)
+    assert check == pytest.approx(delta, rel=1e-7)  # the oracle's own error
+    found = pld.epsilon([Release(SampledGaussian(noise, rate, adjacency), count)], delta=delta)
+    enclosed(found, mp.mpf(true))
+
+
+@dataclass(frozen=True)
+class Told:
+    """A mechanism that is nothing but its privacy loss."""
+
+    loss: PrivacyLoss
+    adjacency: str = "replace-one"
+    assumptions: tuple[str, ...] = ()
+
+    def rdp(self, orders):
+        raise NotImplementedError
+
+    def privacy_loss(self) -> PrivacyLoss:
+        return self.loss
+
+
+@pytest.mark.parametrize("lattice", [True, False])
+@pytest.mark.parametrize(("one", "count", "delta"), [(0.1, 200, 1e-6), (0.5, 25, 1e-3)])
+def test_many_coins_are_binomial(lattice: bool, one: float, count: int, delta: float):
+    """Randomised response (Warner 1965), with and without being told where its atoms lie."""
+    p = np.array([1, np.exp(one)]) / (1 + np.exp(one))
+    loss = from_atoms(np.array([-one, one]), p, (-one, 2 * one) if lattice else None)
+    with mp.workdps(40):
+        truth = [1 / (1 + mp.exp(mp.mpf(one))), 1 / (1 + mp.exp(-mp.mpf(one)))]
+        atoms = [
+            (
+                (2 * k - count) * mp.mpf(one),
+                comb(count, k) * truth[1] ** k * truth[0] ** (count - k),
+            )
+            for k in range(count + 1)
+        ]
+        true = epsilon_where(
+            lambda e: mp.fsum(m * -mp.expm1(e - s) for s, m in atoms if s > e), delta
+        )
+    for mechanism in (Told(loss), RandomizedResponse(one)):
+        # few atoms, off the nodes, are lowered by more than densities are
+        enclosed(
+            pld.epsilon([Release(mechanism, count)], delta=delta), true, 1e-3 if lattice else 3e-3
+        )
+
+
+@pytest.mark.parametrize(("scale", "count", "delta"), [(0.7, 3, 1e-4), (2.0, 4, 1e-6)])
+def test_discrete_gaussians_are_a_sum_over_integers(scale: float, count: int, delta: float):
+    """The noises' sum decides: their law by convolution, the loss linear in it."""
+    with mp.workdps(30):
+        s, reach = mp.mpf(scale), int(12 * scale) + 2
+        law = {x: mp.exp(-mp.mpf(x * x) / (2 * s * s)) for x in range(-reach, reach + 1)}
+        total = mp.fsum(law.values())
+        sums = {0: mp.mpf(1)}
+        for _ in range(count):
+            new: dict[int, mp.mpf] = {}
+            for a, m in sums.items():
+                for b, w in law.items():
+                    new[a + b] = new.get(a + b, mp.mpf(0)) + m * w / total
+            sums = new
+        # around 1 against around 0: x - 1/2 over s^2 at x = 1 + noise
+        atoms = [((a + mp.mpf(count) / 2) / (s * s), m) for a, m in sums.items()]
+        true = epsilon_where(
+            lambda e: mp.fsum(m * -mp.expm1(e - x) for x, m in atoms if x > e), delta
+        )
+    enclosed(pld.epsilon([Release(DiscreteGaussian(scale), count)], delta=delta), true)
+
+
+CASES = [(0.01, 1.1, 10_000), (0.01, 0.5, 1_000), (64 / 60000, 1.0, 60_000)]
+
+
+@pytest.mark.parametrize(("rate", "noise", "steps"), CASES)
+def test_two_other_kits_overlap(rate: float, noise: float, steps: int):
+    found = pld.epsilon([Release(SampledGaussian(noise, rate), steps)], delta=1e-5)
+    assert found.epsilon - found.lower <= 1e-3 * found.epsilon
+    distributions = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    for pessimistic in (True, False):
+        theirs = distributions.from_gaussian_mechanism(
+            noise,
+            sampling_prob=rate,
+            value_discretization_interval=1e-4,
+            pessimistic_estimate=pessimistic,
+            use_connect_dots=pessimistic,
+        )
+        theirs = theirs.self_compose(steps).get_epsilon_for_delta(1e-5)
+        assert found.lower <= theirs if pessimistic else theirs <= found.epsilon
+    prv = pytest.importorskip("prv_accountant")
+    mechanism = prv.PoissonSubsampledGaussianMechanism(
+        noise_multiplier=noise, sampling_probability=rate
+    )
+    accountant = prv.PRVAccountant(
+        prvs=[mechanism], max_self_compositions=[steps], eps_error=0.05, delta_error=1e-9
+    )
+    low, _, high = accountant.compute_epsilon(delta=1e-5, num_self_compositions=[steps])
+    assert low <= found.epsilon
+    assert found.lower <= high
+
+
+@settings(max_examples=60)
+@given(
+    noise=st.floats(-0.7, 2).map(lambda x: 10**x),
+    rate=st.floats(-4, 0).map(lambda x: 10**x),
+    count=st.floats(0, 4).map(lambda x: int(10**x)),
+    delta=st.floats(-12, -0.5).map(lambda x: 10**x),
+    adjacency=st.sampled_from(BOTH),
+)
+def test_anywhere_what_must_hold_holds(noise, rate, count, delta, adjacency):
+    """Ordered, not above Renyi's bound, and monotone in count and noise up to its own width."""
+
+    def price(noise: float, count: int) -> Guarantee:
+        return pld.epsilon([Release(SampledGaussian(noise, rate, adjacency), count)], delta=delta)
+
+    found = price(noise, count)
+    ledger = [Release(SampledGaussian(noise, rate, adjacency), count)]
+    assert 0 <= found.lower <= found.epsilon
+    assert found.lower <= rdp.epsilon(ledger, delta=delta).epsilon * (1 + 1e-9)
+    assert found.lower <= price(noise, count + 1).epsilon
+    assert price(noise * 1.01, count).lower <= found.epsilon
+    one = pld.epsilon([Release(SampledGaussian(noise, rate, adjacency))], delta=delta)
+    assert one.lower <= found.epsilon
+
+
+LEDGERS: list[Ledger] = [
+    [Release(SampledGaussian(1.1, 0.01), 1000)],
+    [Release(SampledGaussian(0.3, 1e-4), 1000)],
+    [Release(SampledGaussian(1.0, 0.2, "replace-one"), 50)],
+    [Release(SampledGaussian(0.8, 0.02), 200), Release(Gaussian(6.0), 5), Release(Laplace(9.0), 3)],
+    [Release(RandomizedResponse(0.3, 3), 40)],
+]
+
+
+@pytest.mark.parametrize("ledger", LEDGERS, ids=str)
+@pytest.mark.parametrize("epsilon", [0.0, 0.4, 3.0, 30.0])
+def test_delta_is_the_inverse_of_epsilon(ledger: Ledger, epsilon: float):
+    found = pld.delta(ledger, epsilon=epsilon)
+    assert found.epsilon == epsilon
+    assert 0 < found.delta <= 1
+    assert found.lower <= epsilon
+    # refuted nowhere, and not given away by more than the gaps
+    assert pld.epsilon(ledger, delta=found.delta).lower <= epsilon
+    if found.delta > 1e-9 and epsilon > 0:
+        assert pld.epsilon(ledger, delta=found.delta * 0.99).epsilon >= epsilon * (1 - 1e-3)
+
+
+HARD = [
+    ([Release(SampledGaussian(0.3, 1e-4), 1000)], 1e-5),
+    ([Release(SampledGaussian(1.0, 0.2), 500)], 1e-12),
+    ([Release(SampledGaussian(0.5, 0.3, "replace-one"), 300)], 1e-6),  # an epsilon above 100
+    ([Release(SampledGaussian(1.0, 1.0), 40), Release(Gaussian(0.7), 2)], 1e-5),
+]
+
+
+@pytest.mark.parametrize(("ledger", "delta"), HARD, ids=str)
+def test_hard_ledgers_have_a_narrow_pair_below_renyis_bound(ledger: Ledger, delta: float):
+    found = pld.epsilon(ledger, delta=delta)
+    assert 0.9 * found.epsilon < found.lower <= rdp.epsilon(ledger, delta=delta).epsilon
+    assert found.epsilon - found.lower <= 1e-3 * found.epsilon
+
+
+def test_a_thousand_noises_are_one_gaussian():
+    """Unsampled, so that the truth is known; and sampled, where it is only enclosed narrowly."""
+    noises = np.linspace(0.8, 2.0, 1000)
+    found = pld.epsilon([Release(Gaussian(30 * z)) for z in noises], delta=1e-5)
+    with mp.workdps(40):
+        mu = mp.sqrt(mp.fsum(1 / mp.mpf(float(30 * z)) ** 2 for z in noises))
+    enclosed(found, gaussian_epsilon(mu, 1e-5), 2e-3)
+    found = pld.epsilon([Release(SampledGaussian(z, 0.01)) for z in noises], delta=1e-5)
+    assert 0 < found.epsilon - found.lower <= 2e-3 * found.epsilon
+
+
+def test_a_rare_record_with_large_losses():
+    rate, noise, delta = 3.4e-9, 0.0285, 2.6e-12
+    found = pld.epsilon([Release(SampledGaussian(noise, rate))], delta=delta)
+    with mp.workdps(60):
+        true = epsilon_where(lambda e: one_release_delta(rate, noise, BOTH[0], e), delta)
+    assert found.lower <= true <= found.epsilon
+
+
+def masses_that_are_nan(edges: np.ndarray) -> np.ndarray:
+    p, q = Gaussian(1.0).privacy_loss().masses(edges)
+    return np.stack([np.where(np.arange(p.size) % 7 == 3, np.nan, p), q])
+
+
+def test_masses_that_are_not_numbers_prove_nothing():
+    """An exception, infinity or delta 1: whichever, but no guarantee."""
+    release: Ledger = [Release(Told(PrivacyLoss(masses_that_are_nan)), 3)]  # type: ignore[arg-type]
+    for ask in (
+        lambda: pld.epsilon(release, delta=1e-5).epsilon == np.inf,
+        lambda: pld.delta(release, epsilon=1.0).delta == 1,
+    ):
+        try:
+            assert ask()
+        except (ArithmeticError, ValueError):
+            pass
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), 0.0, 1.0, -0.1, np.inf, "1e-5", None])
+def test_bad_numbers_are_refused(wrong):
+    ledger = [Release(Gaussian(1.0))]
+    with pytest.raises(ValueError, match="delta"):
+        pld.epsilon(ledger, delta=wrong)
+    with pytest.raises(ValueError, match="gap"):
+        pld.epsilon(ledger, delta=1e-5, gap=wrong)
+    with pytest.raises(ValueError, match="gap"):
+        pld.delta(ledger, epsilon=1.0, gap=wrong)
+    if wrong not in (0.0, 1.0):
+        with pytest.raises(ValueError, match="epsilon"):
+            pld.delta(ledger, epsilon=wrong)
