@@ -1,5 +1,6 @@
 """Composition by FFT against exact sums: never off by more than the error it states."""
 
+from contextlib import suppress
 from fractions import Fraction
 
 import mpmath as mp
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from dpkit.privacy import Gaussian, Release, composed_loss, pld, saddle
 from dpkit.privacy.composed_loss import chernoff_delta, chernoff_epsilon, compose
 from dpkit.privacy.loss_grid import GridLoss
+from dpkit.privacy.privacy_loss import PrivacyLoss
 from dpkit.privacy.saddle import Look
 
 H = 0.125  # spacing: a float without rounding errors, as are the nodes
@@ -175,14 +177,20 @@ def test_infinite_losses_count_against_delta():
     assert chernoff_delta(parts, 3.0, 1e6) >= 4e-6
 
 
-UNDERFLOW = pytest.mark.xfail(reason="delta_above has no floor below which it is 1", strict=True)
+CUT = pytest.mark.xfail(reason="delta_above misses nodes that were left out", strict=True)
+FAINT = pytest.mark.xfail(reason="epsilon_below trusts sums without digits", strict=True)
+KNOWN = {(10.0, -320): [CUT], (10.0, -310): [CUT], (10.0, 720): [FAINT]}
 
 
 @pytest.mark.parametrize(
-    "far", [-700, -290, 10, 290, 310, 500, *(pytest.param(x, marks=UNDERFLOW) for x in (720, 750))]
+    ("tilt", "far"),
+    [
+        pytest.param(tilt, far, marks=KNOWN.get((tilt, far), []))
+        for tilt in (10.0, 50.0)
+        for far in (-700, -320, -310, -290, 10, 290, 310, 500, 720, 750)
+    ],
 )
-@pytest.mark.parametrize("tilt", [10.0, 50.0])
-def test_a_look_far_beside_what_decides_proves_nothing_wrong(far: float, tilt: float):
+def test_a_look_far_beside_what_decides_proves_nothing_wrong(tilt: float, far: float):
     """Where exponentials of the tilt leave the range of floats."""
     masses = np.zeros(161)
     masses[[80, 88, 152]] = 1 - 1e-6 - 1e-9, 1e-6, 1e-9  # losses 0, 1 and 9
@@ -232,3 +240,21 @@ def poor(look_of, rng: np.random.Generator):
         )
 
     return look
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_masses_that_are_not_numbers_prove_nothing(monkeypatch, row: int):
+    """An exception, infinity or delta 1: whichever, but no guarantee."""
+    right = Gaussian(1.0).privacy_loss().masses
+
+    def masses(edges: np.ndarray) -> np.ndarray:
+        out = right(edges)
+        out[row, 3::7] = np.nan
+        return out
+
+    monkeypatch.setattr(Gaussian, "privacy_loss", lambda _: PrivacyLoss(masses))
+    release = [Release(Gaussian(1.0), 3)]
+    with suppress(ArithmeticError, ValueError), np.errstate(all="ignore"):
+        assert pld.epsilon(release, delta=1e-5).epsilon == np.inf
+    with suppress(ArithmeticError, ValueError), np.errstate(all="ignore"):
+        assert pld.delta(release, epsilon=1.0).delta == 1
