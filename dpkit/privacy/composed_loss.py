@@ -86,11 +86,11 @@ class ComposedLoss(NamedTuple):
         s, first, second, doubt = self._sums()
         at = epsilon - self.blur
         above = int(np.searchsorted(s, at))
-        if above == s.size:
+        if above == s.size or (above == 0 and s[0] > self.losses[0]):
             return 1.0
         more = doubt[above - 1] if above else doubt[0] * np.exp(self.tilt * (s[0] - at))
         found = first[above] - np.exp(at - s[above]) * second[above] + more
-        if not found > FLOOR:  # the look is far from what decides
+        if not found > 0:
             return 1.0
         log_delta = min(np.log(found) + self.log_scale + self.factor, 0.0)
         return float(min(np.exp(log_delta) + self.infinite, 1.0))
@@ -109,7 +109,9 @@ class ComposedLoss(NamedTuple):
         peak = np.exp(-self.tilt * np.log1p(1 / self.tilt)) / (1 + self.tilt)
         first = np.cumsum(weights[::-1])[::-1]
         doubt = self.error * peak * untilted + 2 * UNIT * s.size * np.abs(first)
-        return s, first, _discounted(weights, self.spacing), doubt
+        second = _discounted(weights, self.spacing)
+        near = untilted > FLOOR  # beyond, terms that matter may have vanished
+        return s[near], first[near], second[near], doubt[near]
 
 
 def _discounted(weights: Floats, spacing: float) -> Floats:
