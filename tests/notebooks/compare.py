@@ -22,7 +22,14 @@ def command(folder: Path, workers: int) -> list[str]:
     spread = ["-n", str(workers), "--dist", "loadscope"] if workers > 1 else []
     return [
         *(sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"),
-        *("--nbval", "--nbval-current-env", "--nbval-sanitize-with", str(SANITIZE)),
+        *(
+            "-p",
+            "kernels",
+            "--nbval",
+            "--nbval-current-env",
+            "--nbval-sanitize-with",
+            str(SANITIZE),
+        ),
         *(f"--nbval-cell-timeout={CELL_TIMEOUT}", *spread, str(folder)),
     ]
 
@@ -31,6 +38,7 @@ def compare(folder: Path = NOTEBOOKS, workers: int = 1) -> subprocess.CompletedP
     """Compare all notebooks of a folder; the return code is 0 where every output agrees."""
     environment = {key: value for key, value in os.environ.items() if key != "DPKIT_DATA"}
     environment["PYTEST_ADDOPTS"] = ""
+    environment["PYTHONPATH"] = str(Path(__file__).resolve().parent)  # where `kernels` lies
     return subprocess.run(
         command(folder, workers),
         cwd=CHECKOUT,
