@@ -77,7 +77,8 @@ class ComposedLoss(NamedTuple):
     def _between(last: int, target: float, s: Floats, first: Floats, second: Floats) -> float:
         """Where delta / scale falls to the target, between a node and the next."""
         # delta / scale = first - exp(epsilon - s) second, of the node above
-        ratio = (first[last + 1] - target) / second[last + 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = (first[last + 1] - target) / second[last + 1]
         inside = s[last + 1] + np.log(ratio) if ratio > 0 else s[last]
         return float(np.clip(inside, s[last], s[last + 1]))
 
@@ -108,7 +109,8 @@ class ComposedLoss(NamedTuple):
         # exp(-tilt x) (1 - exp(-x)) is largest where exp(-x) = tilt / (1 + tilt)
         peak = np.exp(-self.tilt * np.log1p(1 / self.tilt)) / (1 + self.tilt)
         first = np.cumsum(weights[::-1])[::-1]
-        doubt = self.error * peak * untilted + 2 * UNIT * s.size * np.abs(first)
+        with np.errstate(invalid="ignore"):  # a doubt that is not a number proves nothing
+            doubt = self.error * peak * untilted + 2 * UNIT * s.size * np.abs(first)
         second = _discounted(weights, self.spacing)
         near = untilted > FLOOR  # beyond, terms that matter may have vanished
         return s[near], first[near], second[near], doubt[near]

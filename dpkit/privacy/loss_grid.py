@@ -120,9 +120,12 @@ def _balanced(loss: PrivacyLoss, spacing: float, centre: float, enough: float) -
     signs = (-1.0) ** np.arange(-REACH + 1, REACH)
 
     def missed(offset: float) -> float:
-        near = _cells(loss, -REACH, REACH, spacing, offset)
-        up = _shares(excess := _excess(near), near.middle)
-        above, below = _safe(excess)
+        excess = _excess(_cells(loss, -REACH, REACH, spacing, offset))
+        above, below = np.maximum(excess.above, TINY), np.maximum(excess.below, TINY)
+        ratio = below[:-1] / above[1:]
+        left = _equal(0.5, ratio[: REACH - 1])
+        right = _equal(0.5, 1 / ratio[REACH:][::-1])[::-1]
+        up = np.array([0.5, *left, *(1 - share for share in right), 0.5])
         return float(signs @ ((1 - up[1:]) * above[1:] - up[:-1] * below[:-1]))
 
     near = _cells(loss, -REACH, REACH, spacing, centre)
@@ -230,18 +233,19 @@ def _shares(excess: _Excess, middle: int) -> Floats:
         up = up / 2 + (from_above + from_below) / 4
     # near the middle equality at each node, towards it from both sides (stable so)
     low, high = max(middle - REACH, 0), min(middle + REACH, up.size) - 1
-    share, found = float(up[low]), []
-    for ratio in drop[low : middle - 1].tolist():
+    found = _equal(float(up[low]), drop[low : middle - 1])
+    up[low + 1 : low + 1 + len(found)] = found
+    found = _equal(1 - float(up[high]), lift[middle:high][::-1])
+    up[high - len(found) : high] = 1 - np.array(found[::-1])
+    return up
+
+
+def _equal(share: float, ratios: Floats) -> list[float]:
+    """Shares after the first that use up, or fill, one node after the other."""
+    found = []
+    for ratio in ratios.tolist():
         share = 1 - share * ratio
         if share < 0:
             share = 0.0
         found.append(share)
-    up[low + 1 : low + 1 + len(found)] = found
-    share, found = float(up[high]), []
-    for ratio in lift[middle:high][::-1].tolist():
-        share = (1 - share) * ratio
-        if share > 1:
-            share = 1.0
-        found.append(share)
-    up[high - len(found) : high] = found[::-1]
-    return up
+    return found

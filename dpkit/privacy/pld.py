@@ -67,7 +67,7 @@ def epsilon(
     wanted = gap * max(looks[0].epsilon, looks[0].deviation / 99)
     wanted = min(wanted, looks[0].deviation / 8)  # or the window is elsewhere
     low, high = 0.0, np.inf
-    for _ in range(6):
+    for attempt in range(6):
         worse, other = _directions(releases, looks, wanted)
         before = high - low
         uppers = [_upper_epsilon(worse, delta)]
@@ -80,7 +80,7 @@ def epsilon(
             raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {uppers}")
         if high - low <= gap * high or high - low > 0.9 * before:
             break
-        if sum(c.p.size for c in worse.cells) > FINE:
+        if attempt and sum(c.p.size for c in worse.cells) > FINE:
             break
         # the look foresees sums of many losses, not of a few: look again, where the bounds are
         at = high if low < high / 2 else (low + high) / 2
@@ -192,7 +192,7 @@ def _directions(
         spacing = loss_grid.fitted(max(float(spacing), finest), (r.loss for r in releases))
         cells = [
             loss_grid.cells(
-                r.loss, spacing, r.coarse.span, r.coarse.centre, enough=wanted / (50 * total)
+                r.loss, spacing, r.coarse.span, r.coarse.centre, enough=wanted / (15 * total)
             )
             for r in releases
         ]

@@ -13,10 +13,9 @@ from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
 SCALES = np.geomspace(1e-13, 1e18, 700)  # of losses, 10 % apart
 EDGES = np.concatenate([-SCALES[::-1], [0.0], SCALES])
 STEPS = np.linspace(0, 1, 200)
-SOME = np.geomspace(1e-6, 1e10, 64)
-TILTS = np.concatenate([-1 - SOME[::-1], [-1.0, 0.0], SOME])  # lambda and -1 - lambda
-POSITIVE = TILTS > 0
-PEAK = -np.log1p(TILTS[POSITIVE]) - TILTS[POSITIVE] * np.log1p(1 / TILTS[POSITIVE])
+TILTS = np.append(0.0, np.geomspace(1e-6, 1e10, 64))
+FINER = 3  # tilts for one, where the moments decide
+SINGLE, GROUPS = 32, 64  # releases seen one by one, and groups of the others
 TINY = 1e-99
 FFT_ERROR = 1.5e-12  # of the composed masses, for each release
 OUTSIDE = 1e-5  # of what decides delta, may lie outside the window
@@ -53,8 +52,12 @@ def coarse(loss: PrivacyLoss, count: int, tail: float) -> Coarse:
 
 
 class Moments(NamedTuple):
-    """Of the composed loss at each of TILTS: log E[exp(lambda * loss)], its two derivatives."""
+    """Of the composed loss at each tilt lambda: log E[exp(lambda * loss)], its two derivatives.
 
+    tilts: increasing; with each lambda also -1 - lambda.
+    """
+
+    tilts: Floats
     log: Floats
     mean: Floats
     variance: Floats
@@ -62,7 +65,13 @@ class Moments(NamedTuple):
 
     def reversed(self) -> "Moments":
         """The same for the pair (Q, P): E_Q[(Q/P)^lambda] = E_P[(P/Q)^(-1 - lambda)]."""
-        return Moments(self.log[::-1], -self.mean[::-1], self.variance[::-1], not self.reverse)
+        log, mean, variance = (one[::-1] for one in (self.log, -self.mean, self.variance))
+        return Moments(self.tilts, log, mean, variance, not self.reverse)
+
+    def positive(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Tilts above 0, and what belongs to them."""
+        at = int(np.searchsorted(self.tilts, 0.0, side="right"))
+        return self.tilts[at:], self.log[at:], self.mean[at:], self.variance[at:]
 
 
 class Look(NamedTuple):
@@ -88,7 +97,41 @@ class Look(NamedTuple):
 
 def moments(releases: Sequence[Coarse]) -> Moments:
     """Of the composed loss without what lies beyond the spans."""
-    total = np.zeros((3, TILTS.size))
+    releases = _fewer(releases)
+    rough = _moments(releases, TILTS)
+    most = np.maximum(rough.log, rough.log[::-1])[-TILTS.size :]
+    deciding = 1 + np.flatnonzero((most[1:-1] > 1e-2) & (most[1:-1] < 1e3))
+    if not deciding.size:
+        return rough
+    first, last = deciding[0], deciding[-1] + 1
+    between = np.geomspace(TILTS[first], TILTS[last], FINER * (last - first) + 1)
+    fine = _moments(releases, between[np.arange(between.size) % FINER > 0])
+    order = np.argsort(np.concatenate([rough.tilts, fine.tilts]))
+    tilts, log, mean, variance = (
+        np.concatenate(both)[order] for both in zip(rough[:4], fine[:4], strict=True)
+    )
+    return Moments(tilts, log, mean, variance)
+
+
+def _fewer(releases: Sequence[Coarse]) -> Sequence[Coarse]:
+    """Of very many different releases those that reach furthest, and one for each group of others.
+
+    A group's counts are added up to its middle one.
+    """
+    if len(releases) <= SINGLE + GROUPS:
+        return releases
+    ordered = sorted(releases, key=lambda release: release.span[0] - release.span[1])
+    found = ordered[:SINGLE]
+    for group in np.array_split(np.arange(SINGLE, len(ordered)), GROUPS):
+        count = sum(ordered[i].count for i in group)
+        found.append(ordered[group[group.size // 2]]._replace(count=count))
+    return found
+
+
+def _moments(releases: Sequence[Coarse], half: Floats) -> Moments:
+    """At the tilts lambda and -1 - lambda for each lambda of one half."""
+    tilts = np.concatenate([-1 - half[::-1], half])
+    total = np.zeros((3, tilts.size))
     with np.errstate(all="ignore"):
         for release in releases:
             p, q = release.masses[:, 1:-1]
@@ -101,32 +144,33 @@ def moments(releases: Sequence[Coarse]) -> Moments:
             log_p = np.where(p > 1e-290, np.log(p), np.log(q) + loss)
             # a cell's masses at their mean, and the spread of what is even within it
             spread = np.diff(release.edges)[kept] ** 2 / 24
-            logs = log_p + TILTS[:, None] * loss
-            logs += np.log1p((TILTS * (TILTS + 1))[:, None] * spread)
+            logs = log_p + tilts[:, None] * loss
+            logs += np.log1p((tilts * (tilts + 1))[:, None] * spread)
             most = logs.max(axis=1, keepdims=True)
             weights = np.exp(logs - most)
             sums = weights.sum(axis=1)
             mean = weights @ loss / sums
             variance = np.maximum(weights @ loss**2 / sums - mean**2, 1e-9 * mean**2)
             total += release.count * np.stack([most[:, 0] + np.log(sums), mean, variance])
-    return Moments(total[0], total[1], total[2])
+    return Moments(tilts, total[0], total[1], total[2])
 
 
 def for_delta(found: Moments, delta: float, releases: int) -> Look:
     """The look at the epsilon of a delta, by the saddle-point approximation."""
-    tilt = TILTS[POSITIVE]
-    saddle = _crossing(tilt, _log_deltas(found), np.log(delta))
-    # where the largest loss has mass of its own there is no saddle, but a best moment
+    tilt, log, mean, variance = found.positive()
     with np.errstate(all="ignore"):
-        epsilons = (found.log[POSITIVE] + PEAK - np.log(delta)) / tilt
+        deltas = log - tilt * mean - np.log(tilt * (tilt + 1)) - np.log(7 * variance + TINY) / 2
+        # where the largest loss has mass of its own there is no saddle, but a best moment
+        epsilons = (log + _peak(tilt) - np.log(delta)) / tilt
+    saddle = _crossing(tilt, deltas, np.log(delta))
     best = float(tilt[np.argmin(np.nan_to_num(epsilons, nan=np.inf))])
     return _look(found, min(saddle, best), np.log(delta), releases)
 
 
 def for_epsilon(found: Moments, epsilon: float, releases: int, delta: float | None = None) -> Look:
     """The look at an epsilon, or at the largest loss where that is less."""
-    tilt = TILTS[POSITIVE]
-    saddle = _crossing(tilt, -found.mean[POSITIVE], -epsilon)
+    tilt, _, mean, _ = found.positive()
+    saddle = _crossing(tilt, -mean, -epsilon)
     proven = _log_bounds(found, epsilon)
     if (proven < -200).any():  # delta is next to nothing, and less tilt proves it better
         saddle = min(saddle, float(tilt[np.argmax(proven < -200)]))
@@ -141,24 +185,22 @@ def delta_at_most(found: Moments, epsilon: float) -> float:
 
 def _log_bounds(found: Moments, epsilon: float) -> Floats:
     """log(delta) as each positive moment proves it at an epsilon."""
+    tilt, log, *_ = found.positive()
     with np.errstate(all="ignore"):
-        bounds = found.log[POSITIVE] + PEAK - TILTS[POSITIVE] * epsilon
+        bounds = log + _peak(tilt) - tilt * epsilon
     return np.nan_to_num(bounds, nan=0.0)
 
 
-def _log_deltas(found: Moments) -> Floats:
-    """log(delta) at the mean under each positive tilt, by the saddle-point approximation."""
-    tilt = TILTS[POSITIVE]
-    log, mean, variance = (one[POSITIVE] for one in found[:3])
-    with np.errstate(all="ignore"):
-        return log - tilt * mean - np.log(tilt * (tilt + 1)) - np.log(7 * variance + TINY) / 2
+def _peak(tilt: Floats) -> Floats:
+    """log of the largest (1 - exp(-x)) exp(-tilt x) over x > 0."""
+    return -np.log1p(tilt) - tilt * np.log1p(1 / tilt)
 
 
 def _crossing(tilt: Floats, falling: Floats, at: float) -> float:
     """The tilt at which a falling curve reaches `at`."""
     kept = np.isfinite(falling)
     tilt, falling = np.log(tilt[kept]), np.minimum.accumulate(falling[kept])
-    return float(min(np.exp(np.interp(-at, -falling, tilt)), SOME[-3]))
+    return float(min(np.exp(np.interp(-at, -falling, tilt)), TILTS[-3]))
 
 
 def _look(found: Moments, saddle: float, log_delta: float, releases: int) -> Look:
@@ -166,10 +208,10 @@ def _look(found: Moments, saddle: float, log_delta: float, releases: int) -> Loo
 
     Less tilt makes far losses rarer, but errors weigh more beside what is sought.
     """
-    epsilon, variance = (float(np.interp(saddle, TILTS, one)) for one in found[1:3])
-    looks = []
-    for tilt in [saddle, *TILTS[POSITIVE & (saddle > TILTS)][::-3]]:
-        log = float(np.interp(tilt, TILTS, found.log))
+    epsilon, variance = (float(np.interp(saddle, found.tilts, one)) for one in found[2:4])
+    looks, tilts = [], found.positive()[0]
+    for tilt in [saddle, *tilts[tilts < saddle][::-3]]:
+        log = float(np.interp(tilt, found.tilts, found.log))
         sought = min(log_delta - (log - tilt * epsilon), 0.0)  # log, in units of the tilted mass
         if looks and not np.log(FFT_ERROR * releases) < np.log(OUTSIDE) + sought:
             break
@@ -183,16 +225,16 @@ def _window(
     found: Moments, tilt: float, log: float, bound: float
 ) -> tuple[float, float, float, float]:
     """low, high, left, right of a look, outside of which lies at most exp(bound) under the tilt."""
-    more, less = tilt * 1.001 < TILTS, tilt > TILTS
+    more, less = tilt * 1.001 < found.tilts, tilt > found.tilts
+    above, below = found.tilts[more] - tilt, tilt - found.tilts[less]
     with np.errstate(all="ignore"):
-        high = (found.log[more] - log - bound) / (TILTS[more] - tilt)
-        low = (log - found.log[less] + bound) / (tilt - TILTS[less])
+        high, low = (found.log[more] - log - bound) / above, (log - found.log[less] + bound) / below
     high, low = np.nan_to_num(high, nan=np.inf), np.nan_to_num(low, nan=-np.inf)
     best_high, best_low = int(np.argmin(high)), int(np.argmax(low))
     margin = 0.02 * (high[best_high] - low[best_low])
     return (
         float(low[best_low] - margin),
         float(high[best_high] + margin),
-        float(tilt - TILTS[less][best_low]),
-        float(TILTS[more][best_high] - tilt),
+        float(below[best_low]),
+        float(above[best_high]),
     )
