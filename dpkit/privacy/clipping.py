@@ -4,10 +4,13 @@ Sensitivity belongs to the rule and the adjacency together, and nobody else comp
 works by operators alone, on numpy arrays and torch tensors alike.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import fsum, sqrt
 from typing import Any, Protocol
 
+from dpkit import checks
+from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian
 from dpkit.privacy.mechanisms import Adjacency
 
 
@@ -23,7 +26,7 @@ class ClippingRule(Protocol):
         ...
 
 
-def _moves(bound: float, adjacency: Adjacency) -> float:
+def moves(bound: float, adjacency: Adjacency) -> float:
     """A sum of vectors of norm <= bound moves by it (add-remove) or by twice it (replace-one)."""
     if adjacency == "add-remove":
         return bound
@@ -35,6 +38,36 @@ def _moves(bound: float, adjacency: Adjacency) -> float:
 def _check_norm(max_grad_norm: float) -> None:
     if not 0 < max_grad_norm < float("inf"):
         raise ValueError(f"max_grad_norm must be > 0 and finite, got {max_grad_norm}")
+
+
+def check_tensors(tensors: int, norms: Any) -> None:
+    """The rule was made for as many tensors as `norms` has rows.
+
+    Raises:
+        ValueError: it was not.
+    """
+    if norms.shape[0] != tensors:
+        raise ValueError(
+            f"tensors is {tensors} but the network has {norms.shape[0]}: "
+            "the sensitivity would be priced wrongly; set tensors to the network's number"
+        )
+
+
+def check_groups(bounds: tuple[float, ...], groups: tuple[int, ...]) -> None:
+    """Every bound is a finite number > 0, every tensor's group has one, no group is empty.
+
+    Raises:
+        ValueError: one of these is not so.
+    """
+    for group, bound in enumerate(bounds):
+        checks.positive(**{f"bounds[{group}]": bound})
+    for tensor, group in enumerate(groups):
+        checks.whole(**{f"groups[{tensor}]": group})
+    if set(groups) != set(range(len(bounds))) or not bounds:
+        raise ValueError(
+            f"groups must name each of the {len(bounds)} groups that have a bound, counted from 0, "
+            f"and no other, got {groups}"
+        )
 
 
 @dataclass(frozen=True)
@@ -53,7 +86,7 @@ class FlatClipping:
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         """C under add-remove, 2C under replace-one."""
-        return _moves(self.max_grad_norm, adjacency)
+        return moves(self.max_grad_norm, adjacency)
 
 
 @dataclass(frozen=True)
@@ -65,21 +98,150 @@ class PerTensorClipping:
 
     def __post_init__(self) -> None:
         _check_norm(self.max_grad_norm)
-        if not self.tensors >= 1:
-            raise ValueError(f"tensors must be >= 1, got {self.tensors}")
+        checks.whole(1, tensors=self.tensors)
 
     def weights(self, norms: Any) -> Any:
         """min(1, C / norm) of each tensor, shape (tensors, batch)."""
-        if norms.shape[0] != self.tensors:
-            raise ValueError(
-                f"tensors is {self.tensors} but the network has {norms.shape[0]}: "
-                "the sensitivity would be priced wrongly; set tensors to the network's number"
-            )
+        check_tensors(self.tensors, norms)
         return self.max_grad_norm / norms.clip(min=self.max_grad_norm)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         """C * sqrt(tensors) under add-remove, twice that under replace-one."""
-        return _moves(self.max_grad_norm * sqrt(self.tensors), adjacency)
+        return moves(self.max_grad_norm * sqrt(self.tensors), adjacency)
+
+
+@dataclass(frozen=True)
+class GroupClipping:
+    """Tensors in groups, the joint gradient of each group clipped at the group's own bound.
+
+    What dpGAN calls stratified clipping (Zhang et al. 2018, Section 4.1). Every group reads the
+    same batch, so one record moves all of them together: by sqrt(sum of squared bounds), not by
+    the largest bound alone.
+
+    Args:
+        bounds: clip norm of each group, each > 0.
+        groups: the group of each parameter tensor, counted from 0, in the order of `norms`.
+
+    Raises:
+        ValueError: a bound is not a finite number > 0, a group is not one of those that have a
+            bound, or a group has no tensor.
+    """
+
+    bounds: tuple[float, ...]
+    groups: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_groups(self.bounds, self.groups)
+
+    def weights(self, norms: Any) -> Any:
+        """min(1, c_g / joint norm of the tensor's group g), shape (tensors, batch)."""
+        check_tensors(len(self.groups), norms)
+        scales = norms * 1.0  # an array of the same kind, filled below
+        for group, bound in enumerate(self.bounds):
+            members = [tensor for tensor, own in enumerate(self.groups) if own == group]
+            # in units of the bound, so that no square underflows where it would matter
+            joint = ((norms[members] / bound) ** 2).sum(0, keepdims=True) ** 0.5
+            scales[members] = 1 / joint.clip(min=1.0)
+        return scales
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        """sqrt(sum c_g^2) under add-remove, twice that under replace-one."""
+        return moves(sqrt(fsum(c * c for c in self.bounds)), adjacency)
+
+    def noise_stds(self, noise_multiplier: float) -> tuple[float, ...]:
+        """Noise in proportion to each group's bound, z c_g, for each tensor (not each group)."""
+        checks.positive(noise_multiplier=noise_multiplier)
+        return tuple(noise_multiplier * self.bounds[group] for group in self.groups)
+
+    def mechanism(
+        self, *, noise_multiplier: float, sample_rate: float = 1.0,
+        adjacency: Adjacency = "add-remove",
+    ) -> GroupedGaussian:  # fmt: skip
+        """One release with the noise of `noise_stds`, its batch drawn by Poisson sampling."""
+        return GroupedGaussian(noise_multiplier, len(self.bounds), sample_rate, adjacency)
+
+
+@dataclass(frozen=True, eq=False)
+class PerCoordinateClipping:
+    """Each example's gradient clipped to [-s_i, s_i] at coordinate i (Xu et al. 2019, eq. 5).
+
+    No weight of an example does this, so it is not a `ClippingRule`: it needs per-example gradients
+    in full. The bounds must not be computed from un-noised private gradients: `mechanism` takes
+    them as fixed (in the published Algorithm 1, line 23 reads the raw gradient; the noised one is
+    the repair).
+
+    Args:
+        bounds: one array for each parameter tensor, of the tensor's shape, numpy or torch. A
+            coordinate with bound 0 is dropped: it is always 0 and gets no noise.
+
+    Raises:
+        ValueError: a bound is negative, infinite or NaN, or all are 0.
+    """
+
+    bounds: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        for tensor, bound in enumerate(self.bounds):
+            if not bool(((bound >= 0) & (bound < float("inf"))).all()):  # NaN fails
+                raise ValueError(f"bounds[{tensor}] must hold finite numbers >= 0; look for NaN")
+        if not self.coordinates >= 1:
+            raise ValueError("bounds must hold a number > 0: with all 0, nothing is released")
+
+    @property
+    def coordinates(self) -> int:
+        """Number of coordinates with a bound > 0: m of Algorithm 1."""
+        return sum(int((bound > 0).sum()) for bound in self.bounds)
+
+    def clip(self, gradients: Sequence[Any]) -> list[Any]:
+        """Per-example gradients within their bounds: arrays (batch, *shape), one for each tensor.
+
+        Sum over the batch afterwards; NaN stays NaN.
+
+        Raises:
+            ValueError: not as many gradients as bounds, or a shape other than (batch, *shape).
+        """
+        if len(gradients) != len(self.bounds):
+            raise ValueError(f"gradients must hold {len(self.bounds)} arrays, got {len(gradients)}")
+        for i, (gradient, s) in enumerate(zip(gradients, self.bounds, strict=True)):
+            if tuple(gradient.shape[1:]) != tuple(s.shape):
+                raise ValueError(
+                    f"gradients[{i}] must have shape (batch, *{tuple(s.shape)}), "
+                    f"got {tuple(gradient.shape)}"
+                )
+        return [g.clip(-s, s) for g, s in zip(gradients, self.bounds, strict=True)]
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        """L2 norm of all bounds together under add-remove, twice that under replace-one.
+
+        (Lemma 1 of the paper takes s_i for a record replaced, too, which is half of 2 s_i.)
+        """
+        return moves(sqrt(fsum(float((bound * bound).sum()) for bound in self.bounds)), adjacency)
+
+    def noise_stds(self, noise_multiplier: float) -> list[Any]:
+        """Noise of deviation z sqrt(m) s_i, which protects as one Gaussian of multiplier z does.
+
+        AdaDP, Algorithm 1, line 12. Noise follows the bound: a coordinate of small gradients gets
+        little.
+        """
+        checks.positive(noise_multiplier=noise_multiplier)
+        return [noise_multiplier * sqrt(self.coordinates) * bound for bound in self.bounds]
+
+    def mechanism(
+        self, noise_stds: Sequence[Any], *, adjacency: Adjacency = "add-remove"
+    ) -> DiagonalGaussian:
+        """One release of all records with noise of deviation `noise_stds` (arrays as the bounds).
+
+        For a Poisson batch, `SampledGaussian(noise_multiplier of this, sample_rate)` costs the
+        same as the release (see `GroupedGaussian`).
+
+        Raises:
+            ValueError: a coordinate with a bound > 0 has noise that is not > 0.
+        """
+        ratios: list[float] = []
+        for noise, bound in zip(noise_stds, self.bounds, strict=True):
+            released = bound > 0
+            ratios += (noise[released] / bound[released]).tolist()
+        return DiagonalGaussian(tuple(ratios), adjacency)
 
 
 @dataclass(frozen=True)
@@ -92,7 +254,7 @@ class Unclipped:
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         """Infinity."""
-        return _moves(float("inf"), adjacency)
+        return moves(float("inf"), adjacency)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,23 @@
-"""Schedules of a number over training steps: noise, clip or learning rate."""
+"""Schedules of a number over training steps: noise, clip or learning rate.
 
+A schedule is fixed before training: a noise or a clip norm that follows what training sees is
+itself a release. `values` lists a schedule's numbers, `noise_ledger` what its noise costs.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, isfinite
 from typing import Protocol
+
+import numpy as np
+
+from dpkit import checks
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import Mechanism
+from dpkit.privacy.privacy_loss import Floats
 
 
 class Schedule(Protocol):
@@ -10,11 +26,20 @@ class Schedule(Protocol):
     def __call__(self, step: int) -> float: ...
 
 
+def _check_finite(**values: float) -> None:
+    for name, value in values.items():
+        if not isfinite(value):
+            raise ValueError(f"{name} must be a finite number, got {value}")
+
+
 @dataclass(frozen=True)
 class Constant:
     """The same value at every step."""
 
     value: float
+
+    def __post_init__(self) -> None:
+        _check_finite(value=self.value)
 
     def __call__(self, step: int) -> float:
         """The value."""
@@ -30,9 +55,145 @@ class Linear:
     over: int
 
     def __post_init__(self) -> None:
+        _check_finite(start=self.start, end=self.end)
         if not self.over >= 1:
             raise ValueError(f"over must be >= 1 step, got {self.over}; Constant has no change")
 
     def __call__(self, step: int) -> float:
         """The value at `step`."""
         return self.start + (self.end - self.start) * min(step / self.over, 1.0)
+
+
+@dataclass(frozen=True)
+class ExponentialDecay:
+    """start * exp(-rate * step) (Yu et al. 2019, "Differentially private model publishing")."""
+
+    start: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        checks.positive(start=self.start)
+        checks.non_negative(rate=self.rate)
+
+    def __call__(self, step: int) -> float:
+        """The value at `step`."""
+        return self.start * exp(-self.rate * step)
+
+
+@dataclass(frozen=True)
+class TimeDecay:
+    """start / (1 + rate * step) (Yu et al. 2019)."""
+
+    start: float
+    rate: float
+
+    def __post_init__(self) -> None:
+        checks.positive(start=self.start)
+        checks.non_negative(rate=self.rate)
+
+    def __call__(self, step: int) -> float:
+        """The value at `step`."""
+        return self.start / (1 + self.rate * step)
+
+
+@dataclass(frozen=True)
+class StepDecay:
+    """start, multiplied by `factor` in (0, 1] after every `every` steps (Yu et al. 2019)."""
+
+    start: float
+    factor: float
+    every: int
+
+    def __post_init__(self) -> None:
+        checks.positive(start=self.start, factor=self.factor)
+        checks.in_range(0, 1, factor=self.factor)
+        checks.whole(1, every=self.every)
+
+    def __call__(self, step: int) -> float:
+        """The value at `step`."""
+        return self.start * self.factor ** (step // self.every)
+
+
+@dataclass(frozen=True)
+class PiecewiseConstant:
+    """values[0] before step changes[0], values[1] from there to changes[1], and so on.
+
+    Raises:
+        ValueError: not one value more than there are changes, a value is not finite, or changes
+            are not rising steps >= 1.
+    """
+
+    values: tuple[float, ...]
+    changes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.changes) + 1:
+            raise ValueError(
+                f"values must hold one more than changes, got {len(self.values)} and "
+                f"{len(self.changes)}"
+            )
+        _check_finite(**{f"values[{i}]": value for i, value in enumerate(self.values)})
+        for i, change in enumerate(self.changes):
+            checks.whole(1, **{f"changes[{i}]": change})
+        if any(not earlier < later for earlier, later in pairwise(self.changes)):
+            raise ValueError(f"changes must rise from one to the next, got {self.changes}")
+
+    def __call__(self, step: int) -> float:
+        """The value at `step`."""
+        return self.values[bisect_right(self.changes, step)]
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """`then`, but its first `over` steps rise: step t has the share (t + 1) / over of its value."""
+
+    then: Schedule
+    over: int
+
+    def __post_init__(self) -> None:
+        checks.whole(1, over=self.over)
+
+    def __call__(self, step: int) -> float:
+        """The value at `step`."""
+        return self.then(step) * min((step + 1) / self.over, 1.0)
+
+
+def values(schedule: Schedule, *, steps: int) -> Floats:
+    """The value at each of `steps` steps, shape (steps,).
+
+    Raises:
+        ValueError: steps is not an integer >= 0.
+    """
+    checks.whole(steps=steps)
+    return np.fromiter((schedule(step) for step in range(steps)), np.float64, count=steps)
+
+
+def noise_ledger(
+    schedule: Schedule, *, steps: int, release: Callable[[float], Mechanism]
+) -> list[Release]:
+    """What `steps` steps cost whose noise multiplier follows `schedule`.
+
+    Steps of equal noise become one entry, in the order of their first step. A schedule that changes
+    at every step has an entry a step; StepDecay and PiecewiseConstant have few, and are priced
+    sooner.
+
+    Args:
+        schedule: noise multiplier (noise standard deviation / clip norm) of each step, fixed in
+            advance.
+        steps: number of steps >= 0.
+        release: what one step with that noise multiplier releases, such as
+            `lambda noise: SampledGaussian(noise, sample_rate)`.
+
+    Raises:
+        ValueError: a step's noise multiplier is none; the error names the step.
+    """
+    noises = values(schedule, steps=steps).tolist()
+    first = {noise: step for step, noise in reversed(list(enumerate(noises)))}
+    ledger = []
+    for noise, count in Counter(noises).items():
+        try:
+            checks.positive(noise_multiplier=noise)
+            ledger.append(Release(release(noise), count))
+        except ValueError as error:
+            raise type(error)(f"step {first[noise]} of the schedule: {error}") from error
+    return ledger

@@ -5,7 +5,14 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from dpkit.privacy.sampling import PoissonSampling, Sampling, ShuffledBatches, sample_rate
+from dpkit import checks
+from dpkit.privacy.sampling import (
+    FixedSizeBatches,
+    PoissonSampling,
+    Sampling,
+    ShuffledBatches,
+    sample_rate,
+)
 
 
 def batches(
@@ -20,12 +27,26 @@ def batches(
         rng: generator on the device where the data lies.
 
     Yields:
-        int64 indices, shape (batch,). A Poisson batch may be empty.
+        int64 indices, shape (batch,). A Poisson batch may be empty, or far larger than expected:
+        see `micro_batches`.
+
+    Raises:
+        TypeError: no batches are known for such sampling.
+        ValueError: a batch is larger than the data set, or batches of a fixed size are drawn from
+            other than public_size records.
     """
     if isinstance(sampling, PoissonSampling):
         return _poisson(sample_rate(sampling, public_size=public_size), size, rng)
     if isinstance(sampling, ShuffledBatches):
         return _shuffled(sampling.expected_batch_size, size, rng)
+    if isinstance(sampling, FixedSizeBatches):
+        sample_rate(sampling, public_size=public_size)  # checks the batch against the data set
+        if size != public_size:
+            raise ValueError(
+                f"batches of a fixed size are drawn from public_size records, got {public_size} "
+                f"and {size} records: under replace-one the number of records is public; declare it"
+            )
+        return _fixed_size(sampling.expected_batch_size, size, rng)
     raise TypeError(f"no batches are known for {sampling!r}")
 
 
@@ -43,3 +64,29 @@ def _shuffled(batch_size: int, size: int, rng: torch.Generator) -> Iterator[Tens
         order = torch.randperm(size, generator=rng, device=rng.device)
         for start in range(0, size - batch_size + 1, batch_size):  # a short last batch is dropped
             yield order[start : start + batch_size]
+
+
+def _fixed_size(batch_size: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
+    while True:
+        yield torch.randperm(size, generator=rng, device=rng.device)[:batch_size]
+
+
+def micro_batches(indices: Tensor, at_most: int) -> Iterator[Tensor]:
+    """A batch in parts that fit into memory: a Poisson batch has no largest size.
+
+    A clipped sum is a sum over examples, so the parts' clipped sums add up to the batch's; noise
+    comes once, on the total.
+
+    Args:
+        indices: (batch,) as `batches` yields them.
+        at_most: examples a part, >= 1.
+
+    Yields:
+        the indices in order, shape (at_most,), the last part perhaps shorter. An empty batch is
+        one empty part: its step releases noise alone.
+
+    Raises:
+        ValueError: at_most is not an integer >= 1.
+    """
+    checks.whole(1, at_most=at_most)
+    return iter(indices.split(at_most))

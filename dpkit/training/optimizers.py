@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from dpkit.privacy.schedules import Schedule
@@ -48,19 +49,60 @@ def noised(
 ) -> list["torch.Tensor"]:
     """The Gaussian mechanism: each coordinate of a clipped sum plus its own N(0, noise_std^2).
 
+    The noise is drawn in float32 whatever the sums' type (ordinary floating point: not an exact
+    sampler), so half-precision sums come back as float32 and float64 sums as float64.
+
     Args:
         sums: clipped sums of gradients, one tensor a parameter.
         noise_std: noise_multiplier times the clip norm, in the unit of the sums. 0 adds nothing.
         rng: generator on the tensors' device.
+
+    Raises:
+        ValueError: noise_std is negative, infinite or NaN.
+    """
+    if not 0 <= noise_std < inf:
+        raise ValueError(f"noise_std must be >= 0 and finite, got {noise_std}")
+    return noised_each(sums, noise_stds=[noise_std] * len(sums), rng=rng)
+
+
+def noised_each(
+    sums: Sequence["torch.Tensor"],
+    *,
+    noise_stds: Sequence["float | torch.Tensor"],
+    rng: "torch.Generator",
+) -> list["torch.Tensor"]:
+    """As `noised`, with a noise of its own for each tensor or each coordinate.
+
+    For clipping by groups and by coordinate (`noise_stds` of the rule).
+
+    Args:
+        sums: clipped sums of gradients, one tensor a parameter.
+        noise_stds: for each tensor a number, or a tensor of the same shape.
+        rng: generator on the tensors' device.
+
+    Raises:
+        ValueError: there are not as many noises as sums, one is of another shape, or one is
+            negative, infinite or NaN.
     """
     import torch
 
-    if not noise_std >= 0:
-        raise ValueError(f"noise_std must be >= 0, got {noise_std}")
-    return [
-        total + noise_std * torch.randn(total.shape, generator=rng, device=total.device)
-        for total in sums
-    ]
+    if len(noise_stds) != len(sums):
+        raise ValueError(f"noise_stds must hold {len(sums)} numbers or tensors, a sum each")
+    noisy = []
+    for i, (total, std) in enumerate(zip(sums, noise_stds, strict=True)):
+        fits = 0 <= std < inf if isinstance(std, float | int) else _fits(std, total)
+        if not fits:
+            raise ValueError(
+                f"noise_stds[{i}] must be >= 0 and finite, a number or of shape "
+                f"{tuple(total.shape)}, got {std}"
+            )
+        noise = torch.randn(total.shape, generator=rng, device=total.device, dtype=torch.float32)
+        noisy.append(total + std * noise)
+    return noisy
+
+
+def _fits(std: "torch.Tensor", total: "torch.Tensor") -> bool:
+    return std.shape == total.shape and bool(((std >= 0) & (std < inf)).all())  # NaN fails
 
 
 def update(

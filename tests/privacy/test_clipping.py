@@ -1,16 +1,37 @@
 """Clipping rules: the bound holds, and the sensitivity is what one record can move."""
 
+import math
+
 import numpy as np
 import pytest
 
+import dpkit.privacy
+from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, clipping, divergence
+from dpkit.privacy.clip_bounds import (
+    biases_together,
+    clusters,
+    group_bounds,
+    mean_norm_bounds,
+    weights_and_biases,
+)
 from dpkit.privacy.clipping import (
     FlatClipping,
+    GroupClipping,
+    PerCoordinateClipping,
     PerTensorClipping,
     RealFakeApart,
     RealFakeSummed,
     Unclipped,
 )
+from dpkit.privacy.wrong_clipping import (
+    ClippedAfterMean,
+    NoiseOverSqrtBatch,
+    PerTensorChargedOnce,
+    TensorsClippedAtGroupBound,
+    honest_noise_multiplier,
+)
 
+GROUPED = GroupClipping((0.5, 2.0), groups=(1, 0, 0, 1))
 NORMS = np.array([[0.0, 3.0, 0.3], [0.0, 4.0, 0.4]])  # (tensors, batch)
 
 
@@ -39,6 +60,8 @@ def test_per_tensor_clipping_bounds_each_tensor_and_not_the_whole():
         (RealFakeApart(PerTensorClipping(1.1, 4), PerTensorClipping(1.1, 4), True), 4.4),
         (RealFakeSummed(PerTensorClipping(1.1, 4), True), 2.2),
         (Unclipped(), float("inf")),
+        (GroupClipping((3.0, 4.0), (0, 1, 0)), 5.0),
+        (PerCoordinateClipping((np.array([2.0, 4.0]), np.array([[5.0, 2.0]]))), 7.0),
     ],
 )
 def test_sensitivity_doubles_under_replace_one(rule, add_remove):
@@ -46,7 +69,13 @@ def test_sensitivity_doubles_under_replace_one(rule, add_remove):
     assert rule.sensitivity("replace-one") == pytest.approx(2 * add_remove)
 
 
-@pytest.mark.parametrize("rule", [FlatClipping(1.0), PerTensorClipping(1.0, tensors=4)])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        FlatClipping(1.0), PerTensorClipping(1.0, tensors=4), GROUPED, NoiseOverSqrtBatch(1.0, 64),
+        PerTensorChargedOnce(1.0, tensors=4), TensorsClippedAtGroupBound((0.5, 2.0), (1, 0, 0, 1)),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("seed", range(5))
 def test_no_record_moves_a_clipped_sum_further_than_the_sensitivity(rule, seed):
     """Add-remove: the sum with and without one record; replace-one: with another in its place."""
@@ -85,3 +114,282 @@ def test_a_wrong_number_of_tensors_is_refused():
 def test_an_unknown_adjacency_is_refused():
     with pytest.raises(ValueError, match="adjacency must be 'add-remove' or 'replace-one'"):
         FlatClipping(1.0).sensitivity("neighbours")  # type: ignore[arg-type]
+
+
+# Groups of tensors
+
+
+def test_each_group_is_clipped_by_its_joint_norm():
+    rng = np.random.default_rng(0)
+    gradients = rng.standard_normal((4, 7, 3)) * 10 ** rng.uniform(-2, 2, (4, 7, 1))
+    norms = np.linalg.norm(gradients, axis=2)
+    clipped = GROUPED.weights(norms)[:, :, None] * gradients
+    for group, bound in enumerate(GROUPED.bounds):
+        members = [t for t in range(4) if GROUPED.groups[t] == group]
+        for example in range(7):
+            vector = gradients[members, example].ravel()
+            expected = vector * min(1, bound / np.linalg.norm(vector))
+            np.testing.assert_allclose(clipped[members, example].ravel(), expected, rtol=1e-12)
+
+
+def test_one_group_is_flat_clipping_and_a_group_each_is_per_tensor():
+    np.testing.assert_allclose(
+        GroupClipping((1.0,), (0, 0)).weights(NORMS),
+        np.repeat(FlatClipping(1.0).weights(NORMS), 2, axis=0),
+    )
+    apart = GroupClipping((1.0, 1.0), (0, 1))
+    np.testing.assert_allclose(apart.weights(NORMS), PerTensorClipping(1.0, 2).weights(NORMS))
+
+
+def test_a_group_with_noise_in_proportion_is_priced_by_what_a_record_moves():
+    """A record at every bound at once, in units of the noise; order 2 has a closed form."""
+    z, q = 1.3, 0.1
+    noise = np.array(GROUPED.noise_stds(z))
+    assert noise == pytest.approx([2 * z, 0.5 * z, 0.5 * z, 2 * z])
+    norms = np.array([[3.0], [0.9], [1.2], [4.0]])
+    moved = GROUPED.weights(norms) * norms / noise[:, None]
+    squared = float((moved**2).sum())
+    found = GROUPED.mechanism(noise_multiplier=z, sample_rate=q)
+    assert found.rdp([2])[0] == pytest.approx(math.log1p(q * q * math.expm1(squared)), rel=1e-12)
+    even = Gaussian(3.0 / GROUPED.sensitivity("add-remove"))  # the same noise on every tensor
+    assert even.rdp([2])[0] == pytest.approx((0.5**2 + 2.0**2) / 3.0**2, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "groups", "words"),
+    [
+        ((1.0, float("nan")), (0, 1), r"bounds\[1\] must be a finite number > 0, got nan"),
+        ((1.0, 0.0), (0, 1), r"bounds\[1\]"),
+        ((1.0, 2.0), (0, 2), "groups must name each of the 2"),
+        ((1.0, 2.0), (0, 0), "groups must name each of the 2"),
+        ((1.0, 2.0), (0, -1), r"groups\[1\] must be an integer >= 0"),
+        ((), (), "groups must name"),
+    ],
+)
+def test_groups_that_do_not_fit_are_refused(bounds, groups, words):
+    for rule in (GroupClipping, TensorsClippedAtGroupBound):
+        with pytest.raises(ValueError, match=words):
+            rule(bounds, groups)
+    with pytest.raises(ValueError, match="tensors is 4 but the network has 2"):
+        GROUPED.weights(NORMS)
+
+
+# Coordinates
+
+BOUNDS = (np.array([12.0, 6.0]), np.array([[0.1], [0.0], [2.0]]))
+
+
+def test_every_coordinate_stays_within_its_bound():
+    rng = np.random.default_rng(0)
+    gradients = [rng.standard_normal((9, *bound.shape)) * 10 for bound in BOUNDS]
+    for before, after, bound in zip(
+        gradients, PerCoordinateClipping(BOUNDS).clip(gradients), BOUNDS, strict=True
+    ):
+        assert (abs(after) <= bound).all()
+        expected = [
+            min(max(g, -s), s) for g, s in zip(before[3].ravel(), bound.ravel(), strict=True)
+        ]
+        assert after[3].ravel().tolist() == expected
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+def test_per_coordinate_noise_is_priced_by_what_a_record_moves(adjacency):
+    """A record at every bound (or from one end to the other), in units of each one's noise."""
+    rule, z = PerCoordinateClipping(BOUNDS), 1.7
+    rng = np.random.default_rng(1)
+    for noise in (rule.noise_stds(z), [rng.uniform(5, 20, bound.shape) for bound in BOUNDS]):
+        extreme = [np.full((1, *bound.shape), 1e9) for bound in BOUNDS]
+        ends = [rule.clip(extreme), rule.clip([-e for e in extreme])]
+        squared = 0.0
+        for high, low, std in zip(*ends, noise, strict=True):
+            move = (high - low if adjacency == "replace-one" else high)[0]
+            squared += float((move[move > 0] ** 2 / std[move > 0] ** 2).sum())
+        found = rule.mechanism(noise, adjacency=adjacency)
+        assert found.rdp([2.0, 7.0]) == pytest.approx([squared, 3.5 * squared], rel=1e-12)
+        pair = divergence.normal(math.sqrt(squared), 1), divergence.normal(0, 1)
+        delta = divergence.hockey_stick(*pair, 0.5, low=-32, high=32)
+        assert found.profile([0.5])[0, 0] == pytest.approx(delta, rel=1e-6)
+
+
+def test_noise_in_proportion_to_the_bounds_protects_as_the_one_multiplier_does():
+    rule = PerCoordinateClipping(BOUNDS)
+    assert rule.coordinates == 4  # one bound is 0
+    noise = rule.noise_stds(1.7)
+    np.testing.assert_allclose(noise[0], 1.7 * 2 * BOUNDS[0])
+    assert rule.mechanism(noise).noise_multiplier == pytest.approx(1.7, rel=1e-14)
+    # the paper's example after Lemma 1: 17 and 8.5 for 12 and 6 are enough for 1
+    first = PerCoordinateClipping(BOUNDS[:1])
+    assert 1 < first.mechanism([np.array([17.0, 8.5])]).noise_multiplier < 1.002
+    q = 0.1  # and of a Poisson batch: the same as groups of one coordinate each
+    by_groups = GroupedGaussian((3.4,) * 4, 4, q).rdp([2, 9])
+    np.testing.assert_allclose(by_groups, SampledGaussian(1.7, q).rdp([2, 9]), rtol=1e-12)
+
+
+def test_bad_coordinates_are_refused():
+    for bad in (np.array([1.0, np.nan]), np.array([-1.0]), np.array([np.inf])):
+        with pytest.raises(ValueError, match=r"bounds\[1\] must hold finite numbers >= 0"):
+            PerCoordinateClipping((np.ones(2), bad))
+    with pytest.raises(ValueError, match="nothing is released"):
+        PerCoordinateClipping((np.zeros(3),))
+    rule = PerCoordinateClipping((np.ones(2),))
+    with pytest.raises(ValueError, match=r"gradients\[0\] must have shape \(batch, \*\(2,\)\)"):
+        rule.clip([np.ones((5, 3))])
+    with pytest.raises(ValueError, match="gradients must hold 1 arrays, got 2"):
+        rule.clip([np.ones((5, 2))] * 2)
+    with pytest.raises(ValueError, match=r"noise_over_sensitivity\[1\]"):
+        rule.mechanism([np.array([1.0, 0.0])])
+    assert np.isnan(rule.clip([np.array([[np.nan, 5.0]])])[0][0, 0])
+
+
+@pytest.mark.torch
+def test_rules_give_the_same_for_torch_tensors():
+    torch = pytest.importorskip("torch")
+    norms = np.abs(np.random.default_rng(0).standard_normal((4, 6))) * 3
+    rules = (FlatClipping(1.0), GROUPED, TensorsClippedAtGroupBound((0.5, 2.0), (1, 0, 0, 1)))
+    for rule in rules:
+        found = rule.weights(torch.tensor(norms))
+        np.testing.assert_allclose(found.numpy(), rule.weights(norms), rtol=1e-14)
+    both = [
+        PerCoordinateClipping(tuple(kind(b) for b in BOUNDS)) for kind in (np.array, torch.tensor)
+    ]
+    gradients = [np.full((2, *bound.shape), -3.0) for bound in BOUNDS]
+    clipped = both[1].clip([torch.tensor(g) for g in gradients])
+    for found, expected in zip(clipped, both[0].clip(gradients), strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected)
+    assert both[1].sensitivity("add-remove") == pytest.approx(both[0].sensitivity("add-remove"))
+    assert both[1].mechanism(both[1].noise_stds(2.0)).noise_multiplier == pytest.approx(2.0)
+    mean = ClippedAfterMean(1.0, 5).clip([torch.tensor([3.0]), torch.tensor([4.0])])
+    assert [m.item() for m in mean] == pytest.approx([0.6, 0.8])
+
+
+# Bounds and groups from public data
+
+
+def test_bounds_are_the_mean_norms_of_public_gradients():
+    assert mean_norm_bounds(NORMS) == pytest.approx((1.1, 4.4 / 3))
+    assert mean_norm_bounds(NORMS * 0, least=0.01) == (0.01, 0.01)
+    with pytest.raises(ValueError, match="tensor 0 are all 0"):
+        mean_norm_bounds(NORMS * 0)
+    with pytest.raises(
+        ValueError, match=r"public_norms\[1\] must be a finite number >= 0, got nan"
+    ):
+        mean_norm_bounds(np.array([[1.0, 2.0], [1.0, np.nan]]), least=1.0)
+    with pytest.raises(ValueError, match="draw a public batch that is not empty"):
+        mean_norm_bounds(np.ones((2, 0)))
+
+
+def test_biases_go_together():
+    is_bias = (False, True, False, True, False, True, False)  # 7 tensors
+    assert biases_together(is_bias) == (0, 4, 1, 4, 2, 4, 3)  # 5 groups
+    assert weights_and_biases(is_bias) == (0, 1, 0, 1, 0, 1, 0)
+    with pytest.raises(ValueError, match="must name a weight and a bias"):
+        weights_and_biases((False, False))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "count", "groups"),
+    [
+        ((1.0, 5.0, 1.1, 20.0, 5.2), 5, (0, 1, 2, 3, 4)),
+        ((1.0, 5.0, 1.1, 20.0, 5.2), 4, (0, 1, 2, 3, 1)),  # 5.2 / 5 is the least ratio
+        ((1.0, 5.0, 1.1, 20.0, 5.2), 3, (0, 1, 0, 2, 1)),  # then 1.1 / 1
+        ((1.0, 5.0, 1.1, 20.0, 5.2), 2, (0, 1, 0, 1, 1)),  # then 20 / 7.21, less than 7.21 / 1.49
+        # 1 and 1 become 1.41, to which 1.5 is nearer than to 2.2: merged bounds grow
+        ((1.0, 1.0, 1.5, 2.2), 2, (0, 0, 0, 1)),
+        ((3.0, 2.0, 2.0, 3.0), 3, (0, 1, 2, 0)),  # of equal ratios, the first tensors'
+        ((3.0, 7.0), 1, (0, 0)),
+    ],
+)
+def test_clusters_merge_the_most_similar_bounds(bounds, count, groups):
+    assert clusters(bounds, count=count) == groups
+    assert clusters([1e-6 * bound for bound in bounds], count=count) == groups
+    merged = group_bounds(bounds, groups)
+    assert len(merged) == count
+    apart = math.sqrt(sum(bound**2 for bound in bounds))
+    assert GroupClipping(merged, groups).sensitivity("add-remove") == pytest.approx(apart)
+
+
+def test_bad_clusters_are_refused():
+    for count in (0, 3):
+        with pytest.raises(ValueError, match="count must"):
+            clusters((1.0, 2.0), count=count)
+    with pytest.raises(ValueError, match=r"bounds\[1\] must be a finite number > 0, got nan"):
+        clusters((1.0, float("nan")), count=1)
+    with pytest.raises(ValueError, match="one number for each of 2 tensors"):
+        group_bounds((1.0, 2.0), (0,))
+
+
+# What was published
+
+
+def test_one_record_moves_a_mean_clipped_afterwards_across_the_ball():
+    """999 records agree; the last turns their mean around. It moves by 2C, C / 1000 was charged."""
+    rule = ClippedAfterMean(1.5, batch_size=1000)
+    others = np.ones((999, 4))
+    with_one = np.concatenate((others, np.full((1, 4), -1e6)))
+    (before,), (after,) = (rule.clip([rows.mean(0)]) for rows in (others, with_one))
+    moved = np.linalg.norm(after - before)
+    assert moved == pytest.approx(3.0, rel=1e-12)
+    for adjacency in ("add-remove", "replace-one"):
+        assert moved <= rule.sensitivity(adjacency) * (1 + 1e-12)
+        assert rule.sensitivity(adjacency) == 3.0
+    assert rule.claimed_sensitivity("add-remove") == pytest.approx(0.0015)
+    assert rule.claimed_sensitivity("replace-one") == pytest.approx(0.003)
+    noise_std = rule.noise_std(2.0)
+    assert honest_noise_multiplier(rule, 2.0) == pytest.approx(noise_std / moved)
+    np.testing.assert_array_equal(rule.clip([np.full(4, 0.1)])[0], np.full(4, 0.1))
+
+
+def test_noise_over_the_root_of_the_batch_is_eight_times_too_small_at_64():
+    rule = NoiseOverSqrtBatch(1.1, batch_size=64)
+    assert rule.noise_std(1.0) == pytest.approx(1.1 / 8)
+    assert honest_noise_multiplier(rule, 1.0) == pytest.approx(rule.noise_std(1.0) / 1.1)
+    assert rule.sensitivity("replace-one") == 8 * rule.claimed_sensitivity("replace-one")
+    np.testing.assert_array_equal(rule.weights(NORMS), FlatClipping(1.1).weights(NORMS))
+
+
+def test_tensors_charged_once_move_together():
+    rule, norms = PerTensorChargedOnce(1.1, tensors=4), np.full((4, 1), 50.0)
+    moved = np.linalg.norm(rule.weights(norms) * norms)
+    assert moved == pytest.approx(rule.sensitivity("add-remove"))
+    assert moved == pytest.approx(2 * rule.claimed_sensitivity("add-remove"))
+    found = SampledGaussian(honest_noise_multiplier(rule, 1.12), 0.01).rdp([2, 8])
+    np.testing.assert_allclose(found, GroupedGaussian(1.12, 4, 0.01).rdp([2, 8]), rtol=1e-14)
+
+
+def test_tensors_clipped_at_their_groups_bound_move_further_than_the_group():
+    rule = TensorsClippedAtGroupBound((0.5, 2.0), groups=(1, 0, 0, 1))
+    norms = np.full((4, 1), 50.0)
+    moved = np.linalg.norm(rule.weights(norms) * norms)
+    assert moved == pytest.approx(rule.sensitivity("add-remove"))
+    assert moved == pytest.approx(math.sqrt(8.5))
+    assert rule.claimed_sensitivity("add-remove") == GROUPED.sensitivity("add-remove")
+
+
+WRONG = [
+    ClippedAfterMean(1.0, 64), NoiseOverSqrtBatch(1.0, 64), PerTensorChargedOnce(1.0, 4),
+    TensorsClippedAtGroupBound((1.0,), (0, 0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", WRONG, ids=repr)
+def test_what_was_charged_is_less_than_what_is_true(rule):
+    for adjacency in ("add-remove", "replace-one"):
+        assert 0 < rule.claimed_sensitivity(adjacency) < rule.sensitivity(adjacency)
+    assert honest_noise_multiplier(rule, 1.0) < 1
+    for bad in (0.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="noise_multiplier must be"):
+            honest_noise_multiplier(rule, bad)
+    with pytest.raises(ValueError, match="adjacency must be"):
+        rule.sensitivity("neighbours")
+    # nobody meets it who does not ask for it by module and name
+    assert not hasattr(dpkit.privacy, type(rule).__name__)
+    assert not hasattr(clipping, type(rule).__name__)
+
+
+@pytest.mark.parametrize("rule", [ClippedAfterMean, NoiseOverSqrtBatch, PerTensorChargedOnce])
+def test_bad_numbers_of_wrong_rules_are_refused(rule):
+    with pytest.raises(ValueError, match=r"max_grad_norm must be .* got nan"):
+        rule(float("nan"), 4)
+    for count in (0, 2.5, float("nan")):
+        with pytest.raises(ValueError, match=r"(batch_size|tensors) must be an integer >= 1"):
+            rule(1.0, count)

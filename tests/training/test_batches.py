@@ -1,0 +1,201 @@
+"""Batches as privacy/sampling.py describes them, by chi-square tests with fixed seeds.
+
+Each of the file's 10 statistical checks rejects at a p-value of 1e-8, so that drawing aright they
+would fail with probability 1e-7 together.
+"""
+
+from itertools import islice, pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from torch import nn  # noqa: E402
+
+from dpkit.privacy.clipping import FlatClipping, GroupClipping  # noqa: E402
+from dpkit.privacy.sampling import (  # noqa: E402
+    FixedSizeBatches,
+    PoissonSampling,
+    ShuffledBatches,
+)
+from dpkit.training.batches import batches, micro_batches  # noqa: E402
+from dpkit.training.losses import called_real  # noqa: E402
+from dpkit.training.per_example import capture  # noqa: E402
+
+LEAST_P = 1e-8
+RECORDS, DRAWS = 40, 6000
+
+
+def drawn(sampling, *, size, public_size=None, count=1, seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    public_size = size if public_size is None else public_size
+    return list(islice(batches(sampling, size=size, public_size=public_size, rng=rng), count))
+
+
+def table(chosen, size):
+    """(batches, records): 1 where the record is in the batch."""
+    inside = np.zeros((len(chosen), size))
+    for row, batch in zip(inside, chosen, strict=True):
+        row[batch.numpy()] = 1
+    return inside
+
+
+def counts_fit(found, distribution):
+    """p-value that whole numbers come from a distribution (chi-square, tails pooled)."""
+    edges = np.arange(int(distribution.ppf(0.001)), int(distribution.ppf(0.999)) + 1)
+    cells = np.concatenate(([-1], edges, [10**9]))
+    probabilities = np.diff(distribution.cdf(cells))
+    kept = probabilities * len(found) >= 5
+    observed = np.array([((found > a) & (found <= b)).sum() for a, b in pairwise(cells)])
+    observed = np.append(observed[kept], observed[~kept].sum())
+    expected = np.append(probabilities[kept], probabilities[~kept].sum()) * len(found)
+    return stats.chisquare(observed[expected > 0], expected[expected > 0]).pvalue
+
+
+def squares_fit(z, *, freedom):
+    """p-value that a sum of squared standard deviates is no larger or smaller than it should be."""
+    total = float((z**2).sum())
+    return 2 * min(stats.chi2.sf(total, freedom), stats.chi2.cdf(total, freedom))
+
+
+# Poisson
+
+
+@pytest.mark.parametrize(
+    ("expected", "size", "public_size"),
+    [(12, RECORDS, RECORDS), (12, RECORDS, 120), (6, 6_000, 6_000)],
+)
+def test_poisson_sizes_are_binomial_at_the_declared_rate(expected, size, public_size):
+    """The rate is that of the public size, whatever the number of records there are."""
+    count = DRAWS if size == RECORDS else 3000
+    chosen = drawn(PoissonSampling(expected), size=size, public_size=public_size, count=count)
+    sizes = np.array([len(batch) for batch in chosen])
+    assert counts_fit(sizes, stats.binom(size, expected / public_size)) > LEAST_P
+
+
+def test_every_record_enters_a_poisson_batch_at_the_same_rate():
+    q = 0.3
+    inside = table(drawn(PoissonSampling(12), size=RECORDS, count=DRAWS), RECORDS)
+    z = (inside.sum(0) - q * DRAWS) / (q * (1 - q) * DRAWS) ** 0.5
+    assert squares_fit(z, freedom=RECORDS) > LEAST_P
+
+
+def test_records_enter_poisson_batches_independently():
+    """Correlations of every two records, in the same batch and in batches one after another."""
+    q = 0.3
+    inside = table(drawn(PoissonSampling(12), size=RECORDS, count=DRAWS), RECORDS)
+    x = (inside - q) / (q * (1 - q)) ** 0.5
+    together = (x.T @ x / DRAWS**0.5)[np.triu_indices(RECORDS, 1)]
+    assert squares_fit(together, freedom=together.size) > LEAST_P
+    for lag in (1, 2):
+        apart = x[lag:].T @ x[:-lag] / (DRAWS - lag) ** 0.5
+        assert squares_fit(apart, freedom=apart.size) > LEAST_P
+
+
+def test_poisson_batches_may_be_empty_and_repeat_nothing():
+    chosen = drawn(PoissonSampling(1), size=20, count=300)
+    assert any(len(batch) == 0 for batch in chosen)  # fails by chance 0.642^300
+    assert all(len(set(batch.tolist())) == len(batch) for batch in chosen)
+    assert all(batch.dtype == torch.int64 for batch in chosen)
+    assert all(
+        len(batch) == 0 for batch in drawn(PoissonSampling(1), size=0, public_size=5, count=9)
+    )
+
+
+# Fixed size, without replacement
+
+
+def fixed():
+    return drawn(FixedSizeBatches(12), size=RECORDS, count=DRAWS, seed=1)
+
+
+def test_fixed_size_batches_have_their_size_and_no_repeats():
+    for batch in fixed():
+        assert len(set(batch.tolist())) == len(batch) == 12
+        assert set(batch.tolist()) <= set(range(RECORDS))
+    (everyone,) = drawn(FixedSizeBatches(7), size=7)
+    assert sorted(everyone.tolist()) == list(range(7))
+
+
+def test_every_record_and_every_pair_enters_fixed_size_batches_alike():
+    inside = table(fixed(), RECORDS)
+    q = 12 / RECORDS
+    z = (inside.sum(0) - q * DRAWS) / (q * (1 - q) * DRAWS * RECORDS / (RECORDS - 1)) ** 0.5
+    assert squares_fit(z, freedom=RECORDS - 1) > LEAST_P  # the counts have a fixed sum
+    both = (inside.T @ inside)[0, 1:]  # how often each other record is beside the first
+    with_first = inside[inside[:, 0] == 1]
+    p = 11 / (RECORDS - 1)
+    spread = p * (1 - p) * len(with_first) * (RECORDS - 1) / (RECORDS - 2)
+    z = (both - p * len(with_first)) / spread**0.5
+    assert squares_fit(z, freedom=RECORDS - 2) > LEAST_P
+
+
+def test_fixed_size_batches_are_fresh():
+    """Records that a batch shares with the one before it: hypergeometric if both are fresh."""
+    inside = table(fixed(), RECORDS)
+    shared = (inside[::2] * inside[1::2]).sum(1)
+    assert counts_fit(shared, stats.hypergeom(RECORDS, 12, 12)) > LEAST_P
+
+
+def test_fixed_size_batches_need_the_number_of_records_that_was_declared():
+    with pytest.raises(ValueError, match="drawn from public_size records, got 50 and 40"):
+        drawn(FixedSizeBatches(12), size=40, public_size=50)
+    with pytest.raises(ValueError, match="expected_batch_size must be <= public_size"):
+        drawn(FixedSizeBatches(12), size=10, public_size=10)
+
+
+def test_unknown_sampling_is_refused():
+    with pytest.raises(TypeError, match="no batches are known for 'poisson'"):
+        drawn("poisson", size=10)
+
+
+@pytest.mark.parametrize("sampling", [PoissonSampling(4), ShuffledBatches(4), FixedSizeBatches(4)])
+def test_batches_repeat_with_the_generator_and_leave_the_global_one_alone(sampling):
+    before = torch.random.get_rng_state()
+    first, again, other = (drawn(sampling, size=30, count=20, seed=s) for s in (3, 3, 4))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+# Parts of a batch
+
+
+@pytest.mark.parametrize(("size", "parts"), [(0, [0]), (3, [3]), (8, [4, 4]), (9, [4, 4, 1])])
+def test_micro_batches_are_the_batch_in_order(size, parts):
+    indices = torch.randperm(size, generator=torch.Generator().manual_seed(0))
+    found = list(micro_batches(indices, 4))
+    assert [len(part) for part in found] == parts
+    assert torch.equal(torch.cat(found), indices)
+
+
+@pytest.mark.parametrize("at_most", [0, -1, 2.5, float("nan")])
+def test_a_part_of_no_size_is_refused(at_most):
+    with pytest.raises(ValueError, match="at_most must be an integer >= 1"):
+        micro_batches(torch.arange(3), at_most)
+
+
+@pytest.mark.parametrize("rule", [FlatClipping(0.5), GroupClipping((0.3, 0.2), (0, 1, 0, 1))])
+@pytest.mark.parametrize("batch", [0, 13])
+def test_clipped_sums_of_parts_add_up_to_that_of_the_batch(rule, batch):
+    rng = torch.Generator().manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1)).double()
+    for parameter in net.parameters():
+        parameter.data.normal_(generator=rng)
+    features = torch.randn(30, 6, generator=rng, dtype=torch.double)
+
+    def clipped_sum(indices):
+        with capture(net) as captured:
+            losses = called_real(net(features[indices]))
+        gradients = captured.gradients(losses)
+        return gradients.weighted_sum(rule.weights(gradients.norms()))
+
+    indices = torch.randperm(30, generator=rng)[:batch]
+    whole = clipped_sum(indices)
+    parts = [clipped_sum(part) for part in micro_batches(indices, 4)]
+    for tensor, *of_parts in zip(whole, *parts, strict=True):
+        torch.testing.assert_close(torch.stack(of_parts).sum(0), tensor, rtol=1e-12, atol=1e-14)
+    assert batch == 0 or any(tensor.abs().max() > 0.01 for tensor in whole)
