@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from dpkit.privacy.sampling import Sampling
 from dpkit.training.batches import batches
+from dpkit.training.checkpoint import Checkpoints, kept, steps_to_run
 
 
 class Gan(NamedTuple):
@@ -56,7 +57,7 @@ Step = Callable[..., Record]
 
 def train(
     step: Step, gan: Gan, data: Data, *, settings: Settings, rng: torch.Generator,
-    steps: int | None = None,
+    steps: int | None = None, checkpoint: Checkpoints | None = None,
 ) -> Iterator[Record]:  # fmt: skip
     """Train `gan`, one private release a step, until the steps or the budget end.
 
@@ -68,30 +69,46 @@ def train(
         settings: they own the ledger, from which `steps_allowed` follows.
         rng: all randomness of batches, latents and noise.
         steps: stop earlier than the settings allow.
+        checkpoint: where to store the run, and go on with it if it is stored there: `gan` and `rng`
+            then take the stored state, and only the steps that remain are run. Count what was
+            spent by `dpkit.training.checkpoint.spent(path)`, not by the records of one process.
 
     Yields:
-        a Record a step. Progress, plots and storing are the caller's.
+        a Record a step. Progress, plots and storing results are the caller's.
 
     Raises:
-        ValueError: more steps are asked for than the budget allows.
+        ValueError: more steps are asked for than the budget allows; or the files at `checkpoint`
+            are of other settings or data, damaged, or lost (see Checkpoints).
+        RuntimeError: another run is at work at `checkpoint`.
     """
     allowed = settings.steps_allowed(public_size=data.public_size)
-    if steps is None:
-        steps = allowed
-    if not 0 <= steps <= allowed:
-        raise ValueError(
-            f"steps must be between 0 and the {allowed} that the settings' budget allows, "
-            f"got {steps}; raise the target epsilon or the noise"
-        )
-    draws = batches(
-        settings.sampling, size=len(data.features), public_size=data.public_size, rng=rng
-    )
-    for index in range(steps):
-        chosen = next(draws)
-        yield step(
-            gan, data.features[chosen], data.labels[chosen],
-            settings=settings, index=index, rng=rng,
-        )  # fmt: skip
+    if checkpoint is None:
+        draws = _draws(settings, data, rng)
+        for index in range(steps_to_run(steps, allowed=allowed)):
+            yield _run(step, gan, data, next(draws), settings=settings, index=index, rng=rng)
+        return
+    with kept(
+        checkpoint, gan, data, step=step, settings=settings, rng=rng, steps=steps, allowed=allowed
+    ) as run:
+        draws = run.replayed(_draws(settings, data, rng))
+        while run.step < run.steps:
+            with run.one_step():
+                chosen = run.draw(draws)
+                record = _run(step, gan, data, chosen, settings=settings, index=run.step, rng=rng)
+            yield record
+
+
+def _draws(settings: Settings, data: Data, rng: torch.Generator) -> Iterator[Tensor]:
+    size = len(data.features)
+    return batches(settings.sampling, size=size, public_size=data.public_size, rng=rng)
+
+
+def _run(
+    step: Step, gan: Gan, data: Data, chosen: Tensor, *, settings: Settings, index: int,
+    rng: torch.Generator,
+) -> Record:  # fmt: skip
+    features, labels = data.features[chosen], data.labels[chosen]
+    return step(gan, features, labels, settings=settings, index=index, rng=rng)
 
 
 def device_named(name: str) -> torch.device:
