@@ -17,6 +17,8 @@ class Conditional(nn.Module):
             is a small part of an example's gradient, which noise on a clipped sum drowns.
     """
 
+    piecewise_linear = True  # beside its body: what a gradient penalty wants to know
+
     def __init__(self, body: nn.Module, *, classes: int, label_scale: float = 1.0) -> None:
         super().__init__()
         self.body = body
@@ -25,7 +27,9 @@ class Conditional(nn.Module):
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Args: inputs (batch, features), labels (batch,) int64."""
-        one_hot = nn.functional.one_hot(labels, self.classes).to(inputs)
+        # not functional.one_hot, which looks at the labels' values and so fails under vmap
+        classes = torch.arange(self.classes, device=labels.device)
+        one_hot = (labels.unsqueeze(1) == classes).to(inputs)
         return self.body(torch.cat((inputs, self.label_scale * one_hot), 1))
 
 

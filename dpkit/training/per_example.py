@@ -1,85 +1,67 @@
-"""Per-example gradient norms and clipped sums, without ever storing a per-example gradient.
+"""Per-example gradient norms and clipped sums, without storing per-example gradients.
 
-A linear layer's gradient for one example is the outer product of the gradient at its output, d, and
-its input, a. So one forward and one backward pass, which keep a and d of each layer, give every
-example's norm from a few dot products, and the clipped sum as one weighted matrix product
-(Goodfellow 2015, "Efficient per-example gradient computations"; Bu et al. 2022, "book-keeping").
+One forward and one backward pass give each layer's features a and the gradients d at its output, of
+every example. Norms and weighted sums follow from a and d alone (`layers`, `gradients`). A network
+with a layer whose products are not known goes through torch.func instead (`functional`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from dpkit.training import functional
+from dpkit.training.gradients import Gradients, LayerPass, PerExample, paired
+from dpkit.training.layers import KINDS, MixesExamples, UnsupportedLayer, check, parametrised
+
+__all__ = [
+    "Capture",
+    "Gradients",
+    "LayerPass",
+    "MixesExamples",
+    "PerExample",
+    "UnsupportedLayer",
+    "capture",
+    "paired",
+    "per_example",
+]
 
 
-class UnsupportedLayer(TypeError):
-    """A layer whose per-example gradients are unknown here, or do not exist."""
-
-
-class LayerPass(NamedTuple):
-    """What one linear layer remembers of a pass."""
-
-    layer: nn.Linear
-    inputs: Tensor  # (batch, positions, in_features)
-    output_gradients: Tensor  # (batch, positions, out_features), of each example's own loss
-
-
-class Gradients(NamedTuple):
-    """Per-example gradients of a network in factored form."""
-
-    layers: tuple[LayerPass, ...]
-
-    @property
-    def parameters(self) -> list[Tensor]:
-        """The parameters, in the order of `norms` and `weighted_sum`: weight, bias, by layer."""
-        found: list[Tensor] = []
-        for layer, _, _ in self.layers:
-            found.append(layer.weight)
-            if layer.bias is not None:
-                found.append(layer.bias)
-        return found
-
-    def norms(self) -> Tensor:
-        """L2 norm of each example's gradient by tensor, shape (parameter tensors, batch)."""
-        rows = []
-        for layer, a, d in self.layers:
-            d_gram, a_gram = _gram(d), _gram(a)  # (batch, positions, positions)
-            rows.append((d_gram * a_gram).sum((1, 2)))
-            if layer.bias is not None:
-                rows.append(d_gram.sum((1, 2)))
-        return torch.stack(rows).clamp(min=0).sqrt()
-
-    def weighted_sum(self, weights: Tensor) -> list[Tensor]:
-        """The sum over examples of weight times gradient, a tensor for each parameter.
-
-        Args:
-            weights: shape (parameter tensors, batch), or (1, batch) for one weight an example.
-        """
-        sums: list[Tensor] = []
-        rows = iter(weights.expand(len(self.parameters), -1))
-        for layer, a, d in self.layers:
-            sums.append((next(rows)[:, None, None] * d).flatten(0, 1).mT @ a.flatten(0, 1))
-            if layer.bias is not None:
-                sums.append(next(rows) @ d.sum(1))
-        return sums
+class _Seen(NamedTuple):
+    layer: nn.Module
+    features: Tensor
+    version: int
+    output: GradientEdge
+    shape: torch.Size
 
 
 class Capture:
-    """The inputs and outputs of a network's linear layers while `capture` is open."""
+    """What a network's layers see while `capture` is open."""
 
     def __init__(self) -> None:
-        self._passes: list[tuple[nn.Linear, Tensor, Tensor]] = []
+        self.seen: list[_Seen] = []
 
-    def _remember(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        assert isinstance(layer, nn.Linear)
-        if any(layer is seen for seen, _, _ in self._passes):
+    def remember(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        """Keep a layer's features and the place of its output in the graph."""
+        if any(layer is seen.layer for seen in self.seen):
             raise UnsupportedLayer(
                 f"layer {layer} ran twice in one capture: its gradients would be mixed up; "
                 "open one capture for each pass and add the gradients with `paired`"
             )
-        self._passes.append((layer, inputs[0].detach(), output))
+        if len(inputs) != 1:
+            raise UnsupportedLayer(f"{layer} must be called with its input as its one argument")
+        if not output.requires_grad:
+            raise ValueError(
+                f"the output of {layer} takes no gradient: capture needs grad mode and parameters "
+                "that require gradients"
+            )
+        with torch.no_grad():
+            features = KINDS[type(layer)].features(layer, inputs[0].detach())
+        edge = get_gradient_edge(output)  # of the output before anything changes it in place
+        self.seen.append(_Seen(layer, features, features._version, edge, output.shape))
 
     def gradients(self, losses: Tensor) -> Gradients:
         """Factored gradients of each example's own loss.
@@ -87,64 +69,88 @@ class Capture:
         Args:
             losses: shape (batch,), the i-th depending on the i-th example alone.
         """
+        passes, _ = self.backward(losses)
+        return Gradients(passes)
+
+    def backward(
+        self, losses: Tensor, *others: Tensor
+    ) -> tuple[tuple[LayerPass, ...], list[Tensor]]:
+        """One pass of each layer, and the gradients of the losses' sum at other tensors.
+
+        Raises:
+            ValueError: losses are not one for each example that the layers saw.
+            UnsupportedLayer: a layer's input was changed in place after it was read.
+        """
         if losses.ndim != 1:
             raise ValueError(f"losses must have shape (batch,), got {tuple(losses.shape)}")
-        outputs = [output for _, _, output in self._passes]
-        gradients = torch.autograd.grad(losses.sum(), outputs)
-        return Gradients(
-            tuple(
-                LayerPass(layer, _with_positions(a), _with_positions(d))
-                for (layer, a, _), d in zip(self._passes, gradients, strict=True)
-            )
-        )
-
-
-def _gram(rows: Tensor) -> Tensor:
-    """Dot products of each example's positions with each other."""
-    if rows.shape[1] == 1:
-        return rows.square().sum(2, keepdim=True)
-    return rows @ rows.mT
-
-
-def _with_positions(rows: Tensor) -> Tensor:
-    return rows.unsqueeze(1) if rows.ndim == 2 else rows.flatten(1, -2)
+        for seen in self.seen:
+            if seen.shape[0] != len(losses):
+                raise UnsupportedLayer(
+                    f"{seen.layer} saw {seen.shape[0]} rows and there are {len(losses)} losses: "
+                    "its first dimension must be the example's"
+                )
+            if seen.features._version != seen.version:
+                raise UnsupportedLayer(
+                    f"the input of {seen.layer} was changed in place after the layer had read it"
+                )
+        if not self.seen:
+            raise UnsupportedLayer("no layer with parameters ran")
+        ends = [*(seen.output for seen in self.seen), *others]
+        found = torch.autograd.grad(losses.sum(), ends, allow_unused=True)
+        passes = []
+        for seen, d in zip(self.seen, found, strict=False):
+            d = losses.new_zeros(seen.shape) if d is None else d
+            passes.append(LayerPass(seen.layer, seen.features[None], d[None]))
+        rest = zip(others, found[len(self.seen) :], strict=True)
+        return tuple(passes), [torch.zeros_like(x) if g is None else g for x, g in rest]
 
 
 @contextmanager
 def capture(network: nn.Module) -> Iterator[Capture]:
-    """Remember what the linear layers of `network` see, for one forward pass.
+    """Remember what the layers of `network` see, for one forward pass.
 
     Raises:
-        UnsupportedLayer: a layer with parameters that is not linear, or one that mixes the examples
-            of a batch (batch normalisation), where one record's gradient is not defined.
+        UnsupportedLayer: as `check` does; `per_example` takes such networks too.
     """
+    check(network)
     captured = Capture()
-    handles = []
-    try:
-        for module in network.modules():
-            if isinstance(module, nn.Linear):
-                handles.append(module.register_forward_hook(captured._remember))
-            elif isinstance(module, nn.modules.batchnorm._BatchNorm):
-                raise UnsupportedLayer(
-                    f"{module} mixes the examples of a batch, so that one record's gradient is not "
-                    "defined; use layer or group normalisation, or none"
-                )
-            elif next(module.parameters(recurse=False), None) is not None:
-                raise UnsupportedLayer(
-                    f"per-example gradients of {module} are not known; use linear layers and "
-                    "activations"
-                )
+    with hooked(network, captured.remember):
         yield captured
+
+
+@contextmanager
+def hooked(network: nn.Module, remember: Callable[..., None]) -> Iterator[None]:
+    """Call remember(layer, inputs, output) after each layer with parameters has run."""
+    handles = [module.register_forward_hook(remember) for module in parametrised(network)]
+    try:
+        yield
     finally:
         for handle in handles:
             handle.remove()
 
 
-def paired(first: Gradients, second: Gradients) -> Gradients:
-    """The i-th gradient of `first` plus the i-th of `second`, for passes of one network."""
-    pairs = []
-    for (layer, a, d), (other, b, e) in zip(first.layers, second.layers, strict=True):
-        if layer is not other or a.shape[0] != b.shape[0]:
-            raise ValueError("paired gradients need two passes of one network, equal in batch")
-        pairs.append(LayerPass(layer, torch.cat((a, b), 1), torch.cat((d, e), 1)))
-    return Gradients(tuple(pairs))
+def per_example(
+    network: nn.Module, loss: Callable[[Tensor], Tensor], *inputs: Tensor
+) -> tuple[PerExample, Tensor]:
+    """Each example's gradient of loss(network(*inputs)), and the losses (batch,).
+
+    Args:
+        network: of any layers that keep examples apart. Layers that `layers.KINDS` does not list
+            make all of it go through torch.func, which is slower; that is said once.
+        loss: network output (batch, ...) -> (batch,), each from its own row alone.
+        inputs: tensors whose first dimension is the example's.
+
+    Raises:
+        MixesExamples: a layer in which the examples of a batch meet.
+    """
+    try:
+        check(network)
+    except MixesExamples:
+        raise
+    except UnsupportedLayer as reason:
+        return functional.per_example(network, loss, *inputs, reason=str(reason))
+    if len(inputs[0]) == 0:  # which not every layer takes
+        return functional.per_example(network, loss, *inputs, reason=None)
+    with capture(network) as captured:
+        losses = loss(network(*inputs))
+    return captured.gradients(losses), losses.detach()

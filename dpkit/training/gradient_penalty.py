@@ -1,0 +1,240 @@
+"""Per-example gradients of a critic with a gradient penalty: WGAN-GP (Gulrajani et al. 2017).
+
+The penalty's gradient is that of a directional derivative: with g = grad f at a point between a
+real and a fake example, norm |g| and u = g / |g| held fixed,
+
+    grad (|g| - 1)^2 = 2 (|g| - 1) grad (u . g),
+
+and u . g is the tangent of f along u. In a piecewise-linear critic the tangent runs through the
+same weights as the point does, with the activations' slopes in place of the activations, so each
+layer adds one more outer product, of the tangent of its features and its output gradient: no
+double backward pass. Where activations bend, the backward pass of the tangent gives the rest.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from dpkit.training import functional
+from dpkit.training.functional import Functional, Term
+from dpkit.training.gradients import Gradients, LayerPass, PerExample
+from dpkit.training.layers import KINDS, MixesExamples, UnsupportedLayer, check
+from dpkit.training.per_example import capture, hooked
+
+STRAIGHT: tuple[type[nn.Module], ...] = (
+    *(nn.Linear, nn.Conv2d, nn.ConvTranspose2d, nn.Embedding),
+    *(nn.ReLU, nn.LeakyReLU, nn.ReLU6, nn.Hardtanh, nn.PReLU, nn.Identity),
+    *(nn.Flatten, nn.Unflatten, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.MaxPool2d),
+    *(nn.ZeroPad2d, nn.PixelShuffle, nn.PixelUnshuffle, nn.UpsamplingNearest2d),
+    nn.Sequential,
+)
+CURVED: tuple[type[nn.Module], ...] = (
+    *STRAIGHT,
+    *(nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU, nn.Softsign, nn.LogSigmoid),
+    nn.GroupNorm,
+)
+
+
+def per_example(
+    critic: nn.Module,
+    real: Tensor,
+    fake: Tensor,
+    *conditions: Tensor,
+    mixing: Tensor,
+    weight: float = 10.0,
+    piecewise_linear: bool | None = None,
+) -> tuple[PerExample, Tensor]:
+    """Gradients of f(fake_i) - f(real_i) + weight (|grad f(x_i)| - 1)^2 for each example i.
+
+    x_i = mixing_i real_i + (1 - mixing_i) fake_i. The i-th term depends on the i-th real example
+    alone if fake and mixing do not depend on the real ones.
+
+    Args:
+        critic: f(x, *conditions) -> (batch, 1) or (batch,); its layers as for
+            `dpkit.training.per_example.per_example`.
+        real, fake: (batch, ...).
+        conditions: further inputs, such as labels, the same for the three.
+        mixing: (batch,), uniform on [0, 1] in the paper.
+        weight: of the penalty.
+        piecewise_linear: whether the critic is; None looks at its modules (`is_made_of`).
+
+    Returns:
+        the gradients, and each example's loss (batch,).
+
+    Raises:
+        ValueError: real, fake and mixing are not of one batch.
+        MixesExamples: a layer in which the examples of a batch meet.
+        UnsupportedLayer: dropout that is switched on, which would differ from pass to pass.
+    """
+    if real.shape != fake.shape or mixing.shape != real.shape[:1]:
+        raise ValueError(
+            "real and fake must have one shape and mixing one number an example, got "
+            f"{tuple(real.shape)}, {tuple(fake.shape)} and {tuple(mixing.shape)}"
+        )
+    _refuse_dropout(critic)
+    between = torch.lerp(
+        fake, real, mixing.to(real).view(len(real), *[1] * (real.ndim - 1))
+    ).detach()
+    try:
+        check(critic)
+    except MixesExamples:
+        raise
+    except UnsupportedLayer as reason:
+        return _by_functional(critic, real, fake, between, conditions, weight, str(reason))
+    if len(real) == 0:  # which not every layer takes
+        return _by_functional(critic, real, fake, between, conditions, weight, None)
+    straight = is_made_of(STRAIGHT, critic) if piecewise_linear is None else piecewise_linear
+    if not straight and not is_made_of(CURVED, critic):
+        reason = "the critic has modules whose tangents are not known to have right gradients"
+        return _by_functional(critic, real, fake, between, conditions, weight, reason)
+    way = _straight if straight else _curved
+    return way(critic, real.detach(), fake.detach(), between, conditions, weight)
+
+
+def is_made_of(types: tuple[type[nn.Module], ...], critic: nn.Module) -> bool:
+    """Whether all modules of a critic are of these types.
+
+    Activations of `STRAIGHT` are piecewise linear; for those of `CURVED` torch differentiates the
+    tangent rightly, which for layer and instance normalisation it does not (a test shows it;
+    GroupNorm with one group, or one for each channel, computes the same). A module of a type of
+    one's own says by an attribute `piecewise_linear` that it is so beside its parts.
+    """
+    return all(
+        type(module) in types or getattr(module, "piecewise_linear", False) is True
+        for module in critic.modules()
+    )
+
+
+def _refuse_dropout(critic: nn.Module) -> None:
+    for module in critic.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.training and module.p > 0:
+            raise UnsupportedLayer(
+                f"{module} would drop other units in each pass of one loss; call eval() on it or "
+                "leave it out"
+            )
+
+
+def _refuse_instance_norm(critic: nn.Module) -> None:
+    """torch 2.11 to 2.13 differentiate the tangent of instance_norm wrongly (a test shows it)."""
+    for module in critic.modules():
+        if isinstance(module, nn.modules.instancenorm._InstanceNorm):
+            raise UnsupportedLayer(
+                f"the tangent pass of {module} is not to be relied on; GroupNorm with a group for "
+                "each channel computes the same"
+            )
+
+
+def _straight(
+    critic: nn.Module, real: Tensor, fake: Tensor, between: Tensor,
+    conditions: tuple[Tensor, ...], weight: float,
+) -> tuple[Gradients, Tensor]:  # fmt: skip
+    """One pass for all three kinds of points, and one tangent pass."""
+    between.requires_grad_()
+    with capture(critic) as captured:
+        points = torch.cat((real, fake, between))
+        scores = critic(points, *(torch.cat((c, c, c)) for c in conditions)).view(3, len(real))
+    signed = torch.cat((-scores[0], scores[1], scores[2]))
+    passes, (gradient,) = captured.backward(signed, between)
+    norm, unit, slope = _penalty(gradient, weight)
+    with torch.no_grad():
+        tangents = _tangents(critic, between.detach(), unit, conditions)
+        scale = torch.stack((torch.ones_like(slope), torch.ones_like(slope), slope))
+        layers = []
+        for (layer, a, d, _), tangent in zip(passes, tangents, strict=True):
+            a, d = (x[0].view(3, len(real), *x.shape[2:]) for x in (a, d))
+            if tangent is None:  # it sees conditions alone, which do not move
+                layers.append(LayerPass(layer, a[:2], d[:2]))
+                continue
+            d = d * scale.view(3, len(real), *[1] * (d.ndim - 2))
+            layers.append(LayerPass(layer, torch.cat((a[:2], tangent[None])), d, bias_passes=2))
+        losses = scores[1] - scores[0] + weight * (norm - 1).square()
+    return Gradients(tuple(layers)), losses.detach()
+
+
+def _penalty(gradient: Tensor, weight: float) -> tuple[Tensor, Tensor, Tensor]:
+    """|g|, u = g / |g| (0 where g is 0), and the penalty's slope in |g|."""
+    norm = gradient.flatten(1).norm(dim=1)
+    tiny = torch.finfo(norm.dtype).tiny
+    unit = gradient / norm.clamp(min=tiny).view(len(norm), *[1] * (gradient.ndim - 1))
+    return norm, unit, 2 * weight * (norm - 1)
+
+
+def _tangents(
+    critic: nn.Module, points: Tensor, unit: Tensor, conditions: tuple[Tensor, ...]
+) -> list[Tensor | None]:
+    """The tangent of each layer's features along `unit`, in the order in which layers run."""
+    found: list[Tensor | None] = []
+
+    def remember(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        features = KINDS[type(layer)].features(layer, inputs[0])
+        found.append(forward_ad.unpack_dual(features).tangent)
+
+    with forward_ad.dual_level(), hooked(critic, remember):
+        critic(forward_ad.make_dual(points, unit), *conditions)
+    return found
+
+
+def _curved(
+    critic: nn.Module, real: Tensor, fake: Tensor, between: Tensor,
+    conditions: tuple[Tensor, ...], weight: float,
+) -> tuple[Gradients, Tensor]:  # fmt: skip
+    """The tangent pass with a graph of its own, and the backward pass of its outcome."""
+    with capture(critic) as captured:
+        both = (torch.cat((c, c)) for c in conditions)
+        scores = critic(torch.cat((real, fake)), *both).view(2, len(real))
+    passes, _ = captured.backward(torch.cat((-scores[0], scores[1])))
+    between.requires_grad_()
+    (gradient,) = torch.autograd.grad(critic(between, *conditions).sum(), between)
+    norm, unit, slope = _penalty(gradient, weight)
+
+    seen: list[tuple[Tensor, Tensor | None]] = []
+    ends: list[GradientEdge] = []
+
+    def remember(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        features = KINDS[type(layer)].features(layer, inputs[0])
+        seen.append(forward_ad.unpack_dual(features))
+        tangent = forward_ad.unpack_dual(output).tangent
+        moved = output if tangent is None or not tangent.requires_grad else tangent
+        ends.extend((get_gradient_edge(output), get_gradient_edge(moved)))
+
+    with forward_ad.dual_level(), hooked(critic, remember):
+        outcome = critic(forward_ad.make_dual(between.detach(), unit), *conditions)
+        tangent = forward_ad.unpack_dual(outcome).tangent
+    if tangent is None or not tangent.requires_grad:
+        raise UnsupportedLayer("the critic's output does not move with its first input")
+    found = torch.autograd.grad((slope * tangent.view(len(real))).sum(), ends, allow_unused=True)
+
+    layers = []
+    for index, ((layer, a, d, _), (point, moved)) in enumerate(zip(passes, seen, strict=True)):
+        a, d = (x[0].view(2, len(real), *x.shape[2:]) for x in (a, d))
+        still, along = (torch.zeros_like(d[0]) if g is None else g for g in found[2 * index :][:2])
+        if moved is None:
+            a, d = torch.cat((a, point.detach()[None])), torch.cat((d, still[None]))
+        else:
+            a = torch.cat((a, point.detach()[None], moved.detach()[None]))
+            d = torch.cat((d, still[None], along[None]))
+        layers.append(LayerPass(layer, a, d, bias_passes=3))
+    losses = scores[1] - scores[0] + weight * (norm - 1).square()
+    return Gradients(tuple(layers)), losses.detach()
+
+
+def _by_functional(
+    critic: nn.Module, real: Tensor, fake: Tensor, between: Tensor,
+    conditions: tuple[Tensor, ...], weight: float, reason: str | None,
+) -> tuple[Functional, Tensor]:  # fmt: skip
+    """Nested torch.func gradients of each example, for layers that are not known as products."""
+    functional.refuse_mixing(critic)
+    if reason is not None:
+        functional.tell_once(reason)
+
+    def one(call: Callable[..., Tensor], *rows: Tensor) -> Tensor:
+        real_row, fake_row, point, *others = rows
+        gradient = torch.func.grad(lambda x: call(x, *others).sum())(point)
+        wasserstein = call(fake_row, *others).sum() - call(real_row, *others).sum()
+        return wasserstein + weight * (gradient.norm() - 1).square()
+
+    found = Functional(critic, (Term(one, (real, fake, between, *conditions)),))
+    return found, found.losses()
