@@ -142,6 +142,11 @@ def test_a_noise_that_is_none_is_refused_with_its_step(schedule, words):
         noise_ledger(schedule, steps=20, release=sampled)
 
 
+def test_a_noise_that_is_none_is_refused_whatever_prices_it():
+    with pytest.raises(ValueError, match="step 3 of the schedule: noise_multiplier must be"):
+        noise_ledger(Linear(3.0, 0.0, over=3), steps=9, release=lambda _: sampled(1.0))
+
+
 def test_what_has_no_price_stays_unsupported():
     def release(noise):
         raise Unsupported("no price is known of this")
