@@ -92,9 +92,19 @@ def finish(path: Path, seed: int) -> dict:
     return {"digest": report.split()[-1], "spent": spent(path)}
 
 
+def warm_up() -> None:
+    """What every child would load and import by itself. No backward pass: it cannot be forked."""
+    assert SETTINGS.steps_allowed(public_size=digits().public_size) == STEPS
+    gan = paper.new_gan(SETTINGS, seed=0, device=CPU)
+    for optimizer in (gan.generator_optimizer, gan.discriminator_optimizer):
+        for parameter in optimizer.param_groups[0]["params"]:
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+
+
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    digits()
+    warm_up()
     chance = random.Random(0)
     found = {"uninterrupted": finish(folder / "whole", 0), "kills": [], "finished": []}
     chain = 0

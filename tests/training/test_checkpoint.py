@@ -192,8 +192,8 @@ def charged_now(place):
     return spent(place.path) if ledger_path(place.path).exists() else 0
 
 
-@EACH
-def test_a_death_at_every_single_point_costs_no_charge_and_no_bit(tmp_path, settings):
+@pytest.mark.parametrize(("settings", "stride"), [(SETTINGS, 1), (SHUFFLED, 4)])
+def test_a_death_at_every_single_point_costs_no_charge_and_no_bit(tmp_path, settings, stride):
     """Every call that reaches the disk and every step's begin and end is a place to die once."""
     whole = Run(settings=settings).all().state()
     dies_at = 1
@@ -206,7 +206,7 @@ def test_a_death_at_every_single_point_costs_no_charge_and_no_bit(tmp_path, sett
         assert spent(place.path) == STEPS
         if ended is not None:
             break
-        dies_at += 1
+        dies_at += stride
     assert dies_at > 2 * STEPS + 5 * 7  # each step's begin and end, five calls for each of 7 files
 
 
@@ -231,6 +231,7 @@ def test_deaths_upon_deaths(tmp_path):
     assert lives > 24
 
 
+@pytest.mark.slow
 def test_kill_9_at_twenty_moments(tmp_path):
     """A run of 60 steps on the digits, killed for good 20 times; what the run reported is charged.
 
