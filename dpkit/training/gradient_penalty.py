@@ -20,7 +20,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from dpkit.training import functional
 from dpkit.training.functional import Functional, Term
-from dpkit.training.gradients import Gradients, LayerPass, PerExample
+from dpkit.training.gradients import Gradients, LayerPasses, PerExample
 from dpkit.training.layers import KINDS, MixesExamples, UnsupportedLayer, check
 from dpkit.training.per_example import capture, hooked
 
@@ -139,19 +139,22 @@ def _straight(
     signed = torch.cat((-scores[0], scores[1], scores[2]))
     passes, (gradient,) = captured.backward(signed, between)
     norm, unit, slope = _penalty(gradient, weight)
+    losses = scores[1] - scores[0] + weight * (norm - 1).square()
     with torch.no_grad():
-        tangents = _tangents(critic, between.detach(), unit, conditions)
-        scale = torch.stack((torch.ones_like(slope), torch.ones_like(slope), slope))
-        layers = []
-        for (layer, a, d, _), tangent in zip(passes, tangents, strict=True):
-            a, d = (x[0].view(3, len(real), *x.shape[2:]) for x in (a, d))
-            if tangent is None:  # it sees conditions alone, which do not move
-                layers.append(LayerPass(layer, a[:2], d[:2]))
-                continue
-            d = d * scale.view(3, len(real), *[1] * (d.ndim - 2))
-            layers.append(LayerPass(layer, torch.cat((a[:2], tangent[None])), d, bias_passes=2))
-        losses = scores[1] - scores[0] + weight * (norm - 1).square()
+        tangents = _tangents(critic, between.detach(), _times(slope, unit), conditions)
+    layers = []
+    for (layer, ((a, d),), _), tangent in zip(passes, tangents, strict=True):
+        (real_a, fake_a, _), (real_d, fake_d, between_d) = a.chunk(3), d.chunk(3)
+        found = ((real_a, real_d), (fake_a, fake_d))
+        if tangent is not None:  # else it sees conditions alone, which do not move
+            found = (*found, (tangent, between_d))
+        layers.append(LayerPasses(layer, found, bias_passes=2))
     return Gradients(tuple(layers)), losses.detach()
+
+
+def _times(numbers: Tensor, rows: Tensor) -> Tensor:
+    """A number for each example times its row (batch, ...)."""
+    return numbers.view(len(rows), *[1] * (rows.ndim - 1)) * rows
 
 
 def _penalty(gradient: Tensor, weight: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -208,15 +211,15 @@ def _curved(
     found = torch.autograd.grad((slope * tangent.view(len(real))).sum(), ends, allow_unused=True)
 
     layers = []
-    for index, ((layer, a, d, _), (point, moved)) in enumerate(zip(passes, seen, strict=True)):
-        a, d = (x[0].view(2, len(real), *x.shape[2:]) for x in (a, d))
-        still, along = (torch.zeros_like(d[0]) if g is None else g for g in found[2 * index :][:2])
-        if moved is None:
-            a, d = torch.cat((a, point.detach()[None])), torch.cat((d, still[None]))
-        else:
-            a = torch.cat((a, point.detach()[None], moved.detach()[None]))
-            d = torch.cat((d, still[None], along[None]))
-        layers.append(LayerPass(layer, a, d, bias_passes=3))
+    for index, ((layer, ((a, d),), _), (point, moved)) in enumerate(zip(passes, seen, strict=True)):
+        (real_a, fake_a), (real_d, fake_d) = a.chunk(2), d.chunk(2)
+        still, along = (
+            torch.zeros_like(real_d) if g is None else g for g in found[2 * index :][:2]
+        )
+        both = ((real_a, real_d), (fake_a, fake_d), (point.detach(), still))
+        if moved is not None:
+            both = (*both, (moved.detach(), along))
+        layers.append(LayerPasses(layer, both, bias_passes=3))
     losses = scores[1] - scores[0] + weight * (norm - 1).square()
     return Gradients(tuple(layers)), losses.detach()
 

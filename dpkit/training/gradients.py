@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.training.layers import KINDS, Kind
+from dpkit.training.layers.products import Pass
 
 
 class PerExample(Protocol):
@@ -36,16 +37,15 @@ class PerExample(Protocol):
         ...
 
 
-class LayerPass(NamedTuple):
-    """What one layer remembers: a and d of each pass, (passes, batch, ...).
+class LayerPasses(NamedTuple):
+    """One layer's passes over a batch: features and output gradients, (batch, ...) each.
 
     An example's gradient is the sum over the passes; the bias takes part in the first
     `bias_passes` of them (in all where that is None).
     """
 
     layer: nn.Module
-    features: Tensor
-    output_gradients: Tensor
+    passes: tuple[Pass, ...]
     bias_passes: int | None = None
 
     @property
@@ -56,14 +56,22 @@ class LayerPass(NamedTuple):
         """Each example's bias gradient, None where there is no bias."""
         if getattr(self.layer, "bias", None) is None:
             return None
-        return self.kind.biases(self.layer, self.output_gradients[: self.bias_passes])
+        first, *others = self.passes[: self.bias_passes]
+        total = self.kind.bias(self.layer, first[1])
+        for _, d in others:
+            total = total + self.kind.bias(self.layer, d)
+        return total
+
+    def rows(self, part: slice) -> "LayerPasses":
+        """The same of some examples."""
+        return self._replace(passes=tuple((a[part], d[part]) for a, d in self.passes))
 
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
     """Per-example gradients of a network in factored form (see `PerExample`)."""
 
-    layers: tuple[LayerPass, ...]
+    layers: tuple[LayerPasses, ...]
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -78,35 +86,30 @@ class Gradients:
         """L2 norm of each example's gradient by tensor, (parameter tensors, batch)."""
         squares = []
         for one, bias in zip(self.layers, self._biases, strict=True):
-            layer, a, d, _ = one
-            squares.append(one.kind.squared_norms(layer, a, d))
+            squares.append(one.kind.squared_norms(one.layer, one.passes))
             if bias is not None:
-                squares.append(bias.flatten(1).square().sum(1))
-        return torch.stack(squares).clamp(min=0).sqrt()
+                squares.append(torch.linalg.vector_norm(bias.flatten(1), dim=1).square())
+        return torch.stack(squares).clamp_(min=0).sqrt_()
 
     def weighted_sum(self, weights: Tensor) -> list[Tensor]:
         """The sum over examples of weight times gradient (see `PerExample`)."""
         sums: list[Tensor] = []
         rows = iter(weights.expand(len(self.parameters), -1))
         for one, bias in zip(self.layers, self._biases, strict=True):
-            layer, a, d, _ = one
-            sums.append(one.kind.weighted_sum(layer, a, d, next(rows)))
+            sums.append(one.kind.weighted_sum(one.layer, one.passes, next(rows)))
             if bias is not None:
-                sums.append(torch.tensordot(next(rows), bias, 1))
+                sums.append((next(rows) @ bias.flatten(1)).view(bias.shape[1:]))
         return sums
 
     def each(self, at_most: int = 2**22) -> Iterator[list[Tensor]]:
         """Full gradients, as many examples at a time as fit in `at_most` numbers."""
-        batch = self.layers[0].output_gradients.shape[1]
+        batch = len(self.layers[0].passes[0][1])
         rows = max(at_most // max(sum(p.numel() for p in self.parameters), 1), 1)
         for start in range(0, batch, rows):
             found = []
             for one in self.layers:
-                layer, a, d, bias_passes = one
-                part = LayerPass(
-                    layer, a[:, start : start + rows], d[:, start : start + rows], bias_passes
-                )
-                found.append(one.kind.each(layer, part.features, part.output_gradients))
+                part = one.rows(slice(start, start + rows))
+                found.append(one.kind.each(one.layer, part.passes))
                 if (bias := part.biases()) is not None:
                     found.append(bias)
             yield found
@@ -120,20 +123,11 @@ def paired(first: Gradients, second: Gradients) -> Gradients:
     return Gradients(tuple(_joined(one, others[id(one.layer)]) for one in first.layers))
 
 
-def _joined(first: LayerPass, second: LayerPass) -> LayerPass:
-    layer, a, d, biases = first
-    _, b, e, others = second
-    if a.shape[1:] != b.shape[1:] or d.shape[1:] != e.shape[1:]:
+def _joined(first: LayerPasses, second: LayerPasses) -> LayerPasses:
+    (a, _), (b, _) = first.passes[0], second.passes[0]
+    if len(a) != len(b):
         raise ValueError("paired gradients need two passes of one network, equal in batch")
-    if biases is None and others is None:
-        return LayerPass(layer, torch.cat((a, b)), torch.cat((d, e)))
-    biases = len(a) if biases is None else biases
-    others = len(b) if others is None else others
-    order = (slice(0, biases), slice(biases, None)), (slice(0, others), slice(others, None))
-    (with_bias, without), (second_with, second_without) = order
-    return LayerPass(
-        layer,
-        torch.cat((a[with_bias], b[second_with], a[without], b[second_without])),
-        torch.cat((d[with_bias], e[second_with], d[without], e[second_without])),
-        biases + others,
-    )
+    passes, others = first.passes, second.passes
+    i, j = (len(p) if n is None else n for _, p, n in (first, second))
+    in_order = (*passes[:i], *others[:j], *passes[i:], *others[j:])
+    return LayerPasses(first.layer, in_order, i + j)

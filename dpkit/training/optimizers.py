@@ -97,7 +97,8 @@ def noised_each(
                 f"{tuple(total.shape)}, got {std}"
             )
         noise = torch.randn(total.shape, generator=rng, device=total.device, dtype=torch.float32)
-        noisy.append(total + std * noise)
+        wide = torch.promote_types(total.dtype, noise.dtype)
+        noisy.append(noise.to(wide).mul_(std).add_(total))
     return noisy
 
 
@@ -117,11 +118,12 @@ def update(
     """
     import torch
 
+    # one look for all: a sum is finite only if all of its terms are
+    if gradients and not torch.isfinite(torch.stack([g.sum() for g in gradients]).sum()):
+        raise FloatingPointError(
+            "a gradient is NaN or infinite: the learning rate or the data may be out of range"
+        )
     for parameter, gradient in zip(parameters, gradients, strict=True):
-        if not torch.isfinite(gradient).all():
-            raise FloatingPointError(
-                "a gradient is NaN or infinite: the learning rate or the data may be out of range"
-            )
         parameter.grad = gradient
     optimizer.step()
 

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from dpkit.training import functional
-from dpkit.training.gradients import Gradients, LayerPass, PerExample, paired
+from dpkit.training.gradients import Gradients, LayerPasses, PerExample, paired
 from dpkit.training.layers import KINDS, MixesExamples, UnsupportedLayer, check, parametrised
 
 __all__ = [
     "Capture",
     "Gradients",
-    "LayerPass",
+    "LayerPasses",
     "MixesExamples",
     "PerExample",
     "UnsupportedLayer",
@@ -74,7 +74,7 @@ class Capture:
 
     def backward(
         self, losses: Tensor, *others: Tensor
-    ) -> tuple[tuple[LayerPass, ...], list[Tensor]]:
+    ) -> tuple[tuple[LayerPasses, ...], list[Tensor]]:
         """One pass of each layer, and the gradients of the losses' sum at other tensors.
 
         Raises:
@@ -100,7 +100,7 @@ class Capture:
         passes = []
         for seen, d in zip(self.seen, found, strict=False):
             d = losses.new_zeros(seen.shape) if d is None else d
-            passes.append(LayerPass(seen.layer, seen.features[None], d[None]))
+            passes.append(LayerPasses(seen.layer, ((seen.features, d),)))
         rest = zip(others, found[len(self.seen) :], strict=True)
         return tuple(passes), [torch.zeros_like(x) if g is None else g for x, g in rest]
 

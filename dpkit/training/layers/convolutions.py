@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
-from dpkit.training.layers.products import Outer, scaled
+from dpkit.training.layers.products import Outer, Pass, scaled
 
 
 class Conv2d(Outer):
@@ -21,14 +21,14 @@ class Conv2d(Outer):
         mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
         return functional.pad(inputs, layer._reversed_padding_repeated_twice, mode=mode)
 
-    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
         assert isinstance(layer, nn.Conv2d)
         return self._unfolded(layer, a, d, _padding(layer))
 
     @staticmethod
     def _unfolded(
         layer: nn.Conv2d | nn.ConvTranspose2d, a: Tensor, d: Tensor, padding: tuple[int, ...]
-    ) -> tuple[Tensor, Tensor]:
+    ) -> Pass:
         size, dilation, stride = layer.kernel_size, layer.dilation, layer.stride
         columns = functional.unfold(a, size, dilation, padding, stride)
         groups = layer.groups
@@ -39,10 +39,10 @@ class Conv2d(Outer):
 
     def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
-        wide = a.shape[2] // layer.groups * prod(layer.kernel_size)
-        return layer.groups, wide, d.shape[2] // layer.groups, prod(d.shape[3:])
+        wide = a.shape[1] // layer.groups * prod(layer.kernel_size)
+        return layer.groups, wide, d.shape[1] // layer.groups, prod(d.shape[2:])
 
-    def weighted_sum(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         assert isinstance(layer, nn.Conv2d)
         return self._gradient(layer, a, scaled(d, weights), _padding(layer))
 
@@ -50,15 +50,15 @@ class Conv2d(Outer):
     def _gradient(
         layer: nn.Conv2d | nn.ConvTranspose2d, a: Tensor, d: Tensor, padding: tuple[int, ...]
     ) -> Tensor:
-        if d.shape[1] == 0:
+        if len(d) == 0:
             return torch.zeros_like(layer.weight)
         return conv2d_weight(
-            a.flatten(0, 1), layer.weight.shape, d.flatten(0, 1),
+            a, layer.weight.shape, d,
             layer.stride, padding, layer.dilation, layer.groups,  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def biases(self, layer: nn.Module, d: Tensor) -> Tensor:
-        return d.sum((0, 3, 4))
+    def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
+        return d.sum((2, 3))
 
 
 def _plain_padding(layer: nn.Conv2d) -> bool:
@@ -84,13 +84,13 @@ class ConvTranspose2d(Conv2d):
     def features(self, layer: nn.Module, inputs: Tensor) -> Tensor:
         return inputs
 
-    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
         assert isinstance(layer, nn.ConvTranspose2d)
         return self._unfolded(layer, d, a, tuple(layer.padding))  # type: ignore[arg-type]
 
     def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         return super().sizes(layer, d, a)
 
-    def weighted_sum(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         assert isinstance(layer, nn.ConvTranspose2d)
         return self._gradient(layer, d, scaled(a, weights), tuple(layer.padding))  # type: ignore[arg-type]

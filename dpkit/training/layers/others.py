@@ -1,12 +1,13 @@
 """Layers whose weight gradients are small or sparse: normalisations of one example, embeddings."""
 
+from collections.abc import Sequence
 from math import prod
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dpkit.training.layers.products import Kind
+from dpkit.training.layers.products import Kind, Pass
 
 
 class Affine(Kind):
@@ -22,24 +23,23 @@ class Affine(Kind):
         return functional.instance_norm(inputs, eps=layer.eps)
 
     def _over(self, layer: nn.Module, products: Tensor) -> Tensor:
-        """Products (passes, batch, ...) summed to (batch, *weight.shape)."""
-        passes, batch, *shape = products.shape
+        """Products (batch, ...) summed to (batch, *weight.shape)."""
+        batch, *shape = products.shape
         if isinstance(layer, nn.LayerNorm):
             weight = layer.normalized_shape
-            positions = prod(shape[: -len(weight)])
-            return products.reshape(passes, batch, positions, *weight).sum((0, 2))
-        return products.reshape(passes, batch, shape[0], prod(shape[1:])).sum((0, 3))
+            return products.reshape(batch, prod(shape[: -len(weight)]), *weight).sum(1)
+        return products.reshape(batch, shape[0], prod(shape[1:])).sum(2)
 
-    def squared_norms(self, layer: nn.Module, a: Tensor, d: Tensor) -> Tensor:
-        return self.each(layer, a, d).flatten(1).square().sum(1)
+    def squared_norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        return self.each(layer, passes).flatten(1).square().sum(1)
 
-    def weighted_sum(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
-        return torch.tensordot(weights, self.each(layer, a, d), 1)
+    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+        return torch.tensordot(weights, self._over(layer, a * d), 1)
 
-    def each(self, layer: nn.Module, a: Tensor, d: Tensor) -> Tensor:
-        return self._over(layer, a * d)
+    def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        return torch.stack([self._over(layer, a * d) for a, d in passes]).sum(0)
 
-    def biases(self, layer: nn.Module, d: Tensor) -> Tensor:
+    def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
         return self._over(layer, d)
 
 
@@ -54,29 +54,29 @@ class Embedding(Kind):
             return "max_norm changes the table by which rows a batch reads, without noise"
         return None
 
-    def _rows(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[Tensor, Tensor]:
+    def _rows(self, layer: nn.Module, passes: Sequence[Pass]) -> tuple[Tensor, Tensor]:
         """Indices (batch, positions) and gradients (batch, positions, features) of all passes."""
         assert isinstance(layer, nn.Embedding)
-        positions = prod(a.shape[2:])
-        indices = a.reshape(*a.shape[:2], positions)
-        rows = d.reshape(*d.shape[:2], positions, d.shape[-1])
+        indices = torch.cat([a.reshape(len(a), prod(a.shape[1:])) for a, _ in passes], 1)
+        rows = [d.reshape(len(d), prod(d.shape[1:-1]), d.shape[-1]) for _, d in passes]
+        found = torch.cat(rows, 1)
         if layer.padding_idx is not None:
-            rows = rows * (indices != layer.padding_idx).unsqueeze(3)
-        return indices.movedim(0, 1).flatten(1), rows.movedim(0, 1).flatten(1, 2)
+            found = found * (indices != layer.padding_idx).unsqueeze(2)
+        return indices, found
 
-    def squared_norms(self, layer: nn.Module, a: Tensor, d: Tensor) -> Tensor:
-        indices, rows = self._rows(layer, a, d)
+    def squared_norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        indices, rows = self._rows(layer, passes)
         same = indices.unsqueeze(1) == indices.unsqueeze(2)
         return ((rows @ rows.mT) * same).sum((1, 2))
 
-    def weighted_sum(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         assert isinstance(layer, nn.Embedding)
-        indices, rows = self._rows(layer, a, d)
+        indices, rows = self._rows(layer, [(a, d)])
         total = torch.zeros_like(layer.weight)
         return total.index_add_(0, indices.flatten(), (rows * weights[:, None, None]).flatten(0, 1))
 
-    def each(self, layer: nn.Module, a: Tensor, d: Tensor) -> Tensor:
+    def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
         assert isinstance(layer, nn.Embedding)
-        indices, rows = self._rows(layer, a, d)
+        indices, rows = self._rows(layer, passes)
         found = rows.new_zeros(len(rows), *layer.weight.shape)
         return found.scatter_add_(1, indices.unsqueeze(2).expand_as(rows), rows)

@@ -1,0 +1,299 @@
+"""One private training step against plain torch, Opacus and torch.func, for four networks.
+
+A step is zero_grad, forward on a ready batch, backward, (clip, noise), optimiser step, by Adam on
+both sides. Opacus takes part with the fastest of its modes that works on the network; torch.func
+forms every gradient. Before anything is timed, dpkit's clipped sum is compared with torch.func's.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import torch
+from bench import Row, medians
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.training import gradient_penalty
+from dpkit.training.gradients import PerExample
+from dpkit.training.losses import called_real
+from dpkit.training.optimizers import noised, update
+from dpkit.training.per_example import per_example
+
+DEVICE = torch.device(os.environ.get("DEVICE", "cpu"))
+THREADS = 2
+REPEATS = 15
+RULE = FlatClipping(1.0)
+PENALTY = 10.0
+OPACUS_MODES = ("hooks", "ew", "ghost")
+
+
+def mlp() -> nn.Module:
+    """The discriminator of DP-CGAN: 784 pixels and a label."""
+    return nn.Sequential(nn.Linear(794, 128), nn.ReLU(), nn.Linear(128, 1))
+
+
+def conv() -> nn.Module:
+    """A critic of MNIST images."""
+    layers: list[nn.Module] = []
+    for channels, out in ((1, 32), (32, 64), (64, 128)):
+        layers += [nn.Conv2d(channels, out, 5, 2, 2), nn.LeakyReLU(0.2)]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(2048, 1))
+
+
+class BieDiscriminator(nn.Module):
+    """The conditional discriminator of Bie, Kamath and Zhang 2023."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image, self.label = nn.Conv2d(1, 64, 4, 2, 1), nn.Conv2d(10, 64, 4, 2, 1)
+        self.rest = nn.Sequential(
+            *(nn.LeakyReLU(0.2), nn.Conv2d(128, 256, 4, 2, 1)),
+            *(nn.LeakyReLU(0.2), nn.Conv2d(256, 512, 3, 2, 1)),
+            *(nn.LeakyReLU(0.2), nn.Conv2d(512, 1, 4), nn.Flatten()),
+        )
+
+    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Args: images (batch, 1, 28, 28), labels as maps (batch, 10, 28, 28)."""
+        return self.rest(torch.cat((self.image(images), self.label(labels)), 1))
+
+
+class Case(NamedTuple):
+    make: Callable[[], nn.Module]
+    inputs: tuple[tuple[int, ...], ...]
+    penalty: bool = False
+
+
+CASES = {
+    "mlp": Case(mlp, ((600, 794),)),
+    "conv": Case(conv, ((64, 1, 28, 28),)),
+    "conv-wgan-gp": Case(conv, ((64, 1, 28, 28), (64, 1, 28, 28)), penalty=True),
+    "bie-cgan": Case(BieDiscriminator, ((128, 1, 28, 28), (128, 10, 28, 28))),
+}
+
+
+class Contender:
+    """A network of one's own with its optimiser, and one training step."""
+
+    def __init__(self, case: Case, inputs: tuple[Tensor, ...]) -> None:
+        torch.random.default_generator.manual_seed(0)  # the same weights for all
+        self.case, self.inputs = case, inputs
+        self.network = case.make().to(DEVICE)
+        self.optimizer = torch.optim.Adam(self.network.parameters())
+        self.rng = torch.Generator(DEVICE).manual_seed(0)
+        self.batch = len(inputs[0])
+
+    def mixing(self) -> Tensor:
+        return torch.rand(self.batch, generator=self.rng, device=DEVICE)
+
+    def apply(self, parameters: list[Tensor], sums: list[Tensor]) -> None:
+        """Noise, the mean, and the optimiser's step."""
+        noisy = noised(sums, noise_std=1.0, rng=self.rng)
+        update(self.optimizer, parameters, [total.div_(self.batch) for total in noisy])
+
+
+class Plain(Contender):
+    def __call__(self) -> None:
+        self.optimizer.zero_grad()
+        self.loss().backward()
+        self.optimizer.step()
+
+    def loss(self) -> Tensor:
+        """The mean loss of the batch."""
+        if not self.case.penalty:
+            return called_real(self.network(*self.inputs)).mean()
+        real, fake = self.inputs
+        points = torch.lerp(fake, real, self.mixing()[:, None, None, None]).requires_grad_()
+        (slope,) = torch.autograd.grad(self.network(points).sum(), points, create_graph=True)
+        penalty = (slope.flatten(1).norm(dim=1) - 1).square().mean()
+        return self.network(fake).mean() - self.network(real).mean() + PENALTY * penalty
+
+
+class Dpkit(Contender):
+    def __call__(self) -> None:
+        self.optimizer.zero_grad()
+        self.apply(*self.clipped_sums())
+
+    def clipped_sums(self) -> tuple[list[Tensor], list[Tensor]]:
+        """Parameters, and the sum of clipped gradients of each."""
+        found = self.gradients()
+        return found.parameters, found.weighted_sum(RULE.weights(found.norms()))
+
+    def gradients(self) -> PerExample:
+        """Of each example's loss."""
+        if self.case.penalty:
+            real, fake = self.inputs
+            return gradient_penalty.per_example(
+                self.network, real, fake, mixing=self.mixing(), weight=PENALTY
+            )[0]
+        return per_example(self.network, called_real, *self.inputs)[0]
+
+
+class TorchFunc(Contender):
+    def __call__(self) -> None:
+        self.optimizer.zero_grad()
+        self.apply(list(self.network.parameters()), self.clipped_sums())
+
+    def clipped_sums(self) -> list[Tensor]:
+        """By forming every gradient."""
+        values = {name: p.detach() for name, p in self.network.named_parameters()}
+        rows = (*self.inputs, self.mixing()) if self.case.penalty else self.inputs
+        one = self.penalised if self.case.penalty else self.simple
+        full = list(vmap(grad(one), (None, *[0] * len(rows)))(values, *rows).values())
+        norms = torch.stack([g.flatten(1).norm(dim=1) for g in full])
+        weights = RULE.weights(norms)[0]
+        return [torch.tensordot(weights, g, 1) for g in full]
+
+    def simple(self, values: dict[str, Tensor], *row: Tensor) -> Tensor:
+        """The loss of one example."""
+        return called_real(functional_call(self.network, values, tuple(x[None] for x in row))).sum()
+
+    def penalised(self, values: dict[str, Tensor], *row: Tensor) -> Tensor:
+        """The loss of one example with its gradient penalty."""
+        real, fake, mix = row
+
+        def score(x: Tensor) -> Tensor:
+            return functional_call(self.network, values, (x[None],)).sum()
+
+        slope = grad(score)(torch.lerp(fake, real, mix))
+        return score(fake) - score(real) + PENALTY * (slope.norm() - 1).square()
+
+
+class Opacus(Contender):
+    """Opacus' modules and optimisers in one of its modes."""
+
+    def __init__(self, case: Case, inputs: tuple[Tensor, ...], mode: str) -> None:
+        from opacus.grad_sample import (
+            GradSampleModule,
+            GradSampleModuleExpandedWeights,
+            GradSampleModuleFastGradientClipping,
+        )
+        from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
+        from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+
+        super().__init__(case, inputs)
+        options = {
+            "noise_multiplier": 1.0, "max_grad_norm": 1.0, "expected_batch_size": self.batch,
+            "generator": self.rng,
+        }  # fmt: skip
+        self.criterion: Callable[[Tensor], Any] = lambda out: called_real(out).mean()
+        if mode == "ghost":
+            self.wrapped = GradSampleModuleFastGradientClipping(
+                self.network, max_grad_norm=1.0, use_ghost_clipping=True, loss_reduction="mean"
+            )
+            self.dp_optimizer = DPOptimizerFastGradientClipping(self.optimizer, **options)
+            losses = DPLossFastGradientClipping(
+                self.wrapped, self.dp_optimizer, _Losses(), loss_reduction="mean"
+            )
+            self.criterion = lambda out: losses(out, out)
+        else:
+            make = GradSampleModule if mode == "hooks" else GradSampleModuleExpandedWeights
+            self.wrapped = make(self.network)
+            self.dp_optimizer = DPOptimizer(self.optimizer, **options)
+
+    def __call__(self) -> None:
+        self.dp_optimizer.zero_grad()
+        self.criterion(self.wrapped(*self.inputs)).backward()
+        self.dp_optimizer.step()
+
+
+class _Losses(nn.Module):
+    """The loss of each example, in the form that Opacus' ghost clipping calls."""
+
+    reduction = "mean"  # of the batch's loss; Opacus itself asks for the losses one by one
+
+    def forward(self, outputs: Tensor, _: Tensor) -> Tensor:
+        return called_real(outputs)
+
+
+def synchronised(run: Callable[[], None]) -> Callable[[], None]:
+    """A run that ends when the device has finished."""
+
+    def timed() -> None:
+        run()
+        if DEVICE.type == "cuda":
+            torch.cuda.synchronize()
+
+    return timed
+
+
+def peak_bytes(run: Callable[[], None]) -> int:
+    """The most that one step holds beyond what it found: weights and batch are not counted."""
+    if DEVICE.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        run()
+        return torch.cuda.max_memory_allocated() - before
+    cpu = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=cpu, profile_memory=True) as profiler:
+        run()
+    results: Any = profiler.profiler
+    events = [e for e in results.kineto_results.events() if e.name() == "[memory]"]
+    held = most = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        held += event.nbytes()
+        most = max(most, held)
+    return most
+
+
+def best_of_opacus(case: Case, inputs: tuple[Tensor, ...]) -> tuple[str, Opacus] | None:
+    """Opacus in its fastest mode that works, None where none does."""
+    found = {}
+    for mode in OPACUS_MODES:
+        try:
+            contender = Opacus(case, inputs, mode)
+            contender()
+            found[mode] = contender
+        except (RuntimeError, NotImplementedError, ValueError, IndexError) as error:
+            print(f"  opacus' mode {mode} does not work here: {str(error)[:90]}")
+    if not found:
+        return None
+    times = medians({mode: synchronised(run) for mode, run in found.items()}, repeats=3)
+    mode = min(times, key=lambda mode: times[mode])
+    return mode, found[mode]
+
+
+def agree(ours: Dpkit, theirs: TorchFunc) -> None:
+    """ValueError where the two do not clip to the same sums."""
+    found = {id(p): total for p, total in zip(*ours.clipped_sums(), strict=True)}
+    mine = torch.cat([found[id(p)].flatten() for p in ours.network.parameters()])
+    wanted = torch.cat([total.flatten() for total in theirs.clipped_sums()])
+    off = float((mine - wanted).norm() / wanted.norm())
+    if not off <= 1e-4:
+        raise ValueError(f"clipped sums differ by {off:.2g}, relatively")
+
+
+def rows() -> Iterator[Row]:
+    """Two rows a case: with the peer that its users would take, and with torch.func."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(THREADS)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name, case in CASES.items():
+                yield from _rows_of(name, case)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _rows_of(name: str, case: Case) -> Iterator[Row]:
+    rng = torch.Generator(DEVICE).manual_seed(1)
+    inputs = tuple(torch.rand(shape, generator=rng, device=DEVICE) for shape in case.inputs)
+    plain, ours, full = (kind(case, inputs) for kind in (Plain, Dpkit, TorchFunc))
+    agree(Dpkit(case, inputs), TorchFunc(case, inputs))
+    contenders: dict[str, Callable[[], None]] = {"plain": plain, "dpkit": ours, "func": full}
+    peer = f"torch.func vmap, torch {version('torch')}"
+    opacus = None if case.penalty else best_of_opacus(case, inputs)  # fails with a penalty
+    if opacus is not None:
+        contenders["opacus"] = opacus[1]
+    times = medians({key: synchronised(run) for key, run in contenders.items()}, repeats=REPEATS)
+    memory = peak_bytes(ours) / peak_bytes(plain)
+    row = Row(name, times["dpkit"], times["plain"], peer, times["func"], memory)
+    if opacus is None:
+        yield row
+        return
+    yield row._replace(peer=f"opacus {version('opacus')} {opacus[0]}", peer_ms=times["opacus"])
+    yield row._replace(name=f"{name}, torch.func")
