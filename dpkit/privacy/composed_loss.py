@@ -228,6 +228,7 @@ class _Power:
         self.log_size = np.zeros(self.alive.size)
         self.log_worst = np.zeros(self.alive.size)  # the same with every error added
         self.phase = np.zeros(self.alive.size)
+        self.drift = np.zeros(self.alive.size)  # what rounding may have moved both by
         self.dropped = 0.0  # bound on each coefficient that was left out
         self.count = 0
         self.start = 0
@@ -251,6 +252,7 @@ class _Power:
             self.dropped = max(self.dropped, float(np.exp(worst[~kept].max())))
         self.alive, self.log_worst, self.log_size = self.alive[kept], worst[kept], log_size[kept]
         self.phase = self.phase[kept] + count * np.angle(found[kept])
+        self.drift = self.drift[kept] + UNIT * (np.abs(self.phase) + np.abs(self.log_size))
         self.count += count
         self.start += count * (first + middle)
 
@@ -260,7 +262,8 @@ class _Power:
         product[self.alive] = np.exp(self.log_size + 1j * self.phase)
         found = np.asarray(fft.irfft(product, self.size))
         weights = np.roll(found, -((first - self.start) % self.size))
-        wrong = -np.expm1(self.log_size - self.log_worst) + 16 * UNIT * self.count
+        wrong = -np.expm1(self.log_size - self.log_worst)
+        wrong += 16 * UNIT * self.count + 2 * self.drift
         wrong *= np.exp(self.log_worst)
         error = np.sqrt(2) * np.linalg.norm(wrong) + np.sqrt(self.size) * self.dropped
         error += self.rounding * np.sqrt(2) * np.linalg.norm(product)

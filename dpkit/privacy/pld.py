@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpkit import checks
-from dpkit.privacy import loss_grid, saddle
+from dpkit.privacy import loss_grid, rdp, saddle
 from dpkit.privacy.composed_loss import (
     MOST_NODES,
     Parts,
@@ -24,6 +24,7 @@ from dpkit.privacy.composed_loss import (
 )
 from dpkit.privacy.ledger import Guarantee, Ledger, adjacency_of, assumptions_of, checked
 from dpkit.privacy.loss_grid import Cells
+from dpkit.privacy.mechanisms import Unsupported
 from dpkit.privacy.privacy_loss import PrivacyLoss
 from dpkit.privacy.saddle import Coarse, Look
 
@@ -36,6 +37,7 @@ MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
 METHOD = "PLD by FFT, certified (lower, upper)"
 
 
+@np.errstate(all="ignore")  # what overflows proves nothing: every comparison lets NaN fail
 def epsilon(
     ledger: Ledger, *, delta: float, gap: float = GAP, assumptions: tuple[str, ...] = ()
 ) -> Guarantee:
@@ -86,9 +88,23 @@ def epsilon(
         at = high if low < high / 2 else (low + high) / 2
         looks = [saddle.for_epsilon(one, at, _total(releases), delta) for one in moments]
         wanted = min(wanted / 2, gap * at)
-    return Guarantee(high, low, delta, adjacency, METHOD, told)
+    method = METHOD
+    if not high - low <= gap * high and (other_bound := _by_rdp(ledger, delta)) < high:
+        high, method = other_bound, f"{METHOD}; the upper end by RDP"
+        if not low <= high:
+            raise ArithmeticError(f"the PLD's lower bound {low} is above RDP's upper bound {high}")
+    return Guarantee(high, low, delta, adjacency, method, told)
 
 
+def _by_rdp(ledger: Ledger, delta: float) -> float:
+    """RDP's epsilon, inf where a mechanism has none: better where grids round too much."""
+    try:
+        return rdp.epsilon(ledger, delta=delta).epsilon
+    except Unsupported:
+        return float("inf")
+
+
+@np.errstate(all="ignore")
 def delta(
     ledger: Ledger, *, epsilon: float, gap: float = GAP, assumptions: tuple[str, ...] = ()
 ) -> Guarantee:

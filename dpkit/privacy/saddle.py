@@ -164,13 +164,13 @@ def for_delta(found: Moments, delta: float, releases: int) -> Look:
         epsilons = (log + _peak(tilt) - np.log(delta)) / tilt
     saddle = _crossing(tilt, deltas, np.log(delta))
     best = float(tilt[np.argmin(np.nan_to_num(epsilons, nan=np.inf))])
-    return _look(found, min(saddle, best), np.log(delta), releases)
+    return _look(found, min(saddle, best, _saturated(tilt, mean)), np.log(delta), releases)
 
 
 def for_epsilon(found: Moments, epsilon: float, releases: int, delta: float | None = None) -> Look:
     """The look at an epsilon, or at the largest loss where that is less."""
     tilt, _, mean, _ = found.positive()
-    saddle = _crossing(tilt, -mean, -epsilon)
+    saddle = min(_crossing(tilt, -mean, -epsilon), _saturated(tilt, mean))
     proven = _log_bounds(found, epsilon)
     if (proven < -200).any():  # delta is next to nothing, and less tilt proves it better
         saddle = min(saddle, float(tilt[np.argmax(proven < -200)]))
@@ -201,6 +201,12 @@ def _crossing(tilt: Floats, falling: Floats, at: float) -> float:
     kept = np.isfinite(falling)
     tilt, falling = np.log(tilt[kept]), np.minimum.accumulate(falling[kept])
     return float(min(np.exp(np.interp(-at, -falling, tilt)), TILTS[-3]))
+
+
+def _saturated(tilt: Floats, mean: Floats) -> float:
+    """The tilt at which the largest loss has nearly all of the mass: more only costs digits."""
+    reached = mean >= mean[-1] - 1e-4 * abs(mean[-1])  # False where they are not numbers
+    return float(tilt[np.argmax(reached)]) if reached.any() else float(tilt[-1])
 
 
 def _look(found: Moments, saddle: float, log_delta: float, releases: int) -> Look:

@@ -97,8 +97,8 @@ def noised_each(
                 f"{tuple(total.shape)}, got {std}"
             )
         noise = torch.randn(total.shape, generator=rng, device=total.device, dtype=torch.float32)
-        wide = torch.promote_types(total.dtype, noise.dtype)
-        noisy.append(noise.to(wide).mul_(std).add_(total))
+        noise = noise.to(torch.promote_types(total.dtype, noise.dtype))
+        noisy.append(noise.mul_(std).add_(total))
     return noisy
 
 

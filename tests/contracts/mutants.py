@@ -36,6 +36,12 @@ MUTANTS = (
         "total = total + mechanism.rdp(orders)",
     ),
     Mutant(
+        "equal releases on two lines counted once",
+        "pld.py",
+        "counts[mechanism] = counts.get(mechanism, 0) + int(count)",
+        "counts[mechanism] = int(count)",
+    ),
+    Mutant(
         "a forgotten direction of the profile",
         "mechanisms.py",
         "np.stack([self._direction(eps, +1), self._direction(eps, -1)])",

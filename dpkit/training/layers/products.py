@@ -76,7 +76,7 @@ class Outer(Kind):
         groups, wide, high, positions = self.sizes(layer, a, d)
         runs, batch = len(passes), len(d)
         if positions == 1 or batch == 0:  # nothing to unfold, little to keep
-            return _by_gram([self.columns(layer, *one) for one in passes]).view(-1, groups).sum(1)
+            return _added(_by_gram([self.columns(layer, *one) for one in passes]), groups)
         gram = (runs + 1) / 2 * positions * (wide + high) < wide * high
         product = 2 * positions**2 if gram else wide * high
         one = groups * (runs * positions * (wide + high) + product)
@@ -86,7 +86,7 @@ class Outer(Kind):
             part = slice(start, start + rows)
             pairs = [self.columns(layer, a[part], d[part]) for a, d in passes]
             norms = _by_gram(pairs) if gram else _by_product(pairs)
-            found.append(norms.view(-1, groups).sum(1))
+            found.append(_added(norms, groups))
         return torch.cat(found)
 
     def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
@@ -96,8 +96,16 @@ class Outer(Kind):
         return products.reshape(len(passes[0][1]), *weight.shape)
 
 
+def _added(norms: Tensor, groups: int) -> Tensor:
+    """Squared norms of each example's groups (batch * groups,) added up."""
+    return norms if groups == 1 else norms.view(-1, groups).sum(1)
+
+
 def _by_gram(pairs: list[Pass]) -> Tensor:
     """|sum of D A^T|^2 = sum over passes p, q and positions of (A_p^T A_q) (D_p^T D_q)."""
+    if len(pairs) == 1 and pairs[0][0].shape[2] == 1:  # |d|^2 |a|^2
+        a, d = (torch.linalg.vector_norm(x[:, :, 0], dim=1) for x in pairs[0])
+        return (a * d).square_()
     total = None
     for p, (a, d) in enumerate(pairs):
         for q, (b, e) in enumerate(pairs[: p + 1]):
@@ -113,8 +121,6 @@ def _by_gram(pairs: list[Pass]) -> Tensor:
 
 def _dots(x: Tensor, y: Tensor) -> Tensor:
     """Dot products of (batch, features, 1), without a copy of them."""
-    if x is y:
-        return torch.linalg.vector_norm(x[:, :, 0], dim=1).square()
     return torch.bmm(x.mT, y)[:, 0, 0]
 
 
