@@ -54,8 +54,10 @@ notebooks: setup ## run every notebook without a screen and rewrite its stored o
 reproduce: setup ## a table at paper scale; needs DPKIT_DATA and hours (WHAT="dp_cgan table_1 --scale paper")
 	@$(WITH_DATA); $(RUN) -m dpkit reproduce $(WHAT)
 
-bench: setup ## time and memory against plain code and peers: a table, and build/bench.json
-	@$(WITH_DATA); $(RUN) tests/benchmarks/bench.py
+# With DEVICE=cuda the python3 at hand is taken, whose torch sees the GPU, and only training is timed.
+bench: $(if $(filter cuda,$(DEVICE)),,setup) ## time and memory against plain code and peers (DEVICE=cuda: on a GPU)
+	@$(WITH_DATA); DEVICE=$(or $(DEVICE),cpu) PYTHONPATH=$(CURDIR) \
+	    $(if $(filter cuda,$(DEVICE)),python3,$(RUN)) tests/benchmarks/bench.py
 
 mutants: setup ## put known faults into the privacy code, one by one: the tests must catch each
 	@$(PLAIN) $(RUN) tests/contracts/mutants.py

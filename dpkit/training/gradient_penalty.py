@@ -143,10 +143,12 @@ def _straight(
     with torch.no_grad():
         tangents = _tangents(critic, between.detach(), _times(slope, unit), conditions)
     layers = []
-    for (layer, ((a, d),), _), tangent in zip(passes, tangents, strict=True):
+    for layer, ((a, d),), _ in passes:
         (real_a, fake_a, _), (real_d, fake_d, between_d) = a.chunk(3), d.chunk(3)
         found = ((real_a, real_d), (fake_a, fake_d))
-        if tangent is not None:  # else it sees conditions alone, which do not move
+        if (
+            tangent := tangents[layer]
+        ) is not None:  # else it sees conditions alone, which do not move
             found = (*found, (tangent, between_d))
         layers.append(LayerPasses(layer, found, bias_passes=2))
     return Gradients(tuple(layers)), losses.detach()
@@ -167,13 +169,13 @@ def _penalty(gradient: Tensor, weight: float) -> tuple[Tensor, Tensor, Tensor]:
 
 def _tangents(
     critic: nn.Module, points: Tensor, unit: Tensor, conditions: tuple[Tensor, ...]
-) -> list[Tensor | None]:
-    """The tangent of each layer's features along `unit`, in the order in which layers run."""
-    found: list[Tensor | None] = []
+) -> dict[nn.Module, Tensor | None]:
+    """The tangent of each layer's features along `unit`."""
+    found: dict[nn.Module, Tensor | None] = {}
 
     def remember(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         features = KINDS[type(layer)].features(layer, inputs[0])
-        found.append(forward_ad.unpack_dual(features).tangent)
+        found[layer] = forward_ad.unpack_dual(features).tangent
 
     with forward_ad.dual_level(), hooked(critic, remember):
         critic(forward_ad.make_dual(points, unit), *conditions)
@@ -193,29 +195,32 @@ def _curved(
     (gradient,) = torch.autograd.grad(critic(between, *conditions).sum(), between)
     norm, unit, slope = _penalty(gradient, weight)
 
-    seen: list[tuple[Tensor, Tensor | None]] = []
-    ends: list[GradientEdge] = []
+    seen: dict[nn.Module, tuple[Tensor, Tensor | None]] = {}
+    ends: dict[nn.Module, tuple[GradientEdge, GradientEdge]] = {}
 
     def remember(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         features = KINDS[type(layer)].features(layer, inputs[0])
-        seen.append(forward_ad.unpack_dual(features))
+        seen[layer] = forward_ad.unpack_dual(features)
         tangent = forward_ad.unpack_dual(output).tangent
         moved = output if tangent is None or not tangent.requires_grad else tangent
-        ends.extend((get_gradient_edge(output), get_gradient_edge(moved)))
+        ends[layer] = (get_gradient_edge(output), get_gradient_edge(moved))
 
     with forward_ad.dual_level(), hooked(critic, remember):
         outcome = critic(forward_ad.make_dual(between.detach(), unit), *conditions)
         tangent = forward_ad.unpack_dual(outcome).tangent
     if tangent is None or not tangent.requires_grad:
         raise UnsupportedLayer("the critic's output does not move with its first input")
-    found = torch.autograd.grad((slope * tangent.view(len(real))).sum(), ends, allow_unused=True)
+    outcome = (slope * tangent.view(len(real))).sum()
+    order = [end for one in passes for end in ends[one.layer]]
+    found = iter(torch.autograd.grad(outcome, order, allow_unused=True))
 
     layers = []
-    for index, ((layer, ((a, d),), _), (point, moved)) in enumerate(zip(passes, seen, strict=True)):
+    for layer, ((a, d),), _ in passes:
         (real_a, fake_a), (real_d, fake_d) = a.chunk(2), d.chunk(2)
         still, along = (
-            torch.zeros_like(real_d) if g is None else g for g in found[2 * index :][:2]
+            torch.zeros_like(real_d) if (g := next(found)) is None else g for _ in range(2)
         )
+        point, moved = seen[layer]
         both = ((real_a, real_d), (fake_a, fake_d), (point.detach(), still))
         if moved is not None:
             both = (*both, (moved.detach(), along))

@@ -75,7 +75,7 @@ class Gradients:
 
     @property
     def parameters(self) -> list[Tensor]:
-        """Weight, bias, layer by layer in the order in which they ran."""
+        """Those of the layers that ran, in the order of network.parameters()."""
         return [p for one in self.layers for p in one.layer.parameters(recurse=False)]
 
     @cached_property

@@ -57,7 +57,7 @@ Step = Callable[..., Record]
 
 def train(
     step: Step, gan: Gan, data: Data, *, settings: Settings, rng: torch.Generator,
-    steps: int | None = None, checkpoint: Checkpoints | None = None,
+    steps: int | None = None, checkpoint: Checkpoints | None = None, tf32: bool = False,
 ) -> Iterator[Record]:  # fmt: skip
     """Train `gan`, one private release a step, until the steps or the budget end.
 
@@ -72,6 +72,8 @@ def train(
         checkpoint: where to store the run, and go on with it if it is stored there: `gan` and `rng`
             then take the stored state, and only the steps that remain are run. Count what was
             spent by `dpkit.training.checkpoint.spent(path)`, not by the records of one process.
+        tf32: let a GPU multiply with 10 bits of mantissa: faster, and no longer float32. Norms and
+            noise stay float32, but norms of gradients that were multiplied so are as rough.
 
     Yields:
         a Record a step. Progress, plots and storing results are the caller's.
@@ -85,14 +87,16 @@ def train(
     if checkpoint is None:
         draws = _draws(settings, data, rng)
         for index in range(steps_to_run(steps, allowed=allowed)):
-            yield _run(step, gan, data, next(draws), settings=settings, index=index, rng=rng)
+            with precision(tf32=tf32):
+                record = _run(step, gan, data, next(draws), settings=settings, index=index, rng=rng)
+            yield record
         return
     with kept(
         checkpoint, gan, data, step=step, settings=settings, rng=rng, steps=steps, allowed=allowed
     ) as run:
         draws = run.replayed(_draws(settings, data, rng))
         while run.step < run.steps:
-            with run.one_step():
+            with run.one_step(), precision(tf32=tf32):
                 chosen = run.draw(draws)
                 record = _run(step, gan, data, chosen, settings=settings, index=run.step, rng=rng)
             yield record
@@ -109,6 +113,19 @@ def _run(
 ) -> Record:  # fmt: skip
     features, labels = data.features[chosen], data.labels[chosen]
     return step(gan, features, labels, settings=settings, index=index, rng=rng)
+
+
+@contextmanager
+def precision(*, tf32: bool) -> Iterator[None]:
+    """Products of matrices and convolutions on a GPU in float32, or in TF32; as before after it."""
+    products, convolutions = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    torch.backends.cudnn.allow_tf32 = tf32
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(products)
+        torch.backends.cudnn.allow_tf32 = convolutions
 
 
 def device_named(name: str) -> torch.device:

@@ -41,7 +41,8 @@ class _Seen(NamedTuple):
 class Capture:
     """What a network's layers see while `capture` is open."""
 
-    def __init__(self) -> None:
+    def __init__(self, network: nn.Module) -> None:
+        self.places = {id(layer): place for place, layer in enumerate(parametrised(network))}
         self.seen: list[_Seen] = []
 
     def remember(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -77,6 +78,8 @@ class Capture:
     ) -> tuple[tuple[LayerPasses, ...], list[Tensor]]:
         """One pass of each layer, and the gradients of the losses' sum at other tensors.
 
+        Layers come in the network's own order, whatever order they ran in.
+
         Raises:
             ValueError: losses are not one for each example that the layers saw.
             UnsupportedLayer: a layer's input was changed in place after it was read.
@@ -101,6 +104,7 @@ class Capture:
         for seen, d in zip(self.seen, found, strict=False):
             d = losses.new_zeros(seen.shape) if d is None else d
             passes.append(LayerPasses(seen.layer, ((seen.features, d),)))
+        passes.sort(key=lambda one: self.places[id(one.layer)])
         rest = zip(others, found[len(self.seen) :], strict=True)
         return tuple(passes), [torch.zeros_like(x) if g is None else g for x, g in rest]
 
@@ -113,7 +117,7 @@ def capture(network: nn.Module) -> Iterator[Capture]:
         UnsupportedLayer: as `check` does; `per_example` takes such networks too.
     """
     check(network)
-    captured = Capture()
+    captured = Capture(network)
     with hooked(network, captured.remember):
         yield captured
 

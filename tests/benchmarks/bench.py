@@ -8,6 +8,7 @@ function `rows() -> Iterator[Row]` takes part.
 
 import gc
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -70,7 +71,7 @@ def medians(contenders: Mapping[str, Callable[[], object]], *, repeats: int) -> 
 def benchmarks() -> Iterator[ModuleType]:
     """The modules of this folder that have rows, in order of their names."""
     for path in sorted(HERE.glob("*.py")):
-        if path.stem != "bench" and not path.stem.startswith(("test_", "conftest")):
+        if path.stem not in ("bench", "gpu") and not path.stem.startswith(("test_", "conftest")):
             module = import_module(path.stem)
             if hasattr(module, "rows"):
                 yield module
@@ -88,15 +89,21 @@ def line(row: dict[str, str | float | None]) -> str:
 def main() -> int:
     print(f"{'':48}" + "".join(f"{column:>15}" for column in COLUMNS) + "  peer")
     rows = []
+    device = os.environ.get("DEVICE", "cpu")
     for module in benchmarks():
+        if device != "cpu" and module.__name__ != "training":
+            continue  # accountants run on the CPU alone
         for row in module.rows():
             numbers = [value for value in row if isinstance(value, float)]
             if not all(math.isfinite(number) for number in numbers):
                 raise ValueError(f"{module.__name__}: {row} holds a number that is not finite")
             rows.append(row.as_json())
             print(line(rows[-1]), flush=True)
-    write_json(OUTPUT, rows)
-    print(f"Written to {OUTPUT.relative_to(HERE.parents[1])}")
+    output = OUTPUT if device == "cpu" else OUTPUT.with_name(f"bench-{device}.json")
+    if device != "cpu":
+        rows += import_module("gpu").figures()
+    write_json(output, rows)
+    print(f"Written to {output.relative_to(HERE.parents[1])}")
     return 0
 
 

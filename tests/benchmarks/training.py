@@ -19,6 +19,7 @@ from torch.func import functional_call, grad, vmap
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.training import gradient_penalty
 from dpkit.training.gradients import PerExample
+from dpkit.training.loop import seeded
 from dpkit.training.losses import called_real
 from dpkit.training.optimizers import noised, update
 from dpkit.training.per_example import per_example
@@ -79,9 +80,9 @@ class Contender:
     """A network of one's own with its optimiser, and one training step."""
 
     def __init__(self, case: Case, inputs: tuple[Tensor, ...]) -> None:
-        torch.random.default_generator.manual_seed(0)  # the same weights for all
         self.case, self.inputs = case, inputs
-        self.network = case.make().to(DEVICE)
+        with seeded(0):  # the same weights for all
+            self.network = case.make().to(DEVICE)
         self.optimizer = torch.optim.Adam(self.network.parameters())
         self.rng = torch.Generator(DEVICE).manual_seed(0)
         self.batch = len(inputs[0])
@@ -182,7 +183,7 @@ class Opacus(Contender):
         self.criterion: Callable[[Tensor], Any] = lambda out: called_real(out).mean()
         if mode == "ghost":
             self.wrapped = GradSampleModuleFastGradientClipping(
-                self.network, max_grad_norm=1.0, use_ghost_clipping=True, loss_reduction="mean"
+                self.network, max_grad_norm=1, use_ghost_clipping=True, loss_reduction="mean"
             )
             self.dp_optimizer = DPOptimizerFastGradientClipping(self.optimizer, **options)
             losses = DPLossFastGradientClipping(
@@ -247,7 +248,7 @@ def best_of_opacus(case: Case, inputs: tuple[Tensor, ...]) -> tuple[str, Opacus]
             contender = Opacus(case, inputs, mode)
             contender()
             found[mode] = contender
-        except (RuntimeError, NotImplementedError, ValueError, IndexError) as error:
+        except (ImportError, RuntimeError, NotImplementedError, ValueError, IndexError) as error:
             print(f"  opacus' mode {mode} does not work here: {str(error)[:90]}")
     if not found:
         return None

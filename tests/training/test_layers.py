@@ -69,7 +69,8 @@ def assert_as_reference(network: nn.Module, inputs: torch.Tensor) -> None:
     gradients, losses = per_example(network, loss_of, inputs)
     full = reference(network, inputs)
     wanted = [full[id(p)] for p in gradients.parameters]
-    assert len(wanted) == len(list(network.parameters()))
+    order = list(map(id, network.parameters()))
+    assert list(map(id, gradients.parameters)) == order  # whatever way the batch went
     if len(inputs):
         assert_equal(losses, loss_of(network(inputs)).detach(), torch.tensor(1.0))
     norms = torch.stack([g.flatten(1).norm(dim=1) for g in wanted])
@@ -203,8 +204,17 @@ class Residual(nn.Module):
         return self.first(x) + self.second(x) + x
 
 
-def test_branches():
-    network = nn.Sequential(Residual(), nn.Tanh(), Residual())
+class Backwards(nn.Sequential):
+    """Layers that run in another order than the network lists them."""
+
+    def forward(self, x):
+        for layer in reversed(self):
+            x = layer(x)
+        return x
+
+
+def test_branches_and_other_orders():
+    network = Backwards(Residual(), nn.Tanh(), Residual(), nn.Linear(4, 4))
     assert_as_reference(filled(network, torch.float64), normal(5, 4, dtype=torch.float64))
 
 

@@ -2,17 +2,21 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from dpkit.papers.dp_cgan.settings import Settings
 from dpkit.privacy.clipping import RealFakeApart, RealFakeSummed
+from dpkit.training.clipped import clipped_sum
 from dpkit.training.loop import Gan, Record
 from dpkit.training.losses import called_fake, called_real
 from dpkit.training.networks import Conditional, mlp
 from dpkit.training.optimizers import average, noised, set_rate, update
-from dpkit.training.per_example import Gradients, capture, paired
+from dpkit.training.per_example import Gradients, capture, paired, per_example
+
+AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory
 
 
 def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
@@ -54,20 +58,22 @@ def step(
     clipping = settings.clipping
     assert isinstance(clipping, RealFakeApart)
     fakes, fake_labels = _fakes(gan, labels, settings, rng)
-    real, real_losses = _pass(gan.discriminator, images, labels, called_real)
-    fake, fake_losses = _pass(gan.discriminator, fakes.detach(), fake_labels, called_fake)
-
-    weights = clipping.real.weights(real.norms())  # lines 9-12
-    fake_weights = clipping.fake.weights(fake.norms())  # lines 13-15
-    noisy = noised(real.weighted_sum(weights), noise_std=settings.noise_std, rng=rng)
-    fake_sums = fake.weighted_sum(fake_weights)
+    judged = partial(per_example, gan.discriminator)
+    real = clipped_sum(  # lines 9-12
+        partial(judged, called_real), images, labels, rule=clipping.real, at_most=AT_MOST
+    )
+    fake = clipped_sum(  # lines 13-15
+        partial(judged, called_fake), fakes.detach(), fake_labels, rule=clipping.fake,
+        at_most=AT_MOST,
+    )  # fmt: skip
+    noisy = noised(real.sums, noise_std=settings.noise_std, rng=rng)
     means = [
         r / settings.expected_batch_size + f / settings.fakes
-        for r, f in zip(noisy, fake_sums, strict=True)
+        for r, f in zip(noisy, fake.sums, strict=True)
     ]
-    _update_discriminator(gan, real, means, settings, index)  # lines 16-18
+    _update_discriminator(gan, real.parameters, means, settings, index)  # lines 16-18
     generator_loss = _update_generator(gan, fakes, fake_labels, settings, index)  # lines 21-25
-    return _record(index, weights, real_losses, fake_losses, generator_loss)
+    return _record(index, real.weights, real.losses, fake.losses, generator_loss)
 
 
 def basic_step(
@@ -90,7 +96,7 @@ def basic_step(
     weights = clipping.rule.weights(both.norms())
     noisy = noised(both.weighted_sum(weights), noise_std=settings.noise_std, rng=rng)
     means = [total / settings.expected_batch_size for total in noisy]
-    _update_discriminator(gan, both, means, settings, index)
+    _update_discriminator(gan, both.parameters, means, settings, index)
     generator_loss = _update_generator(gan, fakes, fake_labels, settings, index)
     return _record(index, weights, real_losses, fake_losses, generator_loss)
 
@@ -128,10 +134,10 @@ def _pass(
 
 
 def _update_discriminator(
-    gan: Gan, gradients: Gradients, means: list[Tensor], settings: Settings, index: int
+    gan: Gan, parameters: list[Tensor], means: list[Tensor], settings: Settings, index: int
 ) -> None:
     set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(index))
-    update(gan.discriminator_optimizer, gradients.parameters, means)
+    update(gan.discriminator_optimizer, parameters, means)
 
 
 def _update_generator(
