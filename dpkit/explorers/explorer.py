@@ -1,0 +1,195 @@
+"""What all explorers share: controls above, numbers that answer at once, a picture that follows.
+
+An explorer is a VBox without Output widgets, so that it works in Lab, under Voila and in a notebook
+that is compared cell by cell. Its numbers are HTML; before a kernel runs, and where a clone is not
+trusted, the same table stands as static text.
+"""
+
+import asyncio
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+import ipywidgets as widgets
+
+from dpkit.plots import Picture
+
+STYLE = {"description_width": "initial"}
+WIDE = widgets.Layout(width="420px")
+DELAY = 0.05  # seconds without a further change, after which a picture is drawn
+
+
+class Table(NamedTuple):
+    """Rows of text under headings; `notes` are sentences below them."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+
+    def html(self) -> str:
+        """As an HTML table."""
+        head = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in self.headings)
+        rows = "".join(
+            "<tr>"
+            + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row)
+            + "</tr>"
+            for row in self.rows
+        )
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
+
+    def text(self) -> str:
+        """As lines of text, for screens without HTML."""
+        lines = [self.headings, *self.rows]
+        widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+        shown = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
+        return "\n".join([*(line.rstrip() for line in shown), *self.notes])
+
+
+class Explorer(widgets.VBox):
+    """Controls over a pure `compute`; a subclass says what to compute, to tell and to draw.
+
+    Attributes:
+        values: name -> control; their names are `compute`'s arguments.
+        numbers: HTML of the present numbers, or of the sentence that says why there are none.
+        picture: the drawing, empty where there is nothing to draw.
+    """
+
+    title: str
+
+    def __init__(self, values: dict[str, Any], *more: widgets.Widget) -> None:
+        """Args: values, the controls by name; more, further widgets above the numbers."""
+        self.values = values
+        self.numbers = widgets.HTML()
+        self.picture = widgets.Image(format="png", layout=widgets.Layout(max_width="760px"))
+        self.words = widgets.HTML()  # the picture, for those who do not see it
+        self._waiting: asyncio.TimerHandle | None = None
+        self.result: dict[str, Any] | None = None
+        heading = widgets.HTML(f"<h3>{escape(self.title)}</h3>")
+        shown = [heading, *values.values(), *more, self.numbers, self.picture, self.words]
+        super().__init__(shown)
+        for control in values.values():
+            control.observe(self._changed, names="value")
+        self.update()
+
+    @staticmethod
+    @abstractmethod
+    def compute(**values: Any) -> dict[str, Any]:
+        """The numbers, from the controls' values alone.
+
+        Raises:
+            ValueError: a value is out of range, with a sentence for the reader.
+        """
+
+    @abstractmethod
+    def table(self, result: dict[str, Any]) -> Table:
+        """What `compute` found, as rows."""
+
+    @abstractmethod
+    def draw(self, result: dict[str, Any]) -> Picture:
+        """What `compute` found, as a picture with its words."""
+
+    def update(self) -> None:
+        """Compute and show at once; the picture too."""
+        self._tell()
+        self._draw()
+
+    def _changed(self, _: Any) -> None:
+        self._tell()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # no kernel: nobody waits
+            self._draw()
+            return
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self._waiting = loop.call_later(DELAY, self._draw)
+
+    def _tell(self) -> None:
+        """The numbers, or one sentence in their place: never those of other values."""
+        try:
+            self.result = self.compute(**{name: c.value for name, c in self.values.items()})
+            self.numbers.value = self.table(self.result).html()
+        except Exception as error:
+            self.result = None
+            self.numbers.value = f"<p role='alert'>{escape(_sentence(error))}</p>"
+            self._show(None)
+
+    def _draw(self) -> None:
+        self._waiting = None
+        if self.result is None:
+            self._show(None)
+            return
+        try:
+            self._show(self.draw(self.result))
+        except Exception as error:
+            self._show(None)
+            self.words.value = f"<p role='alert'>No picture: {escape(_sentence(error))}</p>"
+
+    def _show(self, picture: Picture | None) -> None:
+        self.picture.value = b"" if picture is None else picture.png
+        self.words.value = (
+            "" if picture is None else f"<p><small>{escape(picture.words)}</small></p>"
+        )
+
+    def __repr__(self) -> str:
+        told = self.table(self.result).text() if self.result is not None else "no numbers"
+        return f"{self.title}\n{told}"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **kwargs: Any) -> Any:
+        """The live widget, and the present numbers as they stand where no kernel runs."""
+        bundle: Any = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
+        data = dict(bundle[0] if isinstance(bundle, tuple) else bundle)
+        data["text/plain"] = repr(self)
+        data["text/html"] = f"<h3>{escape(self.title)}</h3>{self.numbers.value}"
+        return data
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, ValueError | ArithmeticError):
+        text = str(error)
+        return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+    return f"This should not happen; please report it: {type(error).__name__}: {error}."
+
+
+def at_most(value: float, digits: int = 4) -> str:
+    """An upper bound in a few digits, rounded up."""
+    return _rounded(value, digits, math.ceil)
+
+
+def at_least(value: float, digits: int = 4) -> str:
+    """A lower bound in a few digits, rounded down."""
+    return _rounded(value, digits, math.floor)
+
+
+def _rounded(value: float, digits: int, way: Callable[[float], int]) -> str:
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits)
+    return f"{way(value / unit) * unit:.{digits}g}"
+
+
+def logarithmic(description: str, low: float, high: float, value: float, tooltip: str) -> Any:
+    """A slider over powers of 10, from 10^low to 10^high."""
+    return widgets.FloatLogSlider(
+        value=value, min=low, max=high, step=0.02, description=description, tooltip=tooltip,
+        style=STYLE, layout=WIDE, readout_format=".4g",
+    )  # fmt: skip
+
+
+def number(description: str, value: float, tooltip: str) -> Any:
+    """A number to type, of any size: what is out of range is told in a sentence."""
+    return widgets.FloatText(
+        value=value, description=description, tooltip=tooltip, style=STYLE,
+        layout=widgets.Layout(width="240px"),
+    )  # fmt: skip
+
+
+def choice(description: str, options: Sequence[str], tooltip: str) -> Any:
+    """One of a few names."""
+    return widgets.Dropdown(
+        options=options, description=description, tooltip=tooltip, style=STYLE,
+        layout=widgets.Layout(width="320px"),
+    )  # fmt: skip
