@@ -27,7 +27,7 @@ export PYTHON MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab test notebooks reproduce readme bench mutants format lint types unit compare other-pythons
+.PHONY: help setup lab test notebooks measure reproduce readme binder-check bench mutants format lint types unit compare other-pythons
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +51,9 @@ test: lint types unit compare other-pythons ## everything that must pass (about 
 notebooks: setup ## run every notebook without a screen and rewrite its stored outputs
 	@$(PLAIN) $(RUN) tests/notebooks/execute.py
 
+measure: setup ## run every notebook and write its time and peak memory into its header and README
+	@$(PLAIN) $(RUN) tests/notebooks/measure.py
+
 reproduce: setup ## a table at paper scale; needs DPKIT_DATA and hours (WHAT="dp_cgan table_1 --scale paper")
 	@$(WITH_DATA); $(RUN) -m dpkit reproduce $(WHAT)
 
@@ -62,8 +65,11 @@ bench: $(if $(filter cuda,$(DEVICE)),,setup) ## time and memory against plain co
 mutants: setup ## put known faults into the privacy code, one by one: the tests must catch each
 	@$(PLAIN) $(RUN) tests/contracts/mutants.py
 
-readme: setup ## rewrite the README's claims table and picture from what is computed
+readme: setup ## rewrite the README's tables, launch links and picture from what is computed
 	@$(RUN) tests/contracts/readme.py
+
+binder-check: setup ## run binder/'s hooks in a fresh environment and ask the server (minutes)
+	@$(RUN) tests/contracts/binder_check.py
 
 format: setup ## lay the code out and mend what the linter can
 	@$(RUN) -m ruff check --fix .

@@ -18,6 +18,7 @@ MAX_LINES = 300
 LAYERS = {
     "paths": 0,
     "checks": 0,
+    "memory_guard": 1,
     "records": 1,
     "privacy": 2,
     "claims": 2,

@@ -1,0 +1,169 @@
+"""Run notebooks and write what they take into their headers and into README's table.
+
+`python tests/notebooks/measure.py [source.py ...]` (or `make measure`) runs all of notebooks/ where
+none is named. What is written is a round figure above the measurement, so that running again
+rarely changes a byte:
+
+- time: half as much again, up to the next 5 seconds; from a minute on up to the next 10, from two
+  minutes on in whole minutes. It stays while the measurement lies between a fifth of it and it.
+- memory, the kernel's largest resident set: 5 % more, up to the next 10 MB, from 1000 MB on up to
+  the next 50. It stays while the measurement lies between 80 % of it and it.
+
+A notebook whose header changed is run again by execute.py, which alone writes .ipynb files.
+"""
+
+import argparse
+import math
+import re
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import execute
+from pairs import NOTEBOOKS
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+TIME = re.compile(r"(\*\*Time\*\* )(an?|\d+) (second|minute)s?\b")
+MEMORY = re.compile(r"(\*\*Memory\*\* )(\d+) MB\b")
+UNITS = {"second": 1, "minute": 60}
+
+
+class Figures(NamedTuple):
+    """What a notebook's header states."""
+
+    seconds: int  # wall time on two cores, the kernel's start included
+    megabytes: int  # the kernel's largest resident set, in MB (10^6 bytes)
+
+
+class Unstated(ValueError):
+    """A header or a table that has no place for a figure."""
+
+
+def up(value: float, step: int) -> int:
+    """The next multiple of `step` that is not below `value`."""
+    return math.ceil(value / step) * step
+
+
+def rounded_seconds(measured: float) -> int:
+    """The figure to write for a measured time."""
+    generous = 1.5 * measured
+    return up(generous, 5 if generous <= 60 else 10 if generous <= 120 else 60)
+
+
+def rounded_megabytes(measured: float) -> int:
+    """The figure to write for a measured peak."""
+    generous = 1.05 * measured
+    return up(generous, 10 if generous <= 1000 else 50)
+
+
+def figures(stated: Figures, seconds: float, megabytes: float | None) -> Figures:
+    """What to state after a measurement: the same where it still fits.
+
+    Args:
+        stated: what the header says now.
+        seconds: measured wall time.
+        megabytes: measured peak; None where the system does not tell, which changes nothing.
+    """
+    time, memory = stated
+    if not stated.seconds / 5 <= seconds <= stated.seconds:
+        time = rounded_seconds(seconds)
+    if megabytes is not None and not 0.8 * stated.megabytes <= megabytes <= stated.megabytes:
+        memory = rounded_megabytes(megabytes)
+    return Figures(time, memory)
+
+
+def stated(text: str) -> Figures:
+    """The figures in a source's text.
+
+    Raises:
+        Unstated: it has not exactly one `**Time** N seconds` and one `**Memory** N MB`.
+    """
+    times, memories = TIME.findall(text), MEMORY.findall(text)
+    if len(times) != 1 or len(memories) != 1:
+        raise Unstated(
+            "its header needs `**Time** N seconds` (or minutes) and `**Memory** N MB`, once each"
+        )
+    _, count, unit = times[0]
+    return Figures((int(count) if count.isdecimal() else 1) * UNITS[unit], int(memories[0][1]))
+
+
+def with_figures(text: str, new: Figures) -> str:
+    """A source's text with these figures, and the text itself where it states them already."""
+    if stated(text) == new:
+        return text
+    time = f"{new.seconds} seconds" if new.seconds <= 120 else f"{new.seconds // 60} minutes"
+    text = TIME.sub(rf"\g<1>{time}", text)
+    return MEMORY.sub(rf"\g<1>{new.megabytes} MB", text)
+
+
+def row_of(name: str) -> re.Pattern[str]:
+    """README's row of the notebook `name`: all before its last two cells, and those."""
+    return re.compile(
+        rf"^(\| \[{re.escape(name)}\]\(.*) \| (\d+) (s|min) \| (\d+) MB \|$", re.MULTILINE
+    )
+
+
+def in_table(readme: str, name: str) -> Figures:
+    """The figures in README's row of a notebook; Unstated where it has not exactly one."""
+    found = row_of(name).findall(readme)
+    if len(found) != 1:
+        raise Unstated(
+            f"README's table needs one row `| [{name}](...) | question | N s | N MB |`,"
+            f" and has {len(found)}"
+        )
+    _, count, unit, megabytes = found[0]
+    return Figures(int(count) * (60 if unit == "min" else 1), int(megabytes))
+
+
+def with_row(readme: str, name: str, new: Figures) -> str:
+    """README with these figures in a notebook's row; Unstated as for `in_table`."""
+    if in_table(readme, name) == new:
+        return readme
+    time = f"{new.seconds} s" if new.seconds <= 120 else f"{new.seconds // 60} min"
+    return row_of(name).sub(rf"\g<1> | {time} | {new.megabytes} MB |", readme)
+
+
+def measure(source: Path, readme: Path = README) -> Figures:
+    """Run one notebook and bring its header, its stored copy and README's row up to date.
+
+    Raises:
+        Unstated: there is no place for a figure; nothing was run or written.
+        execute.Unstorable: a cell failed; nothing was written.
+    """
+    text = source.read_text(encoding="utf-8")
+    before = stated(text)
+    in_table(readme.read_text(encoding="utf-8"), source.stem)
+    ran = execute.run(source)
+    after = figures(before, ran.seconds, ran.peak_megabytes)
+    if after != before:
+        source.write_text(with_figures(text, after), encoding="utf-8")
+        execute.execute(source)
+    table = readme.read_text(encoding="utf-8")  # only now: someone may have edited it meanwhile
+    if (changed := with_row(table, source.stem, after)) != table:
+        readme.write_text(changed, encoding="utf-8")
+    peak = "n/a" if ran.peak_megabytes is None else f"{ran.peak_megabytes:.0f} MB"
+    print(
+        f"{source.stem:32} took {ran.seconds:6.1f} s, {peak:>8}; "
+        f"{'now states' if after != before else 'states'} {after.seconds} s, {after.megabytes} MB",
+        flush=True,
+    )
+    return after
+
+
+def main(arguments: list[str]) -> int:
+    """Measure what is named, or all; 1 where one could not be."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sources", type=Path, nargs="*", help="py:percent files; default: all")
+    sources = parser.parse_args(arguments).sources or sorted(NOTEBOOKS.glob("*.py"))
+    failed = 0
+    for source in sources:
+        try:
+            measure(source.resolve())
+        except (Unstated, execute.Unstorable) as error:
+            print(f"{source.stem} was not measured: {error}", file=sys.stderr)
+            failed += 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
