@@ -47,7 +47,7 @@ class Accountant(Explorer):
             },
             widgets.HBox([keep, forget]),
         )
-        self.children = (*self.children[:-2], self.call, self.comparison, *self.children[-2:])
+        self.children = (*self.shown[:-2], self.call, self.comparison, *self.shown[-2:])
 
     @staticmethod
     def compute(

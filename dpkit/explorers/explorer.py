@@ -68,8 +68,9 @@ class Explorer(widgets.VBox):
         self._waiting: asyncio.TimerHandle | None = None
         self.result: dict[str, Any] | None = None
         heading = widgets.HTML(f"<h3>{escape(self.title)}</h3>")
-        shown = [heading, *values.values(), *more, self.numbers, self.picture, self.words]
-        super().__init__(shown)
+        controls = (heading, *values.values(), *more)
+        self.shown = (*controls, self.numbers, self.picture, self.words)
+        super().__init__(self.shown)
         for control in values.values():
             control.observe(self._changed, names="value")
         self.update()

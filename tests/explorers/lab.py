@@ -1,0 +1,97 @@
+"""A JupyterLab of one's own in a real browser: one notebook, run from top to bottom."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+CHROMIUM = next(
+    (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
+)
+FLAGS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update"),
+    "--disable-sync",
+]
+TOKEN = "a-token-of-this-test"
+RUN_ALL = """async () => {
+    const app = window.jupyterapp;
+    await app.restored;
+    while (!app.shell.currentWidget?.sessionContext) await new Promise(r => setTimeout(r, 50));
+    const panel = app.shell.currentWidget;
+    await panel.context.ready;
+    await panel.sessionContext.ready;
+    await panel.sessionContext.session.kernel.info;
+    await app.commands.execute('notebook:run-all-cells');
+    return panel.sessionContext.session.kernel.id;
+}"""
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()[1]
+
+
+@contextmanager
+def lab(notebook: Path, folder: Path) -> Iterator[str]:
+    """JupyterLab over a copy of the notebook; its address, with the token.
+
+    Args:
+        notebook: copied into the folder, so that nothing is written beside it.
+        folder: empty; also the home of this Lab.
+    """
+    root, home = folder / "root", folder / "home"
+    root.mkdir()
+    home.mkdir()
+    shutil.copy(notebook, root)
+    port = free_port()
+    own = {name: str(home / name.lower()) for name in (
+        "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR",
+    )}  # fmt: skip
+    environment = {**os.environ, **own, "HOME": str(home), "OMP_NUM_THREADS": "1"}
+    environment.pop("DPKIT_DATA", None)
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}"),
+        *(f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={root}"),
+        *("--LabApp.expose_app_in_browser=True", "--ServerApp.port_retries=0"),
+    ]
+    with (folder / "lab.log").open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=root)
+    try:
+        _answers(f"http://127.0.0.1:{port}/api?token={TOKEN}", server, folder / "lab.log")
+        yield f"http://127.0.0.1:{port}/lab/tree/{notebook.name}?token={TOKEN}&reset"
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
+def _answers(address: str, server: subprocess.Popen, log: Path) -> None:
+    for _ in range(300):
+        if server.poll() is not None:
+            raise RuntimeError(f"JupyterLab ended:\n{log.read_text()[-2000:]}")
+        try:
+            with urlopen(address, timeout=2):
+                return
+        except (URLError, OSError):
+            time.sleep(0.2)
+    raise RuntimeError(f"JupyterLab does not answer:\n{log.read_text()[-2000:]}")
+
+
+def run_all(page: Any, address: str) -> None:
+    """Open the notebook and run it; returns when every cell has run."""
+    page.goto(address, timeout=90_000)
+    page.wait_for_function("() => window.jupyterapp", timeout=60_000)
+    page.evaluate(RUN_ALL)
