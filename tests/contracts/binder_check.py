@@ -1,0 +1,198 @@
+"""Build and start what binder/ describes, as far as that goes without conda, and ask the server.
+
+`python tests/contracts/binder_check.py` (or `make binder-check`): a fresh virtual environment gets
+the pins of binder/environment.yml from pip, a copy of the checkout becomes the home folder, then
+binder/postBuild runs, then `binder/start jupyter lab`. The server is asked over HTTP whether it
+answers, refuses strangers, serves the first notebook and ends kernels with their tabs; a kernel is
+asked for its threads. What this cannot show: that conda-forge has these versions together.
+"""
+
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = CHECKOUT / "binder" / "environment.yml"
+FROM_PIP = {"pytorch": "torch", "matplotlib-base": "matplotlib"}  # where the names differ
+UNPINNED = {"pip", "python=3.11"}
+FIRST = "notebooks/00_start_here.ipynb"
+TRACKER = "@jupyterlab/notebook-extension:tracker"
+START_SECONDS = 120
+
+
+def pins(text: str | None = None) -> dict[str, str]:
+    """Name on PyPI -> version of every package that environment.yml pins.
+
+    Raises:
+        ValueError: a dependency is no exact pin `name=version` or `name=version=build`.
+    """
+    text = ENVIRONMENT.read_text(encoding="utf-8") if text is None else text
+    found = {}
+    for line in re.findall(r"^  - (.*)$", text.partition("dependencies:\n")[2], re.MULTILINE):
+        if line in UNPINNED:
+            continue
+        pin = re.fullmatch(r"([\w.-]+)=(\d[\w.]*)(=[\w*]+)?", line)
+        if pin is None:
+            raise ValueError(f"{line!r} in binder/environment.yml is no exact pin name=version")
+        found[FROM_PIP.get(pin[1], pin[1])] = pin[2]
+    return found
+
+
+def copy_checkout(target: Path) -> None:
+    """Copy what git follows, as it lies in the working tree."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    ).stdout
+    for name in filter(None, listed.split("\0")):
+        if (CHECKOUT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(CHECKOUT / name, target / name)
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """An environment in which HOME and everything of Jupyter's lie under `folder`."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("JUPYTER", "IPYTHON", "PYTHON", "OMP_", "DPKIT", "VIRTUAL_ENV"))
+    }
+    jupyter = {
+        f"JUPYTER_{name}": str(folder / "jupyter" / name.lower())
+        for name in ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
+    }
+    path = f"{folder / 'env' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    return kept | jupyter | {"HOME": str(folder / "home"), "PATH": path}
+
+
+def get(url: str, token: str = "") -> tuple[int, str]:
+    """(status, body) of a GET request, whatever the status."""
+    request = urllib.request.Request(url)
+    if token:
+        request.add_header("Authorization", f"token {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, ""
+
+
+@contextmanager
+def server(folder: Path, token: str):
+    """The address of a Lab server started by binder/start; its process is ended afterwards."""
+    as_root = ["--allow-root"] if hasattr(os, "getuid") and os.getuid() == 0 else []
+    with (folder / "server.log").open("w") as log:
+        process = subprocess.Popen(
+            ["binder/start", "jupyter", "lab", "--no-browser", "--ip=127.0.0.1", "--port=0",
+             f"--IdentityProvider.token={token}", *as_root],
+            cwd=folder / "home", env=environment_of(folder), stdout=log, stderr=log,
+        )  # fmt: skip
+        try:
+            yield wait_for(folder, process)
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def wait_for(folder: Path, process: subprocess.Popen) -> str:
+    """The address of the server, as soon as it has written it down and answers."""
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until and process.poll() is None:
+        for path in (folder / "jupyter" / "runtime_dir").glob("jpserver-*.json"):
+            try:
+                address = json.loads(path.read_text())["url"]
+                get(f"{address}api")
+                return address
+            except (ValueError, KeyError, urllib.error.URLError):
+                pass  # written or listening in a moment
+        time.sleep(0.2)
+    raise RuntimeError(f"the server did not start:\n{(folder / 'server.log').read_text()}")
+
+
+def ask_a_kernel(folder: Path, address: str, token: str) -> str:
+    """What a new kernel of the server says about its threads and where dpkit lies."""
+    request = urllib.request.Request(f"{address}api/kernels", data=b"{}", method="POST")
+    request.add_header("Authorization", f"token {token}")
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        kernel = json.load(answer)["id"]
+    code = """
+import os, sys
+from pathlib import Path
+import torch, dpkit
+from dpkit.memory_guard import memory
+inside = Path(dpkit.__file__).is_relative_to(Path.home()) and Path(sys.prefix).name == "env"
+print(torch.get_num_threads(), os.environ["OMP_NUM_THREADS"], inside, torch.version.cuda, memory())
+"""
+    from jupyter_client.blocking.client import BlockingKernelClient
+
+    file = folder / "jupyter" / "runtime_dir" / f"kernel-{kernel}.json"
+    client = BlockingKernelClient(connection_file=str(file))
+    client.load_connection_file()
+    client.start_channels()
+    said: list[str] = []
+
+    def note(message: dict[str, Any]) -> None:
+        content = message["content"]
+        said.append(content.get("text") or content.get("evalue") or "")
+
+    try:
+        client.wait_for_ready(timeout=60)
+        client.execute_interactive(code, timeout=120, output_hook=note)
+    finally:
+        client.stop_channels()
+    return "".join(said).strip()
+
+
+def check(folder: Path) -> list[tuple[str, bool]]:
+    """Every question to the running server with whether it was answered as it should be."""
+    token = secrets.token_hex(16)
+    with server(folder, token) as address:
+        setting = get(f"{address}lab/api/settings/{TRACKER}", token)
+        schema = json.loads(setting[1])["schema"] if setting[0] == 200 else {}
+        override = schema.get("properties", {}).get("kernelShutdown", {}).get("default")
+        said = ask_a_kernel(folder, address, token)
+        return [
+            ("the server answers", get(f"{address}api/status", token)[0] == 200),
+            ("a stranger is refused", get(f"{address}api/status")[0] == 403),
+            ("Lab opens at the first notebook", get(f"{address}lab/tree/{FIRST}", token)[0] == 200),
+            ("the first notebook is there", get(f"{address}api/contents/{FIRST}", token)[0] == 200),
+            (f"kernels end with their tabs: {override}", override is True),
+            (f"a kernel has one thread, dpkit, no CUDA: {said}", said.startswith("1 1 True None")),
+        ]
+
+
+def main() -> int:
+    """Build, start, ask; 0 where every answer is as it should be."""
+    with tempfile.TemporaryDirectory(prefix="binder-", ignore_cleanup_errors=True) as name:
+        folder, began = Path(name).resolve(), time.monotonic()
+        copy_checkout(folder / "home")
+        environment = environment_of(folder)
+        subprocess.run([sys.executable, "-m", "venv", folder / "env"], check=True)
+        packages = [f"{package}=={version}" for package, version in pins().items()]
+        subprocess.run(
+            ["python", "-m", "pip", "install", "-q", "--disable-pip-version-check",
+             "--prefer-binary", "-c", CHECKOUT / "constraints.txt", *packages],
+            env=environment, check=True,
+        )  # fmt: skip
+        print(f"{len(packages)} pins installed after {time.monotonic() - began:.0f} s", flush=True)
+        subprocess.run([folder / "home" / "binder" / "postBuild"], env=environment, check=True)
+        print(f"postBuild done after {time.monotonic() - began:.0f} s", flush=True)
+        answers = check(folder)
+        for question, good in answers:
+            print(f"{'ok  ' if good else 'FAIL'} {question}")
+        print(f"{time.monotonic() - began:.0f} s in all")
+    return 0 if all(good for _, good in answers) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""The memory guard reads every place where a limit may stand, and refuses what would not fit."""
+
+from pathlib import Path
+
+import pytest
+
+from dpkit.memory_guard import Memory, TooLittleMemory, memory, require, shortage
+
+MB = 1_000_000
+UNLIMITED_V1 = 9223372036854771712
+GIVEN_BACK = 30 * MB
+
+
+def machine(root: Path, total: int = 8000, available: int = 6000, cgroup: str = "") -> Path:
+    """A system's folder with so many MB of memory, and a process in these cgroups."""
+    (root / "proc" / "self").mkdir(parents=True)
+    (root / "proc" / "meminfo").write_text(
+        f"MemTotal:     {total * MB // 1024} kB\nMemFree:  17 kB\n"
+        f"MemAvailable: {available * MB // 1024} kB\nActive(file): 12 kB\nHugePages_Total: 0\n"
+    )
+    (root / "proc" / "self" / "cgroup").write_text(cgroup)
+    return root
+
+
+def group(folder: Path, limit: int | str, usage: int, *, version: int) -> None:
+    """One cgroup's files; 30 MB of its usage are cached files that nobody has mapped."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = ("memory.max", "memory.current") if version == 2 else (
+        "memory.limit_in_bytes", "memory.usage_in_bytes"
+    )  # fmt: skip
+    for name, value in zip(names, (limit, usage), strict=True):
+        (folder / name).write_text(f"{value}\n")
+    prefix = "" if version == 2 else "total_"
+    (folder / "memory.stat").write_text(
+        f"anon 1\n{prefix}inactive_file {50 * MB}\n{prefix}active_file {20 * MB}\n"
+        f"{prefix}file_mapped {40 * MB}\n{prefix}mapped_file {40 * MB}\n"
+    )
+
+
+def is_about(found: Memory | None, limit: float, used: float, source: str) -> bool:
+    assert found is not None
+    assert found.limit == pytest.approx(limit, abs=0.01)
+    assert found.used == pytest.approx(used, abs=0.01)
+    return found.source == source
+
+
+def test_a_machine_without_limits(tmp_path: Path):
+    found = memory(machine(tmp_path, 8000, 6000))
+    assert is_about(found, 8000, 2000, "this machine")
+    assert found is not None
+    assert found.left == pytest.approx(6000, abs=0.01)
+
+
+def test_version_2_with_the_limit_on_a_group_above(tmp_path: Path):
+    mount = machine(tmp_path, cgroup="0::/kube/pod/me\n") / "sys" / "fs" / "cgroup"
+    group(mount / "kube" / "pod" / "me", "max", 100 * MB, version=2)
+    group(mount / "kube" / "pod", 2000 * MB, 700 * MB, version=2)
+    group(mount / "kube", 5000 * MB, 900 * MB, version=2)
+    assert is_about(memory(tmp_path), 2000, 670, "cgroup v2")
+
+
+@pytest.mark.parametrize("seen_as", ["/", "/../..", "/docker/not-seen-from-within"])
+def test_version_2_inside_a_container(tmp_path: Path, seen_as: str):
+    mount = machine(tmp_path, cgroup=f"0::{seen_as}\n") / "sys" / "fs" / "cgroup"
+    group(mount, 450 * MB, 400 * MB, version=2)
+    assert is_about(memory(tmp_path), 450, 370, "cgroup v2")
+
+
+@pytest.mark.parametrize("below", ["", "pod/me"])
+def test_version_1(tmp_path: Path, below: str):
+    lines = "9:name=systemd:/\n4:cpu,memory:/pod/me\n2:cpuacct:/\n0::/\n"
+    mount = machine(tmp_path, cgroup=lines) / "sys" / "fs" / "cgroup" / "memory"
+    group(mount, UNLIMITED_V1, 9 * MB, version=1)
+    group(mount / below, 2000 * MB, 1900 * MB, version=1)
+    assert is_about(memory(tmp_path), 2000, 1870, "cgroup v1")
+
+
+def test_a_limit_of_version_1_that_is_none(tmp_path: Path):
+    mount = machine(tmp_path, cgroup="4:memory:/\n") / "sys" / "fs" / "cgroup" / "memory"
+    group(mount, UNLIMITED_V1, 1900 * MB, version=1)
+    assert is_about(memory(tmp_path), 8000, 2000, "this machine")
+
+
+def test_a_machine_with_less_than_the_limit_is_what_counts(tmp_path: Path):
+    mount = machine(tmp_path, 8000, 300, cgroup="0::/\n") / "sys" / "fs" / "cgroup"
+    group(mount, 2000 * MB, 100 * MB, version=2)
+    assert is_about(memory(tmp_path), 8000, 7700, "this machine")
+
+
+def test_an_overrun_limit_leaves_nothing(tmp_path: Path):
+    mount = machine(tmp_path, cgroup="0::/\n") / "sys" / "fs" / "cgroup"
+    group(mount, 400 * MB, 500 * MB, version=2)
+    found = memory(tmp_path)
+    assert found is not None
+    assert found.left == 0
+
+
+def test_where_nothing_is_known_nothing_is_refused(tmp_path: Path, monkeypatch):
+    assert memory(tmp_path) is None
+    monkeypatch.setattr("dpkit.memory_guard.memory", lambda: None)
+    assert shortage(10**9) is None
+    require(10**9)
+
+
+def test_what_fits_passes_and_what_does_not_is_told_with_a_remedy():
+    now = Memory(limit=2000.0, used=1500.0, source="cgroup v2")
+    assert shortage(500, now=now) is None
+    require(500, now=now)
+    with pytest.raises(TooLittleMemory) as caught:
+        require(501, what="Training for 200 steps", now=now)
+    assert str(caught.value).startswith(
+        "Training for 200 steps needs about 501 MB, and 500 MB are left of the 2000 MB that"
+        " cgroup v2 allows. Shut down kernels"
+    )
+    assert isinstance(caught.value, MemoryError)
+
+
+@pytest.mark.parametrize("megabytes", [float("nan"), float("inf"), 0, -1, "many", None, True])
+def test_a_need_that_is_no_number_is_refused(megabytes: object):
+    with pytest.raises(ValueError, match="megabytes must be"):
+        require(megabytes, now=Memory(2000.0, 0.0, "cgroup v2"))  # type: ignore[arg-type]
+
+
+def test_this_machine_has_less_than_a_petabyte():
+    found = memory()
+    if found is None:
+        pytest.skip("this system does not tell")
+    assert 0 < found.used < found.limit < 1e9
+    with pytest.raises(TooLittleMemory):
+        require(1e9)
