@@ -57,7 +57,7 @@ def copy_checkout(target: Path) -> None:
     for name in filter(None, listed.split("\0")):
         if (CHECKOUT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(CHECKOUT / name, target / name)
+            shutil.copy2(CHECKOUT / name, target / name)  # with its time, as pairs are opened by it
 
 
 def environment_of(folder: Path) -> dict[str, str]:
@@ -84,7 +84,7 @@ def get(url: str, token: str = "") -> tuple[int, str]:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code, ""
+        return error.code, error.read().decode(errors="replace")
 
 
 @contextmanager
@@ -160,12 +160,13 @@ def check(folder: Path) -> list[tuple[str, bool]]:
         setting = get(f"{address}lab/api/settings/{TRACKER}", token)
         schema = json.loads(setting[1])["schema"] if setting[0] == 200 else {}
         override = schema.get("properties", {}).get("kernelShutdown", {}).get("default")
+        opened = get(f"{address}api/contents/{FIRST}?content=1", token)
         said = ask_a_kernel(folder, address, token)
         return [
             ("the server answers", get(f"{address}api/status", token)[0] == 200),
             ("a stranger is refused", get(f"{address}api/status")[0] == 403),
             ("Lab opens at the first notebook", get(f"{address}lab/tree/{FIRST}", token)[0] == 200),
-            ("the first notebook is there", get(f"{address}api/contents/{FIRST}", token)[0] == 200),
+            (f"the first notebook opens: status {opened[0]}", opened[0] == 200),
             (f"kernels end with their tabs: {override}", override is True),
             (f"a kernel has one thread, dpkit, no CUDA: {said}", said.startswith("1 1 True None")),
         ]
