@@ -11,7 +11,7 @@
 #
 # > **You will** publish one number privately, compute by hand what it gives away, attack it and see
 # > the attack fall short as predicted, then price a whole training run in one line.
-# > **Time** 10 seconds to run on one core, 20 minutes to read. **Memory** 120 MB. **Needs** nothing: no data set, no download, no GPU.
+# > **Time** 5 seconds to run on one core, 20 minutes to read. **Memory** 160 MB. **Needs** nothing: no data set, no download, no GPU.
 # > **Sources** Dwork and Roth 2014, section 3.5 and appendix A; Balle and Wang 2018, Theorem 8.
 #
 # A hospital trains a generator of synthetic patients and publishes it. Is any one patient recognisable
