@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from math import fsum, sqrt
 from typing import Any, Protocol
 
+import numpy as np
+
 from dpkit import checks
 from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian
 from dpkit.privacy.mechanisms import Adjacency
@@ -38,6 +40,10 @@ def moves(bound: float, adjacency: Adjacency) -> float:
 def _check_norm(max_grad_norm: float) -> None:
     if not 0 < max_grad_norm < float("inf"):
         raise ValueError(f"max_grad_norm must be > 0 and finite, got {max_grad_norm}")
+
+
+def _float64(values: Any) -> Any:
+    return values.double() if hasattr(values, "double") else np.asarray(values, dtype=np.float64)
 
 
 def check_tensors(tensors: int, norms: Any) -> None:
@@ -215,7 +221,14 @@ class PerCoordinateClipping:
 
         (Lemma 1 of the paper takes s_i for a record replaced, too, which is half of 2 s_i.)
         """
-        return moves(sqrt(fsum(float((bound * bound).sum()) for bound in self.bounds)), adjacency)
+        self.__post_init__()  # arrays can change, and a NaN would be lost in the largest
+        bounds = [_float64(bound[bound > 0]) for bound in self.bounds if bool((bound > 0).any())]
+        largest = max(float(bound.max()) for bound in bounds)
+        # in units of the largest, so that no square underflows where it would matter
+        return moves(
+            largest * sqrt(fsum(float(((bound / largest) ** 2).sum()) for bound in bounds)),
+            adjacency,
+        )
 
     def noise_stds(self, noise_multiplier: float) -> list[Any]:
         """Noise of deviation z sqrt(m) s_i, which protects as one Gaussian of multiplier z does.
@@ -240,7 +253,7 @@ class PerCoordinateClipping:
         ratios: list[float] = []
         for noise, bound in zip(noise_stds, self.bounds, strict=True):
             released = bound > 0
-            ratios += (noise[released] / bound[released]).tolist()
+            ratios += (_float64(noise[released]) / _float64(bound[released])).tolist()
         return DiagonalGaussian(tuple(ratios), adjacency)
 
 

@@ -225,6 +225,50 @@ def test_noise_in_proportion_to_the_bounds_protects_as_the_one_multiplier_does()
     np.testing.assert_allclose(by_groups, SampledGaussian(1.7, q).rdp([2, 9]), rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("kind", "bound"),
+    [
+        ("float16", 1e-4),
+        ("float16", 6e-8),
+        ("float32", 1e-25),
+        ("float32", 1e30),
+        ("float64", 1e-200),
+    ],
+)
+@pytest.mark.parametrize("library", ["numpy", pytest.param("torch", marks=pytest.mark.torch)])
+def test_bounds_whose_squares_leave_their_type_are_priced_whole(kind, bound, library):
+    """The square of 1e-4 is 0 in float16; n equal bounds move by sqrt(n) of one, without a square.
+
+    Beside them stands one that is 3 times as large.
+    """
+    tiny = np.full(16, bound, dtype=kind)
+    arrays = (tiny[:10].reshape(2, 5), tiny[:6], 3 * tiny[:1], tiny[:0])
+    exact = float(tiny[0]) * math.sqrt(16 + 9)
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        arrays = tuple(torch.from_numpy(array) for array in arrays)
+    rule = PerCoordinateClipping(arrays)
+    assert rule.sensitivity("add-remove") == pytest.approx(exact, rel=1e-3)  # 3 * tiny is rounded
+    assert rule.sensitivity("replace-one") == 2 * rule.sensitivity("add-remove")
+    if kind == "float64":
+        assert rule.sensitivity("add-remove") == pytest.approx(exact, rel=1e-14)
+
+
+def test_bounds_that_became_nan_have_no_sensitivity():
+    bounds = np.ones(3), np.ones(2)
+    rule = PerCoordinateClipping(bounds)
+    bounds[1][0] = np.nan
+    with pytest.raises(ValueError, match=r"bounds\[1\] must hold finite numbers"):
+        rule.sensitivity("add-remove")
+
+
+def test_noise_over_bounds_in_float16_is_priced_unrounded():
+    """0.1 / 0.3 in float16 is rounded up by 5e-5: more noise than there is."""
+    noise, bound = np.full(1, 0.1, dtype="float16"), np.full(1, 0.3, dtype="float16")
+    found = PerCoordinateClipping((bound,)).mechanism([noise]).noise_multiplier
+    assert found == float(noise[0]) / float(bound[0])
+
+
 def test_bad_coordinates_are_refused():
     for bad in (np.array([1.0, np.nan]), np.array([-1.0]), np.array([np.inf])):
         with pytest.raises(ValueError, match=r"bounds\[1\] must hold finite numbers >= 0"):
