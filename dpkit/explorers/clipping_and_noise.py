@@ -1,0 +1,287 @@
+"""What clipping bounds and noise hides: a cloud of gradients in 2-D, and one record that moves."""
+
+import math
+from typing import Any
+
+import ipywidgets as widgets
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patches import Circle, Rectangle
+
+from dpkit import checks, plots
+from dpkit.explorers.explorer import (
+    STYLE,
+    WIDE,
+    Explorer,
+    Table,
+    at_least,
+    at_most,
+    choice,
+    logarithmic,
+)
+from dpkit.privacy import Gaussian, Release, gdp
+from dpkit.privacy.clipping import FlatClipping, GroupClipping, PerCoordinateClipping
+from dpkit.privacy.wrong_clipping import ClippedAfterMean, honest_noise_multiplier
+
+RULES = ("flat", "per coordinate", "per group", "after the mean (wrong)")
+DELTA = 1e-5
+MOST_EXAMPLES = 500  # that a picture can still show
+SEED = 7  # of the cloud: a batch of more examples holds those of fewer
+BEFORE, WITHOUT, WITH = "#808080", plots.COLOURS[0], plots.COLOURS[1]
+
+
+class ClippingAndNoise(Explorer):
+    """A batch's gradients, clipped by a rule and noised: what one more record changes."""
+
+    title = "What does clipping bound, and what does noise hide?"
+
+    def __init__(self) -> None:
+        """Forty gradients clipped flat at 1, noise multiplier 1.1, a record of length 5."""
+        super().__init__(
+            {
+                "rule": choice("rule", RULES, "What is clipped: each example, or only the mean"),
+                "max_grad_norm": logarithmic(
+                    "clip norm", -1, 1, 1.0, "Of an example, a coordinate, a group, or the mean"
+                ),
+                "noise_multiplier": logarithmic(
+                    "noise multiplier", -1, 1, 1.1, "Noise standard deviation / clip norm"
+                ),
+                "batch_size": widgets.IntText(
+                    value=40, description="batch size", style=STYLE,
+                    tooltip=f"Examples in the batch, 1 to {MOST_EXAMPLES}",
+                    layout=widgets.Layout(width="240px"),
+                ),
+                "length": logarithmic(
+                    "record's length", -1, 4, 5.0, "L2 norm of the one record's gradient"
+                ),
+                "angle": widgets.FloatSlider(
+                    value=120.0, min=0.0, max=360.0, step=1.0, description="record's angle",
+                    tooltip="Degrees from the first coordinate", style=STYLE, layout=WIDE,
+                ),
+            }
+        )  # fmt: skip
+
+    @staticmethod
+    def compute(
+        *, rule: str, max_grad_norm: float, noise_multiplier: float, batch_size: int,
+        length: float, angle: float,
+    ) -> dict[str, Any]:  # fmt: skip
+        """What is released with and without the record, and what protects it.
+
+        Gradients are arrays (batch, 2); "per group" takes each coordinate as a group. `charged`
+        and `honest` hold the noise multiplier, and epsilon of one step, `lower` the same but for rounding.
+
+        Raises:
+            ValueError: a value is out of range.
+        """
+        checks.one_of(RULES, rule=rule)
+        checks.positive(max_grad_norm=max_grad_norm, noise_multiplier=noise_multiplier)
+        checks.whole(1, batch_size=batch_size)
+        checks.in_range(1, MOST_EXAMPLES, batch_size=batch_size)
+        checks.non_negative(length=length)
+        checks.in_range(-360, 360, angle=angle)
+        cloud = gradients(batch_size)
+        turned = math.radians(angle)
+        record = length * np.array([[math.cos(turned), math.sin(turned)]])
+        if rule == RULES[3]:
+            found = _after_mean(cloud, record, max_grad_norm, noise_multiplier)
+        else:
+            found = _each_example(rule, cloud, record, max_grad_norm, noise_multiplier)
+        moved = float(np.linalg.norm(found["with"] - found["without"]))
+        charged, honest = found.pop("multipliers")
+        return {
+            "rule": rule, "max_grad_norm": max_grad_norm, "batch_size": batch_size,
+            "length": length, "cloud": cloud, "record": record[0], "moved": moved,
+            "charged": _priced(charged), "honest": _priced(honest), **found,
+        }  # fmt: skip
+
+    def table(self, result: dict[str, Any]) -> Table:
+        """The record's move against sensitivity and noise; claimed beside honest for the slip."""
+        wrong = result["rule"] == RULES[3]
+        what = "mean" if wrong else "sum"
+        rows = [
+            (f"this record moves the {what} by", (f"{result['moved']:.4g}",) * 2),
+            ("any record moves it by at most (sensitivity)", _each(at_most, result["sensitivity"])),
+            ("noise standard deviation, each coordinate", (f"{result['noise_std']:.4g}",) * 2),
+            ("noise multiplier of what is released", _each(at_least, _of(result, "noise"))),
+            (
+                f"epsilon of one step, delta {DELTA:g} (exact)",
+                _each(at_most, _of(result, "epsilon")),
+            ),
+            ("share of examples that are clipped", (f"{result['clipped']:.1%}",) * 2),
+        ]
+        shown = [(name, *(cells if wrong else cells[1:])) for name, cells in rows]
+        headings = ("quantity", "claimed", "honest") if wrong else ("quantity", "value")
+        return Table(headings, shown, (_note(result), "A record is added or removed, no sampling."))
+
+    def draw(self, result: dict[str, Any]) -> plots.Picture:
+        """Left the gradients before and after clipping; right what is released, with its noise."""
+        figure, (left, right) = plots.figure(width=7.6, height=3.9, panels=2)
+        _draw_gradients(left, result)
+        _draw_released(right, result)
+        charged, honest = result["charged"], result["honest"]
+        claim = f" (claimed: {at_most(charged['epsilon'], 3)})" if charged != honest else ""
+        words = (
+            f"Left: {result['batch_size']} gradients, clipping {result['rule']} at "
+            f"{result['max_grad_norm']:.3g}; {result['clipped']:.0%} of them are clipped. Right: "
+            f"the record, of length {result['length']:.3g}, moves what is released by "
+            f"{result['moved']:.3g}; any record by at most {at_most(result['sensitivity'][1], 3)}; "
+            f"noise {result['noise_std']:.3g}. Epsilon of one step: at most "
+            f"{at_most(honest['epsilon'], 3)}{claim}."
+        )
+        return plots.picture(figure, words)
+
+
+def gradients(batch_size: int) -> np.ndarray:
+    """The cloud, the same each time, shape (batch_size, 2): most gradients point one way."""
+    normal = np.random.default_rng(SEED).standard_normal((batch_size, 2))
+    return np.array([0.8, 0.5]) + normal * np.array([0.9, 0.6])
+
+
+def _each_example(
+    rule: str, cloud: np.ndarray, record: np.ndarray, bound: float, noise_multiplier: float
+) -> dict[str, Any]:
+    """Clip every example, then sum."""
+    both = np.concatenate([cloud, record])
+    honest = noise_multiplier
+    if rule == "flat":
+        chosen = FlatClipping(bound)
+        after = both * chosen.weights(np.linalg.norm(both, axis=1)[None])[0][:, None]
+        noise_std = noise_multiplier * bound
+    elif rule == "per coordinate":
+        chosen = PerCoordinateClipping((np.full(2, bound),))
+        after = chosen.clip([both])[0]
+        noise_stds = chosen.noise_stds(noise_multiplier)
+        noise_std = float(noise_stds[0][0])
+        honest = chosen.mechanism(noise_stds).noise_multiplier
+    else:
+        chosen = GroupClipping((bound, bound), (0, 1))
+        after = both * chosen.weights(abs(both).T).T
+        noise_std = chosen.noise_stds(noise_multiplier)[0]
+        honest = chosen.mechanism(noise_multiplier=noise_multiplier).one.noise_multiplier
+    sensitivity = chosen.sensitivity("add-remove")
+    return {
+        "after": after[:-1], "record_after": after[-1], "without": after[:-1].sum(0),
+        "with": after.sum(0), "noise_std": noise_std, "sensitivity": (sensitivity, sensitivity),
+        "clipped": float((after[:-1] != cloud).any(axis=1).mean()), "multipliers": (honest, honest),
+    }  # fmt: skip
+
+
+def _after_mean(
+    cloud: np.ndarray, record: np.ndarray, bound: float, noise_multiplier: float
+) -> dict[str, Any]:
+    """Clip the mean alone: sums over the batch size, with the record and without."""
+    wrong = ClippedAfterMean(bound, len(cloud))
+    means = cloud.sum(0) / len(cloud), (cloud.sum(0) + record[0]) / len(cloud)
+    without, moved = (wrong.clip([mean])[0] for mean in means)
+    return {
+        "after": cloud, "record_after": record[0], "without": without, "with": moved,
+        "means": means, "noise_std": wrong.noise_std(noise_multiplier), "clipped": 0.0,
+        "sensitivity": (wrong.claimed_sensitivity("add-remove"), wrong.sensitivity("add-remove")),
+        "multipliers": (noise_multiplier, honest_noise_multiplier(wrong, noise_multiplier)),
+    }  # fmt: skip
+
+
+def _priced(noise: float) -> dict[str, float]:
+    pair = gdp.epsilon([Release(Gaussian(noise))], delta=DELTA)  # exact for a Gaussian
+    return {"noise": noise, "epsilon": pair.epsilon, "lower": pair.lower}
+
+
+def _of(result: dict[str, Any], key: str) -> tuple[float, float]:
+    return result["charged"][key], result["honest"][key]
+
+
+def _each(rounded: Any, pair: tuple[float, float]) -> tuple[str, str]:
+    return rounded(pair[0]), rounded(pair[1])
+
+
+def _note(result: dict[str, Any]) -> str:
+    bound = f"{result['max_grad_norm']:.3g}"
+    if result["rule"] == "flat":
+        return f"Every gradient is scaled to length {bound} or less: one circle, one bound."
+    if result["rule"] == "per coordinate":
+        return (
+            f"Every coordinate is cut to [-{bound}, {bound}]: a record moves both, and each gets "
+            "the square root of 2 times the noise, so the noise multiplier is kept."
+        )
+    if result["rule"] == "per group":
+        return (
+            f"Every group is clipped at {bound} and noised for {bound}; one record moves both "
+            "groups, so the noise multiplier of the two together is smaller by the square root "
+            "of 2."
+        )
+    return (
+        f"No example is clipped, the mean is: a large record turns it across the ball of radius "
+        f"{bound}, while the noise is that of a mean of clipped examples. What was claimed is "
+        f"{2 * result['batch_size']} times the noise multiplier that is left."
+    )
+
+
+def _draw_gradients(ax: Axes, result: dict[str, Any]) -> None:
+    cloud, after = result["cloud"], result["after"]
+    bound, wrong = result["max_grad_norm"], result["rule"] == RULES[3]
+    size = 14 if len(cloud) <= 100 else 6
+    reach = 1.12 * max(float(abs(cloud).max()), 1.3 * bound)
+    if not wrong:
+        ax.scatter(*after.T, s=size, color=WITHOUT, linewidths=0)
+        paths = np.stack([cloud, after], axis=1)  # (batch, 2 ends, 2 coordinates)
+        ax.add_collection(LineCollection(list(paths), colors=BEFORE, linewidths=0.6, alpha=0.6))
+    ax.scatter(*cloud.T, s=size, facecolors="none", edgecolors=BEFORE, linewidths=0.8)
+    if result["rule"] in RULES[1:3]:
+        shape: Any = Rectangle((-bound, -bound), 2 * bound, 2 * bound, fill=False)
+    else:
+        shape = Circle((0, 0), bound, fill=False)
+    shape.set(edgecolor="black", linewidth=1.2, linestyle="--")
+    ax.add_patch(shape)
+    if wrong:
+        ax.scatter(*result["without"], s=45, marker="D", color=WITHOUT, zorder=3)
+        ax.scatter(*result["with"], s=45, marker="D", color=WITH, zorder=3)
+    record, kept = result["record"], result["record_after"]
+    ax.plot([0, record[0]], [0, record[1]], color=WITH, linewidth=1, linestyle=":")
+    ax.scatter(*record, s=30, facecolors="none", edgecolors=WITH, linewidths=1.5, zorder=3)
+    if not wrong:
+        ax.scatter(*kept, s=30, color=WITH, zorder=3)
+    outside = float(abs(record).max()) > reach
+    at = record * (0.8 * reach / float(abs(record).max())) if outside else record
+    name = f"record, length {result['length']:.3g}" + (", outside" if outside else "")
+    ax.annotate(
+        name, at, (5 if at[0] < 0 else -5, 5 if at[1] >= 0 else -11), color=WITH, fontsize=8,
+        textcoords="offset points", ha="left" if at[0] < 0 else "right",
+    )  # fmt: skip
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+    told = "grey: gradients; diamonds: the clipped mean" if wrong else "grey: before; blue: after"
+    ax.set_title(told, fontsize=9)
+    ax.set_xlabel("gradient, coordinate 1")
+    ax.set_ylabel("gradient, coordinate 2")
+
+
+def _draw_released(ax: Axes, result: dict[str, Any]) -> None:
+    noise, (_, honest) = result["noise_std"], result["sensitivity"]
+    start, end = ((float(x), float(y)) for x, y in (result["without"], result["with"]))
+    wrong = result["rule"] == RULES[3]
+    centre, radius = ((0.0, 0.0), honest / 2) if wrong else (start, honest)
+    for place, colour in ((start, WITHOUT), (end, WITH)):
+        ax.add_patch(Circle(place, noise, color=colour, alpha=0.22, linewidth=0))
+        ax.scatter(*place, s=6 if wrong else 22, color=colour, zorder=3)
+    ax.add_patch(Circle(centre, radius, fill=False, linestyle="--", linewidth=1.2))
+    ax.plot([start[0], end[0]], [start[1], end[1]], color="black", linewidth=1.2)
+    reach = 1.25 * max(radius, noise + (0 if wrong else result["moved"]))
+    up = 1 if end[1] >= start[1] else -1
+    for place, way, name, colour in (
+        (start, -up, "without", WITHOUT),
+        (end, up, "with the record", WITH),
+    ):
+        ax.annotate(
+            name, place, (0, 10 * way), textcoords="offset points", color=colour, fontsize=9,
+            ha="center", va="center",
+        )  # fmt: skip
+    ax.set(
+        xlim=(centre[0] - reach, centre[0] + reach), ylim=(centre[1] - reach, centre[1] + reach),
+        aspect="equal",
+    )  # fmt: skip
+    reached = "all clipped means" if wrong else "sensitivity"
+    ax.set_title(f"discs: noise (1 std), dashed: {reached}", fontsize=9)
+    name = "released mean" if wrong else "released sum"
+    ax.set_xlabel(f"{name}, coordinate 1")
+    ax.set_ylabel(f"{name}, coordinate 2")

@@ -1,0 +1,247 @@
+"""A noise that changes over the steps: what it costs, and which constant noise costs the same."""
+
+import math
+from typing import Any
+
+import ipywidgets as widgets
+import numpy as np
+
+from dpkit import checks, plots
+from dpkit.explorers.explorer import (
+    STYLE,
+    WIDE,
+    Explorer,
+    Table,
+    at_least,
+    at_most,
+    choice,
+    logarithmic,
+    number,
+)
+from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
+from dpkit.privacy.privacy_loss import Floats
+from dpkit.privacy.schedules import Schedule
+
+KINDS = ("constant", "linear", "exponential", "time", "step")
+DOWN, UP = 20, 12  # different noises that are priced, at most: from above, and from below
+MOST_STEPS = 100_000
+POINTS = 32  # of the RDP line
+GAP = 0.01  # of the pair, relative
+ADAPTIVE = (
+    "These schedules are fixed before training. A noise that follows what training sees (adaptive "
+    "decay) looks at private data: each look must be a noised release with a price of its own, and "
+    "it is not offered here."
+)
+
+
+class Schedules(Explorer):
+    """Decay of the noise over a run: epsilon by RDP and PLD, and the constant noise like it."""
+
+    title = "What does noise that decays cost?"
+
+    def __init__(self) -> None:
+        """Exponential decay from 1.6 to 0.8 over 2,000 steps at sample rate 0.01."""
+        super().__init__(
+            {
+                "kind": choice("decay", KINDS, "How the noise goes from its start to its end"),
+                "start": logarithmic(
+                    "noise at the start", -0.5, 1, 1.6, "Noise standard deviation / clip norm"
+                ),
+                "end": logarithmic(
+                    "noise at the end", -0.5, 1, 0.8, "Noise multiplier of the last step"
+                ),
+                "drops": widgets.IntSlider(
+                    value=4, min=1, max=UP - 1, description="drops (step)", style=STYLE,
+                    tooltip="How often the noise drops, by the same factor", layout=WIDE,
+                ),
+                "steps": logarithmic("steps", 0, 5, 2_000, "Noisy updates"),
+                "sample_rate": logarithmic(
+                    "sample rate", -5, 0, 0.01, "Probability that a record is in a batch"
+                ),
+                "delta": number("delta", 1e-5, "Of (epsilon, delta)-DP, in (0, 1)"),
+            }
+        )  # fmt: skip
+        self.values["kind"].value = "exponential"
+
+    @staticmethod
+    def compute(
+        *, kind: str, start: float, end: float, drops: int, steps: float, sample_rate: float,
+        delta: float,
+    ) -> dict[str, Any]:  # fmt: skip
+        """The schedule's noise at each step, its price by RDP and PLD, and a constant like it.
+
+        Prices are of the noise rounded to a few levels: down for upper bounds, up for lower ones,
+        for less noise never costs less.
+
+        Raises:
+            ValueError: a value is out of range.
+        """
+        checks.between(0, 1, delta=delta)
+        checks.in_range(1, MOST_STEPS, steps=steps)
+        checks.in_range(0, 1, sample_rate=sample_rate)
+        if sample_rate == 0:
+            raise ValueError("sample_rate 0 draws nobody: such a run costs nothing, learns nothing")
+        count = round(steps)
+        noises = schedules.values(schedule(kind, start, end, drops, count), steps=count)
+        down, up = rounded(noises)
+        spent = rdp.epsilon(ledger(down, sample_rate), delta=delta).epsilon
+        least, most = _pair(down, up, sample_rate, delta)
+        alike = math.nan
+        if noises.min() == noises.max():
+            alike = float(noises[0])
+        elif math.isfinite(spent) and spent > 0:
+            alike = calibrate.noise_multiplier(
+                spent, sample_rate=sample_rate, steps=count, delta=delta, tolerance=1e-4
+            )
+        return {
+            "kind": kind, "steps": count, "sample_rate": sample_rate, "delta": delta,
+            "noises": noises, "down": down, "up": up, "rdp": spent, "pld": most, "lower": least,
+            "alike": alike, "mean": float(noises.mean()),
+        }  # fmt: skip
+
+    def table(self, result: dict[str, Any]) -> Table:
+        """Prices, then the noise."""
+        exact = np.array_equal(result["down"], result["noises"])
+        rows = [
+            ("epsilon by RDP", at_most(result["rdp"]), "proven"),
+            ("epsilon by PLD", at_most(result["pld"]), "proven"),
+            ("epsilon is at least", at_least(result["lower"]), "proven, by PLD"),
+            ("constant noise of the same price", at_most(result["alike"]), "as priced by RDP"),
+            ("mean noise of the schedule", f"{result['mean']:.4g}", "over all steps"),
+        ]
+        priced = (
+            "Every step is priced with its own noise."
+            if exact
+            else f"Noise is rounded to {len(np.unique(result['down']))} levels: down for epsilon, "
+            "which can only cost more, and up for what epsilon is at least."
+        )
+        run = (
+            f"{result['steps']} steps at sample rate {result['sample_rate']:.4g}, delta "
+            f"{result['delta']:g}, add-remove, Poisson batches."
+        )
+        return Table(("quantity", "value", "what it is"), rows, (run, priced, ADAPTIVE))
+
+    def _tell(self) -> None:
+        self.values["drops"].disabled = self.values["kind"].value != "step"
+        self.values["end"].disabled = self.values["kind"].value == "constant"
+        super()._tell()
+
+    def draw(self, result: dict[str, Any]) -> plots.Picture:
+        """Left the noise of every step, and the constant; right epsilon by step."""
+        noises, down, steps = result["noises"], result["down"], result["steps"]
+        figure, (left, right) = plots.figure(width=8.6, height=3.3, panels=2)
+        shown = np.unique(np.linspace(0, steps - 1, 400).astype(int))
+        curves: dict[str, Any] = {result["kind"]: (shown + 1, noises[shown])}
+        if math.isfinite(result["alike"]) and result["kind"] != "constant":
+            curves["same price"] = ([1, max(steps, 2)], [result["alike"]] * 2)
+        highest = max(float(np.max(ys)) for _, ys in curves.values())
+        left.set_ylim(0, 1.08 * highest)
+        plots.lines(left, curves, x="step", y="noise multiplier")
+        counts = np.unique(np.linspace(1, steps, POINTS).astype(int))
+        spent = by_step(result, counts)
+        few = np.unique(np.linspace(0, steps, 4).astype(int)[1:].clip(min=1))
+        rate, delta = result["sample_rate"], result["delta"]
+        pairs = [_pair(down[:n], result["up"][:n], rate, delta) for n in few[:-1]]
+        pairs.append((result["lower"], result["pld"]))
+        right.set_ylim(0, 1.08 * max(spent[-1], pairs[-1][1]) or 1)
+        plots.lines(
+            right,
+            {"RDP": (counts, spent), "PLD": (few, [most for _, most in pairs])},  # type: ignore
+            x="steps", y=f"epsilon at delta {delta:g}",
+        )  # fmt: skip
+        colour = plots.COLOURS[1]
+        right.scatter(few, [most for _, most in pairs], s=14, color=colour)
+        right.fill_between(
+            few, [least for least, _ in pairs], [most for _, most in pairs], color=colour,
+            alpha=0.3, linewidth=0,
+        )  # fmt: skip
+        words = (
+            f"Left: the noise goes from {noises[0]:.3g} at the first to {noises[-1]:.3g} at the "
+            f"last of {steps} steps; a constant noise of {at_most(result['alike'], 3)} costs the "
+            f"same by RDP. Right: epsilon after all steps is {at_most(result['rdp'], 3)} by RDP, "
+            f"between {at_least(result['lower'], 3)} and {at_most(result['pld'], 3)} by PLD."
+        )
+        return plots.picture(figure, words)
+
+
+def schedule(kind: str, start: float, end: float, drops: int, steps: int) -> Schedule:
+    """The decay of that kind from `start` at the first to `end` at the last step.
+
+    Raises:
+        ValueError: the kind is unknown, a noise is not > 0, or a decay would rise.
+    """
+    checks.one_of(KINDS, kind=kind)
+    checks.positive(start=start, end=end)
+    checks.whole(1, drops=drops)
+    if kind not in ("constant", "linear") and not end <= start:
+        raise ValueError(
+            f"the noise of {kind} decay falls: end must be at most start, {start:g}, got {end:g}; "
+            "linear may rise"
+        )
+    last = max(steps - 1, 1)
+    match kind:
+        case "constant":
+            return schedules.Constant(start)
+        case "linear":
+            return schedules.Linear(start, end, last)
+        case "exponential":
+            return schedules.ExponentialDecay(start, math.log(start / end) / last)
+        case "time":
+            return schedules.TimeDecay(start, (start / end - 1) / last)
+        case _:
+            every = max(math.ceil(steps / (drops + 1)), 1)
+            return schedules.StepDecay(start, (end / start) ** (1 / drops), every)
+
+
+def rounded(noises: Floats) -> tuple[Floats, Floats]:
+    """The noises rounded down, to at most DOWN different ones, and up, to at most UP.
+
+    Levels are equally far apart in 1 / noise^2, which is about what a step costs.
+    """
+    down, up = _levels(noises, DOWN), _levels(noises, UP)
+    below = np.searchsorted(down, noises, side="right") - 1
+    above = np.searchsorted(up, noises, side="left")
+    return down[below], up[above]
+
+
+def _levels(noises: Floats, most: int) -> Floats:
+    """At most `most` rising levels from the least to the largest noise."""
+    different = np.unique(noises)
+    if len(different) <= most:
+        return different
+    low, high = different[[0, -1]]
+    inner = np.linspace(low**-2.0, high**-2.0, most) ** -0.5
+    inner[0], inner[-1] = low, high
+    return np.sort(inner.clip(low, high))
+
+
+def ledger(noises: Floats, sample_rate: float) -> list[Release]:
+    """A release for each different noise, with its number of steps."""
+    different, counts = np.unique(noises, return_counts=True)
+    return [
+        Release(SampledGaussian(float(noise), sample_rate), int(count))
+        for noise, count in zip(different, counts, strict=True)
+    ]
+
+
+def by_step(result: dict[str, Any], counts: Floats) -> list[float]:
+    """Epsilon by RDP after each of `counts` steps, at the accountant's own orders."""
+    different, level = np.unique(result["down"], return_inverse=True)
+    orders = rdp.ORDERS
+    each = [SampledGaussian(float(z), result["sample_rate"]).rdp(orders) for z in different]
+    costs = np.stack(each)
+    spent = []
+    for count in counts:
+        curve = np.bincount(level[: int(count)], minlength=len(different)) @ costs
+        found = conversions.named("improved").epsilon(orders, curve, result["delta"])
+        spent.append(max(float(np.min(found)), 0.0))
+    return spent
+
+
+def _pair(down: Floats, up: Floats, sample_rate: float, delta: float) -> tuple[float, float]:
+    """(lower, upper) of epsilon by PLD: from the noise rounded up, and rounded down."""
+    most = pld.epsilon(ledger(down, sample_rate), delta=delta, gap=GAP)
+    if np.array_equal(down, up):
+        return most.lower, most.epsilon
+    least = pld.epsilon(ledger(up, sample_rate), delta=delta, gap=GAP)
+    return least.lower, most.epsilon

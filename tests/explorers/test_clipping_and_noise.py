@@ -1,0 +1,186 @@
+"""The cloud of gradients: what moves, what bounds it, what the honest price is."""
+
+import asyncio
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from ipywidgets.widgets.widget import _instances
+
+from dpkit.explorers import ClippingAndNoise
+from dpkit.explorers.clipping_and_noise import DELTA, RULES, gradients
+from dpkit.explorers.explorer import at_most
+from dpkit.privacy import DiagonalGaussian, Gaussian, GroupedGaussian, Release, gdp, pld
+
+VALUES = {
+    "rule": "flat", "max_grad_norm": 1.0, "noise_multiplier": 1.1, "batch_size": 40,
+    "length": 5.0, "angle": 120.0,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def explorer() -> ClippingAndNoise:
+    """One for all: each test sets back what it moves."""
+    return ClippingAndNoise()
+
+
+def computed(**changed):
+    return ClippingAndNoise.compute(**(VALUES | changed))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("length", [0.0, 0.3, 5.0, 1e4])
+def test_no_record_moves_more_than_the_honest_sensitivity(rule, length):
+    for angle in range(0, 360, 30):
+        found = computed(rule=rule, length=length, angle=float(angle), max_grad_norm=0.7)
+        assert found["moved"] <= found["sensitivity"][1] * (1 + 1e-9)
+
+
+def test_flat_clipping_is_that_of_each_row():
+    found = computed()
+    cloud = gradients(40)
+    norms = np.sqrt((cloud**2).sum(axis=1))
+    assert found["without"] == pytest.approx((cloud / np.maximum(norms, 1)[:, None]).sum(0))
+    assert found["clipped"] == (norms > 1).mean()
+    assert found["moved"] == pytest.approx(1.0)  # the record is longer than the bound
+    assert computed(length=0.25)["moved"] == pytest.approx(0.25)
+
+
+def test_coordinates_and_groups_are_cut_alike_and_priced_apart():
+    """In 2-D both cut to a box; AdaDP's noise keeps the multiplier, a group's own does not."""
+    box, groups = computed(rule="per coordinate"), computed(rule="per group")
+    assert box["after"] == pytest.approx(np.clip(gradients(40), -1, 1))
+    assert groups["after"] == pytest.approx(box["after"])
+    assert box["moved"] == pytest.approx(np.hypot(1, 1))
+    std = box["noise_std"]
+    assert std == pytest.approx(1.1 * math.sqrt(2))
+    assert box["honest"]["noise"] == pytest.approx(DiagonalGaussian((std, std)).noise_multiplier)
+    assert groups["noise_std"] == pytest.approx(1.1)
+    assert groups["honest"]["noise"] == pytest.approx(GroupedGaussian(1.1, 2).one.noise_multiplier)
+
+
+def test_after_the_mean_the_honest_noise_is_smaller_by_twice_the_batch():
+    found = computed(rule=RULES[3])
+    assert found["charged"]["noise"] == 1.1
+    assert found["honest"]["noise"] == pytest.approx(1.1 / 80)
+    assert found["noise_std"] == pytest.approx(1.1 / 40)
+    assert found["honest"]["epsilon"] > 100 * found["charged"]["epsilon"]
+
+
+def test_after_the_mean_one_record_crosses_the_ball():
+    found = computed(rule=RULES[3], length=1e4, angle=212.0, max_grad_norm=0.5)
+    assert 0.95 < found["moved"] <= found["sensitivity"][1] == 1.0
+    assert found["sensitivity"][0] == pytest.approx(0.5 / 40)  # as claimed
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_prices_are_those_of_the_library(rule):
+    found = computed(rule=rule)
+    for one in (found["charged"], found["honest"]):
+        ledger = [Release(Gaussian(one["noise"]))]
+        assert one["epsilon"] == gdp.epsilon(ledger, delta=DELTA).epsilon
+        pair = pld.epsilon(ledger, delta=DELTA)  # another way, and certified
+        assert pair.lower <= one["epsilon"]
+        assert one["lower"] <= pair.epsilon
+
+
+def test_a_larger_batch_holds_the_smaller():
+    assert (gradients(50)[:20] == gradients(20)).all()
+
+
+def test_a_move_changes_numbers_and_picture(explorer):
+    numbers, picture = explorer.numbers.value, explorer.picture.value
+    assert "claimed" not in numbers
+    explorer.values["length"].value = 0.4
+    assert explorer.numbers.value != numbers
+    assert explorer.picture.value != picture
+    assert explorer.picture.value[:4] == b"\x89PNG"
+    assert at_most(explorer.result["honest"]["epsilon"]) in explorer.numbers.value
+    explorer.values["length"].value = 5.0
+    assert explorer.numbers.value == numbers
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_words_say_the_numbers(explorer, rule):
+    explorer.values["rule"].value = rule
+    assert at_most(explorer.result["honest"]["epsilon"], 3) in explorer.words.value
+    assert f"{explorer.result['moved']:.3g}" in explorer.words.value
+    for which in ("charged", "honest"):
+        assert at_most(explorer.result[which]["epsilon"]) in explorer.numbers.value
+    assert ("claimed" in explorer.numbers.value) == (rule == RULES[3])
+    assert ("claimed" in explorer.words.value) == (rule == RULES[3])
+    explorer.values["rule"].value = "flat"
+
+
+def test_a_bad_batch_size_is_a_sentence(explorer):
+    for bad in (0, -3, 501, 10**9):
+        explorer.values["batch_size"].value = bad
+        assert "role='alert'" in explorer.numbers.value
+        assert "Batch_size" in explorer.numbers.value
+        assert explorer.picture.value == b""
+        assert explorer.words.value == ""
+        assert explorer.result is None
+        assert "no numbers" in repr(explorer)
+    explorer.values["batch_size"].value = 12
+    assert "alert" not in explorer.numbers.value
+    assert explorer.picture.value
+    assert explorer.result["batch_size"] == 12
+    explorer.values["batch_size"].value = 40
+
+
+@pytest.mark.parametrize(
+    "name", ["max_grad_norm", "noise_multiplier", "batch_size", "length", "angle"]
+)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1000])
+def test_compute_refuses_what_no_control_may_hold(name, bad):
+    with pytest.raises(ValueError, match=name):
+        computed(**{name: bad})
+
+
+def test_compute_refuses_an_unknown_rule():
+    with pytest.raises(ValueError, match="rule must be one of flat"):
+        computed(rule="none")
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("norm", "noise"), [(0.1, 0.1), (10.0, 10.0)])
+def test_the_ends_of_the_controls_are_priced(rule, norm, noise):
+    found = computed(rule=rule, max_grad_norm=norm, noise_multiplier=noise, batch_size=500)
+    assert 0 < found["honest"]["lower"] <= found["honest"]["epsilon"] < math.inf
+
+
+def test_the_largest_cloud_and_the_longest_record_are_drawn(explorer):
+    found = computed(rule=RULES[3], max_grad_norm=0.1, batch_size=500, length=1e4)
+    assert explorer.draw(found).png[:4] == b"\x89PNG"
+
+
+def test_moves_add_no_widgets(explorer):
+    before = len(_instances)
+    assert before >= len(explorer.children)
+
+    async def move():
+        for step in range(20):
+            explorer.values["angle"].value = 10.0 * step
+        await asyncio.sleep(0.2)  # the picture follows the last one
+
+    picture = explorer.picture.value
+    asyncio.run(move())
+    assert explorer.picture.value != picture
+    assert len(_instances) == before
+
+
+def test_static_text_holds_the_numbers(explorer):
+    bundle = explorer._repr_mimebundle_()
+    epsilon = at_most(explorer.result["honest"]["epsilon"])
+    assert epsilon in bundle["text/plain"]
+    assert epsilon in bundle["text/html"]
+    assert epsilon in repr(explorer)
+
+
+def test_import_needs_no_torch():
+    code = (
+        "import sys; from dpkit.explorers import ClippingAndNoise;assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,222 @@
+"""Noise that changes: prices of the rounded ledger enclose those of the schedule's own."""
+
+import asyncio
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from ipywidgets.widgets.widget import _instances
+
+from dpkit.explorers import Schedules
+from dpkit.explorers.explorer import at_least, at_most
+from dpkit.explorers.schedules import DOWN, KINDS, UP, by_step, rounded, schedule
+from dpkit.privacy import Release, SampledGaussian, pld, rdp, schedules
+
+VALUES = {
+    "kind": "exponential", "start": 1.6, "end": 0.8, "drops": 4, "steps": 60.0,
+    "sample_rate": 0.02, "delta": 1e-5,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shown() -> Schedules:
+    """As it opens: for tests that move nothing."""
+    return Schedules()
+
+
+@pytest.fixture(scope="module")
+def moved() -> Schedules:
+    """Few steps of one noise, soon priced; each test sets back what it moves."""
+    explorer = Schedules()
+    explorer.values["kind"].value = "constant"
+    explorer.values["steps"].value = 10.0
+    return explorer
+
+
+def computed(**changed):
+    return Schedules.compute(**(VALUES | changed))
+
+
+def own_ledger(**changed):
+    """Of every step's own noise, without rounding."""
+    values = VALUES | changed
+    kind, start, end, drops = (values[name] for name in ("kind", "start", "end", "drops"))
+    steps = round(values["steps"])
+    return schedules.noise_ledger(
+        schedule(kind, start, end, drops, steps),
+        steps=steps,
+        release=lambda noise: SampledGaussian(noise, values["sample_rate"]),
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_prices_enclose_those_of_the_steps_own_noise(kind):
+    found, ledger = computed(kind=kind), own_ledger(kind=kind)
+    own = pld.epsilon(ledger, delta=1e-5, gap=0.001)
+    assert found["lower"] <= own.epsilon
+    assert own.lower <= found["pld"]
+    exact = rdp.epsilon(ledger, delta=1e-5).epsilon
+    assert exact <= found["rdp"] * (1 + 1e-6) <= 1.05 * exact
+    assert found["lower"] <= found["pld"] <= found["rdp"]
+
+
+@pytest.mark.parametrize("kind", ["constant", "step"])
+def test_few_levels_are_priced_as_they_are(kind):
+    found, ledger = computed(kind=kind), own_ledger(kind=kind)
+    assert np.array_equal(found["down"], found["noises"])
+    assert found["rdp"] == rdp.epsilon(ledger, delta=1e-5).epsilon
+    pair = pld.epsilon(ledger, delta=1e-5, gap=0.01)
+    assert (found["lower"], found["pld"]) == pytest.approx((pair.lower, pair.epsilon), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("steps", [20, 1000])
+def test_a_decay_goes_from_start_to_end(kind, steps):
+    noises = schedules.values(schedule(kind, 3.0, 0.5, 4, steps), steps=steps)
+    assert noises[0] == pytest.approx(3.0)
+    assert noises[-1] == pytest.approx(0.5)
+    assert (np.diff(noises) <= 0).all()
+    if kind == "step":
+        assert len(np.unique(noises)) == 5
+
+
+def test_rounding_goes_one_way_each_and_to_few_levels():
+    rng = np.random.default_rng(1)
+    for spread in (1e-9, 0.3, 5.0):
+        noises = np.exp(spread * rng.standard_normal(500))
+        down, up = rounded(noises)
+        assert (down <= noises).all()
+        assert (noises <= up).all()
+        assert len(np.unique(down)) <= DOWN
+        assert len(np.unique(up)) <= UP
+    assert all((one == [1.0, 2.0]).all() for one in rounded(np.array([1.0, 2.0])))
+
+
+def test_the_constant_alike_costs_as_much_by_rdp():
+    found = computed(steps=2000.0)
+    alike = [Release(SampledGaussian(found["alike"], 0.02), 2000)]
+    assert rdp.epsilon(alike, delta=1e-5).epsilon == pytest.approx(found["rdp"], rel=1e-3)
+    assert found["noises"].min() < found["alike"] < found["mean"]
+    assert computed(kind="constant")["alike"] == 1.6
+
+
+def test_the_line_ends_at_the_accountants_number():
+    found = computed(steps=2000.0)
+    curve = by_step(found, np.array([500, 2000]))
+    assert curve[1] == pytest.approx(found["rdp"], rel=1e-3)
+    ledger = [
+        Release(SampledGaussian(z, 0.02), int((found["down"][:500] == z).sum()))
+        for z in np.unique(found["down"][:500])
+    ]
+    assert curve[0] == rdp.epsilon(ledger, delta=1e-5, orders=rdp.ORDERS).epsilon
+
+
+def test_one_step_and_all_records():
+    found = computed(steps=1.0, sample_rate=1.0)
+    assert len(found["noises"]) == 1
+    assert 0 < found["lower"] <= found["pld"] < math.inf
+
+
+def test_it_opens_with_numbers_words_and_a_picture(shown):
+    result = shown.result
+    for number in (at_most(result["rdp"]), at_most(result["pld"]), at_least(result["lower"])):
+        assert number in shown.numbers.value
+    for number in (at_most(result["rdp"], 3), at_least(result["lower"], 3)):
+        assert number in shown.words.value
+    assert shown.picture.value[:4] == b"\x89PNG"
+    assert f"rounded to {DOWN} levels: down" in shown.numbers.value
+
+
+def test_adaptive_decay_is_a_note_and_no_choice(shown):
+    assert "adaptive" not in shown.values["kind"].options
+    assert "a price of its own" in shown.numbers.value
+
+
+def test_a_move_changes_numbers_and_picture(moved):
+    numbers, picture = moved.numbers.value, moved.picture.value
+    moved.values["start"].value = 2.5
+    assert moved.numbers.value != numbers
+    assert moved.picture.value != picture
+    assert at_most(moved.result["pld"]) in moved.numbers.value
+    assert "its own noise" in moved.numbers.value
+    moved.values["start"].value = 1.6
+    assert moved.numbers.value == numbers
+
+
+def test_what_a_decay_does_not_read_cannot_be_moved(moved):
+    assert moved.values["drops"].disabled
+    assert moved.values["end"].disabled
+    moved.values["kind"].value = "step"
+    assert not moved.values["drops"].disabled
+    assert not moved.values["end"].disabled
+    moved.values["kind"].value = "constant"
+
+
+@pytest.mark.parametrize("bad", [0.0, 1.0, -1.0, math.nan, math.inf])
+def test_a_bad_delta_is_a_sentence(moved, bad):
+    numbers = moved.numbers.value
+    moved.values["delta"].value = bad
+    assert "role='alert'" in moved.numbers.value
+    assert "Delta must" in moved.numbers.value
+    assert moved.picture.value == b""
+    assert moved.words.value == ""
+    assert moved.result is None
+    moved.values["delta"].value = 1e-5
+    assert moved.numbers.value == numbers
+    assert moved.picture.value
+
+
+def test_a_decay_that_rises_is_a_sentence(moved):
+    moved.values["end"].value = 5.0
+    moved.values["kind"].value = "exponential"
+    assert "role='alert'" in moved.numbers.value
+    assert "linear may rise" in moved.numbers.value
+    assert moved.picture.value == b""
+    moved.values["kind"].value = "linear"
+    assert "alert" not in moved.numbers.value
+    assert moved.picture.value
+    moved.values["kind"].value = "constant"
+
+
+@pytest.mark.parametrize("name", ["start", "end", "steps", "sample_rate", "delta"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 0.0])
+def test_compute_refuses_what_no_control_may_hold(name, bad):
+    with pytest.raises(ValueError, match=name):
+        computed(**{name: bad})
+
+
+def test_compute_refuses_unknown_kinds_and_no_drops():
+    with pytest.raises(ValueError, match="kind must be one of constant"):
+        computed(kind="adaptive")
+    with pytest.raises(ValueError, match="drops"):
+        computed(kind="step", drops=0)
+
+
+def test_moves_add_no_widgets(moved):
+    before = len(_instances)
+    assert before >= len(moved.children)
+
+    async def move():
+        for step in range(20):
+            moved.values["start"].value = 1.0 + step / 10
+        await asyncio.sleep(0.2)  # the picture follows the last one
+
+    picture = moved.picture.value
+    asyncio.run(move())
+    assert moved.picture.value != picture
+    assert len(_instances) == before
+
+
+def test_static_text_holds_the_numbers(shown):
+    bundle = shown._repr_mimebundle_()
+    for number in (at_most(shown.result["rdp"]), at_least(shown.result["lower"])):
+        assert number in bundle["text/plain"]
+        assert number in bundle["text/html"]
+        assert number in repr(shown)
+
+
+def test_import_needs_no_torch():
+    code = "import sys; from dpkit.explorers import Schedules;assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
