@@ -6,16 +6,18 @@ by chunk, once for the norms and once for the sums, so that memory stays bounded
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from dpkit.training.layers import refuse_mixing
+from dpkit.training.layers import UnsupportedLayer, refuse_mixing
 
-AT_ONCE = 2**22  # numbers in the gradients of one chunk
+AT_ONCE = 2**22  # numbers in the gradients and passes of one chunk
+WIDER = 64  # times as many numbers as an input has, in what a network makes of it
 _told: set[str] = set()
 
 # (call, rows): `call` runs the network on inputs of one example with their batch dimension of 1
@@ -35,6 +37,7 @@ class Functional:
 
     network: nn.Module
     terms: tuple[Term, ...]
+    _norms: list[Tensor] = field(default_factory=list)  # of the last `norms`, chunk by chunk
 
     @property
     def parameters(self) -> list[Tensor]:
@@ -48,16 +51,27 @@ class Functional:
     def each(self, at_most: int = AT_ONCE) -> Iterator[list[Tensor]]:
         """Full gradients, as many examples at a time as fit in `at_most` numbers."""
         values = {name: p.detach() for name, p in self._values.items()}
-        batch = len(self.terms[0].inputs[0])
-        rows = max(at_most // max(sum(p.numel() for p in values.values()), 1), 1)
+        batch, rows = self._batch, self._rows(at_most)
         for start in range(0, batch, rows):
             total: list[Tensor] = []
             for loss, inputs in self.terms:
                 part = [x[start : start + rows] for x in inputs]
-                found = vmap(grad(self._one(loss)), (None, *[0] * len(part)))(values, *part)
+                with as_it_was(self.network):
+                    found = vmap(grad(self._one(loss)), (None, *[0] * len(part)))(values, *part)
                 found = list(found.values())
                 total = [t + g for t, g in zip(total, found, strict=True)] if total else found
             yield total
+
+    @property
+    def _batch(self) -> int:
+        return len(self.terms[0].inputs[0])
+
+    def _rows(self, at_most: int) -> int:
+        """Examples at a time: their gradients, inputs and (about as much) outputs must fit."""
+        one = sum(p.numel() for p in self.parameters)
+        for _, inputs in self.terms:
+            one += WIDER * sum(x[:1].numel() for x in inputs)
+        return max(at_most // max(one, 1), 1)
 
     def _one(self, loss: OneLoss) -> Callable[..., Tensor]:
         def one(values: dict[str, Tensor], *rows: Tensor) -> Tensor:
@@ -71,37 +85,69 @@ class Functional:
     def losses(self) -> Tensor:
         """Each example's loss, the sum of the terms, (batch,)."""
         values = {name: p.detach() for name, p in self._values.items()}
-        if len(self.terms[0].inputs[0]) == 0:
-            return self.parameters[0].new_zeros(0).detach()
+        found = [self.parameters[0].new_zeros(0).detach()]
+        rows = self._rows(AT_ONCE)
         with torch.no_grad():
-            terms = [
-                vmap(self._one(loss), (None, *[0] * len(inputs)))(values, *inputs)
-                for loss, inputs in self.terms
-            ]
-        return torch.stack(terms).sum(0)
+            for start in range(0, self._batch, rows):
+                total = 0.0
+                for loss, inputs in self.terms:
+                    part = [x[start : start + rows] for x in inputs]
+                    run = vmap(self._one(loss), (None, *[0] * len(part)))
+                    with as_it_was(self.network):
+                        total = total + run(values, *part)
+                assert isinstance(total, Tensor)
+                found.append(total)
+        return torch.cat(found)
 
     def norms(self) -> Tensor:
         """L2 norm of each example's gradient by tensor, (parameter tensors, batch)."""
-        chunks = [
-            torch.stack([g.flatten(1).norm(dim=1) for g in gradients]) for gradients in self.each()
-        ]
-        if not chunks:
-            parameters = self.parameters
-            return parameters[0].new_zeros(len(parameters), 0).detach()
-        return torch.cat(chunks, 1)
+        self._norms.clear()
+        for gradients in self.each():
+            self._norms.append(torch.stack([_norm(g) for g in gradients]))
+        parameters = self.parameters
+        nothing = parameters[0].new_zeros(len(parameters), 0).detach()
+        return torch.cat([nothing, *self._norms], 1)
 
     def weighted_sum(self, weights: Tensor) -> list[Tensor]:
-        """The sum over examples of weight times gradient (see `PerExample`)."""
+        """The sum over examples of weight times gradient (see `PerExample`).
+
+        Raises:
+            UnsupportedLayer: the network gives other gradients than when the norms were taken (it
+                draws random numbers, or keeps a state), so that weights do not bound them.
+        """
         parameters = self.parameters
         sums = [torch.zeros_like(p).detach() for p in parameters]
         rows = weights.expand(len(parameters), -1)
         start = 0
-        for gradients in self.each():
+        for index, gradients in enumerate(self.each()):
+            if self._norms and not torch.allclose(
+                torch.stack([_norm(g) for g in gradients]), self._norms[index], rtol=1e-4, atol=0
+            ):
+                raise UnsupportedLayer(
+                    "the network gives other gradients each time it runs, so that they cannot be "
+                    "clipped: call eval() on what draws random numbers or keeps a state"
+                )
             stop = start + len(gradients[0])
             for total, row, gradient in zip(sums, rows, gradients, strict=True):
                 total += torch.tensordot(row[start:stop], gradient, 1)
             start = stop
         return sums
+
+
+@contextmanager
+def as_it_was(network: nn.Module) -> Iterator[None]:
+    """Put the parameters back: functional_call loses those of a module that has two names."""
+    own = [(m, name, p) for m in network.modules() for name, p in m._parameters.items()]
+    try:
+        yield
+    finally:
+        for module, name, parameter in own:
+            module.__dict__.pop(name, None)
+            module._parameters[name] = parameter
+
+
+def _norm(gradient: Tensor) -> Tensor:
+    return gradient.flatten(1).norm(dim=1)
 
 
 def per_example(

@@ -53,8 +53,8 @@ class LayerPasses(NamedTuple):
         return KINDS[type(self.layer)]
 
     def biases(self) -> Tensor | None:
-        """Each example's bias gradient, None where there is no bias."""
-        if getattr(self.layer, "bias", None) is None:
+        """Each example's bias gradient, None where there is no bias or no pass."""
+        if getattr(self.layer, "bias", None) is None or not self.passes:
             return None
         first, *others = self.passes[: self.bias_passes]
         total = self.kind.bias(self.layer, first[1])
@@ -75,8 +75,13 @@ class Gradients:
 
     @property
     def parameters(self) -> list[Tensor]:
-        """Those of the layers that ran, in the order of network.parameters()."""
+        """All that the network has, in its own order."""
         return [p for one in self.layers for p in one.layer.parameters(recurse=False)]
+
+    @property
+    def batch(self) -> int:
+        """Number of examples."""
+        return next(len(one.passes[0][1]) for one in self.layers if one.passes)
 
     @cached_property
     def _biases(self) -> list[Tensor | None]:
@@ -84,18 +89,27 @@ class Gradients:
 
     def norms(self) -> Tensor:
         """L2 norm of each example's gradient by tensor, (parameter tensors, batch)."""
-        squares = []
+        found: list[Tensor] = []
         for one, bias in zip(self.layers, self._biases, strict=True):
-            squares.append(one.kind.squared_norms(one.layer, one.passes))
+            if not one.passes:  # it did not run
+                some = next(one.layer.parameters(recurse=False))
+                found += [some.new_zeros(self.batch).detach()] * _tensors(one)
+                continue
+            found.append(one.kind.norms(one.layer, one.passes))
             if bias is not None:
-                squares.append(torch.linalg.vector_norm(bias.flatten(1), dim=1).square())
-        return torch.stack(squares).clamp_(min=0).sqrt_()
+                found.append(torch.linalg.vector_norm(bias.flatten(1), dim=1))
+        return torch.stack(found)
 
     def weighted_sum(self, weights: Tensor) -> list[Tensor]:
         """The sum over examples of weight times gradient (see `PerExample`)."""
         sums: list[Tensor] = []
         rows = iter(weights.expand(len(self.parameters), -1))
         for one, bias in zip(self.layers, self._biases, strict=True):
+            if not one.passes:
+                sums += [torch.zeros_like(p).detach() for p in one.layer.parameters(recurse=False)]
+                for _ in range(_tensors(one)):
+                    next(rows)
+                continue
             sums.append(one.kind.weighted_sum(one.layer, one.passes, next(rows)))
             if bias is not None:
                 sums.append((next(rows) @ bias.flatten(1)).view(bias.shape[1:]))
@@ -103,16 +117,24 @@ class Gradients:
 
     def each(self, at_most: int = 2**22) -> Iterator[list[Tensor]]:
         """Full gradients, as many examples at a time as fit in `at_most` numbers."""
-        batch = len(self.layers[0].passes[0][1])
         rows = max(at_most // max(sum(p.numel() for p in self.parameters), 1), 1)
-        for start in range(0, batch, rows):
+        for start in range(0, self.batch, rows):
             found = []
             for one in self.layers:
                 part = one.rows(slice(start, start + rows))
+                if not part.passes:
+                    count = min(rows, self.batch - start)
+                    own = one.layer.parameters(recurse=False)
+                    found += [p.new_zeros(count, *p.shape).detach() for p in own]
+                    continue
                 found.append(one.kind.each(one.layer, part.passes))
                 if (bias := part.biases()) is not None:
                     found.append(bias)
             yield found
+
+
+def _tensors(one: LayerPasses) -> int:
+    return sum(1 for _ in one.layer.parameters(recurse=False))
 
 
 def paired(first: Gradients, second: Gradients) -> Gradients:
@@ -124,6 +146,8 @@ def paired(first: Gradients, second: Gradients) -> Gradients:
 
 
 def _joined(first: LayerPasses, second: LayerPasses) -> LayerPasses:
+    if not (first.passes and second.passes):
+        return first if first.passes else second
     (a, _), (b, _) = first.passes[0], second.passes[0]
     if len(a) != len(b):
         raise ValueError("paired gradients need two passes of one network, equal in batch")

@@ -49,8 +49,8 @@ def noised(
 ) -> list["torch.Tensor"]:
     """The Gaussian mechanism: each coordinate of a clipped sum plus its own N(0, noise_std^2).
 
-    The noise is drawn in float32 whatever the sums' type (ordinary floating point: not an exact
-    sampler), so half-precision sums come back as float32 and float64 sums as float64.
+    Sums are rounded to float32, and noise is drawn and added in it, whatever their type (ordinary
+    floating point: not an exact sampler); float64 sums come back as float64, others as float32.
 
     Args:
         sums: clipped sums of gradients, one tensor a parameter.
@@ -97,8 +97,9 @@ def noised_each(
                 f"{tuple(total.shape)}, got {std}"
             )
         noise = torch.randn(total.shape, generator=rng, device=total.device, dtype=torch.float32)
-        noise = noise.to(torch.promote_types(total.dtype, noise.dtype))
-        noisy.append(noise.mul_(std).add_(total))
+        # the sum in float32 too: beside finer digits of a sum, noise on a coarser grid hides little
+        wide = torch.promote_types(total.dtype, torch.float32)
+        noisy.append(noise.mul_(std).add_(total.to(torch.float32)).to(wide))
     return noisy
 
 

@@ -13,13 +13,21 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from dpkit.training import functional
+from dpkit.training import functional, proof
 from dpkit.training.gradients import Gradients, LayerPasses, PerExample, paired
-from dpkit.training.layers import KINDS, MixesExamples, UnsupportedLayer, check, parametrised
+from dpkit.training.layers import (
+    KINDS,
+    HalfPrecision,
+    MixesExamples,
+    UnsupportedLayer,
+    check,
+    parametrised,
+)
 
 __all__ = [
     "Capture",
     "Gradients",
+    "HalfPrecision",
     "LayerPasses",
     "MixesExamples",
     "PerExample",
@@ -28,6 +36,16 @@ __all__ = [
     "paired",
     "per_example",
 ]
+
+BESIDE = (
+    "the network uses parameters beside running its layers (in a formula, a hook), so that "
+    "products do not give its gradients"
+)
+
+
+def own(output: Tensor) -> Tensor:
+    """The output itself, or a copy of a view, whose place in the graph changes with its base."""
+    return output.clone() if output._is_view() else output
 
 
 class _Seen(NamedTuple):
@@ -42,11 +60,11 @@ class Capture:
     """What a network's layers see while `capture` is open."""
 
     def __init__(self, network: nn.Module) -> None:
-        self.places = {id(layer): place for place, layer in enumerate(parametrised(network))}
+        self.layers = tuple(parametrised(network))
         self.seen: list[_Seen] = []
 
-    def remember(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        """Keep a layer's features and the place of its output in the graph."""
+    def remember(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        """Keep a layer's features and the place of its output in the graph; that output."""
         if any(layer is seen.layer for seen in self.seen):
             raise UnsupportedLayer(
                 f"layer {layer} ran twice in one capture: its gradients would be mixed up; "
@@ -61,8 +79,12 @@ class Capture:
             )
         with torch.no_grad():
             features = KINDS[type(layer)].features(layer, inputs[0].detach())
+        if output.dtype not in (torch.float32, torch.float64):
+            raise HalfPrecision(f"{layer} gave {output.dtype}; switch autocast off")
+        output = own(output)
         edge = get_gradient_edge(output)  # of the output before anything changes it in place
         self.seen.append(_Seen(layer, features, features._version, edge, output.shape))
+        return output
 
     def gradients(self, losses: Tensor) -> Gradients:
         """Factored gradients of each example's own loss.
@@ -100,13 +122,12 @@ class Capture:
             raise UnsupportedLayer("no layer with parameters ran")
         ends = [*(seen.output for seen in self.seen), *others]
         found = torch.autograd.grad(losses.sum(), ends, allow_unused=True)
-        passes = []
+        passes = {layer: LayerPasses(layer, ()) for layer in self.layers}
         for seen, d in zip(self.seen, found, strict=False):
             d = losses.new_zeros(seen.shape) if d is None else d
-            passes.append(LayerPasses(seen.layer, ((seen.features, d),)))
-        passes.sort(key=lambda one: self.places[id(one.layer)])
+            passes[seen.layer] = LayerPasses(seen.layer, ((seen.features, d),))
         rest = zip(others, found[len(self.seen) :], strict=True)
-        return tuple(passes), [torch.zeros_like(x) if g is None else g for x, g in rest]
+        return tuple(passes.values()), [torch.zeros_like(x) if g is None else g for x, g in rest]
 
 
 @contextmanager
@@ -123,8 +144,11 @@ def capture(network: nn.Module) -> Iterator[Capture]:
 
 
 @contextmanager
-def hooked(network: nn.Module, remember: Callable[..., None]) -> Iterator[None]:
-    """Call remember(layer, inputs, output) after each layer with parameters has run."""
+def hooked(network: nn.Module, remember: Callable[..., Tensor | None]) -> Iterator[None]:
+    """Call remember(layer, inputs, output) after each layer with parameters has run.
+
+    What it returns, if anything, takes the output's place.
+    """
     handles = [module.register_forward_hook(remember) for module in parametrised(network)]
     try:
         yield
@@ -149,12 +173,35 @@ def per_example(
     """
     try:
         check(network)
+        if len(inputs[0]) == 0:  # which not every layer takes
+            return functional.per_example(network, loss, *inputs, reason=None)
+        return _by_products(network, loss, inputs)
     except MixesExamples:
         raise
     except UnsupportedLayer as reason:
         return functional.per_example(network, loss, *inputs, reason=str(reason))
-    if len(inputs[0]) == 0:  # which not every layer takes
-        return functional.per_example(network, loss, *inputs, reason=None)
+
+
+def _by_products(
+    network: nn.Module, loss: Callable[[Tensor], Tensor], inputs: tuple[Tensor, ...]
+) -> tuple[PerExample, Tensor]:
+    known = proof.known(network, "loss")
+    if known is False:
+        raise UnsupportedLayer(BESIDE)
     with capture(network) as captured:
         losses = loss(network(*inputs))
-    return captured.gradients(losses), losses.detach()
+    if known:
+        return captured.gradients(losses), losses.detach()
+
+    def alone() -> Tensor:
+        with torch.no_grad():
+            return loss(network(*(x[:1] for x in inputs)))
+
+    proof.refuse_mixing(network, "loss", losses.detach(), alone)
+    parameters = list(network.parameters())
+    total = losses.sum()
+    wanted = torch.autograd.grad(total, parameters, retain_graph=True, allow_unused=True)
+    gradients = captured.gradients(losses)
+    if not proof.judged(network, "loss", gradients, wanted):
+        raise UnsupportedLayer(BESIDE)
+    return gradients, losses.detach()

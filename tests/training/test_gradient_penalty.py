@@ -12,7 +12,7 @@ from torch.autograd import forward_ad  # noqa: E402
 from torch.func import functional_call, grad, vmap  # noqa: E402
 
 from dpkit.privacy.clipping import FlatClipping  # noqa: E402
-from dpkit.training import gradient_penalty  # noqa: E402
+from dpkit.training import gradient_penalty, penalty_ways  # noqa: E402
 from dpkit.training.gradients import Gradients  # noqa: E402
 from dpkit.training.layers import MixesExamples, UnsupportedLayer  # noqa: E402
 from dpkit.training.networks import Conditional, mlp  # noqa: E402
@@ -117,9 +117,26 @@ def test_both_ways_agree_where_both_hold():
     assert_as_reference(convolutional(), piecewise_linear=False)
 
 
-def test_a_tangent_pass_alone_is_wrong_for_a_curved_critic():
-    with pytest.raises(AssertionError):
-        assert_as_reference(convolutional(nn.Tanh), piecewise_linear=True)
+def test_a_curved_critic_that_is_called_straight_is_found_out():
+    assert_as_reference(convolutional(nn.Tanh), piecewise_linear=True)
+    real, fake, mixing = drawn(3)
+    between = torch.lerp(fake, real, mixing[:, None, None, None])
+    critic = convolutional(nn.Tanh)
+    wrong, _ = penalty_ways.straight(critic, real, fake, between, (), 10.0)
+    right, _ = penalty_ways.curved(critic, real, fake, between, (), 10.0)
+    assert not torch.allclose(wrong.norms(), right.norms(), rtol=1e-3)
+
+
+def test_a_hook_that_bends_a_straight_critic_is_found_out():
+    critic = convolutional(nn.ReLU)
+    critic[1].register_forward_hook(lambda module, inputs, output: output.tanh())
+    assert_as_reference(critic)
+
+
+def test_activations_in_place_after_layers_at_many_positions():
+    critic = nn.Sequential(nn.Unflatten(3, (7, 2)), nn.Linear(2, 8), nn.ReLU(inplace=True))
+    critic = nn.Sequential(critic, nn.Flatten(), nn.Linear(14 * 7 * 8, 1)).double()
+    assert_as_reference(critic)
 
 
 @pytest.mark.parametrize("straight", [None, False])

@@ -7,6 +7,7 @@ take norms and weighted sums of such products; `check` refuses what it does not 
 
 from collections.abc import Iterator
 
+import torch
 from torch import nn
 
 from dpkit.training.layers.convolutions import Conv2d, ConvTranspose2d
@@ -40,6 +41,10 @@ class UnsupportedLayer(TypeError):
     """A layer whose per-example gradients are not known as products, or are not defined."""
 
 
+class HalfPrecision(TypeError):
+    """Parameters in which a clipped sum would not keep to its bound."""
+
+
 class MixesExamples(UnsupportedLayer):
     """A layer in which one example's output depends on the others of its batch."""
 
@@ -62,6 +67,8 @@ def check(network: nn.Module) -> None:
             raise UnsupportedLayer(f"per-example gradients of {module} are not known as products")
         if reason := kind.refused(module):
             raise UnsupportedLayer(f"{module} has no per-example gradients here: {reason}")
+        if not all(parameter.requires_grad for parameter in own.values()):
+            raise UnsupportedLayer(f"{module} has parameters that are frozen")
         places = {id(parameter) for parameter in own.values()}
         if places & owners:
             raise UnsupportedLayer(f"{module} shares a parameter with another layer")
@@ -69,12 +76,18 @@ def check(network: nn.Module) -> None:
 
 
 def refuse_mixing(network: nn.Module) -> None:
-    """Refuse layers that mix the examples of a batch (MixesExamples)."""
+    """Refuse layers that mix the examples of a batch, and half precision."""
     for module in network.modules():
         _refuse_mixing(module)
 
 
 def _refuse_mixing(module: nn.Module) -> None:
+    for parameter in _own(module).values():
+        if parameter.dtype not in (torch.float32, torch.float64):
+            raise HalfPrecision(
+                f"{module} has parameters of type {parameter.dtype}, in which a clipped sum does "
+                "not keep to its bound; call float() on the network"
+            )
     if isinstance(module, nn.modules.batchnorm._BatchNorm):
         raise MixesExamples(
             f"{module} mixes the examples of a batch, so that one record's gradient is not "

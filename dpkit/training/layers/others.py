@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dpkit.training.layers.products import Kind, Pass
+from dpkit.training.layers.products import DIGITS, Kind, Pass, rounded_up
 
 
 class Affine(Kind):
@@ -30,11 +30,14 @@ class Affine(Kind):
             return products.reshape(batch, prod(shape[: -len(weight)]), *weight).sum(1)
         return products.reshape(batch, shape[0], prod(shape[1:])).sum(2)
 
-    def squared_norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
-        return self.each(layer, passes).flatten(1).square().sum(1)
+    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        return torch.linalg.vector_norm(self.each(layer, passes).flatten(1), dim=1)
 
     def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
-        return torch.tensordot(weights, self._over(layer, a * d), 1)
+        return self.weighted_sum(layer, [(a, d)], weights)
+
+    def weighted_sum(self, layer: nn.Module, passes: Sequence[Pass], weights: Tensor) -> Tensor:
+        return torch.tensordot(weights, self.each(layer, passes), 1)  # of what norms are taken of
 
     def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
         return torch.stack([self._over(layer, a * d) for a, d in passes]).sum(0)
@@ -64,10 +67,16 @@ class Embedding(Kind):
             found = found * (indices != layer.padding_idx).unsqueeze(2)
         return indices, found
 
-    def squared_norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
         indices, rows = self._rows(layer, passes)
         same = indices.unsqueeze(1) == indices.unsqueeze(2)
-        return ((rows @ rows.mT) * same).sum((1, 2))
+        squares = ((rows @ rows.mT) * same).sum((1, 2))
+        reach = torch.linalg.vector_norm(rows, dim=2).sum(1).square()
+        if (poor := ~(squares >= DIGITS * reach)).any():
+            for few in poor.nonzero()[:, 0].split(1):
+                full = self.each(layer, [(a[few], d[few]) for a, d in passes])
+                squares[few] = torch.linalg.vector_norm(full).square()
+        return rounded_up(squares, reach)
 
     def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         assert isinstance(layer, nn.Embedding)

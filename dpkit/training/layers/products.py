@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 
 WORKSPACE = 2**19  # numbers that norms may keep at a time
+DIGITS = 1e-2  # of a Gram sum that must be left after cancelling; else products are formed
+SLACK = 4  # units of rounding, of the size of what is added up, that a norm is rounded up by
 
 Pass = tuple[Tensor, Tensor]
 
@@ -32,8 +34,12 @@ class Kind(ABC):
         return inputs
 
     @abstractmethod
-    def squared_norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
-        """Squared L2 norm of each example's weight gradient, (batch,)."""
+    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        """L2 norm of each example's weight gradient, (batch,), rounded up.
+
+        By as much as rounding may add to the example's part of a weighted sum, so that a part that
+        is clipped to a norm keeps to it even where its terms cancel.
+        """
 
     @abstractmethod
     def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
@@ -71,22 +77,28 @@ class Outer(Kind):
     def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         """groups, in and out of one group, positions."""
 
-    def squared_norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
         a, d = passes[0]
         groups, wide, high, positions = self.sizes(layer, a, d)
         runs, batch = len(passes), len(d)
-        if positions == 1 or batch == 0:  # nothing to unfold, little to keep
-            return _added(_by_gram([self.columns(layer, *one) for one in passes]), groups)
-        gram = (runs + 1) / 2 * positions * (wide + high) < wide * high
+        gram = positions == 1 or (runs + 1) / 2 * positions * (wide + high) < wide * high
         product = 2 * positions**2 if gram else wide * high
         one = groups * (runs * positions * (wide + high) + product)
-        rows = max(WORKSPACE // one, 1)
+        rows = max(WORKSPACE // max(one, 1), 1) if positions > 1 else max(batch, 1)
         found = []
-        for start in range(0, batch, rows):
-            part = slice(start, start + rows)
-            pairs = [self.columns(layer, a[part], d[part]) for a, d in passes]
-            norms = _by_gram(pairs) if gram else _by_product(pairs)
-            found.append(_added(norms, groups))
+        for start in range(0, max(batch, 1), rows):
+            part = [(a[start : start + rows], d[start : start + rows]) for a, d in passes]
+            pairs = [self.columns(layer, *one) for one in part]
+            if runs == positions == 1:  # one product: nothing can cancel
+                found.append(_added(_reach(pairs).square_(), groups).sqrt_())
+                continue
+            reach = _added(_reach(pairs).square_(), groups)
+            squares = _added(_by_gram(pairs) if gram else _by_product(pairs), groups)
+            if gram and (poor := ~(squares >= DIGITS * reach)).any():
+                few = poor.nonzero()[:, 0]
+                full = self.each(layer, [(a[few], d[few]) for a, d in part]).flatten(1)
+                squares[few] = torch.linalg.vector_norm(full, dim=1).square()
+            found.append(rounded_up(squares, reach))
         return torch.cat(found)
 
     def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
@@ -96,6 +108,23 @@ class Outer(Kind):
         return products.reshape(len(passes[0][1]), *weight.shape)
 
 
+def rounded_up(squares: Tensor, reach: Tensor) -> Tensor:
+    """Norms from squared norms; `reach`, squared, is the size of what was added up."""
+    slack = SLACK * torch.finfo(squares.dtype).eps * reach.sqrt()
+    return squares.clamp(min=0).sqrt() + slack
+
+
+def _reach(pairs: list[Pass]) -> Tensor:
+    """The sum over passes and positions of |a| |d|: no gradient is longer."""
+    total = None
+    for a, d in pairs:
+        sizes = torch.linalg.vector_norm(a, dim=1) * torch.linalg.vector_norm(d, dim=1)
+        sizes = sizes[:, 0] if sizes.shape[1] == 1 else sizes.sum(1)
+        total = sizes if total is None else total + sizes
+    assert total is not None
+    return total
+
+
 def _added(norms: Tensor, groups: int) -> Tensor:
     """Squared norms of each example's groups (batch * groups,) added up."""
     return norms if groups == 1 else norms.view(-1, groups).sum(1)
@@ -103,9 +132,6 @@ def _added(norms: Tensor, groups: int) -> Tensor:
 
 def _by_gram(pairs: list[Pass]) -> Tensor:
     """|sum of D A^T|^2 = sum over passes p, q and positions of (A_p^T A_q) (D_p^T D_q)."""
-    if len(pairs) == 1 and pairs[0][0].shape[2] == 1:  # |d|^2 |a|^2
-        a, d = (torch.linalg.vector_norm(x[:, :, 0], dim=1) for x in pairs[0])
-        return (a * d).square_()
     total = None
     for p, (a, d) in enumerate(pairs):
         for q, (b, e) in enumerate(pairs[: p + 1]):
