@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from dpkit.privacy.sampling import Sampling
 from dpkit.training.batches import batches
-from dpkit.training.checkpoint import Checkpoints, kept, steps_to_run
+from dpkit.training.checkpoint import Checkpoints, kept
+from dpkit.training.stepping import steps_to_run
 
 
 class Gan(NamedTuple):
@@ -70,8 +71,9 @@ def train(
         rng: all randomness of batches, latents and noise.
         steps: stop earlier than the settings allow.
         checkpoint: where to store the run, and go on with it if it is stored there: `gan` and `rng`
-            then take the stored state, and only the steps that remain are run. Count what was
-            spent by `dpkit.training.checkpoint.spent(path)`, not by the records of one process.
+            then take the stored state, and only the steps that remain are run. A run that begins
+            there has noise of its own (see Checkpoints). Count what was spent by
+            `dpkit.training.checkpoint.spent(path)`, not by the records of one process.
         tf32: let a GPU multiply with 10 bits of mantissa: faster, and no longer float32. Norms and
             noise stay float32, but norms of gradients that were multiplied so are as rough.
 
@@ -80,8 +82,10 @@ def train(
 
     Raises:
         ValueError: more steps are asked for than the budget allows; or the files at `checkpoint`
-            are of other settings or data, damaged, or lost (see Checkpoints).
-        RuntimeError: another run is at work at `checkpoint`.
+            are of another run, damaged, or lost, or the step or the networks cannot be compared by
+            another process (see Checkpoints).
+        RuntimeError: another run is at work at `checkpoint`, or rng or networks were changed
+            between two steps of a run that is stored.
     """
     allowed = settings.steps_allowed(public_size=data.public_size)
     if checkpoint is None:
@@ -92,8 +96,9 @@ def train(
             yield record
         return
     with kept(
-        checkpoint, gan, data, step=step, settings=settings, rng=rng, steps=steps, allowed=allowed
-    ) as run:
+        checkpoint, gan, data, step=step, settings=settings, rng=rng, steps=steps, allowed=allowed,
+        tf32=tf32,
+    ) as run:  # fmt: skip
         draws = run.replayed(_draws(settings, data, rng))
         while run.step < run.steps:
             with run.one_step(), precision(tf32=tf32):

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,25 +15,56 @@ try:
 except ImportError:  # there is none on Windows
     fcntl = None
 
-_NOTE = "Steps charged to a privacy budget, reserved before they run. Keep it with its checkpoint."
+_NOTE = (
+    "Steps charged to a privacy budget, reserved before they run: from, and up to but without, of "
+    "each run. Keep it with its checkpoint."
+)
+_IDENTITY = 32  # characters
 
 
 class Charged(NamedTuple):
     """Steps charged in one place, over all runs that began there.
 
-    run: 0 for the first run, one more each time that steps were charged again.
-    earlier: steps that stay charged beside those of this run.
-    reserved: steps of this run that are charged, done or not: those with a lower index.
+    identity: random, of this place alone; its checkpoint bears it too.
+    ranges: the first step that a run charged and the one after its last, done or not. There is one
+        pair for the first run, and one more each time that steps were charged again.
     """
 
-    run: int = 0
-    earlier: int = 0
-    reserved: int = 0
+    identity: str
+    ranges: tuple[tuple[int, int], ...] = ((0, 0),)
+
+    @property
+    def run(self) -> int:
+        """0 for the first run, one more each time that steps were charged again."""
+        return len(self.ranges) - 1
+
+    @property
+    def start(self) -> int:
+        """The first step of the present run."""
+        return self.ranges[-1][0]
+
+    @property
+    def reserved(self) -> int:
+        """The present run has charged its steps below this one."""
+        return self.ranges[-1][1]
 
     @property
     def total(self) -> int:
         """All steps charged."""
-        return self.earlier + self.reserved
+        return sum(len(indices) for indices in self.steps)
+
+    @property
+    def steps(self) -> list[range]:
+        """The indices that each run has charged."""
+        return [range(*ends) for ends in self.ranges]
+
+    def up_to(self, end: int) -> "Charged":
+        """The same, with the present run's steps below `end` charged."""
+        return self._replace(ranges=(*self.ranges[:-1], (self.start, end)))
+
+    def again(self, start: int) -> "Charged":
+        """The same, with a run from `start` on that has charged nothing so far."""
+        return self._replace(ranges=(*self.ranges, (start, start)))
 
 
 def spent(path: Path | str) -> int:
@@ -40,23 +72,48 @@ def spent(path: Path | str) -> int:
 
     It is never below what was run. It is what was run where training ended, or was closed; after a
     crash it counts the whole block that was reserved, until training goes on and passes it. The
-    ledger follows: `settings.ledger(public_size=data.public_size, steps=spent(path))`.
+    ledger follows where every step costs the same:
+    `settings.ledger(public_size=data.public_size, steps=spent(path))`. Where the noise follows a
+    schedule, price the steps of `charged_steps`: a step that was charged again counts twice.
 
     Raises:
         FileNotFoundError: nothing was trained there.
-        ValueError: the ledger is damaged, or gone while its checkpoint is there.
+        ValueError: the ledger is damaged, or gone while its checkpoint or lock is there.
     """
+    return _read(path).total
+
+
+def charged_steps(path: Path | str) -> list[range]:
+    """Indices of the steps that each run at `path` has charged, read from disk; see `spent`.
+
+    The first range is of the first run; each time that steps were charged again another follows,
+    which may name the same indices: they were released again, with other noise. A schedule `noise`
+    is priced by `[Release(mechanism(noise(i))) for steps in charged_steps(path) for i in steps]`.
+
+    Raises:
+        FileNotFoundError: nothing was trained there.
+        ValueError: the ledger is damaged, or gone while its checkpoint or lock is there.
+    """
+    return _read(path).steps
+
+
+def _read(path: Path | str) -> Charged:
     charged = read_charged(Path(path), None)
     if charged is None:
         raise FileNotFoundError(
             f"no ledger lies at {ledger_path(Path(path))}; give the path of Checkpoints"
         )
-    return charged.total
+    return charged
 
 
 def ledger_path(path: Path) -> Path:
     """The file beside a checkpoint that says what is charged."""
     return path.with_name(path.name + ".ledger.json")
+
+
+def lock_path(path: Path) -> Path:
+    """The file beside a checkpoint that one process locks, and that says which run began there."""
+    return path.with_name(path.name + ".lock")
 
 
 def read_charged(path: Path, priced: Mapping[str, str] | None) -> Charged | None:
@@ -68,36 +125,75 @@ def read_charged(path: Path, priced: Mapping[str, str] | None) -> Charged | None
             read without the comparison.
 
     Raises:
-        ValueError: the ledger is damaged, of other settings, or gone while its checkpoint is there.
+        ValueError: the ledger is damaged, of another run, of other settings, or gone while its
+            checkpoint is there, or the lock of a run that began.
     """
-    ledger = ledger_path(path)
+    ledger, began = ledger_path(path), _began(path)
     try:
         text = ledger.read_bytes()
     except FileNotFoundError:
-        if path.exists():
+        if path.exists() or began:
             raise ValueError(
-                f"{ledger} is gone, and with it what {path} has charged; restore it from a copy, "
-                "or move the checkpoint away and add by hand what it spent"
+                f"{ledger} is gone, and with it what training at {path} has charged; restore it "
+                f"from a copy, or add by hand what it spent and begin anew: at another path, or "
+                f"here once {path} and {lock_path(path)} are moved away"
             ) from None
         return None
     try:
         stored: dict[str, Any] = json.loads(text)
-        charged = Charged(*(stored[name] for name in Charged._fields))
-        checks.whole(**charged._asdict())
-        unlike = [] if priced is None else differing(stored["of"], priced)
+        charged = Charged(stored["id"], tuple((a, b) for a, b in stored["charged"]))
+        _check(charged)
+        unlike = differing(stored["of"], stored["of"] if priced is None else priced)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"the ledger {ledger} is damaged ({error}); restore it from a copy: what was spent "
             "cannot be told without it"
         ) from error
+    if began not in ("", "?", charged.identity):
+        raise ValueError(
+            f"{ledger} is of another run than the one that began here (as {lock_path(path)} says), "
+            "whose charges it does not count; restore the ledger of this one"
+        )
     if unlike:
         raise other_run(ledger, unlike)
     return charged
 
 
+def _check(charged: Charged) -> None:
+    if not (isinstance(charged.identity, str) and len(charged.identity) == _IDENTITY):
+        raise ValueError(f"id is {charged.identity!r}")
+    if not charged.ranges or charged.ranges[0][0] != 0:
+        raise ValueError("the first run's steps are missing")
+    for start, end in charged.ranges:
+        checks.whole(start=start, end=end)
+        checks.whole(steps=end - start)
+
+
+def _began(path: Path) -> str:
+    """Identity of the run that began at `path` by its lock; "" for none, "?" if it is torn."""
+    try:
+        words = lock_path(path).read_text(errors="replace").split(" ")
+    except FileNotFoundError:
+        return ""
+    return words[0] if len(words[0]) in (0, _IDENTITY) else "?"
+
+
+def mark_begun(path: Path, charged: Charged) -> None:
+    """Put on disk, in the lock, that a run began at `path`: its files cannot vanish in silence."""
+    if _began(path) == charged.identity:
+        return
+    handle = os.open(lock_path(path), os.O_WRONLY)
+    with os.fdopen(handle, "w") as file:
+        file.write(f"{charged.identity} began here; its ledger counts what it spent.\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def write_charged(path: Path, charged: Charged, priced: Mapping[str, str]) -> None:
     """Put on disk what is charged to the checkpoint at `path`; it is there when this returns."""
-    content = {"note": _NOTE, **charged._asdict(), "of": dict(priced)}
+    content = {
+        "note": _NOTE, "id": charged.identity, "charged": charged.ranges, "of": dict(priced)
+    }  # fmt: skip
     write_whole(ledger_path(path), (json.dumps(content, indent=1) + "\n").encode())
 
 
@@ -107,9 +203,18 @@ def differing(stored: Mapping[str, str], present: Mapping[str, str]) -> list[str
         name for name in stored.keys() | present.keys() if stored.get(name) != present.get(name)
     )
     return [
-        name if name == "data" else f"{name} (stored {stored.get(name)}, now {present.get(name)})"
+        name if name in ("data", "code") else f"{name} {_both(stored.get(name), present.get(name))}"
         for name in names
     ]
+
+
+def _both(stored: str | None, present: str | None) -> str:
+    """Both values; of long ones, what surrounds the place where they begin to differ."""
+    parts = [str(stored), str(present)]
+    at = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*parts, strict=False)))
+    if max(map(len, parts)) > 400:
+        parts = [f"...{part[max(at - 60, 0) : at + 140]}..." for part in parts]
+    return f"(stored {parts[0]}, now {parts[1]})"
 
 
 def other_run(path: Path, unlike: list[str]) -> ValueError:
@@ -156,8 +261,7 @@ def locked(path: Path) -> Iterator[None]:
     if fcntl is None:
         raise ValueError("checkpoints need fcntl, which this system lacks; train without them")
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_name(path.name + ".lock")
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    handle = os.open(lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -22,7 +23,7 @@ from dpkit.papers import dp_cgan as paper  # noqa: E402
 from dpkit.privacy import rdp  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.training import reservation  # noqa: E402
-from dpkit.training.checkpoint import Checkpoints, spent  # noqa: E402
+from dpkit.training.checkpoint import Checkpoints, charged_steps, spent  # noqa: E402
 from dpkit.training.loop import Data, generator_on, train  # noqa: E402
 from dpkit.training.reservation import ledger_path  # noqa: E402
 from dpkit.training.saved import read_saved  # noqa: E402
@@ -47,6 +48,14 @@ def data(seed=0, size=40, public_size=40):
     return Data(features, torch.randint(10, (size,), generator=rng), public_size=public_size)
 
 
+def told(gan, *args, index, **keywords):
+    """What every run is given as its step: one function of a module, whatever it then does."""
+    step, done = gan.discriminator.told
+    record = step(gan, *args, index=index, **keywords)
+    done.append(index)
+    return record
+
+
 class Run:
     """A run with what it reports, and what its networks and optimisers end as."""
 
@@ -57,10 +66,7 @@ class Run:
         self.rng = generator_on(CPU, seed=seed)
         self.done = []  # indices of the steps that were computed, told from inside the step
 
-        def told(*args, index, **keywords):
-            record = step(*args, index=index, **keywords)
-            self.done.append(index)
-            return record
+        self.gan.discriminator.told = step, self.done
 
         self.records = train(
             told, self.gan, data() if on is None else on, settings=settings, rng=self.rng,
@@ -102,12 +108,19 @@ def place(tmp_path):
     return Checkpoints(tmp_path / "run" / "gan.checkpoint", every=3, reserve=4)
 
 
-def test_a_run_with_checkpoints_is_the_run_without(place):
-    plain, stored = Run().all(), Run(place).all()
-    assert plain.told == stored.told
-    assert len(plain.state()) > 30
-    assert_same(plain.state(), stored.state())
+def whole_run(settings=SETTINGS, steps=None):
+    """The run that nothing interrupts, elsewhere; every crash below must end as it does."""
+    with TemporaryDirectory() as folder:
+        return Run(Checkpoints(Path(folder) / "whole"), settings=settings, steps=steps).all()
+
+
+def test_where_and_how_often_a_run_is_stored_does_not_matter(place):
+    whole, stored = whole_run(), Run(place).all()
+    assert whole.told == stored.told
+    assert len(whole.state()) > 30
+    assert_same(whole.state(), stored.state())
     assert spent(place.path) == STEPS
+    assert charged_steps(place.path) == [range(STEPS)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -124,7 +137,7 @@ def one_thread_and_one_calibration():
 @EACH
 @pytest.mark.parametrize("stop", range(1, STEPS + 1))
 def test_a_run_that_was_closed_goes_on_to_the_same_bit(place, settings, stop):
-    whole = Run(settings=settings).all()
+    whole = whole_run(settings)
     first = Run(place, settings=settings)
     told = [next(first.records) for _ in range(stop)]
     first.records.close()
@@ -195,7 +208,7 @@ def charged_now(place):
 @pytest.mark.parametrize(("settings", "stride"), [(SETTINGS, 1), (SHUFFLED, 4)])
 def test_a_death_at_every_single_point_costs_no_charge_and_no_bit(tmp_path, settings, stride):
     """Every call that reaches the disk and every step's begin and end is a place to die once."""
-    whole = Run(settings=settings).all().state()
+    whole = whole_run(settings).state()
     dies_at = 1
     while True:
         place = Checkpoints(tmp_path / str(dies_at) / "gan.checkpoint", every=3, reserve=4)
@@ -216,7 +229,7 @@ def same(first, second):
 
 def test_deaths_upon_deaths(tmp_path):
     """Chains of lives that end at random points; the seed is fixed, nothing is left to odds."""
-    whole = Run().all().state()
+    whole = whole_run().state()
     chance = random.Random(0)
     lives = 0
     for chain in range(12):
@@ -294,7 +307,7 @@ def test_another_network_or_optimiser_is_refused(place):
     records = train(
         paper.step, gan, data(), settings=SETTINGS, rng=other.rng, checkpoint=place
     )  # fmt: skip
-    with pytest.raises(ValueError, match=r"stored Adam of \[4\] tensors, now SGD of \[4\] tensors"):
+    with pytest.raises(ValueError, match=r"stored .*Adam of \[4\] tensors, now .*SGD of \[4\]"):
         next(records)
 
 
@@ -304,7 +317,7 @@ def test_settings_that_no_other_process_can_compare_are_refused(place):
 
     adam = replace(SETTINGS.generator_optimizer, rate=rate)
     run = Run(place, settings=replace(SETTINGS, generator_optimizer=adam))
-    with pytest.raises(ValueError, match=r"settings\.generator_optimizer must be a value"):
+    with pytest.raises(ValueError, match=r"settings\.generator_optimizer must be a value .*rate"):
         next(run.records)
 
 
@@ -317,7 +330,7 @@ def broken(place, how):
     elif how == "a bit":
         content = content[:-900] + bytes([content[-900] ^ 1]) + content[-899:]
     elif how == "header":
-        content = content.replace(b"checkpoint 1", b"checkpoint 9")
+        content = content.replace(b"checkpoint 2", b"checkpoint 9")
     elif how == "gone":
         place.path.unlink()
         return
@@ -347,7 +360,7 @@ def test_a_damaged_checkpoint_is_refused_and_charged_again_only_when_told(place,
     if damaged is not None:
         assert place.path.with_name(place.path.name + ".lost1").read_bytes() == damaged
     # its noise is not that of the lost run, though its seed is
-    assert not same(Run(steps=2).all().state(), again.state())
+    assert not same(whole_run(steps=2).state(), again.state())
     # the run that was charged again is complete, and may be asked for again
     assert Run(place).all().done == []
     broken(place, how)
@@ -393,8 +406,10 @@ def test_noise_that_cannot_be_repeated_goes_on_from_the_weights_only_when_told(p
         with pytest.raises(Killed):
             first.records.close()
     assert spent(place.path) == 6
-    monkeypatch.setattr("dpkit.training.saved.torch.__version__", "0.0")
-    with pytest.raises(ValueError, match=r"cannot be repeated: torch \(stored .*, now 0\.0\)"):
+    monkeypatch.setattr("dpkit.training.identity.torch.__version__", "0.0")
+    with pytest.raises(
+        ValueError, match=r"cannot be repeated as they were: torch \(stored .*, now 0\.0\)"
+    ):
         next(Run(place, settings=settings).records)
     again = Run(replace(place, after_loss="charge again"), settings=settings)
     with pytest.warns(UserWarning, match="6 steps stay charged; the 4 that follow"):
@@ -417,13 +432,17 @@ def test_a_checkpoint_of_before_a_loss_is_not_gone_on_with(place):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", '{"run": 0}', '{"run": 0, "earlier": -1, "reserved": 2, "of": {}}',
-     '{"run": 0, "earlier": 0, "reserved": 2.5, "of": {}}',
-     '{"run": 0, "earlier": NaN, "reserved": 2, "of": {}}'],
+    ["", "{", "[]", '{"id": "I"}', '{"id": "I", "charged": [[0, -1]], "of": {}}',
+     '{"id": "I", "charged": [[0, 2.5]], "of": {}}', '{"id": "I", "charged": [[0, 2]]}',
+     '{"id": "I", "charged": [[0, NaN]], "of": {}}', '{"id": "I", "charged": [], "of": {}}',
+     '{"id": "I", "charged": [[1, 2]], "of": {}}', '{"id": "I", "charged": [[0, 1, 2]], "of": {}}',
+     '{"id": "I", "charged": [[0, 2], [1, 0]], "of": {}}', '{"charged": [[0, 2]], "of": {}}',
+     '{"id": 7, "charged": [[0, 2]], "of": {}}'],
 )  # fmt: skip
 def test_a_damaged_ledger_is_refused(place, content):
     Run(place, steps=2).all()
-    ledger_path(place.path).write_text(content)
+    identity = json.loads(ledger_path(place.path).read_text())["id"]
+    ledger_path(place.path).write_text(content.replace("I", identity))
     with pytest.raises(ValueError, match=r"ledger .* is damaged"):
         spent(place.path)
     with pytest.raises(ValueError, match=r"ledger .* is damaged"):
@@ -484,7 +503,7 @@ def test_fewer_and_more_steps(place):
         next(Run(place, steps=8).records)
     last = Run(place).all()
     assert last.done == [6]
-    assert_same(Run().all().state(), last.state())
+    assert_same(whole_run().state(), last.state())
     assert spent(place.path) == STEPS
 
 
@@ -562,7 +581,7 @@ def test_an_interrupt_waits_for_its_step_and_a_second_one_does_not(place, times)
     done = 5 if times == 1 else 3  # the half of a step is not stored: the last whole one is
     assert read_saved(place.path).step == done
     assert spent(place.path) == (5 if times == 1 else STEPS)
-    assert_same(Run().all().state(), Run(place).all().state())
+    assert_same(whole_run().state(), Run(place).all().state())
 
 
 def test_an_error_in_a_step_leaves_the_last_checkpoint_and_the_charge(place):
@@ -575,7 +594,7 @@ def test_an_error_in_a_step_leaves_the_last_checkpoint_and_the_charge(place):
         Run(place, step=fails).all()
     assert read_saved(place.path).step == 3
     assert spent(place.path) == STEPS
-    assert_same(Run().all().state(), Run(place).all().state())
+    assert_same(whole_run().state(), Run(place).all().state())
 
 
 def test_the_files_are_their_owners_alone_and_say_why(place):
@@ -603,14 +622,6 @@ def test_a_file_that_a_kill_left_half_written_is_no_hindrance(place):
 def test_bad_places_are_refused(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         Checkpoints("here", **bad)
-
-
-def test_steps_of_partial_functions_have_a_name_too(place):
-    run = Run()
-    step = partial(paper.step)
-    list(train(step, run.gan, data(), settings=SETTINGS, rng=run.rng, checkpoint=place))
-    with pytest.raises(ValueError, match="these differ: step"):
-        next(Run(place).records)
 
 
 def test_the_shuffled_sampling_has_epochs_of_three_batches():

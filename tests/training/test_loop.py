@@ -11,8 +11,9 @@ pytestmark = pytest.mark.torch
 from dpkit.papers import dp_cgan as paper  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.privacy.schedules import Linear  # noqa: E402
-from dpkit.training.checkpoint import Checkpoints, spent, steps_to_run  # noqa: E402
+from dpkit.training.checkpoint import Checkpoints, spent  # noqa: E402
 from dpkit.training.loop import Data, Gan, Record, generator_on, precision, train  # noqa: E402
+from dpkit.training.stepping import steps_to_run  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -53,17 +54,18 @@ def numbered(size):
     return Data(features, torch.arange(size) % 10, public_size=size)
 
 
+def look(gan, features, labels, *, settings, index, rng):
+    """A step that only notes what it is given."""
+    gan.discriminator.given.append(Given(features[:, 0], labels, index))
+    return Record(index, len(features), 0.0, None, 0.0)
+
+
 def looked_at(settings, *, seed=0, size=10, **keywords):
     """What the step is given at each call, and the run's rng."""
-    given = []
-
-    def step(gan, features, labels, *, settings, index, rng):
-        given.append(Given(features[:, 0], labels, index))
-        return Record(index, len(features), 0.0, None, 0.0)
-
-    rng = generator_on(CPU, seed=seed)
+    gan, rng = tiny_gan(), generator_on(CPU, seed=seed)
+    given = gan.discriminator.given = []
     records = train(
-        step, tiny_gan(), numbered(size), settings=settings, rng=rng, **keywords
+        look, gan, numbered(size), settings=settings, rng=rng, **keywords
     )  # fmt: skip
     return given, records
 
@@ -93,7 +95,7 @@ def test_a_step_is_run_when_its_record_is_asked_for():
 def test_a_run_that_goes_on_is_given_the_same_batches(tmp_path, sampling, stop):
     """A sampler needs nothing on disk but the rng: draws since the last shuffle are replayed."""
     settings = Counting(sampling)
-    plain, records = looked_at(settings)
+    plain, records = looked_at(settings, checkpoint=Checkpoints(tmp_path / "whole"))
     list(records)
     place = Checkpoints(tmp_path / "it", every=2, reserve=3)
     first, records = looked_at(settings, checkpoint=place)
@@ -111,7 +113,7 @@ def test_a_run_that_goes_on_is_given_the_same_batches(tmp_path, sampling, stop):
 
 def test_a_second_stop_within_an_epoch_keeps_its_place(tmp_path):
     settings = Counting(ShuffledBatches(1))  # ten batches an epoch: all stops lie in the first
-    plain, records = looked_at(settings)
+    plain, records = looked_at(settings, checkpoint=Checkpoints(tmp_path / "whole"))
     list(records)
     found = []
     for _ in range(8):
@@ -146,10 +148,10 @@ def test_no_steps_at_all(tmp_path, place):
 
 def test_the_budget_less_what_was_charged_before():
     assert steps_to_run(None, allowed=10) == 10
-    assert steps_to_run(None, allowed=10, earlier=3, done=2) == 7
-    assert steps_to_run(7, allowed=10, earlier=3) == 7
-    with pytest.raises(ValueError, match="between 0 and the 7"):
-        steps_to_run(8, allowed=10, earlier=3)
+    assert steps_to_run(None, allowed=7, charged=3, done=2) == 7
+    assert steps_to_run(7, allowed=7, charged=3) == 7
+    with pytest.raises(ValueError, match=r"between 0 and the 7 .* beside the 3 charged"):
+        steps_to_run(8, allowed=7, charged=3)
 
 
 def test_schedules_and_critic_steps_go_on_where_they_were(tmp_path):
