@@ -70,7 +70,8 @@ class ClippingAndNoise(Explorer):
         """What is released with and without the record, and what protects it.
 
         Gradients are arrays (batch, 2); "per group" takes each coordinate as a group. `charged`
-        and `honest` hold the noise multiplier, and epsilon of one step, `lower` the same but for rounding.
+        and `honest` hold the noise multiplier and epsilon of one step (`lower` is the same but for
+        rounding).
 
         Raises:
             ValueError: a value is out of range.

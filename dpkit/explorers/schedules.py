@@ -41,9 +41,11 @@ class Schedules(Explorer):
 
     def __init__(self) -> None:
         """Exponential decay from 1.6 to 0.8 over 2,000 steps at sample rate 0.01."""
+        kind = choice("decay", KINDS, "How the noise goes from its start to its end")
+        kind.value = "exponential"
         super().__init__(
             {
-                "kind": choice("decay", KINDS, "How the noise goes from its start to its end"),
+                "kind": kind,
                 "start": logarithmic(
                     "noise at the start", -0.5, 1, 1.6, "Noise standard deviation / clip norm"
                 ),
@@ -54,14 +56,13 @@ class Schedules(Explorer):
                     value=4, min=1, max=UP - 1, description="drops (step)", style=STYLE,
                     tooltip="How often the noise drops, by the same factor", layout=WIDE,
                 ),
-                "steps": logarithmic("steps", 0, 5, 2_000, "Noisy updates"),
+                "steps": logarithmic("steps", 0, 4.5, 2_000, "Noisy updates"),
                 "sample_rate": logarithmic(
-                    "sample rate", -5, 0, 0.01, "Probability that a record is in a batch"
+                    "sample rate", -4, 0, 0.01, "Probability that a record is in a batch"
                 ),
                 "delta": number("delta", 1e-5, "Of (epsilon, delta)-DP, in (0, 1)"),
             }
         )  # fmt: skip
-        self.values["kind"].value = "exponential"
 
     @staticmethod
     def compute(

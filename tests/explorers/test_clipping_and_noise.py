@@ -126,6 +126,7 @@ def test_a_bad_batch_size_is_a_sentence(explorer):
     explorer.values["batch_size"].value = 12
     assert "alert" not in explorer.numbers.value
     assert explorer.picture.value
+    assert explorer.result is not None
     assert explorer.result["batch_size"] == 12
     explorer.values["batch_size"].value = 40
 

@@ -154,15 +154,15 @@ def test_what_a_decay_does_not_read_cannot_be_moved(moved):
     moved.values["kind"].value = "constant"
 
 
-@pytest.mark.parametrize("bad", [0.0, 1.0, -1.0, math.nan, math.inf])
-def test_a_bad_delta_is_a_sentence(moved, bad):
+def test_a_bad_delta_is_a_sentence(moved):
     numbers = moved.numbers.value
-    moved.values["delta"].value = bad
-    assert "role='alert'" in moved.numbers.value
-    assert "Delta must" in moved.numbers.value
-    assert moved.picture.value == b""
-    assert moved.words.value == ""
-    assert moved.result is None
+    for bad in (0.0, 1.0, -1.0, math.nan, math.inf):
+        moved.values["delta"].value = bad
+        assert "role='alert'" in moved.numbers.value
+        assert "Delta must" in moved.numbers.value
+        assert moved.picture.value == b""
+        assert moved.words.value == ""
+        assert moved.result is None
     moved.values["delta"].value = 1e-5
     assert moved.numbers.value == numbers
     assert moved.picture.value
