@@ -15,7 +15,7 @@ from dpkit.explorers.schedules import DOWN, KINDS, UP, by_step, rounded, schedul
 from dpkit.privacy import Release, SampledGaussian, pld, rdp, schedules
 
 VALUES = {
-    "kind": "exponential", "start": 1.6, "end": 0.8, "drops": 4, "steps": 60.0,
+    "kind": "exponential", "start": 1.6, "end": 0.8, "drops": 4, "steps": 30.0,
     "sample_rate": 0.02, "delta": 1e-5,
 }  # fmt: skip
 
@@ -151,6 +151,7 @@ def test_what_a_decay_does_not_read_cannot_be_moved(moved):
     moved.values["kind"].value = "step"
     assert not moved.values["drops"].disabled
     assert not moved.values["end"].disabled
+    assert moved.result["kind"] == "step"
     moved.values["kind"].value = "constant"
 
 
