@@ -1,0 +1,180 @@
+"""What a target epsilon asks for: as the calibration says, on the private side, or a sentence."""
+
+import math
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from ipywidgets.widgets.widget import _instances
+
+from dpkit.explorers import Calibration, calibration
+from dpkit.explorers.calibration import FIND, LATER, NOISE, RATE, STEPS, by_pld
+from dpkit.plots import Picture
+from dpkit.privacy import Release, SampledGaussian, calibrate, pld, rdp
+
+VALUES = {
+    "find": NOISE, "target_epsilon": 2.0, "delta": 1e-5, "noise_multiplier": 1.1,
+    "sample_rate": 0.02, "steps": 500.0, "adjacency": "add-remove",
+}  # fmt: skip
+PLACE = {NOISE: "noise_multiplier", STEPS: "steps", RATE: "sample_rate"}
+
+
+@pytest.fixture(scope="module")
+def explorer() -> Calibration:
+    return Calibration()
+
+
+@pytest.fixture(autouse=True)
+def no_curve(monkeypatch):
+    """Two points of the curve, none of PLD beside it: this is about the numbers."""
+    monkeypatch.setattr(calibration, "POINTS", 2)
+    monkeypatch.setattr(calibration, "BESIDE", ())
+
+
+def computed(**changed):
+    return Calibration.compute(**(VALUES | changed))
+
+
+def ledger(find: str, value: float, **changed) -> list[Release]:
+    values = VALUES | changed | {PLACE[find]: value}
+    mechanism = SampledGaussian(
+        values["noise_multiplier"], values["sample_rate"], values["adjacency"]
+    )
+    return [Release(mechanism, int(values["steps"]))]
+
+
+def set_all(explorer: Calibration, **changed) -> None:
+    """All at once: one answer and one picture."""
+    for name, value in (VALUES | changed).items():
+        explorer.values[name].unobserve(explorer._changed, names="value")
+        explorer.values[name].value = value
+        explorer.values[name].observe(explorer._changed, names="value")
+    explorer.update()
+
+
+def calibrated(find: str, accountant, adjacency: Any) -> float:
+    shared = {"delta": 1e-5, "accountant": accountant}
+    if find == STEPS:
+        mechanism = SampledGaussian(1.1, 0.02, adjacency)
+        return calibrate.steps(2.0, mechanism=mechanism, **shared)
+    if find == NOISE:
+        return calibrate.noise_multiplier(
+            2.0, sample_rate=0.02, steps=500, adjacency=adjacency, **shared
+        )
+    return calibrate.sample_rate(
+        2.0, noise_multiplier=1.1, steps=500, adjacency=adjacency, **shared
+    )
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("find", FIND)
+def test_values_are_those_of_the_calibration_and_on_the_private_side(find, adjacency):
+    result = computed(find=find, adjacency=adjacency)
+    for name, accountant in (("PLD", pld.epsilon), ("RDP", rdp.epsilon)):
+        found = result[name] or by_pld(result["setting"])
+        run = ledger(find, found.value, adjacency=adjacency)
+        spent = accountant(run, delta=1e-5)
+        assert (found.epsilon, found.lower) == (spent.epsilon, spent.lower)
+        assert spent.epsilon <= 2.0
+        exact = calibrated(find, accountant, adjacency)
+        assert found.value == pytest.approx(exact, rel=1.5e-3)
+        if find == STEPS:
+            assert found.value == exact  # whole, and the largest
+    assert result["PLD"] is None or result["PLD"].lower > 1.9
+
+
+def test_what_is_found_needs_no_value():
+    assert computed(noise_multiplier=math.nan)["RDP"] == computed()["RDP"]
+
+
+@pytest.mark.parametrize("find", FIND)
+def test_the_control_that_is_found_is_shut(explorer, find):
+    set_all(explorer, find=find)
+    shut = {name for name in PLACE.values() if explorer.values[name].disabled}
+    assert shut == {PLACE[find]}
+    assert bytes(explorer.picture.value).startswith(b"\x89PNG")
+
+
+def test_digits_shown_are_those_priced(explorer):
+    set_all(explorer)
+    found = explorer.result["PLD"]
+    assert f"<td style='text-align:left'>{found.value}</td>" in explorer.numbers.value
+    assert f"{found.value}" in repr(explorer)
+    assert len(f"{found.value}") <= 8
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"delta": 0.0}, {"delta": 1.0}, {"delta": math.nan}, {"sample_rate": 0.0},
+        {"sample_rate": 1.1}, {"sample_rate": math.nan}, {"steps": 0.0}, {"steps": 2.5},
+        {"steps": math.inf}, {"steps": math.nan}, {"target_epsilon": 0.0},
+        {"target_epsilon": -1.0}, {"target_epsilon": math.nan},
+        {"target_epsilon": 1e-20, "delta": 1e-300},
+        {"find": STEPS, "target_epsilon": 1e-6}, {"find": RATE, "noise_multiplier": 0.0},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_bad_values_are_a_sentence_and_forgotten(explorer, bad):
+    set_all(explorer, **bad)
+    assert explorer.result is None
+    assert explorer.numbers.value.startswith("<p role='alert'>")
+    assert explorer.numbers.value.endswith(".</p>")
+    assert "Traceback" not in explorer.numbers.value
+    assert "should not happen" not in explorer.numbers.value
+    assert explorer.picture.value == b""
+    assert explorer.words.value == ""
+    set_all(explorer)
+    assert explorer.result["setting"].target_epsilon == 2
+    assert explorer.picture.value != b""
+
+
+def test_pld_reaches_what_rdp_does_not():
+    result = computed(find=STEPS, noise_multiplier=0.9024, sample_rate=0.01, target_epsilon=0.5)
+    assert result["RDP"] is None
+    assert result["PLD"].value >= 1
+
+
+def test_slow_prices_come_with_the_picture(explorer, monkeypatch):
+    rare = {"sample_rate": 0.004}
+    result = computed(**rare)
+    assert result["PLD"] is None
+    assert LATER in Calibration.table(explorer, result).text()
+    set_all(explorer, **rare)
+    assert explorer.result["PLD"].epsilon <= 2
+    assert LATER not in explorer.numbers.value
+    monkeypatch.setattr(calibration, "PATIENCE", 0.0)
+    set_all(explorer, **rare, target_epsilon=1.5)
+    assert explorer.result is not None
+    assert explorer.result["PLD"] is None
+    assert "more than 0 seconds" in explorer.numbers.value
+    assert explorer.picture.value != b""
+
+
+def test_moves_redraw_and_leave_no_widgets(explorer, monkeypatch):
+    set_all(explorer)
+    before, seen = len(_instances), {bytes(explorer.picture.value)}
+    for move in range(1, 3):
+        explorer.values["target_epsilon"].value = 2.0 + move / 10
+        seen.add(bytes(explorer.picture.value))
+    assert len(seen) == 3
+    monkeypatch.setattr(Calibration, "draw", lambda *_: Picture(b"drawn", "in words"))
+    for move in range(20):
+        explorer.values["target_epsilon"].value = 3.0 + move / 10
+        assert explorer.result["setting"].target_epsilon == 3.0 + move / 10
+    assert len(_instances) == before
+
+
+def test_numbers_stand_as_text(explorer):
+    set_all(explorer)
+    data = explorer._repr_mimebundle_()
+    shown = f"{explorer.result['PLD'].value}"
+    assert shown in data["text/plain"]
+    assert shown in data["text/html"]
+    assert "noise multipliers from" in explorer.words.value
+
+
+def test_torch_is_not_needed():
+    script = "import sys, dpkit.explorers as e; e.Calibration; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
