@@ -12,6 +12,7 @@ from ipywidgets.widgets.widget import _instances
 from dpkit.explorers import Schedules
 from dpkit.explorers.explorer import at_least, at_most
 from dpkit.explorers.schedules import DOWN, KINDS, UP, by_step, rounded, schedule
+from dpkit.plots import Picture
 from dpkit.privacy import Release, SampledGaussian, pld, rdp, schedules
 
 VALUES = {
@@ -30,9 +31,17 @@ def shown() -> Schedules:
 def moved() -> Schedules:
     """Few steps of one noise, soon priced; each test sets back what it moves."""
     explorer = Schedules()
-    explorer.values["kind"].value = "constant"
-    explorer.values["steps"].value = 10.0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(explorer, "draw", sketch)
+        explorer.values["kind"].value = "constant"
+        explorer.values["steps"].value = 10.0
+    explorer.update()
     return explorer
+
+
+def sketch(result) -> Picture:
+    """Sooner than a drawing, where only whether there is one matters."""
+    return Picture(f"noise {result['noises'][0]}".encode(), "A sketch.")
 
 
 def computed(**changed):
@@ -143,9 +152,11 @@ def test_a_move_changes_numbers_and_picture(moved):
     assert "its own noise" in moved.numbers.value
     moved.values["start"].value = 1.6
     assert moved.numbers.value == numbers
+    assert moved.picture.value == picture
 
 
-def test_what_a_decay_does_not_read_cannot_be_moved(moved):
+def test_what_a_decay_does_not_read_cannot_be_moved(moved, monkeypatch):
+    monkeypatch.setattr(moved, "draw", sketch)
     assert moved.values["drops"].disabled
     assert moved.values["end"].disabled
     moved.values["kind"].value = "step"
@@ -155,7 +166,8 @@ def test_what_a_decay_does_not_read_cannot_be_moved(moved):
     moved.values["kind"].value = "constant"
 
 
-def test_a_bad_delta_is_a_sentence(moved):
+def test_a_bad_delta_is_a_sentence(moved, monkeypatch):
+    monkeypatch.setattr(moved, "draw", sketch)
     numbers = moved.numbers.value
     for bad in (0.0, 1.0, -1.0, math.nan, math.inf):
         moved.values["delta"].value = bad
@@ -169,7 +181,8 @@ def test_a_bad_delta_is_a_sentence(moved):
     assert moved.picture.value
 
 
-def test_a_decay_that_rises_is_a_sentence(moved):
+def test_a_decay_that_rises_is_a_sentence(moved, monkeypatch):
+    monkeypatch.setattr(moved, "draw", sketch)
     moved.values["end"].value = 5.0
     moved.values["kind"].value = "exponential"
     assert "role='alert'" in moved.numbers.value
