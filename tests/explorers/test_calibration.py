@@ -38,9 +38,8 @@ def computed(**changed):
 
 def ledger(find: str, value: float, **changed) -> list[Release]:
     values = VALUES | changed | {PLACE[find]: value}
-    mechanism = SampledGaussian(
-        values["noise_multiplier"], values["sample_rate"], values["adjacency"]
-    )
+    adjacency: Any = values["adjacency"]
+    mechanism = SampledGaussian(values["noise_multiplier"], values["sample_rate"], adjacency)
     return [Release(mechanism, int(values["steps"]))]
 
 
@@ -116,7 +115,8 @@ def test_digits_shown_are_those_priced(explorer):
     ],
     ids=str,
 )  # fmt: skip
-def test_bad_values_are_a_sentence_and_forgotten(explorer, bad):
+def test_bad_values_are_a_sentence_and_forgotten(explorer, monkeypatch, bad):
+    monkeypatch.setattr(Calibration, "draw", lambda *_: Picture(b"drawn", "in words"))
     set_all(explorer, **bad)
     assert explorer.result is None
     assert explorer.numbers.value.startswith("<p role='alert'>")
@@ -126,6 +126,7 @@ def test_bad_values_are_a_sentence_and_forgotten(explorer, bad):
     assert explorer.picture.value == b""
     assert explorer.words.value == ""
     set_all(explorer)
+    assert explorer.result is not None
     assert explorer.result["setting"].target_epsilon == 2
     assert explorer.picture.value != b""
 

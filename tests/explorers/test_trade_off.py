@@ -106,7 +106,8 @@ def test_bad_values_are_refused_by_name(name, bad):
 
 
 @pytest.mark.parametrize("name", ["noise_multiplier", "sample_rate", "steps"])
-def test_bad_values_are_a_sentence_and_forgotten(explorer, name):
+def test_bad_values_are_a_sentence_and_forgotten(explorer, monkeypatch, name):
+    monkeypatch.setattr(TradeOff, "draw", lambda *_: Picture(b"drawn", "in words"))
     control, shown = explorer.values[name], explorer.numbers.value
     good, least = control.value, control.min
     control.min = -400  # 10^-400 is 0: sliders themselves never leave their range
