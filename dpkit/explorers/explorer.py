@@ -151,7 +151,7 @@ class Explorer(widgets.VBox):
 def _sentence(error: Exception) -> str:
     if isinstance(error, ValueError | ArithmeticError):
         text = str(error)
-        return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+        return text + ("" if text.endswith(".") else ".")
     return f"This should not happen; please report it: {type(error).__name__}: {error}."
 
 

@@ -1,0 +1,141 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Explorers: move a number and see what it costs
+#
+# > **You will** turn the knobs of a private training run and watch every accountant answer; find the noise for a budget; see which order
+# > decides; play the attacker; move one record; let the noise decay; and look through the claims of the papers.
+# > **Time** 10 seconds to run on one core, an hour to play. **Memory** 250 MB. **Needs** nothing: no data set, no download, no GPU.
+# > **Sources** the notebooks before this one, which explain every word used here.
+#
+# Each box below is alive once its cell has run: move a slider with the mouse or with the arrow keys, or type into the number beside it. Before that,
+# the table shows the numbers of the first setting. Guess before you move.
+
+# %% [markdown]
+# ## 1. What does a run cost?
+#
+# Five accountants price one run. *Proven* means that no attacker can do better; the PLD accountant also says that some attacker could come close, which
+# is the column *at least*.
+#
+# 1. Halve the noise. Does epsilon double, or does it do worse?
+# 2. Set the sample rate to 0.0001 and the noise to 0.3, with 1,000 steps. Which accountant falls below the proven lower bound, and what does that make it?
+# 3. Four times the steps: what happens to epsilon?
+
+# %%
+from dpkit.explorers import Accountant
+
+Accountant()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) Worse: below noise 1 epsilon rises much faster than 1 / noise. (2) GDP's central limit: it is an approximation, and here it is refuted.
+# (3) About twice as much, as long as epsilon is not large: costs add up like the square root of the steps.</details>
+#
+# ## 2. What may I afford?
+#
+# The other way round: a budget is given, and noise, steps or sample rate are sought.
+#
+# 1. How much more noise does RDP make you add than PLD, at epsilon 1 and at epsilon 10?
+# 2. Ask for epsilon 0.0001. What does the explorer say?
+
+# %%
+from dpkit.explorers import Calibration
+
+Calibration()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) Around a tenth more: the price of a looser proof is paid in noise. (2) What it can do, or a sentence that says why not; never a number that
+# does not hold.</details>
+#
+# ## 3. Which order decides?
+#
+# RDP proves one bound for each order; the least of them counts.
+#
+# 1. Take much noise and one step. Where does the best order go, and what would a list of orders that ends at 64 have cost?
+# 2. Take little noise. Where does it go now?
+
+# %%
+from dpkit.explorers import RenyiOrders
+
+RenyiOrders()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) Far up, into the hundreds and beyond: a list that ends at 64 can cost many times too much. (2) Down, towards 1.</details>
+#
+# ## 4. Can this attacker exist?
+#
+# An attacker who accuses falsely with probability alpha must miss a member with at least the probability that the curve shows.
+#
+# 1. Put the attacker's point below the curve. What would such an attacker prove?
+# 2. How many members can be found without any false alarm?
+
+# %%
+from dpkit.explorers import TradeOff
+
+TradeOff()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) That the guarantee is wrong: this is how an audit refutes an epsilon. (2) Hardly any: at alpha 0 the curve is at 1 - delta or above.</details>
+#
+# ## 5. How far can one record move the sum?
+#
+# Each point is one example's gradient. Clipping bounds what one record can do, and noise hides what is left.
+#
+# 1. Make one record's gradient very long. Which rules still hold it, and which does not?
+# 2. What does clipping *after the mean* claim, and what does it really protect?
+
+# %%
+from dpkit.explorers import ClippingAndNoise
+
+ClippingAndNoise()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) All that clip example by example. After the mean, one long gradient turns the whole sum. (2) It claims the batch's share of the clip norm; one record
+# can move the release by twice the clip norm, however many others there are.</details>
+#
+# ## 6. Should the noise decay?
+#
+# 1. Let the noise fall exponentially. Where is most of the budget spent?
+# 2. Which constant noise would have cost the same, and is it below or above the mean of the schedule?
+
+# %%
+from dpkit.explorers import Schedules
+
+Schedules()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) At the end, where the noise is least. (2) Below the mean: the cheap noisy steps do not make up for the dear quiet ones.</details>
+#
+# ## 7. What do the papers say, and does it hold?
+#
+# Filter by paper and verdict, and choose a claim.
+
+# %%
+from dpkit.explorers import Claims
+
+Claims()
+
+# %% [markdown]
+# ## Your turn
+#
+# Someone tells you: "noise multiplier 0.7, batch 600 of 60,000, 100 epochs, and epsilon is 6." Which explorer answers, what do you set, and what do you
+# reply?
+#
+# <details><summary>Hint</summary>100 epochs at sample rate 0.01 are 10,000 steps.</details>
+
+# %% tags=["solution"]
+asked = {"noise_multiplier": 0.7, "sample_rate": 0.01, "steps": 10_000}
+found = Accountant.compute(**asked, delta=1e-5, adjacency="add-remove")
+name, epsilon, at_least, _ = found["rows"][0]
+print(f"{name}: {at_least:.2f} <= epsilon <= {epsilon:.2f} at delta 1e-5")
