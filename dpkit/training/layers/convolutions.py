@@ -1,6 +1,6 @@
 """Convolutions and transposed convolutions in two dimensions."""
 
-from math import prod
+from math import ceil, gcd, prod, sqrt
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +36,12 @@ class Conv2d(Outer):
             columns.reshape(-1, columns.shape[1] // groups, columns.shape[2]),
             d.reshape(-1, d.shape[1] // groups, d.shape[2] * d.shape[3]),
         )
+
+    def spread(self, layer: nn.Module) -> float:
+        """The square root of the number of positions that see one number of the input, at most."""
+        assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
+        sides = zip(layer.kernel_size, layer.stride, layer.dilation, strict=True)
+        return sqrt(prod(ceil(k * gcd(stride, apart) / stride) for k, stride, apart in sides))
 
     def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)

@@ -73,6 +73,10 @@ class Outer(Kind):
     def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
         """A (batch * groups, in, positions) and D (batch * groups, out, positions)."""
 
+    def spread(self, layer: nn.Module) -> float:
+        """How much larger `columns` may be than the features, in L2 norm."""
+        return 1.0
+
     @abstractmethod
     def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         """groups, in and out of one group, positions."""
@@ -89,12 +93,16 @@ class Outer(Kind):
         for start in range(0, max(batch, 1), rows):
             part = [(a[start : start + rows], d[start : start + rows]) for a, d in passes]
             pairs = [self.columns(layer, *one) for one in part]
-            if runs == positions == 1:  # one product: nothing can cancel
-                found.append(_added(_reach(pairs).square_(), groups).sqrt_())
+            if not gram:
+                reach = sum(_size(a) * _size(d) for a, d in part) * self.spread(layer)
+                assert isinstance(reach, Tensor)
+                found.append(rounded_up(_added(_by_product(pairs), groups), reach.square_()))
                 continue
-            reach = _added(_reach(pairs).square_(), groups)
-            squares = _added(_by_gram(pairs) if gram else _by_product(pairs), groups)
-            if gram and (poor := ~(squares >= DIGITS * reach)).any():
+            squares, reach = (_added(one, groups) for one in _by_gram(pairs))
+            if runs == positions == 1:  # one product: nothing can cancel
+                found.append(squares.sqrt())
+                continue
+            if (poor := ~(squares >= DIGITS * reach)).any():
                 few = poor.nonzero()[:, 0]
                 full = self.each(layer, [(a[few], d[few]) for a, d in part]).flatten(1)
                 squares[few] = torch.linalg.vector_norm(full, dim=1).square()
@@ -114,15 +122,8 @@ def rounded_up(squares: Tensor, reach: Tensor) -> Tensor:
     return squares.clamp(min=0).sqrt() + slack
 
 
-def _reach(pairs: list[Pass]) -> Tensor:
-    """The sum over passes and positions of |a| |d|: no gradient is longer."""
-    total = None
-    for a, d in pairs:
-        sizes = torch.linalg.vector_norm(a, dim=1) * torch.linalg.vector_norm(d, dim=1)
-        sizes = sizes[:, 0] if sizes.shape[1] == 1 else sizes.sum(1)
-        total = sizes if total is None else total + sizes
-    assert total is not None
-    return total
+def _size(x: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(x.flatten(1), dim=1)
 
 
 def _added(norms: Tensor, groups: int) -> Tensor:
@@ -130,19 +131,34 @@ def _added(norms: Tensor, groups: int) -> Tensor:
     return norms if groups == 1 else norms.view(-1, groups).sum(1)
 
 
-def _by_gram(pairs: list[Pass]) -> Tensor:
-    """|sum of D A^T|^2 = sum over passes p, q and positions of (A_p^T A_q) (D_p^T D_q)."""
-    total = None
+def _by_gram(pairs: list[Pass]) -> tuple[Tensor, Tensor]:
+    """|sum of D A^T|^2 = sum over passes p, q and positions of (A_p^T A_q) (D_p^T D_q).
+
+    And the square of the sum over passes and positions of |a| |d|: no gradient is longer.
+    """
+    total = reach = None
     for p, (a, d) in enumerate(pairs):
         for q, (b, e) in enumerate(pairs[: p + 1]):
-            if a.shape[2] == 1:
-                term = _dots(a, b) * _dots(d, e)
+            if p == q and a.shape[2] == 1:
+                size = torch.linalg.vector_norm(a[:, :, 0], dim=1)
+                size = size * torch.linalg.vector_norm(d[:, :, 0], dim=1)
+                term = size.square()
+            elif a.shape[2] == 1:
+                term, size = 2 * (_dots(a, b) * _dots(d, e)), None
             else:
-                term = ((a.mT @ b) * (d.mT @ e)).sum((1, 2))
-            term = term if p == q else 2 * term
+                grams = a.mT @ b, d.mT @ e
+                term = (grams[0] * grams[1]).sum((1, 2)) * (1 if p == q else 2)
+                size = _diagonal(grams[0]).mul_(_diagonal(grams[1])).sum(1) if p == q else None
             total = term if total is None else total + term
+            if size is not None:
+                reach = size if reach is None else reach + size
     assert total is not None
-    return total
+    assert reach is not None
+    return total, reach.square()
+
+
+def _diagonal(gram: Tensor) -> Tensor:
+    return gram.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()
 
 
 def _dots(x: Tensor, y: Tensor) -> Tensor:
