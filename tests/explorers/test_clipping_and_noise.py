@@ -118,7 +118,7 @@ def test_a_bad_batch_size_is_a_sentence(explorer):
     for bad in (0, -3, 501, 10**9):
         explorer.values["batch_size"].value = bad
         assert "role='alert'" in explorer.numbers.value
-        assert "Batch_size" in explorer.numbers.value
+        assert "batch_size" in explorer.numbers.value
         assert explorer.picture.value == b""
         assert explorer.words.value == ""
         assert explorer.result is None

@@ -172,7 +172,7 @@ def test_a_bad_delta_is_a_sentence(moved, monkeypatch):
     for bad in (0.0, 1.0, -1.0, math.nan, math.inf):
         moved.values["delta"].value = bad
         assert "role='alert'" in moved.numbers.value
-        assert "Delta must" in moved.numbers.value
+        assert "delta must" in moved.numbers.value
         assert moved.picture.value == b""
         assert moved.words.value == ""
         assert moved.result is None

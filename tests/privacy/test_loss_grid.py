@@ -29,9 +29,11 @@ def curve(masses: list, losses: list, infinite: float, epsilons: list) -> list:
     return out
 
 
-def exact_nodes(grid: GridLoss) -> list:
+def exact_nodes(grid: GridLoss, side: int) -> list:
+    """The nodes, moved to one side by what floats may be off by (the composition's `blur`)."""
     h, o = mp.mpf(float(grid.spacing)), mp.mpf(float(grid.offset))
-    return [(grid.first + k) * h + o for k in range(grid.masses.size)]
+    blur = side * mp.mpf(2.0**-52 * grid.furthest)
+    return [(grid.first + k) * h + o + blur for k in range(grid.masses.size)]
 
 
 def check(p: list, losses: list, cells: Cells) -> None:
@@ -39,7 +41,7 @@ def check(p: list, losses: list, cells: Cells) -> None:
     upper, lower = loss_grid.upper(cells), loss_grid.lower(cells)
     assert (upper.masses >= 0).all()
     assert (lower.masses >= 0).all()
-    high, low = exact_nodes(upper), exact_nodes(lower)
+    high, low = exact_nodes(upper, +1), exact_nodes(lower, -1)
     ends = sorted([*high, *low, *losses])
     asked = sorted([ends[0] - 1, *ends, *((a + b) / 2 for a, b in pairwise(ends))], reverse=True)
     true = curve(p, losses, 0, asked)
