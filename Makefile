@@ -3,11 +3,12 @@
 #   PYTHON=python3.12   another interpreter (3.11 or newer) to make .venv with
 #   DPKIT_DATA=folder   where real data sets lie, for lab, bench and reproduce
 #   JOBS=2              processes for the tests
-#   LAB_FLAGS=...       further options for JupyterLab, such as --port=9999
+#   LAB_FLAGS=...       further options for JupyterLab, such as --port=9999; APP_FLAGS for Voila
 
 PYTHON    ?=
 JOBS      ?= 2
 LAB_FLAGS ?=
+APP_FLAGS ?=
 WHAT      ?= dp_cgan table_1 --scale paper
 RUN       := .venv/bin/python
 OTHERS    := 3.12 3.13
@@ -27,7 +28,7 @@ export PYTHON MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab test notebooks measure reproduce readme binder-check bench mutants format lint types unit compare other-pythons
+.PHONY: help setup lab app test notebooks measure reproduce readme binder-check bench mutants format lint types unit compare other-pythons
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +45,11 @@ lab: setup ## open JupyterLab at the first notebook
 	fi; \
 	if [ -e $(FIRST) ]; then flags="$$flags --LabApp.default_url=/lab/tree/$(FIRST)"; fi; \
 	$(WITH_DATA); exec $(RUN) -m jupyterlab $$flags $(LAB_FLAGS)
+
+app: setup ## serve the explorers of notebook 09 as a page without code (Voila)
+	@$(RUN) -c 'import voila' 2>/dev/null || \
+	    $(RUN) -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[app]"
+	@exec $(RUN) -m voila notebooks/09_explorers.ipynb $(APP_FLAGS)
 
 test: lint types unit compare other-pythons ## everything that must pass (about 15 minutes the first time)
 	@echo "All checks passed."

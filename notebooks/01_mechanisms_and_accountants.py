@@ -515,6 +515,15 @@ for k in (1, 10, 100):
     print(f"{k:3} steps: {pair.lower:.4f} <= {truth:.4f} <= {pair.epsilon:.4f}; RDP {loose:.4f}")
 
 # %% [markdown]
+# Noise, rate, steps and delta are yours to move now (all seven explorers are in [09_explorers](09_explorers.ipynb)). Guess first: does half the noise
+# double epsilon?
+
+# %%
+from dpkit.explorers import Accountant
+
+Accountant()
+
+# %% [markdown]
 # ## 6. Why orders must not be capped
 #
 # Some programs try a fixed list of orders, often 2 to 63. Now take a release that gives away next to nothing: one step at rate 0.01

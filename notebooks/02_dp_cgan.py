@@ -113,6 +113,11 @@ for name, settings in (("as published", paper.SETTINGS), ("honest", paper.HONEST
 # data and is not itself private: it is for us, in this room.)
 
 # %%
+from dpkit.memory_guard import require
+
+require(200, what="this training")  # MB: a sentence instead of a kernel that dies
+
+# %%
 from tqdm.auto import tqdm
 
 rng = generator_on(cpu, seed=0)
@@ -165,6 +170,14 @@ pd.DataFrame(rows, columns=["claim", "stated", "computed", "verdict"]).round(3)
 # %%
 for verdict in verdicts:
     print(f"{verdict.claim.id.split('/')[1]}: {verdict.explanation}\n")
+
+# %% [markdown]
+# One by one, with the curve of each:
+
+# %%
+from dpkit.explorers import Claims
+
+Claims()
 
 # %% [markdown]
 # The corrections add up along the run (logarithmic scale):
@@ -300,6 +313,7 @@ for name, x, y in (("digits", digits.flat(), digits.labels), ("generated", made,
 import os
 
 if "DPKIT_DATA" in os.environ:
+    require(600, what="training on MNIST")
     mnist = datasets.mnist(split="train")
     real = Data(torch.from_numpy(mnist.flat()), torch.from_numpy(mnist.labels), public_size=60_000)
     gan = paper.new_gan(paper.HONEST, seed=0, device=cpu)

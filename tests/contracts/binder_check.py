@@ -4,7 +4,8 @@
 the pins of binder/environment.yml from pip, a copy of the checkout becomes the home folder, then
 binder/postBuild runs, then `binder/start jupyter lab`. The server is asked over HTTP whether it
 answers, refuses strangers, serves the first notebook and ends kernels with their tabs; a kernel is
-asked for its threads. What this cannot show: that conda-forge has these versions together.
+asked for its threads, and every notebook is run. What this cannot show: that conda-forge has these
+versions together.
 """
 
 import json
@@ -172,6 +173,20 @@ def check(folder: Path) -> list[tuple[str, bool]]:
         ]
 
 
+def run_notebooks(folder: Path) -> list[tuple[str, bool]]:
+    """Run every notebook from top to bottom as the environment's kernel does."""
+    answers = []
+    for notebook in sorted((folder / "home" / "notebooks").glob("*.ipynb")):
+        ran = subprocess.run(
+            ["binder/start", "jupyter", "execute", str(notebook)],
+            cwd=folder / "home", env=environment_of(folder), capture_output=True, text=True,
+        )  # fmt: skip
+        if ran.returncode:
+            print(ran.stderr[-1500:])
+        answers.append((f"{notebook.stem} runs", ran.returncode == 0))
+    return answers
+
+
 def main() -> int:
     """Build, start, ask; 0 where every answer is as it should be."""
     with tempfile.TemporaryDirectory(prefix="binder-", ignore_cleanup_errors=True) as name:
@@ -188,7 +203,7 @@ def main() -> int:
         print(f"{len(packages)} pins installed after {time.monotonic() - began:.0f} s", flush=True)
         subprocess.run([folder / "home" / "binder" / "postBuild"], env=environment, check=True)
         print(f"postBuild done after {time.monotonic() - began:.0f} s", flush=True)
-        answers = check(folder)
+        answers = check(folder) + run_notebooks(folder)
         for question, good in answers:
             print(f"{'ok  ' if good else 'FAIL'} {question}")
         print(f"{time.monotonic() - began:.0f} s in all")
