@@ -122,9 +122,10 @@ class Accountant(Explorer):
             alpha=0.3, linewidth=0,
         )  # fmt: skip
         ax.set_ylim(bottom=0)
+        last = pairs[-1]
         words = (
-            f"Epsilon grows with the steps: by RDP to {curve[-1]:.3g} after {counts[-1]} steps, "
-            f"by PLD to between {pairs[-1].lower:.3g} and {pairs[-1].epsilon:.3g}."
+            f"Epsilon grows with the steps: by RDP to {at_most(curve[-1])} after {counts[-1]} "
+            f"steps, by PLD to between {at_least(last.lower)} and {at_most(last.epsilon)}."
         )
         return plots.picture(figure, words)
 

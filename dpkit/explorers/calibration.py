@@ -118,14 +118,14 @@ class Calibration(Explorer):
             self.values[name].disabled = self.values["find"].value == label
         super()._tell()
 
-    def _draw(self) -> None:
-        if self.result is not None and self.result["PLD"] is None:
-            try:
-                self.result = {**self.result, "PLD": by_pld(self.result["setting"])}
-            except (ValueError, ArithmeticError) as error:
-                self.result = {**self.result, "why": f"none: {error}"}
-            self.numbers.value = self.table(self.result).html()
-        super()._draw()
+    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+        """With PLD's answer, where it takes long."""
+        if result["PLD"] is not None:
+            return result
+        try:
+            return {**result, "PLD": by_pld(result["setting"])}
+        except (ValueError, ArithmeticError) as error:
+            return {**result, "why": f"none: {error}"}
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """The least noise by steps or by rate: RDP's curve, and PLD at a few points."""

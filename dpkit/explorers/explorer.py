@@ -92,6 +92,10 @@ class Explorer(widgets.VBox):
     def draw(self, result: dict[str, Any]) -> Picture:
         """What `compute` found, as a picture with its words."""
 
+    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The result with numbers that take long and come with the picture."""
+        return result
+
     def update(self) -> None:
         """Compute and show at once; the picture too."""
         self._tell()
@@ -113,6 +117,7 @@ class Explorer(widgets.VBox):
         try:
             self.result = self.compute(**{name: c.value for name, c in self.values.items()})
             self.numbers.value = self.table(self.result).html()
+            self.words.value = "<p><small>Drawing ...</small></p>"
         except Exception as error:
             self.result = None
             self.numbers.value = f"<p role='alert'>{escape(_sentence(error))}</p>"
@@ -124,7 +129,11 @@ class Explorer(widgets.VBox):
             self._show(None)
             return
         try:
-            self._show(self.draw(self.result))
+            later = self.late(self.result)
+            if later is not self.result:
+                self.result = later
+                self.numbers.value = self.table(later).html()
+            self._show(self.draw(later))
         except Exception as error:
             self._show(None)
             self.words.value = f"<p role='alert'>No picture: {escape(_sentence(error))}</p>"

@@ -99,14 +99,11 @@ class RenyiOrders(Explorer):
             ),
         )  # fmt: skip
 
-    def _draw(self) -> None:
-        if self.result is not None:
-            orders, _, curves = _near(*_key(self.result))
-            best = int(np.argmin(curves["optimal"]))
-            found = (float(curves["optimal"][best]), float(orders[best]))
-            self.result = {**self.result, "optimal": found}
-            self.numbers.value = self.table(self.result).html()
-        super()._draw()
+    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+        """With the optimal conversion, which takes some tenths of a second."""
+        orders, _, curves = _near(*_key(result))
+        best = int(np.argmin(curves["optimal"]))
+        return {**result, "optimal": (float(curves["optimal"][best]), float(orders[best]))}
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """RDP by order, and epsilon by order under each conversion."""
@@ -138,8 +135,8 @@ class RenyiOrders(Explorer):
                 _mark(ax, WHOLE[-1], "cap 64", "0.4", side=-1)
         optimal = float(curves["optimal"].min())
         words = (
-            f"RDP grows from {costs[0]:.3g} nats at order {far[0]:.3g} to {costs[-1]:.3g} at "
-            f"{far[-1]:.4g}. Epsilon falls, then rises with the order; it is least at order "
+            f"RDP grows from {at_most(costs[0], 3)} nats at order {far[0]:.3g} to "
+            f"{at_most(costs[-1], 3)} at {far[-1]:.4g}. Epsilon is least at order "
             f"{order:.4g}: {at_most(least)} by the improved conversion, "
             f"{at_most(result['rows'][len(LISTS) + 1][2])} by the classic, {at_most(optimal)} by "
             "the optimal one."
@@ -156,6 +153,7 @@ def _near(
     ledger: tuple[Release, ...], delta: float, best: float
 ) -> tuple[Floats, float, dict[str, Floats]]:
     """Orders around the best one, that one, and epsilon at each by each conversion."""
+    best = max(best, 1 + 1e-6)  # of few digits, and orders are above 1
     spread = 1 + (best - 1) * np.geomspace(1 / 12, 12, NEAR)
     below = spread[spread > 1]
     orders = np.unique(np.clip(np.append(below, best), below[0], LARGEST_ORDER))

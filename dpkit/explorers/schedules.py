@@ -107,7 +107,7 @@ class Schedules(Explorer):
             ("epsilon by RDP", at_most(result["rdp"]), "proven"),
             ("epsilon by PLD", at_most(result["pld"]), "proven"),
             ("epsilon is at least", at_least(result["lower"]), "proven, by PLD"),
-            ("constant noise of the same price", at_most(result["alike"]), "as priced by RDP"),
+            ("constant noise of the same price", _alike(result), "as priced by RDP"),
             ("mean noise of the schedule", f"{result['mean']:.4g}", "over all steps"),
         ]
         priced = (
@@ -158,7 +158,7 @@ class Schedules(Explorer):
         )  # fmt: skip
         words = (
             f"Left: the noise goes from {noises[0]:.3g} at the first to {noises[-1]:.3g} at the "
-            f"last of {steps} steps; a constant noise of {at_most(result['alike'], 3)} costs the "
+            f"last of {steps} steps; a constant noise of {_alike(result)} costs the "
             f"same by RDP. Right: epsilon after all steps is {at_most(result['rdp'], 3)} by RDP, "
             f"between {at_least(result['lower'], 3)} and {at_most(result['pld'], 3)} by PLD."
         )
@@ -246,3 +246,10 @@ def _pair(down: Floats, up: Floats, sample_rate: float, delta: float) -> tuple[f
         return most.lower, most.epsilon
     least = pld.epsilon(ledger(up, sample_rate), delta=delta, gap=GAP)
     return least.lower, most.epsilon
+
+
+def _alike(result: dict[str, Any]) -> str:
+    """The constant noise of the same price, or why there is none."""
+    if math.isfinite(result["alike"]):
+        return at_most(result["alike"])
+    return "any size" if result["rdp"] == 0 else "no size"

@@ -125,3 +125,14 @@ def test_what_is_shown_is_escaped():
 def test_no_torch_is_loaded():
     code = "import sys, dpkit.explorers as e; e.Accountant(); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("noise", [50.0, 49.0, 1.1])
+def test_the_words_round_bounds_to_their_own_side(explorer, noise):
+    setting = {"noise_multiplier": noise, "sample_rate": 1.0, "steps": 3, "delta": 1e-5}
+    result = Accountant.compute(**setting, adjacency="add-remove")
+    words = explorer.draw(result).words
+    low, high = words.rstrip(".").rpartition("between ")[2].split(" and ")
+    pair = pld.epsilon([Release(SampledGaussian(noise, 1.0), 3)], delta=1e-5, gap=0.01)
+    assert float(low) <= pair.lower
+    assert float(high) >= pair.epsilon

@@ -234,3 +234,12 @@ def test_static_text_holds_the_numbers(shown):
 def test_import_needs_no_torch():
     code = "import sys; from dpkit.explorers import Schedules;assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_run_that_costs_nothing_has_no_nan():
+    """At delta 0.9 epsilon is 0, and noise of any size costs the same."""
+    explorer = Schedules()
+    explorer.values["delta"].value = 0.9
+    assert "nan" not in explorer.numbers.value
+    assert "nan" not in explorer.words.value
+    assert "any size" in explorer.numbers.value
