@@ -159,13 +159,3 @@ def _refuse_dropout(critic: nn.Module) -> None:
                 f"{module} would drop other units in each pass of one loss; call eval() on it or "
                 "leave it out"
             )
-
-
-def _refuse_instance_norm(critic: nn.Module) -> None:
-    """torch 2.11 to 2.13 differentiate the tangent of instance_norm wrongly (a test shows it)."""
-    for module in critic.modules():
-        if isinstance(module, nn.modules.instancenorm._InstanceNorm):
-            raise UnsupportedLayer(
-                f"the tangent pass of {module} is not to be relied on; GroupNorm with a group for "
-                "each channel computes the same"
-            )

@@ -6,6 +6,7 @@ first batch of a network is computed a second way, and what was seen is remember
 """
 
 from collections.abc import Callable, Sequence
+from math import isfinite
 from weakref import WeakKeyDictionary
 
 import torch
@@ -31,7 +32,7 @@ def known(network: nn.Module, kind: str) -> bool | None:
 def judged(
     network: nn.Module, kind: str, gradients: Gradients, wanted: Sequence[Tensor | None]
 ) -> bool:
-    """Whether the batch's gradients add up to autograd's; remembered."""
+    """Whether the batch's gradients add up to autograd's; remembered where they are finite."""
     sums = gradients.weighted_sum(torch.ones(1, gradients.batch).to(gradients.parameters[0]))
     off = size = 0.0
     for total, other in zip(sums, wanted, strict=True):
@@ -39,7 +40,9 @@ def judged(
         size += 0.0 if other is None else float(other.square().sum())
     size += float(gradients.norms().square().sum())  # the parts may cancel in the sum
     rough = 1e-3 if sums[0].dtype == torch.float32 else 1e-6
-    right = off <= rough**2 * size or off == 0  # NaN fails
+    if not isfinite(off + size):
+        return False  # and ask again at the next batch
+    right = off <= rough**2 * size
     _seen.setdefault(network, {})[state(network, kind)] = right
     return right
 
@@ -64,9 +67,11 @@ def refuse_mixing(
         same = one.shape == (1,)
     except (RuntimeError, ValueError, IndexError) as error:
         raise MixesExamples(f"the network does not run on one example alone: {error}") from error
+    if same and not (one.isfinite().all() and losses.isfinite().all()):
+        return  # nothing to compare: ask again at the next batch
     if same and torch.equal(one, again):  # else it draws random numbers, and nothing can be told
         off = float((one[0] - losses[0]).abs())
-        same = off <= 1e-3 * float(one.abs().max() + losses.abs().max()) or bool(one.isnan().any())
+        same = off <= 1e-3 * float(one[0].abs() + losses.abs().max())
     if not same:
         raise MixesExamples(
             "the first example's loss is another without the rest of its batch, so that one record "

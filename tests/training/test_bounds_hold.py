@@ -227,3 +227,12 @@ def test_a_large_batch_on_the_slow_way_is_cut_by_its_inputs():
         found, losses = per_example(network, called_real, torch.zeros(40, 1, 64, 64))
     assert losses.shape == (40,)
     assert max(len(part[0]) for part in found.each()) <= 16
+
+
+def test_a_first_batch_of_nan_does_not_count_as_looked_at():
+    network = nn.Sequential(nn.Linear(6, 3), Centre())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        per_example(network, squares, torch.full((8, 6), torch.nan))
+    with pytest.raises(MixesExamples, match="rest of its batch"):
+        per_example(network, squares, normal(8, 6))
