@@ -35,10 +35,12 @@ class Evidence(NamedTuple):
     Args:
         inputs: everything that was set, as JSON values; a record made with others is not used.
         measure: makes the measurement.
+        scale: "paper" on the paper's own data, "reduced" on the digits.
     """
 
     inputs: dict[str, Any]
     measure: Callable[[], Measured]
+    scale: str = "paper"
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,12 @@ class Claim:
         explanation: one sentence; {names} of the evidence's values are filled in.
         curve: points to draw beside it.
         evidence: the measurement it rests on, if it takes longer than a moment.
+        believed: of kind "finite", whether a computed value bears out what a reader would have
+            believed; by default any finite value does.
 
     Raises:
-        ValueError: unknown kind, negative tolerance, or no stated value where the kind needs one.
+        ValueError: unknown kind, negative tolerance, no stated value where the kind needs one, or
+            `believed` where a kind compares.
     """
 
     id: str
@@ -74,6 +79,7 @@ class Claim:
     tolerance: float = 0.0
     curve: Callable[[], Curve] | None = None
     evidence: Evidence | None = None
+    believed: Callable[[float], bool] | None = None
 
     def __post_init__(self) -> None:
         checks.one_of(KINDS, kind=self.kind)
@@ -82,6 +88,8 @@ class Claim:
             raise ValueError(f"a claim's id begins with its paper, {self.paper}/, got {self.id}")
         if self.stated is None and self.kind != "finite":
             raise ValueError(f"kind {self.kind!r} compares: {self.id} needs a stated value")
+        if self.believed is not None and self.kind != "finite":
+            raise ValueError(f"kind {self.kind!r} compares: {self.id} takes no `believed`")
 
 
 class Verdict(NamedTuple):
@@ -129,6 +137,8 @@ def holds(claim: Claim, computed: float) -> bool:
             return computed <= stated + claim.tolerance
         case "at least":
             return computed >= stated - claim.tolerance
+        case _ if claim.believed is not None:
+            return claim.believed(computed)
         case _:
             return computed < math.inf
 
@@ -182,7 +192,7 @@ def _measure(claim: Claim, evidence: Evidence) -> dict[str, Any]:
         data=measured.data,
         device="cpu",
         wall_seconds=perf_counter() - start,
-        scale="paper",
+        scale=evidence.scale,
     )
     record = {"claim": claim.id, "values": measured.values, "provenance": made}
     records.write_json(evidence_path(claim), record)

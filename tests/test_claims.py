@@ -49,6 +49,14 @@ def test_verdicts(kind, stated, computed, verdict):
     assert check(one).computed == computed
 
 
+@pytest.mark.parametrize(("computed", "verdict"), [(0.0, "fails"), (1e-9, "holds")])
+def test_a_reader_may_have_believed_more_than_that_a_value_is_finite(computed, verdict):
+    one = claim(kind="finite", stated=None, compute=lambda: computed, believed=lambda x: x > 0)
+    assert check(one).verdict == verdict
+    with pytest.raises(ValueError, match="takes no `believed`"):
+        claim(believed=lambda x: x > 0)
+
+
 def test_a_value_that_is_not_a_number_is_an_error():
     with pytest.raises(ArithmeticError, match="paper/name came out as NaN"):
         check(claim(compute=lambda: math.nan))
