@@ -1,0 +1,214 @@
+"""What the paper ran, in every reading of where its noise goes, and what an honest run changes."""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from dpkit import checks
+from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.privacy import pld
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.no_guarantee import NoGuarantee
+from dpkit.privacy.sampling import PoissonSampling, Sampling, ShuffledBatches, mechanism
+from dpkit.privacy.schedules import Constant, Schedule, noise_ledger
+from dpkit.training.optimizers import Adam
+
+DELTA = 1e-5
+DISCRIMINATOR_STEPS, GENERATOR_STEPS = 5, 1_000  # n_d and n_g, section V-A2
+SIGMA = 10.0  # section V-E: what a total epsilon of 0.5 over 1,000 iterations is said to need
+
+
+class Noise(Protocol):
+    """Where noise enters a step, how much at each generator iteration, and what that guarantees."""
+
+    @property
+    def schedule(self) -> Schedule: ...
+
+    def ledger(self, *, sampling: Sampling, public_size: int, each: int, iterations: int
+    ) -> list[Release]: ...  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LossValueNoise:
+    """Algorithm 1 as printed: N(0, std^2) on the *value* of the discriminator's loss.
+
+    Args:
+        schedule: standard deviation at each generator iteration.
+    """
+
+    schedule: Schedule
+
+    def ledger(self, **_: object) -> list[Release]:
+        """No guarantee."""
+        reason = "noise on the value of a loss is a constant for the gradient: updates have none"
+        return [Release(NoGuarantee(reason))]
+
+
+@dataclass(frozen=True)
+class MultiplicativeNoise:
+    """The code's later form: loss + noise * loss / |its value|, the gradient times a random number.
+
+    Args:
+        schedule: standard deviation at each generator iteration.
+    """
+
+    schedule: Schedule
+
+    def ledger(self, **_: object) -> list[Release]:
+        """No guarantee."""
+        return [Release(NoGuarantee("the direction of the un-noised gradient is released"))]
+
+
+@dataclass(frozen=True)
+class OutputErrorNoise:
+    """Eq. 9 read literally: N(0, std^2) on each example's error at the output layer.
+
+    Args:
+        schedule: standard deviation at each generator iteration.
+    """
+
+    schedule: Schedule
+
+    def ledger(self, **_: object) -> list[Release]:
+        """No guarantee."""
+        reason = "the update lies in the span of the private batch's own activations"
+        return [Release(NoGuarantee(reason))]
+
+
+@dataclass(frozen=True)
+class GradientNoise:
+    """DP-SGD (Abadi et al. 2016): each example's gradient clipped, noise on every coordinate.
+
+    Args:
+        schedule: noise multiplier (noise standard deviation / clip norm) at each generator
+            iteration.
+        max_grad_norm: clip norm of a real example's gradient, and of a generated one's.
+    """
+
+    schedule: Schedule
+    max_grad_norm: float
+
+    def __post_init__(self) -> None:
+        checks.positive(max_grad_norm=self.max_grad_norm)
+
+    @property
+    def rule(self) -> FlatClipping:
+        """Clips, and answers the sensitivity."""
+        return FlatClipping(self.max_grad_norm)
+
+    def ledger(
+        self, *, sampling: Sampling, public_size: int, each: int, iterations: int
+    ) -> list[Release]:
+        """`each` releases at the noise of each of `iterations` iterations."""
+
+        def release(noise_multiplier: float) -> object:
+            return mechanism(sampling, noise_multiplier=noise_multiplier, public_size=public_size)
+
+        priced = noise_ledger(self.schedule, steps=iterations, release=release)  # type: ignore[arg-type]
+        return [Release(entry.mechanism, each * entry.count) for entry in priced]
+
+
+@dataclass(frozen=True)
+class Mlp:
+    """The code's networks: two hidden layers of `hidden` units in each."""
+
+    hidden: int = 256
+
+
+@dataclass(frozen=True)
+class Dcgan:
+    """The text's networks: three convolutions, three transposed ones; the widths are ours."""
+
+    width: int = 32
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A run of Algorithm 1 (with `tuning`: Algorithm 2). Iterations are the generator's.
+
+    Args:
+        noise: where it enters, and how much.
+        sampling: how a batch is drawn.
+        generator_optimizer, discriminator_optimizer: update rules; schedules count iterations.
+        target_epsilon: total that the run is said, or proven, to stay within; None where no
+            privacy is meant.
+        discriminator_steps: n_d.
+        iterations: n_g.
+        network: architecture of both networks.
+        features: numbers a record has as network input.
+        classes: labels that both networks are told; 0 where a record has none.
+        parts: sizes of a record's one-hot parts; empty for images in [-1, 1].
+        tuning: Algorithm 2's rule, if the noise follows it.
+        generator_decay: of the average of the generator's weights, if that is released.
+        label_scale: what stands for 1 in the discriminator's one-hot label.
+        chosen: how the settings came about, where it is not as published.
+    """
+
+    noise: LossValueNoise | MultiplicativeNoise | OutputErrorNoise | GradientNoise
+    sampling: PoissonSampling | ShuffledBatches
+    generator_optimizer: Adam
+    discriminator_optimizer: Adam
+    target_epsilon: float | None = 0.5
+    target_delta: float = DELTA
+    discriminator_steps: int = DISCRIMINATOR_STEPS
+    iterations: int = GENERATOR_STEPS
+    network: Mlp | Dcgan = Mlp()
+    latent_size: int = 100
+    features: int = 784
+    classes: int = 10
+    parts: tuple[int, ...] = ()
+    tuning: Tuning | None = None
+    generator_decay: float | None = None
+    label_scale: float | None = None
+    chosen: str | None = None
+
+    @property
+    def expected_batch_size(self) -> int:
+        """Records a batch, on average; as many are generated."""
+        return self.sampling.expected_batch_size
+
+    def ledger(self, *, public_size: int, iterations: int | None = None) -> list[Release]:
+        """What `iterations` iterations really release (all of the settings', by default).
+
+        Raises:
+            ValueError: the noise is tuned while training, so that no list made beforehand holds
+                (`adaptive.tuned` keeps such a run within its target by a filter).
+        """
+        if self.tuning is not None and isinstance(self.noise, GradientNoise):
+            raise ValueError("tuned noise has no ledger beforehand; its filter prices the run")
+        return self.noise.ledger(
+            sampling=self.sampling, public_size=public_size, each=self.discriminator_steps,
+            iterations=self.iterations if iterations is None else iterations,
+        )  # fmt: skip
+
+    def steps_allowed(self, *, public_size: int) -> int:
+        """Discriminator steps: all, once an honest run's ledger is certified within its target.
+
+        Raises:
+            ValueError: an honest run would cost more than its target.
+        """
+        if isinstance(self.noise, GradientNoise) and self.target_epsilon is not None:
+            ledger = self.ledger(public_size=public_size)
+            spent = pld.epsilon(ledger, delta=self.target_delta).epsilon
+            if not spent <= self.target_epsilon:
+                raise ValueError(
+                    f"these settings cost epsilon {spent:.4g} at public_size {public_size}, more "
+                    f"than target_epsilon {self.target_epsilon}; raise the noise"
+                )
+        return self.iterations * self.discriminator_steps
+
+
+CODE_RATE = Adam(Constant(3e-4))  # of the code; the text has 5e-5
+TEXT_RATE = Adam(Constant(5e-5))
+
+# Text and code together: the text's schedule (batch 64, n_d 5, n_g 1,000), the code's networks and
+# rates. The noise is the text's, on the value of the loss.
+SETTINGS = Settings(
+    noise=LossValueNoise(Constant(SIGMA)),
+    sampling=ShuffledBatches(64),
+    generator_optimizer=CODE_RATE,
+    discriminator_optimizer=CODE_RATE,
+)
+NON_PRIVATE = replace(SETTINGS, noise=LossValueNoise(Constant(0.0)), target_epsilon=None)
+MULTIPLICATIVE = replace(SETTINGS, noise=MultiplicativeNoise(Constant(SIGMA)))
+OUTPUT_ERROR = replace(SETTINGS, noise=OutputErrorNoise(Constant(SIGMA)))
