@@ -40,7 +40,11 @@ MAY_SHOW = {"explorers", "commands", "__main__"}
 # Parts that need torch as a whole; elsewhere only functions that need it import it.
 TORCH_PARTS = {"training"}
 TORCH_FREE_IN_PAPERS = {"__init__.py", "settings.py", "claims.py", "prior_work.py"}
-TORCH_FREE_IN_TRAINING = {"dpkit/training/__init__.py"}
+TORCH_FREE_IN_TRAINING = {
+    "dpkit/training/__init__.py",
+    "dpkit/training/consistent_tables.py",
+    "dpkit/training/marginals.py",
+}
 TORCH = {"torch", "torchvision", "opacus", "safetensors.torch"}
 # The parts that talk to a terminal; everything else returns what it has to say.
 MAY_PRINT = {"commands", "__main__"}

@@ -1,0 +1,152 @@
+"""Distances of tables against sums written out, and the classifier against what is known of it."""
+
+from collections import Counter
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from dpkit.metrics import tables
+
+SIZES = (3, 2, 4)
+
+
+def codes(n: int, seed: int, sizes: tuple[int, ...] = SIZES) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.integers(size, size=n) for size in sizes], axis=1)
+
+
+def test_pmf_counts():
+    np.testing.assert_array_equal(tables.pmf([0, 2, 2, 3], 5), [0.25, 0, 0.5, 0.25, 0])
+
+
+def test_pmf_error_is_equation_22():
+    """Labels 1 to 4 by their numbers, in fractions: 1/12 * 1 + 1/2 * 2 + 1/4 * 3 + 1/6 * 4."""
+    generated, real = [0, 1, 1, 2], [0, 0, 2, 2, 3, 2]
+    p_g, p_r = Counter(generated), Counter(real)
+    wanted = sum(abs(Fraction(p_g[x - 1], 4) - Fraction(p_r[x - 1], 6)) * x for x in range(1, 5))
+    assert wanted == Fraction(1, 12) + Fraction(1, 2) * 2 + Fraction(1, 4) * 3 + Fraction(1, 6) * 4
+    assert tables.pmf_error(generated, real, 4) == pytest.approx(float(wanted), rel=1e-14)
+    assert tables.pmf_error(real, generated, 4) == tables.pmf_error(generated, real, 4)
+    assert tables.pmf_error(real, real, 4) == 0
+
+
+def test_pmf_error_depends_on_the_order_of_labels_and_total_variation_does_not():
+    generated, real = np.array([0, 0, 0, 1]), np.array([0, 1, 1, 1])
+    assert tables.pmf_error(generated, real, 3) == pytest.approx(0.5 * 1 + 0.5 * 2)
+    assert tables.pmf_error(generated + 1, real + 1, 3) == pytest.approx(0.5 * 2 + 0.5 * 3)
+    for shift in (0, 1):
+        assert tables.total_variation(generated + shift, real + shift, 3) == pytest.approx(0.5)
+
+
+def test_pmf_error_is_largest_between_the_last_two_labels():
+    assert tables.pmf_error([3], [2], 4) == 2 * 4 - 1
+    assert tables.total_variation([3], [2], 4) == 1
+
+
+def test_total_variation_is_the_largest_difference_over_sets_of_labels():
+    one, other = codes(20, 0)[:, 2], codes(30, 1)[:, 2]
+    sets = (chosen for k in range(5) for chosen in combinations(range(4), k))
+    wanted = max(abs(np.isin(one, s).mean() - np.isin(other, s).mean()) for s in sets)
+    assert tables.total_variation(one, other, 4) == pytest.approx(wanted, abs=1e-14)
+
+
+def test_pair_distance_by_counting_cells():
+    generated, real, found = codes(40, 0), codes(25, 1), []
+    for i, j in combinations(range(3), 2):
+        g = Counter(map(tuple, generated[:, [i, j]].tolist()))
+        r = Counter(map(tuple, real[:, [i, j]].tolist()))
+        found.append(sum(abs(g[cell] / 40 - r[cell] / 25) for cell in g | r) / 2)
+    wanted = sum(found) / 3
+    assert tables.pair_distance(generated, real, SIZES) == pytest.approx(wanted, abs=1e-14)
+    assert tables.pair_distance(real, real, SIZES) == 0
+
+
+def test_pair_distance_sees_a_dependence_that_columns_do_not():
+    same, crossed = [[0, 0], [1, 1]], [[0, 1], [1, 0]]
+    assert tables.pair_distance(same, crossed, (2, 2)) == 1
+
+
+def test_one_hot():
+    found = tables.one_hot([[2, 0], [0, 1]], (3, 2))
+    np.testing.assert_array_equal(found, [[0, 0, 1, 1, 0], [1, 0, 0, 0, 1]])
+
+
+def labelled(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A label that is 1 with probability 0.9 where the first column is 2, else 0.1."""
+    table = codes(n, seed)
+    rng = np.random.default_rng(seed + 100)
+    return tables.one_hot(table, SIZES), (rng.random(n) < np.where(table[:, 0] == 2, 0.9, 0.1)) * 1
+
+
+def test_the_classifier_finds_the_best_rule():
+    """The best rule reads the first column; on the same rows its figures are counted by hand."""
+    features, labels = labelled(4000, 0)
+    tested, truth = labelled(3000, 1)
+    found = tables.classifier_accuracy(features, labels, tested, truth)
+    best = tested[:, 2] == 1
+    assert found.accuracy == pytest.approx((best == truth).mean(), abs=1e-12)
+    recalls = (best[truth == 1].mean(), 1 - best[truth == 0].mean())
+    assert found.balanced == pytest.approx(sum(recalls) / 2, abs=1e-12)
+    assert found.majority == pytest.approx(max(truth.mean(), 1 - truth.mean()), abs=1e-12)
+    assert not found.constant
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_generator_of_one_label_gives_the_constant_classifier(label):
+    tested, truth = labelled(500, 1)
+    found = tables.classifier_accuracy(tested, np.full(500, label), tested, truth)
+    assert found.constant
+    assert found.accuracy == pytest.approx((truth == label).mean())
+    assert found.balanced == pytest.approx(0.5)
+    assert found.majority >= found.accuracy
+
+
+def test_training_features_decide_and_not_the_tested_ones():
+    """Trained on flipped labels, it is wrong where it was right."""
+    features, labels = labelled(2000, 0)
+    tested, truth = labelled(1000, 1)
+    right = tables.classifier_accuracy(features, labels, tested, truth)
+    wrong = tables.classifier_accuracy(features, 1 - labels, tested, truth)
+    assert right.accuracy + wrong.accuracy == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tables.pmf([0, 4], 4), r"0 \.\. 3 in column 0, got 4 in row 1"),
+        (lambda: tables.pmf([-1], 4), "got -1 in row 0"),
+        (lambda: tables.pmf([np.nan], 4), "must be integers, got float64"),
+        (lambda: tables.pmf([], 4), "at least one row"),
+        (lambda: tables.pmf([[0, 1]], 4), r"shape \(rows,\), one column, got \(1, 2\)"),
+        (lambda: tables.pmf([0], 0), "size must be an integer >= 1"),
+        (lambda: tables.pmf_error([0], [5], 4), "got 5 in row 0"),
+        (lambda: tables.pair_distance([[0, 0]], [[0, 2]], (2, 2)), "column 1, got 2 in row 0"),
+        (lambda: tables.pair_distance([[0]], [[0]], (2,)), "columns must be an integer >= 2"),
+        (lambda: tables.pair_distance([[0, 0]], [[0]], (2, 2)), r"\(rows, 2\)"),
+        (lambda: tables.one_hot([[0.0, 1.0]], (2, 2)), "must be integers"),
+    ],
+)
+def test_bad_codes_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+ONE = np.zeros((1, 2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.full((1, 2), np.nan), [0], ONE, [0]), "train_features must be finite"),
+        ((ONE, [0], np.full((1, 2), np.inf), [0]), "test_features must be finite"),
+        ((ONE, [0, 1], ONE, [0]), r"train_labels \(rows,\), at least one row"),
+        ((ONE, [0], ONE[:0], np.zeros(0, int)), r"test_labels \(rows,\), at least one row"),
+        ((ONE, [np.nan], ONE, [0]), "train_labels must be integers, got float64"),
+        ((ONE, [0], np.zeros((1, 3)), [0]), "test_features must have the 2 features"),
+    ],
+)
+def test_bad_features_and_labels_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        tables.classifier_accuracy(*arguments)
