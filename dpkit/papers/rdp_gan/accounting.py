@@ -1,0 +1,227 @@
+"""The paper's own accountant: its theorems as printed. They are claims, not certified bounds.
+
+What a ledger of noisy releases really costs is `dpkit.privacy`'s to say; `claims.py` compares the
+two. Delta is throughout the paper's, epsilons are in nats, noise is a standard deviation in the
+unit of the loss.
+"""
+
+import math
+from collections.abc import Iterable
+
+from dpkit import checks
+
+BEST_ORDER = 2.0  # order^2 / (order - 1) is least there: Theorem 1 names no order
+
+
+def sensitivity(largest_loss: float, *, batch_size: int) -> float:
+    """Eq. 13: C / |X|, how far one record is said to move the mean loss of a batch.
+
+    Args:
+        largest_loss: C > 0, a bound on one example's loss. The paper measures it on the private
+            data (Table II); a cross-entropy has none.
+        batch_size: |X| >= 1, records a batch.
+    """
+    checks.positive(largest_loss=largest_loss)
+    checks.whole(1, batch_size=batch_size)
+    return largest_loss / batch_size
+
+
+def theorem_1(order: float, *, sample_rate: float, sensitivity: float, noise_std: float) -> float:
+    """Theorem 1: Renyi epsilon of one release, q a^2 dS^2 / (2 (a - 1) s^2).
+
+    Not a bound: step (d) of its proof (eq. 26) drops positive terms of a series.
+
+    Args:
+        order: a > 1.
+        sample_rate: q, in [0, 1].
+        sensitivity: dS > 0.
+        noise_std: s > 0.
+    """
+    checks.between(1, math.inf, order=order)
+    checks.in_range(0, 1, sample_rate=sample_rate)
+    checks.positive(sensitivity=sensitivity, noise_std=noise_std)
+    return sample_rate * order**2 / (2 * (order - 1)) * (sensitivity / noise_std) ** 2
+
+
+def lemma_1_divergence(renyi_epsilon: float, *, order: float, releases: int) -> float:
+    """Eq. 28: 2 a n eps^2, the Renyi divergence said to bound n releases of Renyi epsilon eps.
+
+    Not a bound: a release of *pure* epsilon-DP has Renyi divergence 2 a eps^2 (Mironov 2017,
+    Lemma 1); releases of Renyi epsilon eps add up to n eps (Proposition 2 of the paper), which is
+    more once eps < 1 / (2 a).
+    """
+    checks.non_negative(renyi_epsilon=renyi_epsilon)
+    checks.between(1, math.inf, order=order)
+    checks.whole(releases=releases)
+    return 2 * order * releases * renyi_epsilon**2
+
+
+def condition_of_theorem_2(renyi_epsilon: float, *, discriminator_steps: int, delta: float) -> bool:
+    """Whether log(1 / delta) >= eps^2 n_d, eps the Renyi epsilon of one discriminator step."""
+    checks.non_negative(renyi_epsilon=renyi_epsilon)
+    return discriminator_steps <= most_steps(renyi_epsilon, delta=delta)
+
+
+def most_steps(renyi_epsilon: float, *, delta: float) -> float:
+    """The largest n that meets Theorem 2's condition: log(1 / delta) / eps^2 (Remark 3)."""
+    checks.non_negative(renyi_epsilon=renyi_epsilon)
+    checks.between(0, 1, delta=delta)
+    square = renyi_epsilon**2
+    return math.log(1 / delta) / square if square else math.inf
+
+
+def eq_15(renyi_epsilon: float, *, discriminator_steps: int, delta: float) -> float:
+    """4 eps sqrt(2 n_d log(1 / delta)), whether or not Theorem 2's condition holds."""
+    checks.non_negative(renyi_epsilon=renyi_epsilon)
+    checks.whole(1, discriminator_steps=discriminator_steps)
+    checks.between(0, 1, delta=delta)
+    return 4 * renyi_epsilon * math.sqrt(2 * discriminator_steps * math.log(1 / delta))
+
+
+def theorem_2(
+    order: float = BEST_ORDER, *, sample_rate: float, sensitivity: float, noise_std: float,
+    discriminator_steps: int, delta: float,
+) -> float:  # fmt: skip
+    """Theorem 2: epsilon_d of n_d discriminator steps by eq. 15, eps by Theorem 1.
+
+    Not a bound: it rests on Theorem 1 and on eq. 28.
+
+    Args:
+        discriminator_steps: n_d >= 1.
+        delta: in (0, 1).
+        order, sample_rate, sensitivity, noise_std: as `theorem_1`.
+
+    Raises:
+        ValueError: bad input, or the theorem's condition log(1 / delta) >= eps^2 n_d fails.
+    """
+    renyi = theorem_1(
+        order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std
+    )  # fmt: skip
+    if not condition_of_theorem_2(renyi, discriminator_steps=discriminator_steps, delta=delta):
+        raise ValueError(
+            f"Theorem 2 asks for log(1 / delta) >= eps^2 n_d, got {math.log(1 / delta):.4g} and "
+            f"{renyi**2 * discriminator_steps:.4g} at noise_std {noise_std:g}; raise the noise"
+        )
+    return eq_15(renyi, discriminator_steps=discriminator_steps, delta=delta)
+
+
+def theorem_3(
+    order: float = BEST_ORDER, *, sample_rate: float, sensitivity: float, noise_std: float,
+    discriminator_steps: int, delta: float,
+) -> float:  # fmt: skip
+    """Theorem 3, eq. 16: epsilon_g of one generator iteration, that of Theorem 2 after processing.
+
+    Arguments and errors as `theorem_2`.
+    """
+    return theorem_2(
+        order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std,
+        discriminator_steps=discriminator_steps, delta=delta,
+    )  # fmt: skip
+
+
+def theorem_4(
+    order: float = BEST_ORDER, *, generator_steps: int, sample_rate: float, sensitivity: float,
+    noise_std: float, discriminator_steps: int, delta: float,
+) -> float:  # fmt: skip
+    """Theorem 4: n_g epsilon_g. The paper keeps delta; basic composition makes it n_g delta.
+
+    Args:
+        generator_steps: n_g >= 0.
+        The others, and errors: as `theorem_2`.
+    """
+    checks.whole(generator_steps=generator_steps)
+    return generator_steps * theorem_3(
+        order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std,
+        discriminator_steps=discriminator_steps, delta=delta,
+    )  # fmt: skip
+
+
+def total_epsilon(
+    noises: Iterable[float], *, sample_rate: float, sensitivity: float, discriminator_steps: int,
+    delta: float, order: float = BEST_ORDER,
+) -> float:  # fmt: skip
+    """Theorem 4 where the noise changes (section IV): the sum of epsilon_g over the iterations.
+
+    Args:
+        noises: noise_std of each generator iteration.
+        The others, and errors: as `theorem_2`.
+    """
+    return math.fsum(
+        theorem_3(
+            order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std,
+            discriminator_steps=discriminator_steps, delta=delta,
+        )
+        for noise_std in noises
+    )  # fmt: skip
+
+
+def iterations_within(
+    target_epsilon: float, noises: Iterable[float], *, sample_rate: float, sensitivity: float,
+    discriminator_steps: int, delta: float, order: float = BEST_ORDER,
+) -> int:  # fmt: skip
+    """Generator iterations, of those in `noises`, whose sum by Theorem 4 is within the target.
+
+    Algorithm 2's end: when the budget runs out. An iteration that Theorem 2 does not cover, its
+    condition failing, ends the count as well.
+
+    Args:
+        target_epsilon: > 0.
+        noises: noise_std of each iteration; may go on for ever if it does not grow.
+        The others: as `theorem_2`.
+    """
+    checks.positive(target_epsilon=target_epsilon)
+    spent, done = 0.0, 0
+    for noise_std in noises:
+        renyi = theorem_1(
+            order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std
+        )  # fmt: skip
+        spent += eq_15(renyi, discriminator_steps=discriminator_steps, delta=delta)
+        covered = condition_of_theorem_2(
+            renyi, discriminator_steps=discriminator_steps, delta=delta
+        )  # fmt: skip
+        if not (covered and spent <= target_epsilon):
+            break
+        done += 1
+    return done
+
+
+def noise_for(
+    total_epsilon: float, *, generator_steps: int, sample_rate: float, sensitivity: float,
+    discriminator_steps: int, delta: float, order: float = BEST_ORDER,
+) -> float:  # fmt: skip
+    """The noise_std at which Theorem 4 gives `total_epsilon` (Algorithm 2, line 4).
+
+    Args:
+        total_epsilon: > 0.
+        generator_steps: n_g >= 1.
+        sample_rate: in (0, 1].
+        The others: as `theorem_2`.
+
+    Raises:
+        ValueError: bad input, or Theorem 2's condition fails at that noise.
+    """
+    checks.positive(total_epsilon=total_epsilon, sample_rate=sample_rate)
+    checks.whole(1, generator_steps=generator_steps)
+    at_1 = theorem_1(order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=1.0)
+    each = eq_15(at_1, discriminator_steps=discriminator_steps, delta=delta)
+    noise_std = math.sqrt(generator_steps * each / total_epsilon)
+    theorem_3(  # raises where its condition fails
+        order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std,
+        discriminator_steps=discriminator_steps, delta=delta,
+    )  # fmt: skip
+    return noise_std
+
+
+def moments_accountant_epsilon(
+    noise_std: float, *, sample_rate: float, discriminator_steps: int, delta: float
+) -> float:
+    """Eq. 23: 2 q sqrt(n_d log(1 / delta)) / s, what the paper compares Theorem 3 with.
+
+    The order of Abadi et al. 2016, Theorem 1, with 2 for its unnamed constant and the sensitivity
+    left out, as the paper says. Neither a bound nor what a moments accountant computes.
+    """
+    checks.positive(noise_std=noise_std)
+    checks.in_range(0, 1, sample_rate=sample_rate)
+    checks.whole(1, discriminator_steps=discriminator_steps)
+    checks.between(0, 1, delta=delta)
+    return 2 * sample_rate * math.sqrt(discriminator_steps * math.log(1 / delta)) / noise_std
