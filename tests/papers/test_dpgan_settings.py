@@ -1,0 +1,257 @@
+"""dpGAN's settings: Table 1, groups, what is added and charged, and what it really costs."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpkit.papers import dpgan
+from dpkit.papers.dpgan.budget import TABLE_7, noise_from_budget
+from dpkit.papers.dpgan.grouping import PublicClusters, is_bias
+from dpkit.papers.dpgan.settings import CLUSTERS, PUBLISHED, Settings, automatic, small, ungrouped
+from dpkit.privacy import SampledGaussian, calibrate, moments, pld, rdp
+from dpkit.privacy.clip_bounds import biases_together
+from dpkit.privacy.clipping import GroupClipping
+from dpkit.privacy.sampling import SHUFFLED_AS_POISSON
+from dpkit.privacy.wrong_clipping import (
+    NoiseOverSqrtBatch,
+    TensorsClippedAtGroupBound,
+    honest_noise_multiplier,
+)
+
+MNIST, HONEST = dpgan.MNIST, dpgan.HONEST
+SIZE = MNIST.private_examples
+
+TABLE_1 = [  # as printed: betas, epsilon, noise scale, groups, warm start; then a device's batch
+    ("mnist", (0.5, 0.9), 4, "1.086", 5, 300, 64),
+    ("celeba", (0.0, 0.9), 10, "0.543", 6, 800, 48),
+    ("lsun-u", (0.0, 0.9), 10, "0.434", 7, 2_400, 64),
+    ("lsun-l", (0.0, 0.9), 10, "0.434", 7, 2_000, 64),
+]
+
+
+@pytest.mark.parametrize("row", TABLE_1, ids=[row[0] for row in TABLE_1])
+def test_table_1(row):
+    name, betas, epsilon, noise, groups, warm_start, batch = row
+    one = PUBLISHED[name]
+    assert one.critic_optimizer.betas == one.generator_optimizer.betas == betas
+    assert (one.target_epsilon, one.target_delta) == (epsilon, 1e-5)
+    assert f"{one.noise_multiplier:.3f}" == noise
+    assert CLUSTERS[name] == groups
+    assert one.warm_start == warm_start
+    assert one.expected_batch_size == 4 * batch
+    assert (one.penalty_weight, one.critic_steps, one.devices) == (10, 4, 4)
+    assert one.noise_divisor == pytest.approx(math.sqrt(batch / 4))
+    share = one.public_examples / (one.public_examples + one.private_examples)
+    assert share == pytest.approx(0.02, rel=1e-3)
+
+
+def test_the_data_that_the_text_counts():
+    assert MNIST.private_examples + MNIST.public_examples == 50_000
+    assert PUBLISHED["celeba"].private_examples + PUBLISHED["celeba"].public_examples == 202_599
+    assert PUBLISHED["lsun-l"].private_examples + PUBLISHED["lsun-l"].public_examples == 2_500_000
+
+
+@pytest.mark.parametrize(
+    ("name", "tensors", "grouped"), [("mnist", 7, 5), ("celeba", 7, 5), ("lsun-l", 9, 7)]
+)
+def test_tensors_and_groups(name: str, tensors: int, grouped: int):
+    settings = PUBLISHED[name]
+    biases = is_bias(len(settings.critic_channels))
+    assert settings.tensors == len(biases) == tensors
+    assert sum(biases) == len(settings.critic_channels)
+    assert ungrouped(settings).charged_groups == ungrouped(settings).parts == tensors
+    assert settings.charged_groups == settings.parts == grouped
+    assert isinstance(settings.clipping, GroupClipping)
+    for group in range(grouped):  # no group holds a weight and anything else
+        members = [
+            b for b, own in zip(biases, settings.clipping.groups, strict=True) if own == group
+        ]
+        assert members == [False] or all(members)
+    wrong = automatic(settings, groups=grouped)
+    assert (wrong.charged_groups, wrong.parts) == (grouped, tensors)
+
+
+def test_weight_and_bias_grouping_is_that_of_the_kit():
+    assert isinstance(MNIST.clipping, GroupClipping)
+    assert MNIST.clipping.groups == biases_together(is_bias(3)) == (0, 4, 1, 4, 2, 4, 3)
+
+
+VARIANTS = {
+    "basic": ungrouped(MNIST),
+    "weights and biases": MNIST,
+    "automatic": dpgan.SETTINGS,
+    "celeba": PUBLISHED["celeba"],
+    "lsun": PUBLISHED["lsun-l"],
+    "lsun automatic": automatic(PUBLISHED["lsun-u"], groups=7),
+    "honest": HONEST,
+    "small": dpgan.SMALL,
+}
+
+
+def rule_of(settings: Settings) -> GroupClipping | TensorsClippedAtGroupBound:
+    """A step's clipping rule; public bounds are made up."""
+    if isinstance(settings.clipping, PublicClusters):
+        return settings.clipping.rule(np.geomspace(0.1, 3.0, settings.tensors).tolist())
+    assert isinstance(settings.clipping, GroupClipping)
+    return settings.clipping
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_ledger_prices_what_a_record_moves_over_the_noise_that_is_added(name: str):
+    """In units of each tensor's own noise, the clipped gradient of one record moves by 1 / z."""
+    settings = VARIANTS[name]
+    rule, size = rule_of(settings), settings.private_examples
+    noise = np.array(settings.noise_stds(rule))[:, None]
+    rng = np.random.default_rng(1)
+    norms = np.concatenate(
+        [np.full((settings.tensors, 1), 1e6), rng.exponential(3.0, (settings.tensors, 2_000))],
+        axis=1,
+    )
+    moved = np.sqrt(((rule.weights(norms) * norms / noise) ** 2).sum(axis=0))
+    true = 1 / moved.max()
+    (release,) = settings.ledger(public_size=size, steps=7)
+    expected = SampledGaussian(true, settings.expected_batch_size / size)
+    orders = [1.5, 2.0, 8.0]
+    assert release.count == 7
+    np.testing.assert_allclose(release.mechanism.rdp(orders), expected.rdp(orders), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_claimed_ledger_charges_each_group_apart_at_the_noise_as_it_should_be(name: str):
+    settings, orders = VARIANTS[name], [1.5, 2.0, 8.0]
+    size = settings.private_examples
+    (release,) = settings.claimed_ledger(public_size=size, steps=3)
+    one = SampledGaussian(settings.noise_multiplier, settings.expected_batch_size / size)
+    assert release.count == 3 * settings.charged_groups
+    np.testing.assert_array_equal(release.mechanism.rdp(orders), one.rdp(orders))
+
+
+def test_shuffled_batches_and_bounds_are_said_in_the_assumptions():
+    (release,) = MNIST.ledger(public_size=SIZE, steps=1)
+    assert SHUFFLED_AS_POISSON in release.mechanism.assumptions
+    assert any("fixed without the private data" in a for a in release.mechanism.assumptions)
+    (honest,) = HONEST.ledger(public_size=SIZE, steps=1)
+    assert SHUFFLED_AS_POISSON not in honest.mechanism.assumptions
+    assert any("Poisson" in a for a in honest.mechanism.assumptions)
+
+
+def test_the_noise_divisor_is_that_of_the_published_slip():
+    one_device = replace(MNIST, devices=1)
+    wrong = honest_noise_multiplier(NoiseOverSqrtBatch(1.0, 256), MNIST.noise_multiplier)
+    assert MNIST.noise_multiplier / one_device.noise_divisor == pytest.approx(wrong)
+    assert replace(MNIST, noise_over_sqrt_batch=False).noise_divisor == 1
+    assert HONEST.noise_divisor == 1
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_runs_are_as_long_as_table_7_says(name: str):
+    for settings, cell in zip(
+        (ungrouped(PUBLISHED[name]), PUBLISHED[name]), TABLE_7[name], strict=True
+    ):
+        assert settings.iterations_allowed(public_size=settings.private_examples) == cell
+        steps = settings.steps_allowed(public_size=settings.private_examples)
+        assert steps == 4 * cell
+        charged = settings.claimed_ledger(public_size=settings.private_examples, steps=steps)
+        assert settings.moments is not None
+        spent = moments.epsilon(charged, delta=1e-5, moments=settings.moments).epsilon
+        assert settings.target_epsilon < spent < settings.target_epsilon * 1.01
+    assert automatic(MNIST, groups=5).steps_allowed(public_size=SIZE) == 3_120
+    assert replace(MNIST, max_steps=100).steps_allowed(public_size=SIZE) == 100
+
+
+def test_the_published_run_is_far_beyond_its_budget():
+    """All three together: groups of one batch, tensors at their group's bound, noise over 4."""
+    ledger = dpgan.SETTINGS.ledger(public_size=SIZE)
+    assert ledger[0].count == 3_120
+    assert pld.epsilon(ledger, delta=1e-5).lower > 1_000
+
+
+def test_the_honest_run_keeps_its_budget_with_the_least_noise():
+    assert HONEST.steps_allowed(public_size=SIZE) == HONEST.max_steps == 4 * TABLE_7["mnist"][1]
+    ledger = HONEST.ledger(public_size=SIZE)
+    spent = rdp.epsilon(ledger, delta=HONEST.target_delta)
+    assert HONEST.target_epsilon * 0.998 < spent.epsilon <= HONEST.target_epsilon
+    assert pld.epsilon(ledger, delta=HONEST.target_delta).epsilon < spent.epsilon
+    least = calibrate.noise_multiplier(
+        4.0, sample_rate=256 / SIZE, steps=3_120, delta=1e-5, tolerance=1e-4,
+        mechanism=lambda noise: replace(HONEST, noise_multiplier=noise).ledger(
+            public_size=SIZE, steps=1
+        )[0].mechanism,
+    )  # fmt: skip
+    assert least <= HONEST.noise_multiplier < least + 0.001
+    less = replace(HONEST, noise_multiplier=HONEST.noise_multiplier - 0.002)
+    assert less.steps_allowed(public_size=SIZE) < HONEST.max_steps
+
+
+def test_without_noise_there_is_no_guarantee():
+    plain = dpgan.NON_PRIVATE
+    assert rdp.epsilon(plain.ledger(public_size=SIZE), delta=1e-5).epsilon == math.inf
+    assert plain.steps_allowed(public_size=SIZE) == 3_120
+    for asked in ("parts", "charged_groups"):
+        with pytest.raises(ValueError, match="clipping must bound what a record moves"):
+            getattr(plain, asked)
+
+
+def test_clusters_of_public_bounds():
+    bounds = (1.0, 0.010, 2.0, 0.011, 4.0, 0.012, 8.0)
+    jointly = PublicClusters(5, 7, False).rule(bounds)
+    apart = PublicClusters(5, 7, True).rule(bounds)
+    assert isinstance(jointly, GroupClipping)
+    assert isinstance(apart, TensorsClippedAtGroupBound)
+    assert jointly.groups == apart.groups
+    assert jointly.groups[1] == jointly.groups[3] == jointly.groups[5]
+    merged = math.sqrt(0.010**2 + 0.011**2 + 0.012**2)
+    assert jointly.bounds[jointly.groups[1]] == pytest.approx(merged)
+    assert jointly.sensitivity("add-remove") == pytest.approx(math.sqrt(sum(b * b for b in bounds)))
+    assert apart.sensitivity("add-remove") > jointly.sensitivity("add-remove")
+    assert apart.claimed_sensitivity("add-remove") == jointly.sensitivity("add-remove")
+
+
+def test_small_is_the_same_method_with_fewer_records_and_steps():
+    tiny = small(MNIST, batch_size=16, steps=8)
+    assert (tiny.expected_batch_size, tiny.max_steps, tiny.warm_start) == (16, 8, 2)
+    assert tiny.noise_divisor == 1  # sqrt(4 / 4)
+    assert tiny.chosen is None
+    assert dpgan.SMALL.steps_allowed(public_size=1_437) == dpgan.SMALL.max_steps
+    spent = rdp.epsilon(dpgan.SMALL.ledger(public_size=1_437), delta=1e-5).epsilon
+    assert spent <= dpgan.SMALL.target_epsilon
+
+
+def test_the_noise_formula():
+    """Dwork, Roth 2014, Theorem A.1: c^2 >= 2 ln(1.25 / delta), sigma = c / epsilon."""
+    for budget, delta in ((4.0, 1e-4), (0.5, 1e-6)):
+        noise = noise_from_budget(budget, delta=delta)
+        assert math.exp(-((noise * budget) ** 2) / 2) * 1.25 == pytest.approx(delta)
+    assert f"{MNIST.noise_multiplier:.4f}" == "1.0859"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: noise_from_budget(0.0), "epsilon must be a finite number > 0"),
+        (lambda: noise_from_budget(1.0, delta=math.nan), r"delta must lie in \(0, 1\)"),
+        (lambda: PublicClusters(8, 7, False), r"count must lie in \[1, 7\]"),
+        (lambda: PublicClusters(0, 7, False), "count must be an integer >= 1"),
+        (lambda: PublicClusters(5, 7, True).rule((1.0,) * 6), "one for each of 7 tensors"),
+        (lambda: PublicClusters(2, 3, True).rule((1.0, math.nan, 1.0)), r"bounds\[1\] must be"),
+        (lambda: replace(MNIST, devices=3), "devices must divide the batch of 256, got 3"),
+        (lambda: replace(MNIST, noise_multiplier=math.nan), "noise_multiplier must be a finite"),
+        (lambda: replace(MNIST, target_delta=1.0), r"target_delta must lie in \(0, 1\)"),
+        (lambda: replace(MNIST, target_epsilon=math.nan), "target_epsilon must be a finite number"),
+        (lambda: replace(MNIST, critic_steps=0), "critic_steps must be an integer >= 1"),
+        (lambda: MNIST.ledger(public_size=100), "declare the data set's public size"),
+        (lambda: HONEST.iterations_allowed(public_size=SIZE), "moments must be those of the code"),
+    ],
+)
+def test_bad_values_are_refused(call, message: str):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_the_package_offers_what_it_names():
+    for name in dpgan.__all__:
+        assert getattr(dpgan, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = dpgan.nothing
