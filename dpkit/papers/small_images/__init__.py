@@ -1,0 +1,41 @@
+"""Schwabedal, Michel and Riontino, "Differentially Private Generation of Small Images", 2020
+(arXiv 2005.00783; code: jusjusjus/noise-in-dpsgd-2020).
+
+A WGAN with gradient penalty, trained on MNIST with DP-Adam on its critic, and measured by the
+inception score against epsilon, by clip norm, noise multiplier and capacity. The paper also reviews
+three earlier private GANs (Beaulieu-Jones et al. 2017, Xie et al. 2018, Zhang et al. 2018).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dpkit.papers.small_images.settings import (
+    FIGURE_1,
+    FIGURE_2,
+    FIGURE_3,
+    HONEST,
+    NON_PRIVATE,
+    REDUCED,
+    SETTINGS,
+    SMALL,
+)
+
+if TYPE_CHECKING:
+    from dpkit.papers.small_images import adam, prior_work
+    from dpkit.papers.small_images.claims import CLAIMS
+
+NAME = "small_images"
+TITLE = "Small images (Schwabedal, Michel, Riontino 2020)"
+__all__ = [
+    "CLAIMS", "FIGURE_1", "FIGURE_2", "FIGURE_3", "HONEST", "NAME", "NON_PRIVATE", "REDUCED",
+    "SETTINGS", "SMALL", "TITLE", "adam", "prior_work",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Claims, and what they rest on, on first use."""
+    if name == "CLAIMS":
+        return import_module(f"{__name__}.claims").CLAIMS
+    if name in ("adam", "prior_work"):
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,121 @@
+"""Section 3.2.1 in numbers: what the clip norm changes in the updates of DP-Adam.
+
+The same examples and the same noise draws, once clipped at C and once at C', each with noise z C.
+Where every gradient is longer than both, the released means are proportional, and Adam divides its
+mean by the root of its mean square: the updates agree but for `eps`, which is added to that root.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from dpkit import checks
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.privacy.privacy_loss import Floats
+
+
+class Batch(NamedTuple):
+    """One step's gradients (batch, dims) and its noise before it is scaled, N(0, 1), (dims,)."""
+
+    gradients: Floats
+    noise: Floats
+
+
+def trajectory(
+    *, steps: int, batch_size: int, dims: int, shortest: float, rng: np.random.Generator
+) -> Iterator[Batch]:
+    """Made-up gradients of one training run: a direction that drifts, and each example's own.
+
+    Args:
+        shortest: least L2 norm of a gradient; norms are log-uniform from it to ten times it.
+
+    Raises:
+        ValueError: a size is not an integer >= 1, or shortest is not a finite number > 0.
+    """
+    checks.whole(1, steps=steps, batch_size=batch_size, dims=dims)
+    checks.positive(shortest=shortest)
+    common = rng.standard_normal(dims)
+    for _ in range(steps):
+        common = 0.95 * common + 0.3 * rng.standard_normal(dims)
+        raw = 0.1 * common + rng.standard_normal((batch_size, dims))
+        wanted = shortest * 10 ** rng.random((batch_size, 1))  # (batch, 1) L2 norms
+        raw *= wanted / np.linalg.norm(raw, axis=1, keepdims=True)
+        yield Batch(raw, rng.standard_normal(dims))
+
+
+def released(batch: Batch, *, max_grad_norm: float, noise_multiplier: float) -> Floats:
+    """DP-SGD's mean gradient (dims,): the clipped sum plus noise of deviation z C, over the batch.
+
+    Raises:
+        ValueError: max_grad_norm is not a finite number > 0, or noise_multiplier is not one >= 0.
+    """
+    checks.non_negative(noise_multiplier=noise_multiplier)
+    norms = np.linalg.norm(batch.gradients, axis=1)[None]
+    weights = FlatClipping(max_grad_norm).weights(norms)[0]
+    noisy = weights @ batch.gradients + noise_multiplier * max_grad_norm * batch.noise
+    return noisy / len(batch.gradients)
+
+
+def updates(gradients: Floats, *, betas: tuple[float, float], eps: float) -> Floats:
+    """Adam's updates in units of the learning rate (Kingma, Ba 2015, Algorithm 1).
+
+    m / (sqrt(v) + eps) with both means corrected for their start at 0.
+
+    Args:
+        gradients: (steps, dims).
+        betas: decay of the mean and of the mean square, each in [0, 1).
+        eps: >= 0. With 0, a coordinate whose gradients were all 0 has no update (NaN).
+
+    Raises:
+        ValueError: betas or eps are out of range.
+    """
+    checks.non_negative(eps=eps)
+    for decay in betas:
+        if not 0 <= decay < 1:
+            raise ValueError(f"betas must lie in [0, 1), got {betas}")
+    mean, square = np.zeros_like(gradients[0]), np.zeros_like(gradients[0])
+    out = np.empty_like(gradients)
+    for step, gradient in enumerate(gradients):
+        mean = betas[0] * mean + (1 - betas[0]) * gradient
+        square = betas[1] * square + (1 - betas[1]) * gradient**2
+        corrected = mean / (1 - betas[0] ** (step + 1))
+        root = np.sqrt(square / (1 - betas[1] ** (step + 1)))
+        with np.errstate(invalid="ignore"):
+            out[step] = corrected / (root + eps)
+    return out
+
+
+def difference(first: Floats, second: Floats) -> float:
+    """The largest |second - first| / |first| of a step, in L2 norms; both (steps, dims).
+
+    Raises:
+        ArithmeticError: it is not a number.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.linalg.norm(second - first, axis=1) / np.linalg.norm(first, axis=1)
+    if not np.isfinite(found).all():
+        raise ArithmeticError("an update is 0 or not a number: no relative difference")
+    return float(found.max())
+
+
+class Comparison:
+    """Updates by clip norm on one made-up run: batch 128, noise 0.5, betas (0.5, 0.9)."""
+
+    def __init__(self, *, shortest: float = 2.0, noise_multiplier: float = 0.5) -> None:
+        rng = np.random.default_rng(0)
+        made = trajectory(steps=60, batch_size=128, dims=200, shortest=shortest, rng=rng)
+        self.batches = list(made)
+        self.noise_multiplier = noise_multiplier
+
+    def updates(self, max_grad_norm: float, *, eps: float) -> Floats:
+        """Adam's updates (steps, dims) in units of the learning rate."""
+        means = [
+            released(batch, max_grad_norm=max_grad_norm, noise_multiplier=self.noise_multiplier)
+            for batch in self.batches
+        ]
+        return updates(np.stack(means), betas=(0.5, 0.9), eps=eps)
+
+    def difference(self, first: float, second: float, *, eps: float) -> float:
+        """The largest relative difference of a step between two clip norms."""
+        return difference(self.updates(first, eps=eps), self.updates(second, eps=eps))

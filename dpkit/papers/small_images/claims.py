@@ -1,0 +1,300 @@
+"""What the paper says of its own runs, of DP-Adam, and of the work before it (section 3.1).
+
+All epsilons by the paper's own method: RDP of the Poisson sampled Gaussian, the classic conversion,
+the orders of its code, delta 1e-5, add-remove, except where a claim says otherwise.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from math import log
+
+import numpy as np
+
+from dpkit.claims import Claim, Curve
+from dpkit.papers.small_images import shuffled
+from dpkit.papers.small_images.adam import Comparison
+from dpkit.papers.small_images.prior_work import (
+    DIGIT_COUNTS,
+    BeaulieuJones,
+    Xie,
+    clipped_mean_moves,
+    groups_factor,
+    noise_too_small,
+)
+from dpkit.papers.small_images.settings import (
+    EPOCHS,
+    FIGURE_2,
+    ORDERS,
+    PUBLIC_SIZE,
+    SETTINGS,
+    STEPS_PER_EPOCH,
+)
+from dpkit.privacy import rdp
+from dpkit.privacy.ledger import Ledger
+from dpkit.privacy.mechanisms import Mechanism
+
+PAPER = "small_images"
+DELTA = SETTINGS.target_delta
+ADAM_EPS = 1e-8  # the libraries' default
+
+
+def epsilon(ledger: Ledger) -> float:
+    """Epsilon as the paper prices a ledger."""
+    return rdp.epsilon(ledger, delta=DELTA, conversion="classic", orders=ORDERS).epsilon
+
+
+def spent(noise: float, epochs: int = EPOCHS) -> float:
+    """Epsilon of Figure 2's run of that noise multiplier, as its code charges it."""
+    steps = epochs * STEPS_PER_EPOCH
+    return epsilon(FIGURE_2[noise].claimed_ledger(public_size=PUBLIC_SIZE, steps=steps))
+
+
+def curve(x: Iterable[float], y: Callable[[float], float], x_name: str, y_name: str) -> Curve:
+    """y at each x."""
+    points = [float(one) for one in x]
+    return Curve(points, [y(one) for one in points], x_name, y_name)
+
+
+def by_epoch(noise: float) -> Curve:
+    """Epsilon along a run of Figure 2."""
+    return curve(range(EPOCHS + 1), lambda n: spent(noise, int(n)), "epochs", "epsilon")
+
+
+def shuffled_at_least(noise: float) -> float:
+    """An epsilon that one pass over the paper's shuffled batches costs at least."""
+    return shuffled.at_least(noise, batches=STEPS_PER_EPOCH, delta=DELTA)
+
+
+def by_noise() -> Curve:
+    """That epsilon by noise multiplier."""
+    noises = np.linspace(0.5, 1.0, 11)
+    return curve(noises, shuffled_at_least, "noise multiplier", "epsilon, at least")
+
+
+def of_one_step(mechanism: Mechanism) -> float:
+    """The exact epsilon of one release at delta 1e-5, from its privacy profile, by bisection."""
+    low, high = 0.0, 1.0
+    while mechanism.profile([high]).max() > DELTA:
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        enough = mechanism.profile([middle]).max() <= DELTA
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+@cache
+def comparison() -> Comparison:
+    """The made-up run that the claims on Adam share: every gradient at least 2 long."""
+    return Comparison(shortest=2.0)
+
+
+def adam_difference(first: float, second: float, eps: float = ADAM_EPS) -> float:
+    """The largest relative difference of an update between two clip norms."""
+    return comparison().difference(first, second, eps=eps)
+
+
+def by_eps() -> Curve:
+    """How far updates at C 0.1 are from those at C 1, by Adam's eps."""
+    eps = [0.0, *10.0 ** np.arange(-12, -1)]
+    return curve(eps, partial(adam_difference, 1.0, 0.1), "Adam's eps", "relative difference")
+
+
+def by_norm() -> Curve:
+    """How far updates are from those at C 1, by clip norm: alike between eps and the gradients."""
+    norms = 10.0 ** np.arange(-8, 2.1, 0.5)
+    return curve(norms, partial(adam_difference, 1.0), "clip norm", "relative difference")
+
+
+MOST_TENSORS = 9  # of a dpGAN critic (4 convolutions' weights and biases, a last layer's weight)
+PUBLISHED, BEFORE_2018 = BeaulieuJones(), BeaulieuJones(noise_times_norm_squared=True)
+
+
+@cache
+def charged() -> float:
+    """What Beaulieu-Jones et al. charge for their published run."""
+    return epsilon(PUBLISHED.claimed_ledger())
+
+
+def beaulieu_by_epoch(name: str) -> Curve:
+    """Epsilon of their run by epoch: "claimed_ledger" or "worst_case_ledger"."""
+
+    def after(epochs: float) -> float:
+        return epsilon(getattr(BeaulieuJones(epochs=int(epochs)), name)())
+
+    return curve(range(50, 501, 50), after, "epochs", "epsilon")
+
+
+def claim(
+    name: str, where: str, says: str, compute: Callable[[], float], explanation: str, *,
+    stated: float | None = None, tolerance: float = 0.0, curve: Callable[[], Curve] | None = None,
+    believed: Callable[[float], bool] | None = None,
+) -> Claim:  # fmt: skip
+    """A claim of this paper; "equals" where it states a value."""
+    return Claim(
+        f"{PAPER}/{name}", PAPER, where, says, stated, "finite" if stated is None else "equals",
+        compute, explanation, tolerance, curve, believed=believed,
+    )  # fmt: skip
+
+
+def at_40_epochs(noise: float) -> Claim:
+    """What a run of Figure 2 costs in the end."""
+    return claim(
+        f"epsilon-at-40-epochs-{noise}",
+        "text: section 3.2.2, Figure 2; code: compute_renyi_privacy, experiments/figure_2.sh",
+        f"Figure 2 draws the inception score against epsilon, noise multiplier {noise}.",
+        partial(spent, noise),
+        "After 40 epochs of 469 steps (batch 128 of 60,000, delta 1e-5) the code's accountant "
+        "comes to this epsilon, which no text prints; it takes shuffled batches to be Poisson.",
+        curve=partial(by_epoch, noise),
+    )
+
+
+def xie(noise_std: int) -> Claim:
+    """What their script's line gives."""
+    return claim(
+        f"xie-epsilon-{noise_std}",
+        "text: section 3.1 (how noise scales with the bound is not written); code of Xie et al.: "
+        "a line of test.py",
+        "epsilon = 2 q sqrt(n_d log(1/delta)) / (noise / c_g), q = 64/60000, n_d log(1/delta) = "
+        f"25, c_g = 13449.216, noise {noise_std}.",
+        Xie(noise_std).published_epsilon,
+        "So the script does tie noise to the bound, and this is its epsilon; by the theorem's form "
+        "it covers one generator iteration, of which a run has thousands.",
+    )
+
+
+EARLIER = "text: section 3.1, on "
+ADAM_SAYS = "text: section 3.2.1, eq. 9"
+SCRIPT = EARLIER + "Xie et al.; their code: test.py"
+BEAULIEU = EARLIER + "Beaulieu-Jones et al.; their code: dp_gan.py, custom_keras/noisy_optimizers"
+
+CLAIMS: tuple[Claim, ...] = (
+    *(at_40_epochs(noise) for noise in FIGURE_2),
+    claim(
+        "shuffled-against-poisson",
+        "code: train.py (a shuffled loader, and a Poisson accountant); text: section 2.3",
+        "The accountant's epsilon is an upper bound for the training that is run.",
+        partial(shuffled_at_least, 1.0),
+        "One pass over shuffled batches at noise 1.0 costs at least this much in the worst case, "
+        "more than the Poisson accountant charges for 40; Poisson batches repair it.",
+        curve=by_noise,
+        believed=lambda found: found <= spent(1.0),
+    ),
+    claim(
+        "adam-clip-invariance", ADAM_SAYS,
+        "If every gradient is longer than C, the updates of DP-Adam do not depend on C.",
+        partial(adam_difference, 1.0, 0.1),
+        "With every gradient longer than both clip norms, updates at C 0.1 and at C 1 (Figure 1) "
+        "differ by this share at most on a made-up run, all of it from Adam's eps of 1e-8, which "
+        "is small against the noise on the mean, z C / batch, at both.",
+        curve=by_eps, believed=lambda found: found < 1e-3,
+    ),
+    claim(
+        "adam-clip-invariance-without-eps", ADAM_SAYS + ' ("some details omitted")',
+        "C cancels in the update.",
+        partial(adam_difference, 1.0, 1e-6, 0.0),
+        "Without eps it does, whatever C, as long as every gradient is longer: what is left is "
+        "rounding.",
+        believed=lambda found: found < 1e-9,
+    ),
+    claim(
+        "adam-clip-invariance-small-norm", ADAM_SAYS + "; regime (i)",
+        "C can be chosen arbitrarily small.",
+        partial(adam_difference, 1.0, 1e-6),
+        "At C 1e-6 eps = 1e-8 weighs as much as the gradients' root mean square, and updates "
+        "shrink by this share. C well above eps times batch over noise multiplier, here 2.6e-6, is "
+        "enough: the noise alone then outweighs eps.",
+        curve=by_norm, believed=lambda found: found < 1e-3,
+    ),
+    claim(
+        "adam-clip-dependence-large-norm", ADAM_SAYS + "; regime (ii), Figure 1 at C 100",
+        "For larger C, each gradient's own norm weights the sum.",
+        partial(adam_difference, 1.0, 100.0),
+        "At C 100, longer than every gradient, nothing is clipped and the noise still grows with "
+        "C: updates differ by more than their own length from those at C 1.",
+        believed=lambda found: found > 0.1,
+    ),
+    claim(
+        "clip-after-mean", BEAULIEU,
+        "The average gradient is clipped and noised as if no example could move it by more than C.",
+        clipped_mean_moves,
+        "In units of C: one long gradient among 100 turns the clipped mean from one end of its "
+        "ball to the other, under replace-one and add-remove alike; noise of z C protects as much "
+        "as a noise multiplier z / 2 (z C / batch would be 2 batch times too small).",
+        believed=lambda found: found <= 1,
+    ),
+    claim(
+        "beaulieu-jones-add-remove", BEAULIEU,
+        "500 epochs over 6,000 records at batch 1 and noise 1 are private, by the moments "
+        "accountant.",
+        charged,
+        "This is what 3,000,000 steps cost at the rate 1/6000 if batches are Poisson, some empty, "
+        "and each example is clipped.",
+        curve=partial(beaulieu_by_epoch, "claimed_ledger"),
+    ),
+    claim(
+        "beaulieu-jones-replace-one", BEAULIEU,
+        "Results may still be correct because the batch size is one.",
+        lambda: epsilon(PUBLISHED.worst_case_ledger()),
+        "At batch 1 a step draws exactly one record, so where it is not the record in question it "
+        "is another, whose gradient may be the opposite: the Poisson formula at noise 1/2. It is "
+        "exact under add-remove; a replaced record costs no less.",
+        curve=partial(beaulieu_by_epoch, "worst_case_ledger"),
+        believed=lambda found: found <= charged(),
+    ),
+    claim(
+        "beaulieu-jones-noise-c-squared", "code of Beaulieu-Jones et al. before July 2018",
+        "The same run, with the clip norm multiplied into the noise twice.",
+        lambda: of_one_step(BEFORE_2018.worst_case_ledger()[0].mechanism),
+        "Noise of z C^2 at C 1e-4 is 10,000 times smaller than was charged: this is the exact "
+        "epsilon of one of the 3,000,000 steps, and protects nothing.",
+        believed=lambda found: found <= charged(),
+    ),
+    claim(
+        "zhang-factor-8", EARLIER + "Zhang et al.; their code: dp/clippers/basic.py",
+        "At batch size 64 the noise is a factor of eight too small.",
+        partial(noise_too_small, 64),
+        "The code divides the noise by the root of the batch size: by 8 at batch 64 on one device.",
+        stated=8.0, tolerance=1e-9,
+        curve=lambda: curve(range(1, 257), lambda b: noise_too_small(int(b)), "batch", "factor"),
+    ),
+    claim(
+        "zhang-groups-factor-10", EARLIER + "Zhang et al.",
+        "Clipping groups of parameters apart probably makes gradients longer in proportion to the "
+        "number of groups, about ten times.",
+        partial(groups_factor, MOST_TENSORS),
+        "Norms add as squares, so k groups clipped at C are C sqrt(k) long: 3 C with the nine "
+        "tensors of the largest published critic of plain layers, 2.2 C with MNIST's five groups; "
+        "ten times takes a hundred groups.",
+        stated=10.0, tolerance=0.5,
+        curve=lambda: curve(range(1, 101), lambda k: groups_factor(int(k)), "groups", "length / C"),
+    ),
+    *(xie(noise_std) for noise_std in (5, 10, 15)),
+    claim(
+        "xie-true-rate", SCRIPT + " (q) and wgan.py (one GAN for each digit)",
+        "The sample rate is 64/60000, noise 5.",
+        lambda: Xie(5).published_epsilon(size=min(DIGIT_COUNTS)),
+        "Each digit's GAN draws its batches from that digit's images: 5,421 of digit 5, by MNIST's "
+        "public counts, whose GAN is the dearest. The script's own formula then gives this.",
+        curve=lambda: curve(range(10), lambda d: Xie(5).published_epsilon(
+            size=DIGIT_COUNTS[int(d)]), "digit", "epsilon"),
+        believed=lambda found: found <= Xie(5).published_epsilon(),
+    ),
+    claim(
+        "xie-natural-log", SCRIPT, "n_d log(1/delta) is 25, noise 5.",
+        lambda: Xie(5, steps_times_log=5 * log(1 / DELTA)).published_epsilon(),
+        "For the code's five critic steps at delta 1e-5 it is 57.6: the theorem's logarithm is the "
+        "natural one, and 25 is 5 times the decimal one.",
+        believed=lambda found: found <= Xie(5).published_epsilon(),
+    ),
+    claim(
+        "xie-accountant", SCRIPT,
+        "Noise 15 at the bound c_g gives a single-digit epsilon.",
+        lambda: of_one_step(Xie(15).ledger(size=PUBLIC_SIZE)[0].mechanism),
+        "Noise 15 is 1.1e-3 of the bound. For an example whose gradient is as long as the bound "
+        "allows, this is the exact epsilon of one critic step; the formula is the limit of large "
+        "noise, far from here.",
+        believed=lambda found: found <= Xie(15).published_epsilon(),
+    ),
+)  # fmt: skip

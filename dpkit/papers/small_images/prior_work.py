@@ -1,0 +1,191 @@
+"""The prior work that section 3.1 of the paper reviews: what was charged, what is guaranteed.
+
+dpGAN (Zhang, Ji, Wang 2018) has a package of its own; here are the two factors that section 3.1
+names of it.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from dpkit import checks
+from dpkit.privacy.clipping import GroupClipping
+from dpkit.privacy.ledger import Release, parallel
+from dpkit.privacy.mechanisms import Adjacency, SampledGaussian
+from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.wrong_clipping import (
+    ClippedAfterMean,
+    NoiseOverSqrtBatch,
+    honest_noise_multiplier,
+)
+
+# MNIST's training images of each digit, 0 to 9: public, as anyone can count them
+DIGIT_COUNTS = (5_923, 6_742, 5_958, 6_131, 5_842, 5_421, 5_918, 6_265, 5_851, 5_949)
+
+
+@dataclass(frozen=True)
+class Xie:
+    """Xie, Lin, Wang, Wang, Zhou 2018 (DPGAN; code: illidanlab/dpgan): WGAN with clipped weights.
+
+    Noise N(0, noise_std^2) / batch on the gradient of the mean loss (wgan.py). What ties it to an
+    epsilon is a line of a test script (`published_epsilon`).
+
+    Args:
+        noise_std: 5, 10 and 15 in the experiments on MNIST.
+        gradient_bound: c_g, how far an example's gradient is said to reach.
+        steps_times_log: n_d log(1/delta) as a number, as the script has it.
+        critic_steps: n_d, of one generator iteration; the code's.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    noise_std: float
+    gradient_bound: float = 13_449.216
+    steps_times_log: float = 25.0
+    batch_size: int = 64
+    claimed_size: int = 60_000
+    critic_steps: int = 5
+
+    def __post_init__(self) -> None:
+        checks.positive(noise_std=self.noise_std, gradient_bound=self.gradient_bound)
+        checks.positive(steps_times_log=self.steps_times_log)
+        checks.whole(1, batch_size=self.batch_size, critic_steps=self.critic_steps)
+        checks.whole(self.batch_size, claimed_size=self.claimed_size)
+
+    @property
+    def noise_multiplier(self) -> float:
+        """noise_std / c_g, where c_g bounds each example's gradient in L2 norm."""
+        return self.noise_std / self.gradient_bound
+
+    def published_epsilon(self, *, size: int | None = None) -> float:
+        """2 q sqrt(n_d log(1/delta)) / (noise_std / c_g), q = batch / size (60,000 by default).
+
+        The form of Abadi et al. 2016, Theorem 1, solved for epsilon with the constant 2. That is
+        about large noise and small epsilon, and here about one generator iteration.
+
+        Raises:
+            ValueError: size is not an integer >= the batch.
+        """
+        size = self.claimed_size if size is None else size
+        checks.whole(self.batch_size, size=size)
+        rate = self.batch_size / size
+        return 2 * rate * sqrt(self.steps_times_log) / self.noise_multiplier
+
+    def ledger(self, *, size: int, iterations: int = 1) -> list[Release]:
+        """What one GAN releases in `iterations`, if batches are Poisson and c_g holds.
+
+        c_g must bound each example's own gradient in L2 norm. Batch normalisation in the critic, as
+        in part of the code, leaves no gradient of an example's own, and nothing is guaranteed.
+        """
+        checks.whole(self.batch_size, size=size)
+        checks.whole(iterations=iterations)
+        step = SampledGaussian(self.noise_multiplier, self.batch_size / size)
+        return [Release(step, self.critic_steps * iterations)]
+
+    def ledger_of_ten(self, *, iterations: int = 1) -> list[Release]:
+        """One GAN for each digit, trained on that digit's images alone."""
+        return parallel(*(self.ledger(size=n, iterations=iterations) for n in DIGIT_COUNTS))
+
+
+@dataclass(frozen=True)
+class BeaulieuJones:
+    """Beaulieu-Jones, Wu, Williams, Greene 2017 (code: greenelab/SPRINT_gan): an AC-GAN.
+
+    The gradient of the batch's mean loss is clipped to C, once, and noised. It moves by up to 2C,
+    whatever the batch, so that noise of z C is a noise multiplier of z / 2.
+
+    Args:
+        noise_multiplier: z, as it is charged.
+        max_grad_norm: C.
+        noise_times_norm_squared: the noise is z C^2 in place of z C, as before July 2018.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    noise_multiplier: float = 1.0
+    max_grad_norm: float = 1e-4
+    batch_size: int = 1
+    records: int = 6_000
+    epochs: int = 500
+    noise_times_norm_squared: bool = False
+
+    def __post_init__(self) -> None:
+        checks.positive(noise_multiplier=self.noise_multiplier, max_grad_norm=self.max_grad_norm)
+        checks.whole(1, batch_size=self.batch_size, epochs=self.epochs)
+        checks.whole(self.batch_size, records=self.records)
+
+    @property
+    def steps(self) -> int:
+        """Critic steps."""
+        return self.epochs * (self.records // self.batch_size)
+
+    @property
+    def sample_rate(self) -> float:
+        """Chance of a record to be in a batch."""
+        return self.batch_size / self.records
+
+    @property
+    def true_noise_multiplier(self) -> float:
+        """Noise over the farthest that one record moves the clipped mean: z / 2."""
+        noise = self.noise_multiplier
+        if self.noise_times_norm_squared:
+            noise *= self.max_grad_norm
+        # the noise is not divided by the batch, as if the mean were the sum of one example
+        return honest_noise_multiplier(ClippedAfterMean(self.max_grad_norm, 1), noise)
+
+    def claimed_ledger(self) -> list[Release]:
+        """As charged: Poisson batches, and a record that moves the release by C."""
+        return [Release(SampledGaussian(self.noise_multiplier, self.sample_rate), self.steps)]
+
+    def worst_case_ledger(self) -> list[Release]:
+        """Add-remove, each batch drawn uniformly among those of its size; exact at each order.
+
+        (Early snapshots of the code took the records in a fixed order, where nothing is hidden.)
+
+        With a record x, a batch holds it at the rate q; otherwise it is one of those without x. So
+        the pair is (1-q) M + q A against M, where each outcome of A is one of M with an example
+        replaced by x: centres at most 2C apart. Renyi divergence is convex in the pair, so it is
+        largest where all centres of M lie together and those of A as far off as can be: the
+        Poisson pair, shift 2C. A replaced record comes to the same pair where all others' gradients
+        are those of its replacement, so no less can be proven under replace-one.
+        """
+        step = SampledGaussian(self.true_noise_multiplier, self.sample_rate)
+        return [Release(step, self.steps)]
+
+    def ledger(self, *, adjacency: Adjacency = "add-remove") -> list[Release]:
+        """What is proven: `worst_case_ledger`, or the theorem's bound under replace-one.
+
+        Raises:
+            ValueError: adjacency is unknown.
+        """
+        checks.one_of(("add-remove", "replace-one"), adjacency=adjacency)
+        if adjacency == "add-remove":
+            return self.worst_case_ledger()
+        step = WithoutReplacementGaussian(self.true_noise_multiplier, self.sample_rate)
+        return [Release(step, self.steps)]
+
+
+def clipped_mean_moves(*, batch_size: int = 100, max_grad_norm: float = 1e-4) -> float:
+    """How far one record moves a clipped mean, over C: a batch of equal examples and a long one.
+
+    The other `batch_size` - 1 gradients are 1, the record's is 10^6, or -10^6 in its place.
+    """
+    rule = ClippedAfterMean(max_grad_norm, batch_size)
+    ends = []
+    for own in (1e6, -1e6):
+        mean = np.append(np.ones(batch_size - 1), own).mean(keepdims=True)
+        ends.append(rule.clip([mean])[0])
+    return float(abs(ends[0] - ends[1]).item() / max_grad_norm)
+
+
+def noise_too_small(batch_size: int) -> float:
+    """Zhang et al.: the factor by which noise over sqrt(batch) is too small, on one device."""
+    return 1 / honest_noise_multiplier(NoiseOverSqrtBatch(1.0, batch_size), 1.0)
+
+
+def groups_factor(groups: int) -> float:
+    """Zhang et al.: length of a gradient of groups clipped apart at C, at most, over C: sqrt(k)."""
+    return GroupClipping((1.0,) * groups, tuple(range(groups))).sensitivity("add-remove")

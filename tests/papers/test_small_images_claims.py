@@ -1,0 +1,289 @@
+"""The claims of small_images against peers, quadrature, closed forms and brute force.
+
+Where something is drawn, its test says how often it would fail by chance; seeds are fixed.
+"""
+
+from dataclasses import replace
+from math import exp, inf, log, sqrt
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from dpkit.claims import check, holds
+from dpkit.papers.small_images import claims, prior_work, shuffled
+from dpkit.papers.small_images.prior_work import DIGIT_COUNTS, BeaulieuJones, Xie
+from dpkit.papers.small_images.settings import FIGURE_2, ORDERS, PUBLIC_SIZE
+from dpkit.privacy import Gaussian, Release, SampledGaussian, divergence, pld, rdp
+
+BY_ID = {claim.id.partition("/")[2]: claim for claim in claims.CLAIMS}
+
+# name -> stated, computed, verdict
+EXPECTED = {
+    "epsilon-at-40-epochs-0.5": (None, 15.18987, "holds"),
+    "epsilon-at-40-epochs-0.8": (None, 3.333812, "holds"),
+    "epsilon-at-40-epochs-0.9": (None, 2.506389, "holds"),
+    "epsilon-at-40-epochs-1.0": (None, 2.013355, "holds"),
+    "shuffled-against-poisson": (None, 3.393597, "fails"),
+    "adam-clip-invariance": (None, 8.1656e-5, "holds"),
+    "adam-clip-invariance-without-eps": (None, 0.0, "holds"),
+    "adam-clip-invariance-small-norm": (None, 0.651882, "fails"),
+    "adam-clip-dependence-large-norm": (None, 1.157586, "holds"),
+    "clip-after-mean": (None, 2.0, "fails"),
+    "beaulieu-jones-add-remove": (None, 1.893417, "holds"),
+    "beaulieu-jones-replace-one": (None, 13.58533, "fails"),
+    "beaulieu-jones-noise-c-squared": (None, 200_031_086, "fails"),
+    "zhang-factor-8": (8.0, 8.0, "holds"),
+    "zhang-groups-factor-10": (10.0, 3.0, "fails"),
+    "xie-epsilon-5": (None, 28.69166, "holds"),
+    "xie-epsilon-10": (None, 14.34583, "holds"),
+    "xie-epsilon-15": (None, 9.563887, "holds"),
+    "xie-true-rate": (None, 317.5613, "fails"),
+    "xie-natural-log": (None, 43.53750, "fails"),
+    "xie-accountant": (None, 404_058.3, "fails"),
+}
+
+
+def test_the_ids_are_these():
+    assert list(BY_ID) == list(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_stated_computed_verdict(name: str):
+    stated, computed, verdict = EXPECTED[name]
+    found = check(BY_ID[name])
+    assert found.claim.stated == stated
+    assert found.computed == pytest.approx(computed, rel=1e-4, abs=1e-12)
+    assert found.verdict == verdict
+
+
+def test_a_verdict_turns_where_the_value_does():
+    """Each failing claim would hold at what a reader believed, and each belief refuses infinity."""
+    believed = {
+        "shuffled-against-poisson": claims.spent(1.0),
+        "clip-after-mean": 1.0,
+        "beaulieu-jones-replace-one": claims.charged(),
+        "beaulieu-jones-noise-c-squared": claims.charged(),
+        "zhang-groups-factor-10": 10.0,
+        "xie-true-rate": Xie(5).published_epsilon(),
+        "xie-natural-log": Xie(5).published_epsilon(),
+        "xie-accountant": Xie(15).published_epsilon(),
+    }
+    for name, value in believed.items():
+        assert holds(BY_ID[name], value)
+        assert not holds(BY_ID[name], value * 1.2)
+    for name, (_, _, verdict) in EXPECTED.items():
+        if verdict == "holds" and name != "adam-clip-dependence-large-norm":
+            assert not holds(BY_ID[name], inf)
+
+
+def test_every_curve_has_points():
+    for claim in claims.CLAIMS:
+        if claim.curve is not None:
+            drawn = claim.curve()
+            assert len(drawn.x) == len(drawn.y) > 5
+            assert np.isfinite(drawn.y).all()
+    assert BY_ID["epsilon-at-40-epochs-0.5"].curve().y[-1] == pytest.approx(15.18987, rel=1e-6)
+
+
+def classic(rdp_of_a_step, steps):
+    return min(
+        steps * cost + log(1e5) / (order - 1)
+        for order, cost in zip(ORDERS, rdp_of_a_step, strict=True)
+    )
+
+
+def test_epsilons_are_those_of_opacus():
+    """Its RDP at the paper's orders, converted here by Mironov 2017, Prop. 3."""
+    opacus = pytest.importorskip("opacus.accountants.analysis.rdp")
+
+    def theirs(noise, rate, steps):
+        cost = opacus.compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=list(ORDERS))
+        return classic(cost, steps)
+
+    for noise in FIGURE_2:
+        assert claims.spent(noise) == pytest.approx(theirs(noise, 128 / 60_000, 18_760), rel=1e-6)
+    found = check(BY_ID["beaulieu-jones-add-remove"]).computed
+    assert found == pytest.approx(theirs(1.0, 1 / 6_000, 3_000_000), rel=1e-6)
+    found = check(BY_ID["beaulieu-jones-replace-one"]).computed
+    assert found == pytest.approx(theirs(0.5, 1 / 6_000, 3_000_000), rel=1e-6)
+
+
+def test_the_order_that_decides_by_quadrature():
+    """Noise 0.5: order 2.25, the Renyi divergence from its definition."""
+    zero, one = divergence.normal(0, 0.5), divergence.normal(1, 0.5)
+    mixed = divergence.mixture([1 - 128 / 60_000, 128 / 60_000], [zero, one])
+    cost = divergence.renyi(mixed, zero, 2.25, low=-8, high=12)
+    wanted = 18_760 * cost + log(1e5) / 1.25
+    assert claims.spent(0.5) == pytest.approx(wanted, rel=1e-8)
+
+
+def best_test(mechanism) -> float:
+    low, high = 0.0, 1e3
+    for _ in range(80):
+        middle = (low + high) / 2
+        enough = mechanism.profile([middle]).max() <= 1e-5
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+@pytest.mark.parametrize("noise", [0.5, 1.0, 3.0])
+def test_the_shuffled_bound_of_one_batch_is_the_exact_gaussian(noise: float):
+    """With one batch nothing is hidden: shifts of 2 and 1, which one threshold tells apart best."""
+    exact = best_test(Gaussian(noise))
+    found = shuffled.at_least(noise, batches=1, delta=1e-5)
+    assert found == pytest.approx(exact, rel=1e-4)
+    assert found <= exact
+
+
+def test_the_shuffled_events_have_the_probabilities_that_are_taken():
+    """20 batches, noise 1, threshold 2.5, 200,000 draws each: within 6 standard errors (2e-9)."""
+    rng = np.random.default_rng(0)
+    for moved in (2.0, 1.0):
+        sums = rng.standard_normal((200_000, 20))
+        sums[np.arange(200_000), rng.integers(20, size=200_000)] += moved
+        share = (sums.max(1) > 2.5).mean()
+        wanted = 1 - ndtr(2.5 - moved) * ndtr(2.5) ** 19
+        assert abs(share - wanted) < 6 * sqrt(wanted * (1 - wanted) / 200_000)
+    at_2_5 = [1 - ndtr(2.5 - moved) * ndtr(2.5) ** 19 for moved in (2.0, 1.0)]
+    assert shuffled.at_least(1.0, batches=20, delta=1e-5) >= log((at_2_5[0] - 1e-5) / at_2_5[1])
+
+
+def test_the_shuffled_bound_is_above_the_poisson_price_and_below_what_is_proven():
+    for noise, run in FIGURE_2.items():
+        one_pass = shuffled.at_least(noise, batches=469, delta=1e-5)
+        poisson = [Release(SampledGaussian(noise, 128 / 60_000), 469)]
+        assert one_pass > pld.epsilon(poisson, delta=1e-5).epsilon
+        proven = run.ledger(public_size=PUBLIC_SIZE, steps=468)
+        assert one_pass < rdp.epsilon(proven, delta=1e-5).epsilon
+    assert shuffled.at_least(50.0, batches=469, delta=0.9) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Xie(float("nan")), "noise_std must be a finite number > 0"),
+        (lambda: Xie(5).published_epsilon(size=63), "size must be an integer >= 64, got 63"),
+        (lambda: BeaulieuJones(max_grad_norm=0.0), "max_grad_norm must be a finite number > 0"),
+        (lambda: BeaulieuJones(records=0), "records must be an integer >= 1, got 0"),
+        (lambda: BeaulieuJones().ledger(adjacency="both"), "adjacency must be one of"),  # type: ignore
+        (lambda: shuffled.at_least(float("nan"), batches=2, delta=1e-5), "noise_multiplier"),
+        (lambda: shuffled.at_least(1.0, batches=0, delta=1e-5), "batches must be an integer"),
+        (lambda: shuffled.at_least(1.0, batches=2, delta=1.0), "delta must lie in"),
+    ],
+)
+def test_bad_values_are_refused(call, message: str):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def renyi_on_a_line(a: float, b: float, other: float, *, rate: float, order: float) -> float:
+    """D of (1-q) N(other) + q N(a) from (1-q) N(other) + q N(b), noise 1, by a fine sum."""
+    x = np.linspace(-18 - 2 * order, 18 + 2 * order, 60_001)
+
+    def log_density(own):
+        parts = [log(1 - rate) - (x - other) ** 2 / 2, log(rate) - (x - own) ** 2 / 2]
+        return np.logaddexp(*parts)
+
+    inside = order * log_density(a) + (1 - order) * log_density(b)
+    top = inside.max()
+    total = np.exp(inside - top).sum() * (x[1] - x[0]) / sqrt(2 * np.pi)
+    return (top + log(total)) / (order - 1)
+
+
+@pytest.mark.parametrize("rate", [1 / 6_000, 0.1, 0.5])
+@pytest.mark.parametrize("order", [2.0, 3.0, 8.0])
+def test_the_worst_case_of_one_record_a_step(rate: float, order: float):
+    """Clipped gradients in [-1, 1], noise 1; the record at 1, its replacement at -1.
+
+    Wherever the others are, the divergence is at most the Poisson formula's at noise 1/2, which is
+    attained where they are at -1, and below the theorem's bound for batches of a fixed size.
+    """
+    places = np.linspace(-1, 1, 11)
+    found = [renyi_on_a_line(1, -1, place, rate=rate, order=order) for place in places]
+    half = SampledGaussian(0.5, rate).rdp([order])[0]
+    assert found[0] == pytest.approx(half, rel=1e-6, abs=1e-9)
+    assert found[0] == max(found)
+    run = BeaulieuJones(batch_size=1, records=round(1 / rate))
+    assert half <= run.ledger(adjacency="replace-one")[0].mechanism.rdp([order])[0]
+
+
+@pytest.mark.parametrize("order", [1.5, 4.0])
+def test_the_worst_case_where_the_record_is_left_out(order: float):
+    """Without the record the others alone are drawn from; the farther it lies, the dearer."""
+
+    def left_out(distance: float) -> float:
+        base, own = divergence.normal(0, 1), divergence.normal(distance, 1)
+        mixed = divergence.mixture([0.9, 0.1], [base, own])
+        return divergence.renyi(mixed, base, order, low=-14, high=14 + 2 * order)
+
+    found = [left_out(distance) for distance in (0.5, 1.0, 2.0)]
+    assert found == sorted(found)
+    assert found[-1] == pytest.approx(SampledGaussian(0.5, 0.1).rdp([order])[0], rel=1e-7)
+    run = BeaulieuJones(records=10, epochs=7)
+    assert run.ledger() == run.worst_case_ledger() == [(SampledGaussian(0.5, 0.1), 70)]
+
+
+def test_their_run_is_as_published():
+    run = BeaulieuJones()
+    assert (run.steps, run.sample_rate, run.true_noise_multiplier) == (3_000_000, 1 / 6_000, 0.5)
+    larger = BeaulieuJones(batch_size=100)
+    assert (larger.steps, larger.sample_rate) == (30_000, 1 / 60)
+    assert larger.true_noise_multiplier == 0.5  # whatever the batch
+    before = BeaulieuJones(noise_times_norm_squared=True)
+    assert before.true_noise_multiplier == pytest.approx(5e-5)
+    worst = claims.epsilon(run.worst_case_ledger())
+    assert worst <= claims.epsilon(run.ledger(adjacency="replace-one")) < 21
+
+
+def test_one_record_turns_a_clipped_mean():
+    for batch in (2, 10, 1_000):
+        assert prior_work.clipped_mean_moves(batch_size=batch) == pytest.approx(2.0)
+    with_it, without_it = [-1e6, 1.0, 1.0], [1.0, 1.0]  # as far when it is left out
+    means = [np.mean(batch) for batch in (with_it, without_it)]
+    ends = [mean / max(1.0, abs(mean) / 1e-4) for mean in means]
+    assert ends == pytest.approx([-1e-4, 1e-4])
+
+
+def test_the_factors_of_dpgan():
+    assert [prior_work.noise_too_small(batch) for batch in (1, 64, 256)] == [1, 8, 16]
+    rng = np.random.default_rng(3)
+    for groups in (5, 9):
+        parts = rng.standard_normal((groups, 11))
+        clipped = parts / np.linalg.norm(parts, axis=1, keepdims=True)
+        assert prior_work.groups_factor(groups) == pytest.approx(np.linalg.norm(clipped))
+
+
+def test_the_scripts_line_for_xie():
+    for noise in (5.0, 10.0, 15.0):
+        line = (2.0 * (64.0 / 60000.0)) * sqrt(25.0) / (noise / 13449.216)
+        assert Xie(noise).published_epsilon() == pytest.approx(line, rel=1e-14)
+    assert Xie(5, steps_times_log=5 * log(1e5)).published_epsilon() == pytest.approx(
+        28.6916608 * sqrt(log(10))
+    )
+
+
+def test_ten_gans_cost_what_that_of_the_rarest_digit_does():
+    assert sum(DIGIT_COUNTS) == 60_000
+    assert (len(DIGIT_COUNTS), min(DIGIT_COUNTS), DIGIT_COUNTS[5]) == (10, 5_421, 5_421)
+    run = replace(Xie(15), gradient_bound=15.0)  # noise multiplier 1
+    ten = rdp.epsilon(run.ledger_of_ten(iterations=10), delta=1e-5).epsilon
+    rarest = rdp.epsilon(run.ledger(size=5_421, iterations=10), delta=1e-5).epsilon
+    assert ten == pytest.approx(rarest)
+    assert run.ledger(size=5_421, iterations=10)[0].count == 50
+    assert ten > rdp.epsilon(run.ledger(size=60_000, iterations=10), delta=1e-5).epsilon
+
+
+def test_the_epsilon_of_one_step_is_exact():
+    """Against the Gaussian's own profile where it is easy, and a closed form where it is not."""
+    assert claims.of_one_step(Gaussian(1.0)) == pytest.approx(best_test(Gaussian(1.0)))
+    step = Xie(15).ledger(size=PUBLIC_SIZE)[0].mechanism
+    found = claims.of_one_step(step)
+    assert step.profile([found]).max() <= 1e-5 < step.profile([found * (1 - 1e-6)]).max()
+    # far off, delta is q times the upper tail of the loss, x / s + 1 / (2 s^2) + log(q)
+    noise, rate = 15 / 13449.216, 64 / 60_000
+    from scipy.stats import norm
+
+    tail = norm.isf(1e-5 / rate) / noise + 1 / (2 * noise**2) + log(rate)
+    assert found == pytest.approx(tail, rel=1e-4)
+    assert exp(-found) == 0.0
