@@ -44,7 +44,7 @@ def download(name: str, *, base_url: str | None = None, progressbar: bool = Fals
     """
     wanted = source(name)
     if not wanted.downloads:
-        raise ValueError(f"{name} ships with scikit-learn; there is nothing to download")
+        raise ValueError(f"{name} ships with {wanted.shipped}; there is nothing to download")
     folder = cache_dir() / wanted.folders[0]
     urls = wanted.urls if base_url is None else (base_url,)
     for item in wanted.downloads:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from dpkit.datasets import embedded, sources
+from dpkit.datasets.census import census
 from dpkit.datasets.content import read
 from dpkit.datasets.images import make_images
 from dpkit.datasets.lookup import DataNotFound, find, form, missing, places, source
@@ -13,9 +14,9 @@ from dpkit.datasets.sources import Source
 def status() -> list[dict[str, Any]]:
     """One row per data set, without reading any file.
 
-    Keys: name; found ("DPKIT_DATA", "cache", "scikit-learn", or None where no place holds all of
-    the set's files); path (absolute, or None); missing (file names lacking in the first folder
-    that exists); bytes (on disk if found, else of the download); terms; origin.
+    Keys: name; found ("DPKIT_DATA", "cache", the package that ships the set, or None where no place
+    holds all of its files); path (absolute, or None); missing (file names lacking in the first
+    folder that exists); bytes (on disk if found, else of the download); terms; origin.
 
     Raises:
         DataNotFound: DPKIT_DATA is set, but not to a folder.
@@ -27,7 +28,7 @@ def _row(wanted: Source) -> dict[str, Any]:
     row: dict[str, Any] = {"name": wanted.name, "found": None, "path": None, "missing": []}
     place = find(wanted, wanted.files) if wanted.folders else None
     if not wanted.folders:
-        row |= {"found": "scikit-learn", "bytes": 0}
+        row |= {"found": wanted.shipped, "bytes": 0}
     elif place is not None:
         paths = [form(place.folder, file) for file in wanted.files]
         size = sum(path.stat().st_size for path in paths if path is not None)
@@ -46,7 +47,7 @@ def verify(name: str | None = None) -> list[dict[str, Any]]:
     even behind a good one.
 
     Returns:
-        One row per file: name (of the set), file, path (None for what ships with scikit-learn),
+        One row per file: name (of the set), file, path (None for what a package ships),
         expected and found (sha256 of the decompressed content; found is None where the file is
         missing), ok.
 
@@ -66,10 +67,7 @@ def verify(name: str | None = None) -> list[dict[str, Any]]:
 
 def _verify(wanted: Source) -> list[dict[str, Any]]:
     if not wanted.folders:
-        return [
-            _checked(wanted, file, None, make_images("", *embedded.digits(file.split)).checksum)
-            for file in wanted.files
-        ]
+        return [_checked(wanted, file, None, _shipped(wanted, file.split)) for file in wanted.files]
     rows = []
     for _, folder in places(wanted):
         if len(missing(folder, wanted.files)) == len(wanted.files):
@@ -79,6 +77,13 @@ def _verify(wanted: Source) -> list[dict[str, Any]]:
             found = read(path)[1:] if path is not None else (None, None)
             rows.append(_checked(wanted, file, path or folder / file.name, *found))
     return rows
+
+
+def _shipped(wanted: Source, split: str) -> str:
+    """The checksum of a set that needs no folder, made anew."""
+    if wanted.name == sources.CENSUS.name:
+        return census(split=split).attrs["checksum"]
+    return make_images("", *embedded.digits(split)).checksum
 
 
 def _checked(

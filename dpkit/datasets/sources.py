@@ -34,6 +34,7 @@ class Source(NamedTuple):
     downloads: tuple[Download, ...]
     terms: str
     origin: str
+    shipped: str = ""  # the package that holds a set without folders, files or downloads
 
     def split(self, split: str) -> tuple[File, ...]:
         """The files that hold `split`, in the order in which they are read."""
@@ -53,6 +54,22 @@ DIGITS = Source(
     terms="CC BY 4.0 (UCI); shipped with scikit-learn",
     origin="E. Alpaydin, C. Kaynak: Optical Recognition of Handwritten Digits, UCI, 1998, "
     "https://doi.org/10.24432/C50P49",
+    shipped="scikit-learn",
+)
+
+CENSUS = Source(
+    name="census",
+    folders=(),
+    files=(
+        # ADULT_8.checksum of each split: the model draws the same persons on every machine.
+        File("train", "train", "4db8251d2267c28deb3767aec906ee0469051e6cf9385a9dd8fbfce80a6da4ea"),
+        File("test", "test", "7a9aa6aeaa9f149509d379736faa3c1f4ff32a9ab84e36c64bc21605dd801486"),
+    ),
+    urls=(),
+    downloads=(),
+    terms="MIT; simulated, of no real person",
+    origin="dpkit's own simulated census, dpkit/datasets/census.py",
+    shipped="dpkit",
 )
 
 MNIST = Source(
@@ -273,4 +290,4 @@ ADULT = Source(
     origin="B. Becker, R. Kohavi: Adult, UCI, 1996, https://doi.org/10.24432/C5XW20",
 )
 
-SOURCES = (DIGITS, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, ADULT)
+SOURCES = (DIGITS, CENSUS, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, ADULT)

@@ -152,7 +152,7 @@ def test_verify_what_is_not_there(cache):
     message = f"mnist is in none of {cache}/mnist; to get it run: python -m dpkit data get mnist"
     with pytest.raises(DataNotFound, match=exactly(message)):
         verify("mnist")
-    known = "known: digits, mnist, fashion_mnist, cifar10, cifar100, adult"
+    known = "known: digits, census, mnist, fashion_mnist, cifar10, cifar100, adult"
     with pytest.raises(
         ValueError, match=exactly(f"unknown data set 'cfar10'; did you mean 'cifar10'? {known}")
     ):

@@ -10,8 +10,9 @@ def test_status_says_what_is_where(data, cache, expect, store, mnist_files):
     store(data / "mnist", mnist_files)
     store(cache / "cifar-10-batches-bin", {"test_batch.bin": b""})
     rows = {row["name"]: row for row in status()}
-    assert list(rows) == ["digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "adult"]
-    assert rows["digits"]["found"] == "scikit-learn"
+    images = ["mnist", "fashion_mnist", "cifar10", "cifar100"]
+    assert list(rows) == ["digits", "census", *images, "adult"]
+    assert (rows["digits"]["found"], rows["census"]["found"]) == ("scikit-learn", "dpkit")
     mnist = rows["mnist"]
     assert (mnist["found"], mnist["path"]) == ("DPKIT_DATA", str(data / "mnist"))
     assert mnist["bytes"] == sum(map(len, mnist_files.values()))
@@ -42,6 +43,8 @@ def test_verify_everything_that_is_here():
     assert [(row["name"], row["file"], row["ok"]) for row in rows] == [
         ("digits", "train", True),
         ("digits", "test", True),
+        ("census", "train", True),
+        ("census", "test", True),
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpkit.datasets import adult, cifar10, mnist, verify
+from dpkit.datasets import ADULT_8, adult, adult_8, adult_8_all, cifar10, mnist, verify
 
 FOLDER = os.environ.get("DPKIT_TEST_DATA", "")
 
@@ -55,3 +55,29 @@ def test_adult(real):
     assert (len(train.dropna()), len(test.dropna())) == (30_162, 15_060)
     above = (train.income == ">50K").sum() + (test.income == ">50K").sum()
     assert round(100 * above / 48_842, 2) == 23.93
+
+
+def test_every_record_of_adult_makes_the_round_trip(real):
+    real("adult")
+    rng, read = np.random.default_rng(0), 0
+    for split in ("train", "test"):
+        frame = adult_8_all(split=split)
+        codes = ADULT_8.codes(frame)
+        assert (ADULT_8.decode(ADULT_8.encode(frame)) == codes).all()
+        assert (ADULT_8.codes(ADULT_8.frame(codes)) == codes).all()
+        drawn = ADULT_8.frame(codes, rng)
+        assert (ADULT_8.codes(drawn) == codes).all()
+        for name in set(ADULT_8.names) - {"age", "hours_per_week"}:
+            assert drawn[name].equals(frame[name])  # missing values too
+        read += len(frame)
+    assert read == 48_842
+
+
+def test_adult_8(real):
+    real("adult")
+    train, test = adult_8(split="train"), adult_8(split="test")
+    assert (train.shape, test.shape) == ((20_000, 8), (10_000, 8))
+    complete = adult(split="train").dropna()[list(ADULT_8.names)]
+    assert (test.to_numpy() == complete[20_000:30_000].to_numpy()).all()
+    assert train.attrs["checksum"].startswith("a99374d42c4c")
+    assert test.attrs["checksum"].startswith("e081c66c94df")

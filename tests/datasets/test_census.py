@@ -1,0 +1,192 @@
+import itertools
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+from dpkit.datasets import (
+    ADULT_8,
+    census,
+    download,
+    high_income_chance,
+    simulated_census,
+    sources,
+)
+from dpkit.datasets.census import (
+    AGE,
+    CHANCE,
+    DECADE,
+    EDUCATION,
+    HOURS,
+    LONG_HOURS,
+    MARITAL_STATUS,
+    OCCUPATION,
+    POINTS,
+    SCHOOLING,
+    SELF_EMPLOYED,
+    SEX,
+    STAGE,
+    WORKCLASS,
+)
+
+SIZE = {column.name: column.size for column in ADULT_8.columns}
+INCOME = ADULT_8.slices["income"].start  # where the one-hot vector's income begins
+
+
+@pytest.fixture(scope="module")
+def persons():
+    return simulated_census(100_000, rng=np.random.default_rng(3))
+
+
+def test_the_same_persons_on_every_machine():
+    train, test = census(), census(split="test")
+    assert (train.shape, test.shape) == ((20_000, 8), (10_000, 8))
+    sums = tuple(file.sha256 for file in sources.CENSUS.files)
+    assert (train.attrs["checksum"], test.attrs["checksum"]) == sums
+    assert train.attrs["name"] == test.attrs["name"] == "simulated census"
+
+
+def test_a_smaller_size_is_the_beginning_of_the_split():
+    pd.testing.assert_frame_equal(census(rows=500), census().head(500))
+    assert census(split="test", rows=0).shape == (0, 8)
+    few = simulated_census(7, rng=np.random.default_rng(1))
+    more = simulated_census(70, rng=np.random.default_rng(1))
+    pd.testing.assert_frame_equal(few, more.head(7))
+    assert few.attrs["checksum"] == ADULT_8.checksum(more.head(7)) != more.attrs["checksum"]
+
+
+def test_columns_and_categories_are_those_of_adult_8(persons):
+    assert tuple(persons.columns) == ADULT_8.names
+    assert not persons.isna().any().any()
+    codes = ADULT_8.codes(persons)
+    numbers = ["age", "hours_per_week"]
+    assert (persons[numbers].dtypes == np.int64).all()
+    named = ADULT_8.frame(codes[:1000]).drop(columns=numbers)
+    pd.testing.assert_frame_equal(named, persons.drop(columns=numbers)[:1000])
+    assert (persons.age.min(), persons.age.max()) == (17, 90)
+    assert (persons.hours_per_week.min(), persons.hours_per_week.max()) == (1, 99)
+    drawn = {name: set(np.unique(codes[:, i])) for i, name in enumerate(ADULT_8.names)}
+    never = SIZE["workclass"] - 1, ADULT_8.columns[4].values.index("Never-worked")
+    assert drawn["workclass"] == set(range(SIZE["workclass"])) - set(never)
+    assert drawn["occupation"] == set(range(14))  # all but missing
+
+
+def test_tables_are_shares_per_thousand_of_the_right_length():
+    tables = {
+        "sex": SEX, "age": AGE, "education": EDUCATION, "workclass": WORKCLASS,
+        "occupation": OCCUPATION, "marital_status": MARITAL_STATUS, "hours_per_week": HOURS,
+    }  # fmt: skip
+    for name, table in tables.items():
+        length = SIZE[name] - (name in ("workclass", "occupation"))  # without missing
+        assert all(len(row) == length and sum(row) == 1000 and min(row) >= 0 for row in table)
+    assert len(STAGE) == len(DECADE) == SIZE["age"]
+    assert (len(SCHOOLING), len(LONG_HOURS), len(SELF_EMPLOYED)) == (16, 14, 8)
+    assert len(CHANCE) == 1 + sum(max(points) for points in POINTS.values())
+    assert sorted(CHANCE) == list(CHANCE)
+    assert 0 < CHANCE[0] < CHANCE[-1] < 1000
+
+
+def _close(found: np.ndarray, share: float) -> bool:
+    """Whether so many of `found` are true as chance allows: wrong with probability 2e-10."""
+    count, n = int(found.sum()), len(found)
+    return min(binom.cdf(count, n, share), binom.sf(count - 1, n, share)) > 1e-10
+
+
+def test_draws_follow_the_tables(persons):
+    """Some 360 shares, each exactly binomial: fails by chance below 1e-6."""
+    code = dict(zip(ADULT_8.names, ADULT_8.codes(persons).T, strict=True))
+    stage = np.array(STAGE)[code["age"]]
+    for sex, share in enumerate(SEX[0]):
+        assert _close(code["sex"] == sex, share / 1000)
+    for age, share in enumerate(AGE[0]):
+        assert _close(code["age"] == age, share / 1000)
+    for level, (name, table) in itertools.product(
+        range(4), [("education", EDUCATION), ("workclass", WORKCLASS)]
+    ):
+        for value, share in enumerate(table[level]):
+            assert _close(code[name][stage == level] == value, share / 1000)
+    for sex, level in itertools.product((0, 1), range(4)):
+        chosen = (code["sex"] == sex) & (np.array(SCHOOLING)[code["education"]] == level)
+        for value, share in enumerate(OCCUPATION[4 * sex + level]):
+            assert _close(code["occupation"][chosen] == value, share / 1000)
+    for sex, decade in itertools.product((0, 1), range(6)):
+        chosen = (code["sex"] == sex) & (np.array(DECADE)[code["age"]] == decade)
+        for value, share in enumerate(MARITAL_STATUS[6 * sex + decade]):
+            assert _close(code["marital_status"][chosen] == value, share / 1000)
+
+
+def test_hours_follow_their_rows(persons):
+    """50 shares, each exactly binomial: fails by chance below 1e-6."""
+    woman, age = (persons.sex == "Female").to_numpy(), persons.age.to_numpy()
+    hard = persons.occupation.isin(["Exec-managerial", "Farming-fishing", "Prof-specialty"])
+    long = (hard | persons.workclass.isin(["Self-emp-inc", "Self-emp-not-inc"])).to_numpy()
+    grown = (age >= 20) & (age < 60)
+    rows = [age < 20, age >= 60, grown & woman, grown & ~woman & ~long, grown & ~woman & long]
+    for chosen, shares in zip(rows, HOURS, strict=True):
+        for region, share in enumerate(shares):
+            low = 10 * region
+            inside = persons.hours_per_week[chosen].between(low + 1, low + 10)
+            assert _close(inside.to_numpy(), share / 1000)
+
+
+def test_income_has_the_stated_chance(persons):
+    """Some 30 groups, each exactly binomial: fails by chance below 1e-6."""
+    chance, high = high_income_chance(persons), (persons.income == ">50K").to_numpy()
+    uniform = np.random.default_rng(3).random((len(persons), 10))[:, 7]  # what decides it
+    assert (high == (np.floor(1000 * uniform) < np.rint(1000 * chance))).all()
+    for value in np.unique(chance):
+        assert _close(high[chance == value], value)
+    by_hand = pd.DataFrame(
+        [[45, "Exec-managerial", "Masters", "Male", "Private", "Married-civ-spouse", 50, "<=50K"],
+         [18, "Other-service", "11th", "Female", "Private", "Never-married", 15, ">50K"]],
+        columns=list(ADULT_8.names),
+    )  # fmt: skip
+    assert high_income_chance(by_hand).tolist() == [CHANCE[10 + 5 + 11 + 1 + 9 + 5] / 1000, 0.005]
+
+
+def test_no_chance_for_a_person_without_occupation(persons):
+    frame = persons[:3].assign(occupation=["Sales", None, "Sales"])
+    with pytest.raises(ValueError, match=r"^column occupation, row 1 \(index 1\): .* is missing; "):
+        high_income_chance(frame)
+
+
+def test_a_quarter_earns_much_and_the_best_accuracy_is_as_said(persons):
+    chance = high_income_chance(persons)
+    assert 0.24 < chance.mean() < 0.26
+    assert 0.82 < np.maximum(chance, 1 - chance).mean() < 0.85
+    assert round(100 * np.maximum(chance, 1 - chance).mean()) == 84  # as data/README.md has it
+
+
+def test_a_classifier_learns_the_income():
+    from sklearn.linear_model import LogisticRegression
+
+    train, test = ADULT_8.encode(census(rows=5000)), ADULT_8.encode(census(split="test"))
+    model = LogisticRegression(max_iter=200).fit(train[:, :INCOME], train[:, INCOME + 1])
+    accuracy = model.score(test[:, :INCOME], test[:, INCOME + 1])
+    chance = high_income_chance(census(split="test"))
+    best = np.maximum(chance, 1 - chance).mean()
+    majority = test[:, INCOME].mean()
+    assert majority < 0.77
+    assert accuracy > 0.82
+    assert accuracy < best + 6 * 0.5 / np.sqrt(len(test))  # the luck of the draw
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: census(split="all"), "split must be 'train' or 'test', got 'all'"),
+        (lambda: census(rows=20_001),
+         "rows must be at most 20,000, the size of the train split, got 20001; "
+         "simulated_census draws as many as you like"),
+        (lambda: census(rows=-1), "rows must be an integer >= 0, got -1"),
+        (lambda: census(rows=10.0), "rows must be an integer >= 0, got 10.0"),
+        (lambda: simulated_census(float("nan"), rng=np.random.default_rng(0)),
+         "n must be an integer >= 0, got nan"),
+        (lambda: download("census"), "census ships with dpkit; there is nothing to download"),
+    ],
+)  # fmt: skip
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        call()
