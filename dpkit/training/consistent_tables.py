@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Pairs = Mapping[tuple[int, int], Floats]
 ROUNDS = 500  # of iterative proportional fitting, at most
 AGREED = 1e-10  # largest difference of a fitted table's sums from what they should be
-SPREAD = 1e-3  # of the null's shares mixed into a table, so that sums can be fitted at all
+SPREAD = 1e-3  # of the null mixed into a table, at most, so that sums can be fitted at all
 
 
 class Tables(NamedTuple):
@@ -56,7 +56,8 @@ def made_consistent(noisy: Pairs, sizes: Sequence[int], *, target: int, std: flo
         noise = std**2 * (sizes[i] - 1) * (sizes[j] - 1)
         seen[i, j] = max(0.0, 1 - noise / power) if power > noise else 0.0
         table = onto_probabilities(null + seen[i, j] * beyond) if seen[i, j] else null
-        start = (1 - SPREAD) * table + SPREAD * null if std else table
+        spread = min(SPREAD, std)  # less than the noise
+        start = (1 - spread) * table + spread * null
         pairs[i, j] = fitted(start, {(0,): shares[i], (1,): shares[j]})
     return Tables(shares, {pair: pairs[pair] for pair in combinations(range(len(sizes)), 2)}, seen)
 
@@ -115,10 +116,9 @@ def _shares(noisy: Pairs, sizes: Sequence[int], column: int) -> Floats:
     for (i, j), table in noisy.items():
         if column in (i, j):
             other = j if column == i else i
-            sums = table.sum(1 if column == i else 0)
-            total += (sums + (1 - sums.sum()) / sizes[column]) / sizes[other]
+            total += table.sum(1 if column == i else 0) / sizes[other]
             weights += 1 / sizes[other]
-    return onto_probabilities(total / weights)
+    return onto_probabilities(total / weights)  # the same for all that differ by a constant
 
 
 def _given(pairs: Pairs, shares: Sequence[Floats], column: int, target: int) -> Floats:

@@ -212,19 +212,43 @@ def test_noise_alone_shows_next_to_nothing():
     )
 
 
-def test_pairs_that_show_noise_alone_are_independent_given_the_target():
-    """Nothing seen of a pair: its triangle has no dependence, so that it is no edge."""
-    codes = records(5000, seed=8)
-    codes[:, 0] = np.where(codes[:, 3] == 1, codes[:, 0], 0)
-    codes[:, 2] = np.where(codes[:, 3] == 1, codes[:, 2], 0)  # dependent, but not given column 3
-    settings = MarginalsSettings(SIZES, target=3, noise_multiplier=30.0)
-    model = fit(codes, settings=settings, public_size=5000, rng=np.random.default_rng(2))
-    tables = model.tables
-    blind = [pair for pair in settings.pairs if 3 not in pair and tables.seen[pair] == 0]
-    assert blind  # by this seed
-    for i, j in blind:
-        cube = consistent.triangle(tables, i, j, 3)
-        assert consistent.dependence(cube) == pytest.approx(0, abs=1e-8)
+def test_what_the_target_explains_of_a_pair_is_no_evidence_of_an_edge():
+    """Columns 0 and 1 are dependent, but not given the target: with next to no noise, no edge."""
+    given = [np.array([[0.7, 0.1], [0.2, 0.1], [0.1, 0.8]]), np.array([[0.9, 0.3], [0.1, 0.7]])]
+    target = np.array([0.4, 0.6])
+    cube = given[0][:, None, :] * given[1][None] * target
+    noisy = {(0, 1): cube.sum(2), (0, 2): cube.sum(1), (1, 2): cube.sum(0)}
+    found = consistent.made_consistent(noisy, (3, 2, 2), target=2, std=1e-6)
+    assert found.seen[0, 1] == 0
+    assert min(found.seen[0, 2], found.seen[1, 2]) > 0.999
+    triangle = consistent.triangle(found, 0, 1, 2)
+    np.testing.assert_allclose(triangle, cube, atol=1e-5)
+    assert consistent.dependence(triangle) == pytest.approx(0, abs=1e-9)
+    shifted = noisy | {(0, 1): noisy[0, 1] + 0.05 * np.outer([1, 0, -1], [1, -1])}
+    assert consistent.made_consistent(shifted, (3, 2, 2), target=2, std=1e-6).seen[0, 1] > 0.999
+
+
+def test_a_column_s_shares_are_averaged_by_inverse_variance():
+    """One pair says 0.5, the other, of 4 times as many cells a sum, 0.6: 4/5 of the first."""
+    noisy = {
+        (0, 1): np.full((2, 2), 0.25),
+        (0, 2): np.array([[0.075] * 8, [0.05] * 8]),
+        (1, 2): np.full((2, 8), 1 / 16),
+    }
+    found = consistent.made_consistent(noisy, (2, 2, 8), target=1, std=0.01)
+    assert found.shares[0][0] == pytest.approx(0.8 * 0.5 + 0.2 * 0.6, abs=1e-12)
+
+
+def test_shrinking_leaves_what_is_expected_beyond_the_noise():
+    """Of what a pair shows beyond independence, 1 - noise / power is kept (James, Stein)."""
+    beyond = 0.05 * np.outer([1, 0, -1], [1, -1])
+    noisy = {(0, 1): np.outer([0.3, 0.3, 0.4], [0.5, 0.5]) + beyond}
+    found = consistent.made_consistent(noisy, (3, 2), target=1, std=0.02)
+    kept = 1 - 0.02**2 * 2 / (beyond**2).sum()
+    assert found.seen[0, 1] == pytest.approx(kept, rel=1e-12)
+    wanted = np.outer([0.3, 0.3, 0.4], [0.5, 0.5]) + kept * beyond * (1 - consistent.SPREAD)
+    np.testing.assert_allclose(found.pairs[0, 1], wanted, atol=1e-9)
+    assert consistent.made_consistent(noisy, (3, 2), target=1, std=0.1).seen[0, 1] == 0
 
 
 def test_the_private_count_is_not_used():
