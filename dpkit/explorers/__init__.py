@@ -12,6 +12,7 @@ _HOMES = {
     "RenyiOrders": "renyi_orders",
     "TradeOff": "trade_off",
     "ClippingAndNoise": "clipping_and_noise",
+    "LossNoise": "loss_noise",
     "Schedules": "schedules",
     "Claims": "claims",
 }
@@ -20,6 +21,7 @@ __all__ = [
     "Calibration",
     "Claims",
     "ClippingAndNoise",
+    "LossNoise",
     "RenyiOrders",
     "Schedules",
     "TradeOff",
