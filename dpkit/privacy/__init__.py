@@ -8,15 +8,18 @@ from dpkit.privacy import (
     composition,
     conversions,
     divergence,
+    filters,
     gdp,
     ledger,
     mechanisms,
     moments,
     pld,
     rdp,
+    schedule_calibration,
     tradeoff,
 )
 from dpkit.privacy.discrete_gaussian import DiscreteGaussian
+from dpkit.privacy.filters import RenyiFilter
 from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian
 from dpkit.privacy.ledger import Guarantee, Release, adjacency_of, parallel
 from dpkit.privacy.mechanisms import (
@@ -42,6 +45,7 @@ __all__ = [
     "NoGuarantee",
     "RandomizedResponse",
     "Release",
+    "RenyiFilter",
     "SampledGaussian",
     "Unsupported",
     "WithoutReplacementGaussian",
@@ -50,6 +54,7 @@ __all__ = [
     "composition",
     "conversions",
     "divergence",
+    "filters",
     "gdp",
     "ledger",
     "mechanisms",
@@ -57,5 +62,6 @@ __all__ = [
     "parallel",
     "pld",
     "rdp",
+    "schedule_calibration",
     "tradeoff",
 ]

@@ -132,6 +132,18 @@ MUTANTS = (
         "else own / math.sqrt(self.groups)",
         "else own",
     ),
+    Mutant(
+        "a filter that looks at its budget before the charge",
+        "filters.py",
+        "return self._spent + cost <= Fraction(self._budget)",
+        "return self._spent <= Fraction(self._budget)",
+    ),
+    Mutant(
+        "a solved schedule priced at one release an iteration",
+        "schedule_calibration.py",
+        "ledger = [Release(one, count * releases_each) for one, count in ledger]",
+        "ledger = [Release(one, count) for one, count in ledger]",
+    ),
 )
 
 

@@ -1,0 +1,282 @@
+"""The least start of a noise schedule, or the most of its iterations, within a target epsilon.
+
+A ledger of a thousand different noises takes an accountant seconds, so the search goes from rough
+to true: first on a few groups of noises, each group as one effective noise, at last on the ledger
+itself, where every release is priced as it is. What is returned was itself priced so, at or under
+the target; a rough price only says where to look.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpkit import checks
+from dpkit.privacy import pld
+from dpkit.privacy.calibrate import Accountant
+from dpkit.privacy.ledger import Guarantee, Ledger, Release
+from dpkit.privacy.mechanisms import Mechanism
+from dpkit.privacy.privacy_loss import Floats
+from dpkit.privacy.schedules import Schedule, noise_ledger, values
+
+__all__ = ["Solved", "initial_noise", "iterations_within"]
+
+LEAST, MOST = 1e-9, 1e13  # noise multipliers that mechanisms accept
+FAR = 60.0  # stands for the log of an epsilon of 0 or infinity over the target
+ROUGH = (6, 32)  # groups of noises that are priced as one, the rougher first
+LARGEST_STEP = 3.0  # of log(start), while nothing is known of the other side
+ROUNDS = 80  # of a search, at most
+
+Release1 = Callable[[float], Mechanism]  # what one release with that noise multiplier is
+
+
+class Solved(NamedTuple):
+    """A schedule's start and length, and what they cost.
+
+    start: noise multiplier that the schedule was made with, or begins with.
+    guarantee: the accountant's, of every release: epsilon at or under the target. By `pld.epsilon`,
+        `lower` is proven too.
+    iterations: how many, each of `releases_each` releases.
+    """
+
+    start: float
+    guarantee: Guarantee
+    iterations: int
+
+
+def initial_noise(
+    target_epsilon: float,
+    *,
+    schedule: Callable[[float], Schedule],
+    iterations: int,
+    releases_each: int,
+    release: Release1,
+    delta: float,
+    accountant: Accountant = pld.epsilon,
+    tolerance: float = 2e-3,
+    **options: Any,
+) -> Solved:
+    """The least start of a noise schedule whose iterations all stay within target_epsilon.
+
+    The start returned was itself priced at or under the target; and its epsilon is within the
+    relative `tolerance` of the target, or a start smaller by no more than that was priced above it.
+
+    Args:
+        target_epsilon: nats, > 0.
+        schedule: the noise multipliers of all iterations from that of the first, such as
+            `lambda start: TimeDecay(start, 0.04)`; none may fall when the start rises.
+        iterations: >= 1.
+        releases_each: releases of one iteration, >= 1, all with the noise of the iteration.
+        release: what one of them is, from its noise multiplier, such as
+            `lambda noise: SampledGaussian(noise, sample_rate)`.
+        delta: in (0, 1).
+        accountant: `pld.epsilon`, `rdp.epsilon` or another of their kind; `options` go to it.
+        tolerance: in (0, 1), not below the width of the accountant's own answers (pld's `gap`).
+
+    Raises:
+        ValueError: bad input, or a target that no start reaches whose noise multipliers all lie in
+            [1e-9, 1e13].
+        ArithmeticError: the accountant's prices do not fall as the start rises.
+    """
+    checks.positive(target_epsilon=target_epsilon)
+    checks.whole(1, iterations=iterations, releases_each=releases_each)
+    checks.between(0, 1, delta=delta, tolerance=tolerance)
+    priced: dict[float, Guarantee] = {}
+
+    def noises(x: float) -> Floats:
+        found = values(schedule(math.exp(x)), steps=iterations)
+        if not (np.isfinite(found) & (found >= 0)).all():
+            noise_ledger(schedule(math.exp(x)), steps=iterations, release=release)  # names the step
+        return found
+
+    def rough(x: float, groups: int) -> float:
+        found = noises(x)
+        if not found.max() <= MOST:
+            return -FAR
+        if not found.min() >= LEAST:
+            return FAR
+        ledger = _grouped(found, groups, release, releases_each)
+        return _over(accountant(ledger, delta=delta, **options), target_epsilon)
+
+    def true(x: float) -> float:
+        if noises(x).min() < LEAST:
+            return FAR
+        start = math.exp(x)
+        ledger = noise_ledger(schedule(start), steps=iterations, release=release)
+        ledger = [Release(one, count * releases_each) for one, count in ledger]
+        priced[x] = accountant(ledger, delta=delta, **options)
+        return _over(priced[x], target_epsilon)
+
+    lowest = float(noises(0.0).min())
+    place = min(-math.log(lowest), math.log(MOST)) if lowest > 0 else 0.0  # the least noise is 1
+    aim, slope, resolution = -tolerance / 2, -1.5, math.log1p(tolerance)
+    search = (lambda x: rough(x, ROUGH[0]), 0.05), (lambda x: rough(x, ROUGH[1]), tolerance / 5)
+    for over, within in search:
+        place, slope = _settled(over, place, slope, aim=aim, within=within, resolution=resolution)
+    found = noises(place)
+    if not found.max() < MOST / (1 + 2 * tolerance):
+        raise ValueError(
+            f"no start of the schedule reaches epsilon {target_epsilon} with noise multipliers in "
+            f"[{LEAST:g}, {MOST:g}]: from {found.max():g} to {found.min():g} they are not enough; "
+            "let the noise fall less, take fewer iterations or a higher target_epsilon"
+        )
+    if not found.min() > LEAST * (1 + 2 * tolerance):
+        raise ValueError(f"target_epsilon {target_epsilon} needs no noise worth naming")
+    place, _ = _settled(true, place, slope, aim=aim, within=tolerance / 2, resolution=resolution)
+    return Solved(math.exp(place), priced[place], iterations)
+
+
+def iterations_within(
+    target_epsilon: float,
+    *,
+    schedule: Schedule,
+    releases_each: int,
+    release: Release1,
+    delta: float,
+    accountant: Accountant = pld.epsilon,
+    most: int = 100_000,
+    **options: Any,
+) -> Solved:
+    """The most iterations, up to `most`, of a given noise schedule within target_epsilon in total.
+
+    Their number was itself priced at or under the target; and one iteration more was priced above
+    it, or is beyond `most`, or has a noise multiplier below 1e-9. 0 iterations where already one
+    costs more. A list is a schedule too: `lambda step: noises[step]`, with `most=len(noises)`.
+    Other arguments as `initial_noise`.
+
+    Raises:
+        ValueError: bad input, or a noise multiplier that is not a number or above 1e13.
+    """
+    checks.positive(target_epsilon=target_epsilon)
+    checks.whole(1, releases_each=releases_each, most=most)
+    checks.between(0, 1, delta=delta)
+    noises: list[float] = []
+    priced: dict[int, Guarantee] = {}
+
+    def reaches(count: int) -> bool:
+        """Whether that many iterations have a noise that has a price."""
+        while len(noises) < count:
+            noise = float(schedule(len(noises)))
+            first = not noises
+            if math.isnan(noise) or noise > MOST or (first and not noise >= LEAST):
+                raise ValueError(
+                    f"step {len(noises)} of the schedule: noise_multiplier must lie in "
+                    f"[{LEAST:g}, {MOST:g}], got {noise}"
+                )
+            if not noise >= LEAST:
+                return False
+            noises.append(noise)
+        return True
+
+    def rough(count: int, groups: int) -> float:
+        if not reaches(count):
+            return FAR
+        ledger = _grouped(np.array(noises[:count]), groups, release, releases_each)
+        return _over(accountant(ledger, delta=delta, **options), target_epsilon)
+
+    def true(count: int) -> float:
+        if not reaches(count):
+            return FAR
+        ledger = noise_ledger(lambda step: noises[step], steps=count, release=release)
+        ledger = [Release(one, n * releases_each) for one, n in ledger]
+        priced[count] = accountant(ledger, delta=delta, **options)
+        return _over(priced[count], target_epsilon)
+
+    reaches(1)
+    guess = _last(lambda n: rough(n, ROUGH[0]), 64, most, step=192, share=0.03)
+    guess = _last(lambda n: rough(n, ROUGH[1]), guess, most, step=max(guess // 50, 1), share=0.0)
+    found = _last(true, guess, most, step=1, share=0.0)
+    if not found:
+        priced[0] = accountant([Release(release(noises[0]), 0)], delta=delta, **options)
+    return Solved(noises[0], priced[found], found)
+
+
+def _over(spent: Guarantee, target: float) -> float:
+    """log(epsilon / target), finite: <= 0 exactly where epsilon <= target; NaN counts as over."""
+    if not spent.epsilon < math.inf:
+        return FAR
+    if spent.epsilon <= target:
+        return max(math.log(spent.epsilon / target), -FAR) if spent.epsilon > 0 else -FAR
+    return min(max(math.log(spent.epsilon / target), 1e-15), FAR)
+
+
+def _grouped(noises: Floats, groups: int, release: Release1, releases_each: int) -> Ledger:
+    """About what the noises cost: each group of like ones as the mean of their 1 / z^2.
+
+    To leading order in 1 / z a Gaussian release costs in proportion to it, sampled or not, so the
+    groups have equal shares of its sum: all of the cheapest releases become one group.
+    """
+    distinct, counts = np.unique(noises, return_counts=True)
+    if distinct.size > groups:
+        power = counts * distinct**-2.0
+        share = (np.cumsum(power) - power / 2) / power.sum()
+        group = np.minimum((share * groups).astype(int), groups - 1)
+        sums = np.bincount(group, weights=power, minlength=groups)
+        counts = np.bincount(group, weights=counts, minlength=groups).astype(int)
+        distinct = np.sqrt(counts[counts > 0] / sums[counts > 0])
+        counts = counts[counts > 0]
+    return [
+        Release(release(float(noise)), int(count) * releases_each)
+        for noise, count in zip(distinct, counts, strict=True)
+    ]
+
+
+def _settled(
+    over: Callable[[float], float],
+    x: float,
+    slope: float,
+    *,
+    aim: float,
+    within: float,
+    resolution: float,
+) -> tuple[float, float]:
+    """(x, slope there) where the falling `over` is <= 0 and within `within` of `aim`.
+
+    Or, where it leaps, an x that is by no more than `resolution` above one where it is > 0.
+    Newton's steps, by secants as they become known, and halves where those would leave the bracket.
+
+    Raises:
+        ArithmeticError: there is no such place.
+    """
+    inside, outside, before = math.inf, -math.inf, None
+    for attempt in range(ROUNDS):
+        y = over(x)
+        if abs(y - aim) <= within and y <= 0:
+            return x, slope
+        if y <= 0:
+            inside, outside = x, (outside if outside < x else -math.inf)
+        else:
+            outside, inside = x, (inside if inside > x else math.inf)
+        if inside - outside <= resolution:
+            return inside, slope
+        if before and max(abs(y), abs(before[1])) < FAR and x != before[0]:
+            slope = min(max((y - before[1]) / (x - before[0]), -30.0), -0.1)
+        before = x, y
+        x += min(max((aim - y) / slope, -LARGEST_STEP), LARGEST_STEP)
+        if inside - outside < math.inf and (attempt % 4 == 3 or not outside < x < inside):
+            x = (inside + outside) / 2
+        if abs(x) > 100:
+            break
+    raise ArithmeticError("no start of the schedule is found: its price must fall as it rises")
+
+
+def _last(over: Callable[[int], float], guess: int, most: int, *, step: int, share: float) -> int:
+    """The last whole number in [0, most] at which the rising `over` is <= 0; 0 always counts as so.
+
+    From a guess outwards by steps that double, then by halves; to within that share of it.
+    """
+    low, high, at = 0, most + 1, min(max(guess, 1), most)
+    upwards = inside = over(at) <= 0
+    while upwards == inside:
+        low, high = (at, high) if inside else (low, at)
+        at, step = (min(at + step, most) if inside else at - step), 2 * step
+        if not low < at < high:
+            break
+        inside = over(at) <= 0
+    else:
+        low, high = (at, high) if inside else (low, at)
+    while high - low > max(1, share * low):
+        middle = (low + high) // 2
+        low, high = (middle, high) if over(middle) <= 0 else (low, middle)
+    return low
