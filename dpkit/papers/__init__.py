@@ -2,9 +2,9 @@
 
 from types import ModuleType
 
-from dpkit.papers import dp_cgan
+from dpkit.papers import dp_cgan, dpgan, rdp_gan, small_images
 
-PAPERS: tuple[ModuleType, ...] = (dp_cgan,)
+PAPERS: tuple[ModuleType, ...] = (dp_cgan, dpgan, rdp_gan, small_images)
 
 
 def named(name: str) -> ModuleType:

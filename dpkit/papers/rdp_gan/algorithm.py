@@ -6,7 +6,7 @@ their batches, latents and initial weights when they share a seed, and draw nois
 scale is 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
 
@@ -14,9 +14,16 @@ import torch
 from torch import Tensor
 
 from dpkit.papers.rdp_gan import networks
-from dpkit.papers.rdp_gan.settings import GradientNoise, Settings
+from dpkit.papers.rdp_gan.settings import (
+    GradientNoise,
+    LossValueNoise,
+    MultiplicativeNoise,
+    OutputErrorNoise,
+    ParameterNoise,
+    Settings,
+)
 from dpkit.training.clipped import clipped_sum
-from dpkit.training.loop import Gan, Record, seeded
+from dpkit.training.loop import Gan, Record, Step, seeded
 from dpkit.training.losses import called_fake, called_real
 from dpkit.training.optimizers import average, noised, set_rate, update
 from dpkit.training.per_example import per_example
@@ -82,6 +89,24 @@ def output_error_step(
     # a term whose derivative at an example's logit is its noise: added to that example's error
     loss = real.mean() + fake.mean() + (noise * logits).sum() / max(len(features), 1)
     return _published(gan, loss, (real, fake), settings, index, rng)
+
+
+def parameter_noise_step(
+    gan: Gan, features: Tensor, labels: Tensor, *,
+    settings: Settings, index: int, rng: torch.Generator,
+) -> Record:  # fmt: skip
+    """The baseline of the figures, as in its code: gradient, noise on parameters, then the step."""
+    assert isinstance(settings.noise, ParameterNoise)
+    real, fake = _losses(gan, features, labels, settings, rng)
+    parameters = list(gan.discriminator.parameters())
+    gradients = torch.autograd.grad(real.mean() + fake.mean(), parameters)
+    std = settings.noise.schedule(index // settings.discriminator_steps)
+    with torch.no_grad():
+        for parameter in parameters:
+            parameter += std * torch.randn(parameter.shape, generator=rng, device=rng.device)
+            parameter *= (settings.noise.norm / parameter.norm()).clamp(max=1.0)
+    _update_discriminator(gan, parameters, gradients, settings, index)
+    return _record(gan, (real, fake), settings, index, rng, clipped=0.0)
 
 
 def honest_step(
@@ -197,9 +222,15 @@ def _record(
     )
 
 
-STEPS: dict[str, Callable[..., Record]] = {
-    "LossValueNoise": loss_value_step,
-    "MultiplicativeNoise": multiplicative_step,
-    "OutputErrorNoise": output_error_step,
-    "GradientNoise": honest_step,
+_STEPS: dict[type, Step] = {
+    LossValueNoise: loss_value_step,
+    MultiplicativeNoise: multiplicative_step,
+    OutputErrorNoise: output_error_step,
+    ParameterNoise: parameter_noise_step,
+    GradientNoise: honest_step,
 }
+
+
+def step_of(settings: Settings) -> Step:
+    """The step that puts the noise where `settings.noise` says."""
+    return _STEPS[type(settings.noise)]

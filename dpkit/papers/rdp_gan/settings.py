@@ -76,6 +76,29 @@ class OutputErrorNoise:
 
 
 @dataclass(frozen=True)
+class ParameterNoise:
+    """The baseline "DP-GAN" of the paper's figures, as its code has it.
+
+    N(0, std^2) on each of the discriminator's parameters, each tensor then scaled to at most
+    `norm`, and then a step along the un-noised gradient.
+
+    Args:
+        schedule: standard deviation at each generator iteration.
+        norm: largest L2 norm of a parameter tensor.
+    """
+
+    schedule: Schedule
+    norm: float = 6.0
+
+    def __post_init__(self) -> None:
+        checks.positive(norm=self.norm)
+
+    def ledger(self, **_: object) -> list[Release]:
+        """No guarantee."""
+        return [Release(NoGuarantee("a step along the un-noised gradient follows the noise"))]
+
+
+@dataclass(frozen=True)
 class GradientNoise:
     """DP-SGD (Abadi et al. 2016): each example's gradient clipped, noise on every coordinate.
 
@@ -144,7 +167,7 @@ class Settings:
         chosen: how the settings came about, where it is not as published.
     """
 
-    noise: LossValueNoise | MultiplicativeNoise | OutputErrorNoise | GradientNoise
+    noise: LossValueNoise | MultiplicativeNoise | OutputErrorNoise | ParameterNoise | GradientNoise
     sampling: PoissonSampling | ShuffledBatches
     generator_optimizer: Adam
     discriminator_optimizer: Adam
@@ -212,3 +235,4 @@ SETTINGS = Settings(
 NON_PRIVATE = replace(SETTINGS, noise=LossValueNoise(Constant(0.0)), target_epsilon=None)
 MULTIPLICATIVE = replace(SETTINGS, noise=MultiplicativeNoise(Constant(SIGMA)))
 OUTPUT_ERROR = replace(SETTINGS, noise=OutputErrorNoise(Constant(SIGMA)))
+DP_GAN = replace(SETTINGS, noise=ParameterNoise(Constant(1e-3)))  # the figures' baseline

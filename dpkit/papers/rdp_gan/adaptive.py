@@ -1,0 +1,170 @@
+"""Algorithm 2: noise that is lowered while training, as published and with its signal charged.
+
+As published, Theorem 4 adds up what each iteration is said to cost, and the test accuracy is read
+for free. Honest, every noise multiplier is chosen from released values only, the accuracy is a
+noisy count that is charged, and a Renyi filter at one order, fixed beforehand, ends the run.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import torch
+
+from dpkit.papers.rdp_gan import accounting
+from dpkit.papers.rdp_gan.settings import GradientNoise, Settings
+from dpkit.privacy.filters import RenyiFilter
+from dpkit.privacy.mechanisms import Gaussian
+from dpkit.privacy.sampling import mechanism, sample_rate
+from dpkit.privacy.schedules import Constant
+from dpkit.training.batches import batches
+from dpkit.training.loop import Data, Gan, Record, Step
+
+
+class Tested(NamedTuple):
+    """One generator iteration: its noise and, where it was tested, what the rule saw."""
+
+    iteration: int
+    noise: float
+    accuracy: float | None  # with its noise, if any
+    record: Record  # of its last discriminator step; not private
+
+
+class Budget(Protocol):
+    """What a run may still spend."""
+
+    def iteration(self, noise: float) -> bool:
+        """Charge one generator iteration at `noise`; False, and nothing charged, if too dear."""
+        ...
+
+    def test(self) -> bool:
+        """Charge one test of the accuracy; False, and nothing charged, if too dear."""
+        ...
+
+
+@dataclass
+class PaperBudget:
+    """Theorem 4 as the text has it: each iteration's epsilon_g, added up; tests are free.
+
+    Args:
+        total: epsilon_total.
+        settings: sampling, n_d and delta.
+        public_size: number of records.
+        sensitivity: Delta S of eq. 13.
+        order: alpha; the bound is least at 2.
+    """
+
+    total: float
+    settings: Settings
+    public_size: int
+    sensitivity: float
+    order: float = 2.0
+    spent: float = 0.0
+
+    def iteration(self, noise: float) -> bool:
+        """Whether Theorem 3's epsilon_g is still within the total; added if so."""
+        rate = sample_rate(self.settings.sampling, public_size=self.public_size)
+        cost = accounting.theorem_2(
+            self.order, sample_rate=rate, sensitivity=self.sensitivity, noise_std=noise,
+            discriminator_steps=self.settings.discriminator_steps,
+            delta=self.settings.target_delta,
+        )  # fmt: skip
+        if not self.spent + cost <= self.total:
+            return False
+        self.spent += cost
+        return True
+
+    def test(self) -> bool:
+        """Free, as published."""
+        return True
+
+
+@dataclass
+class FilterBudget:
+    """A Renyi filter over the discriminator's releases and the noisy counts.
+
+    Args:
+        filter: with its order and budget fixed before the run.
+        settings: honest; sampling, n_d and the noise on the counts.
+        public_size: declared size, from which the sample rate follows.
+    """
+
+    filter: RenyiFilter
+    settings: Settings
+    public_size: int
+
+    def iteration(self, noise: float) -> bool:
+        """n_d releases of the Poisson-sampled Gaussian with noise multiplier `noise`."""
+        release = mechanism(
+            self.settings.sampling, noise_multiplier=noise, public_size=self.public_size
+        )
+        return self._charged(release, self.settings.discriminator_steps)
+
+    def test(self) -> bool:
+        """One Gaussian release of a count that one record moves by 1."""
+        assert self.settings.tuning is not None
+        return self._charged(Gaussian(self.settings.tuning.count_noise), 1)
+
+    def _charged(self, release: object, count: int) -> bool:
+        if not self.filter.allows(release, count):  # type: ignore[arg-type]
+            return False
+        self.filter.charge(release, count)  # type: ignore[arg-type]
+        return True
+
+
+def tuned(
+    step: Step, gan: Gan, data: Data, *,
+    settings: Settings,
+    correct: Callable[[Gan], float],
+    budget: Budget,
+    rng: torch.Generator,
+) -> Iterator[Tested]:  # fmt: skip
+    """Run Algorithm 2 until the iterations or the budget end.
+
+    Args:
+        step: one of the algorithm's.
+        gan: updated in place.
+        data: the private training set.
+        settings: with `tuning`; its noise schedule's value at 0 is where the noise starts.
+        correct: right answers in the test that the rule follows; out of data.public_size.
+        budget: what ends the run.
+        rng: batches, latents, all noise.
+
+    Yields:
+        a Tested a generator iteration.
+
+    Raises:
+        ValueError: settings have no tuning, or private noise without noise on the counts.
+    """
+    tuning = settings.tuning
+    if tuning is None:
+        raise ValueError("settings.tuning is None: there is no rule to follow; use loop.train")
+    honest = isinstance(settings.noise, GradientNoise)
+    if honest and not tuning.count_noise > 0:
+        raise ValueError("tuning.count_noise must be > 0: an accuracy read for free has no price")
+    draws = batches(
+        settings.sampling, size=len(data.features), public_size=data.public_size, rng=rng
+    )
+    noise, accuracies = settings.noise.schedule(0), []
+    for iteration in range(settings.iterations):
+        if not budget.iteration(noise):
+            return
+        now = replace(settings, noise=replace(settings.noise, schedule=Constant(noise)))
+        each = settings.discriminator_steps
+        for index in range(iteration * each, (iteration + 1) * each):
+            chosen = next(draws)
+            record = step(
+                gan, data.features[chosen], data.labels[chosen],
+                settings=now, index=index, rng=rng,
+            )  # fmt: skip
+        accuracy = None
+        if (iteration + 1) % tuning.every == 0:
+            if not budget.test():
+                return
+            noise_on_count = torch.randn((), generator=rng, device=rng.device).item()
+            count = correct(gan) + tuning.count_noise * noise_on_count
+            accuracy = count / data.public_size
+            accuracies.append(accuracy)
+        yield Tested(iteration, noise, accuracy, record)
+        if accuracy is not None:
+            noise = tuning.next_noise(noise, accuracies)

@@ -1,0 +1,212 @@
+"""Which runs each table and figure rests on, at the paper's scale and at a reduced one."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpkit.papers.rdp_gan import algorithm
+from dpkit.papers.rdp_gan.honest import DECAYS, RECORDS, honest
+from dpkit.papers.rdp_gan.runs import Run
+from dpkit.papers.rdp_gan.settings import (
+    DP_GAN,
+    MULTIPLICATIVE,
+    NON_PRIVATE,
+    OUTPUT_ERROR,
+    SETTINGS,
+    TEXT_RATE,
+    Dcgan,
+    Settings,
+)
+from dpkit.papers.rdp_gan.tasks import INCOME, PUBLIC_SIZES, SIZES, task
+from dpkit.privacy import pld
+from dpkit.privacy.sampling import ShuffledBatches
+from dpkit.records import Part, Progress, Result, describe, json_number
+from dpkit.training import marginals
+from dpkit.training.loop import Record, device_named, generator_on, train
+from dpkit.training.losses import called_real
+
+EPSILONS = (0.5, 5.0)
+PRINTED_ITERATIONS = {  # Tables IV and V
+    "digits": {"time": 657, "step": 564, "exp": 902, "ant": 868},
+    "census": {"time": 632, "step": 532, "exp": 894, "ant": 845},
+}
+PUBLISHED = {
+    "loss-value": SETTINGS, "multiplicative": MULTIPLICATIVE, "output-error": OUTPUT_ERROR,
+    "dp-gan": DP_GAN, "none": NON_PRIVATE,
+}  # fmt: skip
+SWEEPS = {  # decay rates of Figures 9 (Adult) and 10 (MNIST), beside those of the tables
+    "time": (0.01, 0.02, 0.1), "exp": (0.001, 0.003, 0.03), "step": (0.3, 0.8, 0.9),
+    "ant": (0.5, 0.6, 0.9),
+}  # fmt: skip
+REDUCED_ITERATIONS = 40
+
+
+def plan_runs(
+    records: str, *, scale: str, seeds: int, device: str, progress: Progress
+) -> list[Part]:
+    """Tables III to V and Figures 4 to 8: published in each reading, honest at each epsilon.
+
+    Args:
+        records: "digits" or "census".
+        scale: "paper" (MNIST, Adult) or "reduced" (the digits, the simulated census; 40
+            iterations).
+        seeds: runs of each; the DCGAN has one.
+        device: auto, cpu or cuda; classifiers run on the CPU.
+        progress: wraps a run's records, as tqdm does.
+    """
+    made = partial(Run, records=records, scale=scale, device=device, progress=progress)
+    printed = tuple(PRINTED_ITERATIONS[records].values())
+    runs = []
+    for seed in range(seeds):
+        for key, settings in PUBLISHED.items():
+            if key == "none" and seed:
+                continue  # the same weights as loss-value, to the bit: once is enough to see it
+            runs.append(made(
+                key=key, settings=_sized(settings, scale), seed=seed, kept=printed,
+                by_digit=records == "digits", samples=not seed,
+            ))  # fmt: skip
+        for epsilon in reversed(EPSILONS):
+            runs += [
+                made(
+                    key=f"honest-{name}-{epsilon:g}", seed=seed, samples=not seed,
+                    settings=_honest(records, scale, epsilon, name),
+                )
+                for name in DECAYS
+            ]  # fmt: skip
+    runs += [
+        made(key=f"dcgan-{name}", settings=settings, seed=0, samples=True)
+        for name, settings in _dcgan(records, scale).items()
+    ]
+    return [run.part for run in runs] + _marginals(records, scale, seeds)
+
+
+def plan_sweep(
+    records: str, *, scale: str, seeds: int, device: str, progress: Progress
+) -> list[Part]:
+    """Figures 9 and 10: honest runs at epsilon 0.5 with other decay rates, one seed each."""
+    return [
+        Run(
+            f"{name}-{rate:g}", records, _honest(records, scale, 0.5, name, rate), 0, scale,
+            device, progress,
+        ).part
+        for name, rates in SWEEPS.items()
+        for rate in rates
+    ]  # fmt: skip
+
+
+def plan_losses(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """Table II: the largest loss of training without noise, batches of 64 and of 128."""
+    parts = []
+    for records in RECORDS:
+        for batch in (64, 128):
+            settings = _sized(replace(NON_PRIVATE, sampling=ShuffledBatches(batch)), scale)
+            for seed in range(seeds):
+                compute = partial(_largest_loss, records, settings, seed, scale, device, progress)
+                name = f"{records}-{batch}-seed{seed}"
+                parts.append(Part(name, {"records": records, **describe(settings)}, seed, compute))
+    return parts
+
+
+PLANS = {
+    "table_2": plan_losses,
+    "table_4": partial(plan_runs, "digits"),
+    "table_5": partial(plan_runs, "census"),
+    "figure_9": partial(plan_sweep, "census"),
+    "figure_10": partial(plan_sweep, "digits"),
+}
+
+
+def _sized(settings: Settings, scale: str) -> Settings:
+    return settings if scale == "paper" else replace(settings, iterations=REDUCED_ITERATIONS)
+
+
+def _honest(
+    records: str, scale: str, epsilon: float, name: str, rate: float | None = None
+) -> Settings:
+    iterations = SETTINGS.iterations if scale == "paper" else REDUCED_ITERATIONS
+    return honest(
+        records, target_epsilon=epsilon, public_size=PUBLIC_SIZES[records][scale],
+        decay_name=name, rate=rate, iterations=iterations,
+    )  # fmt: skip
+
+
+def _dcgan(records: str, scale: str) -> dict[str, Settings]:
+    """The text's networks and rates: published (one GAN told the labels), and honest."""
+    published = replace(
+        SETTINGS, network=Dcgan(), generator_optimizer=TEXT_RATE,
+        discriminator_optimizer=TEXT_RATE,
+    )  # fmt: skip
+    found = {"loss-value": _sized(published, scale)}
+    for epsilon in EPSILONS:
+        found[f"honest-{epsilon:g}"] = replace(
+            _honest(records, scale, epsilon, "constant"), network=Dcgan()
+        )
+    return found
+
+
+def _marginals(records: str, scale: str, seeds: int) -> list[Part]:
+    """The kit's best generator for tables: one noisy release of two-way counts."""
+    if records != "census":
+        return []
+    parts = []
+    for epsilon in EPSILONS:
+        settings = marginals.settings_for(epsilon, delta=1e-5, sizes=SIZES, target=INCOME)
+        for seed in range(seeds):
+            compute = partial(_from_marginals, settings, epsilon, seed, scale)
+            described = describe(settings) | {"target_epsilon": epsilon}
+            parts.append(Part(f"marginals-{epsilon:g}-seed{seed}", described, seed, compute))
+    return parts
+
+
+def _from_marginals(
+    settings: marginals.MarginalsSettings, epsilon: float, seed: int, scale: str
+) -> Result:
+    wanted = task("census", scale=scale)
+    codes = torch.stack(
+        [part.argmax(1) for part in wanted.data.features.split(SIZES, 1)], 1
+    ).numpy()
+    size = wanted.data.public_size
+    noise, rows = (np.random.default_rng([seed, stream]) for stream in (0, 1))
+    model = marginals.fit(codes, settings=settings, public_size=size, rng=noise)
+    scores = wanted.judge(model.sample(size, rng=rows), np.zeros(size))
+    found = pld.epsilon(settings.ledger(), delta=1e-5)
+    values = {
+        "epsilon_claimed": epsilon, "epsilon_proven": json_number(found.epsilon),
+        "delta": found.delta, "adjacency": found.adjacency, "method": found.method,
+        "assumptions": list(found.assumptions), "scores": {"0": scores}, "iterations": 0,
+    }  # fmt: skip
+    return Result(values, wanted.checksums, "cpu")
+
+
+def _largest_loss(
+    records: str, settings: Settings, seed: int, scale: str, device_name: str, progress: Progress
+) -> Result:
+    """One GAN on all records, untold of labels; the losses of real records before each step."""
+    wanted, device = task(records, scale=scale), device_named(device_name)
+    settings = replace(settings, **wanted.changes | {"classes": 0})
+    gan = algorithm.new_gan(settings, seed=seed, device=device)
+    largest = {"one_record": 0.0, "mean_of_a_batch": 0.0, "batch_total": 0.0}
+
+    def watched(gan: Any, features: torch.Tensor, labels: torch.Tensor, **kwargs: Any) -> Record:
+        with torch.no_grad():
+            losses = called_real(gan.discriminator(features, labels))
+        seen = (losses.max(), losses.mean())
+        for name, value in zip(("one_record", "mean_of_a_batch"), seen, strict=True):
+            largest[name] = max(largest[name], value.item())
+        record = algorithm.loss_value_step(gan, features, labels, **kwargs)
+        largest["batch_total"] = max(largest["batch_total"], record.discriminator_loss)
+        return record
+
+    data = wanted.data._replace(
+        features=wanted.data.features.to(device), labels=wanted.data.labels.to(device) * 0
+    )
+    total = settings.iterations * settings.discriminator_steps
+    rng = generator_on(device, seed=seed)
+    run: Iterable[Record] = train(watched, gan, data, settings=settings, rng=rng)
+    for _ in progress(run, total=total, desc=f"{records} seed {seed}"):
+        pass
+    return Result(dict(largest), wanted.checksums, device.type)
