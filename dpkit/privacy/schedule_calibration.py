@@ -28,7 +28,7 @@ ROUGH = (6, 32)  # groups of noises that are priced as one, the rougher first
 LARGEST_STEP = 3.0  # of log(start), while nothing is known of the other side
 ROUNDS = 80  # of a search, at most
 
-Release1 = Callable[[float], Mechanism]  # what one release with that noise multiplier is
+OneRelease = Callable[[float], Mechanism]  # what one release with that noise multiplier is
 
 
 class Solved(NamedTuple):
@@ -51,7 +51,7 @@ def initial_noise(
     schedule: Callable[[float], Schedule],
     iterations: int,
     releases_each: int,
-    release: Release1,
+    release: OneRelease,
     delta: float,
     accountant: Accountant = pld.epsilon,
     tolerance: float = 2e-3,
@@ -132,7 +132,7 @@ def iterations_within(
     *,
     schedule: Schedule,
     releases_each: int,
-    release: Release1,
+    release: OneRelease,
     delta: float,
     accountant: Accountant = pld.epsilon,
     most: int = 100_000,
@@ -201,7 +201,7 @@ def _over(spent: Guarantee, target: float) -> float:
     return min(max(math.log(spent.epsilon / target), 1e-15), FAR)
 
 
-def _grouped(noises: Floats, groups: int, release: Release1, releases_each: int) -> Ledger:
+def _grouped(noises: Floats, groups: int, release: OneRelease, releases_each: int) -> Ledger:
     """About what the noises cost: each group of like ones as the mean of their 1 / z^2.
 
     To leading order in 1 / z a Gaussian release costs in proportion to it, sampled or not, so the
