@@ -20,6 +20,8 @@ from dpkit.privacy.schedules import Constant
 from dpkit.training.batches import batches
 from dpkit.training.loop import Data, Gan, Record, Step
 
+LARGEST_LOSS = {"digits": 25.0, "census": 20.0}  # C of Table II, batch 64
+
 
 class Tested(NamedTuple):
     """One generator iteration: its noise and, where it was tested, what the rule saw."""
@@ -60,6 +62,15 @@ class PaperBudget:
     sensitivity: float
     order: float = 2.0
     spent: float = 0.0
+
+    @classmethod
+    def of(cls, settings: Settings, public_size: int, records: str) -> "PaperBudget":
+        """The settings' target, with Table II's C for "digits" (MNIST) or "census" (Adult)."""
+        if settings.target_epsilon is None:
+            raise ValueError("settings.target_epsilon is None: there is no budget to keep to")
+        batch = settings.expected_batch_size
+        moved = accounting.sensitivity(LARGEST_LOSS[records], batch_size=batch)
+        return cls(settings.target_epsilon, settings, public_size, moved)
 
     def iteration(self, noise: float) -> bool:
         """Whether Theorem 3's epsilon_g is still within the total; added if so."""

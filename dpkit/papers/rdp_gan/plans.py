@@ -22,6 +22,7 @@ from dpkit.papers.rdp_gan.settings import (
     Settings,
 )
 from dpkit.papers.rdp_gan.tasks import INCOME, PUBLIC_SIZES, SIZES, task
+from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.records import Part, Progress, Result, describe, json_number
@@ -38,6 +39,11 @@ PUBLISHED = {
     "loss-value": SETTINGS, "multiplicative": MULTIPLICATIVE, "output-error": OUTPUT_ERROR,
     "dp-gan": DP_GAN, "none": NON_PRIVATE,
 }  # fmt: skip
+PUBLISHED_TUNING = tuple(  # tau as printed, and as half a per cent; eq. 18's mean, or eq. 17's last
+    Tuning(0.7, threshold, averaged=averaged)
+    for threshold in (0.5, 0.005)
+    for averaged in (True, False)
+)
 SWEEPS = {  # decay rates of Figures 9 (Adult) and 10 (MNIST), beside those of the tables
     "time": (0.01, 0.02, 0.1), "exp": (0.001, 0.003, 0.03), "step": (0.3, 0.8, 0.9),
     "ant": (0.5, 0.6, 0.9),
@@ -77,6 +83,12 @@ def plan_runs(
                 )
                 for name in DECAYS
             ]  # fmt: skip
+    if records == "census":
+        runs += [
+            made(key=f"ant-{tuning.threshold:g}-{'mean' if tuning.averaged else 'last'}", seed=0,
+                 settings=_sized(replace(SETTINGS, tuning=tuning), scale))
+            for tuning in PUBLISHED_TUNING
+        ]  # fmt: skip
     runs += [
         made(key=f"dcgan-{name}", settings=settings, seed=0, samples=True)
         for name, settings in _dcgan(records, scale).items()

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from dpkit.papers.rdp_gan import adaptive, algorithm, honest
-from dpkit.papers.rdp_gan.settings import Settings
+from dpkit.papers.rdp_gan.settings import GradientNoise, Settings
 from dpkit.papers.rdp_gan.tasks import JUDGED, Task, task
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
@@ -75,7 +74,7 @@ class Run(NamedTuple):
                 curve["iterations"].append(last)
                 curve["noise"].append(noise)
                 few = _generated(gan, settings, CURVE_RECORDS, sampled)
-                curve["accuracy"].append(wanted.judge(*few)["accuracy"])
+                curve["accuracy"].append(wanted.accuracy(*few))
             if last in kept:
                 made[last] = _generated(gan, settings, _judged(settings, data), sampled)
         made[last] = made.get(last) or _generated(gan, settings, _judged(settings, data), sampled)
@@ -97,13 +96,18 @@ class Run(NamedTuple):
                     yield (record.step + 1) // each, settings.noise.schedule(record.step // each)
             return
         sampled = generator_on(device, seed=self.seed, stream="tested")
-        tested = adaptive.tuned(
-            step, gan, data, settings=settings, rng=rng,
-            correct=lambda g: wanted.correct(*_generated(g, settings, CURVE_RECORDS, sampled)),
-            budget=adaptive.FilterBudget(
+        count, share = wanted.correct, 1.0
+        if isinstance(settings.noise, GradientNoise):
+            budget: adaptive.Budget = adaptive.FilterBudget(
                 honest.filter_for(settings, public_size=data.public_size), settings,
                 data.public_size,
-            ),
+            )  # fmt: skip
+        else:  # the paper's accuracy, for free
+            count, share = wanted.accuracy, data.public_size
+            budget = adaptive.PaperBudget.of(settings, data.public_size, self.records)
+        tested = adaptive.tuned(
+            step, gan, data, settings=settings, rng=rng, budget=budget,
+            correct=lambda g: share * count(*_generated(g, settings, CURVE_RECORDS, sampled)),
         )  # fmt: skip
         for one in self.progress(tested, total=settings.iterations, desc=desc):
             yield one.iteration + 1, one.noise
@@ -118,7 +122,9 @@ class Run(NamedTuple):
             chosen = wanted.data.labels == digit
             size = wanted.data.public_size // 10
             data = Data(wanted.data.features[chosen], wanted.data.labels[chosen] * 0, size)
-            only = wanted._replace(data=data, judge=partial(_share_called, wanted, digit))
+            only = wanted._replace(
+                data=data, accuracy=lambda x, y, asked=digit: wanted.accuracy(x, y * 0 + asked)
+            )
             one = self._replace(key=f"{self.key} digit {digit}", by_digit=False, samples=False)
             made, curve = one._whole(only, settings, kept, device)
             for i in kept:
@@ -128,15 +134,6 @@ class Run(NamedTuple):
         accuracy = np.mean([curve["accuracy"] for curve in curves], axis=0).tolist()
         by_digit = [curve["accuracy"] for curve in curves]
         return made, {**curves[0], "accuracy": accuracy, "by_digit": by_digit}
-
-
-def _share_called(
-    wanted: Task, digit: int, images: np.ndarray, labels: np.ndarray
-) -> dict[str, Any]:
-    from dpkit.papers.rdp_gan.tasks import judge_of_digits
-
-    scale = "paper" if any("mnist" in name for name in wanted.checksums) else "reduced"
-    return {"accuracy": float((judge_of_digits(scale).predict(images) == digit).mean())}
 
 
 def _joined(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
