@@ -1,5 +1,264 @@
-"""Tables and figures of the paper, from stored runs."""
+"""Tables and figures of the paper, from stored runs.
 
-from dpkit.papers.rdp_gan.plans import PLANS
+What is printed in the paper stands in `PRINTED`; every other number is of a stored run, or of the
+formulas. A stored run has `scores` at the iterations that the tables ask for; by reading:
 
-__all__ = ["PLANS"]
+* loss value: noise on the value changes nothing, so that a schedule decides no more than where the
+  one run ends, and each column reads the same run at the iteration that is printed for it;
+* honest: each schedule is a run of its own.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpkit.papers.rdp_gan import accounting
+from dpkit.papers.rdp_gan.honest import RATES
+from dpkit.papers.rdp_gan.plans import DECAYS, EPSILONS, PLANS, PRINTED_ITERATIONS, SWEEPS
+from dpkit.papers.rdp_gan.recomputed import TABLE_2, Column
+from dpkit.papers.rdp_gan.settings import DELTA, GENERATOR_STEPS
+from dpkit.privacy import pld
+from dpkit.privacy.ledger import Release
+
+__all__ = ["ATTRIBUTES", "PLANS", "PRINTED", "figure_3", "figure_5", "figure_7", "figure_8",
+           "figure_9", "table_2", "table_3", "table_4"]  # fmt: skip
+
+Stored = Mapping[str, Mapping[str, Any]]
+ATTRIBUTES = (
+    "age", "occupation", "education", "gender", "work class", "marital status", "work hours",
+    "income",
+)  # fmt: skip
+PRINTED: dict[str, Any] = {
+    "table_2": {"digits": (23.534, 26.823), "census": (17.852, 21.242)},  # batches 64, 128
+    "table_3": {
+        "no privacy": (1.09, 0.68, 0.92, 0.01, 0.834, 0.36, 1.66, 0.06),
+        "5": (1.1, 1.23, 1.23, 0.009, 1.11, 0.57, 1.65, 0.17),
+        "0.5": (3.0, 1.75, 1.87, 0.048, 2.21, 0.69, 2.55, 0.44),
+    },
+    "accuracy": {  # Tables IV and V
+        "digits": {"none": 0.995, "constant": 0.863, "time": 0.874, "step": 0.876, "exp": 0.898,
+                   "ant": 0.908},
+        "census": {"none": 0.964, "constant": 0.825, "time": 0.836, "step": 0.828, "exp": 0.839,
+                   "ant": 0.843},
+    },
+}  # fmt: skip
+READINGS = {
+    "loss-value": "noise on the loss value", "multiplicative": "multiplicative noise",
+    "output-error": "eq. 9: noise on the output error", "dp-gan": "DP-GAN: noise on parameters",
+}  # fmt: skip
+COLUMNS = ("none", *DECAYS)
+
+
+def table_2(stored: Stored) -> list[dict[str, Any]]:
+    """Largest loss, C and sensitivity: printed, and of our runs without noise.
+
+    Keys: data, batch, printed_largest, one_record and batch_mean (largest over the run, mean over
+    seeds), C (printed), printed_sensitivity, sensitivity (C / batch).
+    """
+    rows = []
+    for column in TABLE_2:
+        records = _records(column)
+        found = [
+            part["values"] for name, part in stored.items()
+            if name.startswith(f"{records}-{column.batch}-seed")
+        ]  # fmt: skip
+        rows.append({
+            "data": column.data, "batch": column.batch,
+            "printed_largest": PRINTED["table_2"][records][column.batch == 128],
+            "one_record": _mean([one["one_record"] for one in found]),
+            "batch_mean": _mean([one["mean_of_a_batch"] for one in found]),
+            "C": column.largest_loss, "printed_sensitivity": column.printed,
+            "sensitivity": column.sensitivity, "seeds": len(found),
+        })  # fmt: skip
+    return rows
+
+
+def table_3(stored: Stored) -> list[dict[str, Any]]:
+    """Error of each attribute's PMF (eq. 22): printed, and of our runs, mean over seeds.
+
+    Rows: the paper's three, the published reading (which is the run without privacy), honest GANs
+    and honest marginals at each epsilon. The weights of eq. 22 are the labels' numbers, whose order
+    the text does not state: compare rows of one encoding alone.
+    """
+    rows = [
+        {"row": f"paper, {name if name == 'no privacy' else f'epsilon {name}'}",
+         **dict(zip(ATTRIBUTES, values, strict=True))}
+        for name, values in PRINTED["table_3"].items()
+    ]  # fmt: skip
+    for title, key in _rows_of_census():
+        errors = _scores(stored, key, "pmf_error")
+        if errors:
+            means = np.mean(errors, axis=0).tolist()
+            rows.append({"row": title, **dict(zip(ATTRIBUTES, means, strict=True))})
+    return rows
+
+
+def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> list[dict[str, Any]]:
+    """Tables IV ("digits") and V ("census"): a row each for the paper, as published, and honest.
+
+    Keys: row, epsilon (proven; "none" where there is no guarantee), and for each column (none,
+    constant, time, step, exp, ant) "<column>" with the mean over seeds, "<column>_range" with the
+    lowest and highest, "<column>_iterations".
+
+    Args:
+        stored: parts of "table_4" (digits) or "table_5" (census).
+        records: which of the two.
+        score: "accuracy" (the paper's), "trained_on_generated", and "spread" for digits.
+    """
+    printed = PRINTED["accuracy"][records] if score == "accuracy" else {}
+    iterations = {
+        "none": GENERATOR_STEPS,
+        "constant": GENERATOR_STEPS,
+        **PRINTED_ITERATIONS[records],
+    }
+    paper = {"row": "paper", "epsilon": "0.5 (claimed)", **printed}
+    rows = [paper | {f"{c}_iterations": n for c, n in iterations.items()}]
+    published: dict[str, Any] = {"row": READINGS["loss-value"], "epsilon": "none"}
+    for column, n in iterations.items():
+        published |= _cell(stored, "loss-value", score, column, iterations=n)
+    rows.append(published)
+    for key in ("multiplicative", "output-error", "dp-gan"):
+        row = {"row": READINGS[key], "epsilon": "none"} | _cell(stored, key, score, "constant")
+        rows.append(row)
+    for epsilon in EPSILONS:
+        row = {"row": "honest", "epsilon": f"{epsilon:g}"}
+        for name in DECAYS:
+            row |= _cell(stored, f"honest-{name}-{epsilon:g}", score, name)
+        rows.append(row)
+    for epsilon in EPSILONS if records == "census" else ():
+        row = {"row": "honest marginals", "epsilon": f"{epsilon:g}"}
+        rows.append(row | _cell(stored, f"marginals-{epsilon:g}", score, "constant"))
+    return rows
+
+
+def figure_3(column: Column, noises: "list[float]") -> dict[str, list[float]]:
+    """Total epsilon by noise on the loss: Theorem 4, eq. 23 n_g times, and the certified pair.
+
+    The pair is of n_g n_d noisy loss values of the printed sensitivity's C, if they were all that
+    is released.
+    """
+    setting = column.setting
+    rate = setting["sample_rate"]
+    found: dict[str, list[float]] = {"noise": list(noises), "theorem 4": [], "eq. 23": [],
+                                     "lower": [], "upper": []}  # fmt: skip
+    for noise in noises:
+        found["theorem 4"].append(
+            accounting.theorem_4(noise_std=noise, generator_steps=GENERATOR_STEPS, **setting)
+        )
+        each = accounting.moments_accountant_epsilon(
+            noise, sample_rate=rate, discriminator_steps=setting["discriminator_steps"],
+            delta=DELTA,
+        )  # fmt: skip
+        found["eq. 23"].append(GENERATOR_STEPS * each)
+        steps = GENERATOR_STEPS * setting["discriminator_steps"]
+        pair = pld.epsilon([Release(column.release(noise), steps)], delta=DELTA)
+        found["lower"].append(pair.lower)
+        found["upper"].append(pair.epsilon)
+    return found
+
+
+def figure_5(
+    stored: Stored, *, score: str = "accuracy"
+) -> dict[str, tuple[list[int], list[float]]]:
+    """Accuracy along training, mean over seeds: name -> (iterations, accuracy). Figures 5 and 6."""
+    names = {
+        **READINGS, **{f"honest-constant-{e:g}": f"honest, epsilon {e:g}" for e in EPSILONS}
+    }  # fmt: skip
+    found = {}
+    for key, title in names.items():
+        curves = [part["values"]["curve"] for name, part in stored.items()
+                  if name.startswith(f"{key}-seed")]  # fmt: skip
+        if curves:
+            found[title] = (
+                curves[0]["iterations"], np.mean([c[score] for c in curves], axis=0).tolist()
+            )  # fmt: skip
+    return found
+
+
+def figure_7(stored: Stored, attribute: int) -> dict[str, list[float]]:
+    """The PMF of one attribute in what each method generates, mean over seeds."""
+    found = {}
+    for title, key in _rows_of_census():
+        pmfs = _scores(stored, key, "pmf")
+        if pmfs:
+            found[title] = np.mean([one[attribute] for one in pmfs], axis=0).tolist()
+    return found
+
+
+def figure_8(stored: Stored) -> list[dict[str, Any]]:
+    """Classifiers of income: trained on real and asked about generated records, and the reverse."""
+    rows = []
+    for title, key in (*_rows_of_census(), ("published DP-GAN", "dp-gan")):
+        row: dict[str, Any] = {"trained on or tested on": title}
+        for score in ("accuracy", "trained_on_generated", "balanced", "high_income"):
+            found = _scores(stored, key, score)
+            row |= {score: _mean(found), f"{score}_range": _range(found)}
+        rows.append(row)
+    return rows
+
+
+def figure_9(sweep: Stored, stored: Stored, records: str) -> dict[str, dict[str, list[float]]]:
+    """Figures 9 and 10: score by decay rate of honest runs at epsilon 0.5, one seed.
+
+    Returns:
+        schedule -> {"rate", "accuracy", "trained_on_generated", "iterations"}, by rising rate; the
+        tables' own rates come from their runs of seed 0.
+    """
+    found = {}
+    for name, rates in SWEEPS.items():
+        parts = {rate: sweep.get(f"{name}-{rate:g}-seed0") for rate in rates}
+        parts[RATES[records][name]] = stored.get(f"honest-{name}-0.5-seed0")
+        points = [(rate, part["values"]) for rate, part in sorted(parts.items()) if part]
+        last = [values["scores"][str(values["iterations"])] for _, values in points]
+        found[name] = {
+            "rate": [rate for rate, _ in points],
+            "accuracy": [one["accuracy"] for one in last],
+            "trained_on_generated": [one["trained_on_generated"] for one in last],
+            "iterations": [values["iterations"] for _, values in points],
+        }
+    return found
+
+
+def _rows_of_census() -> tuple[tuple[str, str], ...]:
+    honest = [(f"honest GAN, epsilon {e:g}", f"honest-constant-{e:g}") for e in EPSILONS[::-1]]
+    tables = [(f"honest marginals, epsilon {e:g}", f"marginals-{e:g}") for e in EPSILONS[::-1]]
+    return (("as published (epsilon: none)", "loss-value"), *honest, *tables)
+
+
+def _cell(
+    stored: Stored, key: str, score: str, column: str, *, iterations: int | None = None
+) -> dict[str, Any]:
+    """One column of a row: mean, range over seeds, and iterations."""
+    found = _scores(stored, key, score, iterations)
+    if not found:
+        return {}
+    counts = iterations or _mean([
+        part["values"]["iterations"] for name, part in stored.items()
+        if name.startswith(f"{key}-seed")
+    ])  # fmt: skip
+    return {column: _mean(found), f"{column}_range": _range(found), f"{column}_iterations": counts}
+
+
+def _scores(stored: Stored, key: str, score: str, iterations: int | None = None) -> list[Any]:
+    """A score of each seed's run, at `iterations` or at its end."""
+    found = []
+    for name, part in sorted(stored.items()):
+        if name.startswith(f"{key}-seed"):
+            values = part["values"]
+            at = values["scores"].get(str(iterations or values["iterations"]), {})
+            if score in at:
+                found.append(at[score])
+    return found
+
+
+def _mean(found: list[float]) -> float | None:
+    return float(np.mean(found)) if found else None
+
+
+def _range(found: list[float]) -> tuple[float, float] | None:
+    return (min(found), max(found)) if found else None
+
+
+def _records(column: Column) -> str:
+    return "digits" if column.data == "MNIST" else "census"
