@@ -1,0 +1,72 @@
+"""The inception score against closed forms, its definition by loops, and entropies."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import entropy
+
+from dpkit.metrics.inception import inception_score
+
+
+def test_images_of_which_nothing_is_known_score_1():
+    for row in (np.full(10, 0.1), np.array([0.7, 0.3]), np.array([1.0, 0.0])):
+        found = inception_score(np.tile(row, (40, 1)), splits=4)
+        assert found.mean == pytest.approx(1.0, abs=1e-12)
+        assert found.spread == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 10])
+def test_sure_and_equally_many_images_score_their_classes(classes):
+    found = inception_score(np.tile(np.eye(classes), (30, 1)), splits=3)
+    assert found.mean == pytest.approx(classes, rel=1e-12)
+    assert found.splits == pytest.approx([classes] * 3)
+
+
+def test_sure_but_unequal_images_score_the_exponential_of_their_entropy():
+    counts = [5, 3, 2]
+    found = inception_score(np.repeat(np.eye(3), counts, axis=0), splits=1)
+    assert found.mean == pytest.approx(math.exp(entropy(np.array(counts) / 10)), rel=1e-12)
+    assert found.spread == 0.0
+
+
+def test_two_classes_told_apart_with_an_error():
+    """p(y) is 1/2; each KL is log 2 minus the entropy of (0.9, 0.1)."""
+    rows = np.array([[0.9, 0.1], [0.1, 0.9]] * 10)
+    wanted = 2 * 0.9**0.9 * 0.1**0.1
+    assert inception_score(rows, splits=2).mean == pytest.approx(wanted, rel=1e-12)
+
+
+def test_the_definition_by_loops():
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet(np.full(5, 0.3), size=23)
+    found = inception_score(rows.astype(np.float32), splits=4)
+    scores = []
+    for start, end in ((0, 6), (6, 12), (12, 18), (18, 23)):  # as equal as can be
+        part = rows[start:end]
+        marginal = [sum(row[k] for row in part) / len(part) for k in range(5)]
+        total = 0.0
+        for row in part:
+            total += sum(p * math.log(p / marginal[k]) for k, p in enumerate(row))
+        scores.append(math.exp(total / len(part)))
+    assert found.splits == pytest.approx(scores, rel=1e-5)
+    assert found.mean == pytest.approx(sum(scores) / 4, rel=1e-5)
+    spread = math.sqrt(sum((s - sum(scores) / 4) ** 2 for s in scores) / 4)
+    assert found.spread == pytest.approx(spread, rel=1e-4)
+    assert all(1 <= score <= 5 for score in found.splits)
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "splits", "words"),
+    [
+        (np.full((4, 2), 0.5), 0, "splits must be an integer >= 1, got 0"),
+        (np.full((4, 2), 0.5), 5, "splits must be at most the 4 images, got 5"),
+        (np.full(4, 0.25), 1, r"shape \(images, classes\), got \(4,\)"),
+        (np.full((4, 2), np.nan), 1, "probabilities must be >= 0 and sum to 1"),
+        (np.array([[1.5, -0.5]]), 1, "probabilities must be >= 0 and sum to 1"),
+        (np.array([[3.0, 4.0]]), 1, "not its logits"),
+    ],
+)
+def test_bad_input_is_refused(probabilities, splits, words):
+    with pytest.raises(ValueError, match=words):
+        inception_score(probabilities, splits=splits)
