@@ -12,7 +12,7 @@ import pytest
 
 from dpkit.papers import small_images as paper
 from dpkit.papers.small_images import settings
-from dpkit.papers.small_images.settings import ORDERS, PUBLIC_SIZE, REDUCED_SIZE
+from dpkit.papers.small_images.settings import DIGITS_SIZE, ORDERS, PUBLIC_SIZE
 from dpkit.privacy import Gaussian, SampledGaussian, Unsupported, rdp
 from dpkit.privacy.clipping import FlatClipping, Unclipped
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling, ShuffledBatches
@@ -114,12 +114,26 @@ def test_the_honest_run_keeps_its_budget_and_needs_its_noise():
 
 def test_small_and_reduced_runs():
     assert isinstance(paper.SMALL.sampling, PoissonSampling)
-    assert paper.SMALL.steps_allowed(public_size=REDUCED_SIZE) == 100
-    spent = rdp.epsilon(paper.SMALL.ledger(public_size=REDUCED_SIZE), delta=1e-5).epsilon
+    assert paper.SMALL.steps_allowed(public_size=DIGITS_SIZE) == 100
+    spent = rdp.epsilon(paper.SMALL.ledger(public_size=DIGITS_SIZE), delta=1e-5).epsilon
     assert spent <= paper.SMALL.target_epsilon
-    assert list(paper.REDUCED) == [8, 16, 32, 64]
-    for capacity, run in paper.REDUCED.items():
-        assert (run.capacity, run.expected_batch_size, run.max_steps) == (capacity, 32, 40 * 44)
+    for run in (paper.SETTINGS, *paper.FIGURE_1.values(), *paper.FIGURE_2.values()):
+        found = paper.reduced(run)
+        assert (found.capacity, found.max_steps) == (16, settings.REDUCED_STEPS)
+        assert replace(found, capacity=run.capacity, max_steps=run.max_steps) == run
+    assert paper.reduced(paper.NON_PRIVATE, capacity=64).capacity == 64
+
+
+def test_the_reduced_honest_run_keeps_its_budget_and_needs_its_noise():
+    run = paper.reduced(paper.HONEST)
+    assert run.steps_allowed(public_size=PUBLIC_SIZE) == settings.REDUCED_STEPS
+    less = replace(run, noise_multiplier=settings.REDUCED_NOISE - 1e-3)
+    assert less.steps_allowed(public_size=PUBLIC_SIZE) < settings.REDUCED_STEPS
+
+
+def test_what_a_sum_is_divided_by_says_nothing_of_who_was_drawn():
+    assert paper.SETTINGS.divisor(96) == 96
+    assert paper.HONEST.divisor(96) == paper.HONEST.divisor(0) == 128
 
 
 def test_settings_are_json_values():

@@ -15,27 +15,33 @@ from dpkit.papers.small_images.settings import (
     FIGURE_3,
     HONEST,
     NON_PRIVATE,
-    REDUCED,
     SETTINGS,
     SMALL,
+    reduced,
 )
 
 if TYPE_CHECKING:
-    from dpkit.papers.small_images import adam, prior_work
+    from dpkit.papers.small_images import adam, algorithm, prior_work, scores, tables
+    from dpkit.papers.small_images.algorithm import generate, new_gan, plain_step, step, step_of
     from dpkit.papers.small_images.claims import CLAIMS
 
 NAME = "small_images"
 TITLE = "Small images (Schwabedal, Michel, Riontino 2020)"
+_STEPS = ("generate", "new_gan", "plain_step", "step", "step_of")
+_MODULES = ("adam", "algorithm", "prior_work", "scores", "tables")
 __all__ = [
-    "CLAIMS", "FIGURE_1", "FIGURE_2", "FIGURE_3", "HONEST", "NAME", "NON_PRIVATE", "REDUCED",
-    "SETTINGS", "SMALL", "TITLE", "adam", "prior_work",
+    "CLAIMS", "FIGURE_1", "FIGURE_2", "FIGURE_3", "HONEST", "NAME", "NON_PRIVATE", "SETTINGS",
+    "SMALL", "TITLE", "adam", "algorithm", "generate", "new_gan", "plain_step", "prior_work",
+    "reduced", "scores", "step", "step_of", "tables",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Claims, and what they rest on, on first use."""
+    """Claims on first use; what needs torch only when it is asked for."""
     if name == "CLAIMS":
         return import_module(f"{__name__}.claims").CLAIMS
-    if name in ("adam", "prior_work"):
+    if name in _MODULES:
         return import_module(f"{__name__}.{name}")
+    if name in _STEPS:
+        return getattr(import_module(f"{__name__}.algorithm"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

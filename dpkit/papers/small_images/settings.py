@@ -26,7 +26,12 @@ ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 12
 PUBLIC_SIZE = 60_000  # the size of MNIST's training set, which anyone knows
 EPOCHS = 40
 STEPS_PER_EPOCH = 469  # of the code's loader: 468 batches of 128, and one of 96
-REDUCED_SIZE = 1_437  # declared size of the digits' training part
+DIGITS_SIZE = 1_437  # declared size of the embedded digits' training part
+# Of runs at reduced scale: MNIST and batches of 128 as published, fewer steps, smaller networks
+REDUCED_STEPS = 4_000
+REDUCED_CAPACITY = 16  # but in Figure 3
+REDUCED_CAPACITIES = (8, 16, 32, 64)
+REDUCED_NOISE = 0.473  # the least, in thousandths, with which these steps cost at most epsilon 10
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class Settings:
         clipping: of an example's whole critic gradient, that of
             D(fake_i) - D(real_i) + penalty_weight (|grad D(x_i)| - 1)^2.
         noise_multiplier: 0 adds no noise.
-        sampling: how batches are drawn. Sums are divided by its expected batch size.
+        sampling: how batches are drawn (see `divisor`).
         target_delta: in (0, 1).
         critic_optimizer, generator_optimizer: DP-Adam's update, and that of the generator.
         capacity: filters of the critic's first convolution; they double twice.
@@ -88,6 +93,15 @@ class Settings:
     def expected_batch_size(self) -> int:
         """Records a batch, on average; generated images of a generator step."""
         return self.sampling.expected_batch_size
+
+    def divisor(self, batch_size: int) -> int:
+        """What a batch's noised sum is divided by.
+
+        Its own size, as published, where that is public; the expected one where the size itself
+        tells who was drawn.
+        """
+        shuffled = isinstance(self.sampling, ShuffledBatches)
+        return batch_size if shuffled else self.expected_batch_size
 
     @property
     def noise_std(self) -> float:
@@ -199,8 +213,14 @@ SMALL = replace(
     chosen="noise that lets 100 steps of 64 of 1,437 records cost no more than epsilon 10",
 )
 
-# Figure 3 on the digits: 40 passes of 44 batches, by capacity.
-REDUCED = {
-    capacity: small(SETTINGS, batch_size=32, steps=EPOCHS * (REDUCED_SIZE // 32), capacity=capacity)
-    for capacity in (8, 16, 32, 64)
-}
+
+def reduced(settings: Settings, *, capacity: int = REDUCED_CAPACITY) -> Settings:
+    """The same run on the same MNIST for a machine without accelerator: smaller and shorter.
+
+    What has a target epsilon gets the noise that its fewer steps need.
+    """
+    found = replace(settings, max_steps=REDUCED_STEPS, capacity=capacity)
+    if settings.target_epsilon is None:
+        return found
+    chosen = "the noise is the least, in thousandths, for the reduced steps at the same target"
+    return replace(found, noise_multiplier=REDUCED_NOISE, chosen=chosen)

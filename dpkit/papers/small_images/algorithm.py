@@ -1,0 +1,188 @@
+"""Algorithm 2 of the paper: WGAN-GP whose critic is trained by DP-Adam, and the same without."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dpkit.papers.small_images import networks
+from dpkit.papers.small_images.settings import Settings
+from dpkit.privacy.clipping import FlatClipping, Unclipped
+from dpkit.training import gradient_penalty
+from dpkit.training.clipped import clipped_sum
+from dpkit.training.loop import Gan, Record, Step, seeded
+from dpkit.training.optimizers import average, noised, set_rate, update
+
+AT_MOST = 1024  # examples at a time, so that no Poisson batch is too large for the memory
+
+
+def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
+    """Both networks, initialised as torch does by default (as the code has it).
+
+    `generator_net` stays in training mode between steps; `averaged_net`, which is released, in
+    evaluation mode.
+    """
+    with seeded(seed):
+        critic = networks.critic(settings).to(device)
+        generator_net = networks.generator(settings).to(device)
+    return Gan(
+        generator_net, deepcopy(generator_net).eval(), critic,
+        settings.generator_optimizer.build(generator_net.parameters()),
+        settings.critic_optimizer.build(critic.parameters()),
+    )  # fmt: skip
+
+
+def step(
+    gan: Gan, features: Tensor, labels: Tensor, *,
+    settings: Settings, index: int, rng: torch.Generator,
+) -> Record:  # fmt: skip
+    """One iteration of Algorithm 2: a generator step where one is due, then a noised critic step.
+
+    The i-th loss is D(fake_i) - D(real_i) + weight (|grad D(x_i)| - 1)^2 with x_i between the two.
+    Its gradient over all of the critic's parameters is clipped, the sum noised once, and divided by
+    `settings.divisor`.
+
+    Args:
+        gan: updated in place.
+        features: the private batch, images in [-1, 1], (batch, 1, side, side). It may be empty.
+        labels: not looked at.
+        settings: clipping, noise, learning rates.
+        index: number of this critic step, from 0.
+        rng: latents, places between real and fake, and noise.
+    """
+    assert isinstance(settings.clipping, FlatClipping)
+    generator_loss = _update_generator(gan, settings, index, rng)
+    fakes, mixing = _beside(gan, features, settings, rng)
+    found = clipped_sum(
+        partial(_per_example, gan, settings), features, fakes, mixing,
+        rule=settings.clipping, at_most=AT_MOST,
+    )  # fmt: skip
+    noisy = noised(found.sums, noise_std=settings.noise_std, rng=rng)
+    _update_critic(gan, found.parameters, noisy, settings, index, batch_size=len(features))
+    clipped = (found.weights < 1).float().mean().nan_to_num().item()
+    return _record(index, found.losses, generator_loss, clipped)
+
+
+def plain_step(
+    gan: Gan, features: Tensor, labels: Tensor, *,
+    settings: Settings, index: int, rng: torch.Generator,
+) -> Record:  # fmt: skip
+    """WGAN-GP as it is (Gulrajani et al. 2017): the same loss, unclipped. Arguments as `step`'s."""
+    assert isinstance(settings.clipping, Unclipped)
+    generator_loss = _update_generator(gan, settings, index, rng)
+    fakes, mixing = _beside(gan, features, settings, rng)
+    between = torch.lerp(fakes, features, mixing[:, None, None, None]).requires_grad_()
+    critic, batch = gan.discriminator, len(features)
+    (slope,) = torch.autograd.grad(critic(between).sum(), between, create_graph=True)
+    penalty = (slope.flatten(1).norm(dim=1) - 1).square()
+    of_fake, of_real = critic(torch.cat((fakes, features))).view(2, batch)
+    losses = of_fake - of_real + settings.penalty_weight * penalty
+    parameters = list(critic.parameters())
+    sums = torch.autograd.grad(losses.sum(), parameters)
+    _update_critic(gan, parameters, sums, settings, index, batch_size=batch)
+    return _record(index, losses.detach(), generator_loss, 0.0)
+
+
+def step_of(settings: Settings) -> Step:
+    """The step for what is clipped, or for what is not."""
+    return plain_step if isinstance(settings.clipping, Unclipped) else step
+
+
+def generate(gan: Gan, count: int, *, settings: Settings, rng: torch.Generator) -> Tensor:
+    """`count` images of the released generator, (count, 1, side, side), in [-1, 1]."""
+    with torch.no_grad():
+        parts = [
+            gan.averaged_net(_latents(min(AT_MOST, count - start), settings, rng))
+            for start in range(0, count, AT_MOST)
+        ]
+    empty = torch.empty(0, 1, settings.side, settings.side, device=rng.device)
+    return torch.cat([empty, *parts])
+
+
+class Watched(NamedTuple):
+    """The critic on some real images. It describes private data: do not release it."""
+
+    losses: Tensor  # (images,) what the critic minimises
+    norms: Tensor  # (images,) L2 norm of each example's gradient over all parameters
+
+
+def watch(
+    gan: Gan, features: Tensor, *, settings: Settings, rng: torch.Generator
+) -> Watched:  # fmt: skip
+    """Losses and gradient norms of real images, each beside a released generator's; no update."""
+    fakes = generate(gan, len(features), settings=settings, rng=rng)
+    mixing = torch.rand(len(features), generator=rng, device=rng.device)
+    parts = zip(*(x.split(AT_MOST) for x in (features, fakes, mixing)), strict=True)
+    found = [_per_example(gan, settings, *part) for part in parts]
+    norms = [gradients.norms().square().sum(0).sqrt() for gradients, _ in found]
+    return Watched(torch.cat([losses for _, losses in found]), torch.cat(norms))
+
+
+def _per_example(gan: Gan, settings: Settings, real: Tensor, fake: Tensor, mixing: Tensor):
+    return gradient_penalty.per_example(
+        gan.discriminator, real, fake, mixing=mixing, weight=settings.penalty_weight
+    )
+
+
+def _latents(count: int, settings: Settings, rng: torch.Generator) -> Tensor:
+    return torch.randn(count, settings.latent_size, generator=rng, device=rng.device)
+
+
+def _beside(
+    gan: Gan, features: Tensor, settings: Settings, rng: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """A generated image for each real one, each made by itself, and the place between the two.
+
+    The generator is in evaluation mode for them: so no generated image depends on how many real
+    ones were drawn with it.
+    """
+    gan.generator_net.eval()
+    with torch.no_grad():
+        fakes = gan.generator_net(_latents(len(features), settings, rng))
+    gan.generator_net.train()
+    return fakes, torch.rand(len(features), generator=rng, device=rng.device)
+
+
+def _update_generator(
+    gan: Gan, settings: Settings, index: int, rng: torch.Generator
+) -> float | None:
+    """Before each `critic_steps`-th critic step: the generator's loss is -D of what it makes."""
+    if index % settings.critic_steps:
+        return None
+    fakes = gan.generator_net(_latents(settings.expected_batch_size, settings, rng))
+    loss = -gan.discriminator(fakes).mean()
+    parameters = list(gan.generator_net.parameters())
+    set_rate(gan.generator_optimizer, settings.generator_optimizer.rate(index))
+    update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
+    decay = settings.generator_decay or 0.0
+    updates = index // settings.critic_steps
+    average(gan.averaged_net, gan.generator_net, decay=decay, updates=updates)
+    with torch.no_grad():  # the batch normalisation's means and variances
+        buffers = zip(gan.averaged_net.buffers(), gan.generator_net.buffers(), strict=True)
+        for past, present in buffers:
+            past.copy_(present)
+    return loss.item()
+
+
+def _update_critic(
+    gan: Gan, parameters: Sequence[Tensor], sums: Sequence[Tensor], settings: Settings,
+    index: int, *, batch_size: int,
+) -> None:  # fmt: skip
+    means = [total / max(settings.divisor(batch_size), 1) for total in sums]
+    set_rate(gan.discriminator_optimizer, settings.critic_optimizer.rate(index))
+    update(gan.discriminator_optimizer, parameters, means)
+
+
+def _record(
+    index: int, losses: Tensor, generator_loss: float | None, clipped: float
+) -> Record:  # fmt: skip
+    return Record(
+        step=index,
+        batch_size=len(losses),
+        discriminator_loss=(losses.sum() / max(len(losses), 1)).item(),
+        generator_loss=generator_loss,
+        clipped=clipped,
+    )

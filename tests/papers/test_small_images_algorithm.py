@@ -1,0 +1,292 @@
+"""Small images: its networks, and its step against a plain listing of Algorithm 2."""
+
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from torch import nn  # noqa: E402
+
+from dpkit.papers import small_images as paper  # noqa: E402
+from dpkit.papers.small_images import algorithm, networks  # noqa: E402
+from dpkit.privacy.clipping import FlatClipping  # noqa: E402
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
+from dpkit.training.checkpoint import Checkpoints  # noqa: E402
+from dpkit.training.loop import Data, generator_on, train  # noqa: E402
+
+CPU = torch.device("cpu")
+SIDE = 8
+VARIANTS = {"published": paper.SETTINGS, "honest": paper.HONEST, "non-private": paper.NON_PRIVATE}
+
+
+def tiny(settings, **changes):
+    sampling = type(settings.sampling)(5)
+    small = {"capacity": 2, "side": SIDE, "latent_size": 3, "max_steps": 4, "target_epsilon": None}
+    return replace(settings, **{"sampling": sampling, **small, **changes})
+
+
+def images(count, *, seed=7):
+    rng = torch.Generator().manual_seed(seed)
+    return 2 * torch.rand(count, 1, SIDE, SIDE, generator=rng) - 1
+
+
+def run(settings, features, *, index=0, seed=1):
+    """One step from the same weights and draws; the networks and the record."""
+    gan = paper.new_gan(settings, seed=0, device=CPU)
+    step = paper.step_of(settings)
+    unused = torch.zeros(len(features), dtype=torch.int64)
+    rng = generator_on(CPU, seed=seed)
+    return gan, step(gan, features, unused, settings=settings, index=index, rng=rng)
+
+
+def released(gan):
+    """What the critic's optimiser was given: the divided, noised sum."""
+    return torch.cat([p.grad.flatten() for p in gan.discriminator.parameters()])
+
+
+def test_networks_are_the_papers():
+    gan = paper.new_gan(paper.SETTINGS, seed=0, device=CPU)
+    shapes = [tuple(p.shape) for p in gan.discriminator.parameters()]
+    assert shapes == [
+        (32, 1, 5, 5), (32,), (64, 32, 5, 5), (64,), (128, 64, 5, 5), (128,), (1, 2048), (1,),
+    ]  # fmt: skip
+    assert [
+        m.negative_slope for m in gan.discriminator.children() if isinstance(m, nn.LeakyReLU)
+    ] == [0.2] * 3
+    shapes = [tuple(p.shape) for p in gan.generator_net.parameters()]
+    assert shapes == [
+        (2048, 128), (2048,), (2048,), (2048,), (128, 64, 5, 5), (64,), (64, 32, 5, 5), (32,),
+        (32, 1, 5, 5), (1,),
+    ]  # fmt: skip
+    transposed = [m for m in gan.generator_net.children() if isinstance(m, nn.ConvTranspose2d)]
+    assert [m.output_padding[0] for m in transposed] == [0, 1, 1]
+    kinds = [type(m).__name__ for m in gan.generator_net.children()]
+    assert kinds[:4] == ["Linear", "BatchNorm1d", "ReLU", "Unflatten"]
+    assert [kind for kind in kinds[5:] if kind != "ConvTranspose2d"] == ["ReLU", "ReLU", "Tanh"]
+    made = paper.generate(gan, 3, settings=paper.SETTINGS, rng=generator_on(CPU, seed=0))
+    assert made.shape == (3, 1, 28, 28)
+    assert gan.discriminator(made).shape == (3, 1)
+
+
+@pytest.mark.parametrize("side", [8, 15, 28])
+def test_the_generator_comes_back_to_the_images_size(side):
+    settings = replace(tiny(paper.SETTINGS), side=side)
+    gan = paper.new_gan(settings, seed=0, device=CPU)
+    made = paper.generate(gan, 2, settings=settings, rng=generator_on(CPU, seed=0))
+    assert made.shape == (2, 1, side, side)
+    assert gan.discriminator(made).shape == (2, 1)
+
+
+def test_the_classifier_is_the_codes():
+    net = networks.classifier(width=32, hidden=1024)
+    shapes = [tuple(p.shape) for p in net.parameters() if p.ndim > 1]
+    assert shapes == [(32, 1, 5, 5), (64, 32, 5, 5), (128, 64, 5, 5), (1024, 512), (10, 1024)]
+    assert net(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+    with pytest.raises(ValueError, match="side must be an integer >= 15"):
+        networks.classifier(width=2, hidden=2, side=14)
+
+
+def listing(settings, features, *, seed=1):
+    """Algorithm 2 example by example, noise left out: its networks and the critic's mean gradient.
+
+    The generator's step comes first; the critic's images come from the generator in eval mode.
+    """
+    net = paper.new_gan(settings, seed=0, device=CPU)
+    rng = generator_on(CPU, seed=seed)
+    net.generator_optimizer.zero_grad()
+    latents = torch.randn(settings.expected_batch_size, settings.latent_size, generator=rng)
+    loss = -net.discriminator(net.generator_net(latents)).mean()
+    loss.backward()
+    net.generator_optimizer.step()
+
+    generator = net.generator_net.eval()
+    fakes = generator(torch.randn(len(features), settings.latent_size, generator=rng)).detach()
+    mixing = torch.rand(len(features), generator=rng)
+    parameters = list(net.discriminator.parameters())
+    total, losses, norms = [torch.zeros_like(p) for p in parameters], [], []
+    for real, fake, mix in zip(features, fakes, mixing, strict=True):
+        point = (mix * real + (1 - mix) * fake)[None].requires_grad_()
+        (slope,) = torch.autograd.grad(net.discriminator(point).sum(), point, create_graph=True)
+        loss = net.discriminator(fake[None]).sum() - net.discriminator(real[None]).sum()
+        loss = loss + 10 * (slope.norm() - 1) ** 2
+        gradient = torch.autograd.grad(loss, parameters)
+        norm = torch.cat([g.flatten() for g in gradient]).norm().item()
+        bound = getattr(settings.clipping, "max_grad_norm", None)
+        factor = 1.0 if bound is None else 1 / max(1.0, norm / bound)
+        total = [t + factor * g for t, g in zip(total, gradient, strict=True)]
+        losses.append(loss.item())
+        norms.append(norm)
+    divisor = 5 if isinstance(settings.sampling, PoissonSampling) else len(features)
+    return net, torch.cat([t.flatten() for t in total]) / divisor, losses, norms
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("count", [3, 5])
+def test_a_step_without_noise_is_the_listing_example_by_example(variant, count):
+    settings = tiny(VARIANTS[variant], noise_multiplier=0.0)
+    features = images(count)
+    net, wanted, losses, norms = listing(settings, features)
+    if variant != "non-private":  # so that some are clipped and some are not
+        middle = FlatClipping(sorted(norms)[1] * 1.001)
+        settings = replace(settings, clipping=middle)
+        net, wanted, losses, _ = listing(settings, features)
+    gan, record = run(settings, features)
+    close = {"rtol": 0, "atol": 1e-5 * float(wanted.abs().max())}
+    torch.testing.assert_close(released(gan), wanted, **close)
+    pairs = zip(gan.generator_net.parameters(), net.generator_net.parameters(), strict=True)
+    for found, other in pairs:
+        torch.testing.assert_close(found, other, rtol=0, atol=1e-6)
+    assert record.discriminator_loss == pytest.approx(sum(losses) / count, rel=1e-5)
+    assert record.batch_size == count
+    share = 0.0 if variant == "non-private" else (count - 2) / count
+    assert record.clipped == pytest.approx(share)
+
+
+def test_the_critic_is_moved_by_adam_with_the_codes_betas():
+    settings = tiny(paper.SETTINGS)
+    gan = paper.new_gan(settings, seed=0, device=CPU)
+    copy = paper.new_gan(settings, seed=0, device=CPU).discriminator
+    adam = torch.optim.Adam(copy.parameters(), lr=4e-4, betas=(0.5, 0.9))
+    rng, labels = generator_on(CPU, seed=1), torch.zeros(5, dtype=torch.int64)
+    for index in range(3):
+        paper.step(gan, images(5, seed=index), labels, settings=settings, index=index, rng=rng)
+        for mine, theirs in zip(copy.parameters(), gan.discriminator.parameters(), strict=True):
+            mine.grad = theirs.grad
+        adam.step()
+    for mine, theirs in zip(copy.parameters(), gan.discriminator.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-7)
+
+
+def test_without_clipping_plain_training_and_the_private_steps_way_agree():
+    """Double backward against the tangent pass."""
+    plain, _ = run(tiny(paper.NON_PRIVATE), images(5))
+    wide = tiny(paper.SETTINGS, clipping=FlatClipping(1e9), noise_multiplier=0.0)
+    private, record = run(wide, images(5))
+    wanted = released(plain)
+    close = {"rtol": 0, "atol": 1e-5 * float(wanted.abs().max())}
+    torch.testing.assert_close(released(private), wanted, **close)
+    assert record.clipped == 0
+
+
+@pytest.mark.parametrize("settings", [paper.SETTINGS, paper.HONEST], ids=["published", "honest"])
+def test_noise_comes_once_in_units_of_the_clip_norm(settings):
+    settings = tiny(settings, capacity=4, clipping=FlatClipping(3.0), noise_multiplier=0.7)
+    features = images(4)
+    noisy, _ = run(settings, features)
+    quiet, _ = run(replace(settings, noise_multiplier=0.0), features)
+    noise = (released(noisy) - released(quiet)) * settings.divisor(4) / (0.7 * 3.0)
+    count = len(noise)
+    assert count > 2_500
+    # mean and mean square of standard normals; six standard deviations: failure below 4e-9
+    assert abs(noise.mean()) < 6 / count**0.5
+    assert abs(noise.square().mean() - 1) < 6 * (2 / count) ** 0.5
+
+
+def test_one_record_moves_the_released_sum_by_no_more_than_the_sensitivity():
+    """Replace-one, with everything else and all draws the same: 2C, nearly reached."""
+    settings = tiny(paper.SETTINGS, noise_multiplier=0.0)
+    features, other = images(5), images(5)
+    other[2] *= 1e3
+    ends = [released(run(settings, batch)[0]) * 5 for batch in (features, other)]
+    bound = settings.clipping.sensitivity("replace-one")
+    assert 0 < (ends[0] - ends[1]).norm() <= bound * (1 + 1e-5)
+
+
+def test_an_empty_poisson_batch_releases_noise_alone():
+    settings = tiny(paper.HONEST, capacity=4)
+    gan, record = run(settings, images(0))
+    assert (record.batch_size, record.discriminator_loss, record.clipped) == (0, 0.0, 0.0)
+    noise = released(gan) * 5 / settings.noise_std
+    assert abs(noise.square().mean() - 1) < 6 * (2 / len(noise)) ** 0.5
+    quiet, _ = run(replace(settings, noise_multiplier=0.0), images(0))
+    assert not released(quiet).any()
+    untouched = paper.new_gan(settings, seed=0, device=CPU)
+    moved = [
+        not torch.equal(a, b)
+        for a, b in zip(
+            quiet.generator_net.parameters(), untouched.generator_net.parameters(), strict=True
+        )
+    ]
+    assert all(moved)
+
+
+def test_a_large_batch_in_parts_is_the_same_step(monkeypatch):
+    settings = tiny(paper.HONEST, noise_multiplier=0.0)
+    whole, record = run(settings, images(7))
+    monkeypatch.setattr(algorithm, "AT_MOST", 3)
+    parts, again = run(settings, images(7))
+    torch.testing.assert_close(released(parts), released(whole), rtol=1e-4, atol=1e-7)
+    assert again.discriminator_loss == pytest.approx(record.discriminator_loss, rel=1e-6)
+
+
+def test_the_generator_moves_once_in_so_many_critic_steps():
+    settings = tiny(paper.SETTINGS, critic_steps=3)
+    losses = [run(settings, images(5), index=index)[1].generator_loss for index in range(6)]
+    assert [loss is not None for loss in losses] == [True, False, False, True, False, False]
+
+
+def test_what_is_released_follows_the_generator_and_knows_no_batch():
+    settings = tiny(paper.SETTINGS)
+    gan, _ = run(settings, images(5))
+    assert gan.generator_net.training
+    assert not gan.averaged_net.training
+    released_state, state = gan.averaged_net.state_dict(), gan.generator_net.state_dict()
+    assert all(torch.equal(released_state[name], value) for name, value in state.items())
+    assert state["1.running_mean"].any()  # the normalisation's means were copied too
+    latents = torch.randn(4, 3, generator=generator_on(CPU, seed=3))
+    with torch.no_grad():
+        together, alone = gan.averaged_net(latents), gan.averaged_net(latents[:1])
+    torch.testing.assert_close(together[:1], alone)
+    none = paper.generate(gan, 0, settings=settings, rng=generator_on(CPU, seed=0))
+    assert none.shape == (0, 1, SIDE, SIDE)
+
+
+def test_what_is_watched_is_each_examples_loss_and_whole_norm():
+    settings = tiny(paper.SETTINGS, noise_multiplier=0.0)
+    features = images(3)
+    gan, _ = run(settings, images(5))
+    seen = algorithm.watch(gan, features, settings=settings, rng=generator_on(CPU, seed=4))
+    rng = generator_on(CPU, seed=4)
+    fakes = paper.generate(gan, 3, settings=settings, rng=rng)
+    mixing = torch.rand(3, generator=rng)
+    parameters = list(gan.discriminator.parameters())
+    for i in range(3):
+        point = torch.lerp(fakes[i], features[i], mixing[i])[None].requires_grad_()
+        (slope,) = torch.autograd.grad(gan.discriminator(point).sum(), point, create_graph=True)
+        loss = (gan.discriminator(fakes[i : i + 1]) - gan.discriminator(features[i : i + 1])).sum()
+        loss = loss + 10 * (slope.norm() - 1) ** 2
+        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters)])
+        assert seen.losses[i].item() == pytest.approx(loss.item(), rel=1e-4)
+        assert seen.norms[i].item() == pytest.approx(gradient.norm().item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_run_goes_on_from_its_checkpoint_to_the_same_weights(variant, tmp_path):
+    settings = tiny(VARIANTS[variant])
+    data = Data(images(20), torch.zeros(20, dtype=torch.int64), 20)
+
+    def to(steps, place):
+        gan = paper.new_gan(settings, seed=0, device=CPU)
+        list(train(
+            paper.step_of(settings), gan, data, settings=settings, steps=steps,
+            rng=generator_on(CPU, seed=2), checkpoint=Checkpoints(tmp_path / place),
+        ))  # fmt: skip
+        return gan
+
+    whole = to(4, "whole")
+    for steps in (1, 3, 4):
+        parts = to(steps, "parts")
+    for one, other in zip(whole[:3], parts[:3], strict=True):
+        for name, value in one.state_dict().items():
+            assert torch.equal(value, other.state_dict()[name]), name
+    first = next(paper.new_gan(settings, seed=0, device=CPU).discriminator.parameters())
+    assert not torch.equal(first, next(whole.discriminator.parameters()))
+
+
+def test_the_published_batches_are_shuffled_and_the_honest_ones_drawn():
+    assert isinstance(paper.SETTINGS.sampling, ShuffledBatches)
+    assert isinstance(paper.HONEST.sampling, PoissonSampling)
+    assert paper.step_of(paper.SETTINGS) is paper.step_of(paper.HONEST) is paper.step
+    assert paper.step_of(paper.NON_PRIVATE) is paper.plain_step
