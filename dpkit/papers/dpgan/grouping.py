@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from dpkit import checks
 from dpkit.privacy.clip_bounds import clusters, group_bounds
-from dpkit.privacy.clipping import GroupClipping
+from dpkit.privacy.clipping import GroupClipping, check_groups
 from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
 
 
@@ -45,3 +45,34 @@ class PublicClusters:
         groups = clusters(bounds, count=self.count)
         made = TensorsClippedAtGroupBound if self.each_tensor_at_group_bound else GroupClipping
         return made(group_bounds(bounds, groups), groups)
+
+
+@dataclass(frozen=True)
+class PublicBounds:
+    """Fixed groups, whose bounds are found anew at each step from public examples (Section 4.2).
+
+    Args:
+        groups: the group of each tensor, counted from 0.
+
+    Raises:
+        ValueError: a group is skipped.
+    """
+
+    groups: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        check_groups((1.0,) * self.count, self.groups)
+
+    @property
+    def count(self) -> int:
+        """Groups."""
+        return max(self.groups, default=-1) + 1
+
+    @property
+    def parts(self) -> int:
+        """Parts of the gradient that one record moves: the groups."""
+        return self.count
+
+    def rule(self, bounds: Sequence[float]) -> GroupClipping:
+        """The step's clipping rule, from a public bound for each tensor (`mean_norm_bounds`)."""
+        return GroupClipping(group_bounds(bounds, self.groups), self.groups)

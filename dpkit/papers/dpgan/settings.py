@@ -9,7 +9,7 @@ from math import sqrt
 
 from dpkit import checks
 from dpkit.papers.dpgan.budget import TABLE_7, iterations, noise_from_budget
-from dpkit.papers.dpgan.grouping import PublicClusters, is_bias
+from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias
 from dpkit.privacy import calibrate
 from dpkit.privacy.clip_bounds import biases_together
 from dpkit.privacy.clipping import GroupClipping, Unclipped
@@ -43,7 +43,7 @@ class Settings:
         ValueError: a number is out of range, or the devices do not share the batch equally.
     """
 
-    clipping: GroupClipping | PublicClusters | Unclipped
+    clipping: GroupClipping | PublicBounds | PublicClusters | Unclipped
     noise_multiplier: float
     sampling: PoissonSampling | ShuffledBatches
     target_epsilon: float
@@ -58,6 +58,8 @@ class Settings:
     penalty_weight: float = 10.0
     critic_steps: int = 4  # for each step of the generator
     latent_size: int = 128
+    generator_channels: tuple[int, ...] = (256, 128, 64)  # before its convolutions
+    generator_trained: bool = True  # False: as in the snapshot, where its step is commented out
     devices: int = 1
     noise_over_sqrt_batch: bool = False
     moments: int | None = None  # of the code's accountant, where it says how long the run is
@@ -104,13 +106,13 @@ class Settings:
             ValueError: nothing is clipped.
         """
         clipping = self._clipping()
-        return clipping.parts if isinstance(clipping, PublicClusters) else len(clipping.bounds)
+        return len(clipping.bounds) if isinstance(clipping, GroupClipping) else clipping.parts
 
     @property
     def charged_groups(self) -> int:
         """Charges a step in the code: one for each group (ValueError: nothing is clipped)."""
         clipping = self._clipping()
-        return clipping.count if isinstance(clipping, PublicClusters) else len(clipping.bounds)
+        return len(clipping.bounds) if isinstance(clipping, GroupClipping) else clipping.count
 
     def noise_stds(self, rule: GroupClipping | TensorsClippedAtGroupBound) -> tuple[float, ...]:
         """Standard deviation of the noise on each tensor's clipped sum, under a step's rule."""
@@ -164,7 +166,7 @@ class Settings:
             )
         return min(allowed, self.max_steps)
 
-    def _clipping(self) -> GroupClipping | PublicClusters:
+    def _clipping(self) -> GroupClipping | PublicBounds | PublicClusters:
         if isinstance(self.clipping, Unclipped):
             raise ValueError("clipping must bound what a record moves, got Unclipped()")
         return self.clipping

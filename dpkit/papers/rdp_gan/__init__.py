@@ -10,10 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dpkit.papers.rdp_gan.settings import (
+    DP_GAN,
     MULTIPLICATIVE,
     NON_PRIVATE,
     OUTPUT_ERROR,
     SETTINGS,
+    SMALL,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +37,8 @@ _STEPS = (
     "output_error_step",
 )  # fmt: skip
 __all__ = [
-    "CLAIMS", "MULTIPLICATIVE", "NAME", "NON_PRIVATE", "OUTPUT_ERROR", "SETTINGS", "TITLE",
+    "CLAIMS", "DP_GAN", "MULTIPLICATIVE", "NAME", "NON_PRIVATE", "OUTPUT_ERROR", "SETTINGS",
+    "SMALL", "TITLE",
     "accounting", "adaptive", "algorithm", "generate", "honest_step", "loss_value_step",
     "multiplicative_step", "new_gan", "output_error_step", "tables",
 ]  # fmt: skip
