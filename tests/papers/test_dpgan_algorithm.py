@@ -1,0 +1,439 @@
+"""dpGAN's steps against plain listings example by example, their noise, and who reads what."""
+
+from collections import Counter
+from dataclasses import replace
+from math import sqrt
+
+import pytest
+from scipy.stats import chi2
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from dpkit.papers import dpgan as paper  # noqa: E402
+from dpkit.papers.dpgan import algorithm, networks  # noqa: E402
+from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias  # noqa: E402
+from dpkit.papers.dpgan.settings import BOUND, CELEBA, LSUN_U, MNIST, ungrouped  # noqa: E402
+from dpkit.privacy.clip_bounds import biases_together  # noqa: E402
+from dpkit.privacy.clipping import GroupClipping  # noqa: E402
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
+from dpkit.privacy.schedules import Constant  # noqa: E402
+from dpkit.training.checkpoint import Checkpoints  # noqa: E402
+from dpkit.training.loop import Data, generator_on, train  # noqa: E402
+from dpkit.training.optimizers import Sgd  # noqa: E402
+
+CPU = torch.device("cpu")
+SMALL = {
+    "image_shape": (1, 9, 9), "critic_channels": (2, 3, 4), "generator_channels": (3, 2, 2),
+    "latent_size": 3, "warm_start": 2, "critic_optimizer": Sgd(Constant(1.0)),
+}  # fmt: skip
+SLOW = Sgd(Constant(1e-3))
+
+
+def published(settings, *, batch=3, devices=1):
+    sampling = ShuffledBatches(batch)
+    return replace(settings, sampling=sampling, devices=devices, moments=None, **SMALL)
+
+
+def honest(clipping, *, batch=3):
+    return replace(
+        paper.HONEST, clipping=clipping, sampling=PoissonSampling(batch), **SMALL, max_steps=8
+    )
+
+
+GROUPS = biases_together(is_bias(3))
+EACH = tuple(range(7))
+LOW = (0.05, 0.02, 0.1, 0.3, 0.01)  # of five groups, so that clipping is felt
+CASES = {
+    "basic, published": published(
+        replace(ungrouped(MNIST), clipping=GroupClipping((0.01,) * 7, EACH))
+    ),
+    "grouped, published": published(
+        replace(MNIST, clipping=GroupClipping(LOW, GROUPS)), batch=4, devices=2
+    ),
+    "automatic, published": published(paper.SETTINGS),
+    "basic, honest": honest(GroupClipping((0.03,) * 7, EACH)),
+    "flat, honest": honest(GroupClipping((0.1,), (0,) * 7)),
+    "grouped, honest": honest(GroupClipping(LOW, GROUPS)),
+    "adaptive, honest": honest(PublicBounds(EACH)),
+    "grouped, adaptive, honest": honest(PublicBounds(GROUPS)),
+    "automatic, honest": honest(PublicClusters(5, 7, False)),
+}
+
+
+def images(count, *, seed=7):
+    rng = torch.Generator().manual_seed(seed)
+    return 2 * torch.rand(count, 1, 9, 9, generator=rng) - 1
+
+
+def gradient_of(net, parameters, real, fake, mix, weight):
+    """Gradient of one example's loss (eq. 2), by autograd through the penalty."""
+    point = (mix * real + (1 - mix) * fake).detach()[None].requires_grad_()
+    (slope,) = torch.autograd.grad(net(point).sum(), point, create_graph=True)
+    loss = net(fake[None]) - net(real[None]) + weight * (slope.norm() - 1) ** 2
+    found = torch.autograd.grad(loss.sum(), parameters, allow_unused=True)
+    return [torch.zeros_like(p) if g is None else g for g, p in zip(found, parameters, strict=True)]
+
+
+def partners(gan, count, settings, rng):
+    """What the step draws, listed again: fakes in the batch's place, and the mixing."""
+    fakes = gan.generator_net(
+        torch.randn(settings.expected_batch_size, settings.latent_size, generator=rng)
+    )
+    fakes = fakes.detach()
+    if isinstance(settings.sampling, PoissonSampling):
+        fakes = fakes[torch.randint(settings.expected_batch_size, (count,), generator=rng)]
+    return fakes[:count], torch.rand(count, generator=rng)
+
+
+def norms_by_tensor(gradients):
+    return [g.norm().item() for g in gradients]
+
+
+def bounds_and_groups(settings, public_gradients):
+    """The step's bound for each group, the group of each tensor, and what is clipped together."""
+    clipping = settings.clipping
+    if isinstance(clipping, GroupClipping):
+        return list(clipping.bounds), clipping.groups, True
+    means = [
+        sum(norms[t] for norms in map(norms_by_tensor, public_gradients)) / len(public_gradients)
+        for t in range(7)
+    ]
+    if isinstance(clipping, PublicBounds):
+        groups = clipping.groups
+    else:  # Algorithm 2: merge the two of least ratio until `count` are left
+        sets = [[t] for t in range(7)]
+        bound = {t: means[t] for t in range(7)}
+        while len(sets) > clipping.count:
+            pairs = [(i, j) for i in range(len(sets)) for j in range(i + 1, len(sets))]
+
+            def unlike(pair, sets=sets, bound=bound):
+                one, other = (sqrt(sum(bound[t] ** 2 for t in sets[k])) for k in pair)
+                return max(one, other) / min(one, other)
+
+            i, j = min(pairs, key=unlike)
+            sets[i] = sorted(sets[i] + sets[j])
+            del sets[j]
+        groups = tuple(next(i for i, s in enumerate(sets) if t in s) for t in range(7))
+    merged = [
+        sqrt(sum(means[t] ** 2 for t in range(7) if groups[t] == g)) for g in range(max(groups) + 1)
+    ]
+    jointly = not (isinstance(clipping, PublicClusters) and clipping.each_tensor_at_group_bound)
+    return merged, groups, jointly
+
+
+def listing(settings, batch, public):
+    """The step without noise in loops: the critic's new parameters, bounds and groups."""
+    gan = algorithm.new_gan(settings, seed=0, device=CPU)
+    net, rng = gan.discriminator, generator_on(CPU, seed=1)
+    parameters, weight = list(net.parameters()), settings.penalty_weight
+    seen = []
+    if not isinstance(settings.clipping, GroupClipping):
+        chosen = public[torch.randperm(len(public), generator=rng)[: settings.expected_batch_size]]
+        fakes, mixing = partners(gan, len(chosen), settings, rng)
+        for one in zip(chosen, fakes, mixing, strict=True):
+            seen.append(gradient_of(net, parameters, *one, weight))
+    bounds, groups, jointly = bounds_and_groups(settings, seen)
+    # as published: g_i / B is clipped, summed over a device's B, and devices are averaged
+    divisor = (
+        settings.expected_batch_size // settings.devices if settings.noise_over_sqrt_batch else 1
+    )
+    if seen:  # bounds of g_i / B
+        bounds = [b / divisor for b in bounds]
+    total = [torch.zeros_like(p) for p in parameters]
+    fakes, mixing = partners(gan, len(batch), settings, rng)
+    for one in zip(batch, fakes, mixing, strict=True):
+        own = [g / divisor for g in gradient_of(net, parameters, *one, weight)]
+        for t in range(7):
+            together = [u for u in range(7) if groups[u] == groups[t]] if jointly else [t]
+            joint = sqrt(sum(own[u].norm().item() ** 2 for u in together))
+            total[t] = total[t] + own[t] / max(1.0, joint / bounds[groups[t]])
+    share = settings.devices if settings.noise_over_sqrt_batch else settings.expected_batch_size
+    after = [p - s / share for p, s in zip(parameters, total, strict=True)]
+    return after, bounds, groups
+
+
+def run(settings, batch, public, *, seed=1):
+    gan = algorithm.new_gan(settings, seed=0, device=CPU)
+    step = algorithm.step_of(settings, public)
+    labels = torch.zeros(len(batch), dtype=torch.int64)
+    record = step(gan, batch, labels, settings=settings, index=0, rng=generator_on(CPU, seed=seed))
+    return gan, record
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_step_without_noise_is_the_listing_example_by_example(name: str):
+    settings = replace(CASES[name], noise_multiplier=0.0)
+    batch, public = images(settings.expected_batch_size), images(5, seed=8)
+    wanted, bounds, _ = listing(settings, batch, public)
+    gan, record = run(settings, batch, public)
+    for found, value in zip(gan.discriminator.parameters(), wanted, strict=True):
+        torch.testing.assert_close(found, value, rtol=1e-4, atol=1e-6)
+    assert record.clipped > 0  # the bounds are felt, or this would compare plain sums
+    assert len(bounds) == settings.charged_groups
+
+
+def bounds_of(settings, public, *, seed):
+    """The step's bounds of g_i, by the functions that the listing above has confirmed."""
+    clipping = settings.clipping
+    if isinstance(clipping, GroupClipping):
+        rule = algorithm.fixed_rule(settings)
+    else:
+        gan = algorithm.new_gan(settings, seed=0, device=CPU)
+        rng = generator_on(CPU, seed=seed)
+        rule = clipping.rule(algorithm.public_bounds(gan, public, settings=settings, rng=rng))
+    return [rule.bounds[g] for g in rule.groups]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_noise_of_each_tensor_is_as_published_or_as_it_should_be(name: str):
+    """A step's update minus that of the same step without noise, over what is due.
+
+    Squares add up to a chi-squared variable. Each of 63 is outside its two quantiles with
+    probability 2e-9, so that the test fails by chance with probability below 2e-7.
+    """
+    settings, draws, z = CASES[name], 8, 0.7
+    batch, public = images(settings.expected_batch_size), images(5, seed=8)
+    squares = [0.0] * 7
+    for seed in range(draws):
+        ends = [
+            run(replace(settings, noise_multiplier=noise), batch, public, seed=seed)[0]
+            for noise in (z, 0.0)
+        ]
+        bounds = bounds_of(settings, public, seed=seed)
+        pairs = zip(*(gan.discriminator.parameters() for gan in ends), strict=True)
+        for t, (noisy, plain) in enumerate(pairs):
+            if settings.noise_over_sqrt_batch:  # in units of g_i / B: z c / sqrt(B devices)
+                device_batch = settings.expected_batch_size / settings.devices
+                due = z * (bounds[t] / device_batch) / sqrt(settings.expected_batch_size)
+            else:  # z c on the sum, then over the expected batch
+                due = z * bounds[t] / settings.expected_batch_size
+            squares[t] += ((noisy - plain) / due).double().square().sum().item()
+    for t, parameter in enumerate(ends[0].discriminator.parameters()):
+        law = chi2(draws * parameter.numel())
+        assert law.ppf(1e-9) < squares[t] < law.isf(1e-9)
+
+
+def test_published_fixed_bounds_are_of_the_gradient_over_a_devices_batch():
+    assert algorithm.fixed_rule(MNIST).bounds == (64 * BOUND,) * 5
+    one = replace(MNIST, noise_over_sqrt_batch=False)
+    assert algorithm.fixed_rule(one).bounds == (BOUND,) * 5
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "honest" in name])
+def test_one_record_moves_the_update_by_no_more_than_is_priced(
+    name: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Add-remove, in units of each tensor's bound; each record keeps the fake that it drew."""
+    settings = replace(CASES[name], noise_multiplier=0.0)
+    batch, public = images(4), images(5, seed=8)
+    batch[3] *= 1e3
+    bounds = bounds_of(settings, public, seed=1)
+    fakes, mixing = images(4, seed=9), torch.rand(4, generator=generator_on(CPU, seed=2))
+    drawn = algorithm._partners
+
+    def kept(gan, real, *rest):
+        if len(real) == len(public[:3]) and torch.isin(real, public).all():
+            return drawn(gan, real, *rest)
+        return fakes[: len(real)], mixing[: len(real)]
+
+    monkeypatch.setattr(algorithm, "_partners", kept)
+    one, other = (run(settings, batch[:n], public)[0] for n in (4, 3))
+    pairs = zip(one.discriminator.parameters(), other.discriminator.parameters(), strict=True)
+    moved = [(a - b).norm().item() * settings.expected_batch_size for a, b in pairs]
+    total = sqrt(sum((m / b) ** 2 for m, b in zip(moved, bounds, strict=True)))
+    assert 0.5 < total <= sqrt(settings.parts) * (1 + 1e-4)
+
+
+def test_generated_partners_do_not_tell_the_private_batch():
+    """The generator's batch norm sees as many codes whatever the batch holds."""
+    settings, states = CASES["automatic, honest"], []
+    for count in (0, 1, 9):
+        gan, _ = run(settings, images(count), images(5, seed=8))
+        states.append([b.clone() for b in gan.generator_net.buffers()])
+    for other in states[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(states[0], other, strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "honest" in name])
+def test_an_empty_batch_releases_noise_alone(name: str):
+    settings, public = CASES[name], images(5, seed=8)
+    start = algorithm.new_gan(settings, seed=0, device=CPU).discriminator
+    quiet, record = run(replace(settings, noise_multiplier=0.0), images(0), public)
+    assert (record.batch_size, record.discriminator_loss, record.clipped) == (0, 0.0, 0.0)
+    for found, before in zip(quiet.discriminator.parameters(), start.parameters(), strict=True):
+        assert torch.equal(found, before)
+    noisy, _ = run(settings, images(0), public)
+    for found, before in zip(noisy.discriminator.parameters(), start.parameters(), strict=True):
+        assert not torch.equal(found, before)
+
+
+def test_bounds_read_public_examples_alone(monkeypatch: pytest.MonkeyPatch):
+    """Every value that bounds come from is public; the private batch is judged once, afterwards."""
+    settings = CASES["automatic, honest"]
+    private, public = images(3), images(5, seed=8)
+    known = {tuple(one.flatten().tolist()) for one in public}
+    seen, calls = Counter(), []
+    judged, made = algorithm._judged, algorithm.mean_norm_bounds
+
+    def spy(gan, settings, real, fake, mixing):
+        for one in real:
+            seen["public" if tuple(one.flatten().tolist()) in known else "private"] += 1
+        calls.append(dict(seen))
+        return judged(gan, settings, real, fake, mixing)
+
+    def bounded(norms, **kwargs):
+        assert seen["private"] == 0
+        assert norms.shape == (7, 3)
+        return made(norms, **kwargs)
+
+    monkeypatch.setattr(algorithm, "_judged", spy)
+    monkeypatch.setattr(algorithm, "mean_norm_bounds", bounded)
+    run(settings, private, public)
+    assert calls == [{"public": 3}, {"public": 3, "private": 3}]
+
+
+def test_bounds_do_not_move_with_the_private_batch(monkeypatch: pytest.MonkeyPatch):
+    settings, stds = CASES["automatic, honest"], []
+    noised = algorithm.noised_each
+
+    def spy(sums, *, noise_stds, rng):
+        stds.append(tuple(noise_stds))
+        return noised(sums, noise_stds=noise_stds, rng=rng)
+
+    monkeypatch.setattr(algorithm, "noised_each", spy)
+    for batch in (images(3), 100 * images(5, seed=3), images(0)):
+        run(settings, batch, images(5, seed=8))
+    assert stds[0] == stds[1] == stds[2]
+
+
+def test_the_warm_start_is_plain_training_on_public_examples():
+    """Its steps are the mean gradient's, and what it reads has the public examples' length."""
+    settings = replace(CASES["automatic, honest"], critic_steps=2, critic_optimizer=SLOW)
+    public = images(5, seed=8)
+    gan = algorithm.new_gan(settings, seed=0, device=CPU)
+    before = [p.detach().clone() for p in gan.generator_net.parameters()]
+    rng = generator_on(CPU, seed=1)
+    records = list(algorithm.warm_start(gan, public, settings=settings, rng=rng))
+    assert len(records) == settings.warm_start * settings.critic_steps
+    assert {r.batch_size for r in records} == {3}
+    assert [r.generator_loss is None for r in records] == [True, False] * 2
+    pairs = zip(before, gan.generator_net.parameters(), strict=True)
+    assert any(not torch.equal(a, b) for a, b in pairs)
+
+
+def test_a_plain_step_is_the_mean_gradient():
+    settings = algorithm.warm_settings(CASES["grouped, honest"], examples=4)
+    batch = images(3)
+    gan = algorithm.new_gan(settings, seed=0, device=CPU)
+    rng = generator_on(CPU, seed=1)
+    parameters = list(gan.discriminator.parameters())
+    fakes, mixing = partners(gan, 3, settings, rng)
+    each = [
+        gradient_of(gan.discriminator, parameters, *one, 10.0)
+        for one in zip(batch, fakes, mixing, strict=True)
+    ]
+    wanted = [
+        p - sum(gradients) / 3
+        for p, gradients in zip(parameters, zip(*each, strict=True), strict=True)
+    ]
+    found, record = run(settings, batch, batch)
+    for p, value in zip(found.discriminator.parameters(), wanted, strict=True):
+        torch.testing.assert_close(p, value, rtol=1e-4, atol=1e-6)
+    assert record.clipped == 0
+
+
+def test_the_generators_step_can_be_left_out_as_in_the_snapshot():
+    settings = replace(CASES["grouped, honest"], critic_steps=1)
+    for trained in (True, False):
+        start = algorithm.new_gan(settings, seed=0, device=CPU)
+        gan, record = run(replace(settings, generator_trained=trained), images(3), images(3))
+        pairs = zip(start.generator_net.parameters(), gan.generator_net.parameters(), strict=True)
+        assert any(not torch.equal(a, b) for a, b in pairs) == trained
+        assert (record.generator_loss is not None) == trained
+
+
+def test_the_generators_step_follows_the_critic_uphill():
+    settings = replace(
+        CASES["grouped, honest"], critic_steps=1, noise_multiplier=0.0,
+        generator_optimizer=Sgd(Constant(0.5)),
+    )  # fmt: skip
+    gan = algorithm.new_gan(settings, seed=0, device=CPU)
+    rng, codes = generator_on(CPU, seed=1), torch.randn(64, 3, generator=generator_on(CPU, seed=5))
+
+    def judged():
+        with torch.no_grad():
+            return gan.discriminator(gan.generator_net(codes)).mean().item()
+
+    before = judged()
+    for _ in range(20):
+        algorithm._update_generator(gan, settings, 0, rng)
+    assert judged() > before
+
+
+@pytest.mark.parametrize(
+    ("settings", "tensors", "shape"),
+    [(MNIST, 7, (1, 28, 28)), (CELEBA, 7, (3, 48, 48)), (LSUN_U, 9, (3, 64, 64))],
+    ids=["mnist", "celeba", "lsun"],
+)
+def test_networks_at_the_papers_sizes(settings, tensors, shape):
+    with torch.device("meta"):
+        critic, generator = networks.critic(settings), networks.generator(settings)
+        made = generator.eval()(torch.empty(2, 128))
+        assert made.shape == (2, *shape)
+        assert critic(made).shape == (2, 1)
+    named = dict(critic.named_parameters())
+    assert len(named) == settings.tensors == tensors
+    biases = tuple(name.endswith("bias") for name in named)
+    assert biases == is_bias(len(settings.critic_channels))
+
+
+def test_mnists_networks_are_those_of_the_code():
+    assert networks.sides(28, halvings=3) == (28, 14, 7, 4)
+    with torch.device("meta"):
+        critic, generator = networks.critic(MNIST), networks.generator(MNIST)
+    assert [tuple(p.shape) for p in critic.parameters()] == [
+        (64, 1, 5, 5), (64,), (128, 64, 5, 5), (128,), (256, 128, 5, 5), (256,), (1, 4096),
+    ]  # fmt: skip
+    shapes = [tuple(p.shape) for p in generator.parameters() if p.ndim > 1]
+    assert shapes == [(4096, 128), (256, 128, 5, 5), (128, 64, 5, 5), (64, 1, 5, 5)]
+
+
+def test_the_order_of_norms_is_that_of_the_groups():
+    """A bias's row of the norms is a bias's: what groups are named by."""
+    settings = CASES["grouped, honest"]
+    gan = algorithm.new_gan(settings, seed=0, device=CPU)
+    rng = generator_on(CPU, seed=1)
+    fakes, mixing = algorithm._partners(gan, images(2), settings, rng)
+    gradients, _ = algorithm._judged(gan, settings, images(2), fakes, mixing)
+    assert tuple(p.ndim == 1 for p in gradients.parameters) == is_bias(3)
+
+
+def test_a_run_goes_on_from_its_checkpoint(tmp_path):
+    """Steps bound to public examples can be stored: 6 steps at once, or 3 and then 3."""
+    settings = replace(CASES["automatic, honest"], critic_optimizer=SLOW)
+    public = images(5, seed=8)
+    data = Data(images(40), torch.zeros(40, dtype=torch.int64), 100)
+    ends = []
+    for name, stops in (("whole", (6,)), ("parts", (3, 6))):
+        for stop in stops:
+            gan = algorithm.new_gan(settings, seed=0, device=CPU)
+            place = Checkpoints(tmp_path / name, every=2)
+            step, rng = algorithm.step_of(settings, public), generator_on(CPU, seed=1)
+            for _ in train(
+                step, gan, data, settings=settings, rng=rng, steps=stop, checkpoint=place
+            ):
+                pass
+        ends.append([p.detach() for p in gan.discriminator.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*ends, strict=True))
+
+
+def test_generated_images_depend_on_their_own_code_alone():
+    settings = CASES["grouped, honest"]
+    gan = algorithm.new_gan(settings, seed=0, device=CPU)
+    codes = torch.randn(7, 3, generator=generator_on(CPU, seed=0))
+    whole = algorithm.generate(gan.generator_net, codes)
+    assert whole.shape == (7, 1, 9, 9)
+    assert -1 <= whole.min() <= whole.max() <= 1
+    torch.testing.assert_close(whole, algorithm.generate(gan.generator_net, codes, at_most=2))
+    assert gan.generator_net.training
