@@ -65,6 +65,25 @@ def lines(
     return ax
 
 
+def bars(ax: Axes, groups: Mapping[str, Sequence[float]], *, labels: Sequence[str], y: str) -> Axes:
+    """A bar of each group at every label, side by side.
+
+    Args:
+        ax: drawn on.
+        groups: name -> heights, one for each label.
+        labels: what the bars stand for, along the x axis.
+        y: what the heights are, with their unit.
+    """
+    width = 0.8 / max(len(groups), 1)
+    for index, (name, heights) in enumerate(groups.items()):
+        left = [place - 0.4 + width * index for place in range(len(labels))]
+        ax.bar(left, heights, width, align="edge", label=name, color=COLOURS[index])
+    ax.set_xticks(range(len(labels)), labels, fontsize=8)
+    ax.set_ylabel(y)
+    ax.legend(fontsize=8, frameon=False)
+    return ax
+
+
 def image_rows(rows: Mapping[str, np.ndarray], *, columns: int = 10) -> Figure:
     """Rows of images with a name beside each.
 

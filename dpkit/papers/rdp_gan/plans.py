@@ -21,7 +21,7 @@ from dpkit.papers.rdp_gan.settings import (
     Dcgan,
     Settings,
 )
-from dpkit.papers.rdp_gan.tasks import INCOME, PUBLIC_SIZES, SIZES, task
+from dpkit.papers.rdp_gan.tasks import INCOME, JUDGED, PUBLIC_SIZES, SIZES, Task, task
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
@@ -93,7 +93,7 @@ def plan_runs(
         made(key=f"dcgan-{name}", settings=settings, seed=0, samples=True)
         for name, settings in _dcgan(records, scale).items()
     ]
-    return [run.part for run in runs] + _marginals(records, scale, seeds)
+    return [_real(records, scale), *(run.part for run in runs), *_marginals(records, scale, seeds)]
 
 
 def plan_sweep(
@@ -160,6 +160,32 @@ def _dcgan(records: str, scale: str) -> dict[str, Settings]:
     return found
 
 
+def _real(records: str, scale: str) -> Part:
+    """Real records judged as generated ones are: what could be reached."""
+    return Part(
+        "real-seed0",
+        {"records": records, "judged": JUDGED},
+        0,
+        partial(_judged_real, records, scale),
+    )
+
+
+def _judged_real(records: str, scale: str) -> Result:
+    wanted = task(records, scale=scale)
+    if records == "digits":
+        made, labels = (one.numpy()[:JUDGED] for one in (wanted.data.features, wanted.data.labels))
+    else:
+        made, labels = _codes(wanted), wanted.data.labels.numpy()
+    return Result(
+        {"iterations": 0, "scores": {"0": wanted.judge(made, labels)}}, wanted.checksums, "cpu"
+    )
+
+
+def _codes(wanted: Task) -> np.ndarray:
+    parts = wanted.data.features.split(SIZES, 1)
+    return torch.stack([part.argmax(1) for part in parts], 1).numpy()
+
+
 def _marginals(records: str, scale: str, seeds: int) -> list[Part]:
     """The kit's best generator for tables: one noisy release of two-way counts."""
     if records != "census":
@@ -178,12 +204,9 @@ def _from_marginals(
     settings: marginals.MarginalsSettings, epsilon: float, seed: int, scale: str
 ) -> Result:
     wanted = task("census", scale=scale)
-    codes = torch.stack(
-        [part.argmax(1) for part in wanted.data.features.split(SIZES, 1)], 1
-    ).numpy()
     size = wanted.data.public_size
     noise, rows = (np.random.default_rng([seed, stream]) for stream in (0, 1))
-    model = marginals.fit(codes, settings=settings, public_size=size, rng=noise)
+    model = marginals.fit(_codes(wanted), settings=settings, public_size=size, rng=noise)
     scores = wanted.judge(model.sample(size, rng=rows), np.zeros(size))
     found = pld.epsilon(settings.ledger(), delta=1e-5)
     values = {
