@@ -21,8 +21,10 @@ from dpkit.papers.rdp_gan.settings import DELTA, GENERATOR_STEPS
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Release
 
-__all__ = ["ATTRIBUTES", "PLANS", "PRINTED", "figure_3", "figure_5", "figure_7", "figure_8",
-           "figure_9", "table_2", "table_3", "table_4"]  # fmt: skip
+__all__ = [
+    "ATTRIBUTES", "METHODS", "PLANS", "PRINTED", "figure_3", "figure_5", "figure_7", "figure_8",
+    "figure_9", "mean_score", "table_2", "table_3", "table_4",
+]  # fmt: skip
 
 Stored = Mapping[str, Mapping[str, Any]]
 ATTRIBUTES = (
@@ -43,6 +45,12 @@ PRINTED: dict[str, Any] = {
                    "ant": 0.843},
     },
 }  # fmt: skip
+METHODS = (  # on census records: title, and how the names of its parts begin
+    ("real records", "real"),
+    ("as published (epsilon: none)", "loss-value"),
+    *((f"honest GAN, epsilon {e:g}", f"honest-constant-{e:g}") for e in EPSILONS[::-1]),
+    *((f"honest marginals, epsilon {e:g}", f"marginals-{e:g}") for e in EPSILONS[::-1]),
+)
 READINGS = {
     "loss-value": "noise on the loss value", "multiplicative": "multiplicative noise",
     "output-error": "eq. 9: noise on the output error", "dp-gan": "DP-GAN: noise on parameters",
@@ -86,10 +94,9 @@ def table_3(stored: Stored) -> list[dict[str, Any]]:
          **dict(zip(ATTRIBUTES, values, strict=True))}
         for name, values in PRINTED["table_3"].items()
     ]  # fmt: skip
-    for title, key in _rows_of_census():
-        errors = _scores(stored, key, "pmf_error")
-        if errors:
-            means = np.mean(errors, axis=0).tolist()
+    for title, key in METHODS:
+        means = mean_score(stored, key, "pmf_error")
+        if means is not None:
             rows.append({"row": title, **dict(zip(ATTRIBUTES, means, strict=True))})
     return rows
 
@@ -185,17 +192,17 @@ def figure_5(
 def figure_7(stored: Stored, attribute: int) -> dict[str, list[float]]:
     """The PMF of one attribute in what each method generates, mean over seeds."""
     found = {}
-    for title, key in _rows_of_census():
-        pmfs = _scores(stored, key, "pmf")
+    for title, key in METHODS:
+        pmfs = [one[attribute] for one in _scores(stored, key, "pmf")]
         if pmfs:
-            found[title] = np.mean([one[attribute] for one in pmfs], axis=0).tolist()
+            found[title] = np.mean(pmfs, axis=0).tolist()
     return found
 
 
 def figure_8(stored: Stored) -> list[dict[str, Any]]:
     """Classifiers of income: trained on real and asked about generated records, and the reverse."""
     rows = []
-    for title, key in (*_rows_of_census(), ("published DP-GAN", "dp-gan")):
+    for title, key in (*METHODS, ("published DP-GAN", "dp-gan")):
         row: dict[str, Any] = {"trained on or tested on": title}
         for score in ("accuracy", "trained_on_generated", "balanced", "high_income"):
             found = _scores(stored, key, score)
@@ -226,12 +233,10 @@ def figure_9(sweep: Stored, stored: Stored, records: str) -> dict[str, dict[str,
     return found
 
 
-def _rows_of_census() -> tuple[tuple[str, str], ...]:
-    honest = [(f"honest GAN, epsilon {e:g}", f"honest-constant-{e:g}") for e in EPSILONS[::-1]]
-    tables = [(f"honest marginals, epsilon {e:g}", f"marginals-{e:g}") for e in EPSILONS[::-1]]
-    return (
-        ("real records", "real"), ("as published (epsilon: none)", "loss-value"), *honest, *tables
-    )  # fmt: skip
+def mean_score(stored: Stored, key: str, score: str) -> "list[float] | None":
+    """A score of several numbers (such as one an attribute), mean over a method's seeds."""
+    found = _scores(stored, key, score)
+    return np.mean(found, axis=0).tolist() if found else None
 
 
 def _cell(
