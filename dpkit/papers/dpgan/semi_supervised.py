@@ -1,0 +1,191 @@
+"""Algorithm 4: a few labelled images, and as many generated ones as one likes.
+
+The first classifier sees images. The second sees an image and its code, learns the first one's
+answers about generated images, and then labels generated images for the first. All of it works on
+what is public or released: it costs no privacy.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from dpkit import checks
+from dpkit.papers.dpgan.networks import Classifier
+from dpkit.privacy.schedules import Constant
+from dpkit.training.loop import seeded
+from dpkit.training.optimizers import Adam, Sgd, update
+
+RATE = Adam(Constant(1e-3))
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How both classifiers learn; the text gives `share` and `joins`, the rest is ours.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    iterations: int = 1_500
+    batch_size: int = 64  # labelled images, and generated ones
+    share: float = 0.2  # p of Tables 5 and 6: the generated images' part of the first one's loss
+    joins: float = 1 / 3  # part of the iterations after which the second joins
+    optimizer: Adam | Sgd = RATE
+    width: int = 32  # of both networks
+    classes: int = 10
+
+    def __post_init__(self) -> None:
+        checks.whole(1, iterations=self.iterations, batch_size=self.batch_size, width=self.width)
+        checks.whole(2, classes=self.classes)
+        checks.in_range(0, 1, share=self.share, joins=self.joins)
+
+    @property
+    def joined_at(self) -> int:
+        """The first iteration of which the second classifier is a part."""
+        return round(self.joins * self.iterations)
+
+    def share_at(self, iteration: int) -> float:
+        """Part of generated images in the first one's loss: 0, then rising evenly to `share`.
+
+        The text says "gradually", not how fast: here it reaches `share` at the last iteration.
+        """
+        if iteration < self.joined_at or self.iterations - 1 <= self.joined_at:
+            return 0.0 if iteration < self.joined_at else self.share
+        passed = (iteration - self.joined_at) / (self.iterations - 1 - self.joined_at)
+        return self.share * min(passed, 1.0)
+
+
+class Losses(NamedTuple):
+    """Mean losses of one iteration; None where the second classifier has not joined."""
+
+    iteration: int
+    labelled: float  # first classifier, labelled images
+    share: float  # of the generated images in what the first one went along
+    generated: float | None  # first one, generated images by the second one's labels
+    second: float | None  # second one, generated images by the first one's labels
+
+
+class Pair(NamedTuple):
+    """Both classifiers and what updates them."""
+
+    first: Classifier
+    second: Classifier
+    first_optimizer: torch.optim.Optimizer
+    second_optimizer: torch.optim.Optimizer
+
+
+def new_pair(
+    image_shape: tuple[int, int, int], *, code_size: int, settings: Learning, seed: int,
+    device: torch.device,
+) -> Pair:  # fmt: skip
+    """Both classifiers; the first has the same weights whatever the size of a code."""
+    sizes = {"classes": settings.classes, "width": settings.width}
+    with seeded(seed):
+        first = Classifier(image_shape, **sizes).to(device)
+        second = Classifier(image_shape, **sizes, code_size=code_size).to(device)
+    built = (settings.optimizer.build(net.parameters()) for net in (first, second))
+    return Pair(first, second, *built)
+
+
+def supervised(
+    pair: Pair, images: Tensor, labels: Tensor, *, settings: Learning, rng: torch.Generator
+) -> Iterator[Losses]:
+    """The baseline: the first classifier on labelled images alone.
+
+    Args:
+        pair: the first is updated in place.
+        images: labelled, (images, channels, height, width).
+        labels: (images,) int64.
+        settings: iterations and batch size; batches are drawn with replacement.
+        rng: batches.
+
+    Yields:
+        an iteration's losses.
+
+    Raises:
+        ValueError: there is no image, or not a label for each.
+    """
+    _check(images, labels)
+    for iteration in range(settings.iterations):
+        chosen = _some(images, settings, rng)
+        labelled = cross_entropy(pair.first(images[chosen]), labels[chosen])
+        _update(pair.first, pair.first_optimizer, labelled)
+        yield Losses(iteration, labelled.item(), 0.0, None, None)
+
+
+def semi_supervised(
+    pair: Pair, images: Tensor, labels: Tensor, generate: Callable[[Tensor], Tensor], *,
+    code_size: int, settings: Learning, rng: torch.Generator, codes_rng: torch.Generator,
+) -> Iterator[Losses]:  # fmt: skip
+    """Algorithm 4. Arguments as `supervised`, and:
+
+    Args:
+        pair: both are updated in place.
+        generate: a released generator: codes (images, code_size) to images.
+        code_size: numbers of a code, standard normal.
+        codes_rng: codes. Apart from rng, so that the baseline with the same rng sees the same
+            labelled batches.
+    """
+    _check(images, labels)
+    for iteration in range(settings.iterations):
+        second = None
+        joined = iteration >= settings.joined_at
+        if joined:  # lines 2-5: the second learns what the first says of generated images
+            made, codes = _made(generate, code_size, settings, codes_rng)
+            loss = cross_entropy(pair.second(made, codes), _answers(pair.first(made)))
+            _update(pair.second, pair.second_optimizer, loss)
+            second = loss.item()
+        chosen = _some(images, settings, rng)  # lines 6-9
+        labelled = cross_entropy(pair.first(images[chosen]), labels[chosen])
+        share, generated, total = settings.share_at(iteration), None, labelled
+        if joined:
+            made, codes = _made(generate, code_size, settings, codes_rng)
+            loss = cross_entropy(pair.first(made), _answers(pair.second(made, codes)))
+            generated, total = loss.item(), (1 - share) * labelled + share * loss
+        _update(pair.first, pair.first_optimizer, total)
+        yield Losses(iteration, labelled.item(), share, generated, second)
+
+
+def probabilities(classifier: nn.Module, images: Tensor, *, at_most: int = 1_000) -> Tensor:
+    """What a classifier of images says of each, (images, classes)."""
+    with torch.no_grad():
+        return torch.cat([classifier(part).softmax(1) for part in images.split(at_most)])
+
+
+def accuracy(classifier: nn.Module, images: Tensor, labels: Tensor) -> float:
+    """Share of images whose most probable class is their label, in [0, 1]."""
+    _check(images, labels)
+    return (probabilities(classifier, images).argmax(1) == labels).float().mean().item()
+
+
+def _check(images: Tensor, labels: Tensor) -> None:
+    if not len(images) >= 1 or labels.shape != images.shape[:1]:
+        raise ValueError(
+            f"labels must hold one for each of at least one image, got {tuple(labels.shape)} "
+            f"for images {tuple(images.shape)}"
+        )
+
+
+def _some(images: Tensor, settings: Learning, rng: torch.Generator) -> Tensor:
+    return torch.randint(len(images), (settings.batch_size,), generator=rng, device=rng.device)
+
+
+def _made(
+    generate: Callable[[Tensor], Tensor], code_size: int, settings: Learning, rng: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    shape = (settings.batch_size, code_size)
+    codes = torch.randn(shape, generator=rng, device=rng.device)
+    return generate(codes), codes
+
+
+def _answers(logits: Tensor) -> Tensor:
+    return logits.detach().argmax(1)
+
+
+def _update(network: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    parameters = list(network.parameters())
+    update(optimizer, parameters, torch.autograd.grad(loss, parameters))
