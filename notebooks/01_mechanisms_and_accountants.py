@@ -515,7 +515,7 @@ for k in (1, 10, 100):
     print(f"{k:3} steps: {pair.lower:.4f} <= {truth:.4f} <= {pair.epsilon:.4f}; RDP {loose:.4f}")
 
 # %% [markdown]
-# Noise, rate, steps and delta are yours to move now (all seven explorers are in [09_explorers](09_explorers.ipynb)). Guess first: does half the noise
+# Noise, rate, steps and delta are yours to move now (all eight explorers are in [09_explorers](09_explorers.ipynb)). Guess first: does half the noise
 # double epsilon?
 
 # %%

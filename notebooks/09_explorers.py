@@ -117,7 +117,26 @@ Schedules()
 # <details><summary>Answers</summary>
 # (1) At the end, where the noise is least. (2) Below the mean: the cheap noisy steps do not make up for the dear quiet ones.</details>
 #
-# ## 7. What do the papers say, and does it hold?
+# ## 7. What does noise on the loss buy?
+#
+# RDP-GAN ([06_rdp_gan](06_rdp_gan.ipynb)) adds noise to the value of the loss. Its theorems, eq. 23 and the certified epsilon of such noisy values,
+# side by side:
+#
+# 1. Double sigma. Which epsilon falls by 4, which by 2, and what does the certified one do?
+# 2. Set n_g to 1: which theorem is refuted?
+# 3. Raise the noise until the *training* has a guarantee.
+
+# %%
+from dpkit.explorers import LossNoise
+
+LossNoise()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) Those of the theorems by 4, eq. 23 by 2; the certified one by about 2. (2) Theorem 2, and with it Theorem 4: both are below the certified lower bound.
+# (3) It never has one: noise on a loss's value is a constant for the gradient.</details>
+#
+# ## 8. What do the papers say, and does it hold?
 #
 # Filter by paper and verdict, and choose a claim.
 
