@@ -1,0 +1,470 @@
+"""RDP-GAN's runs and plans: what is computed, what is stored of it, and how it is named.
+
+Runs use small networks on 40 made-up records; judges are stubs, or the real ones on the embedded
+data. No real data, nothing stored outside a temporary folder.
+"""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from dpkit.experiments import reproduce  # noqa: E402
+from dpkit.papers.rdp_gan import honest, plans, runs, tasks  # noqa: E402
+from dpkit.papers.rdp_gan.plans import PUBLISHED  # noqa: E402
+from dpkit.papers.rdp_gan.runs import Run  # noqa: E402
+from dpkit.papers.rdp_gan.settings import (  # noqa: E402
+    NON_PRIVATE,
+    SETTINGS,
+    GradientNoise,
+    Mlp,
+)
+from dpkit.papers.rdp_gan.tuning import Tuning  # noqa: E402
+from dpkit.privacy import pld  # noqa: E402
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
+from dpkit.privacy.schedules import Constant, ExponentialDecay  # noqa: E402
+from dpkit.records import Part, Result, silent, write_json  # noqa: E402
+from dpkit.training.loop import Data  # noqa: E402
+
+SIZE, JUDGED, POINTS = 40, 100, 20
+SMALL: dict[str, Any] = {
+    "network": Mlp(4), "latent_size": 3, "iterations": 6, "discriminator_steps": 2,
+}  # fmt: skip
+HONEST = replace(
+    SETTINGS, noise=GradientNoise(ExponentialDecay(20.0, 0.1), 0.5), sampling=PoissonSampling(8),
+    target_epsilon=1.0, **SMALL,
+)  # fmt: skip
+TUNED = replace(HONEST, tuning=Tuning(0.5, 1.0, every=2, count_noise=12.0), iterations=12)
+PARTS = (3, 2)
+
+
+def small(settings):
+    return replace(settings, sampling=ShuffledBatches(2), **SMALL)
+
+
+def made_up(records, features):
+    """A task on 40 records, four of each digit in turn; scores are simple shares."""
+    rng = torch.Generator().manual_seed(0)
+    rows = 2 * torch.rand(SIZE, features, generator=rng) - 1
+    changes: dict[str, Any] = {"classes": 10, "features": features}
+    labels = torch.arange(SIZE) % 10
+    if records == "census":
+        changes = {"classes": 0, "features": sum(PARTS), "parts": PARTS}
+        rows = torch.eye(5)[torch.arange(SIZE) % 3] + torch.eye(5)[3 + torch.arange(SIZE) % 2]
+
+    def accuracy(made, asked):
+        return float((made[:, 0] > asked / 10).mean())
+
+    def judge(made, asked):
+        assert len(made) == len(asked) == (SIZE if records == "census" else JUDGED)
+        return {"accuracy": accuracy(made, asked), "mean": float(np.mean(made))}
+
+    return tasks.Task(
+        records, Data(rows, labels, SIZE), changes, {f"{records} train": "0" * 64}, accuracy,
+        judge, lambda made, asked: float((made[:, 0] > 0).sum() % SIZE),
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    features = {"digits": 6}
+    for module in (runs, plans):
+        monkeypatch.setattr(
+            module, "task", lambda name, *, scale: made_up(name, features.get(name, 5))
+        )
+    monkeypatch.setattr(runs, "JUDGED", JUDGED)
+    monkeypatch.setattr(runs, "CURVE_EVERY", 2)
+    monkeypatch.setattr(runs, "CURVE_RECORDS", POINTS)
+    return features
+
+
+def run(settings, records="digits", **more):
+    return Run("key", records, settings, 0, "reduced", "cpu", silent, **more)
+
+
+def plain(values):
+    """The values as they come back from their file."""
+    return json.loads(json.dumps(values, allow_nan=False))
+
+
+RUNS = {
+    **{name: run(small(settings), kept=(2, 4, 657), by_digit=True)
+       for name, settings in PUBLISHED.items()},
+    "census": run(small(SETTINGS), "census", kept=(4,)), "honest": run(HONEST),
+    "honest-census": run(HONEST, "census"), "tuned": run(TUNED),
+    "tuned-census": run(TUNED, "census"),
+    "tuned-as-published": run(
+        replace(small(SETTINGS), tuning=Tuning(0.7, 0.5)), "census"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_is_stored_is_json_and_the_same_each_time(name, tmp_path):
+    first, again = RUNS[name].compute(), RUNS[name].compute()
+    assert plain(first.values) == first.values == again.values
+    path = write_json(tmp_path / "record.json", first.values)
+    assert json.loads(path.read_text()) == first.values
+    values = first.values
+    assert str(values["iterations"]) in values["scores"]
+    assert set(values["curve"]) >= {"iterations", "accuracy", "noise"}
+    assert len(values["curve"]["iterations"]) == values["iterations"] // 2
+    assert len(values["curve"]["noise"]) == len(values["curve"]["accuracy"])
+    assert first.images is None
+    assert first.data
+    assert first.device == "cpu"
+
+
+def test_the_seed_decides():
+    values = [RUNS["honest"]._replace(seed=seed).compute().values for seed in (0, 1)]
+    assert values[0]["scores"] != values[1]["scores"]
+    assert values[0]["epsilon_proven"] == values[1]["epsilon_proven"]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_runs_claim_what_was_claimed_and_prove_nothing(name):
+    values = RUNS[name].compute().values
+    assert values["epsilon_claimed"] == (None if name == "none" else 0.5)
+    assert values["epsilon_proven"] == "inf"
+    assert any("no guarantee" in one for one in values["assumptions"])
+    assert sorted(values["scores"]) == ["2", "4", "6"]  # 657 is beyond the run
+    assert values["discriminator_steps"] == 2
+
+
+@pytest.mark.parametrize("name", ["honest", "honest-census", "tuned", "tuned-census"])
+def test_honest_runs_prove_no_more_than_they_claim(name):
+    values = RUNS[name].compute().values
+    assert values["epsilon_claimed"] == 1.0
+    assert 0 < values["epsilon_proven"] <= 1.0
+    assert (values["delta"], values["adjacency"]) == (1e-5, "add-remove")
+    if "tuned" in name:
+        assert values["epsilon_proven"] == 1.0
+        assert "filter" in values["method"]
+        assert any("fixed before" in one for one in values["assumptions"])
+    else:
+        ledger = HONEST.ledger(public_size=SIZE)
+        assert values["epsilon_proven"] == pld.epsilon(ledger, delta=1e-5).epsilon
+
+
+def test_a_run_that_would_overspend_computes_nothing():
+    dear = replace(HONEST, noise=GradientNoise(Constant(1.0), 0.5))
+    with pytest.raises(ValueError, match="more than target_epsilon"):
+        run(dear).compute()
+
+
+def test_a_tuned_run_that_can_afford_nothing_ends_after_0_iterations(tmp_path):
+    dear = replace(TUNED, noise=GradientNoise(Constant(0.6), 0.5))
+    for records in ("digits", "census"):
+        result = run(dear, records).compute()
+        assert result.values["iterations"] == 0
+        assert list(result.values["scores"]) == ["0"]
+        assert result.values["curve"] == {"iterations": [], "accuracy": [], "noise": []}
+        assert result.values["epsilon_proven"] == 1.0
+        write_json(tmp_path / "record.json", result.values)
+
+
+def test_a_tuned_run_tells_the_noise_of_each_iteration():
+    """The threshold of 1 is met by nothing: noise halves after iterations 2, 4, ..."""
+    values = RUNS["tuned"].compute().values
+    assert values["iterations"] < 12
+    noises = values["curve"]["noise"]
+    assert noises == [20.0 * 0.5**i for i in range(len(noises))]
+    assert len(noises) >= 2
+
+
+def test_published_tuning_reads_the_papers_accuracy_within_the_papers_budget():
+    """tau 0.5 is met by no step: 0.7 of the noise after each, until Theorem 4's total is spent."""
+    values = RUNS["tuned-as-published"].compute().values
+    assert values["epsilon_proven"] == "inf"
+    assert values["epsilon_claimed"] == 0.5
+    assert values["iterations"] == len(values["curve"]["noise"]) * 2
+
+
+def test_a_gan_a_digit_sees_its_own_digit_alone(monkeypatch):
+    """Ten GANs; curves by digit and their mean; records as asked for, a tenth of each digit."""
+    sizes, judged = [], []
+    real = runs.train
+
+    def spied(step, gan, data, **more):
+        digit = len(sizes)
+        whole = made_up("digits", 6).data
+        assert torch.equal(data.features, whole.features[whole.labels == digit])
+        assert not data.labels.any()
+        assert more["settings"].classes == 0
+        assert gan.discriminator.body[0].in_features == 6
+        sizes.append((len(data.features), data.public_size))
+        return real(step, gan, data, **more)
+
+    monkeypatch.setattr(runs, "train", spied)
+    task = made_up("digits", 6)
+    task = task._replace(judge=lambda made, asked: judged.append((made, asked)) or {"accuracy": 0})
+    monkeypatch.setattr(runs, "task", lambda name, *, scale: task)
+    curve = run(small(SETTINGS), kept=(3,), by_digit=True).compute().values["curve"]
+    assert sizes == [(4, 4)] * 10
+    assert np.shape(curve["by_digit"]) == (10, 3)
+    assert curve["accuracy"] == pytest.approx(np.mean(curve["by_digit"], axis=0).tolist())
+    assert curve["iterations"] == [2, 4, 6]
+    assert [len(made) for made, _ in judged] == [JUDGED, JUDGED]
+    for _, asked in judged:
+        assert Counter(asked.tolist()) == dict.fromkeys(range(10), JUDGED // 10)
+
+
+def test_a_digits_accuracy_is_asked_of_its_own_digit(monkeypatch):
+    asked = []
+    task = made_up("digits", 6)
+    task = task._replace(accuracy=lambda made, labels: asked.append(set(labels.tolist())) or 0.5)
+    monkeypatch.setattr(runs, "task", lambda name, *, scale: task)
+    run(small(SETTINGS), by_digit=True).compute()
+    assert asked == [{digit} for digit in range(10) for _ in range(3)]
+
+
+def test_samples_are_five_images_a_label_and_never_table_records(quick):
+    quick["digits"] = 784
+    images = run(HONEST, samples=True).compute().images
+    assert images.shape == (50, 28, 28)
+    assert images.dtype == np.uint8
+    images = run(small(SETTINGS), samples=True, by_digit=True).compute().images
+    assert images.shape == (50, 28, 28)
+    for name in ("honest-census", "tuned-census", "census"):
+        assert RUNS[name]._replace(samples=True).compute().images is None
+
+
+def test_samples_are_shown_label_by_label_in_their_whole_range():
+    images = np.stack([np.full(784, -1 + 0.02 * i, np.float32) for i in range(100)])
+    labels = np.arange(100) % 10
+    shown = runs._shown(images, labels)
+    first = np.round(127.5 * 0.02 * np.arange(50))
+    assert np.abs(shown[:, 0, 0].astype(float) - first).max() <= 1
+    ends = runs._shown(np.tile(np.array([[-1.0], [1.0]], np.float32), (50, 784)), labels)
+    assert {int(one) for one in np.unique(ends)} == {0, 255}
+
+
+def test_no_guarantee_is_made_up_for_tuned_noise_whose_test_is_free():
+    """`adaptive.tuned` refuses such a run; nothing else may price it by the plan it left."""
+    free = replace(TUNED, tuning=Tuning(0.5, 1.0, count_noise=0.0))
+    with pytest.raises(ValueError, match="must be a finite number > 0, got 0"):
+        run(free).compute()
+
+
+@pytest.mark.xfail(strict=True, reason="the tuning is dropped, and the plan without it priced")
+def test_tuned_noise_with_a_free_test_has_no_guarantee_by_itself_either():
+    free = replace(TUNED, tuning=Tuning(0.5, 1.0, count_noise=0.0), target_epsilon=5.0)
+    with pytest.raises(ValueError, match="tuned"):
+        runs._proven(free, SIZE)
+
+
+@pytest.mark.xfail(strict=True, reason="what follows from the records' form is not described")
+@pytest.mark.parametrize("name", ["loss-value", "honest-census"])
+def test_a_record_describes_the_networks_that_were_trained(name, monkeypatch):
+    """Features, classes and declared size: without them its epsilon cannot be computed again."""
+    used = []
+    real = runs.algorithm.new_gan
+    monkeypatch.setattr(
+        runs.algorithm, "new_gan", lambda s, **more: used.append(s) or real(s, **more)
+    )
+    values, described = RUNS[name].compute().values, RUNS[name].part.settings
+    told = {**described, **values, **values.get("trained", {})}
+    assert told["public_size"] == SIZE
+    assert (told["features"], told["classes"]) == (used[0].features, used[0].classes)
+
+
+# The judges on the embedded data.
+
+
+def codes(rows=200, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.integers(0, size, rows) for size in tasks.SIZES], 1)
+
+
+def pixels(rows=200):
+    rng = np.random.default_rng(0)
+    return rng.uniform(-1, 1, (rows, 784)).astype(np.float32), np.arange(rows) % 10
+
+
+@pytest.mark.parametrize("name", ["digits", "census"])
+def test_scores_of_good_and_of_collapsed_records_can_be_stored(name):
+    task = tasks.task(name, scale="reduced")
+    good = pixels() if name == "digits" else (codes(), np.zeros(200))
+    for made in (good, (good[0] * 0, good[1])):
+        values = task.judge(*made)
+        assert plain(values) == values
+        assert values["accuracy"] == task.accuracy(*made)
+        assert 0 <= values["accuracy"] <= 1
+        right = task.correct(*made)
+        assert right == int(right)
+        assert 0 <= right <= len(task.data.features)
+    assert len(task.data.features) == task.data.public_size
+    assert task.data.features.dtype == torch.float32
+
+
+def test_one_private_record_moves_the_tested_count_by_at_most_one(monkeypatch):
+    """What its noise is calibrated to; embedded sets with one record left out."""
+    train, test = (tasks.datasets.census(split=split) for split in ("train", "test"))
+    train = train.iloc[:300]
+    found = []
+    for dropped in (None, 0, 1, 2, 3):
+        rest = train if dropped is None else train.drop(train.index[dropped])
+        rest.attrs.update(test.attrs)
+        monkeypatch.setattr(
+            tasks.datasets, "census", lambda *, split, rest=rest: rest if split == "train" else test
+        )
+        found.append(tasks._census("reduced").correct(codes(), np.zeros(200)))
+    assert {found[0] - one for one in found[1:]} == {0, 1}
+
+
+def test_one_private_image_moves_the_tested_count_by_at_most_one(monkeypatch):
+    train = tasks.datasets.digits(split="train")
+    monkeypatch.setattr(tasks, "_judge_of_digits", lambda scale: None)
+    monkeypatch.setattr(tasks, "PUBLIC_SIZES", {"digits": {"reduced": 300}})
+    found = []
+    for start in range(25):  # without the first, the first two, ...
+        part = train._replace(pixels=train.pixels[start:300], labels=train.labels[start:300])
+        monkeypatch.setattr(tasks.datasets, "digits", lambda *, split, part=part: part)
+        found.append(tasks._digits("reduced").correct(*pixels()))
+    assert {int(a - b) for a, b in pairwise(found)} == {0, 1}
+
+
+# The plans.
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """All parts by table, with honest settings noted and not computed."""
+    asked = []
+
+    def noted(records, **wanted):
+        asked.append({"records": records, **wanted})
+        return replace(HONEST, chosen=json.dumps(asked[-1], sort_keys=True))
+
+    monkeypatch.setattr(plans, "honest", noted)
+
+    def parts(table, *, scale="paper", seeds=3):
+        return plans.PLANS[table](scale=scale, seeds=seeds, device="cpu", progress=silent)
+
+    return parts, asked
+
+
+@pytest.mark.parametrize("scale", ["paper", "reduced"])
+@pytest.mark.parametrize("table", plans.PLANS)
+def test_parts_have_names_of_their_own_and_settings_that_can_be_compared(table, scale, planned):
+    parts, _ = planned
+    first, again = parts(table, scale=scale), parts(table, scale=scale)
+    names = [part.name for part in first]
+    assert len(set(names)) == len(names)
+    assert all(name == name.strip().lower() and "/" not in name for name in names)
+    for one, other in zip(first, again, strict=True):
+        assert one.name == other.name
+        assert plain(one.settings) == one.settings == other.settings
+        assert one.name.endswith(f"seed{one.seed}")
+    described = Counter(json.dumps([part.settings, part.seed], sort_keys=True) for part in first)
+    assert max(described.values()) == 1  # no run is made twice under two names
+
+
+@pytest.mark.parametrize("table", ["table_4", "table_5"])
+def test_every_method_has_its_seeds_and_the_run_without_privacy_one(table, planned):
+    parts, asked = planned
+    found = Counter(part.name.rpartition("-seed")[0] for part in parts(table, seeds=4))
+    for name in ("loss-value", "multiplicative", "output-error", "dp-gan"):
+        assert found[name] == 4
+    for name in honest.DECAYS:
+        for epsilon in ("0.5", "5"):
+            assert found[f"honest-{name}-{epsilon}"] == 4
+    assert found["none"] == 1
+    once = {name for name in found if name.startswith(("dcgan", "ant"))}
+    assert {found[name] for name in once} == {1}
+    size = 60_000 if table == "table_4" else 20_000
+    assert {one["public_size"] for one in asked} == {size}
+    assert {one["records"] for one in asked} == {"digits" if table == "table_4" else "census"}
+
+
+def test_more_seeds_add_parts_and_change_none(planned):
+    parts, _ = planned
+    for table in ("table_2", "table_4", "table_5"):
+        few = {part.name: part.settings for part in parts(table, seeds=1)}
+        many = {part.name: part.settings for part in parts(table, seeds=3)}
+        assert few.items() <= many.items()
+        assert len(few) < len(many)
+
+
+def test_sweeps_have_other_rates_than_the_tables(planned):
+    parts, asked = planned
+    for table, records in (("figure_9", "census"), ("figure_10", "digits")):
+        asked.clear()
+        found = parts(table)
+        assert all(part.seed == 0 for part in found)
+        rates = {(one["decay_name"], one["rate"]) for one in asked}
+        assert len(rates) == len(found)
+        assert not rates & set(honest.RATES[records].items())
+        assert {one["target_epsilon"] for one in asked} == {0.5}
+
+
+def test_printed_iterations_are_kept_where_the_schedules_end():
+    assert plans.PRINTED_ITERATIONS == {
+        "digits": {"time": 657, "step": 564, "exp": 902, "ant": 868},
+        "census": {"time": 632, "step": 532, "exp": 894, "ant": 845},
+    }
+
+
+@pytest.mark.xfail(strict=True, reason="40 iterations, and a test after every 50")
+@pytest.mark.parametrize("records", honest.RECORDS)
+def test_a_reduced_tuned_run_tests_its_accuracy_at_least_once(records):
+    settings = plans._honest(records, "reduced", 5.0, "ant")
+    assert settings.iterations >= settings.tuning.every
+
+
+def test_the_largest_losses_are_seen_before_each_step(monkeypatch):
+    """One record's is the largest; the whole batch's loss is that of the records of the run."""
+    seen = []
+    real = plans.algorithm.loss_value_step
+
+    def spied(gan, features, labels, **more):
+        with torch.no_grad():
+            seen.append(plans.called_real(gan.discriminator(features, labels)))
+        record = real(gan, features, labels, **more)
+        seen[-1] = (seen[-1], record.discriminator_loss)
+        return record
+
+    monkeypatch.setattr(plans.algorithm, "loss_value_step", spied)
+    settings = replace(small(NON_PRIVATE), sampling=ShuffledBatches(16))
+    values = [
+        plans._largest_loss(name, settings, 0, "reduced", "cpu", silent).values
+        for name in ("digits", "digits", "census")
+    ]
+    assert values[0] == values[1]
+    assert plain(values[2]) == values[2]
+    mine, steps = seen[:12], 12
+    assert len(seen) == 3 * steps
+    assert values[0]["one_record"] == max(losses.max().item() for losses, _ in mine)
+    assert values[0]["mean_of_a_batch"] == max(losses.mean().item() for losses, _ in mine)
+    assert values[0]["batch_total"] == max(total for _, total in mine)
+
+
+def test_stored_parts_are_reproduced_once(tmp_path, monkeypatch):
+    """Through the program that stores them: the file, and no second run with the same settings."""
+    computed = []
+
+    def counted(self):
+        computed.append(self.key)
+        return Result({"iterations": 0}, {}, "cpu")
+
+    monkeypatch.setattr(Run, "compute", counted)
+    part = run(small(SETTINGS)).part
+    assert isinstance(part, Part)
+    monkeypatch.setitem(plans.PLANS, "table_2", lambda **_: [part])
+    for _ in range(2):
+        told = list(reproduce.reproduce("rdp_gan", "table_2", scale="reduced", results=tmp_path))
+        assert len(told) == 1
+    assert computed == ["key"]
+    record = json.loads(next(tmp_path.rglob("*.json")).read_text())
+    assert record["provenance"]["settings"] == part.settings
+    changed = run(replace(small(SETTINGS), noise=SETTINGS.noise, iterations=7)).part
+    monkeypatch.setitem(plans.PLANS, "table_2", lambda **_: [changed])
+    with pytest.raises(ValueError, match="iterations differ"):
+        list(reproduce.reproduce("rdp_gan", "table_2", scale="reduced", results=tmp_path))
