@@ -1,0 +1,106 @@
+"""Which runs each figure rests on, at the paper's scale and at a reduced one; both on MNIST.
+
+`common` holds what all three figures show: the run that they share, the non-private level, and an
+honest run. At reduced scale networks are smaller (capacity 16, in Figure 3 as it says) and runs
+end after `settings.REDUCED_STEPS` steps; data, batches, noise and scores are the same.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from dpkit import checks, datasets
+from dpkit.papers.small_images import scores
+from dpkit.papers.small_images.runs import Run
+from dpkit.papers.small_images.settings import (
+    FIGURE_1,
+    FIGURE_2,
+    FIGURE_3,
+    HONEST,
+    NON_PRIVATE,
+    REDUCED_CAPACITIES,
+    REDUCED_CAPACITY,
+    SETTINGS,
+    STEPS_PER_EPOCH,
+    Settings,
+    reduced,
+)
+from dpkit.records import SCALES, Part, Progress, Result, describe
+from dpkit.training.loop import device_label, device_named
+
+EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 200}  # steps from one point of a curve to the next
+FIGURES = ("figure_1", "figure_2", "figure_3")
+
+
+def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
+    """The runs of "common" or of a figure by name, without those that figures share with `common`.
+
+    Raises:
+        ValueError: plan or scale is another word.
+    """
+    checks.one_of(("common", *FIGURES), plan=plan)
+    checks.one_of(SCALES, scale=scale)
+    capacities = FIGURE_3 if scale == "paper" else REDUCED_CAPACITIES
+    own = {
+        "common": {"base": SETTINGS, "non-private": NON_PRIVATE, "honest": HONEST},
+        "figure_1": {f"norm-{norm:g}": run for norm, run in FIGURE_1.items()},
+        "figure_2": {f"noise-{noise:g}": run for noise, run in FIGURE_2.items()},
+        "figure_3": {f"capacity-{c}": replace(SETTINGS, capacity=c) for c in capacities},
+    }[plan]
+    if scale == "reduced":
+        own = {
+            name: reduced(run, capacity=run.capacity if plan == "figure_3" else REDUCED_CAPACITY)
+            for name, run in own.items()
+        }
+    if plan == "common":
+        return own
+    base = SETTINGS if scale == "paper" else reduced(SETTINGS)
+    return {name: run for name, run in own.items() if run != base}
+
+
+def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """The runs of "common" or of a figure, one part for each run and seed.
+
+    Args:
+        plan: "common", "figure_1", "figure_2" or "figure_3".
+        scale: "paper" or "reduced".
+        seeds: runs of each.
+        device: auto, cpu or cuda.
+        progress: wraps a run's records, as tqdm does.
+    """
+    return [
+        Run(
+            key, settings, seed, EVERY[scale], device=device, progress=progress,
+            samples=not seed,
+        ).part
+        for seed in range(seeds)
+        for key, settings in settings_of(plan, scale=scale).items()
+    ]  # fmt: skip
+
+
+def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """The classifier behind the scores, the same at both scales: its accuracy, real images' scores.
+
+    Arguments as for `plan_runs`; there is one, whatever the seeds.
+    """
+    learning = scores.CLASSIFIERS["mnist"]
+    compute = partial(_real_scores, learning, device, progress)
+    return [Part("mnist", describe(learning), learning.seed, compute)]
+
+
+def _real_scores(learning: scores.Learning, device_name: str, progress: Progress) -> Result:
+    device = device_named(device_name)
+    judge = scores.judge(learning, device=device, progress=progress)
+    values = {"accuracy": judge.accuracy, "training_seconds": judge.seconds}
+    for split in ("train", "test"):
+        images = scores.as_images(datasets.load(learning.records, split=split), device)
+        found = judge.score(images)
+        values[f"inception_{split}"] = found.mean
+        values[f"inception_{split}_spread"] = found.spread
+    return Result(values, judge.checksums, device_label(device))
+
+
+PLANS = {
+    "classifier": plan_classifier,
+    "common": partial(plan_runs, "common"),
+    **{figure: partial(plan_runs, figure) for figure in FIGURES},
+}

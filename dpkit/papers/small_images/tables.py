@@ -1,0 +1,120 @@
+"""Figures 1 to 3 as rows, from stored runs: where each curve ends, and where it breaks off."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from dpkit.papers.small_images.plans import PLANS
+
+__all__ = ["PLANS", "break_off", "common", "figure_1", "figure_2", "figure_3", "plateau"]
+
+Stored = Mapping[str, Mapping[str, Any]]
+Curve = Mapping[str, Sequence[Any]]
+
+PLATEAU = 0.25  # the share of a curve's points, its last ones, whose scores are its plateau
+REACHED = 0.9  # the share of the plateau's gain over 1 that a curve has at its break-off
+
+
+def plateau(curve: Curve) -> float:
+    """The inception score that a run levels off at: the mean over the last quarter of its points.
+
+    Args:
+        curve: columns of a stored run, `part["values"]["curve"]`.
+    """
+    scores = curve["inception"]
+    return float(np.mean(scores[-ceil(PLATEAU * len(scores)) :]))
+
+
+def break_off(curve: Curve, *, column: str = "epsilon_claimed") -> float | None:
+    """The epsilon below which a curve breaks off from its plateau.
+
+    It is that of the first point whose score has nine tenths of the plateau's gain over 1, the
+    score of images that are all alike: an epsilon of a point, not interpolated. A curve that hardly
+    rises has it at its first point, so read it beside the plateau.
+
+    Args:
+        curve: as for `plateau`.
+        column: "epsilon_claimed", the paper's accounting, or "epsilon_proven".
+
+    Returns:
+        None where the column has no finite epsilon there.
+    """
+    wanted = 1 + REACHED * (plateau(curve) - 1)
+    first = next(i for i, score in enumerate(curve["inception"]) if score >= wanted)
+    epsilon = curve[column][first]
+    return epsilon if isinstance(epsilon, float) else None
+
+
+def figure_1(stored: Stored) -> list[dict[str, Any]]:
+    """Rows of Figure 1, by clip norm; see `figure_3` for what they hold."""
+    return _rows(stored, "norm-", lambda settings: settings["clipping"]["max_grad_norm"])
+
+
+def figure_2(stored: Stored) -> list[dict[str, Any]]:
+    """Rows of Figure 2, by noise multiplier; see `figure_3` for what they hold."""
+    return _rows(stored, "noise-", lambda settings: settings["noise_multiplier"])
+
+
+def figure_3(stored: Stored) -> list[dict[str, Any]]:
+    """Rows of Figure 3, by capacity.
+
+    Args:
+        stored: parts by name: those of the figure and of the plan "common", at one scale, from
+            `experiments.store.load`, joined by `|`.
+
+    Returns:
+        for each run that is stored its `value` of what the figure varies, mean `plateau` over
+        seeds with `lowest` and `highest`, `spread` (of the last score over its splits, mean over
+        seeds), `break_off_epsilon` (mean over seeds), `epsilon_claimed` and `epsilon_proven` at the
+        end, and `difference`: the non-private level, where it is stored, minus the plateau.
+    """
+    return _rows(stored, "capacity-", lambda settings: settings["capacity"])
+
+
+def common(stored: Stored) -> list[dict[str, Any]]:
+    """The same of the runs that all figures show; `run` names them: base, non-private, honest."""
+    level = _level(stored)
+    found = {key: _seeds(stored, key) for key in ("non-private", "base", "honest")}
+    return [{"run": key, **_row(parts, level)} for key, parts in found.items() if parts]
+
+
+def _rows(stored: Stored, prefix: str, value: Any) -> list[dict[str, Any]]:
+    level = _level(stored)
+    keys = {name.rpartition("-seed")[0] for name in stored}
+    rows = []
+    for key in keys:
+        if key == "base" or key.startswith(prefix):
+            parts = _seeds(stored, key)
+            varied = value(parts[0]["provenance"]["settings"])
+            rows.append({"value": varied, **_row(parts, level)})
+    return sorted(rows, key=lambda row: row["value"])
+
+
+def _seeds(stored: Stored, key: str) -> list[Mapping[str, Any]]:
+    return [part for name, part in sorted(stored.items()) if name.rpartition("-seed")[0] == key]
+
+
+def _level(stored: Stored) -> float | None:
+    """The dashed line: the largest score of the non-private run, as in the paper; mean of seeds."""
+    best = [max(part["values"]["curve"]["inception"]) for part in _seeds(stored, "non-private")]
+    return float(np.mean(best)) if best else None
+
+
+def _row(parts: Sequence[Mapping[str, Any]], level: float | None) -> dict[str, Any]:
+    curves = [part["values"]["curve"] for part in parts]
+    plateaus = [plateau(curve) for curve in curves]
+    breaks = [epsilon for curve in curves if (epsilon := break_off(curve)) is not None]
+    mean = float(np.mean(plateaus))
+    return {
+        "plateau": mean,
+        "lowest": min(plateaus),
+        "highest": max(plateaus),
+        "spread": float(np.mean([curve["inception_spread"][-1] for curve in curves])),
+        "break_off_epsilon": float(np.mean(breaks)) if breaks else None,
+        "epsilon_claimed": parts[0]["values"]["epsilon_claimed"],
+        "epsilon_proven": parts[0]["values"]["epsilon_proven"],
+        "difference": None if level is None else level - mean,
+        "seeds": len(parts),
+    }

@@ -1,0 +1,256 @@
+"""Small images: runs that go on after an interruption, plans and tables."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from dpkit.experiments import store  # noqa: E402
+from dpkit.experiments.reproduce import reproduce  # noqa: E402
+from dpkit.papers import small_images as paper  # noqa: E402
+from dpkit.papers.small_images import plans, runs, scores, tables  # noqa: E402
+from dpkit.papers.small_images.runs import COLUMNS, Run  # noqa: E402
+from dpkit.papers.small_images.settings import DIGITS_SIZE, ORDERS, REDUCED_STEPS  # noqa: E402
+from dpkit.privacy import pld, rdp  # noqa: E402
+from dpkit.privacy.clipping import FlatClipping  # noqa: E402
+from dpkit.records import silent  # noqa: E402
+
+QUICK = scores.Learning("digits", width=2, hidden=8, epochs=1, batch_size=256)
+SIZES = {"capacity": 2, "max_steps": 5, "latent_size": 4}
+
+
+def tiny(settings=paper.SMALL, **changes):
+    sampling = type(settings.sampling)(8)
+    settings = replace(settings, sampling=sampling, **SIZES)
+    fields = {"device": "cpu", "records": "digits", "images": 40, **changes}
+    return Run("tiny", settings, 0, 2, **fields)
+
+
+def isolate(patch, folder):
+    """Everything below `folder`, with a classifier that takes no time."""
+    for module in (runs, scores):
+        patch.setattr(module, "cache_dir", lambda: folder)
+    patch.setitem(scores.CLASSIFIERS, "digits", QUICK)
+    patch.setattr(runs, "WATCHED", 16)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder and result of a run that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        isolate(patch, folder)
+        return folder, tiny(samples=True).compute()
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch, finished):
+    """An empty cache, but for the classifier."""
+    isolate(monkeypatch, tmp_path)
+    place = tmp_path / "runs" / "small_images"
+    place.mkdir(parents=True)
+    for path in (finished[0] / "runs" / "small_images").glob("classifier-*"):
+        shutil.copy(path, place)
+    return tmp_path
+
+
+class Interrupted(Exception):
+    pass
+
+
+def after(count):
+    """A progress that fails before step `count`, as an interrupt would."""
+
+    def progress(records, *, total, desc):
+        for i, record in enumerate(records):
+            if "classifier" not in desc and i == count:
+                raise Interrupted
+            yield record
+
+    return progress
+
+
+def test_a_run_is_a_curve_with_both_prices(finished):
+    folder, result = finished
+    values, settings = result.values, tiny().settings
+    curve = values["curve"]
+    assert tuple(curve) == COLUMNS
+    assert curve["steps"] == [2, 4, 5]
+    assert {len(column) for column in curve.values()} == {3}
+    for i, steps in enumerate(curve["steps"]):
+        ledger = settings.ledger(public_size=DIGITS_SIZE, steps=steps)
+        charged = settings.claimed_ledger(public_size=DIGITS_SIZE, steps=steps)
+        claimed = rdp.epsilon(charged, delta=1e-5, conversion="classic", orders=ORDERS).epsilon
+        assert curve["epsilon_proven"][i] == pld.epsilon(ledger, delta=1e-5).epsilon
+        assert curve["epsilon_claimed"][i] == claimed
+    assert values["epsilon_proven"] == curve["epsilon_proven"][-1]
+    assert (values["steps"], values["delta"], values["adjacency"]) == (5, 1e-5, "add-remove")
+    assert all(1 <= score <= 10 for score in curve["inception"])
+    assert all(0 < low <= middle for low, middle in zip(
+        curve["smallest_norm"], curve["median_norm"], strict=True
+    ))  # fmt: skip
+    json.dumps(values, allow_nan=False)
+    assert result.images.shape == (100, 28, 28)
+    assert set(result.data) == {"digits train", "digits test"}
+    left = sorted(path.suffix for path in (folder / "runs" / "small_images").iterdir())
+    assert left == [".json", ".safetensors", ".safetensors"]  # the checkpoint, private, is gone
+
+
+@pytest.mark.parametrize("steps", [1, 2])  # after a point, and between two
+def test_an_interrupted_run_goes_on_to_the_same_curve(steps, cache, finished):
+    with pytest.raises(Interrupted):
+        tiny(progress=after(steps)).compute()
+    assert tiny().checkpoint.exists()
+    seen = []
+
+    def counted(records, *, total, desc):
+        for record in records:
+            seen.append(desc)
+            yield record
+
+    again = tiny(progress=counted).compute()
+    assert again.values == finished[1].values
+    assert seen == ["tiny seed 0"] * (4 - steps)  # the step that was shown last was done
+
+
+@pytest.mark.parametrize("point", [0, 2])
+def test_a_measurement_that_was_interrupted_is_made_again(point, cache, finished, monkeypatch):
+    score, calls = scores.Judge.score, []
+
+    def fails(self, images, **more):
+        calls.append(1)
+        if len(calls) == point + 1:
+            raise Interrupted
+        return score(self, images, **more)
+
+    monkeypatch.setattr(scores.Judge, "score", fails)
+    with pytest.raises(Interrupted):
+        tiny().compute()
+    assert tiny().compute().values == finished[1].values
+    assert len(calls) == 4
+
+
+def test_a_run_whose_result_was_lost_is_measured_at_its_end_again(cache, finished, monkeypatch):
+    def fails(*args):
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "write_bytes", fails)
+        with pytest.raises(Interrupted):
+            tiny().compute()
+    assert tiny().compute().values == finished[1].values
+
+
+def test_without_privacy_nothing_is_claimed_or_proven(cache):
+    values = tiny(paper.NON_PRIVATE).compute().values
+    assert values["curve"]["epsilon_claimed"] == [None] * 3
+    assert values["curve"]["epsilon_proven"] == ["inf"] * 3
+    assert (values["epsilon_claimed"], values["epsilon_proven"]) == (None, "inf")
+    assert values["curve"]["clipped"] == [0.0] * 3
+
+
+def test_the_published_run_is_priced_both_ways(cache):
+    values = tiny(paper.SETTINGS).compute().values
+    assert values["epsilon_claimed"] < values["epsilon_proven"]
+    assert values["adjacency"] == "replace-one"
+    assert values["claimed_assumptions"]
+
+
+def test_parts_are_stored_and_resumed_by_the_command(cache, monkeypatch):
+    run = tiny(samples=True)
+    monkeypatch.setitem(tables.PLANS, "figure_2", lambda **_: [run.part])
+    asked = {"scale": "reduced", "results": cache / "results"}
+    for words in ("epsilon_proven", "stored already"):
+        (row,) = reproduce("small_images", "figure_2", **asked)
+        assert words in row["summary"]
+    stored = store.load("small_images", "figure_2", **asked)
+    assert stored["tiny-seed0"]["values"]["steps"] == 5
+    assert stored["tiny-seed0"]["provenance"]["settings"]["records"] == "digits"
+
+
+def test_figures_are_planned_on_mnist_at_both_scales():
+    names = {}
+    for scale in ("paper", "reduced"):
+        for plan in tables.PLANS:
+            made = tables.PLANS[plan](scale=scale, seeds=2, device="cpu", progress=silent)
+            names[scale, plan] = [
+                part.name.removesuffix("-seed0") for part in made if not part.seed
+            ]
+            assert all(part.settings["records"] == "mnist" for part in made)
+            if plan != "classifier":
+                assert len(made) == 2 * len(names[scale, plan])
+                steps = 18_760 if scale == "paper" else REDUCED_STEPS
+                assert {part.settings["max_steps"] for part in made} == {steps}
+                assert {part.settings["images"] for part in made} == {9_984}
+    for scale in ("paper", "reduced"):
+        assert names[scale, "common"] == ["base", "non-private", "honest"]
+        assert names[scale, "figure_1"] == ["norm-0.1", "norm-100"]
+        assert names[scale, "figure_2"] == ["noise-0.8", "noise-0.9", "noise-1"]
+    assert names["paper", "figure_3"] == ["capacity-16", "capacity-96", "capacity-128"]
+    assert names["reduced", "figure_3"] == ["capacity-8", "capacity-32", "capacity-64"]
+    settings = plans.settings_of("figure_1", scale="reduced")["norm-100"]
+    assert (settings.capacity, settings.clipping) == (16, FlatClipping(100.0))
+    with pytest.raises(ValueError, match="plan must be one of common, figure_1"):
+        plans.settings_of("figure_4", scale="paper")
+
+
+def test_points_are_epochs_at_the_papers_scale():
+    run = Run("base", paper.SETTINGS, 0, plans.EVERY["paper"])
+    assert run.points() == [469 * epoch for epoch in range(1, 41)]
+    assert Run("short", replace(paper.SETTINGS, max_steps=5), 0, 7).points() == [5]
+
+
+def stored(key, inception, settings, *, seed=0, private=True):
+    """A stored run whose epsilon after n points is n."""
+    epsilons = [float(n) for n in range(1, len(inception) + 1)]
+    curve = {
+        "inception": inception, "inception_spread": [0.1] * len(inception),
+        "epsilon_claimed": epsilons if private else [None] * len(inception),
+        "epsilon_proven": [10 * e for e in epsilons] if private else ["inf"] * len(inception),
+    }  # fmt: skip
+    ends = {"epsilon_claimed": curve["epsilon_claimed"][-1], "epsilon_proven": 7.0}
+    described = runs.describe(settings)
+    return {
+        f"{key}-seed{seed}": {
+            "values": {"curve": curve, **ends}, "provenance": {"settings": described},
+        }
+    }  # fmt: skip
+
+
+def test_plateau_and_break_off_of_a_curve():
+    curve = {"inception": [1.0, 2.0, 7.2, 7.6, 8.1, 7.9, 8.2, 7.8], "epsilon_claimed": []}
+    assert tables.plateau(curve) == pytest.approx(8.0)  # the last two of eight
+    epsilons = [float(n) for n in range(1, 9)]
+    assert tables.break_off({**curve, "epsilon_claimed": epsilons}) == 4.0  # 7.3 is reached
+    assert tables.break_off({**curve, "e": ["inf"] * 8}, column="e") is None
+    assert tables.plateau({"inception": [3.0]}) == 3.0
+
+
+def test_rows_of_a_figure():
+    figure = paper.FIGURE_1
+    parts = {
+        **stored("base", [1.0, 5.0, 6.0, 6.0], figure[1.0]),
+        **stored("base", [1.0, 2.0, 3.0, 8.0], figure[1.0], seed=1),
+        **stored("norm-100", [1.0, 2.0, 3.0, 3.0], figure[100.0]),
+        **stored("norm-0.1", [6.0, 6.0, 6.0, 6.0], figure[0.1]),
+        **stored("non-private", [9.0, 8.0, 7.0, 7.0], paper.NON_PRIVATE, private=False),
+    }
+    rows = tables.figure_1(parts)
+    assert [row["value"] for row in rows] == [0.1, 1.0, 100.0]
+    base = rows[1]
+    assert (base["plateau"], base["lowest"], base["highest"]) == (7.0, 6.0, 8.0)
+    assert (base["seeds"], base["difference"]) == (2, 2.0)  # from 9, the level's largest score
+    assert base["break_off_epsilon"] == pytest.approx((3 + 4) / 2)
+    assert rows[0]["break_off_epsilon"] == 1.0
+    assert (base["epsilon_claimed"], base["epsilon_proven"]) == (4.0, 7.0)
+    named = {row["run"]: row for row in tables.common(parts)}
+    assert list(named) == ["non-private", "base"]
+    assert named["non-private"]["break_off_epsilon"] is None
+    alone = tables.figure_2(stored("noise-0.8", [1.0, 2.0], paper.FIGURE_2[0.8]))
+    assert (alone[0]["value"], alone[0]["difference"]) == (0.8, None)
+    (wide,) = tables.figure_3(stored("capacity-96", [2.0], paper.FIGURE_3[96]))
+    assert wide["value"] == 96
