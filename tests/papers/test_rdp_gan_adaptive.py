@@ -280,7 +280,7 @@ def test_noises_follow_from_released_values_alone():
     """Neighbouring, and quite other, data: the same released accuracies, the same noises."""
     tuning = Tuning(0.5, 0.1, averaged=True, count_noise=1e-12)  # released: the counts themselves
     settings = replace(HONEST, tuning=tuning)
-    counts = np.random.default_rng(1).integers(0, SIZE, size=12).tolist()
+    counts = [0, *np.random.default_rng(1).integers(0, SIZE, size=11).tolist()]
     whole = data()
     without = Data(whole.features[1:], whole.labels[1:], SIZE)
     runs = [
