@@ -153,6 +153,13 @@ def test_honest_runs_prove_no_more_than_they_claim(name):
         assert values["epsilon_proven"] == pld.epsilon(ledger, delta=1e-5).epsilon
 
 
+def test_a_run_tells_its_schedules_noise_at_the_points_of_its_curve():
+    curve = RUNS["honest"].compute().values["curve"]
+    schedule = HONEST.noise.schedule  # counted from 0: iteration 2 is the second
+    assert curve["iterations"] == [2, 4, 6]
+    assert curve["noise"] == [schedule(1), schedule(3), schedule(5)]
+
+
 def test_a_run_that_would_overspend_computes_nothing():
     dear = replace(HONEST, noise=GradientNoise(Constant(1.0), 0.5))
     with pytest.raises(ValueError, match="more than target_epsilon"):
