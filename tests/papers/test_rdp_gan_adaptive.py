@@ -228,27 +228,28 @@ def renyi_by_hand(noise, order):
 @pytest.mark.parametrize("threshold", [-1.0, 0.02, 1.0])
 @pytest.mark.parametrize("records", [190, 200, 230])
 def test_an_honest_run_ends_before_it_overspends(threshold, records):
-    """The charges by hand, from the noises that were told; the next iteration would be too dear."""
+    """The charges by hand, from the noises of all steps; the next release would be too dear."""
     tuning = Tuning(0.8, threshold, every=2, count_noise=6.0)
     settings = replace(HONEST, tuning=tuning, iterations=200)
     kept = RenyiFilter(ORDER, 4.0, delta=1e-5)
     budget = FilterBudget(kept, settings, SIZE)
     signal = np.random.default_rng(5).uniform(0, 200, size=200)
     found, seen = run(settings, correct=signal, budget=budget, records=data(records))
-    spent = sum(EACH * renyi_by_hand(one.noise, ORDER) for one in found)
-    tests = sum(one.accuracy is not None for one in found)
-    spent += tests * ORDER / (2 * 6.0**2)
-    more = len(seen) - EACH * len(found)  # an iteration whose test was too dear
-    assert more in (0, EACH)
-    if more:
-        spent += EACH * renyi_by_hand(seen[-1].noise, ORDER)
+    noises = [one.noise for one in seen[::EACH]]  # of each iteration that was trained
+    assert [one.noise for one in found] == noises[: len(found)]
+    accuracies = [one.accuracy for one in found if one.accuracy is not None]
+    spent = sum(EACH * renyi_by_hand(noise, ORDER) for noise in noises)
+    spent += len(accuracies) * ORDER / (2 * 6.0**2)
     assert kept.spent == pytest.approx(spent, rel=1e-9)
     assert spent <= 4.0
-    assert 5 < len(found) < 200
-    following, accuracies = found[-1].noise, [one.accuracy for one in found]
-    if accuracies[-1] is not None:
-        following = tuning.next_noise(following, [a for a in accuracies if a is not None])
-    dearest = ORDER / (2 * 6.0**2) if more else EACH * renyi_by_hand(following, ORDER)
+    assert 5 < len(noises) < 200
+    if len(accuracies) < len(noises) // 2:  # the last test was too dear
+        dearest = ORDER / (2 * 6.0**2)
+    else:
+        following = noises[-1]
+        if len(noises) % 2 == 0:
+            following = tuning.next_noise(following, accuracies)
+        dearest = EACH * renyi_by_hand(following, ORDER)
     assert spent + dearest > 4.0
 
 
