@@ -209,7 +209,6 @@ def test_the_accuracy_is_not_looked_at_before_its_charge_nor_after_a_refusal():
     assert looked == [5]  # after one iteration, three steps and the test's charge
 
 
-@pytest.mark.xfail(strict=True, reason="the iteration whose test is refused is not yielded")
 def test_every_iteration_that_was_trained_is_told():
     found, seen = run(HONEST, correct=lambda _: 0.0, budget=Watch(tests=1))
     assert len(seen) == EACH * len(found)
@@ -358,9 +357,6 @@ def test_a_refusal_by_the_papers_budget_charges_nothing():
     )
 
 
-@pytest.mark.xfail(
-    strict=True, raises=ValueError, reason="where Theorem 2's condition fails it raises instead"
-)
 @pytest.mark.parametrize("total", [0.5, 1e9])
 def test_an_iteration_that_theorem_2_does_not_cover_ends_the_papers_run(total):
     """As `accounting.iterations_within` counts: noise this small is too dear, or has no price."""

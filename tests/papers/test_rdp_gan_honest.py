@@ -262,14 +262,8 @@ def test_what_holds_beside_the_noise():
         ({"decay_name": "exp", "rate": -1.0}, "rate"),
         ({"decay_name": "step", "rate": 1.5}, "factor"),
         ({"decay_name": "ant", "rate": 0.0}, "factor"),
-        pytest.param(
-            {"batch_size": 0}, "batch_size",
-            marks=pytest.mark.xfail(strict=True, reason="0 is taken for none given"),
-        ),
-        pytest.param(
-            {"rate": 0.3}, "rate",
-            marks=pytest.mark.xfail(strict=True, reason="constant noise drops a rate unsaid"),
-        ),
+        ({"batch_size": 0}, "batch_size"),
+        ({"rate": 0.3}, "rate"),
     ],
 )  # fmt: skip
 def test_bad_input_is_refused(changes, words):

@@ -260,14 +260,12 @@ def test_no_guarantee_is_made_up_for_tuned_noise_whose_test_is_free():
         run(free).compute()
 
 
-@pytest.mark.xfail(strict=True, reason="the tuning is dropped, and the plan without it priced")
 def test_tuned_noise_with_a_free_test_has_no_guarantee_by_itself_either():
     free = replace(TUNED, tuning=Tuning(0.5, 1.0, count_noise=0.0), target_epsilon=5.0)
     with pytest.raises(ValueError, match="tuned"):
         runs._proven(free, SIZE)
 
 
-@pytest.mark.xfail(strict=True, reason="what follows from the records' form is not described")
 @pytest.mark.parametrize("name", ["loss-value", "honest-census"])
 def test_a_record_describes_the_networks_that_were_trained(name, monkeypatch):
     """Features, classes and declared size: without them its epsilon cannot be computed again."""
@@ -419,7 +417,6 @@ def test_printed_iterations_are_kept_where_the_schedules_end():
     }
 
 
-@pytest.mark.xfail(strict=True, reason="40 iterations, and a test after every 50")
 @pytest.mark.parametrize("records", honest.RECORDS)
 def test_a_reduced_tuned_run_tests_its_accuracy_at_least_once(records):
     settings = plans._honest(records, "reduced", 5.0, "ant")

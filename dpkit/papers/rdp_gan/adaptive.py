@@ -75,12 +75,13 @@ class PaperBudget:
     def iteration(self, noise: float) -> bool:
         """Whether Theorem 3's epsilon_g is still within the total; added if so."""
         rate = sample_rate(self.settings.sampling, public_size=self.public_size)
-        cost = accounting.theorem_2(
-            self.order, sample_rate=rate, sensitivity=self.sensitivity, noise_std=noise,
-            discriminator_steps=self.settings.discriminator_steps,
-            delta=self.settings.target_delta,
-        )  # fmt: skip
-        if not self.spent + cost <= self.total:
+        renyi = accounting.theorem_1(
+            self.order, sample_rate=rate, sensitivity=self.sensitivity, noise_std=noise
+        )
+        each, delta = self.settings.discriminator_steps, self.settings.target_delta
+        cost = accounting.eq_15(renyi, discriminator_steps=each, delta=delta)
+        covered = accounting.condition_of_theorem_2(renyi, discriminator_steps=each, delta=delta)
+        if not (covered and self.spent + cost <= self.total):
             return False
         self.spent += cost
         return True
@@ -171,6 +172,7 @@ def tuned(
         accuracy = None
         if (iteration + 1) % tuning.every == 0:
             if not budget.test():
+                yield Tested(iteration, noise, None, record)
                 return
             noise_on_count = torch.randn((), generator=rng, device=rng.device).item()
             count = correct(gan) + tuning.count_noise * noise_on_count

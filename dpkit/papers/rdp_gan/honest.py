@@ -29,7 +29,7 @@ RATES = {  # of the captions of Tables IV (MNIST) and V (Adult)
     "census": {"time": 0.04, "step": 0.5, "exp": 0.01, "ant": 0.7},
 }
 DECAYS = ("constant", "time", "step", "exp", "ant")
-TESTED_EVERY = 50  # generator iterations; each test is charged
+TESTED_EVERY = 50  # generator iterations, in a run of 1,000; each test is charged
 IMPROVEMENT = 0.005  # of an accuracy, below which the noise is lowered
 COUNT_NOISE = 0.01  # of the noisy count, as a share of the records
 CHOSEN = (
@@ -82,10 +82,12 @@ def honest(
     """
     checks.one_of(RECORDS, records=records)
     checks.one_of(DECAYS, decay_name=decay_name)
+    if rate is not None and decay_name == "constant":
+        raise ValueError(f"rate must be None for constant noise, got {rate}")
     if rate is None:
         rate = RATES[records].get(decay_name, 0.0)
     high = target_epsilon >= 2
-    sampling = PoissonSampling(batch_size or (256 if high else 128))
+    sampling = PoissonSampling((256 if high else 128) if batch_size is None else batch_size)
     made = decay("constant" if decay_name == "ant" else decay_name, rate)
     start = initial_noise(
         target_epsilon, schedule=made, iterations=iterations,
@@ -104,10 +106,11 @@ def honest(
     )
     if decay_name != "ant":
         return settings
-    noise = COUNT_NOISE * public_size
-    return replace(
-        settings, tuning=Tuning(rate, IMPROVEMENT, every=TESTED_EVERY, count_noise=noise)
-    )
+    tuning = Tuning(
+        rate, IMPROVEMENT, every=min(TESTED_EVERY, max(iterations // 4, 1)),
+        count_noise=COUNT_NOISE * public_size,
+    )  # fmt: skip
+    return replace(settings, tuning=tuning)
 
 
 def filter_for(settings: Settings, *, public_size: int) -> RenyiFilter:

@@ -24,7 +24,9 @@ def discriminator(settings: Settings) -> nn.Module:
                 nn.Linear(hidden, hidden), nn.LeakyReLU(SLOPE), nn.Linear(hidden, 1),
             )  # fmt: skip
             return Conditional(
-                body, classes=settings.classes, label_scale=settings.label_scale or 1.0
+                body,
+                classes=settings.classes,
+                label_scale=1.0 if settings.label_scale is None else settings.label_scale,
             )
         case Dcgan(width):
             return Convolutions(settings, width)
@@ -83,7 +85,7 @@ class Convolutions(nn.Module):
     def __init__(self, settings: Settings, width: int) -> None:
         super().__init__()
         self.side, self.classes = _side(settings.features), settings.classes
-        self.label_scale = settings.label_scale or 1.0
+        self.label_scale = 1.0 if settings.label_scale is None else settings.label_scale
         kernel = 4 if self.side % 4 == 0 else 3
         last = -(-self.side // 4)
         self.body = nn.Sequential(
@@ -109,14 +111,15 @@ class Deconvolutions(nn.Module):
         super().__init__()
         self.features = settings.features
         side = _side(self.features)
-        kernel = 4 if side % 4 == 0 else 3
+        kernel, self.side = 3 if side % 4 == 1 else 4, side
         self.body = nn.Sequential(
             nn.Unflatten(1, (wide, 1, 1)),
             nn.ConvTranspose2d(wide, 2 * width, -(-side // 4)), nn.ReLU(),
             nn.ConvTranspose2d(2 * width, width, kernel, 2, 1), nn.ReLU(),
-            nn.ConvTranspose2d(width, 1, kernel, 2, 1), nn.Flatten(),
+            nn.ConvTranspose2d(width, 1, kernel, 2, 1),
         )  # fmt: skip
 
     def forward(self, latents: Tensor) -> Tensor:
         """Args: latents (batch, latent_size + classes)."""
-        return self.body(latents)[:, : self.features]
+        square = self.body(latents)[:, :, : self.side, : self.side]
+        return square.flatten(1)[:, : self.features]

@@ -43,9 +43,11 @@ class Run(NamedTuple):
         """Train, judge, and say what is claimed and proven of it."""
         wanted, device = task(self.records, scale=self.scale), device_named(self.device)
         settings = replace(self.settings, **wanted.changes)
+        if self.by_digit:
+            settings = replace(settings, classes=0)
         kept = {i for i in (*self.kept, settings.iterations) if i <= settings.iterations}
         if self.by_digit:
-            made, curve = self._by_digit(wanted, replace(settings, classes=0), kept, device)
+            made, curve = self._by_digit(wanted, settings, kept, device)
         else:
             made, curve = self._whole(wanted, settings, kept, device)
         scores = {str(i): wanted.judge(*records) for i, records in sorted(made.items())}
@@ -56,6 +58,10 @@ class Run(NamedTuple):
         values = {
             "iterations": last, "discriminator_steps": settings.discriminator_steps,
             "epsilon_claimed": self.settings.target_epsilon, "scores": scores, "curve": curve,
+            "trained": {
+                "features": settings.features, "classes": settings.classes,
+                "parts": list(settings.parts), "public_size": wanted.data.public_size,
+            },
             **_proven(settings, wanted.data.public_size),
         }  # fmt: skip
         return Result(values, wanted.checksums, device_label(device), images)
@@ -168,8 +174,7 @@ def _proven(settings: Settings, public_size: int) -> dict[str, Any]:
     if settings.tuning is not None and settings.tuning.count_noise > 0:
         found = honest.filter_for(settings, public_size=public_size).guarantee()
     else:
-        plain = replace(settings, tuning=None)
-        ledger = plain.ledger(public_size=public_size)
+        ledger = settings.ledger(public_size=public_size)
         found: Guarantee = pld.epsilon(ledger, delta=settings.target_delta)
     return {
         "epsilon_proven": json_number(found.epsilon), "delta": found.delta,
