@@ -46,7 +46,8 @@ def pair_for(settings, *, code_size=CODE, seed=0):
     """Both classifiers, the second of another mind about most images."""
     pair = semi.new_pair(SHAPE, code_size=code_size, settings=settings, seed=seed, device=CPU)
     with torch.no_grad():
-        pair.second.judged[-1].bias[2] += 2.0
+        last = list(pair.second.parameters())[-1]
+        last[2] += 20.0
     return pair
 
 

@@ -136,7 +136,7 @@ def generate(generator_net: nn.Module, codes: Tensor, *, at_most: int = 1_000) -
     Returns:
         (images, channels, height, width) in [-1, 1].
     """
-    released = deepcopy(generator_net).eval()
+    released = deepcopy(generator_net).eval() if generator_net.training else generator_net
     with torch.no_grad():
         return torch.cat([released(part) for part in codes.split(at_most)])
 

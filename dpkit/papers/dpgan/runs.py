@@ -1,0 +1,224 @@
+"""What is run for the tables: a GAN trained and judged, or a pair of classifiers, is one part."""
+
+import json
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from dpkit.papers.dpgan import algorithm, scores, semi_supervised
+from dpkit.papers.dpgan.material import material
+from dpkit.papers.dpgan.semi_supervised import Learning
+from dpkit.papers.dpgan.settings import Settings
+from dpkit.paths import cache_dir
+from dpkit.privacy import moments, pld
+from dpkit.privacy.clipping import GroupClipping, Unclipped
+from dpkit.records import Part, Progress, Result, describe, json_number, write_bytes
+from dpkit.training.checkpoint import Checkpoints
+from dpkit.training.loop import Data, device_label, device_named, generator_on, train
+
+EVERY = 100  # steps between two checkpoints
+JUDGED = {"paper": 60_000, "reduced": 10_000}  # generated images; the text has 600 times 100
+SHOWN = 50
+PUBLIC = "the images that bounds and the warm start read are public"
+
+
+class Run(NamedTuple):
+    """One GAN trained with one seed, and what it generates judged."""
+
+    key: str
+    settings: Settings
+    seed: int
+    scale: str
+    device: str
+    progress: Progress
+    records: str = "mnist"
+
+    @property
+    def part(self) -> Part:
+        """Its name and settings, and what computes it."""
+        described = describe(self.settings) | {"records": self.records}
+        return Part(f"{self.key}-seed{self.seed}", described, self.seed, self.compute)
+
+    def compute(self) -> Result:
+        """Train, judge, and say what is claimed and proven of it."""
+        net, settings = self.trained(), self.settings
+        rng = generator_on(torch.device("cpu"), seed=self.seed, stream="judged")
+        codes = torch.randn(JUDGED[self.scale], settings.latent_size, generator=rng)
+        images = algorithm.generate(net, codes)
+        steps = self.steps
+        values = {
+            "steps": steps, "iterations": steps // settings.critic_steps,
+            "warm_start": settings.warm_start,
+            **scores.judged(images, records=self.records, seed=self.seed),
+            **priced(settings, steps=steps),
+        }  # fmt: skip
+        label = device_label(device_named(self.device))
+        return Result(
+            values, material(self.records).checksums, label, shown(images[:SHOWN])
+        )  # fmt: skip
+
+    def trained(self) -> nn.Module:
+        """Train, from where an interrupted run stopped; keep the generator in the cache.
+
+        The generator is on the CPU. Checkpoints hold the raw state of the noise: they go when the
+        generator is stored.
+        """
+        settings, device = self.settings, device_named(self.device)
+        real = material(self.records)
+        public, private = real.public.to(device), real.private.to(device)
+        if len(private) != settings.private_examples or len(public) != settings.public_examples:
+            raise ValueError(
+                f"private_examples and public_examples must be those of {self.records}, "
+                f"{len(private)} and {len(public)}, got {settings.private_examples} and "
+                f"{settings.public_examples}"
+            )
+        gan = algorithm.new_gan(settings, seed=self.seed, device=device)
+        places = [self._file(what) for what in ("warm", "private")]
+        if settings.warm_start:
+            warm = algorithm.warm_start(
+                gan, public, settings=settings,
+                rng=generator_on(device, seed=self.seed, stream="warm start"),
+                checkpoint=Checkpoints(places[0], every=EVERY),
+            )  # fmt: skip
+            total = settings.warm_start * settings.critic_steps
+            for _ in self.progress(warm, total=total, desc=f"{self.key} seed {self.seed}, warm"):
+                pass
+        records = train(
+            algorithm.step_of(settings, public), gan,
+            Data(private, torch.zeros(len(private), dtype=torch.int64, device=device),
+                 settings.private_examples),
+            settings=settings, rng=generator_on(device, seed=self.seed),
+            checkpoint=Checkpoints(places[1], every=EVERY),
+        )  # fmt: skip
+        for _ in self.progress(records, total=self.steps, desc=f"{self.key} seed {self.seed}"):
+            pass
+        net = gan.generator_net.cpu()
+        write_bytes(self._file("safetensors"), save(net.state_dict()))
+        for place in places:
+            for path in place.parent.glob(f"{place.name}*"):
+                path.unlink()
+        return net.eval()
+
+    def released(self) -> nn.Module:
+        """The generator as it lies in the cache, on the CPU; trained if it is not there."""
+        path = self._file("safetensors")
+        if not path.exists():
+            return self.trained()
+        cpu = torch.device("cpu")
+        net = algorithm.new_gan(self.settings, seed=self.seed, device=cpu).generator_net
+        net.load_state_dict(load_file(path))
+        return net.eval()
+
+    @property
+    def steps(self) -> int:
+        """Private steps of the critic."""
+        return self.settings.steps_allowed(public_size=self.settings.private_examples)
+
+    def _file(self, what: str) -> Path:
+        described = json.dumps(describe(self.settings), sort_keys=True)
+        digest = sha256(described.encode()).hexdigest()[:12]
+        name = f"{self.scale}-{self.records}-{self.key}-seed{self.seed}-{digest}.{what}"
+        return cache_dir() / "runs" / "dpgan" / name
+
+
+def real_part(records: str, *, scale: str) -> Part:
+    """The tables' row "real": the test images judged as generated ones are."""
+
+    def compute() -> Result:
+        real = material(records)
+        values = scores.judged(real.test, records=records, seed=0)
+        return Result(values, real.checksums, "cpu", shown(real.test[:SHOWN]))
+
+    return Part("real", {"records": records, "scale": scale}, None, compute)
+
+
+def priced(settings: Settings, *, steps: int) -> dict[str, Any]:
+    """Epsilon as claimed, as the code charges it, and as it is proven, of so many steps.
+
+    Proven is certified by a numerical accountant, or "inf"; assumptions are what it rests on.
+    """
+    size, delta = settings.private_examples, settings.target_delta
+    found = pld.epsilon(settings.ledger(public_size=size, steps=steps), delta=delta)
+    private, charged = settings.noise_multiplier > 0, None
+    if settings.moments is not None:
+        claimed = settings.claimed_ledger(public_size=size, steps=steps)
+        charged = moments.epsilon(claimed, delta=delta, moments=settings.moments).epsilon
+    fixed = isinstance(settings.clipping, GroupClipping | Unclipped)
+    reads = settings.warm_start > 0 or not fixed
+    assumed = dict.fromkeys((*found.assumptions, *settings.sampling.assumptions))
+    return {
+        "epsilon_claimed": settings.target_epsilon if private else None,
+        "epsilon_charged": json_number(charged),
+        "epsilon_proven": json_number(found.epsilon), "epsilon_lower": json_number(found.lower),
+        "delta": found.delta, "adjacency": found.adjacency, "method": found.method,
+        "assumptions": [*assumed, PUBLIC] if reads else list(assumed),
+    }  # fmt: skip
+
+
+class Classified(NamedTuple):
+    """Tables 5 and 6: a classifier of so many public labels, alone or with one GAN's images."""
+
+    key: str
+    labels: int
+    learning: Learning
+    seed: int
+    device: str
+    records: str = "mnist"
+    gan: Run | None = None  # None: the supervised baseline
+
+    @property
+    def part(self) -> Part:
+        """Its name and settings, and what computes it."""
+        described = describe(self.learning) | {"labels": self.labels, "records": self.records}
+        if self.gan is not None:
+            described["gan"] = describe(self.gan.settings)
+        name = f"{self.key}-n{self.labels}-seed{self.seed}"
+        return Part(name, described, self.seed, self.compute)
+
+    def compute(self) -> Result:
+        """Train on the first so many of the public images in a random order; test on real ones."""
+        real, device = material(self.records), device_named(self.device)
+        if not 1 <= self.labels <= len(real.public):
+            raise ValueError(
+                f"labels must lie in [1, {len(real.public)}], the public images of {self.records}, "
+                f"got {self.labels}"
+            )
+        chosen = torch.randperm(
+            len(real.public), generator=generator_on(torch.device("cpu"), seed=self.seed,
+                                                     stream="labelled")
+        )[: self.labels]  # fmt: skip
+        images, labels = real.public[chosen].to(device), real.public_labels[chosen].to(device)
+        size = self.gan.settings.latent_size if self.gan is not None else 0
+        pair = semi_supervised.new_pair(
+            real.image_shape, code_size=size, settings=self.learning, seed=self.seed, device=device
+        )
+        rng = generator_on(device, seed=self.seed, stream="labelled batches")
+        values: dict[str, Any] = {"labels": self.labels}
+        if self.gan is None:
+            steps = semi_supervised.supervised(
+                pair, images, labels, settings=self.learning, rng=rng
+            )
+        else:
+            net = self.gan.released().to(device)
+            steps = semi_supervised.semi_supervised(
+                pair, images, labels, partial(algorithm.generate, net), code_size=size,
+                settings=self.learning, rng=rng,
+                codes_rng=generator_on(device, seed=self.seed, stream="codes"),
+            )  # fmt: skip
+            values |= priced(self.gan.settings, steps=self.gan.steps)
+        for _ in steps:
+            pass
+        test, answers = real.test.to(device), real.test_labels.to(device)
+        values["accuracy"] = semi_supervised.accuracy(pair.first, test, answers)
+        return Result(values, real.checksums, device_label(device))
+
+
+def shown(images: Tensor) -> np.ndarray:
+    """Images as bytes, uint8 (images, height, width)."""
+    return ((images[:, 0] + 1) * 127.5).round().byte().cpu().numpy()

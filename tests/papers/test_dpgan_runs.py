@@ -1,0 +1,407 @@
+"""dpGAN's runs on small images: what is stored, resumed and planned, and the tables made of it."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from dpkit.metrics.js_score import MOST  # noqa: E402
+from dpkit.papers import dpgan as paper  # noqa: E402
+from dpkit.papers.dpgan import plans, runs, scores, tables, variants  # noqa: E402
+from dpkit.papers.dpgan.material import material  # noqa: E402
+from dpkit.papers.dpgan.semi_supervised import Learning  # noqa: E402
+from dpkit.papers.dpgan.settings import MNIST, SETTINGS  # noqa: E402
+from dpkit.papers.dpgan.variants import CONFIGURATIONS  # noqa: E402
+from dpkit.privacy import pld, rdp  # noqa: E402
+from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling  # noqa: E402
+from dpkit.records import silent  # noqa: E402
+from dpkit.training.loop import generator_on  # noqa: E402
+
+CPU = torch.device("cpu")
+SIZE = MNIST.private_examples
+
+
+def tiny(settings, **changes):
+    """Digits, networks of one or two channels, three iterations of two steps."""
+    small = {
+        "critic_channels": (1, 2, 2), "generator_channels": (2, 1, 1), "latent_size": 4,
+        "critic_steps": 2, "max_steps": 6, "private_examples": 1_337, "public_examples": 100,
+        "warm_start": min(settings.warm_start, 2),
+    }  # fmt: skip
+    sampling = replace(settings.sampling, expected_batch_size=8)
+    return replace(settings, sampling=sampling, **{**small, **changes})
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Caches apart, few images, a classifier that needs no training; the cache's folder."""
+
+    def probabilities(images):
+        parts = images.flatten(1).double().unflatten(1, (-1, 28)).mean(2)[:, :10]
+        return (20 * parts).softmax(1).numpy()
+
+    judge = SimpleNamespace(probabilities=probabilities, accuracy=0.9)
+    monkeypatch.setattr(scores, "classifier", lambda records: judge)
+    monkeypatch.setattr(runs, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(runs, "JUDGED", {"reduced": 40, "paper": 40})
+    quick = replace(scores.DISCRIMINATING["digits"], iterations=3)
+    monkeypatch.setattr(scores, "DISCRIMINATING", {"digits": quick})
+    return tmp_path / "runs" / "dpgan"
+
+
+def run_of(settings, *, key="all-honest", seed=0, progress=silent):
+    return runs.Run(key, settings, seed, "reduced", "cpu", progress, "digits")
+
+
+def same(one, other):
+    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_a_run_stores_scores_settings_and_both_epsilons(quick: Path):
+    run = run_of(tiny(variants.honest("all", scale="reduced")))
+    result = run.compute()
+    values = json.loads(json.dumps(result.values, allow_nan=False))
+    assert (values["steps"], values["iterations"], values["warm_start"]) == (6, 3, 2)
+    assert 1 <= values["inception"] <= 10
+    assert 0 <= values["js"] <= MOST
+    assert (values["images"], values["classifier_accuracy"]) == (40, 0.9)
+    found = pld.epsilon(run.settings.ledger(public_size=1_337, steps=6), delta=1e-5)
+    assert values["epsilon_claimed"] == 4
+    assert values["epsilon_proven"] == found.epsilon <= 4
+    assert values["epsilon_lower"] == found.lower
+    assert values["epsilon_charged"] is None
+    assert runs.PUBLIC in values["assumptions"]
+    assert result.images is not None
+    assert (result.images.shape, result.images.dtype) == ((40, 28, 28), np.uint8)
+    assert set(result.data) == {"digits train", "digits test"}
+    assert run.part.settings["noise_multiplier"] == run.settings.noise_multiplier
+    assert [path.suffix for path in quick.iterdir()] == [".safetensors"]  # no state of the noise
+
+
+def test_the_cached_generator_is_the_trained_one(quick: Path):
+    run = run_of(tiny(variants.published("all", scale="reduced")))
+    trained = run.trained()
+    (path,) = quick.iterdir()
+    before = path.stat().st_mtime_ns
+    assert same(trained, run.released())
+    assert path.stat().st_mtime_ns == before  # read, not trained anew
+    assert not trained.training
+    other = run._replace(settings=replace(run.settings, noise_multiplier=2.0))
+    assert not same(trained, other.released())
+
+
+@pytest.mark.parametrize("stop", [1, 3, 7, 9], ids=lambda n: f"after {n}")
+def test_an_interrupted_run_goes_on_where_it_stopped(quick: Path, monkeypatch, stop: int):
+    """Four steps of warm start and six private ones, interrupted in either."""
+    settings = tiny(variants.honest("grouping-adaptive-warm", scale="reduced"))
+    whole = run_of(settings).trained()
+    for path in quick.iterdir():
+        path.unlink()
+    monkeypatch.setattr(runs, "EVERY", 2)
+    seen = 0
+
+    def stopped(records, /, *, total, desc):
+        nonlocal seen
+        for record in records:
+            if seen == stop:
+                raise KeyboardInterrupt
+            seen += 1
+            yield record
+
+    with pytest.raises(KeyboardInterrupt):
+        run_of(settings, progress=stopped).trained()
+    seen = 0
+    counted = []
+
+    def count(records, /, *, total, desc):
+        for record in records:
+            counted.append(record.step)
+            yield record
+
+    again = run_of(settings, progress=count).trained()
+    assert same(whole, again)
+    assert len(counted) < 10
+
+
+class Spy:
+    """A step that first notes which images it is given."""
+
+    def __init__(self, step, given):
+        self.step, self.given = step, given
+
+    def __call__(self, gan, images, labels, **others):
+        self.given.append({tuple(one.flatten().tolist()) for one in images})
+        return self.step(gan, images, labels, **others)
+
+
+def test_the_warm_start_reads_public_images_and_private_steps_private_ones(
+    quick: Path, monkeypatch
+):
+    train, given = runs.train, {"warm": [], "private": []}
+
+    def spied(name):
+        def run(step, *rest, checkpoint=None, **others):
+            return train(Spy(step, given[name]), *rest, **others)
+
+        return run
+
+    monkeypatch.setattr(runs.algorithm, "train", spied("warm"))
+    monkeypatch.setattr(runs, "train", spied("private"))
+    run_of(tiny(variants.honest("all", scale="reduced"))).trained()
+    real = material("digits")
+    known = {
+        name: {tuple(one.flatten().tolist()) for one in images}
+        for name, images in (("warm", real.public), ("private", real.private))
+    }
+    assert [len(given[name]) for name in known] == [4, 6]
+    for name, images in known.items():
+        assert all(batch <= images for batch in given[name])
+        assert any(given[name])
+
+
+def test_codes_that_are_judged_are_not_those_of_training(quick: Path, monkeypatch):
+    seen, generate = [], runs.algorithm.generate
+    monkeypatch.setattr(
+        runs.algorithm, "generate", lambda net, codes: seen.append(codes) or generate(net, codes)
+    )
+    run_of(tiny(variants.honest("none", scale="reduced"))).compute()
+    (codes,) = seen
+    assert codes.shape == (40, 4)
+    assert not torch.equal(codes, torch.randn(40, 4, generator=generator_on(CPU, seed=0)))
+
+
+def test_private_and_public_images_are_apart():
+    found = material("digits")
+    assert (len(found.private), len(found.public), len(found.test)) == (1_337, 100, 360)
+    assert found.image_shape == (1, 28, 28)
+    assert torch.equal(torch.cat((found.private, found.public)), found.train)
+    assert -1 <= found.train.min() < found.train.max() <= 1
+    assert len(found.public_labels) == 100
+    with pytest.raises(ValueError, match="records must be one of mnist, digits"):
+        material("letters")
+
+
+def test_a_run_refuses_settings_of_other_data(quick: Path):
+    with pytest.raises(ValueError, match="must be those of digits, 1337 and 100"):
+        run_of(tiny(SETTINGS, private_examples=49_000)).trained()
+
+
+def test_what_is_claimed_charged_and_proven():
+    old = runs.priced(SETTINGS, steps=3_120)
+    assert old["epsilon_claimed"] == 4
+    assert 4 < old["epsilon_charged"] < 4.04
+    assert old["epsilon_lower"] > 1_000
+    assert {SHUFFLED_AS_POISSON, runs.PUBLIC} <= set(old["assumptions"])
+    plain = runs.priced(paper.NON_PRIVATE, steps=10)
+    assert (plain["epsilon_claimed"], plain["epsilon_proven"]) == (None, "inf")
+    fixed = runs.priced(variants.honest("grouping", scale="paper"), steps=10)
+    assert runs.PUBLIC not in fixed["assumptions"]
+    warm = runs.priced(variants.honest("warm", scale="paper"), steps=10)
+    assert runs.PUBLIC in warm["assumptions"]
+    assert SHUFFLED_AS_POISSON not in warm["assumptions"]
+
+
+@pytest.mark.parametrize("scale", variants.SCALES)
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_the_three_runs_of_a_configuration(name: str, scale: str):
+    """As many steps each; matched costs what published does, honest no more than is claimed."""
+    old, matched, honest = (
+        made(name, scale=scale) for made in (variants.published, variants.matched, variants.honest)
+    )
+    steps = old.steps_allowed(public_size=SIZE)
+    assert steps == (2_000 if scale == "reduced" else 4 * (560 if old.charged_groups == 7 else 780))
+    for other in (matched, honest):
+        assert other.steps_allowed(public_size=SIZE) == steps
+        assert isinstance(other.sampling, PoissonSampling)
+        assert other.noise_divisor == 1
+        assert other.warm_start == old.warm_start
+        assert other.chosen is not None
+    spent = [
+        rdp.epsilon(one.ledger(public_size=SIZE, steps=steps), delta=1e-5).epsilon
+        for one in (old, matched, honest)
+    ]
+    assert spent[1] == pytest.approx(spent[0], rel=1e-9)
+    assert 0.995 * honest.target_epsilon < spent[2] <= honest.target_epsilon == 4
+    assert matched.target_epsilon == pytest.approx(spent[0], abs=1e-3)
+
+
+def test_configurations_are_those_that_fit_table_9():
+    """Marks by row of the text: 3, 1, 4 and 1; by run: 0, 1, 1, 2, 2, 3."""
+    six = [one for name, one in CONFIGURATIONS.items() if name not in ("warm", "all")]
+    marks = [(c.grouping == "biases", c.grouping == "clusters", c.adaptive, c.warm) for c in six]
+    assert [sum(row) for row in zip(*marks, strict=True)] == [3, 1, 4, 1]
+    assert [sum(row) for row in marks] == [0, 1, 1, 2, 2, 3]
+    assert variants.published("all", scale="paper") == SETTINGS
+    assert variants.published("grouping", scale="paper") == replace(MNIST, warm_start=0)
+    honest = variants.honest("all", scale="paper")
+    assert honest.clipping == paper.HONEST.clipping
+    assert honest.noise_multiplier == pytest.approx(paper.HONEST.noise_multiplier, abs=2e-3)
+
+
+def test_the_reduced_scale_is_narrower_and_shorter():
+    small = variants.published("all", scale="reduced")
+    assert small.critic_channels == (16, 32, 64)
+    assert (small.max_steps, small.warm_start) == (2_000, 200)
+    assert variants.without_privacy(scale="reduced").max_steps == 2_000
+    with pytest.raises(ValueError, match="scale must be one of paper, reduced"):
+        variants.published("all", scale="huge")
+    with pytest.raises(ValueError, match="name must be one of none"):
+        variants.honest("both", scale="paper")
+
+
+PLANNED = {
+    "table_2": 1 + 2 * 4, "table_6": 2 * 5 * 5, "table_9": 2 * 7 * 3, "snapshot": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", plans.PLANS)
+def test_plans_name_their_parts_once_and_describe_them_in_json(name: str):
+    planned = plans.PLANS[name](scale="reduced", seeds=2, device="cpu", progress=silent)
+    names = [part.name for part in planned]
+    assert len(names) == len(set(names)) == PLANNED[name]
+    again = plans.PLANS[name](scale="reduced", seeds=2, device="cpu", progress=silent)
+    for one, other in zip(planned, again, strict=True):
+        assert json.loads(json.dumps(one.settings)) == one.settings == other.settings
+    assert set(plans.PLANS) == set(PLANNED)
+
+
+def test_the_snapshot_leaves_the_generator_as_it_began(quick: Path):
+    settings = tiny(variants.published("all", scale="reduced"), generator_trained=False)
+    run = run_of(settings)
+    start = paper.new_gan(settings, seed=0, device=CPU).generator_net
+    pairs = zip(start.parameters(), run.trained().parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("kind", ["supervised", "semi-supervised"])
+def test_classifiers_of_few_labels(quick: Path, kind: str):
+    learning = Learning(iterations=6, batch_size=4, width=1)
+    gan = run_of(tiny(variants.honest("all", scale="reduced")))
+    one = runs.Classified(
+        kind, 20, learning, 0, "cpu", "digits", gan if kind == "semi-supervised" else None
+    )
+    values = one.compute().values
+    assert values["labels"] == 20
+    assert 0 <= values["accuracy"] <= 1
+    assert ("epsilon_proven" in values) == (kind == "semi-supervised")
+    assert ("gan" in one.part.settings) == (kind == "semi-supervised")
+    assert one.part.name == f"{kind}-n20-seed0"
+    with pytest.raises(ValueError, match=r"labels must lie in \[1, 100\]"):
+        one._replace(labels=101).compute()
+
+
+def test_the_baseline_sees_the_labelled_images_that_the_other_sees(quick: Path):
+    """With no share of generated images both are right as often: batches and weights agree."""
+    learning = Learning(iterations=6, batch_size=4, width=1, share=0.0)
+    gan = run_of(tiny(variants.honest("all", scale="reduced")))
+    found = [
+        runs.Classified("one", 20, learning, 0, "cpu", "digits", one).compute().values["accuracy"]
+        for one in (None, gan)
+    ]
+    assert found[0] == found[1]
+
+
+def blobs(level, count=60):
+    rng = generator_on(CPU, seed=int(10 * level) + 5)
+    return (level + 0.1 * torch.randn(count, 1, 28, 28, generator=rng)).clamp(-1, 1)
+
+
+def test_the_discriminator_tells_apart_what_differs_and_nothing_else():
+    settings = replace(scores.DISCRIMINATING["digits"], iterations=40)
+    real, made = scores.told_apart(blobs(0.5), blobs(-0.5), settings=settings, seed=0)
+    assert (len(real), len(made)) == (30, 30)
+    assert real.min() > 0.9 > 0.1 > made.max()
+    settings = replace(settings, iterations=5)
+    real, made = scores.told_apart(blobs(0.5), blobs(0.5), settings=settings, seed=0)
+    assert (made - 0.5).abs().max() < 0.25
+    with pytest.raises(ValueError, match="made must be an integer >= 2, got 1"):
+        scores.told_apart(blobs(0.5), blobs(0.5, 1), settings=settings, seed=0)
+    with pytest.raises(ValueError, match="iterations must be an integer >= 1"):
+        scores.Discriminating(iterations=0)
+
+
+def test_scores_are_of_the_generated_images(quick: Path, monkeypatch):
+    """The JS score is the mean over what is said of held-out generated images."""
+    said = torch.tensor([0.9, 1.0]), torch.tensor([0.0, 0.5])
+    monkeypatch.setattr(scores, "told_apart", lambda *args, **kwargs: said)
+    values = scores.judged(blobs(0.0), records="digits", seed=0)
+    assert values["js"] == pytest.approx(MOST / 2)
+    assert values["js_real"] != values["js"]
+    assert values["told_apart"] == 1.0
+
+
+def stored(values, **more):
+    return {name: {"values": {**more, **one}} for name, one in values.items()}
+
+
+def test_table_2_sets_scores_beside_both_epsilons():
+    found = tables.table_2(stored({
+        "real": {"inception": 9.5, "js": 0.0},
+        "gan-seed0": {"inception": 8.0, "epsilon_claimed": None, "epsilon_proven": "inf"},
+        "all-published-seed0": {"inception": 6.0, "epsilon_claimed": 4, "epsilon_proven": 1100.0},
+        "all-published-seed1": {"inception": 7.0, "epsilon_claimed": 4, "epsilon_proven": 1100.0},
+    }))  # fmt: skip
+    rows = {row["setting"]: row for row in found}
+    assert rows["Real images"]["mean"] == 9.5
+    assert rows["GAN"]["epsilon proven"] == "inf"
+    old = rows["dpGAN, as published"]
+    assert (old["mean"], old["lowest"], old["highest"], old["seeds"]) == (6.5, 6.0, 7.0, 2)
+    assert (old["epsilon claimed"], old["epsilon proven"]) == (4, 1100.0)
+    assert rows[tables.TITLES["all-honest"]]["mean"] is None
+    assert len(found) == 5
+
+
+def test_table_6_sets_the_text_beside_what_was_measured():
+    found = tables.table_6(stored({
+        "supervised-n100-seed0": {"accuracy": 0.7}, "supervised-n1000-seed0": {"accuracy": 0.95},
+        "gan-n100-seed0": {"accuracy": 0.6}, "gan-n100-seed1": {"accuracy": 0.8},
+        "gan-n1000-seed0": {"accuracy": 0.9},
+    }))  # fmt: skip
+    rows = {(row["setting"], row["labels"]): row for row in found}
+    assert len(rows) == 4 * 5
+    few = rows["GAN", 100]
+    assert (few["paper, supervised"], few["paper"]) == (0.720, 0.567)
+    assert (few["supervised"], few["mean"], few["seeds"]) == (0.7, pytest.approx(0.7), 2)
+    assert rows["GAN", 1_000]["mean"] == 0.9
+    assert rows["dpGAN, as published", 1_000]["paper"] == 0.903
+    assert rows["dpGAN, as published", 1_000]["mean"] is None
+
+
+def test_table_9_has_a_row_for_each_configuration_and_arm():
+    found = tables.table_9(stored(
+        {"none-honest-seed0": {"inception": 2.0}, "all-honest-seed0": {"inception": 5.0}},
+        epsilon_claimed=4, epsilon_proven=3.3,
+    ))  # fmt: skip
+    rows = {(row["configuration"], row["arm"]): row for row in found}
+    assert len(rows) == 8 * 3
+    assert rows["none", "honest"]["mean"] == 2.0
+    assert rows["none", "honest"]["paper"] == 6.59
+    assert rows["all", "honest"]["paper"] == 8.64
+    assert rows["adaptive", "published"]["mean"] is None
+    assert (rows["all", "matched"]["grouping"], rows["all", "matched"]["warm"]) == (
+        "clusters",
+        True,
+    )
+    by_js = tables.table_10(stored({"none-honest-seed0": {"js": 0.3}}))
+    assert {row["paper"] for row in by_js} == {None}
+    assert by_js[2]["mean"] == 0.3
+
+
+def test_table_4_and_5():
+    rows = tables.table_4(stored({"real": {"js": 0.01}}))
+    assert rows[0]["mean"] == 0.01
+    lsun = tables.table_5()
+    assert len(lsun) == 8
+    assert {row["labels"] for row in lsun} == {5_000, 15_000, 25_000, 50_000}
+    gains = [row["paper, semi-supervised"] - row["paper, supervised"] for row in lsun]
+    assert all(gain > 0 for gain in gains)  # as section 5.3 says of LSUN-L
+    assert max(gains) == pytest.approx(0.077)
+    assert not any(math.isnan(gain) for gain in gains)
