@@ -222,5 +222,7 @@ def _is_text(kind: Any) -> bool:
 
 def _known(value: Any, values: tuple[str, ...]) -> str:
     """The known values for a message, after the closest one if one is close."""
-    near = difflib.get_close_matches(str(value), values, n=1)
-    return (f"did you mean {near[0]!r}? " if near else "") + f"known: {', '.join(values)}"
+    folded = {one.casefold(): one for one in reversed(values)}
+    near = difflib.get_close_matches(str(value).casefold(), folded, n=1)
+    hint = f"did you mean {folded[near[0]]!r}? " if near else ""
+    return hint + f"known: {', '.join(values)}"

@@ -45,8 +45,9 @@ def sample_rate(sampling: Sampling, *, public_size: int) -> float:
     """Probability that a record enters a batch, for a declared (public) size of the data set.
 
     Raises:
-        ValueError: the batch is larger than the data set.
+        ValueError: public_size is not an integer >= 1, or the batch is larger.
     """
+    checks.whole(1, public_size=public_size)
     if not sampling.expected_batch_size <= public_size:
         raise ValueError(
             f"expected_batch_size must be <= public_size, got {sampling.expected_batch_size} "

@@ -172,7 +172,7 @@ BAD = {
     ),
     "unknown category": (
         table(size=["S", "l", "M"]),
-        f"column size, row 1 (index 'b'): 'l' is no category; {KNOWN}",
+        f"column size, row 1 (index 'b'): 'l' is no category; did you mean 'L'? {KNOWN}",
     ),
     "nearly a category": (
         table(colour=["green", "reed", "rred"]),

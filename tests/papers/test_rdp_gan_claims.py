@@ -35,6 +35,7 @@ EXPECTED = {
     "rdp_gan/table-2-mnist-128": (0.2187, 0.21875, "holds"),
     "rdp_gan/sigma-10-is-0.5": (0.5, 0.268246, "fails"),
     "rdp_gan/loss-values-at-sigma-10": (0.5, 0.0185022, "holds"),
+    "rdp_gan/summed-loss-values-at-sigma-10": (0.5, 9.9972399, "fails"),
     "rdp_gan/remark-3": (11.5, 11.5129, "holds"),
     "rdp_gan/remark-3-condition": (1000, 2.94731e11, "fails"),
     "rdp_gan/cross-entropy-bounded": (None, math.inf, "fails"),

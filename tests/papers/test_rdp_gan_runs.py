@@ -131,7 +131,8 @@ def test_the_seed_decides():
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_runs_claim_what_was_claimed_and_prove_nothing(name):
     values = RUNS[name].compute().values
-    assert values["epsilon_claimed"] == (None if name == "none" else 0.5)
+    unsaid = ("none", "multiplicative", "dp-gan")  # no one said what the code's variants cost
+    assert values["epsilon_claimed"] == (None if name in unsaid else 0.5)
     assert values["epsilon_proven"] == "inf"
     assert any("no guarantee" in one for one in values["assumptions"])
     assert sorted(values["scores"]) == ["2", "4", "6"]  # 657 is beyond the run

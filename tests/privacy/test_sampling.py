@@ -30,9 +30,15 @@ def test_a_shuffled_sampler_names_what_is_assumed_and_a_poisson_one_assumes_noth
     assert ShuffledBatches(600).assumptions == (SHUFFLED_AS_POISSON,)
 
 
-@pytest.mark.parametrize("public_size", [599, math.nan, -1])
-def test_a_batch_larger_than_the_data_is_refused(public_size):
+def test_a_batch_larger_than_the_data_is_refused():
     with pytest.raises(ValueError, match="expected_batch_size must be <= public_size, got 600"):
+        sample_rate(PoissonSampling(600), public_size=599)
+
+
+@pytest.mark.parametrize("public_size", [math.nan, -1, 0, math.inf, 60_000.5])
+def test_a_public_size_that_is_no_number_of_records_is_refused(public_size):
+    """Infinitely many records would make every batch empty, and free."""
+    with pytest.raises(ValueError, match="public_size must be an integer >= 1, got"):
         sample_rate(PoissonSampling(600), public_size=public_size)
 
 

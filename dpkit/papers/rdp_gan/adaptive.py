@@ -35,6 +35,10 @@ class Tested(NamedTuple):
 class Budget(Protocol):
     """What a run may still spend."""
 
+    def check(self, settings: Settings, public_size: int) -> None:
+        """Raise ValueError unless it prices the run of these settings on that many records."""
+        ...
+
     def iteration(self, noise: float) -> bool:
         """Charge one generator iteration at `noise`; False, and nothing charged, if too dear."""
         ...
@@ -72,6 +76,13 @@ class PaperBudget:
         moved = accounting.sensitivity(LARGEST_LOSS[records], batch_size=batch)
         return cls(settings.target_epsilon, settings, public_size, moved)
 
+    def check(self, settings: Settings, public_size: int) -> None:
+        """It prices published runs only, of the settings and size it was made for."""
+        if isinstance(settings.noise, GradientNoise):
+            raise ValueError("a run with noise on gradients needs a FilterBudget: Theorem 4 is no "
+                             "bound on what it costs")  # fmt: skip
+        _check_same(self.settings, self.public_size, settings, public_size)
+
     def iteration(self, noise: float) -> bool:
         """Whether Theorem 3's epsilon_g is still within the total; added if so."""
         rate = sample_rate(self.settings.sampling, public_size=self.public_size)
@@ -105,6 +116,10 @@ class FilterBudget:
     settings: Settings
     public_size: int
 
+    def check(self, settings: Settings, public_size: int) -> None:
+        """Of the settings and size it was made for: another rate would be another price."""
+        _check_same(self.settings, self.public_size, settings, public_size)
+
     def iteration(self, noise: float) -> bool:
         """n_d releases of the Poisson-sampled Gaussian with noise multiplier `noise`."""
         release = mechanism(
@@ -122,6 +137,15 @@ class FilterBudget:
             return False
         self.filter.charge(release, count)  # type: ignore[arg-type]
         return True
+
+
+def _check_same(own: Settings, own_size: int, settings: Settings, public_size: int) -> None:
+    if own != settings or own_size != public_size:
+        raise ValueError(
+            f"budget must be made of the run's own settings and public_size {public_size}, got one "
+            f"of public_size {own_size}{'' if own != settings else ' and the same settings'}; it "
+            "would charge another run's price"
+        )
 
 
 def tuned(
@@ -146,7 +170,8 @@ def tuned(
         a Tested a generator iteration.
 
     Raises:
-        ValueError: settings have no tuning, or private noise without noise on the counts.
+        ValueError: settings have no tuning, private noise without noise on the counts, or a budget
+            that prices another run.
     """
     tuning = settings.tuning
     if tuning is None:
@@ -154,6 +179,7 @@ def tuned(
     honest = isinstance(settings.noise, GradientNoise)
     if honest and not tuning.count_noise > 0:
         raise ValueError("tuning.count_noise must be > 0: an accuracy read for free has no price")
+    budget.check(settings, data.public_size)
     draws = batches(
         settings.sampling, size=len(data.features), public_size=data.public_size, rng=rng
     )

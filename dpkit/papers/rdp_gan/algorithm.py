@@ -48,7 +48,7 @@ def loss_value_step(
     gan: Gan, features: Tensor, labels: Tensor, *,
     settings: Settings, index: int, rng: torch.Generator,
 ) -> Record:  # fmt: skip
-    """Algorithm 1, lines 6-12, as printed: noise on the value of the loss (eq. 8).
+    """Algorithm 1, lines 6-9 and 12, as in the code: noise on the value of the loss (eq. 8).
 
     Args:
         gan: updated in place.

@@ -117,6 +117,12 @@ def bounds_on_adult(iterations: int) -> Guarantee:
     return certified(ADULT.release(SIGMA), iterations * DISCRIMINATOR_STEPS)
 
 
+def bounds_on_sums(iterations: int) -> Guarantee:
+    """The same for noise on the sum of a batch's losses, which one record moves by up to C."""
+    release = SampledGaussian(SIGMA / ADULT.largest_loss, ADULT.batch / ADULT.size)
+    return certified(release, iterations * DISCRIMINATOR_STEPS)
+
+
 def exact(noise_std: float) -> float:
     """Epsilon of n_d releases of sensitivity 1 to which every record contributes."""
     return gdp.epsilon([Release(Gaussian(noise_std), DISCRIMINATOR_STEPS)], delta=DELTA).epsilon

@@ -1,5 +1,6 @@
 """What is run for the tables and figures: each run is one part, stored by itself."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -8,10 +9,16 @@ import numpy as np
 import torch
 
 from dpkit.papers.rdp_gan import adaptive, algorithm, honest
-from dpkit.papers.rdp_gan.settings import GradientNoise, Settings
+from dpkit.papers.rdp_gan.settings import (
+    GradientNoise,
+    MultiplicativeNoise,
+    ParameterNoise,
+    Settings,
+)
 from dpkit.papers.rdp_gan.tasks import JUDGED, Task, task
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
+from dpkit.privacy.sampling import mechanism
 from dpkit.records import Part, Progress, Result, describe, json_number
 from dpkit.training.loop import Data, Gan, device_label, device_named, generator_on, train
 
@@ -57,7 +64,7 @@ class Run(NamedTuple):
             images = _shown(*made[last])
         values = {
             "iterations": last, "discriminator_steps": settings.discriminator_steps,
-            "epsilon_claimed": self.settings.target_epsilon, "scores": scores, "curve": curve,
+            "epsilon_claimed": _claimed(self.settings), "scores": scores, "curve": curve,
             "trained": {
                 "features": settings.features, "classes": settings.classes,
                 "parts": list(settings.parts), "public_size": wanted.data.public_size,
@@ -169,6 +176,12 @@ def _shown(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return ((images[chosen] + 1) * 127.5).round().astype(np.uint8).reshape(-1, 28, 28)
 
 
+def _claimed(settings: Settings) -> float | None:
+    """What is said of such a run, by the paper or by us; of the code's own variants, nothing is."""
+    unsaid = isinstance(settings.noise, MultiplicativeNoise | ParameterNoise)
+    return None if unsaid else settings.target_epsilon
+
+
 def _proven(settings: Settings, public_size: int) -> dict[str, Any]:
     """The guarantee of the run: by PLD, by the filter, or none."""
     if settings.tuning is not None and settings.tuning.count_noise > 0:
@@ -176,8 +189,12 @@ def _proven(settings: Settings, public_size: int) -> dict[str, Any]:
     else:
         ledger = settings.ledger(public_size=public_size)
         found: Guarantee = pld.epsilon(ledger, delta=settings.target_delta)
+    assumed: set[str] = set()
+    if found.epsilon < math.inf:  # nothing is priced, and nothing assumed, where there is none
+        release = mechanism(settings.sampling, noise_multiplier=1.0, public_size=public_size)
+        assumed = {*release.assumptions, *settings.sampling.assumptions}
     return {
         "epsilon_proven": json_number(found.epsilon), "delta": found.delta,
         "adjacency": found.adjacency, "method": found.method,
-        "assumptions": [*found.assumptions, *settings.sampling.assumptions],
+        "assumptions": sorted(assumed | {*found.assumptions}),
     }  # fmt: skip

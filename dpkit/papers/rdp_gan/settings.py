@@ -30,7 +30,10 @@ class Noise(Protocol):
 
 @dataclass(frozen=True)
 class LossValueNoise:
-    """Algorithm 1 as printed: N(0, std^2) on the *value* of the discriminator's loss.
+    """Algorithm 1's line 9, and the code: N(0, std^2) on the *value* of the discriminator's loss.
+
+    Eq. 8 writes a sum over the batch, eq. 13 has the sensitivity of a mean, and the code takes the
+    mean: so do the steps here. For the gradient it is all one.
 
     Args:
         schedule: standard deviation at each generator iteration.
@@ -71,7 +74,7 @@ class OutputErrorNoise:
 
     def ledger(self, **_: object) -> list[Release]:
         """No guarantee."""
-        reason = "the update lies in the span of the private batch's own activations"
+        reason = "the gradient lies in the span of the private batch's own activations"
         return [Release(NoGuarantee(reason))]
 
 
