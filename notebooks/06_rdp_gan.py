@@ -529,7 +529,7 @@ shares = "; ".join(f"{name}: {np.round(values, 2).tolist()}" for name, values in
 plots.picture(drawn, f"Shares of the age regions {', '.join(labels)}. {shares}.")
 
 # %% [markdown]
-# The published generator knows one age. All eight attributes, how far each distribution is from the real one (total
+# A published generator knows one region of age, or two. All eight attributes, how far each distribution is from the real one (total
 # variation, between 0 and 1, mean over seeds):
 
 # %%
