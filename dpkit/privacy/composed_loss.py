@@ -167,7 +167,8 @@ def compose(parts: Parts, look: Look) -> ComposedLoss:
     spacing = parts[0][0].spacing
     room = MOST_NODES / 2 * spacing  # a window cut short proves less, and takes no longer
     low = max(look.low, look.epsilon - room)
-    wanted = int(np.ceil((min(look.high, look.epsilon + room) - low) / spacing)) + SPARE
+    span = min(look.high, look.epsilon + room) - low
+    wanted = max(int(np.ceil(span / spacing)), 0) + SPARE  # `outside` bounds the rest
     size = int(fft.next_fast_len(wanted, real=True))  # type: ignore[arg-type]
     power = _Power(size)
     offset = log_mass = factor = blur = 0.0

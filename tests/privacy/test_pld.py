@@ -298,3 +298,14 @@ def test_a_rare_record_with_large_losses():
     with mp.workdps(60):
         true = epsilon_where(lambda e: one_release_delta(rate, noise, BOTH[0], e), delta)
     assert found.lower <= true <= found.epsilon
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(0.005, 0.0064, 30_000), (0.001, 0.0032, 50)])
+def test_noise_that_hides_next_to_nothing_is_priced_all_the_same(noise, rate, steps):
+    """A window far from where the mass lies proves little by FFT; one moment proves the rest."""
+    ledger = [Release(SampledGaussian(noise, rate), steps)]
+    found = pld.epsilon(ledger, delta=1e-5, gap=0.01)
+    # given that the record is in k batches, the run is a Gaussian of noise z / sqrt(k); k is at
+    # least 1 with a chance far above delta, and one batch alone gives epsilon 1 / (2 z^2) - 5 / z
+    assert 0.5 / noise**2 - 5 / noise < found.lower < found.epsilon
+    assert found.epsilon <= rdp.epsilon(ledger, delta=1e-5).epsilon
