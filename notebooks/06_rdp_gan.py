@@ -451,7 +451,7 @@ mnist = store.load("rdp_gan", "table_4")
 table(mnist, "digits", "accuracy")
 
 # %% [markdown]
-# Without privacy our runs score 0.998 beside the paper's 0.995, and so does the printed algorithm, since it is the same run.
+# Without privacy our runs score 0.999 beside the paper's 0.995, and so does the printed algorithm, since it is the same run.
 # But look at what is generated:
 
 # %%
@@ -477,6 +477,9 @@ table(mnist, "digits", "spread").iloc[1:]
 table(mnist, "digits", "trained_on_generated").iloc[1:]
 
 # %% [markdown]
+# What noise on gradients costs depends on the networks: of the text's convolutional ones, honest at epsilon 5 (one seed), a classifier learns 0.803
+# where it learns 0.886 from real images, and their digits vary nearly as much. The fully connected ones do not come near that.
+#
 # And on Adult, by the paper's score, and by what can be learned from the generated records:
 
 # %%
