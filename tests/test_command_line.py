@@ -18,7 +18,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5"
 
 
-PAPERS = "dp_cgan, dpgan, rdp_gan, small_images"
+NAMES = "dp_cgan, dpgan, rdp_gan, small_images"
 
 
 @pytest.fixture
@@ -130,8 +130,8 @@ def test_the_statement_says_what_a_paper_should(dpkit):
         ),
         ("noise --epsilon -2", "target_epsilon must be a finite number > 0, got -2.0"),
         ("noise --epsilon 1 --steps -3", "steps must be an integer >= 0, got -3"),
-        ("claims --paper unknown", f"paper must be one of {PAPERS}; got 'unknown'"),
-        ("reproduce unknown table_1", f"paper must be one of {PAPERS}; got 'unknown'"),
+        ("claims --paper unknown", f"paper must be one of {NAMES}; got 'unknown'"),
+        ("reproduce unknown table_1", f"paper must be one of {NAMES}; got 'unknown'"),
         pytest.param("reproduce dp_cgan table_99", "table must be one of", marks=pytest.mark.torch),
         ("reproduce dp_cgan table_1 --seeds 0", "seeds must be an integer >= 1, got 0"),
         ("reproduce dp_cgan table_1 --scale huge", "scale must be one of paper, reduced"),
