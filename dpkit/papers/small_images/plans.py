@@ -2,7 +2,8 @@
 
 `common` holds what all three figures show: the run that they share, the non-private level, and an
 honest run. At reduced scale networks are smaller (capacity 16, in Figure 3 as it says) and runs
-end after `settings.REDUCED_STEPS` steps; data, batches, noise and scores are the same.
+end after `settings.REDUCED_STEPS` steps, Figure 3's after `REDUCED_STEPS_BY_CAPACITY`; data,
+batches, noise and scores are the same.
 """
 
 from dataclasses import replace
@@ -18,7 +19,7 @@ from dpkit.papers.small_images.settings import (
     HONEST,
     NON_PRIVATE,
     REDUCED_CAPACITIES,
-    REDUCED_CAPACITY,
+    REDUCED_STEPS_BY_CAPACITY,
     SETTINGS,
     STEPS_PER_EPOCH,
     Settings,
@@ -27,7 +28,7 @@ from dpkit.papers.small_images.settings import (
 from dpkit.records import SCALES, Part, Progress, Result, describe
 from dpkit.training.loop import device_label, device_named
 
-EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 200}  # steps from one point of a curve to the next
+EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 250}  # steps from one point of a curve to the next
 FIGURES = ("figure_1", "figure_2", "figure_3")
 
 
@@ -46,15 +47,18 @@ def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
         "figure_2": {f"noise-{noise:g}": run for noise, run in FIGURE_2.items()},
         "figure_3": {f"capacity-{c}": replace(SETTINGS, capacity=c) for c in capacities},
     }[plan]
+    base = SETTINGS
     if scale == "reduced":
+        base, steps = reduced(SETTINGS), REDUCED_STEPS_BY_CAPACITY
         own = {
-            name: reduced(run, capacity=run.capacity if plan == "figure_3" else REDUCED_CAPACITY)
+            name: reduced(run, capacity=run.capacity, steps=steps)
+            if plan == "figure_3"
+            else reduced(run)
             for name, run in own.items()
         }
     if plan == "common":
         return own
-    base = SETTINGS if scale == "paper" else reduced(SETTINGS)
-    return {name: run for name, run in own.items() if run != base}
+    return {n: run for n, run in own.items() if replace(run, max_steps=base.max_steps) != base}
 
 
 def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:

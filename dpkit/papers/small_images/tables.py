@@ -67,8 +67,9 @@ def figure_3(stored: Stored) -> list[dict[str, Any]]:
     Returns:
         for each run that is stored its `value` of what the figure varies, mean `plateau` over
         seeds with `lowest` and `highest`, `spread` (of the last score over its splits, mean over
-        seeds), `break_off_epsilon` (mean over seeds), `epsilon_claimed` and `epsilon_proven` at the
-        end, and `difference`: the non-private level, where it is stored, minus the plateau.
+        seeds), `break_off_epsilon` (mean over seeds), `steps`, `epsilon_claimed` and
+        `epsilon_proven` at the end, and `difference`: the non-private level, where it is stored,
+        minus the plateau. Curves are read up to the step where the shortest of them ends.
     """
     return _rows(stored, "capacity-", lambda settings: settings["capacity"])
 
@@ -81,15 +82,31 @@ def common(stored: Stored) -> list[dict[str, Any]]:
 
 
 def _rows(stored: Stored, prefix: str, value: Any) -> list[dict[str, Any]]:
-    level = _level(stored)
-    keys = {name.rpartition("-seed")[0] for name in stored}
+    shown = {
+        name: part for name, part in stored.items()
+        if name.startswith(("base-", "non-private-", prefix))
+    }  # fmt: skip
+    shown = _as_long(shown)
+    level = _level(shown)
     rows = []
-    for key in keys:
-        if key == "base" or key.startswith(prefix):
-            parts = _seeds(stored, key)
+    for key in {name.rpartition("-seed")[0] for name in shown}:
+        if key != "non-private":
+            parts = _seeds(shown, key)
             varied = value(parts[0]["provenance"]["settings"])
             rows.append({"value": varied, **_row(parts, level)})
     return sorted(rows, key=lambda row: row["value"])
+
+
+def _as_long(stored: Stored) -> dict[str, dict[str, Any]]:
+    """The runs, each curve cut where the shortest ends, so that all have made as many steps."""
+    last = min((part["values"]["curve"]["steps"][-1] for part in stored.values()), default=0)
+    found = {}
+    for name, part in stored.items():
+        curve = part["values"]["curve"]
+        kept = sum(step <= last for step in curve["steps"])
+        cut = {column: values[:kept] for column, values in curve.items()}
+        found[name] = {**part, "values": {**part["values"], "curve": cut}}
+    return found
 
 
 def _seeds(stored: Stored, key: str) -> list[Mapping[str, Any]]:
@@ -113,8 +130,9 @@ def _row(parts: Sequence[Mapping[str, Any]], level: float | None) -> dict[str, A
         "highest": max(plateaus),
         "spread": float(np.mean([curve["inception_spread"][-1] for curve in curves])),
         "break_off_epsilon": float(np.mean(breaks)) if breaks else None,
-        "epsilon_claimed": parts[0]["values"]["epsilon_claimed"],
-        "epsilon_proven": parts[0]["values"]["epsilon_proven"],
+        "steps": curves[0]["steps"][-1],
+        "epsilon_claimed": curves[0]["epsilon_claimed"][-1],
+        "epsilon_proven": curves[0]["epsilon_proven"][-1],
         "difference": None if level is None else level - mean,
         "seeds": len(parts),
     }
