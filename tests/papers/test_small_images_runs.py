@@ -183,7 +183,8 @@ def test_figures_are_planned_on_mnist_at_both_scales():
             assert all(part.settings["records"] == "mnist" for part in made)
             if plan != "classifier":
                 assert len(made) == 2 * len(names[scale, plan])
-                steps = 18_760 if scale == "paper" else REDUCED_STEPS
+                short = 2_000 if plan == "figure_3" else REDUCED_STEPS
+                steps = 18_760 if scale == "paper" else short
                 assert {part.settings["max_steps"] for part in made} == {steps}
                 assert {part.settings["images"] for part in made} == {9_984}
     for scale in ("paper", "reduced"):
@@ -208,11 +209,12 @@ def stored(key, inception, settings, *, seed=0, private=True):
     """A stored run whose epsilon after n points is n."""
     epsilons = [float(n) for n in range(1, len(inception) + 1)]
     curve = {
+        "steps": [250 * (n + 1) for n in range(len(inception))],
         "inception": inception, "inception_spread": [0.1] * len(inception),
         "epsilon_claimed": epsilons if private else [None] * len(inception),
         "epsilon_proven": [10 * e for e in epsilons] if private else ["inf"] * len(inception),
     }  # fmt: skip
-    ends = {"epsilon_claimed": curve["epsilon_claimed"][-1], "epsilon_proven": 7.0}
+    ends = {"epsilon_claimed": curve["epsilon_claimed"][-1]}
     described = runs.describe(settings)
     return {
         f"{key}-seed{seed}": {
@@ -246,7 +248,7 @@ def test_rows_of_a_figure():
     assert (base["seeds"], base["difference"]) == (2, 2.0)  # from 9, the level's largest score
     assert base["break_off_epsilon"] == pytest.approx((3 + 4) / 2)
     assert rows[0]["break_off_epsilon"] == 1.0
-    assert (base["epsilon_claimed"], base["epsilon_proven"]) == (4.0, 7.0)
+    assert (base["epsilon_claimed"], base["epsilon_proven"], base["steps"]) == (4.0, 40.0, 1_000)
     named = {row["run"]: row for row in tables.common(parts)}
     assert list(named) == ["non-private", "base"]
     assert named["non-private"]["break_off_epsilon"] is None
@@ -254,3 +256,15 @@ def test_rows_of_a_figure():
     assert (alone[0]["value"], alone[0]["difference"]) == (0.8, None)
     (wide,) = tables.figure_3(stored("capacity-96", [2.0], paper.FIGURE_3[96]))
     assert wide["value"] == 96
+
+
+def test_rows_of_a_figure_are_read_up_to_where_the_shortest_curve_ends():
+    parts = {
+        **stored("base", [1.0, 2.0, 3.0, 8.0], paper.SETTINGS),
+        **stored("capacity-96", [2.0, 4.0], paper.FIGURE_3[96]),
+        **stored("non-private", [5.0, 6.0, 7.0], paper.NON_PRIVATE, private=False),
+        **stored("honest", [1.0], paper.HONEST),  # in no row of the figure
+    }
+    base, wide = tables.figure_3(parts)
+    assert (base["plateau"], base["steps"], base["epsilon_claimed"]) == (2.0, 500, 2.0)
+    assert (wide["plateau"], wide["difference"]) == (4.0, 2.0)  # from 6, not 7
