@@ -21,18 +21,18 @@ from dpkit.papers.small_images.settings import (
 )
 
 if TYPE_CHECKING:
-    from dpkit.papers.small_images import adam, algorithm, prior_work, scores, tables
+    from dpkit.papers.small_images import adam, algorithm, findings, prior_work, scores, tables
     from dpkit.papers.small_images.algorithm import generate, new_gan, plain_step, step, step_of
     from dpkit.papers.small_images.claims import CLAIMS
 
 NAME = "small_images"
 TITLE = "Small images (Schwabedal, Michel, Riontino 2020)"
 _STEPS = ("generate", "new_gan", "plain_step", "step", "step_of")
-_MODULES = ("adam", "algorithm", "prior_work", "scores", "tables")
+_MODULES = ("adam", "algorithm", "findings", "prior_work", "scores", "tables")
 __all__ = [
     "CLAIMS", "FIGURE_1", "FIGURE_2", "FIGURE_3", "HONEST", "NAME", "NON_PRIVATE", "SETTINGS",
-    "SMALL", "TITLE", "adam", "algorithm", "generate", "new_gan", "plain_step", "prior_work",
-    "reduced", "scores", "step", "step_of", "tables",
+    "SMALL", "TITLE", "adam", "algorithm", "findings", "generate", "new_gan", "plain_step",
+    "prior_work", "reduced", "scores", "step", "step_of", "tables",
 ]  # fmt: skip
 
 

@@ -8,7 +8,10 @@ import numpy as np
 
 from dpkit.papers.small_images.plans import PLANS
 
-__all__ = ["PLANS", "break_off", "common", "figure_1", "figure_2", "figure_3", "plateau"]
+__all__ = [
+    "PLANS", "break_off", "common", "cut", "figure_1", "figure_2", "figure_3", "level_of",
+    "plateau", "rising",
+]  # fmt: skip
 
 Stored = Mapping[str, Mapping[str, Any]]
 Curve = Mapping[str, Sequence[Any]]
@@ -25,6 +28,21 @@ def plateau(curve: Curve) -> float:
     """
     scores = curve["inception"]
     return float(np.mean(scores[-ceil(PLATEAU * len(scores)) :]))
+
+
+def rising(curve: Curve) -> bool:
+    """Whether a run had not levelled off: its last quarter lies above the one before.
+
+    By more than twice the standard error of the two quarters' means, taken from their points; a
+    curve of fewer than eight points cannot tell and counts as rising.
+    """
+    scores = np.asarray(curve["inception"], float)
+    count = ceil(PLATEAU * len(scores))
+    if len(scores) < 8:
+        return True
+    last, before = scores[-count:], scores[-2 * count : -count]
+    error = np.sqrt((last.var(ddof=1) + before.var(ddof=1)) / count)
+    return bool(last.mean() - before.mean() > 2 * error)
 
 
 def break_off(curve: Curve, *, column: str = "epsilon_claimed") -> float | None:
@@ -76,18 +94,39 @@ def figure_3(stored: Stored) -> list[dict[str, Any]]:
 
 def common(stored: Stored) -> list[dict[str, Any]]:
     """The same of the runs that all figures show; `run` names them: base, non-private, honest."""
-    level = _level(stored)
+    level = level_of(stored)
     found = {key: _seeds(stored, key) for key in ("non-private", "base", "honest")}
     return [{"run": key, **_row(parts, level)} for key, parts in found.items() if parts]
 
 
-def _rows(stored: Stored, prefix: str, value: Any) -> list[dict[str, Any]]:
-    shown = {
-        name: part for name, part in stored.items()
+def cut(stored: Stored, prefix: str) -> dict[str, dict[str, Any]]:
+    """What a figure compares, each curve cut where the shortest ends: all have made as many steps.
+
+    Args:
+        stored: as for `figure_3`.
+        prefix: with which the names of the figure's own runs begin, such as "capacity-".
+
+    Returns:
+        the base run, the non-private run and the figure's own, by name.
+    """
+    chosen = {
+        name: part
+        for name, part in stored.items()
         if name.startswith(("base-", "non-private-", prefix))
-    }  # fmt: skip
-    shown = _as_long(shown)
-    level = _level(shown)
+    }
+    last = min((part["values"]["curve"]["steps"][-1] for part in chosen.values()), default=0)
+    found = {}
+    for name, part in chosen.items():
+        curve = part["values"]["curve"]
+        kept = sum(step <= last for step in curve["steps"])
+        shorter = {column: values[:kept] for column, values in curve.items()}
+        found[name] = {**part, "values": {**part["values"], "curve": shorter}}
+    return found
+
+
+def _rows(stored: Stored, prefix: str, value: Any) -> list[dict[str, Any]]:
+    shown = cut(stored, prefix)
+    level = level_of(shown)
     rows = []
     for key in {name.rpartition("-seed")[0] for name in shown}:
         if key != "non-private":
@@ -97,24 +136,15 @@ def _rows(stored: Stored, prefix: str, value: Any) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["value"])
 
 
-def _as_long(stored: Stored) -> dict[str, dict[str, Any]]:
-    """The runs, each curve cut where the shortest ends, so that all have made as many steps."""
-    last = min((part["values"]["curve"]["steps"][-1] for part in stored.values()), default=0)
-    found = {}
-    for name, part in stored.items():
-        curve = part["values"]["curve"]
-        kept = sum(step <= last for step in curve["steps"])
-        cut = {column: values[:kept] for column, values in curve.items()}
-        found[name] = {**part, "values": {**part["values"], "curve": cut}}
-    return found
-
-
 def _seeds(stored: Stored, key: str) -> list[Mapping[str, Any]]:
     return [part for name, part in sorted(stored.items()) if name.rpartition("-seed")[0] == key]
 
 
-def _level(stored: Stored) -> float | None:
-    """The dashed line: the largest score of the non-private run, as in the paper; mean of seeds."""
+def level_of(stored: Stored) -> float | None:
+    """The dashed line: the largest score of the non-private run, as in the paper; mean of seeds.
+
+    None where that run is not stored.
+    """
     best = [max(part["values"]["curve"]["inception"]) for part in _seeds(stored, "non-private")]
     return float(np.mean(best)) if best else None
 

@@ -1,0 +1,125 @@
+"""What the runs say to the paper's findings: confirmed, refuted, or not decided."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_ind
+
+pytest.importorskip("torch")
+from dpkit.papers import small_images as paper
+from dpkit.papers.small_images import findings, tables
+from dpkit.records import describe
+
+RUNS = {
+    **{f"norm-{norm:g}": run for norm, run in paper.FIGURE_1.items()},
+    **{f"noise-{noise:g}": run for noise, run in paper.FIGURE_2.items()},
+    **{f"capacity-{size}": run for size, run in paper.FIGURE_3.items()},
+    "base": paper.SETTINGS, "non-private": paper.NON_PRIVATE,
+}  # fmt: skip
+
+
+def stored(key, *seeds: Sequence[float] | float):
+    """Stored runs, one for each seed: a curve, or the number that a curve has levelled off at."""
+    found = {}
+    for seed, one in enumerate(seeds):
+        curve = list(one) if isinstance(one, Sequence) else [1.0, 2.0] + [one] * 10
+        known = {"steps": [250 * (n + 1) for n in range(len(curve))], "inception": curve}
+        described = describe(RUNS[key])
+        found[f"{key}-seed{seed}"] = {
+            "values": {"curve": known}, "provenance": {"settings": described},
+        }  # fmt: skip
+    return found
+
+
+COMMON = stored("base", 7.0, 7.1, 6.9) | stored("non-private", 9.0)  # counts as none: below 0.8
+FIGURES = (
+    COMMON | stored("norm-0.1", 7.05, 7.0, 7.1) | stored("norm-100", 5.0),
+    COMMON | stored("noise-0.8", 6.9) | stored("noise-0.9", 7.0) | stored("noise-1", 3.0),
+    COMMON | stored("capacity-16", 6.0) | stored("capacity-96", 7.6) | stored("capacity-128", 6.4),
+)
+
+
+def verdicts(figure_1=FIGURES[0], figure_2=FIGURES[1], figure_3=FIGURES[2]):
+    return {one.id: one for one in findings.findings(figure_1, figure_2, figure_3)}
+
+
+def test_runs_as_the_paper_describes_them_confirm_every_finding():
+    found = verdicts()
+    assert {one.verdict for one in found.values()} == {"confirmed"}
+    assert len(found) == 5
+    assert found["intermediate-capacity-best"].difference == pytest.approx(1.2)  # 96 over 128
+    assert found["break-off-near-1"].difference == pytest.approx(3.9)  # 0.8 over 1.0
+    assert found["plateau-independent-of-noise"].difference == pytest.approx(0.1)
+    assert "0.80 counts as none" in found["plateau-independent-of-noise"].explanation
+
+
+def test_opposite_runs_refute_every_finding():
+    first = COMMON | stored("norm-0.1", 4.0, 4.1, 3.9) | stored("norm-100", 8.5)
+    second = COMMON | stored("noise-0.8", 5.0) | stored("noise-0.9", 4.5) | stored("noise-1", 4.4)
+    third = COMMON | stored("capacity-16", 8.0) | stored("capacity-96", 6.6)
+    found = verdicts(first, second, third)
+    assert {one.verdict for one in found.values()} == {"refuted"}
+
+
+def test_the_interval_is_that_of_students_t_test():
+    base, other = [7.0, 7.4, 6.9], [5.1, 5.0, 5.5]
+    level = stored("non-private", 9.0)
+    runs = level | stored("base", *base) | stored("norm-0.1", *base) | stored("norm-100", *other)
+    plateaus = findings._Plateaus(
+        level | stored("base", *base) | stored("norm-100", *other), "norm-",
+        lambda s: s["clipping"]["max_grad_norm"],
+    )  # fmt: skip
+    exact = ttest_ind(base, other, equal_var=True).confidence_interval(0.95)
+    spread = plateaus.spread(1.0, 100.0)
+    assert spread is not None
+    assert spread == pytest.approx((exact.high - exact.low) / 2)
+    assert np.mean(base) - np.mean(other) - spread == pytest.approx(exact.low)
+    found = verdicts(runs)["small-clips-best"]
+    assert found.spread is not None
+    assert found.spread < spread  # six degrees of freedom instead of four
+
+
+def test_nothing_is_decided_by_single_seeds_or_missing_runs():
+    alone = stored("base", 7.0) | stored("non-private", 9.0)
+    ends = stored("capacity-16", 1.5) | stored("capacity-96", 1.5)
+    found = verdicts({}, FIGURES[1], alone | ends)
+    for id in ("small-clips-alike", "small-clips-best", "intermediate-capacity-best"):
+        assert found[id].verdict == "not decided at this scale"
+        assert found[id].spread is None
+    assert found["small-clips-best"].explanation == "No run is stored of 0.1, 1, 100, non-private."
+    assert found["small-clips-alike"].difference is None
+    assert "no run with several seeds" in found["intermediate-capacity-best"].explanation
+    two = verdicts(figure_3=COMMON | stored("capacity-16", 6.0))["intermediate-capacity-best"]
+    assert two.verdict == "not decided at this scale"
+    assert "a third capacity" in two.explanation
+
+
+def test_a_difference_within_its_spread_is_not_decided():
+    wide = stored("base", 7.0, 8.5, 5.5) | stored("non-private", 9.0)
+    close = wide | stored("norm-0.1", 7.5) | stored("norm-100", 6.0)
+    found = verdicts(close)
+    assert found["small-clips-best"].verdict == "not decided at this scale"
+    assert found["small-clips-alike"].verdict == "not decided at this scale"
+    spread = found["small-clips-best"].spread
+    assert spread is not None
+    assert spread > 1.0
+
+
+def test_a_plateau_is_not_judged_while_scores_still_rise():
+    climbing = [1.0 + 0.5 * n for n in range(12)]
+    rising = COMMON | stored("noise-0.8", 6.9) | stored("noise-1", 3.0)
+    found = verdicts(figure_2=rising | stored("noise-0.9", climbing))
+    independent = found["plateau-independent-of-noise"]
+    assert independent.verdict == "not decided at this scale"
+    assert "the scores of 0.9 still rise" in independent.explanation
+    assert found["break-off-near-1"].verdict == "confirmed"
+
+
+def test_rising():
+    flat = [5.0, 5.2, 5.1, 4.9] * 3
+    assert not tables.rising({"inception": flat})
+    assert tables.rising({"inception": [n / 2 for n in range(12)]})
+    assert not tables.rising({"inception": flat[::-1]})
+    assert not tables.rising({"inception": [12.0 - n for n in range(12)]})
+    assert tables.rising({"inception": [1.0] * 7})  # too few to tell
