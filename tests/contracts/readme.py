@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CLAIMS = "claims"
 TABLE_1 = "table 1"
 TABLE_5 = "rdp_gan table 5"
+FIGURES = "small_images figures"
+ABLATION = "dpgan tables 2 and 9"
 LAUNCH = "launch links"
 # What mybinder.org calls a host, and how it wants owner and name joined.
 HOSTS = {"github.com": ("gh", "/"), "gitlab.com": ("gl", "%2F")}
@@ -87,6 +89,79 @@ def table_5() -> str:
     return "\n".join(lines)
 
 
+def figures() -> str:
+    """Small Images: Figures 1 to 3 from the stored runs, and what they say to the findings."""
+    from dpkit.experiments import store
+    from dpkit.papers.small_images import findings, tables
+
+    shared = store.load("small_images", "common", scale="reduced")
+    stored = {
+        name: store.load("small_images", name, scale="reduced") | shared
+        for name in ("figure_1", "figure_2", "figure_3")
+    }
+    lines = [
+        "| | run | steps | inception score at the end | epsilon charged | epsilon proven |",
+        "|---|---|---|---|---|---|",
+    ]
+    rows = [("", row["run"], row) for row in tables.common(shared)]
+    for name, varied in zip(stored, ("clip norm", "noise", "capacity"), strict=True):
+        found = getattr(tables, name)(stored[name])
+        title = name.replace("_", " ").capitalize()
+        rows += [(title, f"{varied} {row['value']:g}", row) for row in found]
+    for title, run, row in rows:
+        cells = (title, run, f"{row['steps']:,}", _range(row, "plateau"), *_epsilons(row))
+        lines.append(f"| {' | '.join(cells)} |")
+    said = [
+        f"- **{one.verdict}**: {one.says} ({one.where}) {_begun(one.explanation)}"
+        for one in findings.findings(*stored.values())
+    ]
+    return "\n".join([*lines, "", *said])
+
+
+def ablation() -> str:
+    """dpGAN on MNIST, as published and honest at one epsilon, as far as the runs are stored."""
+    from dpkit.experiments import store
+    from dpkit.papers.dpgan import tables
+
+    stored = {
+        name: part
+        for table in ("table_2", "table_9")
+        for name, part in store.load("dpgan", table, scale="reduced").items()
+    }
+    lines = [
+        "| optimisations | | inception score | epsilon claimed | epsilon proven |",
+        "|---|---|---|---|---|",
+    ]
+    for row in tables.table_2(stored)[:2]:
+        lines.append(f"| {row['setting']} | | {_range(row, 'mean')} | | |")
+    for row in tables.table_9(stored):
+        if row["seeds"]:
+            epsilons = (_epsilon(row[f"epsilon {sense}"]) for sense in ("claimed", "proven"))
+            cells = (row["configuration"], row["arm"], _range(row, "mean"), *epsilons)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _begun(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _range(row: dict, score: str) -> str:
+    if row["seeds"] < 2:
+        return f"{row[score]:.2f}"
+    return f"{row[score]:.2f} ({row['lowest']:.2f} to {row['highest']:.2f})"
+
+
+def _epsilons(row: dict) -> tuple[str, str]:
+    return _epsilon(row["epsilon_claimed"]), _epsilon(row["epsilon_proven"])
+
+
+def _epsilon(value: float | str | None) -> str:
+    if value is None:
+        return ""
+    return "none" if isinstance(value, str) else f"{value:.4g}"
+
+
 def _share(row: dict, score: str) -> str:
     if row[score] is None:
         return ""
@@ -144,6 +219,8 @@ def written(readme: str) -> str:
         (CLAIMS, claims_table()),
         (TABLE_1, table_1()),
         (TABLE_5, table_5()),
+        (FIGURES, figures()),
+        (ABLATION, ablation()),
         (LAUNCH, _launch_links() or "<!-- none: pyproject.toml names no repository -->"),
     ):
         start, end = f"<!-- {name}: written by `make readme` -->", f"<!-- end of {name} -->"
