@@ -14,6 +14,7 @@ _HOMES = {
     "ClippingAndNoise": "clipping_and_noise",
     "LossNoise": "loss_noise",
     "Schedules": "schedules",
+    "ScoreAgainstEpsilon": "score_against_epsilon",
     "Claims": "claims",
 }
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "LossNoise",
     "RenyiOrders",
     "Schedules",
+    "ScoreAgainstEpsilon",
     "TradeOff",
 ]
 
