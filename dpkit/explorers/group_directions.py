@@ -1,0 +1,266 @@
+"""Groups of a gradient: dpGAN's two ways to count them beside what one record can move at once."""
+
+import math
+from typing import Any
+
+import ipywidgets as widgets
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.patches import Circle, Rectangle
+from matplotlib.ticker import LogLocator, NullLocator
+
+from dpkit import plots
+from dpkit.explorers.explorer import (
+    STYLE,
+    WIDE,
+    Explorer,
+    Table,
+    at_least,
+    at_most,
+    choice,
+    logarithmic,
+)
+from dpkit.explorers.group_directions_numbers import (
+    CHARGED,
+    DELTA,
+    EACH,
+    LEAST_CERTIFIED,
+    NOISES,
+    RECORDS,
+    by_iteration,
+    numbers,
+)
+from dpkit.papers.dpgan.budget import TABLE_7
+from dpkit.papers.dpgan.settings import MNIST
+
+GROUPS = (1, 2, 5, 7, 9)
+DEVICES = {f"1 x {EACH}": 1, f"4 x {EACH}": 4}
+MOST_ITERATIONS = 3000  # of the slider and the picture
+COUNTS = tuple(int(n) for n in np.geomspace(10, MOST_ITERATIONS, 31))  # of the curves
+DRAWS, SEED = 150, 5  # of the noise, the same each time but for its size
+ALONE, TOGETHER, CHARGE = plots.COLOURS[:3]
+PAPER = {"facecolor": "white", "alpha": 0.8, "linewidth": 0, "pad": 1}  # behind words on lines
+HEADINGS = (f"epsilon at delta {DELTA:g} of", "value", "by", "takes for granted", "finding")
+BY_RDP = "RDP, classic, the paper's orders"
+ENOUGH = "enough: not below the certified upper bound"
+OPEN = "between the certified bounds"
+TOO_SMALL = "too small: below the certified lower bound"
+NOTHING = "nothing certified to compare with"
+PARTS = (
+    "Parallel composition is for disjoint parts of the data. Groups are parts of the parameters: "
+    "every one is computed from the same batch, so one record moves them all, by C sqrt(k)."
+)
+
+
+class GroupDirections(Explorer):
+    """Groups clipped apart: one alone, each charged by itself, and all that a record moves."""
+
+    title = "How far does one record move k groups?"
+
+    def __init__(self) -> None:
+        """The paper's run on MNIST before grouping: seven groups, 560 iterations."""
+        paper = MNIST.noise_multiplier
+        least = math.log10(paper) - 0.5  # so that the slider stops at the paper's noise itself
+        super().__init__(
+            {
+                "groups": _one_of(
+                    "groups k", {str(k): k for k in GROUPS}, 7,
+                    "Parts of the gradient clipped apart: 7 are the tensors, 5 have one of biases",
+                ),
+                "noise_multiplier": logarithmic(
+                    "noise multiplier z", least, least + 1.5, paper,
+                    f"Noise standard deviation / clip norm, of each group; the paper: {paper:.4f}",
+                ),
+                "devices": _one_of(
+                    "devices x batch", DEVICES, 4, "The paper's runs are on four devices"
+                ),
+                "noise": choice(
+                    "noise", NOISES, "z C, or what the public code's division leaves of it"
+                ),
+                "iterations": widgets.IntSlider(
+                    value=TABLE_7["mnist"][0], min=10, max=MOST_ITERATIONS, step=10, style=STYLE,
+                    description="iterations", layout=WIDE, continuous_update=False,
+                    tooltip="Each of 4 critic steps; Table 7 allows 560 to 7 groups, 780 to 5",
+                ),
+            }
+        )  # fmt: skip
+        self.values["noise_multiplier"].continuous_update = False
+
+    @staticmethod
+    def compute(**values: Any) -> dict[str, Any]:
+        """Epsilon of one group, of the code's charge, and of all groups together: `numbers`.
+
+        Raises:
+            ValueError: a value is out of range.
+        """
+        return numbers(**values)
+
+    def table(self, result: dict[str, Any]) -> Table:
+        """A row for each way to count; what the noise and the record's reach are below."""
+        k, z = result["groups"], result["noise_multiplier"]
+        charged, added = f"noise {z:.4g} C", f"noise {result['noise_std']:.4g} C"
+        pair = result["pair"]
+        rows = [
+            (
+                "one group alone: Theorem 4.1", at_most(result["alone"]), BY_RDP,
+                f"a record moves one group; {charged}", _finding(result["alone"], pair),
+            ),
+            (
+                f"{_many(k, 'release')} a step: the code's charge", at_most(result["charge"]),
+                BY_RDP, f"a batch of its own for each group; {charged}",
+                _finding(result["charge"], pair),
+            ),
+            (
+                f"{_together(k)}: RDP", at_most(result["together"]), BY_RDP,
+                f"a record moves {_reach(k)}; {added}", _finding(result["together"], pair),
+            ),
+            (
+                f"{_together(k)}: certified", _between(pair), "PLD",
+                f"a record moves {_reach(k)}; {added}",
+                "proven from both sides" if math.isfinite(pair[1]) else _not_priced(result),
+            ),
+        ]  # fmt: skip
+        run = (
+            f"All of {result['steps']} critic steps, add-remove, Poisson batches at rate "
+            f"{result['batch']} / {RECORDS:,} (the code shuffles), clip norms that do not depend "
+            "on private data."
+        )
+        return Table(HEADINGS, rows, (run, _of_the_noise(result), PARTS))
+
+    def draw(self, result: dict[str, Any]) -> plots.Picture:
+        """Left two groups, what a record moves and the noise; right epsilon by iterations."""
+        figure, (left, right) = plots.figure(width=9.8, height=4.1, panels=2)
+        figure.set_layout_engine(None)  # room by hand: laying out three times takes long
+        figure.subplots_adjust(left=0.07, right=0.87, bottom=0.12, top=0.85, wspace=0.3)
+        left.set_visible(False)  # while names find their places
+        _draw_by_iteration(right, result)
+        left.set_visible(True)
+        _draw_groups(left, result)
+        k = result["groups"]
+        words = (
+            f"Left: one record moves {_reach(k)}, the noise on each coordinate is "
+            f"{result['noise_std']:.3g} C. Right: after {result['iterations']} iterations one "
+            f"group alone costs {at_most(result['alone'], 3)}, the code charges "
+            f"{at_most(result['charge'], 3)}, and {_together(k)} "
+            f"{'costs' if k == 1 else 'cost'} {at_most(result['together'], 3)} by RDP, "
+            f"{_between(result['pair'])} by PLD."
+        )
+        return plots.picture(figure, words)
+
+
+def _finding(value: float, pair: tuple[float, float]) -> str:
+    """What the certified pair says of a value."""
+    if not math.isfinite(pair[1]):
+        return NOTHING
+    if value < pair[0]:
+        return TOO_SMALL
+    return ENOUGH if value >= pair[1] else OPEN
+
+
+def _not_priced(result: dict[str, Any]) -> str:
+    if result["effective"] < LEAST_CERTIFIED:
+        return f"not computed: noise below {LEAST_CERTIFIED:g} of what a record moves"
+    return "no bound found"
+
+
+def _many(count: int, name: str) -> str:
+    return f"{count} {name}" + ("" if count == 1 else "s")
+
+
+def _together(groups: int) -> str:
+    return "the one group" if groups == 1 else f"all {groups} groups together"
+
+
+def _reach(groups: int) -> str:
+    """How far one record moves the clipped sum, in words."""
+    if groups == 1:
+        return "the one group by up to C"
+    return f"{groups} groups by up to C sqrt({groups}) = {math.sqrt(groups):.4g} C"
+
+
+def _between(pair: tuple[float, float]) -> str:
+    low, high = pair
+    return f"{at_least(low)} to {at_most(high)}" if math.isfinite(high) else "inf"
+
+
+def _of_the_noise(result: dict[str, Any]) -> str:
+    over = f"Noise over what a record moves: {at_least(result['effective'])}."
+    if result["noise"] == CHARGED:
+        return f"The noise is the one that is charged. {over}"
+    devices = _many(result["devices"], "device")
+    return (
+        f"The code clips g / B at C, takes the mean over {devices}, and divides the noise by "
+        f"sqrt({result['batch']}): {result['divisor']:.4g} times less than z C. {over}"
+    )
+
+
+def _draw_groups(ax: Axes, result: dict[str, Any]) -> None:
+    """The plane of two groups, one direction of each: lengths in units of C."""
+    k, noise = result["groups"], result["noise_std"]
+    corner = (1.0, 1.0 if k > 1 else 0.0)
+    clouds = noise * np.random.default_rng(SEED).standard_normal((2, DRAWS, 2))
+    reach = max(1.75, 1.1 + 2.6 * noise)
+    for cloud, place, colour in zip(clouds, ((0.0, 0.0), corner), ("0.45", TOGETHER), strict=True):
+        ax.scatter(*(cloud + place).T, s=7, color=colour, alpha=0.45, linewidths=0)
+    ax.add_patch(Circle((0, 0), 1, fill=False, edgecolor=ALONE, linewidth=1.6))
+    if k > 1:
+        box = Rectangle((-1, -1), 2, 2, fill=False, edgecolor=TOGETHER, linewidth=1.6)
+        ax.add_patch(box)
+    ax.annotate(
+        "", corner, (0, 0), zorder=4,
+        arrowprops={"arrowstyle": "-|>", "color": "black", "linewidth": 1.5, "shrinkA": 0,
+                    "shrinkB": 0},
+    )  # fmt: skip
+    here = "C" if k == 1 else "C√2" if k == 2 else f"C√2 here, C√{k} for all {k}"
+    ax.annotate(
+        here, corner, (12, 7), textcoords="offset points", fontsize=9, ha="right", va="bottom",
+        bbox=PAPER, zorder=5,
+    )  # fmt: skip
+    ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+    shapes = "circle: clipped at C" if k == 1 else "circle: a joint clip; square: a clip by group"
+    ax.set_title(
+        f"{shapes}\nnoise {noise:.3g} C: grey without the record, orange with it", fontsize=9
+    )
+    one, other = ("one coordinate", "another") if k == 1 else ("one group", "another group")
+    ax.set_xlabel(f"{one} (units of C)")
+    ax.set_ylabel(f"{other} (units of C)")
+
+
+def _draw_by_iteration(ax: Axes, result: dict[str, Any]) -> None:
+    now = result["iterations"]
+    counts = sorted({*COUNTS, now})
+    found = by_iteration(result, counts)
+    curves: Any = {
+        "Theorem 4.1": (counts, found["alone"]),
+        "together, RDP": (counts, found["together"]),
+        "code's charge": (counts, found["charge"]),
+    }
+    low, high = result["pair"]
+    everything = [value for one in found.values() for value in one]
+    bottom = min(*everything, low or math.inf, MNIST.target_epsilon) / 2
+    top = 2 * max(*everything, MNIST.target_epsilon)
+    ax.set(xlim=(0, counts[-1]), ylim=(bottom, top))
+    shown = "left", "bottom", "labelleft", "labelbottom"
+    ax.tick_params(which="both", **dict.fromkeys(shown, False))  # until they are few and plain
+    plots.lines(ax, curves, x="iterations", y=f"epsilon at delta {DELTA:g}", y_scale="log")
+    few = (1.0,) if top > 1000 * bottom else (1.0, 2.0, 5.0)
+    ax.yaxis.set_major_locator(LogLocator(subs=few, numticks=8))
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_locator(NullLocator())
+    ax.tick_params(**dict.fromkeys(shown, True))
+    ax.axvline(now, color="0.4", linestyle=":", linewidth=1)
+    ax.axhline(MNIST.target_epsilon, color="0.4", linestyle="--", linewidth=1)
+    for name, colour in (("alone", ALONE), ("together", TOGETHER), ("charge", CHARGE)):
+        ax.plot(now, result[name], "o", color=colour, markersize=5, zorder=3, clip_on=False)
+    if math.isfinite(high):
+        ax.plot([now, now], [low, high], color="black", linewidth=2, zorder=4)
+        ax.plot(now, high, "D", color="black", markersize=6, zorder=4, clip_on=False)
+    told = f"◆ certified: {_between(result['pair'])}"
+    ax.set_title(f"{told}\ndashed: the target, {MNIST.target_epsilon:g}", fontsize=9)
+
+
+def _one_of(description: str, options: dict[str, int], value: int, tooltip: str) -> Any:
+    return widgets.Dropdown(
+        options=list(options.items()), value=value, description=description, tooltip=tooltip,
+        style=STYLE, layout=widgets.Layout(width="240px"),
+    )  # fmt: skip
