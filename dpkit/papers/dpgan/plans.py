@@ -14,7 +14,7 @@ from dpkit.records import Part, Progress
 
 ARMS: dict[str, Callable[..., Settings]] = {
     "published": variants.published,
-    "matched": variants.matched,  # honest, at the epsilon that the published run really costs
+    "matched": variants.matched,  # honest, at the epsilon that the published run costs
     "honest": variants.honest,  # at the epsilon that is claimed
 }
 LABELS = (100, 200, 300, 500, 1_000)  # Table 6

@@ -1,7 +1,8 @@
 """The optimisations switched on one by one (Tables 8 to 10), as published and honest; their sizes.
 
 Three runs of each: `published`; `matched`, honest at the epsilon that the published run costs if
-its batches are taken as Poisson, with noise to match; `honest`, at the epsilon that is claimed. All make as many steps.
+its batches are taken as Poisson, with noise to match; `honest`, at the epsilon that is claimed. All
+make as many steps.
 """
 
 from dataclasses import replace
