@@ -1,0 +1,349 @@
+"""Groups of the gradient: registered claims, quadrature, a peer's PLD, pictures at extremes."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from ipywidgets.widgets.widget import _instances
+from matplotlib.figure import Figure
+from scipy.special import logsumexp
+
+from dpkit.claims import check
+from dpkit.explorers import GroupDirections, group_directions_numbers
+from dpkit.explorers.explorer import at_least, at_most
+from dpkit.explorers.group_directions import (
+    DRAWS,
+    ENOUGH,
+    NOTHING,
+    PARTS,
+    TOO_SMALL,
+    _draw_groups,
+)
+from dpkit.explorers.group_directions_numbers import ADDED, CHARGED, LEAST_CERTIFIED, by_iteration
+from dpkit.papers.dpgan import claims
+from dpkit.plots import Picture
+from dpkit.privacy.clipping import GroupClipping
+
+Z = math.sqrt(2 * math.log(1.25e4)) / 4  # the paper's 1.0859
+VALUES = {
+    "groups": 7, "noise_multiplier": Z, "devices": 4, "noise": CHARGED, "iterations": 560,
+}  # fmt: skip
+CLAIMS = {claim.id.removeprefix("dpgan/"): claim for claim in claims.CLAIMS}
+HIDDEN = {"groups": 9, "noise_multiplier": 0.344, "noise": ADDED, "devices": 1}
+
+
+@pytest.fixture(scope="module")
+def explorer() -> GroupDirections:
+    return GroupDirections()
+
+
+def computed(**changed):
+    return GroupDirections.compute(**(VALUES | changed))
+
+
+def by_quadrature(noise: float, rate: float, releases: int) -> float:
+    """Epsilon at delta 1e-5 by the definition of the divergence, at each of the paper's orders."""
+    orders = np.array([*(1 + x / 10 for x in range(1, 100)), *range(12, 64)], dtype=float)
+    x = np.arange(-13 * noise, orders[-1] + 13 * noise, noise / 30)
+    log_density = -((x / noise) ** 2) / 2 - math.log(noise * math.sqrt(2 * math.pi))
+    log_ratio = np.logaddexp(math.log1p(-rate), math.log(rate) + (2 * x - 1) / (2 * noise**2))
+    terms = log_density + orders[:, None] * log_ratio  # (orders, x)
+    moments = np.asarray(logsumexp(terms, axis=1)) + math.log(noise / 30)
+    return float(np.min((releases * moments + math.log(1e5)) / (orders - 1)))
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("theorem-4.1-7-groups", {}),
+        ("theorem-4.1-5-groups", {"groups": 5, "iterations": 780}),
+        ("auto-grouping", {"iterations": 780}),
+        ("stray-factor-1-device", {"groups": 1, "devices": 1, "noise": ADDED}),
+        ("stray-factor-4-devices", {"groups": 1, "noise": ADDED}),
+    ],
+)
+def test_together_is_what_the_registered_claims_compute(name, changed):
+    assert computed(**changed)["together"] == pytest.approx(check(CLAIMS[name]).computed, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "told"),
+    [
+        ("theorem-4.1-7-groups", {}, "22.0"),
+        ("theorem-4.1-5-groups", {"groups": 5, "iterations": 780}, "13.9"),
+        ("stray-factor-1-device", {"groups": 1, "devices": 1, "noise": ADDED}, "277.9"),
+        ("stray-factor-4-devices", {"groups": 1, "noise": ADDED}, "91.9"),
+    ],
+)
+def test_the_pair_holds_what_the_claims_tell_of_it(name, changed, told):
+    assert told in CLAIMS[name].explanation
+    low, high = computed(**changed)["pair"]
+    assert low - 0.05 <= float(told) <= high + 0.05
+    assert high - low <= 0.0101 * high
+
+
+def test_the_two_readings_are_those_the_claim_tells():
+    """1.66 of one group, 4.03 of seven with batches of their own, whatever noise is added."""
+    told = CLAIMS["theorem-4.1-7-groups"].explanation
+    for noise in (CHARGED, ADDED):
+        found = computed(noise=noise)
+        for name in ("alone", "charge"):
+            assert f" {found[name]:.2f} " in told
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "releases"),
+    [
+        (Z, 256 / 49_000, 2240), (Z, 256 / 49_000, 7 * 2240), (0.25, 64 / 49_000, 40),
+        (Z / math.sqrt(7), 256 / 49_000, 2240), (5.0, 64 / 49_000, 12_000), (0.4, 0.02, 1),
+    ],
+)  # fmt: skip
+def test_epsilon_is_the_least_over_the_orders_by_definition(noise, rate, releases):
+    found = group_directions_numbers.epsilon(noise, rate, releases)
+    assert found == pytest.approx(by_quadrature(noise, rate, releases), rel=1e-8)
+
+
+def test_halving_finds_what_all_orders_give():
+    for noise in (0.12, 0.3, 0.9, 2.0, 30.0):
+        for steps in (1, 40, 3000):
+            mechanism = claims.SampledGaussian(noise, 256 / 49_000)
+            found = group_directions_numbers.epsilon(noise, 256 / 49_000, steps)
+            assert found == pytest.approx(claims.epsilon(mechanism, steps), rel=1e-12)
+
+
+@pytest.mark.parametrize("changed", [{}, {"groups": 2, "noise": ADDED, "iterations": 100}])
+def test_the_pair_agrees_with_a_peer(changed):
+    distributions = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    found = computed(**changed)
+    noise = Z / math.sqrt(VALUES["groups"]) if not changed else Z / 4 / math.sqrt(2)
+    assert found["effective"] == pytest.approx(noise, rel=1e-12)
+    for pessimistic in (True, False):
+        theirs = distributions.from_gaussian_mechanism(
+            noise, sampling_prob=256 / 49_000, value_discretization_interval=3e-3,
+            pessimistic_estimate=pessimistic, use_connect_dots=pessimistic,
+        )  # fmt: skip
+        theirs = theirs.self_compose(found["steps"]).get_epsilon_for_delta(1e-5)
+        low, high = found["pair"]
+        assert low <= theirs < 1.01 * high if pessimistic else theirs <= high
+
+
+@pytest.mark.parametrize("groups", [1, 2, 5, 7, 9])
+@pytest.mark.parametrize(("devices", "divisor"), [(1, 8), (4, 4)])
+def test_lengths_by_closed_forms(groups, devices, divisor):
+    for noise, less in ((CHARGED, 1), (ADDED, divisor)):
+        found = computed(groups=groups, devices=devices, noise=noise, noise_multiplier=3.0)
+        clipping = GroupClipping((1.0,) * groups, tuple(range(groups)))
+        assert found["sensitivity"] == pytest.approx(clipping.sensitivity("add-remove"))
+        assert found["divisor"] == less
+        assert found["noise_std"] == pytest.approx(3 / less)
+        assert found["effective"] == pytest.approx(3 / less / math.sqrt(groups))
+        assert found["sample_rate"] == 64 * devices / 49_000
+
+
+def test_each_control_moves_what_it_should():
+    """The theorem's number knows no groups; nothing charged knows the noise that is added."""
+    first = computed()
+    more = computed(groups=9)
+    assert more["alone"] == first["alone"]
+    assert more["charge"] > first["charge"]
+    assert more["pair"][0] > first["pair"][1]
+    longer = computed(iterations=1120)
+    noisier = computed(noise_multiplier=2.0)
+    smaller = computed(devices=1)
+    assert smaller["batch"] == 64
+    for name in ("alone", "charge", "together"):
+        assert longer[name] > first[name] > noisier[name]
+        assert smaller[name] < first[name]
+    assert longer["pair"][0] > first["pair"][1]
+    assert noisier["pair"][1] < first["pair"][0]
+    stray = computed(noise=ADDED)
+    assert (stray["alone"], stray["charge"]) == (first["alone"], first["charge"])
+    assert stray["pair"][0] > 10 * first["pair"][1]
+
+
+def test_one_group_as_charged_is_counted_alike_by_all(explorer):
+    found = computed(groups=1)
+    assert found["alone"] == found["charge"] == found["together"] > found["pair"][1]
+    assert [row[4] for row in explorer.table(found).rows[:3]] == [ENOUGH] * 3
+
+
+def test_findings_follow_the_certified_pair(explorer):
+    rows = explorer.table(computed()).rows
+    assert [row[4] for row in rows[:3]] == [TOO_SMALL, TOO_SMALL, ENOUGH]
+    assert rows[0][1] == "1.661"
+    assert "C sqrt(7) = 2.646 C" in rows[2][3]
+    notes = " ".join(explorer.table(computed(noise=ADDED, devices=1)).notes)
+    assert "sqrt(64): 8 times less" in notes
+    for told in ("add-remove", "Poisson batches at rate 64 / 49,000", PARTS):
+        assert told in notes
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_not_computed_is_inf(explorer):
+    found = computed(**HIDDEN)
+    assert found["effective"] < LEAST_CERTIFIED
+    assert found["pair"] == (0.0, math.inf)
+    assert found["together"] > 1e5
+    rows = explorer.table(found).rows
+    assert [row[4] for row in rows[:3]] == [NOTHING] * 3
+    assert rows[3][1] == "inf"
+    assert "not computed" in rows[3][4]
+    assert "inf by PLD" in explorer.draw(found).words
+
+
+def test_what_failed_is_inf(explorer, monkeypatch):
+    def fails(*_, **__):
+        raise ArithmeticError("no")
+
+    monkeypatch.setattr(group_directions_numbers.pld, "epsilon", fails)
+    found = computed(noise_multiplier=1.2345678, iterations=17)  # asked for nowhere else
+    assert found["pair"] == (0.0, math.inf)
+    rows = explorer.table(found).rows
+    assert rows[3][1] == "inf"
+    assert rows[3][4] == "no bound found"
+    assert {row[4] for row in rows[:3]} == {NOTHING}
+
+
+def test_an_order_without_a_price_is_never_the_least(monkeypatch):
+    def price(_noise, _rate, order):
+        return math.inf if order > 3 else 0.01
+
+    monkeypatch.setattr(group_directions_numbers, "_rdp", price)
+    expected = 0.01 + math.log(1e5) / 2
+    assert group_directions_numbers.epsilon(1.0, 0.1, 1) == pytest.approx(expected)
+    monkeypatch.setattr(group_directions_numbers, "_rdp", lambda *_: math.inf)
+    assert group_directions_numbers.epsilon(1.0, 0.1, 1) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("groups", 0), ("groups", 17), ("groups", 2.0), ("groups", True), ("devices", 0),
+        ("devices", 17), ("devices", math.nan), ("iterations", 0), ("iterations", 1e3),
+        ("iterations", 100_001), ("noise_multiplier", 0.0), ("noise_multiplier", 0.09),
+        ("noise_multiplier", -1.0), ("noise_multiplier", math.nan), ("noise_multiplier", math.inf),
+        ("noise", "off"),
+    ],
+)  # fmt: skip
+def test_bad_values_are_refused_by_name(name, bad):
+    with pytest.raises(ValueError, match=name):
+        computed(**{name: bad})
+
+
+def test_an_error_is_a_sentence_and_forgotten(explorer, monkeypatch):
+    shown, seen = explorer.numbers.value, explorer.picture.value
+
+    def refuses(**_):
+        raise ValueError("iterations must be fewer <here>")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(GroupDirections, "compute", staticmethod(refuses))
+        explorer.values["iterations"].value = 570
+        assert explorer.numbers.value.startswith("<p role='alert'>")
+        assert "fewer &lt;here&gt;." in explorer.numbers.value
+        assert explorer.picture.value == b""
+        assert explorer.words.value == ""
+        assert "no numbers" in repr(explorer)
+    explorer.values["iterations"].value = 560
+    assert explorer.numbers.value == shown
+    assert explorer.picture.value == seen
+
+
+def test_controls_start_at_the_paper_and_come_back_to_it(explorer):
+    controls = explorer.values
+    assert {name: c.value for name, c in controls.items()} == pytest.approx(VALUES)
+    slider = controls["noise_multiplier"]
+    steps = (math.log10(Z) - slider.min) / slider.step
+    assert steps == pytest.approx(round(steps), abs=1e-9)
+    assert [value for _, value in controls["groups"].options] == [1, 2, 5, 7, 9]
+    assert [value for _, value in controls["devices"].options] == [1, 4]
+    steps = controls["iterations"]
+    assert (steps.min, steps.max) == (10, 3000)
+    assert all((n - steps.min) % steps.step == 0 for n in (560, 780))  # Table 7
+    assert not slider.continuous_update
+    assert not steps.continuous_update
+    assert all(control.tooltip for control in controls.values())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"groups": 1, "devices": 1, "iterations": 3000},
+        {"groups": 9, "noise_multiplier": 10.86, "iterations": 10},
+        {"groups": 2, "noise": ADDED, "iterations": 4000},
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_extremes_are_drawn_too(explorer, changed):
+    result = computed(**changed)
+    assert "nan" not in explorer.table(result).text()
+    picture = explorer.draw(result)
+    assert picture.png.startswith(b"\x89PNG")
+    assert "nan" not in picture.words
+
+
+@pytest.mark.parametrize(("groups", "corner"), [(7, (1, 1)), (1, (1, 0))])
+def test_the_dots_are_the_noise_that_is_added(groups, corner):
+    """Of 300 normal numbers from a fixed seed, so these bounds either always hold or never."""
+    found = computed(groups=groups, noise=ADDED)
+    ax = Figure().add_subplot()
+    _draw_groups(ax, found)
+    for dots, place in zip(ax.collections[:2], ((0, 0), corner), strict=True):
+        offsets = np.array(dots.get_offsets())
+        assert offsets.shape == (DRAWS, 2)
+        assert offsets.mean(axis=0) == pytest.approx(place, abs=0.3 * found["noise_std"])
+        assert (offsets - place).std() == pytest.approx(found["noise_std"], rel=0.1)
+    assert ax.get_xlim()[1] > 1
+    words = [text.get_text() for text in ax.texts]
+    assert ("C√2 here, C√7 for all 7" if groups == 7 else "C") in words
+    assert len(ax.patches) == (2 if groups == 7 else 1)  # a square only where groups are clipped
+
+
+def test_curves_pass_through_the_numbers():
+    found = computed()
+    curves = by_iteration(found, [10, 560, 3000])
+    for name, values in curves.items():
+        assert values[1] == found[name]
+        assert values == sorted(values)
+
+
+def test_moves_redraw_and_leave_no_widgets(explorer, monkeypatch):
+    before, first = len(_instances), bytes(explorer.picture.value)
+    explorer.values["noise"].value = ADDED
+    assert bytes(explorer.picture.value) != first
+    assert bytes(explorer.picture.value).startswith(b"\x89PNG")
+    monkeypatch.setattr(GroupDirections, "draw", lambda *_: Picture(b"drawn", "in words"))
+    moves = {
+        "groups": (1, 2),
+        "devices": (1, 4),
+        "iterations": (10, 20),
+        "noise_multiplier": (2, 3),
+    }
+    for name, values in moves.items():
+        for value in values:
+            explorer.values[name].value = value
+            assert explorer.result[name] == value
+    for name, value in VALUES.items():
+        explorer.values[name].value = value
+    assert len(_instances) == before
+
+
+def test_numbers_stand_as_text_rounded_to_their_side(explorer):
+    explorer.update()
+    low, high = explorer.result["pair"]
+    assert float(at_least(low)) <= low
+    assert float(at_most(high)) >= high
+    data = explorer._repr_mimebundle_()
+    for shown in (f"{at_least(low)} to {at_most(high)}", "1.661", "4.028", "26.84", PARTS):
+        assert shown in data["text/plain"]
+        assert shown in data["text/html"]
+    assert f"{at_least(low)} to {at_most(high)}" in explorer.words.value
+    assert "C sqrt(7)" in explorer.words.value
+    assert repr(explorer).startswith(GroupDirections.title)
+
+
+def test_torch_is_not_needed():
+    script = "import sys, dpkit.explorers as e; e.GroupDirections; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
