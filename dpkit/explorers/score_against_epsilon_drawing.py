@@ -38,7 +38,7 @@ Colours = dict[float, str]
 def draw_scores(ax: Axes, result: dict[str, Any]) -> Colours:
     """Score against the chosen epsilon, bold up to the step that is read; colours by value."""
     runs: dict[float, Planned] = {run.value: run for run in result["runs"]}
-    drawn = {value: curve for value, curve in result["curves"].items() if curve.steps}
+    drawn = result["curves"]
     epsilons = {
         value: np.array([_epsilon(result, runs[value], step) for step in curve.steps])
         for value, curve in drawn.items()
@@ -47,7 +47,10 @@ def draw_scores(ax: Axes, result: dict[str, Any]) -> Colours:
     ax.set_xscale("log")
     label = f"epsilon at delta {DELTA:g}, {SHORT[result['axis']]}"
     named = {f"{value:g}": (epsilons[value], drawn[value].scores) for value in drawn}
-    ax.margins(x=0.09, y=0.12)
+    ax.margins(y=0.12)
+    every = np.concatenate(list(epsilons.values()))
+    room = 1.03 * (every.max() / every.min()) ** 0.09  # on a logarithmic axis, 0.09 of it
+    ax.set_xlim(every.min() / room, every.max() * room)
     if result["level"] is not None:
         ax.axhline(result["level"], color="0.3", linestyle="--", linewidth=1)
     plots.lines(ax, named, x=label, y="inception score")  # type: ignore[arg-type]
@@ -156,8 +159,8 @@ def _plain(axis: Axis) -> None:
     """A few plain numbers on a logarithmic axis, however short it is."""
     low, high = sorted(axis.get_view_interval())
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = range(10, 100, 5), range(10, 100, 10), (10, 20, 30, 50, 70), (10, 20, 50), (10, 30)
-    for digits in (*steps, (10,)):
+    even = [np.arange(10, 100, step) for step in (0.1, 0.5, 1, 2.5, 5, 10)]
+    for digits in (*even, (10, 20, 30, 50, 70), (10, 20, 50), (10, 30), (10,)):
         found = [d * 10.0 ** (p - 1) for p in powers for d in digits]
         ticks = [tick for tick in found if low <= tick <= high]
         if len(ticks) <= TICKS:

@@ -114,8 +114,9 @@ def numbers(
         stored: parts by name, of the figures and of the plan "common"; None reads the kit's own.
 
     Returns:
-        `rows`, a list of `Row`; `curves`, by value those that are stored; `level`, the non-private
-        score, or None; `end`, the last step that can be read, and `steps`, the one that is.
+        `rows`, a list of `Row`; `curves`, by value those with a point up to `end`; `level`, the
+        non-private score, or None; `end`, the last step that can be read, and `steps`, the one
+        that is.
 
     Raises:
         ValueError: an argument is out of range, or a stored run is broken or of other settings.
@@ -131,6 +132,7 @@ def numbers(
     end = min(lasts)
     at = min(steps, end)
     joined = {value: _mean(ones, end) for value, ones in curves.items()}
+    joined = {value: curve for value, curve in joined.items() if curve.steps}
     return {
         "figure": figure, "what": VARIED[figure], "axis": axis, "scale": scale, "asked": steps,
         "steps": at, "end": end, "runs": runs, "curves": joined,

@@ -31,7 +31,7 @@ def python(code: str) -> str:
 
 
 NEEDS_TORCH = (  # of a paper's modules
-    "adaptive", "algorithm", "material", "networks", "plans", "runs", "scores",
+    "adaptive", "algorithm", "findings", "material", "networks", "plans", "runs", "scores",
     "semi_supervised", "tables", "tasks",
 )  # fmt: skip
 

@@ -1,0 +1,471 @@
+"""Score against epsilon: epsilons by their definitions; stored runs whole, partial, broken."""
+
+import json
+import math
+import subprocess
+import sys
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ipywidgets.widgets.widget import _instances
+from matplotlib.figure import Figure
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, logsumexp
+from scipy.stats import norm
+
+from dpkit.explorers import ScoreAgainstEpsilon, score_against_epsilon_runs
+from dpkit.explorers.explorer import at_least, at_most
+from dpkit.explorers.score_against_epsilon import LESSON, NO_SCORES
+from dpkit.explorers.score_against_epsilon_drawing import TICKS, _plain
+from dpkit.explorers.score_against_epsilon_numbers import (
+    AXES,
+    EVERY,
+    VARIED,
+    _pld,
+    planned,
+    price,
+)
+from dpkit.papers.small_images.settings import FIGURE_2, NON_PRIVATE, ORDERS, SETTINGS, reduced
+from dpkit.plots import Picture
+from dpkit.records import describe
+
+RATE, DELTA = 128 / 60_000, 1e-5
+VALUES = {"figure": "figure_1", "axis": "charged", "steps": 3_000}
+PNG = b"\x89PNG"
+
+
+def part(key, settings, scores, *, seed=0, every=250, spread=0.1):
+    """A stored run, as far as its curve is read here."""
+    curve = {
+        "steps": [every * (n + 1) for n in range(len(scores))], "inception": scores,
+        "inception_spread": [spread] * len(scores),
+    }  # fmt: skip
+    described = describe(settings) | {"records": "mnist"}
+    return {
+        f"{key}-seed{seed}": {"values": {"curve": curve}, "provenance": {"settings": described}}
+    }
+
+
+def everything(scale="reduced"):
+    """All runs of all figures, scores rising by step and different by run."""
+    found, every = {}, EVERY[scale]
+    longest = planned("figure_1", scale=scale)[0].settings.max_steps
+    for figure in VARIED:
+        for place, run in enumerate(planned(figure, scale=scale)):
+            points = run.settings.max_steps // every
+            scores = [2.0 + place / 10 + n / 4 for n in range(points)]
+            found |= part(run.key, run.settings, scores, every=every)
+    level = [2.0 + n / 3 for n in range(longest // every)]
+    return found | part("non-private", reduced(NON_PRIVATE), level, every=every)
+
+
+ALL = everything()
+
+
+@pytest.fixture(scope="module")
+def explorer() -> ScoreAgainstEpsilon:
+    return ScoreAgainstEpsilon(ALL)
+
+
+def computed(**changed):
+    return ScoreAgainstEpsilon.compute(**({**VALUES, "stored": {}} | changed))
+
+
+def by_value(result):
+    return {row.value: row for row in result["rows"]}
+
+
+def charged_by_quadrature(noise, steps):
+    """Each order's divergence D by its integral: eps = steps D + log(1/delta) / (order - 1)."""
+    x = np.linspace(-12, 90, 200_001)
+    log_ratio = np.logaddexp(math.log1p(-RATE), math.log(RATE) + (2 * x - 1) / (2 * noise**2))
+    density = norm.logpdf(x, scale=noise) + math.log(x[1] - x[0])
+    found = {
+        order: steps * logsumexp(density + order * log_ratio) / (order - 1)
+        - math.log(DELTA) / (order - 1)
+        for order in ORDERS
+        if order <= 64
+    }
+    best = min(found, key=found.__getitem__)
+    assert 1.25 < best < 63  # so no order that is left out here decides
+    return found[best], best
+
+
+def delta_by_fft(epsilons, noise, steps):
+    """Delta of Poisson batches at each epsilon, with the record against without, of `steps` steps.
+
+    The loss of one step is put on a grid so that its mean is kept, and convolved by FFT; the grid
+    is finer where a step's loss is smaller, which keeps its variance to 1e-5.
+    """
+    size = 2**20
+    width = (60 if noise < 0.8 else 20) / size
+    x = np.linspace(-12 * noise, 1 + 12 * noise, 400_001)
+    loss = np.logaddexp(math.log1p(-RATE), math.log(RATE) + (2 * x - 1) / (2 * noise**2))
+    mass = (1 - RATE) * norm.pdf(x, scale=noise) + RATE * norm.pdf(x, 1, noise)
+    mass *= x[1] - x[0]
+    low = np.floor(loss / width).astype(int)
+    upper = loss / width - low
+    grid = np.zeros(size)
+    np.add.at(grid, low % size, mass * (1 - upper))
+    np.add.at(grid, (low + 1) % size, mass * upper)
+    summed = np.fft.irfft(np.fft.rfft(grid) ** steps, size).clip(min=0)
+    losses = np.fft.fftfreq(size, 1 / size) * width
+    return [float(summed @ -np.expm1(np.minimum(0, epsilon - losses))) for epsilon in epsilons]
+
+
+def gaussian_epsilon(noise, passes):
+    """The closed form of `passes` sums that replacing a record moves by two clip norms."""
+    mu = 2 * math.sqrt(passes) / noise
+
+    def excess(epsilon):
+        with_it = log_ndtr(mu / 2 - epsilon / mu)
+        without = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+        return with_it + math.log(-math.expm1(without - with_it)) - math.log(DELTA)
+
+    return brentq(excess, 1e-6, 2_000, xtol=1e-12)
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(0.5, 3_000), (0.5, 250), (0.8, 1_500), (1.0, 3_000)])
+def test_charged_is_the_codes_accounting_by_quadrature(noise, steps):
+    found = by_value(computed(figure="figure_2", steps=steps))[noise].charged
+    wanted, order = charged_by_quadrature(noise, steps)
+    assert found.epsilon == pytest.approx(wanted, rel=1e-6)
+    assert found.method.endswith(f"order {order:g}")
+    assert "shuffled batches priced as Poisson batches" in found.assumptions
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(0.5, 3_000), (0.8, 1_500), (1.0, 3_000)])
+def test_certified_is_around_the_delta_of_poisson_batches(noise, steps):
+    found = by_value(computed(figure="figure_2", steps=steps))[noise].certified
+    assert 0.998 * found.epsilon < found.lower < found.epsilon
+    above, below = delta_by_fft([found.epsilon, found.lower], noise, steps)
+    assert above <= DELTA * (1 + 1e-4)
+    assert below >= DELTA * (1 - 1e-4)
+
+
+def test_certified_agrees_with_another_library():
+    peer = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+
+    event = peer.PoissonSampledDpEvent(RATE, peer.GaussianDpEvent(0.5))
+    theirs = PLDAccountant().compose(event, 3_000).get_epsilon(DELTA)
+    ours = price("certified", SETTINGS, 3_000)
+    assert ours.lower <= theirs <= 1.002 * ours.epsilon
+    assert at_most(ours.epsilon, 3) == "6.19"
+    assert at_least(ours.lower, 3) == "6.18"
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "passes"),
+    [(0.5, 1, 1), (0.5, 468, 1), (0.5, 469, 2), (0.5, 3_000, 7), (1.0, 3_000, 7)],
+)
+def test_proven_is_the_closed_form_over_the_passes_begun(noise, steps, passes):
+    found = by_value(computed(figure="figure_2", steps=steps))[noise].proven
+    wanted = gaussian_epsilon(noise, passes)
+    assert found.lower <= wanted * (1 + 1e-9)
+    assert wanted <= found.epsilon <= 1.002 * wanted
+    assert (found.adjacency, found.delta, found.assumptions) == ("replace-one", DELTA, ())
+
+
+def test_the_accounting_alone_moves_a_run():
+    """At noise 0.5 and 3,000 steps; and what is charged is less than a whole pass costs."""
+    row = by_value(computed(figure="figure_2"))[0.5]
+    assert row.charged.epsilon == pytest.approx(8.98575, abs=1e-5)
+    assert row.certified.epsilon < row.charged.epsilon < row.at_least < row.proven.epsilon
+    t = np.linspace(2, 6, 401)  # an event: some of the pass's 468 sums is above t
+    with_it = norm.sf((t - 2) / 0.5)  # at least, with the record
+    without = norm.sf((t - 1) / 0.5) + 467 * norm.sf(t / 0.5)  # at most, without it
+    seen = with_it - math.exp(row.charged.epsilon) * without
+    assert max(seen) > 1e-5
+    assert by_value(computed(figure="figure_2", steps=467))[0.5].at_least == 0
+    assert by_value(computed(figure="figure_2", steps=468))[0.5].at_least == row.at_least
+
+
+def test_runs_are_those_that_are_planned():
+    values = {name: [run.value for run in planned(name, scale="paper")] for name in VARIED}
+    assert values["figure_1"] == [0.1, 1, 100]
+    assert values["figure_2"] == [0.5, 0.8, 0.9, 1]
+    assert values["figure_3"] == [16, 32, 96, 128]
+    short = planned("figure_3", scale="reduced")
+    assert [run.value for run in short] == [8, 16, 32, 64]
+    assert [run.settings.max_steps for run in short] == [2_000, 3_000, 2_000, 2_000]
+    for scale in EVERY:
+        for name in VARIED:
+            assert [run.key for run in planned(name, scale=scale)].count("base") == 1
+
+
+@pytest.mark.torch
+def test_runs_and_prices_are_those_of_the_paper():
+    pytest.importorskip("torch")
+    from dpkit.papers.small_images import plans, runs, tables
+
+    assert plans.EVERY == EVERY
+    for scale in EVERY:
+        shared = plans.settings_of("common", scale=scale)
+        for name in VARIED:
+            wanted = plans.settings_of(name, scale=scale) | {"base": shared["base"]}
+            assert {run.key: run.settings for run in planned(name, scale=scale)} == wanted
+    size = {"public_size": 60_000, "steps": 1_500}
+    for run in planned("figure_2", scale="reduced"):
+        assert price("charged", run.settings, 1_500) == runs.claimed_epsilon(run.settings, **size)
+        assert price("proven", run.settings, 1_500) == runs.proven_epsilon(run.settings, **size)
+    stored = deepcopy(ALL)
+    for one in stored.values():  # what tables asks of a curve, and is not read here
+        curve = one["values"]["curve"]
+        for column in ("epsilon_claimed", "epsilon_proven"):
+            curve.setdefault(column, [None] * len(curve["steps"]))
+    for name in VARIED:
+        result = computed(figure=name, stored=stored)
+        for row in getattr(tables, name)(stored):
+            assert row["steps"] == by_value(result)[row["value"]].step
+            assert row["difference"] + row["plateau"] == pytest.approx(result["level"])
+
+
+def test_scores_are_read_at_the_last_point_so_far():
+    found = computed(figure="figure_2", steps=700, stored=ALL)
+    row = by_value(found)[0.8]
+    assert (row.step, row.seeds) == (500, 1)
+    assert (row.score, row.spread) == (2.1 + 1 / 4, pytest.approx(0.1))
+    assert row.charged == price("charged", FIGURE_2[0.8], 500)
+    assert found["level"] == pytest.approx(2 + 11 / 3)  # the largest of all, as in the paper
+
+
+def test_seeds_are_averaged_over_the_points_they_share():
+    base = reduced(SETTINGS)
+    parts = part("base", base, [1.0, 2.0, 6.0, 8.0]) | part("base", base, [1.0, 4.0, 5.0], seed=1)
+    found = computed(stored=parts)
+    row = by_value(found)[1]
+    assert (found["end"], row.step, row.seeds) == (750, 750, 2)  # equal steps for all
+    assert (row.score, row.lowest, row.highest) == (5.5, 5.0, 6.0)
+    assert found["curves"][1].scores == [1.0, 3.0, 5.5]
+    text = ScoreAgainstEpsilon(parts).table(found).text()
+    assert "5.500 ± 0.100 (2 seeds, 5.000 to 6.000)" in text
+    assert "both means over seeds" in text
+    assert "non-private level is not stored" in text
+
+
+def test_figure_3_is_read_where_its_shortest_run_ends(explorer):
+    found = computed(figure="figure_3", stored=ALL)
+    assert {row.step for row in found["rows"]} == {2_000}
+    assert max(found["curves"][16].steps) == 2_000  # of the shared run's 3,000
+    assert found["level"] == pytest.approx(2 + 7 / 3)
+    assert "ends at step 2000: all are read there" in explorer.table(found).text()
+    assert "ends at" not in explorer.table(computed(figure="figure_3", steps=2_000)).text()
+
+
+@pytest.mark.parametrize(("figure", "axis"), list(zip(VARIED, AXES, strict=True)))
+def test_without_stored_runs_epsilon_is_shown_by_step(figure, axis):
+    bare = ScoreAgainstEpsilon({})
+    bare.values["figure"].value, bare.values["axis"].value = figure, axis
+    assert bare.picture.value[:4] == PNG
+    told = repr(bare)
+    assert NO_SCORES in told
+    assert f"reproduce small_images {figure} --scale reduced" in told
+    assert told.count("not stored") == len(bare.result["rows"])
+    assert bare.result["level"] is None
+    assert "no scores" in bare.words.value
+    assert "score 2" not in bare.words.value
+
+
+def test_what_is_stored_of_a_figure_is_shown():
+    only = {name: one for name, one in ALL.items() if name.startswith(("base", "noise-0.9"))}
+    some = ScoreAgainstEpsilon(only)
+    some.values["figure"].value = "figure_2"
+    shown = {row.value: row.score is not None for row in some.result["rows"]}
+    assert shown == {0.5: True, 0.8: False, 0.9: True, 1.0: False}
+    assert repr(some).count("not stored") == 2 + 1  # two runs, and the level
+    assert NO_SCORES not in repr(some)
+    assert some.picture.value[:4] == PNG
+
+
+@pytest.mark.parametrize("every", [1_000, 5_000])  # later than what is read, than all that can be
+def test_a_run_without_a_point_so_far_has_no_score(every):
+    parts = part("base", reduced(SETTINGS), [3.0, 4.0], every=every)
+    early = ScoreAgainstEpsilon(parts)
+    early.values["steps"].value = 500
+    row = by_value(early.result)[1]
+    assert (row.score, row.step, row.seeds) == (None, 500, 1)
+    assert "no point so far" in early.numbers.value
+    assert early.picture.value[:4] == PNG
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("figure", "figure_4"), ("figure", None), ("axis", "exact"), ("axis", ""), ("steps", 0),
+        ("steps", -250), ("steps", 250.0), ("steps", math.nan), ("steps", True), ("scale", "tiny"),
+    ],
+)  # fmt: skip
+def test_bad_values_are_refused_by_name(name, bad):
+    with pytest.raises(ValueError, match=name):
+        computed(**{name: bad})
+    if name == "scale":
+        with pytest.raises(ValueError, match=name):
+            ScoreAgainstEpsilon({}, scale=bad)
+
+
+def broken(change):
+    parts = json.loads(json.dumps(ALL))
+    change(parts["norm-100-seed0"])
+    return parts
+
+
+def column(name, value):
+    def change(one):
+        one["values"]["curve"][name] = value
+
+    return change
+
+
+BROKEN = {
+    "lacks 'curve'": lambda one: one["values"].pop("curve"),
+    "lacks 'values'": lambda one: one.pop("values"),
+    "lacks 'noise_multiplier'": lambda one: one["provenance"]["settings"].pop("noise_multiplier"),
+    "lacks 'inception'": lambda one: one["values"]["curve"].pop("inception"),
+    "curve without points": column("steps", []),
+    "columns of different lengths": column("steps", [250, 500]),
+    "not whole and increasing": column("steps", [500] * 12),
+    "not whole and": column("steps", [250.5 * n for n in range(1, 13)]),
+    "inception score that is no number": column("inception", [math.nan] * 12),
+    "score that is no number": column("inception", ["inf"] * 12),
+    "spread that is no number": column("inception_spread", [-0.1] * 12),
+    "and the figure has": lambda one: one["provenance"]["settings"].update(noise_multiplier=0.4),
+    "'digits'": lambda one: one["provenance"]["settings"].update(records="digits"),
+}
+
+
+@pytest.mark.parametrize("told", BROKEN)
+def test_broken_runs_are_refused_by_name(told):
+    with pytest.raises(ValueError, match=f"stored run norm-100-seed0.*{told}.*reproduce it"):
+        computed(stored=broken(BROKEN[told]))
+    computed(figure="figure_2", stored=broken(BROKEN[told]))  # which has no such run
+
+
+def test_an_error_is_a_sentence_and_forgotten():
+    shown = ScoreAgainstEpsilon(broken(BROKEN["lacks 'curve'"]))
+    assert shown.result is None
+    assert shown.numbers.value.startswith("<p role='alert'>stored run norm-100-seed0 lacks")
+    assert (shown.picture.value, shown.words.value) == (b"", "")
+    assert "role='alert'" in shown._repr_mimebundle_()["text/html"]
+    shown.values["figure"].value = "figure_2"
+    assert "role='alert'" not in shown.numbers.value
+    assert shown.picture.value[:4] == PNG
+
+
+def test_the_kits_own_runs_are_read_at_each_move(tmp_path, monkeypatch):
+    monkeypatch.setattr(score_against_epsilon_runs, "results_dir", lambda: tmp_path)
+    own = ScoreAgainstEpsilon()
+    assert NO_SCORES in repr(own)
+    stored = part("base", reduced(SETTINGS), [3.0, 4.0])
+    for folder, parts in (("common", stored), ("figure_2", {"noise-0.8-seed0": None})):
+        (tmp_path / "small_images" / folder / "reduced").mkdir(parents=True)
+        for name, content in parts.items():
+            path = tmp_path / "small_images" / folder / "reduced" / f"{name}.json"
+            path.write_text(json.dumps(content))
+    own.update()
+    assert by_value(own.result)[1].score == 4.0
+    path.write_text("{")
+    own.update()
+    assert "noise-0.8-seed0.json is not valid JSON" in own.numbers.value
+
+
+def test_every_control_moves_what_is_shown(explorer, monkeypatch):
+    for name, value in VALUES.items():
+        explorer.values[name].value = value
+    seen = [(explorer.numbers.value, bytes(explorer.picture.value))]
+    for name, value in (("axis", "proven"), ("steps", 1_250), ("figure", "figure_2")):
+        explorer.values[name].value = value
+        seen.append((explorer.numbers.value, bytes(explorer.picture.value)))
+    assert len({picture for _, picture in seen}) == 4
+    tables = [table for table, _ in seen]
+    assert tables[0] == tables[1]  # all three epsilons stand there, whichever is drawn
+    assert len(set(tables)) == 3
+    before = len(_instances)
+    monkeypatch.setattr(ScoreAgainstEpsilon, "draw", lambda *_: Picture(b"drawn", "in words"))
+    for steps in range(250, 3_001, 250):
+        explorer.values["steps"].value = steps
+        assert explorer.result["steps"] == steps
+    for name, value in VALUES.items():
+        explorer.values[name].value = value
+    assert len(_instances) == before
+    misses = _pld.cache_info().misses
+    explorer.values["steps"].value = 1_250  # priced already
+    assert _pld.cache_info().misses == misses
+    explorer.values["steps"].value = 3_000
+
+
+def test_controls_say_what_they_are(explorer):
+    assert set(explorer.values) == set(VALUES)
+    assert explorer.values["steps"].continuous_update is False
+    assert all(control.tooltip for control in explorer.values.values())
+    assert [told for told, _ in explorer.values["axis"].options] == list(AXES.values())
+    assert [value for _, value in explorer.values["figure"].options] == list(VARIED)
+    slider = explorer.values["steps"]
+    assert (slider.min, slider.max, slider.step) == (250, 3_000, 250)
+
+
+@pytest.mark.parametrize(
+    ("figure", "axis", "steps"),
+    [*(("figure_1", axis, 250) for axis in AXES), ("figure_2", "certified", 3_000)],
+)
+@pytest.mark.filterwarnings("error")
+def test_extremes_are_drawn_too(explorer, figure, axis, steps):
+    alike = {}
+    for run in planned(figure, scale="reduced"):
+        alike |= part(run.key, run.settings, [1.0], spread=0.0)
+    for stored in (ALL, alike):
+        found = computed(figure=figure, axis=axis, steps=steps, stored=stored)
+        picture = explorer.draw(found)
+        assert picture.png.startswith(PNG)
+        assert "nan" not in explorer.table(found).text() + picture.words
+
+
+def test_paper_scale_has_its_own_steps():
+    long = ScoreAgainstEpsilon(everything("paper"), scale="paper")
+    slider = long.values["steps"]
+    assert (slider.min, slider.max, slider.value) == (469, 18_760, 18_760)
+    row = by_value(long.result)[1]
+    assert (row.step, row.score) == (18_760, pytest.approx(2.1 + 39 / 4))
+    assert row.charged.epsilon == pytest.approx(charged_by_quadrature(0.5, 18_760)[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("limits", [(6.02, 6.35), (3.5, 5.7), (5.5, 9.3), (0.17, 9), (0.5, 600)])
+def test_short_axes_have_a_few_plain_numbers(limits):
+    ax = Figure().add_subplot()
+    ax.set_xscale("log")
+    ax.set_xlim(limits)
+    _plain(ax.xaxis)
+    ticks = ax.get_xticks()
+    assert 2 <= len(ticks) <= TICKS
+    assert limits[0] <= min(ticks) < max(ticks) <= limits[1]
+
+
+def test_numbers_stand_as_text_rounded_to_their_side(explorer):
+    explorer.update()
+    row = by_value(explorer.result)[1]
+    pair = f"{at_least(row.certified.lower)} to {at_most(row.certified.epsilon)}"
+    assert float(at_most(row.proven.epsilon)) >= row.proven.epsilon
+    data = explorer._repr_mimebundle_()
+    for told in (pair, at_most(row.charged.epsilon), at_most(row.proven.epsilon), LESSON):
+        assert told in data["text/plain"]
+        assert told in data["text/html"]
+    for told in ("add-remove", "replace-one", "delta 1e-05", "Poisson", "classic conversion"):
+        assert told in data["text/plain"]
+    for told in (f"score {row.score:.2f}", at_most(row.charged.epsilon), "non-private level"):
+        assert told in explorer.words.value
+
+
+def test_other_settings_are_not_taken_for_the_figures():
+    other = replace(reduced(SETTINGS), noise_multiplier=0.6)
+    with pytest.raises(ValueError, match=r"base-seed0 has noise_multiplier.*0\.6"):
+        computed(stored=part("base", other, [2.0]))
+
+
+def test_torch_is_not_needed():
+    script = (
+        "import sys, dpkit.explorers as e; e.ScoreAgainstEpsilon({}); "
+        "sys.exit('torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
