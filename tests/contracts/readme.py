@@ -100,7 +100,7 @@ def figures() -> str:
         for name in ("figure_1", "figure_2", "figure_3")
     }
     lines = [
-        "| | run | steps | inception score at the end | epsilon charged | epsilon proven |",
+        "| | run | steps | score of the last quarter | epsilon charged | epsilon proven |",
         "|---|---|---|---|---|---|",
     ]
     rows = [("", row["run"], row) for row in tables.common(shared)]

@@ -264,7 +264,7 @@ CLAIMS: tuple[Claim, ...] = (
         "Gradients of g_i / B are clipped at C and summed, but the noise is z C / sqrt(B): with "
         "B = 64 on one device 8 times too small. Priced as if one clip held all tensors, at "
         "sample rate 64/49000 and for Table 7's 560 iterations, though the code's rule would "
-        "allow more at that rate. By a certified numerical accountant it is 277.9.",
+        "allow more at that rate. By a certified numerical accountant it is 278.0.",
     ),
     priced(
         "stray-factor-4-devices", STRAY,

@@ -31,8 +31,9 @@ class Configuration(NamedTuple):
     warm: bool  # warm start
 
 
-# The first six are Table 9's: of its rows only the numbers of marks are left, which these six fit
-# alone (where no row has both groupings). "warm" is ours, "all" the code's last script.
+# The first six are Table 9's: of its rows only the numbers of marks are left, which fit these
+# (where no row has both groupings; the last may have clusters instead, which is "all", the code's
+# last script). "warm" is ours.
 CONFIGURATIONS = {
     "none": Configuration("tensors", False, False),
     "grouping": Configuration("biases", False, False),
