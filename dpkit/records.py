@@ -5,7 +5,7 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from importlib import metadata
 from pathlib import Path
@@ -39,13 +39,34 @@ class Result(NamedTuple):
     images: "np.ndarray | None" = None  # samples worth looking at, uint8
 
 
+class Work(NamedTuple):
+    """Steps that a part has still to make, and how a few like them are tried beforehand.
+
+    what: steps with equal `what` take equally long: they are tried once for all parts.
+    left: how many there are; those that an interrupted part has stored are not among them.
+    trial: makes such steps, one an item, on made-up records. It reads and writes nothing.
+    every: one of so many steps is dearer (it trains the generator, too).
+    once: a name for what the steps leave to other parts, which do not make them again.
+    """
+
+    what: Hashable
+    left: int
+    trial: Callable[[], Iterator[Any]]
+    every: int = 1
+    once: str | None = None
+
+
 class Part(NamedTuple):
-    """One part of a table or figure, computed and stored by itself: a run can be resumed."""
+    """One part of a table or figure, computed and stored by itself: a run can be resumed.
+
+    work: what is left to do for it, from which its time is estimated; None where that is unknown.
+    """
 
     name: str
     settings: dict[str, Any]
     seed: int | None
     compute: Callable[[], Result]
+    work: Callable[[], list[Work]] | None = None
 
 
 def write_json(path: Path, content: Any) -> Path:

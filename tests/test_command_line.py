@@ -215,13 +215,16 @@ def test_reproduce_prints_each_part_that_is_done(dpkit, monkeypatch: pytest.Monk
     def parts(paper, table, **options):
         assert (paper, table) == ("dp_cgan", "table_1")
         assert callable(options.pop("progress"))
+        options.pop("estimated")("about an hour")
         assert options == {"scale": "reduced", "seeds": 1, "parts": ["a", "b"], "device": "cpu"}
         yield {"record": "a.json", "summary": "a is done"}
 
     monkeypatch.setattr(reproduce, "reproduce", parts)
     line = "reproduce dp_cgan table_1 --scale reduced --seeds 1 --parts a,b --device cpu"
-    assert dpkit(line)[1] == "a is done\n"
-    assert json.loads(dpkit(line + " --json")[1]) == [{"record": "a.json", "summary": "a is done"}]
+    assert dpkit(line)[1] == "about an hour\na is done\n"
+    _, out, err = dpkit(line + " --json")
+    assert json.loads(out) == [{"record": "a.json", "summary": "a is done"}]
+    assert err == "about an hour\n"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """claims and reproduce: what a paper says against what is computed, and its tables made again."""
 
 import math
+import sys
 from functools import partial
 from typing import Annotated, Any
 
@@ -38,7 +39,12 @@ def reproduce(
     paper: Annotated[str, typer.Argument(help="Such as dp_cgan.")],
     table: Annotated[str, typer.Argument(help="Such as table_1.")],
     scale: Annotated[
-        str, typer.Option(help="paper: its own data and size; reduced: minutes on the digits.")
+        str,
+        typer.Option(
+            help="paper: its own data and sizes. reduced: digits or simulated records, in minutes "
+            "(dp_cgan, rdp_gan); MNIST, smaller networks and fewer steps, in tens of minutes a run "
+            "(small_images, dpgan)."
+        ),
     ] = "paper",
     seeds: Annotated[int, typer.Option(help="How many seeds a column is run with.")] = 3,
     parts: Annotated[
@@ -52,6 +58,9 @@ def reproduce(
     python -m dpkit reproduce dp_cgan table_1 --scale reduced
 
     DPKIT_DATA=... python -m dpkit reproduce dp_cgan table_1 --scale paper
+
+    First it says how long the parts that are not stored will take, from a few steps of each (with
+    --json on stderr). A run of small_images or dpgan that was interrupted goes on where it stopped.
     """
     checks.one_of(("paper", "reduced"), scale=scale)
     checks.one_of(("auto", "cpu", "cuda"), device=device)
@@ -63,10 +72,12 @@ def reproduce(
 
     bar = partial(tqdm, mininterval=1, leave=False, disable=True if json_ else None)
     wanted = None if parts is None else [part.strip() for part in parts.split(",")]
+    told = partial(print, file=sys.stderr if json_ else sys.stdout, flush=True)
     done = []
     for row in experiments.reproduce(
-        paper, table, scale=scale, seeds=seeds, parts=wanted, device=device, progress=bar
-    ):
+        paper, table, scale=scale, seeds=seeds, parts=wanted, device=device, progress=bar,
+        estimated=told,
+    ):  # fmt: skip
         done.append(row)
         if not json_:
             print(row["summary"], flush=True)

@@ -1,11 +1,12 @@
 """Reproduce a paper's table part by part, storing each part when it is done."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from dpkit.experiments import store
+from dpkit.experiments.estimate import Estimate, estimate
 from dpkit.papers import named
 from dpkit.records import Part, Progress, provenance, read_json, silent, write_json
 
@@ -21,19 +22,24 @@ def reproduce(
     recompute: bool = False,
     results: Path | None = None,
     progress: Progress = silent,
+    estimated: Callable[[Estimate], None] | None = None,
 ) -> Iterator[dict[str, str]]:
     """Compute the parts of `table` that are not stored yet, one after another.
 
     Args:
         paper: name of a paper's package, such as "dp_cgan".
         table: name of one of its tables, such as "table_1".
-        scale: "paper" on the paper's data and sizes, "reduced" on the digits in minutes.
+        scale: "paper" on the paper's data and sizes, or "reduced", which each paper's plans
+            describe: small sets that need no download, in minutes; or MNIST with smaller networks
+            and fewer steps, in tens of minutes a run.
         seeds: how many seeds a column is run with.
         parts: names, or beginnings of names, of the parts wanted; all by default.
         device: auto, cpu or cuda.
         recompute: compute stored parts anew.
         results: folder to store in, instead of the kit's own.
         progress: wraps the steps of a run, as tqdm does.
+        estimated: told, before the first part is computed, how long those that are not stored will
+            take; a few steps of each kind are tried for it. None tries none.
 
     Yields:
         for each part its stored file ("record") and a line about it ("summary").
@@ -48,13 +54,24 @@ def reproduce(
     if table not in plans:
         raise ValueError(f"table must be one of {', '.join(plans)}, got {table!r}")
     planned = plans[table](scale=scale, seeds=seeds, device=device, progress=progress)
-    for part in _chosen(planned, parts):
+    chosen = _chosen(planned, parts)
+    if estimated is not None:
+        names = [part.name for part in chosen if not recompute]
+        stored = {name for name in names if (folder / f"{name}.json").exists()}
+        estimated(estimate(table, chosen, stored=stored, device=_label(device), progress=progress))
+    for part in chosen:
         path = folder / f"{part.name}.json"
         if path.exists() and not recompute:
             _check_same(path, part)
             yield {"record": str(path), "summary": f"{part.name}: stored already"}
         else:
             yield {"record": str(path), "summary": _compute(part, path, scale)}
+
+
+def _label(device: str) -> str:
+    from dpkit.training.loop import device_label, device_named
+
+    return device_label(device_named(device))
 
 
 def _chosen(planned: list[Part], wanted: Sequence[str] | None) -> list[Part]:

@@ -25,7 +25,8 @@ from dpkit.papers.dp_cgan.settings import (
 )  # fmt: skip
 from dpkit.paths import cache_dir
 from dpkit.privacy import rdp
-from dpkit.records import Part, Progress, Result, describe, json_number, write_bytes
+from dpkit.records import Part, Progress, Result, Work, describe, json_number, write_bytes
+from dpkit.training import trial
 from dpkit.training.loop import Data, Step, device_label, device_named, generator_on, train
 
 
@@ -72,7 +73,7 @@ def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> 
         for key, column in COLUMNS.items():
             run = Run(key, _scaled(column, scale), seed, scale, device, progress)
             settings = describe(run.column.settings)
-            parts.append(Part(f"{key}-seed{seed}-train", settings, seed, run.train))
+            parts.append(Part(f"{key}-seed{seed}-train", settings, seed, run.train, run.work))
             for name in CLASSIFIERS:
                 fit = partial(run.fit, name)
                 parts.append(
@@ -131,6 +132,16 @@ class Run(NamedTuple):
             values, {images.name: images.checksum}, device_label(device),
             shown if self.seed == 0 else None,
         )  # fmt: skip
+
+    def work(self) -> list[Work]:
+        """The steps of its training, all of them: it is not stored on the way."""
+        settings, size = self.column.settings, PUBLIC_SIZES[self.scale]
+        return [trial.training(
+            self.column.step, algorithm.new_gan, settings=settings, shape=(settings.pixels,),
+            size=size, device=device_named(self.device),
+            left=trial.steps_allowed(settings, public_size=size),
+            every=settings.discriminator_steps,
+        )]  # fmt: skip
 
     def fit(self, classifier: str) -> Result:
         """Fit a classifier to as many generated images as there are real ones; test it."""

@@ -1,6 +1,7 @@
 """What is run for the tables: a GAN trained and judged, or a pair of classifiers, is one part."""
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -18,13 +19,15 @@ from dpkit.papers.dpgan.settings import Settings
 from dpkit.paths import cache_dir
 from dpkit.privacy import moments, pld
 from dpkit.privacy.clipping import GroupClipping, Unclipped
-from dpkit.records import Part, Progress, Result, describe, json_number, write_bytes
+from dpkit.records import Part, Progress, Result, Work, describe, json_number, write_bytes
+from dpkit.training import trial
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.loop import Data, device_label, device_named, generator_on, train
 
 EVERY = 100  # steps between two checkpoints
 JUDGED = {"paper": 60_000, "reduced": 10_000}  # generated images; the text has 600 times 100
 SHOWN = 50
+TESTED = 10_000  # test images of MNIST
 PUBLIC = "the images that bounds and the warm start read are public"
 
 
@@ -43,7 +46,31 @@ class Run(NamedTuple):
     def part(self) -> Part:
         """Its name and settings, and what computes it."""
         described = describe(self.settings) | {"records": self.records}
-        return Part(f"{self.key}-seed{self.seed}", described, self.seed, self.compute)
+        return Part(f"{self.key}-seed{self.seed}", described, self.seed, self.compute, self.work)
+
+    def work(self) -> list[Work]:
+        """What is left to do: the classifier's training, the GAN's, and the images' scores."""
+        return [*self.training(), *scores.work(self.records, images=JUDGED[self.scale])]
+
+    def training(self) -> list[Work]:
+        """The steps that are left, of the warm start and private ones."""
+        settings, device = self.settings, device_named(self.device)
+        public = trial.made_up(settings.public_examples, settings.image_shape, device=device)
+        warm = algorithm.warm_settings(settings, examples=len(public))
+        steps = partial(
+            trial.training, new_gan=algorithm.new_gan, shape=settings.image_shape, device=device,
+            every=settings.critic_steps,
+        )  # fmt: skip
+        left = steps(
+            algorithm.step_of(settings, public), settings=settings, size=settings.private_examples,
+            left=self.steps - trial.steps_done(self._file("private")),
+        )  # fmt: skip
+        if not settings.warm_start:
+            return [left]
+        first = warm.max_steps - trial.steps_done(self._file("warm"))
+        return [
+            steps(algorithm.plain_step, settings=warm, size=len(public), left=first), left
+        ]  # fmt: skip
 
     def compute(self) -> Result:
         """Train, judge, and say what is claimed and proven of it."""
@@ -99,7 +126,7 @@ class Run(NamedTuple):
         for _ in self.progress(records, total=self.steps, desc=f"{self.key} seed {self.seed}"):
             pass
         net = gan.generator_net.cpu()
-        write_bytes(self._file("safetensors"), save(net.state_dict()))
+        write_bytes(self.weights, save(net.state_dict()))
         for place in places:
             for path in place.parent.glob(f"{place.name}*"):
                 path.unlink()
@@ -107,7 +134,7 @@ class Run(NamedTuple):
 
     def released(self) -> nn.Module:
         """The generator as it lies in the cache, on the CPU; trained if it is not there."""
-        path = self._file("safetensors")
+        path = self.weights
         if not path.exists():
             return self.trained()
         cpu = torch.device("cpu")
@@ -118,7 +145,13 @@ class Run(NamedTuple):
     @property
     def steps(self) -> int:
         """Private steps of the critic."""
-        return self.settings.steps_allowed(public_size=self.settings.private_examples)
+        size = self.settings.private_examples
+        return trial.steps_allowed(self.settings, public_size=size)
+
+    @property
+    def weights(self) -> Path:
+        """Where the generator is kept, as safetensors."""
+        return self._file("safetensors")
 
     def _file(self, what: str) -> Path:
         described = json.dumps(describe(self.settings), sort_keys=True)
@@ -135,7 +168,10 @@ def real_part(records: str, *, scale: str) -> Part:
         values = scores.judged(real.test, records=records, seed=0)
         return Result(values, real.checksums, "cpu", shown(real.test[:SHOWN]))
 
-    return Part("real", {"records": records, "scale": scale}, None, compute)
+    def work() -> list[Work]:
+        return scores.work(records, images=TESTED)
+
+    return Part("real", {"records": records, "scale": scale}, None, compute, work)
 
 
 def priced(settings: Settings, *, steps: int) -> dict[str, Any]:
@@ -179,7 +215,28 @@ class Classified(NamedTuple):
         if self.gan is not None:
             described["gan"] = describe(self.gan.settings)
         name = f"{self.key}-n{self.labels}-seed{self.seed}"
-        return Part(name, described, self.seed, self.compute)
+        return Part(name, described, self.seed, self.compute, self.work)
+
+    def work(self) -> list[Work]:
+        """The iterations, and before them the GAN's training where it is not in the cache."""
+        learning, device = self.learning, device_named(self.device)
+        alone = partial(semi_supervised.trial, settings=learning, device=device)
+        kind = ("labelled", learning, str(device))
+        if self.gan is None:
+            return [Work(kind, learning.iterations, alone)]
+        gan, weights = self.gan.settings, self.gan.weights
+        steps = [] if weights.exists() else self.gan.training()
+        joined = learning.iterations - learning.joined_at
+
+        def both() -> Iterator[Any]:
+            net = algorithm.new_gan(gan, seed=0, device=device).generator_net.eval()
+            generate = partial(algorithm.generate, net)
+            return alone(generate=generate, code_size=gan.latent_size)
+
+        return [
+            *(one._replace(once=str(weights)) for one in steps),
+            Work(kind, learning.joined_at, alone), Work((*kind, gan), joined, both),
+        ]  # fmt: skip
 
     def compute(self) -> Result:
         """Train on the first so many of the public images in a random order; test on real ones."""

@@ -18,8 +18,15 @@ from dpkit.metrics.js_score import js_score
 from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.networks import Classifier
 from dpkit.papers.dpgan.semi_supervised import RATE
-from dpkit.papers.small_images.scores import CLASSIFIERS, Judge, judge
+from dpkit.papers.small_images.scores import (
+    CLASSIFIERS,
+    Judge,
+    judge,
+    scoring_work,
+    training_work,
+)
 from dpkit.privacy.schedules import Constant
+from dpkit.records import Work
 from dpkit.training.loop import generator_on, seeded
 from dpkit.training.optimizers import Adam, update
 
@@ -125,6 +132,13 @@ def judged(images: Tensor, *, records: str, seed: int) -> dict[str, Any]:
         "js_real": real.mean,  # of real ones, by the same discriminator
         "told_apart": float(right),  # share of its right answers, real and generated alike
     }
+
+
+def work(records: str, *, images: int) -> list[Work]:
+    """What is left to do for `judged` of so many images, but for the JS score's discriminator."""
+    learning, device = CLASSIFIERS[records], torch.device("cpu")
+    scored = scoring_work(learning, images=images, device=device)
+    return [*training_work(learning, device=device), scored]
 
 
 def _halves(images: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:

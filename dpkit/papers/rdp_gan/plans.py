@@ -10,7 +10,7 @@ import torch
 
 from dpkit.papers.rdp_gan import algorithm
 from dpkit.papers.rdp_gan.honest import DECAYS, RECORDS, honest
-from dpkit.papers.rdp_gan.runs import Run
+from dpkit.papers.rdp_gan.runs import Run, training
 from dpkit.papers.rdp_gan.settings import (
     DP_GAN,
     MULTIPLICATIVE,
@@ -21,11 +21,11 @@ from dpkit.papers.rdp_gan.settings import (
     Dcgan,
     Settings,
 )
-from dpkit.papers.rdp_gan.tasks import INCOME, JUDGED, PUBLIC_SIZES, SIZES, Task, task
+from dpkit.papers.rdp_gan.tasks import CHANGES, INCOME, JUDGED, PUBLIC_SIZES, SIZES, Task, task
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
-from dpkit.records import Part, Progress, Result, describe, json_number
+from dpkit.records import Part, Progress, Result, Work, describe, json_number
 from dpkit.training import marginals
 from dpkit.training.loop import Record, device_named, generator_on, train
 from dpkit.training.losses import called_real
@@ -67,6 +67,11 @@ def plan_runs(
     made = partial(Run, records=records, scale=scale, device=device, progress=progress)
     printed = tuple(PRINTED_ITERATIONS[records].values())
     runs = []
+    honest_runs = {
+        f"honest-{name}-{epsilon:g}": _honest(records, scale, epsilon, name)
+        for epsilon in reversed(EPSILONS)
+        for name in DECAYS
+    }
     for seed in range(seeds):
         for key, settings in PUBLISHED.items():
             if key == "none" and seed:
@@ -75,14 +80,10 @@ def plan_runs(
                 key=key, settings=_sized(settings, scale), seed=seed, kept=printed,
                 by_digit=records == "digits", samples=not seed,
             ))  # fmt: skip
-        for epsilon in reversed(EPSILONS):
-            runs += [
-                made(
-                    key=f"honest-{name}-{epsilon:g}", seed=seed, samples=not seed,
-                    settings=_honest(records, scale, epsilon, name),
-                )
-                for name in DECAYS
-            ]  # fmt: skip
+        runs += [
+            made(key=key, settings=settings, seed=seed, samples=not seed)
+            for key, settings in honest_runs.items()
+        ]
     if records == "census":
         runs += [
             made(key=f"ant-{tuning.threshold:g}-{'mean' if tuning.averaged else 'last'}", seed=0,
@@ -118,8 +119,10 @@ def plan_losses(*, scale: str, seeds: int, device: str, progress: Progress) -> l
             settings = _sized(replace(NON_PRIVATE, sampling=ShuffledBatches(batch)), scale)
             for seed in range(seeds):
                 compute = partial(_largest_loss, records, settings, seed, scale, device, progress)
+                work = partial(_untold, records, settings, scale, device)
+                described = {"records": records, **describe(settings)}
                 name = f"{records}-{batch}-seed{seed}"
-                parts.append(Part(name, {"records": records, **describe(settings)}, seed, compute))
+                parts.append(Part(name, described, seed, compute, work))
     return parts
 
 
@@ -215,6 +218,12 @@ def _from_marginals(
         "assumptions": list(found.assumptions), "scores": {"0": scores}, "iterations": 0,
     }  # fmt: skip
     return Result(values, wanted.checksums, "cpu")
+
+
+def _untold(records: str, settings: Settings, scale: str, device: str) -> list[Work]:
+    """The work of `_largest_loss`."""
+    settings = replace(settings, **CHANGES[records] | {"classes": 0})
+    return [training(settings, size=PUBLIC_SIZES[records][scale], device=device_named(device))]
 
 
 def _largest_loss(

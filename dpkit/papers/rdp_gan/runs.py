@@ -15,11 +15,12 @@ from dpkit.papers.rdp_gan.settings import (
     ParameterNoise,
     Settings,
 )
-from dpkit.papers.rdp_gan.tasks import JUDGED, Task, task
+from dpkit.papers.rdp_gan.tasks import CHANGES, JUDGED, PUBLIC_SIZES, Task, task
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
 from dpkit.privacy.sampling import mechanism
-from dpkit.records import Part, Progress, Result, describe, json_number
+from dpkit.records import Part, Progress, Result, Work, describe, json_number
+from dpkit.training import trial
 from dpkit.training.loop import Data, Gan, device_label, device_named, generator_on, train
 
 CURVE_EVERY = 50  # iterations between two points of an accuracy's curve
@@ -44,7 +45,15 @@ class Run(NamedTuple):
     def part(self) -> Part:
         """Its name and settings, and what computes it."""
         described = describe(self.settings) | {"records": self.records, "by_digit": self.by_digit}
-        return Part(f"{self.key}-seed{self.seed}", described, self.seed, self.compute)
+        return Part(f"{self.key}-seed{self.seed}", described, self.seed, self.compute, self.work)
+
+    def work(self) -> list[Work]:
+        """All steps of its training; where the noise is tuned it may end before."""
+        settings = replace(self.settings, **CHANGES[self.records])
+        gans, size = 1, PUBLIC_SIZES[self.records][self.scale]
+        if self.by_digit:
+            gans, size, settings = 10, size // 10, replace(settings, classes=0)
+        return [training(settings, size=size, device=device_named(self.device), gans=gans)]
 
     def compute(self) -> Result:
         """Train, judge, and say what is claimed and proven of it."""
@@ -147,6 +156,16 @@ class Run(NamedTuple):
         accuracy = np.mean([curve["accuracy"] for curve in curves], axis=0).tolist()
         by_digit = [curve["accuracy"] for curve in curves]
         return made, {**curves[0], "accuracy": accuracy, "by_digit": by_digit}
+
+
+def training(settings: Settings, *, size: int, device: torch.device, gans: int = 1) -> Work:
+    """The steps of so many GANs' training, each on `size` records."""
+    each = settings.discriminator_steps
+    return trial.training(
+        algorithm.step_of(settings), algorithm.new_gan, settings=settings,
+        shape=(settings.features,), size=size, device=device,
+        left=gans * settings.iterations * each, every=each,
+    )  # fmt: skip
 
 
 def _joined(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

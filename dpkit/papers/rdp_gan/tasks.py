@@ -22,6 +22,10 @@ PUBLIC_SIZES = {  # declared, as anyone knows them: sample rates follow from the
 }  # fmt: skip
 SIZES = tuple(column.size for column in ADULT_8.columns)
 INCOME = len(SIZES) - 1
+CHANGES: dict[str, dict[str, Any]] = {  # fields of Settings that follow from the records' form
+    "digits": {"classes": 10},
+    "census": {"classes": 0, "features": ADULT_8.width, "parts": SIZES},
+}
 
 
 class Task(NamedTuple):
@@ -87,7 +91,7 @@ def _digits(scale: str) -> Task:
     size = PUBLIC_SIZES["digits"][scale]
     data = Data(torch.from_numpy(private), torch.from_numpy(train.labels), size)
     checksums = {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
-    return Task("digits", data, {"classes": 10}, checksums, accuracy, judge, correct)
+    return Task("digits", data, CHANGES["digits"], checksums, accuracy, judge, correct)
 
 
 @cache
@@ -157,8 +161,7 @@ def _census(scale: str) -> Task:
     data = Data(encoded, unused, PUBLIC_SIZES["census"][scale])
     name = train.attrs["name"]
     checksums = {f"{name} {w}": f.attrs["checksum"] for f, w in ((train, "train"), (test, "test"))}
-    changes = {"classes": 0, "features": ADULT_8.width, "parts": SIZES}
-    return Task("census", data, changes, checksums, accuracy, judge, correct)
+    return Task("census", data, CHANGES["census"], checksums, accuracy, judge, correct)
 
 
 def _told(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ from dpkit.papers.small_images.settings import (
     FIGURE_3,
     HONEST,
     NON_PRIVATE,
+    PUBLIC_SIZES,
     REDUCED_CAPACITIES,
     REDUCED_STEPS_BY_CAPACITY,
     SETTINGS,
@@ -25,7 +26,7 @@ from dpkit.papers.small_images.settings import (
     Settings,
     reduced,
 )
-from dpkit.records import SCALES, Part, Progress, Result, describe
+from dpkit.records import SCALES, Part, Progress, Result, Work, describe
 from dpkit.training.loop import device_label, device_named
 
 EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 250}  # steps from one point of a curve to the next
@@ -88,7 +89,15 @@ def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) 
     """
     learning = scores.CLASSIFIERS["mnist"]
     compute = partial(_real_scores, learning, device, progress)
-    return [Part("mnist", describe(learning), learning.seed, compute)]
+    work = partial(_classifier_work, learning, device)
+    return [Part("mnist", describe(learning), learning.seed, compute, work)]
+
+
+def _classifier_work(learning: scores.Learning, device_name: str) -> list[Work]:
+    device, tested = device_named(device_name), 10_000
+    images = PUBLIC_SIZES[learning.records] + tested
+    left = scores.training_work(learning, device=device)
+    return [*left, scores.scoring_work(learning, images=images, device=device)]
 
 
 def _real_scores(learning: scores.Learning, device_name: str, progress: Progress) -> Result:

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dpkit import datasets
 from dpkit.papers.small_images import algorithm, scores
-from dpkit.papers.small_images.settings import DIGITS_SIZE, ORDERS, PUBLIC_SIZE, Settings
+from dpkit.papers.small_images.settings import ORDERS, PUBLIC_SIZES, Settings
 from dpkit.paths import cache_dir
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.ledger import Guarantee
@@ -23,6 +23,7 @@ from dpkit.records import (
     Part,
     Progress,
     Result,
+    Work,
     describe,
     json_number,
     read_json,
@@ -30,10 +31,10 @@ from dpkit.records import (
     write_bytes,
     write_json,
 )
+from dpkit.training import trial
 from dpkit.training.checkpoint import Checkpoints, spent
 from dpkit.training.loop import Data, Gan, Record, device_label, device_named, generator_on, train
 
-PUBLIC_SIZES = {"mnist": PUBLIC_SIZE, "digits": DIGITS_SIZE}  # declared: rates follow from it
 CHECKPOINT_EVERY = 250  # steps
 WATCHED = 1_024  # private images on which the critic is looked at, the first ones
 SHOWN = 100  # generated images that are kept to be looked at
@@ -62,7 +63,8 @@ class Run(NamedTuple):
     @property
     def part(self) -> Part:
         """Its name and settings, and what computes it."""
-        return Part(f"{self.key}-seed{self.seed}", self._described(), self.seed, self.compute)
+        name = f"{self.key}-seed{self.seed}"
+        return Part(name, self._described(), self.seed, self.compute, self.work)
 
     @property
     def checkpoint(self) -> Path:
@@ -76,7 +78,8 @@ class Run(NamedTuple):
 
     def points(self) -> list[int]:
         """Steps after which the generator is judged."""
-        steps = self.settings.steps_allowed(public_size=PUBLIC_SIZES[self.records])
+        size = PUBLIC_SIZES[self.records]
+        steps = trial.steps_allowed(self.settings, public_size=size)
         return sorted({*range(self.every, steps, self.every), steps})
 
     def compute(self) -> Result:
@@ -106,6 +109,32 @@ class Run(NamedTuple):
         samples = self._samples(gan, device) if self.samples else None
         self._forget()
         return Result(values, judge.checksums, device_label(device), samples)
+
+    def work(self) -> list[Work]:
+        """What is left to do: the classifier's training, the steps, the scores of the points."""
+        settings, size = self.settings, PUBLIC_SIZES[self.records]
+        learning, device = scores.CLASSIFIERS[self.records], device_named(self.device)
+        points = self.points()
+        images = (len(points) - len(self._begun()["steps"])) * self.images
+
+        def generated() -> Iterator[float]:
+            gan = algorithm.new_gan(settings, seed=0, device=device)
+            rng = generator_on(device, seed=0, stream="trial")
+            while True:
+                made = algorithm.generate(gan, algorithm.AT_MOST, settings=settings, rng=rng)
+                yield made.mean().item()
+
+        kind = ("generated", settings, str(device))
+        return [
+            *scores.training_work(learning, device=device),
+            trial.training(
+                algorithm.step_of(settings), algorithm.new_gan, settings=settings,
+                shape=(1, settings.side, settings.side), size=size, device=device,
+                left=points[-1] - trial.steps_done(self.checkpoint), every=settings.critic_steps,
+            ),
+            Work(kind, -(-images // algorithm.AT_MOST), generated),
+            scores.scoring_work(learning, images=images, device=device),
+        ]  # fmt: skip
 
     def _steps(
         self, gan: Gan, data: Data, judge: scores.Judge, curve: dict[str, list[Any]]

@@ -22,10 +22,12 @@ from torch import Tensor, nn
 from dpkit import checks, datasets
 from dpkit.metrics.inception import InceptionScore, inception_score
 from dpkit.papers.small_images import networks
+from dpkit.papers.small_images.settings import PUBLIC_SIZES
 from dpkit.paths import cache_dir
 from dpkit.privacy.schedules import Linear
 from dpkit.records import (
     Progress,
+    Work,
     code_version,
     describe,
     read_json,
@@ -33,6 +35,7 @@ from dpkit.records import (
     write_bytes,
     write_json,
 )
+from dpkit.training import trial
 from dpkit.training.loop import device_label, generator_on, seeded
 from dpkit.training.optimizers import set_rate
 
@@ -135,6 +138,39 @@ def judge(learning: Learning, *, device: torch.device, progress: Progress = sile
     return Judge(net.eval(), learning, said["accuracy"], checksums, said["seconds"])
 
 
+def training_work(learning: Learning, *, device: torch.device) -> list[Work]:
+    """What is left of a classifier's training: nothing where it is in the cache."""
+    known = describe(learning)
+    folder, name = _folder(), f"classifier-{learning.records}-*"
+    for path in folder.glob(f"{name}.json"):
+        if path.with_suffix(".safetensors").exists() and read_json(path)["settings"] == known:
+            return []
+    begun = [torch.load(path, weights_only=True) for path in folder.glob(f"{name}.epoch")]
+    epochs = learning.epochs - max((stored["done"] for stored in begun), default=0)
+    size = PUBLIC_SIZES[learning.records]
+
+    def trained() -> Iterator[float]:
+        images = trial.made_up(size, (1, 28, 28), device=device)
+        labels = torch.zeros(size, dtype=torch.int64, device=device)
+        return learn(_new(learning, device), images, labels, learning=learning)
+
+    kind = ("trained", learning, str(device))
+    left = epochs * -(-size // learning.batch_size)
+    return [Work(kind, left, trained, once=f"classifier of {learning.records}")]
+
+
+def scoring_work(learning: Learning, *, images: int, device: torch.device) -> Work:
+    """A classifier's work on so many images."""
+
+    def scored() -> Iterator[np.ndarray]:
+        new = Judge(_new(learning, device).eval(), learning, float("nan"), {}, 0.0)
+        seen = trial.made_up(AT_ONCE, (1, 28, 28), device=device)
+        while True:
+            yield new.probabilities(seen)
+
+    return Work(("scored", learning, str(device)), -(-images // AT_ONCE), scored)
+
+
 def as_images(images: datasets.Images, device: torch.device) -> Tensor:
     """Pixels in [-1, 1] as the networks take them, float32 (n, 1, 28, 28)."""
     return torch.from_numpy(images.pixels).to(device).float().div_(127.5).sub_(1)
@@ -222,5 +258,8 @@ def _new(learning: Learning, device: torch.device) -> nn.Module:
 def _cached(learning: Learning, checksums: dict[str, str]) -> Path:
     known: dict[str, Any] = {"learning": describe(learning), "data": checksums}
     digest = sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
-    name = f"classifier-{learning.records}-{digest}.safetensors"
-    return cache_dir() / "runs" / "small_images" / name
+    return _folder() / f"classifier-{learning.records}-{digest}.safetensors"
+
+
+def _folder() -> Path:
+    return cache_dir() / "runs" / "small_images"

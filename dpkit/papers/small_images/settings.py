@@ -27,12 +27,13 @@ PUBLIC_SIZE = 60_000  # the size of MNIST's training set, which anyone knows
 EPOCHS = 40
 STEPS_PER_EPOCH = 469  # of the code's loader: 468 batches of 128, and one of 96
 DIGITS_SIZE = 1_437  # declared size of the embedded digits' training part
+PUBLIC_SIZES = {"mnist": PUBLIC_SIZE, "digits": DIGITS_SIZE}  # declared: rates follow from it
 # Of runs at reduced scale: MNIST and batches of 128 as published, fewer steps, smaller networks
 REDUCED_STEPS = 3_000
 REDUCED_STEPS_BY_CAPACITY = 2_000  # in Figure 3, whose largest networks take the longest
 REDUCED_CAPACITY = 16  # but in Figure 3
 REDUCED_CAPACITIES = (8, 16, 32, 64)
-REDUCED_NOISE = 0.462  # the least, in thousandths, with which these steps cost at most epsilon 10
+REDUCED_NOISE = 0.462  # the least, in thousandths, with which these steps cost 10 at most, by RDP
 
 
 @dataclass(frozen=True)

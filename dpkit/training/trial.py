@@ -1,0 +1,78 @@
+"""Steps of a run on made-up records, and how many it has left: how long it will take."""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dpkit.records import Work
+from dpkit.training.batches import batches
+from dpkit.training.loop import Gan, Record, Settings, Step, generator_on, precision
+from dpkit.training.saved import CannotRestore, read_saved
+
+
+def training(
+    step: Step, new_gan: Callable[..., Gan], *,
+    settings: Any, shape: tuple[int, ...], size: int, device: torch.device, left: int,
+    every: int = 1,
+) -> Work:  # fmt: skip
+    """What `loop.train` has still to do.
+
+    Args:
+        step: as `loop.train` takes it; it follows from the settings.
+        new_gan: called with (settings) and the keywords seed and device.
+        settings: a paper's.
+        shape: of one record.
+        size: number of records.
+        device: where the run is computed.
+        left: steps.
+        every: steps after which one trains the generator.
+    """
+
+    def trial() -> Iterator[Record]:
+        gan = new_gan(settings, seed=0, device=device)
+        return _steps(step, gan, made_up(size, shape, device=device), settings)
+
+    return Work((settings, shape, size, str(device)), left, trial, every)
+
+
+def made_up(size: int, shape: tuple[int, ...], *, device: torch.device) -> Tensor:
+    """Noise in the place of `size` records, (size, *shape): one record that looks like many."""
+    rng = generator_on(device, seed=0, stream="made up")
+    one = torch.rand((1, *shape), generator=rng, device=device)
+    return one.expand(size, *shape)
+
+
+@cache
+def steps_allowed(settings: Settings, *, public_size: int) -> int:
+    """The settings' own, computed once: an accountant may take seconds for it."""
+    return settings.steps_allowed(public_size=public_size)
+
+
+def steps_done(path: Path | str) -> int:
+    """Steps that training goes on after from its checkpoint at `path`; 0 where there is none.
+
+    What they cost is another number: see `dpkit.training.checkpoint.spent`.
+    """
+    try:
+        return read_saved(Path(path)).step
+    except CannotRestore:
+        return 0
+
+
+def _steps(step: Step, gan: Gan, features: Tensor, settings: Any) -> Iterator[Record]:
+    device, size = features.device, len(features)
+    rng = generator_on(device, seed=0, stream="trial")
+    labels = torch.zeros(size, dtype=torch.int64, device=device)
+    draws = batches(settings.sampling, size=size, public_size=size, rng=rng)
+    for index in count():
+        chosen = next(draws)
+        with precision(tf32=False):
+            record = step(
+                gan, features[chosen], labels[chosen], settings=settings, index=index, rng=rng
+            )
+        yield record
