@@ -32,7 +32,10 @@ class Estimate(NamedTuple):
         if not left:
             return f"{self.table}: {_parts(self.parts)}, all stored"
         said = f"{self.table}: {_parts(self.parts)}, {self.stored or 'none'} stored"
-        others = f"the other {left}" if self.stored else f"the {left}"
+        if left == 1:
+            others = "the other" if self.stored else "it"
+        else:
+            others = f"the other {left}" if self.stored else f"the {left}"
         if self.unknown == left:
             return f"{said}; there is no estimate of the time for {others}"
         known = left - self.unknown

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dpkit.records import Work
 from dpkit.training.batches import batches
-from dpkit.training.loop import Gan, Record, Settings, Step, generator_on, precision
+from dpkit.training.loop import Gan, Record, Settings, Step, generator_on, precision, seeded
 from dpkit.training.saved import CannotRestore, read_saved
 
 
@@ -34,7 +34,8 @@ def training(
     """
 
     def trial() -> Iterator[Record]:
-        gan = new_gan(settings, seed=0, device=device)
+        with seeded(0):  # whatever it draws, the run's own draws stay as they are
+            gan = new_gan(settings, seed=0, device=device)
         return _steps(step, gan, made_up(size, shape, device=device), settings)
 
     return Work((settings, shape, size, str(device)), left, trial, every)
