@@ -7,10 +7,12 @@ from typing import NamedTuple, Protocol
 from numpy.typing import ArrayLike
 
 from dpkit import checks
+from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import (
     ADJACENCIES,
     Adjacency,
     Floats,
+    Gaussian,
     GaussianDp,
     Mechanism,
     SampledGaussian,
@@ -139,8 +141,9 @@ class PoissonSampling:
 class ShuffledBatches:
     """Epochs of shuffled batches of a fixed size: common in code, and not what is accounted for.
 
-    No accountant of the kit prices it. It has a price where the caller says that Poisson batches
-    are priced in its place (SHUFFLED_AS_POISSON), which is no bound on what the run costs.
+    Whole passes over the data have a price (`passes`), a step of its own has none here. It has one
+    where the caller says that Poisson batches are priced in its place (SHUFFLED_AS_POISSON), which
+    is no bound on what the run costs.
     """
 
     expected_batch_size: int
@@ -162,6 +165,26 @@ class ShuffledBatches:
             )
         poisson = SampledGaussian(noise_multiplier, sample_rate, self.adjacency)
         return Assuming(poisson, (SHUFFLED_AS_POISSON,))
+
+    def passes(self, *, noise_multiplier: float, public_size: int, steps: int) -> Release:
+        """What is proven of `steps` steps, without amplification, under replace-one.
+
+        Each record is in at most one batch of a pass, where replacing it moves a sum clipped at C
+        by 2C: each pass that is begun is one Gaussian release. A short last batch is dropped, as
+        `training.batches` draws them.
+
+        Args:
+            noise_multiplier: noise on a step's sum, over C.
+            public_size: declared size of the data.
+            steps: batches that were drawn, >= 0.
+
+        Raises:
+            ValueError: the batch is larger than public_size, or a number is out of range.
+        """
+        checks.whole(steps=steps)
+        sample_rate(self, public_size=public_size)  # checks both
+        begun = -(-steps // (public_size // self.expected_batch_size))
+        return Release(Gaussian(noise_multiplier, "replace-one"), begun)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from dpkit.papers.dpgan.settings import MNIST, SETTINGS  # noqa: E402
 from dpkit.papers.dpgan.variants import CONFIGURATIONS  # noqa: E402
 from dpkit.privacy import pld, rdp  # noqa: E402
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling  # noqa: E402
-from dpkit.records import silent  # noqa: E402
+from dpkit.records import describe, silent  # noqa: E402
 from dpkit.training.loop import generator_on  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -199,8 +199,10 @@ def test_what_is_claimed_charged_and_proven():
     old = runs.priced(SETTINGS, steps=3_120)
     assert old["epsilon_claimed"] == 4
     assert 4 < old["epsilon_charged"] < 4.04
-    assert old["epsilon_lower"] > 1_000
-    assert {SHUFFLED_AS_POISSON, runs.PUBLIC} <= set(old["assumptions"])
+    assert 1_000 < old["epsilon_if_poisson"] < old["epsilon_lower"] <= old["epsilon_proven"]
+    assert old["adjacency"] == "replace-one"  # of its passes, which assume no Poisson batches
+    assert runs.PUBLIC in old["assumptions"]
+    assert SHUFFLED_AS_POISSON not in old["assumptions"]
     plain = runs.priced(paper.NON_PRIVATE, steps=10)
     assert (plain["epsilon_claimed"], plain["epsilon_proven"]) == (None, "inf")
     fixed = runs.priced(variants.honest("grouping", scale="paper"), steps=10)
@@ -213,7 +215,8 @@ def test_what_is_claimed_charged_and_proven():
 @pytest.mark.parametrize("scale", variants.SCALES)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_the_three_runs_of_a_configuration(name: str, scale: str):
-    """As many steps each; matched costs what published does, honest no more than is claimed."""
+    """As many steps each; matched costs what published does if all batches are Poisson, honest no
+    more than is claimed."""
     old, matched, honest = (
         made(name, scale=scale) for made in (variants.published, variants.matched, variants.honest)
     )
@@ -226,7 +229,7 @@ def test_the_three_runs_of_a_configuration(name: str, scale: str):
         assert other.warm_start == old.warm_start
         assert other.chosen is not None
     spent = [
-        rdp.epsilon(one.ledger(public_size=SIZE, steps=steps), delta=1e-5).epsilon
+        rdp.epsilon(one.poisson_ledger(public_size=SIZE, steps=steps), delta=1e-5).epsilon
         for one in (old, matched, honest)
     ]
     assert spent[1] == pytest.approx(spent[0], rel=1e-9)
@@ -343,21 +346,49 @@ def stored(values, **more):
     return {name: {"values": {**more, **one}} for name, one in values.items()}
 
 
-def test_table_2_sets_scores_beside_both_epsilons():
-    found = tables.table_2(stored({
-        "real": {"inception": 9.5, "js": 0.0},
-        "gan-seed0": {"inception": 8.0, "epsilon_claimed": None, "epsilon_proven": "inf"},
-        "all-published-seed0": {"inception": 6.0, "epsilon_claimed": 4, "epsilon_proven": 1100.0},
-        "all-published-seed1": {"inception": 7.0, "epsilon_claimed": 4, "epsilon_proven": 1100.0},
-    }))  # fmt: skip
+def stored_runs(values):
+    """Parts as a run of their name stores them, of the reduced length, but for their scores."""
+    parts = {}
+    for name, scores_of in values.items():
+        key = name.rpartition("-seed")[0]
+        settings = variants.without_privacy(scale="reduced")
+        if key != "gan":
+            configuration, _, arm = key.rpartition("-")
+            settings = plans.ARMS[arm](configuration, scale="reduced")
+        told = json.loads(json.dumps({"settings": describe(settings), "scale": "reduced"}))
+        parts[name] = {"values": {"steps": 2_000, **scores_of}, "provenance": told}
+    return parts
+
+
+def test_table_2_sets_scores_beside_the_epsilons():
+    parts = stored({"real": {"inception": 9.5, "js": 0.0}}) | stored_runs({
+        "gan-seed0": {"inception": 8.0},
+        "all-published-seed0": {"inception": 6.0}, "all-published-seed1": {"inception": 7.0},
+        "all-matched-seed0": {"inception": 5.0},
+    })  # fmt: skip
+    found = tables.table_2(parts)
     rows = {row["setting"]: row for row in found}
     assert rows["Real images"]["mean"] == 9.5
+    assert (rows["Real images"]["epsilon claimed"], rows["Real images"]["epsilon proven"]) == (
+        None, None,
+    )  # fmt: skip
     assert rows["GAN"]["epsilon proven"] == "inf"
-    old = rows["dpGAN, as published"]
+    old, matched = rows["dpGAN, as published"], rows[tables.TITLES["all-matched"]]
     assert (old["mean"], old["lowest"], old["highest"], old["seeds"]) == (6.5, 6.0, 7.0, 2)
-    assert (old["epsilon claimed"], old["epsilon proven"]) == (4, 1100.0)
+    assert (old["epsilon claimed"], old["adjacency"]) == (4, "replace-one")
+    assert old["epsilon if Poisson"] == pytest.approx(matched["epsilon proven"], rel=1e-9)
+    assert matched["epsilon if Poisson"] == matched["epsilon proven"] < old["epsilon proven"]
+    passes = SETTINGS.ledger(public_size=SIZE, steps=2_000)
+    assert old["epsilon proven"] == pld.epsilon(passes, delta=1e-5).epsilon
     assert rows[tables.TITLES["all-honest"]]["mean"] is None
     assert len(found) == 5
+
+
+def test_a_part_of_other_settings_is_not_priced_as_its_name():
+    parts = stored_runs({"all-published-seed0": {"inception": 6.0}})
+    parts["all-published-seed0"]["provenance"]["settings"]["noise_multiplier"] = 2.0
+    with pytest.raises(ValueError, match="all-published must have been stored by the settings"):
+        tables.table_2(parts)
 
 
 def test_table_6_sets_the_text_beside_what_was_measured():
@@ -377,13 +408,13 @@ def test_table_6_sets_the_text_beside_what_was_measured():
 
 
 def test_table_9_has_a_row_for_each_configuration_and_arm():
-    found = tables.table_9(stored(
-        {"none-honest-seed0": {"inception": 2.0}, "all-honest-seed0": {"inception": 5.0}},
-        epsilon_claimed=4, epsilon_proven=3.3,
-    ))  # fmt: skip
+    found = tables.table_9(
+        stored_runs({"none-honest-seed0": {"inception": 2}, "all-honest-seed0": {"inception": 5}})
+    )
     rows = {(row["configuration"], row["arm"]): row for row in found}
     assert len(rows) == 8 * 3
     assert rows["none", "honest"]["mean"] == 2.0
+    assert 3 < rows["none", "honest"]["epsilon proven"] < 4
     assert rows["none", "honest"]["paper"] == 6.59
     assert rows["all", "honest"]["paper"] == 8.64
     assert rows["adaptive", "published"]["mean"] is None
@@ -391,7 +422,7 @@ def test_table_9_has_a_row_for_each_configuration_and_arm():
         "clusters",
         True,
     )
-    by_js = tables.table_10(stored({"none-honest-seed0": {"js": 0.3}}))
+    by_js = tables.table_10(stored_runs({"none-honest-seed0": {"js": 0.3}}))
     assert {row["paper"] for row in by_js} == {None}
     assert by_js[2]["mean"] == 0.3
 

@@ -5,8 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
 
 from dpkit.papers import dpgan
+from dpkit.papers.dpgan import variants
 from dpkit.papers.dpgan.budget import TABLE_7, noise_from_budget
 from dpkit.papers.dpgan.grouping import PublicClusters, is_bias
 from dpkit.papers.dpgan.settings import CLUSTERS, PUBLISHED, Settings, automatic, small, ungrouped
@@ -111,11 +114,20 @@ def test_the_ledger_prices_what_a_record_moves_over_the_noise_that_is_added(name
     )
     moved = np.sqrt(((rule.weights(norms) * norms / noise) ** 2).sum(axis=0))
     true = 1 / moved.max()
-    (release,) = settings.ledger(public_size=size, steps=7)
+    (release,) = settings.poisson_ledger(public_size=size, steps=7)
     expected = SampledGaussian(true, settings.expected_batch_size / size)
     orders = [1.5, 2.0, 8.0]
     assert release.count == 7
     np.testing.assert_allclose(release.mechanism.rdp(orders), expected.rdp(orders), rtol=1e-9)
+    if settings.sampling.assumptions:  # shuffled: a replaced record moves one batch of each pass
+        batches = size // settings.expected_batch_size
+        for steps, passes in ((0, 0), (1, 1), (batches, 1), (batches + 1, 2)):
+            (proven,) = settings.ledger(public_size=size, steps=steps)
+            assert (proven.count, proven.mechanism.adjacency) == (passes, "replace-one")
+        wanted = np.array(orders) * (2 / true) ** 2 / 2
+        np.testing.assert_allclose(proven.mechanism.rdp(orders), wanted, rtol=1e-9)
+    else:
+        assert settings.ledger(public_size=size, steps=7) == [release]
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -129,9 +141,12 @@ def test_the_claimed_ledger_charges_each_group_apart_at_the_noise_as_it_should_b
 
 
 def test_shuffled_batches_and_bounds_are_said_in_the_assumptions():
-    (release,) = MNIST.ledger(public_size=SIZE, steps=1)
+    (release,) = MNIST.poisson_ledger(public_size=SIZE, steps=1)
     assert SHUFFLED_AS_POISSON in release.mechanism.assumptions
-    assert any("fixed without the private data" in a for a in release.mechanism.assumptions)
+    (proven,) = MNIST.ledger(public_size=SIZE, steps=1)
+    assert SHUFFLED_AS_POISSON not in proven.mechanism.assumptions
+    for one in (release, proven):
+        assert any("fixed without the private data" in a for a in one.mechanism.assumptions)
     (honest,) = HONEST.ledger(public_size=SIZE, steps=1)
     assert SHUFFLED_AS_POISSON not in honest.mechanism.assumptions
     assert any("Poisson" in a for a in honest.mechanism.assumptions)
@@ -163,9 +178,25 @@ def test_published_runs_are_as_long_as_table_7_says(name: str):
 
 def test_the_published_run_is_far_beyond_its_budget():
     """All three together: groups of one batch, tensors at their group's bound, noise over 4."""
-    ledger = dpgan.SETTINGS.ledger(public_size=SIZE)
-    assert ledger[0].count == 3_120
+    ledger = dpgan.SETTINGS.poisson_ledger(public_size=SIZE, steps=3_120)
     assert pld.epsilon(ledger, delta=1e-5).lower > 1_000
+    (proven,) = dpgan.SETTINGS.ledger(public_size=SIZE)
+    assert proven.count == 17  # passes, of 191 batches, that 3,120 steps begin
+
+
+def test_what_is_proven_of_the_published_run_in_closed_form():
+    """Eleven passes are one Gaussian whose shift is mu = 2 sqrt(11) sqrt(7) 4 / 1.0859."""
+    settings = variants.published("all", scale="reduced")
+    pair = pld.epsilon(settings.ledger(public_size=SIZE), delta=1e-5)
+    mu = 2 * math.sqrt(11 * 7) * 4 / MNIST.noise_multiplier
+
+    def delta(epsilon: float) -> float:  # Balle and Wang (2018), eq. 6, without overflow
+        shift, far = epsilon / mu, mu / 2
+        return norm.sf(shift - far) - math.exp(epsilon + norm.logsf(shift + far))
+
+    exact = brentq(lambda epsilon: delta(epsilon) - 1e-5, 1_000, 5_000)
+    assert pair.lower <= exact <= pair.epsilon < exact * 1.001
+    assert pair.adjacency == "replace-one"
 
 
 def test_the_honest_run_keeps_its_budget_with_the_least_noise():

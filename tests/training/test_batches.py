@@ -16,6 +16,7 @@ pytestmark = pytest.mark.torch
 from torch import nn  # noqa: E402
 
 from dpkit.privacy.clipping import FlatClipping, GroupClipping  # noqa: E402
+from dpkit.privacy.mechanisms import Gaussian  # noqa: E402
 from dpkit.privacy.sampling import (  # noqa: E402
     FixedSizeBatches,
     PoissonSampling,
@@ -159,6 +160,17 @@ def test_batches_repeat_with_the_generator_and_leave_the_global_one_alone(sampli
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(first, other, strict=True))
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("size", [40, 43])
+def test_a_record_is_in_one_batch_of_a_shuffled_pass_at_most(size):
+    """What `ShuffledBatches.passes` rests on, at each number of steps."""
+    sampling, seen = ShuffledBatches(4), torch.zeros(size)
+    for steps, batch in enumerate(drawn(sampling, size=size, count=35, seed=1), start=1):
+        seen[batch] += 1
+        release = sampling.passes(noise_multiplier=2.0, public_size=size, steps=steps)
+        assert seen.max() <= release.count <= seen.max() + 1
+    assert (release.mechanism, release.count) == (Gaussian(2.0, "replace-one"), 4)
 
 
 # Parts of a batch

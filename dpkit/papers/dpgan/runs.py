@@ -178,22 +178,25 @@ def priced(settings: Settings, *, steps: int) -> dict[str, Any]:
     """Epsilon as claimed, as the code charges it, and as it is proven, of so many steps.
 
     Proven is certified by a numerical accountant, or "inf"; assumptions are what it rests on.
+    `epsilon_if_poisson` is certified too, add-remove, but of batches that a shuffled run has not.
     """
     size, delta = settings.private_examples, settings.target_delta
     found = pld.epsilon(settings.ledger(public_size=size, steps=steps), delta=delta)
+    poisson = pld.epsilon(settings.poisson_ledger(public_size=size, steps=steps), delta=delta)
     private, charged = settings.noise_multiplier > 0, None
     if settings.moments is not None:
         claimed = settings.claimed_ledger(public_size=size, steps=steps)
         charged = moments.epsilon(claimed, delta=delta, moments=settings.moments).epsilon
     fixed = isinstance(settings.clipping, GroupClipping | Unclipped)
     reads = settings.warm_start > 0 or not fixed
-    assumed = dict.fromkeys((*found.assumptions, *settings.sampling.assumptions))
+    assumed = list(found.assumptions)
     return {
         "epsilon_claimed": settings.target_epsilon if private else None,
         "epsilon_charged": json_number(charged),
         "epsilon_proven": json_number(found.epsilon), "epsilon_lower": json_number(found.lower),
         "delta": found.delta, "adjacency": found.adjacency, "method": found.method,
-        "assumptions": [*assumed, PUBLIC] if reads else list(assumed),
+        "assumptions": [*assumed, PUBLIC] if reads else assumed,
+        "epsilon_if_poisson": json_number(poisson.epsilon),
     }  # fmt: skip
 
 

@@ -122,14 +122,21 @@ class Settings:
     def ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
         """What `steps` steps really release (all that the run makes, by default).
 
-        All groups read one batch, so one record moves them together, and the noise is the noise
-        that is added. Shuffled batches have no price: Poisson ones stand in for them, which the
-        ledger's assumptions say.
+        All groups read one batch, so one record moves them together; the noise is what is added.
+        Shuffled batches are priced under replace-one, by `ShuffledBatches.passes`.
         """
-        if not self.noise_multiplier > 0:
-            return [Release(NoGuarantee("no noise is added"))]
         if steps is None:
             steps = self.steps_allowed(public_size=public_size)
+        if not (self.noise_multiplier > 0 and isinstance(self.sampling, ShuffledBatches)):
+            return self.poisson_ledger(public_size=public_size, steps=steps)
+        noise = self._parts.one.noise_multiplier
+        found = self.sampling.passes(noise_multiplier=noise, public_size=public_size, steps=steps)
+        return [found._replace(mechanism=Assuming(found.mechanism, self._parts.assumptions))]
+
+    def poisson_ledger(self, *, public_size: int, steps: int) -> list[Release]:
+        """The same, shuffled batches taken as Poisson ones: an assumption, which it states."""
+        if not self.noise_multiplier > 0:
+            return [Release(NoGuarantee("no noise is added"))]
         return [Release(self._mechanism(public_size), steps)]
 
     def claimed_ledger(self, *, public_size: int, steps: int) -> list[Release]:
@@ -151,11 +158,7 @@ class Settings:
         )  # fmt: skip
 
     def steps_allowed(self, *, public_size: int) -> int:
-        """Steps within the target epsilon, at most `max_steps`.
-
-        As published, the code's own rule decides, so that a run is as long as the code makes it;
-        an honest run is priced by its ledger.
-        """
+        """Steps within the target epsilon, at most `max_steps`; as published, by the code."""
         if not self.noise_multiplier > 0:
             return self.max_steps
         if self.moments is not None:
@@ -172,9 +175,13 @@ class Settings:
         return self.clipping
 
     def _mechanism(self, public_size: int) -> Mechanism:
-        """One step: every part moves at once, each by its own bound."""
-        parts = GroupedGaussian(self.noise_multiplier / self.noise_divisor, self.parts)
-        return Assuming(self._sampled(parts.one.noise_multiplier, public_size), parts.assumptions)
+        """One step of a Poisson batch."""
+        one = self._sampled(self._parts.one.noise_multiplier, public_size)
+        return Assuming(one, self._parts.assumptions)
+
+    @property
+    def _parts(self) -> GroupedGaussian:  # every part moves at once, each by its own bound
+        return GroupedGaussian(self.noise_multiplier / self.noise_divisor, self.parts)
 
     def charge(self, *, public_size: int) -> Mechanism:
         """What the code charges for one group of one step."""
@@ -268,7 +275,7 @@ NON_PRIVATE = replace(
 )  # fmt: skip
 
 # Honest: groups clipped jointly as the text says and charged together, Poisson batches, the noise
-# that is charged, and the steps of Table 7 within the same epsilon.
+# that is charged.
 HONEST = replace(
     MNIST, clipping=PublicClusters(CLUSTERS["mnist"], 7, False), sampling=PoissonSampling(256),
     noise_multiplier=1.643, devices=1, noise_over_sqrt_batch=False, moments=None, max_steps=STEPS,

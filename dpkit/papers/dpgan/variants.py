@@ -79,8 +79,8 @@ def honest(name: str, *, scale: str) -> Settings:
 def matched(name: str, *, scale: str) -> Settings:
     """The same with its repairs, and noise with which it costs what the published run costs.
 
-    Both are one sampled Gaussian a step, whose multiplier is each part's over sqrt(parts). The
-    published batches are shuffled and have no price of their own: Poisson ones stand in for them.
+    Both are one Gaussian a step, whose multiplier is each part's over sqrt(parts). The published
+    batches are shuffled, of which no amplification is proven: Poisson ones stand in for them.
 
     Where bounds are fixed the two differ by more than the repair: the published run clips g_i at
     the paper's number times a device's batch, which hardly any gradient reaches, and adds noise of

@@ -188,7 +188,7 @@ class Run(NamedTuple):
             "claimed_assumptions": [] if claimed is None else list(claimed.assumptions),
             "epsilon_proven": json_number(proven.epsilon),
             "delta": proven.delta, "adjacency": proven.adjacency, "method": proven.method,
-            "assumptions": [*proven.assumptions, *self.settings.sampling.assumptions],
+            "assumptions": list(proven.assumptions),
         }  # fmt: skip
 
     def _begun(self) -> dict[str, list[Any]]:

@@ -9,14 +9,13 @@ from dpkit import checks
 from dpkit.privacy import calibrate
 from dpkit.privacy.clipping import FlatClipping, Unclipped
 from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian, Mechanism
+from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
     PoissonSampling,
     ShuffledBatches,
     mechanism,
-    sample_rate,
 )
 from dpkit.privacy.schedules import Constant
 from dpkit.training.optimizers import Adam
@@ -115,10 +114,8 @@ class Settings:
     def ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
         """What `steps` steps really release (all that are allowed, by default).
 
-        Of shuffled batches no amplification is proven here. What is: each of public_size records is
-        in at most one batch of a pass over the data, where replacing it moves the sum by 2C, so
-        each pass is one Gaussian release under replace-one. Passes are counted without a short last
-        batch, as the kit draws them. `claimed_ledger` takes the batches to be Poisson, and says so.
+        Shuffled batches are priced by their passes (`ShuffledBatches.passes`), under replace-one;
+        `claimed_ledger` takes the batches to be Poisson, and says so.
 
         Raises:
             ValueError: a batch is larger than public_size.
@@ -130,9 +127,11 @@ class Settings:
             return [Release(NoGuarantee("no noise is added"))]
         if not isinstance(self.sampling, ShuffledBatches):
             return [Release(self._priced(public_size), steps)]
-        sample_rate(self.sampling, public_size=public_size)  # checks the batch
-        passes = -(-steps // (public_size // self.expected_batch_size))
-        return [Release(Gaussian(self.noise_multiplier, "replace-one"), passes)]
+        return [
+            self.sampling.passes(
+                noise_multiplier=self.noise_multiplier, public_size=public_size, steps=steps
+            )
+        ]
 
     def claimed_ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
         """What the published code charges: a Poisson release a step, at the rate batch / size.
