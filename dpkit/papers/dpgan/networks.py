@@ -1,8 +1,9 @@
 """Generator and critic of any image size, and the two classifiers of Algorithm 4.
 
 Convolutions have 5 x 5 kernels and stride 2, so each halves a side, rounded up, and each transposed
-one undoes that: 28, 14, 7, 4 and back for MNIST. (The code's generators for CelebA and LSUN are
-residual networks; here they are made as MNIST's.)
+one undoes that: 28, 14, 7, 4 and back for MNIST. (In the code, models/gans/mnist.py, the first
+transposed convolution makes 8 x 8, cropped to 7, and no ReLU follows it; here it makes 7, and one
+does. The code's generators for CelebA and LSUN are residual networks; here they are as MNIST's.)
 """
 
 from itertools import pairwise

@@ -206,7 +206,8 @@ def automatic(settings: Settings, *, groups: int) -> Settings:
 
 
 # Adam's rates are the scripts' (the text prints 0.002). The critic's rises over 500 iterations; in
-# the code it does so from one iteration to the next, here from one step to the next.
+# the code it does so from one iteration to the next, here from one step to the next, after a warm
+# start from the beginning again.
 RISING = Linear(2e-4, 3e-4, over=2_000)
 
 # Weights apart, all biases in one group: 7 tensors in 5 groups. Of the 55,000 training images that
@@ -274,8 +275,7 @@ NON_PRIVATE = replace(
     warm_start=0, max_steps=STEPS,
 )  # fmt: skip
 
-# Honest: groups clipped jointly as the text says and charged together, Poisson batches, the noise
-# that is charged.
+# Honest: groups clipped jointly as the text says, charged together; Poisson; the noise charged.
 HONEST = replace(
     MNIST, clipping=PublicClusters(CLUSTERS["mnist"], 7, False), sampling=PoissonSampling(256),
     noise_multiplier=1.643, devices=1, noise_over_sqrt_batch=False, moments=None, max_steps=STEPS,

@@ -29,7 +29,9 @@ class Xie:
     """Xie, Lin, Wang, Wang, Zhou 2018 (DPGAN; code: illidanlab/dpgan): WGAN with clipped weights.
 
     Noise N(0, noise_std^2) / batch on the gradient of the mean loss (wgan.py). What ties it to an
-    epsilon is a line of a test script (`published_epsilon`).
+    epsilon is a line of a test script (`published_epsilon`). That file makes 100 critic steps, not
+    5, in the first 25 iterations and every 500th, and leaves the last tensor without noise: two
+    more things that the line does not count, nor the claims here.
 
     Args:
         noise_std: 5, 10 and 15 in the experiments on MNIST.
