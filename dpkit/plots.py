@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 # Okabe and Ito 2008: told apart by all common kinds of colour vision, and in grey by lightness
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -33,7 +34,7 @@ def lines(
     y: str,
     y_scale: str = "linear",
 ) -> Axes:
-    """Curves with their names at their right ends, moved apart where they would overlap.
+    """Curves with their names at their right ends, outlined, moved apart where they would overlap.
 
     Args:
         ax: drawn on.
@@ -61,6 +62,7 @@ def lines(
         ax.annotate(
             name, (xs[-1], ys[-1]), (4, moved[name]), textcoords="offset points", color=colour,
             va="center", fontsize=9, annotation_clip=False,
+            path_effects=[withStroke(linewidth=3, foreground="white")],  # over other curves
         )  # fmt: skip
     return ax
 
