@@ -579,11 +579,11 @@ for devices in ("1-device", "4-devices"):
     print(textwrap.fill(v.explanation, 100))
 
 # %% [markdown]
-# Those two are priced as if one clip held all tensors. With the groups of 6.2, the run of Table 7 on four devices as the code makes it:
+# Those two are priced as if one clip held all tensors. With the groups of 6.2, the run of Table 7 on four devices as the code makes it (its shuffled batches taken as Poisson ones, as everywhere in this section):
 
 # %%
 for name, one, n in (("7 groups", seven, 560), ("5 groups", paper.MNIST, 780)):
-    cost = pld.epsilon(one.ledger(public_size=49_000, steps=4 * n), delta=1e-5)
+    cost = pld.epsilon(one.poisson_ledger(public_size=49_000, steps=4 * n), delta=1e-5)
     multiplier = one.noise_multiplier / one.noise_divisor / one.parts**0.5
     print(f"{name}: effective noise multiplier {multiplier:.4f}, epsilon {cost.epsilon:.0f}")
 
