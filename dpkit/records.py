@@ -60,6 +60,7 @@ class Part(NamedTuple):
     """One part of a table or figure, computed and stored by itself: a run can be resumed.
 
     work: what is left to do for it, from which its time is estimated; None where that is unknown.
+    prices: what a run of stored values costs by today's accountants; None where it has no price.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Part(NamedTuple):
     seed: int | None
     compute: Callable[[], Result]
     work: Callable[[], list[Work]] | None = None
+    prices: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
 
 def write_json(path: Path, content: Any) -> Path:

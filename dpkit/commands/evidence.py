@@ -51,6 +51,10 @@ def reproduce(
         str | None, typer.Option(help="Only these parts, or beginnings of parts, such as a,b.")
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    reprice: Annotated[
+        bool,
+        typer.Option("--reprice", help="Run nothing: price what is stored by today's accountants."),
+    ] = False,
     json_: AsJson = False,
 ) -> None:
     """Make a paper's table again; each part is stored when it is done, and kept if it is stored.
@@ -75,8 +79,8 @@ def reproduce(
     told = partial(print, file=sys.stderr if json_ else sys.stdout, flush=True)
     done = []
     for row in experiments.reproduce(
-        paper, table, scale=scale, seeds=seeds, parts=wanted, device=device, progress=bar,
-        estimated=told,
+        paper, table, scale=scale, seeds=seeds, parts=wanted, device=device, reprice=reprice,
+        progress=bar, estimated=told,
     ):  # fmt: skip
         done.append(row)
         if not json_:

@@ -8,7 +8,15 @@ from typing import Any
 from dpkit.experiments import store
 from dpkit.experiments.estimate import Estimate, estimate
 from dpkit.papers import named
-from dpkit.records import Part, Progress, provenance, read_json, silent, write_json
+from dpkit.records import (
+    Part,
+    Progress,
+    code_version,
+    provenance,
+    read_json,
+    silent,
+    write_json,
+)
 
 
 def reproduce(
@@ -20,6 +28,7 @@ def reproduce(
     parts: Sequence[str] | None = None,
     device: str = "auto",
     recompute: bool = False,
+    reprice: bool = False,
     results: Path | None = None,
     progress: Progress = silent,
     estimated: Callable[[Estimate], None] | None = None,
@@ -36,6 +45,8 @@ def reproduce(
         parts: names, or beginnings of names, of the parts wanted; all by default.
         device: auto, cpu or cuda.
         recompute: compute stored parts anew.
+        reprice: price stored parts anew, and compute none. What a run cost follows from its
+            settings and steps: the epsilons of an old record become those of today's accountants.
         results: folder to store in, instead of the kit's own.
         progress: wraps the steps of a run, as tqdm does.
         estimated: told, before the first part is computed, how long those that are not stored will
@@ -55,6 +66,9 @@ def reproduce(
         raise ValueError(f"table must be one of {', '.join(plans)}, got {table!r}")
     planned = plans[table](scale=scale, seeds=seeds, device=device, progress=progress)
     chosen = _chosen(planned, parts)
+    if reprice:
+        yield from _repriced(chosen, folder)
+        return
     if estimated is not None:
         names = [part.name for part in chosen if not recompute]
         stored = {name for name in names if (folder / f"{name}.json").exists()}
@@ -66,6 +80,23 @@ def reproduce(
             yield {"record": str(path), "summary": f"{part.name}: stored already"}
         else:
             yield {"record": str(path), "summary": _compute(part, path, scale)}
+
+
+def _repriced(chosen: list[Part], folder: Path) -> Iterator[dict[str, str]]:
+    for part in chosen:
+        path = folder / f"{part.name}.json"
+        if part.prices is None or not path.exists():
+            continue
+        _check_same(path, part)
+        record = read_json(path)
+        old, new = record["values"], part.prices(record["values"])
+        changed = [key for key in new if old.get(key) != new[key]]
+        if changed:
+            record["values"] = old | new
+            record["provenance"]["priced_by"] = code_version()
+            write_json(path, record)
+        told = ", ".join(f"{key} {old.get(key)} is now {new[key]}" for key in changed)
+        yield {"record": str(path), "summary": f"{part.name}: {told or 'priced as stored'}"}
 
 
 def _label(device: str) -> str:

@@ -32,22 +32,29 @@ def batches(
 
     Raises:
         TypeError: no batches are known for such sampling.
-        ValueError: a batch is larger than the data set, or batches of a fixed size are drawn from
-            other than public_size records.
+        ValueError: a batch is larger than the data set, or shuffled batches or such of a fixed size
+            are drawn from other than public_size records.
     """
     if isinstance(sampling, PoissonSampling):
         return _poisson(sample_rate(sampling, public_size=public_size), size, rng)
     if isinstance(sampling, ShuffledBatches):
+        sample_rate(sampling, public_size=public_size)  # checks the batch against the data set
+        _check_declared("shuffled batches", size, public_size)
         return _shuffled(sampling.expected_batch_size, size, rng)
     if isinstance(sampling, FixedSizeBatches):
         sample_rate(sampling, public_size=public_size)  # checks the batch against the data set
-        if size != public_size:
-            raise ValueError(
-                f"batches of a fixed size are drawn from public_size records, got {public_size} "
-                f"and {size} records: under replace-one the number of records is public; declare it"
-            )
+        _check_declared("batches of a fixed size", size, public_size)
         return _fixed_size(sampling.expected_batch_size, size, rng)
     raise TypeError(f"no batches are known for {sampling!r}")
+
+
+def _check_declared(what: str, size: int, public_size: int) -> None:
+    """A smaller data set is passed over more often, or sampled at a higher rate, than is priced."""
+    if size != public_size:
+        raise ValueError(
+            f"{what} are drawn from public_size records, got {public_size} and {size} records: "
+            "under replace-one the number of records is public; declare it"
+        )
 
 
 def _poisson(rate: float, size: int, rng: torch.Generator) -> Iterator[Tensor]:

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.torch
 from dpkit.experiments import store  # noqa: E402
 from dpkit.experiments.reproduce import reproduce  # noqa: E402
 from dpkit.papers.dp_cgan import tables  # noqa: E402
+from dpkit.records import Part, code_version, write_json  # noqa: E402
 
 PARTS = ["honest-seed0-train", "honest-seed0-lr"]
 
@@ -105,3 +106,37 @@ def test_stored_json_that_is_cut_off_is_named(stored):
     (path / "honest-seed0-lr.json").write_text('{"values": ')
     with pytest.raises(ValueError, match="is not valid JSON"):
         store.load("dp_cgan", "table_1", scale="reduced", results=stored)
+
+
+def test_what_is_stored_is_priced_anew_and_not_run(tmp_path, monkeypatch):
+    """Old records keep their scores and get today's epsilons; parts without a price stay."""
+    part = Part(
+        "run-seed0", {"noise": 2.0}, 0, compute=lambda: pytest.fail("it was run"),
+        prices=lambda values: {"epsilon": 3.0 * values["steps"], "method": "new"},
+    )  # fmt: skip
+    other = part._replace(name="fit", prices=None)
+    absent = part._replace(name="run-seed1")
+    monkeypatch.setitem(tables.PLANS, "table_1", lambda **_: [part, other, absent])
+    folder = store.folder("dp_cgan", "table_1", scale="reduced", results=tmp_path)
+    told = {"settings": {"noise": 2.0}, "wall_seconds": 9.0, "code": "old"}
+    old = {"values": {"score": 0.5, "steps": 2, "epsilon": 1.0}, "provenance": told}
+    for name in ("run-seed0", "fit"):
+        write_json(folder / f"{name}.json", old)
+
+    def again():
+        return list(
+            reproduce("dp_cgan", "table_1", scale="reduced", results=tmp_path, reprice=True)
+        )
+
+    (row,) = again()
+    assert row["summary"] == "run-seed0: epsilon 1.0 is now 6.0, method None is now new"
+    found = store.load("dp_cgan", "table_1", scale="reduced", results=tmp_path)
+    assert found["run-seed0"]["values"] == {
+        "score": 0.5, "steps": 2, "epsilon": 6.0, "method": "new",
+    }  # fmt: skip
+    assert found["run-seed0"]["provenance"] == told | {"priced_by": code_version()}
+    assert found["fit"] == old
+    assert [row["summary"] for row in again()] == ["run-seed0: priced as stored"]
+    write_json(folder / "run-seed0.json", old | {"provenance": {"settings": {"noise": 1.0}}})
+    with pytest.raises(ValueError, match="stored with other settings"):
+        again()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_ind
+from scipy.stats import t, ttest_ind
 
 pytest.importorskip("torch")
 from dpkit.papers import small_images as paper
@@ -27,7 +27,7 @@ def stored(key, *seeds: Sequence[float] | float):
         known = {"steps": [250 * (n + 1) for n in range(len(curve))], "inception": curve}
         described = describe(RUNS[key])
         found[f"{key}-seed{seed}"] = {
-            "values": {"curve": known}, "provenance": {"settings": described},
+            "values": {"curve": known}, "provenance": {"settings": described, "scale": "paper"},
         }  # fmt: skip
     return found
 
@@ -54,11 +54,14 @@ def test_runs_as_the_paper_describes_them_confirm_every_finding():
     assert "0.80 counts as none" in found["plateau-independent-of-noise"].explanation
 
 
+def ends_best():
+    return stored("capacity-16", 8.0) | stored("capacity-96", 6.6) | stored("capacity-128", 6.4)
+
+
 def test_opposite_runs_refute_every_finding():
     first = COMMON | stored("norm-0.1", 4.0, 4.1, 3.9) | stored("norm-100", 8.5)
-    second = COMMON | stored("noise-0.8", 5.0) | stored("noise-0.9", 4.5) | stored("noise-1", 4.4)
-    third = COMMON | stored("capacity-16", 8.0) | stored("capacity-96", 6.6)
-    found = verdicts(first, second, third)
+    second = COMMON | stored("noise-0.8", 5.0) | stored("noise-0.9", 4.5) | stored("noise-1", 5.0)
+    found = verdicts(first, second, COMMON | ends_best())
     assert {one.verdict for one in found.values()} == {"refuted"}
 
 
@@ -82,8 +85,7 @@ def test_the_interval_is_that_of_students_t_test():
 
 def test_nothing_is_decided_by_single_seeds_or_missing_runs():
     alone = stored("base", 7.0) | stored("non-private", 9.0)
-    ends = stored("capacity-16", 1.5) | stored("capacity-96", 1.5)
-    found = verdicts({}, FIGURES[1], alone | ends)
+    found = verdicts({}, FIGURES[1], alone | ends_best())
     for id in ("small-clips-alike", "small-clips-best", "intermediate-capacity-best"):
         assert found[id].verdict == "not decided at this scale"
         assert found[id].spread is None
@@ -92,7 +94,7 @@ def test_nothing_is_decided_by_single_seeds_or_missing_runs():
     assert "no run with several seeds" in found["intermediate-capacity-best"].explanation
     two = verdicts(figure_3=COMMON | stored("capacity-16", 6.0))["intermediate-capacity-best"]
     assert two.verdict == "not decided at this scale"
-    assert "a third capacity" in two.explanation
+    assert two.explanation == "No run is stored of 96, 128."
 
 
 def test_a_difference_within_its_spread_is_not_decided():
@@ -106,14 +108,54 @@ def test_a_difference_within_its_spread_is_not_decided():
     assert spread > 1.0
 
 
+CLIMBING = [1.0 + 0.5 * n for n in range(12)]
+
+
 def test_a_plateau_is_not_judged_while_scores_still_rise():
-    climbing = [1.0 + 0.5 * n for n in range(12)]
-    rising = COMMON | stored("noise-0.8", 6.9) | stored("noise-1", 3.0)
-    found = verdicts(figure_2=rising | stored("noise-0.9", climbing))
+    rising = COMMON | stored("noise-0.8", 7.1) | stored("noise-1", 3.0)
+    found = verdicts(figure_2=rising | stored("noise-0.9", [c + 1.2 for c in CLIMBING]))
     independent = found["plateau-independent-of-noise"]
+    assert independent.difference == pytest.approx(0.2)
     assert independent.verdict == "not decided at this scale"
     assert "the scores of 0.9 still rise" in independent.explanation
-    assert found["break-off-near-1"].verdict == "confirmed"
+    assert found["break-off-near-1"].verdict == "confirmed"  # whatever 0.9 would still reach
+
+
+def test_what_still_rises_decides_nothing_that_it_could_undo():
+    level = COMMON | stored("noise-0.8", 6.9) | stored("noise-0.9", 7.0)
+    low = [c / 2 for c in CLIMBING]
+    found = verdicts(figure_2=level | stored("noise-1", low))["break-off-near-1"]
+    assert found.verdict == "not decided at this scale"
+    assert "the scores of 1 still rise" in found.explanation
+    third = COMMON | stored("capacity-16", low) | stored("capacity-128", 6.4)
+    found = verdicts(figure_3=third | stored("capacity-96", 7.9))["intermediate-capacity-best"]
+    assert found.verdict == "not decided at this scale"
+    assert "the scores of 16 still rise" in found.explanation
+
+
+def test_a_pair_chosen_after_looking_needs_a_wider_interval():
+    """Three noises whose largest difference is beyond the margin by 1.2 of one pair's spreads."""
+    plateaus = findings._Plateaus(FIGURES[1], "noise-", lambda s: s["noise_multiplier"])
+    one, three = (plateaus.spread(0.5, 0.8, pairs=n) for n in (1, 3))
+    assert one is not None
+    assert three is not None
+    exact = [t.ppf(1 - 0.05 / (2 * n), 2) * 0.1 * (1 / 3 + 1) ** 0.5 for n in (1, 3)]
+    assert [one, three] == pytest.approx(exact)
+    apart = {key: part for key, part in FIGURES[1].items() if key != "noise-0.8-seed0"}
+    apart |= stored("noise-0.8", 7.0 - 0.8 - 1.2 * one)
+    found = verdicts(figure_2=apart)["plateau-independent-of-noise"]
+    assert found.spread == pytest.approx(one)
+    assert found.verdict == "not decided at this scale"
+    assert three > 1.2 * one
+    apart |= stored("noise-0.8", 7.0 - 0.8 - 1.01 * three)
+    assert verdicts(figure_2=apart)["plateau-independent-of-noise"].verdict == "refuted"
+
+
+@pytest.mark.parametrize("score", [np.nan, np.inf])
+def test_a_score_that_is_no_number_is_refused(score):
+    broken = COMMON | stored("noise-0.8", score) | stored("noise-0.9", 7.0) | stored("noise-1", 3.0)
+    with pytest.raises(ValueError, match="inception must be finite scores, one a point"):
+        verdicts(figure_2=broken)
 
 
 def test_rising():

@@ -46,7 +46,12 @@ class Run(NamedTuple):
     def part(self) -> Part:
         """Its name and settings, and what computes it."""
         described = describe(self.settings) | {"records": self.records}
-        return Part(f"{self.key}-seed{self.seed}", described, self.seed, self.compute, self.work)
+        name = f"{self.key}-seed{self.seed}"
+        return Part(name, described, self.seed, self.compute, self.work, self.prices)
+
+    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
+        """What the steps of stored values cost."""
+        return priced(self.settings, steps=values["steps"])
 
     def work(self) -> list[Work]:
         """What is left to do: the classifier's training, the GAN's, and the images' scores."""
@@ -218,7 +223,12 @@ class Classified(NamedTuple):
         if self.gan is not None:
             described["gan"] = describe(self.gan.settings)
         name = f"{self.key}-n{self.labels}-seed{self.seed}"
-        return Part(name, described, self.seed, self.compute, self.work)
+        prices = None if self.gan is None else self.prices
+        return Part(name, described, self.seed, self.compute, self.work, prices)
+
+    def prices(self, _: dict[str, Any]) -> dict[str, Any]:
+        """What the GAN cost; its images are post-processing."""
+        return {} if self.gan is None else priced(self.gan.settings, steps=self.gan.steps)
 
     def work(self) -> list[Work]:
         """The iterations, and before them the GAN's training where it is not in the cache."""
@@ -271,7 +281,7 @@ class Classified(NamedTuple):
                 settings=self.learning, rng=rng,
                 codes_rng=generator_on(device, seed=self.seed, stream="codes"),
             )  # fmt: skip
-            values |= priced(self.gan.settings, steps=self.gan.steps)
+            values |= self.prices(values)
         for _ in steps:
             pass
         test, answers = real.test.to(device), real.test_labels.to(device)

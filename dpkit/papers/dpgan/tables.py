@@ -1,20 +1,12 @@
-"""The paper's tables from stored runs, beside what is printed of them.
+"""The paper's tables from stored runs, beside what is printed of them."""
 
-Scores are read from what is stored. Epsilons follow from a run's settings and steps alone, and are
-computed: so they are today's accountant's, of whatever day the run is.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from dpkit.papers.dpgan.plans import ARMS, LABELS, PLANS
-from dpkit.papers.dpgan.runs import priced
-from dpkit.papers.dpgan.settings import Settings
-from dpkit.papers.dpgan.variants import CONFIGURATIONS, without_privacy
-from dpkit.records import describe
+from dpkit.papers.dpgan.variants import CONFIGURATIONS
 
 __all__ = ["ARMS", "LABELS", "PLANS", "PRINTED", "table_2", "table_4", "table_5", "table_6",
            "table_9", "table_10"]  # fmt: skip
@@ -47,26 +39,23 @@ TITLES = {
     "real": "Real images",
     "gan": "GAN",
     "all-published": "dpGAN, as published",
-    "all-matched": "dpGAN repaired, at the epsilon that the published run costs",
+    "all-matched": "dpGAN repaired, at the epsilon that the published run costs if Poisson",
     "all-honest": "dpGAN repaired, at the epsilon that is claimed",
 }
 SHARE = 0.2  # p in both tables of classifiers
 
 
 def table_2(stored: Stored, *, score: str = "inception") -> list[dict[str, Any]]:
-    """Rows of Table 2 on MNIST: a score's mean and range over seeds; the epsilons of one run.
+    """Rows of Table 2 on MNIST: a score's mean and range over seeds; one run's epsilons (`_row`).
 
     Args:
         stored: parts by name, from `experiments.store.load("dpgan", "table_2")`.
         score: which of the stored scores, such as "inception" or "js".
-
-    Raises:
-        ValueError: a part was stored by other settings than its name says.
     """
     rows = []
     for key, title in TITLES.items():
-        found = _parts(stored, key)
-        rows.append({"setting": title, **_row(found, score), **epsilons(key, found)})
+        found = _values(stored, [key] if key == "real" else _named(stored, key))
+        rows.append({"setting": title, **_row(found, score)})
     return rows
 
 
@@ -102,38 +91,34 @@ def table_6(stored: Stored) -> list[dict[str, Any]]:
         if key == "real":
             continue
         for labels in LABELS:
-            alone = _parts(stored, f"supervised-n{labels}")
-            found = _parts(stored, f"{key}-n{labels}")
+            alone = _values(stored, _named(stored, f"supervised-n{labels}"))
+            found = _values(stored, _named(stored, f"{key}-n{labels}"))
             rows.append({
                 "setting": title, "labels": labels, "share": SHARE,
                 "paper, supervised": printed[""][labels],
                 "paper": printed["gan" if key == "gan" else "dpgan"][labels],
-                "supervised": _mean(one["values"]["accuracy"] for one in alone),
+                "supervised": _mean(one["accuracy"] for one in alone),
                 **_row(found, "accuracy"),
             })  # fmt: skip
     return rows
 
 
 def table_9(stored: Stored, *, score: str = "inception") -> list[dict[str, Any]]:
-    """Rows of Table 9: each configuration in each arm, with the epsilons of one run.
+    """Rows of Table 9: each configuration in each arm, with one run's epsilons (`_row`).
 
     Args:
         stored: parts by name, of "table_9" and, for the last configuration, of "table_2" together.
         score: which of the stored scores.
-
-    Raises:
-        ValueError: a part was stored by other settings than its name says.
     """
     printed = PRINTED["table_9"] if score == "inception" else {}
-    rows = []
-    for name, chosen in CONFIGURATIONS.items():
-        for arm in ARMS:
-            found = _parts(stored, f"{name}-{arm}")
-            rows.append({
-                "configuration": name, **chosen._asdict(), "arm": arm, "paper": printed.get(name),
-                **_row(found, score), **epsilons(f"{name}-{arm}", found),
-            })  # fmt: skip
-    return rows
+    return [
+        {
+            "configuration": name, **chosen._asdict(), "arm": arm, "paper": printed.get(name),
+            **_row(_values(stored, _named(stored, f"{name}-{arm}")), score),
+        }
+        for name, chosen in CONFIGURATIONS.items()
+        for arm in ARMS
+    ]  # fmt: skip
 
 
 def table_10(stored: Stored) -> list[dict[str, Any]]:
@@ -141,50 +126,12 @@ def table_10(stored: Stored) -> list[dict[str, Any]]:
     return table_9(stored, score="js")
 
 
-def epsilons(key: str, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The epsilons that all seeds of a run share, None where no run is stored; delta is 1e-5.
-
-    Args:
-        key: of the run, such as "all-published" or "gan".
-        found: its stored parts.
-
-    Returns:
-        `epsilon claimed`; `epsilon if Poisson`, certified, add-remove, of Poisson batches;
-        `epsilon proven`, certified, of the batches that were drawn, under `adjacency`.
-
-    Raises:
-        ValueError: a part was stored by other settings than its name says.
-    """
-    names = {"epsilon claimed": "epsilon_claimed", "epsilon if Poisson": "epsilon_if_poisson",
-             "epsilon proven": "epsilon_proven", "adjacency": "adjacency"}  # fmt: skip
-    if not found or key == "real":
-        return dict.fromkeys(names)
-    of = found[0]["provenance"]
-    settings = _settings(key, of["scale"])
-    described = describe(settings)
-    if any(of["settings"].get(name) != value for name, value in described.items()):
-        raise ValueError(
-            f"the run {key} must have been stored by the settings of its name, which have changed "
-            "since: remove it and run `python -m dpkit reproduce dpgan` again"
-        )
-    cost = _priced(settings, found[0]["values"]["steps"])
-    return {title: cost[name] for title, name in names.items()}
+def _named(stored: Stored, key: str) -> list[str]:
+    return [name for name in stored if name.startswith(f"{key}-seed")]
 
 
-@cache
-def _priced(settings: Settings, steps: int) -> dict[str, Any]:
-    return priced(settings, steps=steps)
-
-
-def _settings(key: str, scale: str) -> Settings:
-    if key == "gan":
-        return without_privacy(scale=scale)
-    name, _, arm = key.rpartition("-")
-    return ARMS[arm](name, scale=scale)
-
-
-def _parts(stored: Stored, key: str) -> list[Mapping[str, Any]]:
-    return [part for name, part in stored.items() if name == key or name.startswith(f"{key}-seed")]
+def _values(stored: Stored, names: Iterable[str]) -> list[Mapping[str, Any]]:
+    return [stored[name]["values"] for name in names if name in stored]
 
 
 def _mean(numbers: Iterable[float]) -> float | None:
@@ -192,12 +139,25 @@ def _mean(numbers: Iterable[float]) -> float | None:
     return float(np.mean(found)) if found else None
 
 
-def _row(found: Sequence[Mapping[str, Any]], score: str) -> dict[str, Any]:
-    """Mean and range of one score over the seeds."""
-    scores = [one["values"][score] for one in found]
+def _row(found: list[Mapping[str, Any]], score: str) -> dict[str, Any]:
+    """Mean and range of one score, and the epsilons, which all seeds share; delta is 1e-5.
+
+    `epsilon if Poisson` is certified, add-remove, of Poisson batches; `epsilon proven` is certified
+    of the batches that were drawn, under `adjacency`.
+    """
+    some = found[0] if found else {}
+    missing = [one for one in found if score not in one]
+    if missing:
+        names = sorted(name for name, value in some.items() if isinstance(value, float))
+        raise ValueError(f"score must be one of {', '.join(names)}, got {score!r}")
+    scores = [one[score] for one in found]
     return {
         "mean": _mean(scores),
         "lowest": min(scores, default=None),
         "highest": max(scores, default=None),
+        "epsilon claimed": some.get("epsilon_claimed"),
+        "epsilon if Poisson": some.get("epsilon_if_poisson"),
+        "epsilon proven": some.get("epsilon_proven"),
+        "adjacency": some.get("adjacency"),
         "seeds": len(found),
     }

@@ -1,9 +1,13 @@
 """What section 3.2 and the discussion find in Figures 1 to 3, decided by stored runs, or left open.
 
-A finding compares plateaus (`tables.plateau`) at equal numbers of steps. Its uncertainty is that
-of one more seed: the sample variance over seeds, pooled over the runs that were made with several,
-and Student's t for as many degrees of freedom. Runs of one seed are taken to vary as much, which is
-an assumption. Nothing is decided without a run of several seeds.
+A finding compares plateaus (`tables.plateau`) at equal numbers of steps: means over seeds, and the
+interval of their difference by Student's t, with the sample variance pooled over the runs that were
+made with several seeds. Runs of one seed are taken to vary as much, which is an assumption.
+
+Nothing is decided without a run of several seeds, without all runs of the figure's plan, or while a
+run still rises (`tables.rising`) that could undo the verdict. The pair that decides is chosen after
+looking: where one pair is enough for a verdict, its interval is wider (Bonferroni, over the pairs).
+Each verdict stands for itself: five intervals of 95 % do not hold together with 95 %.
 
 "Comparable", "little dependence" and "steep" are given no number in the text; here a difference is
 small below a tenth of the non-private run's gain over 1, the score of images that are all alike.
@@ -16,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.stats import t
 
+from dpkit.papers.small_images.settings import FIGURE_3, REDUCED_CAPACITIES
 from dpkit.papers.small_images.tables import Stored, cut, level_of, plateau, rising
 
 CONFIRMED, REFUTED, OPEN = "confirmed", "refuted", "not decided at this scale"
@@ -28,7 +33,8 @@ class Finding(NamedTuple):
     """A sentence of the paper and what the runs say to it.
 
     difference: of two plateaus, in inception score; None where a run is not stored.
-    spread: half the width of its 95 % interval; None where no run has two seeds.
+    spread: half the width of its 95 % interval, one pair taken alone; None where no run has two
+        seeds.
     """
 
     id: str
@@ -62,7 +68,6 @@ def findings(figure_1: Stored, figure_2: Stored, figure_3: Stored) -> list[Findi
         _alike(
             noise, (0.5, 0.8, 0.9), "plateau-independent-of-noise", "section 3.2.2, Figure 2",
             "Below the critical noise multiplier the largest score hardly depends on the noise.",
-            levelled=True,
         ),
         _above(
             noise, (0.5, 0.8, 0.9), (1.0,), "break-off-near-1", "section 3.2.2, Figure 2",
@@ -76,7 +81,7 @@ def findings(figure_1: Stored, figure_2: Stored, figure_3: Stored) -> list[Findi
 
 
 class _Plateaus:
-    """The plateaus of a figure's runs by value, and how far one more seed would be from them."""
+    """The plateaus of a figure's runs by value, and how far their means are known."""
 
     def __init__(self, stored: Stored, prefix: str, value: Any) -> None:
         found: dict[float, list[Mapping[str, Any]]] = {}
@@ -89,44 +94,53 @@ class _Plateaus:
         self.seeds = {key: [plateau(c) for c in curves] for key, curves in self.curves.items()}
         level = level_of(parts)
         self.small = None if level is None else SMALL * (level - 1)
-        freedom = sum(len(one) - 1 for one in self.seeds.values())
+        scales = {part["provenance"]["scale"] for part in parts.values()}
+        self.capacities = REDUCED_CAPACITIES if scales == {"reduced"} else tuple(FIGURE_3)
+        self.freedom = sum(len(one) - 1 for one in self.seeds.values())
         squares = sum(
             (len(one) - 1) * np.var(one, ddof=1) for one in self.seeds.values() if one[1:]
         )
-        self.deviation = sqrt(squares / freedom) if freedom else None
-        self.quantile = float(t.ppf((1 + COVERAGE) / 2, freedom)) if freedom else inf
+        self.deviation = sqrt(squares / self.freedom) if self.freedom else None
 
     def mean(self, key: float) -> float:
         return float(np.mean(self.seeds[key]))
 
-    def spread(self, first: float, second: float) -> float | None:
-        """Half the interval of the difference of two means; None without a run of two seeds."""
+    def spread(self, first: float, second: float, *, pairs: int = 1) -> float | None:
+        """Half the interval of the difference of two means, chosen from so many pairs.
+
+        None without a run of two seeds.
+        """
         if self.deviation is None:
             return None
         counts = 1 / len(self.seeds[first]) + 1 / len(self.seeds[second])
-        return self.quantile * self.deviation * sqrt(counts)
+        quantile = float(t.ppf(1 - (1 - COVERAGE) / (2 * pairs), self.freedom))
+        return quantile * self.deviation * sqrt(counts)
 
     def missing(self, *keys: float) -> list[str]:
         lacking = [f"{key:g}" for key in keys if key not in self.seeds]
         return lacking if self.small is not None else [*lacking, "non-private"]
 
+    def climbing(self, *keys: float) -> list[float]:
+        return [key for key in keys if any(rising(curve) for curve in self.curves[key])]
 
-def _alike(
-    of: _Plateaus, keys: tuple[float, ...], id: str, where: str, says: str, *,
-    levelled: bool = False,
-) -> Finding:  # fmt: skip
+    def said(self, key: float) -> str:
+        """A plateau in words."""
+        seeds = len(self.seeds[key])
+        return f"{self.mean(key):.2f} ({seeds} seed{'s' if seeds > 1 else ''})"
+
+
+def _alike(of: _Plateaus, keys: tuple[float, ...], id: str, where: str, says: str) -> Finding:
     """Confirmed if the plateaus that lie farthest apart are within the margin, spread included."""
     if lacking := of.missing(*keys):
         return _open(id, where, says, lacking)
     high, low = max(keys, key=of.mean), min(keys, key=of.mean)
-    difference, spread = of.mean(high) - of.mean(low), of.spread(high, low)
+    pairs = len(keys) * (len(keys) - 1) // 2
     assert of.small is not None
-    verdict, why = _against(difference, spread, of.small, less=True)
-    climbing = [f"{key:g}" for key in keys if any(rising(curve) for curve in of.curves[key])]
-    if levelled and climbing:
-        verdict, why = OPEN, f"the scores of {', '.join(climbing)} still rise where the runs end"
-    explanation = f"{high:g} reaches {of.mean(high):.2f}, {low:g} {of.mean(low):.2f}: {why}."
-    return Finding(id, where, says, verdict, difference, spread, explanation)
+    return _compared(
+        of, (high, low), (id, where, says, f"{high:g} reaches {of.said(high)}, {low:g} "
+                          f"{of.said(low)}"),
+        margin=of.small, less=True, pairs=(1, pairs), guards=(keys, keys),
+    )  # fmt: skip
 
 
 def _above(
@@ -137,41 +151,60 @@ def _above(
     if lacking := of.missing(*better, *worse):
         return _open(id, where, says, lacking)
     least, most = min(better, key=of.mean), max(worse, key=of.mean)
-    difference, spread = of.mean(least) - of.mean(most), of.spread(least, most)
     assert of.small is not None
-    verdict, why = _against(difference, spread, of.small if margin else 0.0, less=False)
-    explanation = f"{least:g} reaches {of.mean(least):.2f}, {most:g} {of.mean(most):.2f}: {why}."
-    return Finding(id, where, says, verdict, difference, spread, explanation)
+    return _compared(
+        of, (least, most), (id, where, says, f"{least:g} reaches {of.said(least)}, {most:g} "
+                            f"{of.said(most)}"),
+        margin=of.small if margin else 0.0, less=False, pairs=(1, len(better) * len(worse)),
+        guards=(worse, better),
+    )  # fmt: skip
 
 
 def _between(of: _Plateaus, id: str, where: str, says: str) -> Finding:
     """Confirmed if the best of those between is above the smallest and the largest."""
+    if lacking := of.missing(*of.capacities):
+        return _open(id, where, says, lacking)
     keys = list(of.seeds)
-    if of.small is None or len(keys) < 3:
-        return _open(id, where, says, of.missing() or ["a third capacity"])
-    inner, outer = max(keys[1:-1], key=of.mean), max((keys[0], keys[-1]), key=of.mean)
-    difference, spread = of.mean(inner) - of.mean(outer), of.spread(inner, outer)
-    verdict, why = _against(difference, spread, 0.0, less=False)
-    explanation = (
-        f"of {', '.join(f'{key:g}' for key in keys)}, {inner:g} reaches {of.mean(inner):.2f} and "
-        f"{outer:g}, the better of the two ends, {of.mean(outer):.2f}: {why}."
-    )
-    return Finding(id, where, says, verdict, difference, spread, explanation)
+    ends, between = (keys[0], keys[-1]), tuple(keys[1:-1])
+    inner, outer = max(between, key=of.mean), max(ends, key=of.mean)
+    return _compared(
+        of, (inner, outer), (
+            id, where, says,
+            f"of {', '.join(f'{key:g}' for key in keys)}, {inner:g} reaches {of.said(inner)} and "
+            f"{outer:g}, the better of the two ends, {of.said(outer)}"),
+        margin=0.0, less=False, pairs=(len(between), len(ends)), guards=(ends, between),
+    )  # fmt: skip
 
 
-def _against(
-    difference: float, spread: float | None, margin: float, *, less: bool
-) -> tuple[Verdict, str]:
-    """Whether a difference lies below (`less`) or above a margin, with its whole interval."""
+def _compared(
+    of: _Plateaus, keys: tuple[float, float], told: tuple[str, str, str, str], *, margin: float,
+    less: bool, pairs: tuple[int, int], guards: tuple[tuple[float, ...], tuple[float, ...]],
+) -> Finding:  # fmt: skip
+    """A finding from the difference of two plateaus, below (`less`) or above a margin.
+
+    Args:
+        told: id, where, says, and the plateaus in words.
+        pairs: from how many a pair is chosen that confirms, and one that refutes.
+        guards: runs that must have levelled off to confirm, and to refute.
+    """
+    id, where, says, reached = told
+    difference, spread = of.mean(keys[0]) - of.mean(keys[1]), of.spread(*keys)
+    verdict, why = OPEN, f"a difference of {difference:.2f}"
     if spread is None:
-        return OPEN, f"a difference of {difference:.2f}, no run with several seeds to compare with"
-    below, above = difference + spread < margin, difference - spread > margin
-    found = f"a difference of {difference:.2f} +- {spread:.2f}"
-    if margin:
-        found += f", where {margin:.2f} counts as none"
-    if not (below or above):
-        return OPEN, found
-    return (CONFIRMED if below == less else REFUTED), found
+        why += ", no run with several seeds to compare with"
+    else:
+        why += f" +- {spread:.2f}"
+        why += f", where {margin:.2f} counts as none" if margin else ""
+        for candidate, below, count, guard in zip(
+            (CONFIRMED, REFUTED), (less, not less), pairs, guards, strict=True
+        ):
+            wide = of.spread(*keys, pairs=count) or inf
+            if difference + wide < margin if below else difference - wide > margin:
+                verdict = candidate
+                if climbing := [f"{key:g}" for key in of.climbing(*guard)]:
+                    verdict = OPEN
+                    why += f"; the scores of {', '.join(climbing)} still rise where the runs end"
+    return Finding(id, where, says, verdict, difference, spread, f"{reached}: {why}.")
 
 
 def _open(id: str, where: str, says: str, lacking: list[str]) -> Finding:

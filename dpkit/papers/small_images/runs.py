@@ -64,7 +64,7 @@ class Run(NamedTuple):
     def part(self) -> Part:
         """Its name and settings, and what computes it."""
         name = f"{self.key}-seed{self.seed}"
-        return Part(name, self._described(), self.seed, self.compute, self.work)
+        return Part(name, self._described(), self.seed, self.compute, self.work, self.prices)
 
     @property
     def checkpoint(self) -> Path:
@@ -105,7 +105,7 @@ class Run(NamedTuple):
             for _ in self.progress(steps, total=left, desc=desc):
                 pass
         write_bytes(self.weights, save(gan.averaged_net.state_dict()))
-        values = {"curve": curve, "accuracy": judge.accuracy, **self._cost()}
+        values = {"curve": curve, "accuracy": judge.accuracy, **self._spent()}
         samples = self._samples(gan, device) if self.samples else None
         self._forget()
         return Result(values, judge.checksums, device_label(device), samples)
@@ -164,7 +164,7 @@ class Run(NamedTuple):
         made = algorithm.generate(gan, self.images, settings=self.settings, rng=rng)
         found = judge.score(made)
         seen = algorithm.watch(gan, private, settings=self.settings, rng=rng)
-        cost = self._cost()
+        cost = self._spent()
         bound = getattr(self.settings.clipping, "max_grad_norm", float("inf"))
         return {
             "epsilon_claimed": cost["epsilon_claimed"],
@@ -177,9 +177,13 @@ class Run(NamedTuple):
             "clipped": json_number((seen.norms > bound).float().mean().item()),
         }
 
-    def _cost(self) -> dict[str, Any]:
-        """What the steps that were run cost, by the paper's accounting and by what is proven."""
-        steps, size = spent(self.checkpoint), PUBLIC_SIZES[self.records]
+    def _spent(self) -> dict[str, Any]:
+        """What the steps that were run cost, those that were charged again among them."""
+        return self.prices({"steps": spent(self.checkpoint)})
+
+    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
+        """What so many steps cost, by the paper's accounting and by what is proven."""
+        steps, size = values["steps"], PUBLIC_SIZES[self.records]
         proven = proven_epsilon(self.settings, public_size=size, steps=steps)
         claimed = claimed_epsilon(self.settings, public_size=size, steps=steps)
         return {

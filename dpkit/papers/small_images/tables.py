@@ -25,8 +25,15 @@ def plateau(curve: Curve) -> float:
 
     Args:
         curve: columns of a stored run, `part["values"]["curve"]`.
+
+    Raises:
+        ValueError: there is no score, or one that is not finite.
     """
     scores = curve["inception"]
+    if not (len(scores) and np.isfinite(scores).all()):
+        raise ValueError(
+            f"inception must be finite scores, one a point, got {scores}: store the run anew"
+        )
     return float(np.mean(scores[-ceil(PLATEAU * len(scores)) :]))
 
 
@@ -58,7 +65,12 @@ def break_off(curve: Curve, *, column: str = "epsilon_claimed") -> float | None:
 
     Returns:
         None where the column has no finite epsilon there.
+
+    Raises:
+        ValueError: no such column; or as `plateau`.
     """
+    if column not in curve:
+        raise ValueError(f"column must be one of {', '.join(curve)}, got {column!r}")
     wanted = 1 + REACHED * (plateau(curve) - 1)
     first = next(i for i, score in enumerate(curve["inception"]) if score >= wanted)
     epsilon = curve[column][first]
