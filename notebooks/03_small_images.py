@@ -477,7 +477,7 @@ for name in ("xie-true-rate", "xie-natural-log", "xie-accountant"):
     print(f"{name}: {check(claims[name]).explanation}\n")
 
 # %% [markdown]
-# A bound that holds in the worst case is not yet a useful one: no real gradient was ever 13,449 long. Clipping *gradients* makes the bound a choice.
+# A bound that holds in the worst case is not yet a useful one: how long this network's real gradients are, it does not know. Clipping *gradients* makes the bound a choice.
 #
 # ### 5.5 Does a batch of one repair it?
 #
@@ -652,7 +652,7 @@ for part in store.load("small_images", "classifier", scale="reduced").values():
 
 # %% [markdown]
 # Real test images score 9.88. Without privacy 3,000 steps of this small network reach a plateau of 5.64: these are runs stopped early, not runs at
-# their end. The base run reaches 4.34 with one seed, and its score swings by more than one from a point to the next.
+# their end. The base run reaches 3.76 to 4.70, by seed, and its score swings by more than one from a point to the next.
 #
 # How each figure is drawn, and how its table is read: the *plateau* is the mean score of the last quarter of a run's points (with the lowest and highest over
 # seeds), the *break-off* is the epsilon at which nine tenths of the plateau's gain are reached, and *below* is the distance from the dashed line.
@@ -707,8 +707,8 @@ if level is not None:
 draw(curves(common, "honest-", lambda s: s["noise_multiplier"]), level, "noise")
 
 # %% [markdown]
-# After as many steps the honest run has a plateau of 4.03 where the base run has 4.34, which is less than either curve swings. What differs is what may be said of it: a certified 8.30, where the base
-# run's passes, as they were drawn, are proven to cost no more than 100.
+# After as many steps the honest run has a plateau of 4.03 where the base run has 4.27, which is less than its seeds differ. What may be said of the two differs: a certified 8.30 here; there, of
+# the passes as they were drawn, no more is proven than 100.4.
 #
 # ### Figure 1: clip norms
 #
@@ -723,7 +723,7 @@ draw(found, level, "C =")
 shown_rows(tables.figure_1(figures["figure_1"]))
 
 # %% [markdown]
-# Clip norms 0.1 and 1 lie beside each other, at 4.19 and 4.34; 100 stays at 2.17. That is the order that the paper describes.
+# Clip norms 0.1 and 1 lie beside each other, at 4.47 and 4.27 (three seeds each, whose ranges overlap); 100 stays at 2.17. That is the order that the paper describes.
 #
 # Were gradients longer than $C$ all the time? Along the base run the critic was looked at on 1,024 real images (private, and not released):
 
@@ -736,7 +736,7 @@ for name, part in common.items():
               f"longer than C at every point: {min(curve['clipped']) == 1}")  # fmt: skip
 
 # %% [markdown]
-# The shortest gradient of 1,024 was 19.5 long at its shortest: all are clipped at every point, as the paper says of $C = 1$.
+# The shortest gradient of 1,024 was never shorter than 12.4: all are clipped at every point, as the paper says of $C = 1$.
 #
 # ### Figure 2: noise multipliers
 #
@@ -750,8 +750,8 @@ draw(found, level, "noise", x_scale="log")
 shown_rows(tables.figure_2(figures["figure_2"]))
 
 # %% [markdown]
-# Noise 0.5, 0.8 and 0.9 reach 4.34, 4.63 and 4.96, and 0.8 and 0.9 still rise where the runs end. Noise 1.0 reaches 3.79: less than the others, but at this length
-# no steep break.
+# Noise 0.5, 0.8 and 0.9 reach 4.27, 4.63 and 4.96, and 0.8 and 0.9 still rise where the runs end. Noise 1.0 reaches 3.79: less than the others, but within
+# the range of noise 0.5's seeds. At this length there is no steep break.
 #
 # ### Figure 3: capacities
 #
@@ -771,8 +771,9 @@ shown_rows(tables.figure_3(stored))
 #
 # ### What the text finds, and what these runs say
 #
-# Each sentence of section 3.2 as a difference of two plateaus. Its spread is that of one more seed (95 %, Student's t over the runs that have several seeds). A sentence is
-# *confirmed* or *refuted* where the whole interval says so, and left open otherwise. "Comparable" is given no number in the text; here a tenth of the non-private gain.
+# Each sentence of section 3.2 as a difference of two plateaus, means over seeds, with half its 95 % interval (Student's t; the variance of the runs that have several seeds is taken for
+# all, which for those with one seed is an assumption). A sentence is *confirmed* or *refuted* where the whole interval says so, nothing of the figure is missing, and no run still rises
+# that could undo it; otherwise it stays open. "Comparable" is given no number in the text; here a tenth of the non-private gain.
 
 # %%
 from dpkit.papers.small_images.findings import findings
@@ -815,7 +816,7 @@ for plan, keys in PLANS.items():
 
 # %% [markdown]
 # Without privacy and at noise 0.5 to 0.9 there are strokes that curve like a digit's, some of them a digit; at noise 1.0 there are pieces of strokes; clip norm 100
-# has much the same few patches wherever one looks, which its score says too. Noise makes strokes bolder, and that the score does not say.
+# has much the same few patches wherever one looks, which its score says too.
 #
 # ## 9. Claimed, charged, certified, proven, measured
 #
@@ -845,7 +846,7 @@ pd.DataFrame(rows, columns=columns).round(3)
 # %% [markdown]
 # Base: the certified pair is for batches that the run did not draw. Shuffled batches have no amplification proof here, so what is proven is the price of whole passes: finite,
 # and too large to mean anything. Honest: drawn as charged, so the pair *is* the proof. Certified and charged differ by the method alone: the target of 10 is kept by the kit's RDP, the code's looser conversion
-# charges 11.2. One more thing the paper
+# charges 11.2 at the paper's steps and 11.3 as stored. One more thing the paper
 # says itself: choosing knobs by looking at scores, and the classifier that gives them, cost privacy too; no column has that. And each epsilon is that of one run; several seeds, published together, add up:
 
 # %%
