@@ -179,8 +179,8 @@ def _range(row: dict, score: str) -> str:
 
 
 def _epsilon(value: float | str | None) -> str:
-    if value is None:
-        return ""
+    if not value:
+        return "" if value is None else "0"
     if isinstance(value, str):
         return "none"
     digits = 3 - math.floor(math.log10(value))  # four of them, rounded up: an epsilon is a bound
