@@ -113,21 +113,20 @@ class Assuming(NamedTuple):
         return self.mechanism.gaussian_dp()
 
 
-def _check_size(expected_batch_size: int) -> None:
-    if not expected_batch_size >= 1:
-        raise ValueError(f"expected_batch_size must be >= 1, got {expected_batch_size}")
-
-
 @dataclass(frozen=True)
 class PoissonSampling:
-    """Every record enters each batch independently: what the sampled Gaussian's price holds for."""
+    """Every record enters each batch independently: what the sampled Gaussian's price holds for.
+
+    Raises:
+        ValueError: the size is not an integer >= 1, or adjacency is unknown.
+    """
 
     expected_batch_size: int
     adjacency: Adjacency = "add-remove"
     assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_size(self.expected_batch_size)
+        checks.whole(1, expected_batch_size=self.expected_batch_size)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
     def release(
@@ -144,6 +143,9 @@ class ShuffledBatches:
     Whole passes over the data have a price (`passes`), a step of its own has none here. It has one
     where the caller says that Poisson batches are priced in its place (SHUFFLED_AS_POISSON), which
     is no bound on what the run costs.
+
+    Raises:
+        ValueError: the size is not an integer >= 1, or adjacency is unknown.
     """
 
     expected_batch_size: int
@@ -151,7 +153,7 @@ class ShuffledBatches:
     assumptions: tuple[str, ...] = (SHUFFLED_AS_POISSON,)
 
     def __post_init__(self) -> None:
-        _check_size(self.expected_batch_size)
+        checks.whole(1, expected_batch_size=self.expected_batch_size)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
     def release(
@@ -192,8 +194,8 @@ class FixedSizeBatches:
     """Each batch a fresh sample of a fixed size, drawn without replacement.
 
     Raises:
-        ValueError: the size is not >= 1, or adjacency is not "replace-one": the data sets that
-            are compared hold equally many records.
+        ValueError: the size is not an integer >= 1, or adjacency is not "replace-one": the data
+            sets that are compared hold equally many records.
     """
 
     expected_batch_size: int
@@ -201,7 +203,7 @@ class FixedSizeBatches:
     assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        _check_size(self.expected_batch_size)
+        checks.whole(1, expected_batch_size=self.expected_batch_size)
         checks.one_of(("replace-one",), adjacency=self.adjacency)
 
     def release(

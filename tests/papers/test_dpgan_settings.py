@@ -15,7 +15,7 @@ from dpkit.papers.dpgan.grouping import PublicClusters, is_bias
 from dpkit.papers.dpgan.settings import CLUSTERS, PUBLISHED, Settings, automatic, small, ungrouped
 from dpkit.privacy import SampledGaussian, calibrate, moments, pld, rdp
 from dpkit.privacy.clip_bounds import biases_together
-from dpkit.privacy.clipping import GroupClipping
+from dpkit.privacy.clipping import FlatClipping, GroupClipping
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON
 from dpkit.privacy.wrong_clipping import (
     NoiseOverSqrtBatch,
@@ -272,6 +272,19 @@ def test_the_noise_formula():
         (lambda: replace(MNIST, target_delta=1.0), r"target_delta must lie in \(0, 1\)"),
         (lambda: replace(MNIST, target_epsilon=math.nan), "target_epsilon must be a finite number"),
         (lambda: replace(MNIST, critic_steps=0), "critic_steps must be an integer >= 1"),
+        (lambda: replace(MNIST, warm_start=-3), "warm_start must be an integer >= 0, got -3"),
+        (lambda: replace(MNIST, warm_start=1.5), "warm_start must be an integer >= 0, got 1.5"),
+        (lambda: replace(MNIST, private_examples=0), "private_examples must be an integer >= 1"),
+        (lambda: replace(MNIST, public_examples=-1), "public_examples must be an integer >= 0"),
+        (lambda: replace(MNIST, max_steps=-5), "max_steps must be an integer >= 0, got -5"),
+        (lambda: replace(MNIST, latent_size=0), "latent_size must be an integer >= 1, got 0"),
+        (lambda: replace(MNIST, moments=0), "moments must be an integer >= 1, got 0"),
+        (lambda: replace(MNIST, clipping=None), "clipping must be a grouping or Unclip.* got None"),
+        (lambda: replace(MNIST, clipping=FlatClipping(1.0)), "clipping must be a grouping"),
+        (lambda: replace(MNIST, critic_channels=()), r"len\(critic_channels\) must be .* got 0"),
+        (lambda: replace(MNIST, critic_channels=(8, 0)), r"critic_channels\[1\] must be"),
+        (lambda: replace(MNIST, generator_channels=()), r"len\(generator_channels\) must be"),
+        (lambda: replace(MNIST, image_shape=(1, 28, math.nan)), r"image_shape\[2\] must be"),
         (lambda: MNIST.ledger(public_size=100), "declare the data set's public size"),
         (lambda: HONEST.iterations_allowed(public_size=SIZE), "moments must be those of the code"),
     ],
@@ -279,6 +292,20 @@ def test_the_noise_formula():
 def test_bad_values_are_refused(call, message: str):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("settings", [HONEST, MNIST, dpgan.NON_PRIVATE])
+@pytest.mark.parametrize("ledger", ["ledger", "poisson_ledger", "claimed_ledger"])
+@pytest.mark.parametrize("steps", [math.nan, -1, 2.5])
+def test_a_number_of_steps_that_is_none_is_refused_at_once(settings: Settings, ledger: str, steps):
+    with pytest.raises(ValueError, match="steps must be an integer >= 0, got"):
+        getattr(settings, ledger)(public_size=SIZE, steps=steps)
+
+
+def test_what_may_be_none_at_all():
+    """No public examples, no warm start, and the steps of one that is left out."""
+    none = replace(HONEST, public_examples=0, warm_start=0, max_steps=0)
+    assert none.ledger(public_size=SIZE)[0].count == 0
 
 
 def test_the_package_offers_what_it_names():

@@ -165,6 +165,14 @@ def test_the_shuffled_bound_is_above_the_poisson_price_and_below_what_is_proven(
         (lambda: Xie(float("nan")), "noise_std must be a finite number > 0"),
         (lambda: Xie(5).published_epsilon(size=63), "size must be an integer >= 64, got 63"),
         (lambda: BeaulieuJones(max_grad_norm=0.0), "max_grad_norm must be a finite number > 0"),
+        (lambda: prior_work.clipped_mean_moves(batch_size=0), "batch_size must be an integer >= 1"),
+        (lambda: prior_work.clipped_mean_moves(batch_size=1.5), "batch_size must be an integer"),  # type: ignore
+        (lambda: prior_work.clipped_mean_moves(max_grad_norm=1e300), r"must lie in \(0, 1e\+300\)"),
+        (lambda: prior_work.clipped_mean_moves(max_grad_norm=float("nan")), "max_grad_norm must"),
+        (lambda: prior_work.clipped_mean_moves(max_grad_norm=0.0), "max_grad_norm must lie in"),
+        (lambda: prior_work.groups_factor(2.5), "groups must be an integer >= 1, got 2.5"),  # type: ignore
+        (lambda: prior_work.groups_factor(0), "groups must be an integer >= 1, got 0"),
+        (lambda: prior_work.groups_factor(True), "groups must be an integer >= 1, got True"),
         (lambda: BeaulieuJones(records=0), "records must be an integer >= 1, got 0"),
         (lambda: BeaulieuJones().ledger(adjacency="both"), "adjacency must be one of"),  # type: ignore
         (lambda: shuffled.at_least(float("nan"), batches=2, delta=1e-5), "noise_multiplier"),
@@ -237,12 +245,25 @@ def test_their_run_is_as_published():
 
 
 def test_one_record_turns_a_clipped_mean():
-    for batch in (2, 10, 1_000):
-        assert prior_work.clipped_mean_moves(batch_size=batch) == pytest.approx(2.0)
+    for batch in (1, 2, 10, 1_000, np.int64(64), 10**7, 10**400):
+        assert prior_work.clipped_mean_moves(batch_size=batch) == pytest.approx(2.0, rel=1e-12)
+    for norm in (1e-300, 1e-4, 1, np.float32(1e38), 1e6, 9e299):
+        assert prior_work.clipped_mean_moves(max_grad_norm=norm) == pytest.approx(2.0, rel=1e-12)
     with_it, without_it = [-1e6, 1.0, 1.0], [1.0, 1.0]  # as far when it is left out
     means = [np.mean(batch) for batch in (with_it, without_it)]
     ends = [mean / max(1.0, abs(mean) / 1e-4) for mean in means]
     assert ends == pytest.approx([-1e-4, 1e-4])
+
+
+@pytest.mark.parametrize("batch", [1, 3, 40])
+def test_one_record_turns_a_clipped_mean_of_gradients_that_are_added_up(batch: int):
+    norm, ends = 0.25, []
+    for own in (3 * batch * norm, -3 * batch * norm):
+        mean = sum([norm] * (batch - 1), own) / batch
+        ends.append(mean / max(1.0, abs(mean) / norm))
+    moved = abs(ends[0] - ends[1]) / norm
+    found = prior_work.clipped_mean_moves(batch_size=batch, max_grad_norm=norm)
+    assert found == pytest.approx(moved, rel=1e-12)
 
 
 def test_the_factors_of_dpgan():

@@ -157,12 +157,32 @@ def test_settings_are_json_values():
         ({"target_epsilon": 0.0}, "target_epsilon must be a finite number > 0"),
         ({"penalty_weight": float("nan")}, "penalty_weight must be a finite number > 0"),
         ({"latent_size": 0}, "latent_size must be an integer >= 1"),
-        ({"side": -28}, "side must be an integer >= 1"),
+        ({"side": -28}, "side must be an integer >= 8"),
+        ({"side": 4}, "side must be an integer >= 8, got 4"),
+        ({"generator_decay": float("nan")}, "generator_decay must be a finite number >= 0"),
+        ({"generator_decay": -0.1}, "generator_decay must be a finite number >= 0, got -0.1"),
+        ({"generator_decay": 1.0}, r"generator_decay must lie in \[0, 1\), .* got 1.0"),
+        ({"generator_decay": 2.0}, r"generator_decay must lie in \[0, 1\), .* got 2.0"),
+        ({"clipping": None}, r"clipping must be FlatClipping or Unclipped\(\), got None"),
+        ({"clipping": 1.0}, r"clipping must be FlatClipping or Unclipped\(\), got 1.0"),
     ],
 )
 def test_bad_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         replace(paper.SETTINGS, **changes)
+
+
+@pytest.mark.parametrize("run", [paper.SETTINGS, paper.HONEST, paper.NON_PRIVATE])
+@pytest.mark.parametrize("ledger", ["ledger", "claimed_ledger"])
+@pytest.mark.parametrize("steps", [float("nan"), -1, 2.5])
+def test_a_number_of_steps_that_is_none_is_refused_at_once(run, ledger, steps):
+    with pytest.raises(ValueError, match="steps must be an integer >= 0, got"):
+        getattr(run, ledger)(public_size=PUBLIC_SIZE, steps=steps)
+
+
+@pytest.mark.parametrize("decay", [None, 0, 0.0, 0.999])
+def test_a_decay_of_the_past_is_allowed(decay):
+    assert replace(paper.SETTINGS, generator_decay=decay).generator_decay == decay
 
 
 def test_a_target_needs_batches_that_are_priced():

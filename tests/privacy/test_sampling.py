@@ -43,10 +43,16 @@ def test_a_public_size_that_is_no_number_of_records_is_refused(public_size):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("size", [0, -3, float("nan")])
-def test_a_batch_of_nothing_is_refused(kind, size):
-    with pytest.raises(ValueError, match="expected_batch_size must be >= 1"):
+@pytest.mark.parametrize("size", [0, -3, math.nan, math.inf, 1.5, 64.0, True, "64", None])
+def test_a_batch_that_is_no_number_of_records_is_refused(kind, size):
+    with pytest.raises(ValueError, match="expected_batch_size must be an integer >= 1, got"):
         kind(size)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("integer", [int, np.int64, np.int32])
+def test_a_batch_of_any_kind_of_integer_is_allowed(kind, integer):
+    assert sample_rate(kind(integer(60)), public_size=600) == 0.1
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])

@@ -40,7 +40,8 @@ class Settings:
     added, as in the code (see `noise_divisor`).
 
     Raises:
-        ValueError: a number is out of range, or the devices do not share the batch equally.
+        ValueError: a number is out of range, clipping is of another kind, or the devices do not
+            share the batch equally.
     """
 
     clipping: GroupClipping | PublicBounds | PublicClusters | Unclipped
@@ -71,6 +72,17 @@ class Settings:
         checks.positive(target_epsilon=self.target_epsilon, penalty_weight=self.penalty_weight)
         checks.between(0, 1, target_delta=self.target_delta)
         checks.whole(1, critic_steps=self.critic_steps, devices=self.devices)
+        checks.whole(1, private_examples=self.private_examples, latent_size=self.latent_size)
+        checks.whole(public_examples=self.public_examples, warm_start=self.warm_start)
+        checks.whole(max_steps=self.max_steps)  # 0 of a warm start that is left out
+        if self.moments is not None:
+            checks.whole(1, moments=self.moments)
+        for name in ("image_shape", "critic_channels", "generator_channels"):
+            each = getattr(self, name)
+            checks.whole(1, **{f"len({name})": len(each)})
+            checks.whole(1, **{f"{name}[{i}]": one for i, one in enumerate(each)})
+        if not isinstance(self.clipping, GroupClipping | PublicBounds | PublicClusters | Unclipped):
+            raise ValueError(f"clipping must be a grouping or Unclipped(), got {self.clipping}")
         if self.expected_batch_size % self.devices:
             raise ValueError(
                 f"devices must divide the batch of {self.expected_batch_size}, got {self.devices}"
@@ -135,12 +147,14 @@ class Settings:
 
     def poisson_ledger(self, *, public_size: int, steps: int) -> list[Release]:
         """The same, shuffled batches taken as Poisson ones: an assumption, which it states."""
+        checks.whole(steps=steps)
         if not self.noise_multiplier > 0:
             return [Release(NoGuarantee("no noise is added"))]
         return [Release(self._mechanism(public_size), steps)]
 
     def claimed_ledger(self, *, public_size: int, steps: int) -> list[Release]:
         """What the code charges: each group of a step as a release with its own batch."""
+        checks.whole(steps=steps)
         return [Release(self.charge(public_size=public_size), steps * self.charged_groups)]
 
     def iterations_allowed(self, *, public_size: int) -> int:
@@ -231,32 +245,20 @@ MNIST = Settings(
 )
 
 CELEBA = replace(
-    MNIST,
-    noise_multiplier=noise_from_budget(8),
-    sampling=ShuffledBatches(4 * 48),
-    target_epsilon=10,
-    private_examples=198_547,
-    public_examples=4_052,
-    warm_start=800,
-    image_shape=(3, 48, 48),
-    critic_channels=(128, 256, 512),
+    MNIST, noise_multiplier=noise_from_budget(8), sampling=ShuffledBatches(4 * 48),
+    target_epsilon=10, private_examples=198_547, public_examples=4_052, warm_start=800,
+    image_shape=(3, 48, 48), critic_channels=(128, 256, 512), moments=13,
     critic_optimizer=Adam(RISING, betas=(0.0, 0.9)),
     generator_optimizer=Adam(Constant(2e-4), betas=(0.0, 0.9)),
-    moments=13,
-)
+)  # fmt: skip
 
 # Weights apart, the biases in two groups: 9 tensors in the 7 groups that Table 7's cells are of.
 LSUN_L = replace(
-    CELEBA,
-    clipping=GroupClipping((BOUND,) * 7, (0, 5, 1, 5, 2, 6, 3, 6, 4)),
-    noise_multiplier=noise_from_budget(10),
-    sampling=ShuffledBatches(4 * 64),
-    private_examples=2_450_000,
-    public_examples=50_000,
-    warm_start=2_000,
-    image_shape=(3, 64, 64),
-    critic_channels=(64, 128, 256, 512),
-)
+    CELEBA, clipping=GroupClipping((BOUND,) * 7, (0, 5, 1, 5, 2, 6, 3, 6, 4)),
+    noise_multiplier=noise_from_budget(10), sampling=ShuffledBatches(4 * 64),
+    private_examples=2_450_000, public_examples=50_000, warm_start=2_000,
+    image_shape=(3, 64, 64), critic_channels=(64, 128, 256, 512),
+)  # fmt: skip
 
 # The private size is fitted to Table 7; 2 % of the data set's published size are 60,661.
 LSUN_U = replace(LSUN_L, private_examples=2_973_000, public_examples=60_661, warm_start=2_400)
@@ -287,12 +289,10 @@ def small(settings: Settings, *, batch_size: int, steps: int) -> Settings:
     """The same method in seconds on a laptop: fewer records a batch, fewer steps."""
     chosen = None if settings.chosen is None else "as at paper scale, fewer steps"
     return replace(
-        settings,
-        sampling=replace(settings.sampling, expected_batch_size=batch_size),
-        warm_start=min(settings.warm_start, steps // settings.critic_steps),
-        max_steps=steps,
+        settings, sampling=replace(settings.sampling, expected_batch_size=batch_size),
+        warm_start=min(settings.warm_start, steps // settings.critic_steps), max_steps=steps,
         chosen=chosen,
-    )
+    )  # fmt: skip
 
 
 # Of fewer records a batch is a larger share: the scikit-learn digits need more noise.

@@ -173,14 +173,18 @@ class BeaulieuJones:
 def clipped_mean_moves(*, batch_size: int = 100, max_grad_norm: float = 1e-4) -> float:
     """How far one record moves a clipped mean, over C: a batch of equal examples and a long one.
 
-    The other `batch_size` - 1 gradients are 1, the record's is 10^6, or -10^6 in its place.
+    The other `batch_size` - 1 gradients are C, the record's is 3 `batch_size` C, or the opposite of
+    it in its place, so that both means are longer than C.
+
+    Raises:
+        ValueError: batch_size is not an integer >= 1, or max_grad_norm does not lie in (0, 1e300).
     """
-    rule = ClippedAfterMean(max_grad_norm, batch_size)
-    ends = []
-    for own in (1e6, -1e6):
-        mean = np.append(np.ones(batch_size - 1), own).mean(keepdims=True)
-        ends.append(rule.clip([mean])[0])
-    return float(abs(ends[0] - ends[1]).item() / max_grad_norm)
+    checks.between(0, 1e300, max_grad_norm=max_grad_norm)  # four times it must stay finite
+    norm = float(max_grad_norm)
+    rule = ClippedAfterMean(norm, batch_size)
+    others = (int(batch_size) - 1) / int(batch_size)  # of C, in the mean
+    ends = [rule.clip([np.array([(others + own) * norm])])[0].item() / norm for own in (3, -3)]
+    return abs(ends[0] - ends[1])
 
 
 def noise_too_small(batch_size: int) -> float:
@@ -189,5 +193,10 @@ def noise_too_small(batch_size: int) -> float:
 
 
 def groups_factor(groups: int) -> float:
-    """Zhang et al.: length of a gradient of groups clipped apart at C, at most, over C: sqrt(k)."""
+    """Zhang et al.: length of a gradient of groups clipped apart at C, at most, over C: sqrt(k).
+
+    Raises:
+        ValueError: groups is not an integer >= 1.
+    """
+    checks.whole(1, groups=groups)
     return GroupClipping((1.0,) * groups, tuple(range(groups))).sensitivity("add-remove")

@@ -52,12 +52,13 @@ class Settings:
         critic_steps: for each step of the generator, which comes first.
         penalty_weight: of the gradient penalty.
         latent_size: of the generator's normal latent.
-        side: of an image, in pixels; images in [-1, 1].
-        generator_decay: of the average of the generator's weights, if that is released.
+        side: of an image, in pixels, at least 8, as three convolutions halve it; images in [-1, 1].
+        generator_decay: of the average of the generator's weights, if that is released; in [0, 1).
         chosen: how the settings came about, where it is not as published.
 
     Raises:
-        ValueError: a number is out of range, or noise is added to what is not clipped.
+        ValueError: a number is out of range, clipping is of another kind, or noise is added to what
+            is not clipped.
     """
 
     clipping: FlatClipping | Unclipped
@@ -81,7 +82,16 @@ class Settings:
         checks.positive(penalty_weight=self.penalty_weight)
         checks.between(0, 1, target_delta=self.target_delta)
         checks.whole(1, capacity=self.capacity, critic_steps=self.critic_steps)
-        checks.whole(1, max_steps=self.max_steps, latent_size=self.latent_size, side=self.side)
+        checks.whole(1, max_steps=self.max_steps, latent_size=self.latent_size)
+        checks.whole(8, side=self.side)
+        if self.generator_decay is not None:
+            checks.non_negative(generator_decay=self.generator_decay)
+            if not self.generator_decay < 1:
+                raise ValueError(
+                    f"generator_decay must lie in [0, 1), 1 excluded, got {self.generator_decay}"
+                )
+        if not isinstance(self.clipping, FlatClipping | Unclipped):
+            raise ValueError(f"clipping must be FlatClipping or Unclipped(), got {self.clipping!r}")
         if self.target_epsilon is not None:
             checks.positive(target_epsilon=self.target_epsilon)
         if self.noise_multiplier > 0 and isinstance(self.clipping, Unclipped):
@@ -118,7 +128,7 @@ class Settings:
         `claimed_ledger` takes the batches to be Poisson, and says so.
 
         Raises:
-            ValueError: a batch is larger than public_size.
+            ValueError: a batch is larger than public_size, or steps is not an integer >= 0.
         """
         if steps is None:
             steps = self.steps_allowed(public_size=public_size)
@@ -137,10 +147,12 @@ class Settings:
         """What the published code charges: a Poisson release a step, at the rate batch / size.
 
         Raises:
-            ValueError: no noise is added, or a batch is larger than public_size.
+            ValueError: no noise is added, a batch is larger than public_size, or steps is not an
+                integer >= 0.
         """
         if steps is None:
             steps = self.steps_allowed(public_size=public_size)
+        checks.whole(steps=steps)
         charged = mechanism(
             self.sampling, noise_multiplier=self.noise_multiplier, public_size=public_size,
             assume=(SHUFFLED_AS_POISSON,),
