@@ -11,7 +11,15 @@ import pytest
 from dpkit.claims import check
 from dpkit.papers.dpgan import claims
 from dpkit.papers.dpgan.budget import TABLE_7, noise_from_budget
-from dpkit.papers.dpgan.settings import LSUN_L, LSUN_U, MNIST, ungrouped
+from dpkit.papers.dpgan.settings import (
+    CELEBA,
+    CLUSTERS,
+    LSUN_L,
+    LSUN_U,
+    MNIST,
+    PUBLISHED,
+    ungrouped,
+)
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, pld
 
 BY_ID = {claim.id.removeprefix("dpgan/"): claim for claim in claims.CLAIMS}
@@ -131,6 +139,11 @@ def test_what_is_said_of_other_groups_and_other_sizes():
     six = replace(LSUN_L, clipping=replace(LSUN_L.clipping, bounds=(4.0,) * 6,
                   groups=(0, 5, 1, 5, 2, 5, 3, 5, 4)))  # fmt: skip
     assert f"it would be {claims.allowed(six)}" in explained("table-7-lsun-l-after")
+    six = replace(LSUN_U, clipping=six.clipping)
+    assert f"it would be {claims.allowed(six)}" in explained("table-7-lsun-u-after")
+    six = replace(CELEBA, clipping=replace(CELEBA.clipping, bounds=(4.0,) * 6,
+                  groups=(0, 4, 1, 4, 2, 5, 3)))  # fmt: skip
+    assert f"it would be {claims.allowed(six)}" in explained("table-7-celeba-after")
     for settings, column in ((ungrouped(LSUN_U), "before"), (LSUN_U, "after")):
         assert (
             settings.iterations_allowed(public_size=2_973_000)
@@ -138,6 +151,30 @@ def test_what_is_said_of_other_groups_and_other_sizes():
         )
         other = settings.iterations_allowed(public_size=2_972_381)
         assert f"would give {other}" in explained(f"table-7-lsun-u-{column}")
+
+
+def test_what_is_said_of_the_groups_of_table_1():
+    """Table 1 prints 5, 6, 7 and 7; all biases in one group leave 5, 5, 6 and 6."""
+    found = {
+        name: (one.charged_groups, len(one.critic_channels) + 2, CLUSTERS[name])
+        for name, one in PUBLISHED.items()
+    }
+    assert found == {
+        "mnist": (5, 5, 5), "celeba": (5, 5, 6), "lsun-l": (7, 6, 7), "lsun-u": (7, 6, 7),
+    }  # fmt: skip
+    assert "in 5 groups; Table 1 prints 6" in BY_ID["table-7-celeba-after"].says
+    for name in ("lsun-l", "lsun-u"):
+        assert "in Table 1's 7 groups" in BY_ID[f"table-7-{name}-after"].says
+
+
+def test_the_private_size_is_the_only_multiple_of_500_that_gives_both_cells():
+    """Iterations grow with the size: 500 fewer give too few, 500 more too many."""
+    cells = TABLE_7["lsun-u"]
+    sizes = (2_500_000, 2_972_500, 2_973_000, 2_973_500, 3_500_000)
+    for settings, cell in zip((ungrouped(LSUN_U), LSUN_U), cells, strict=True):
+        found = [settings.iterations_allowed(public_size=size) for size in sizes]
+        assert found == sorted(found)
+        assert found[1] < found[2] == cell < found[3]
 
 
 def test_the_last_iteration_within_the_budget():

@@ -77,6 +77,29 @@ def test_a_verdict_turns_where_the_value_does():
             assert not holds(BY_ID[name], inf)
 
 
+def test_what_is_charged_is_said_to_be_and_where_to_read_on():
+    """What holds is what the code charges: each says so, and names the claim of what it costs."""
+    charged = {
+        "epsilon-at-40-epochs-0.5": "shuffled-against-poisson",
+        "epsilon-at-40-epochs-1.0": "shuffled-against-poisson",
+        "beaulieu-jones-add-remove": "beaulieu-jones-replace-one",
+        "xie-epsilon-5": "xie-accountant",
+        "xie-epsilon-15": "xie-accountant",
+    }
+    for name, other in charged.items():
+        assert f"see `{other}`" in BY_ID[name].says
+        assert check(BY_ID[other]).verdict == "fails"
+
+
+def test_what_is_said_of_a_replaced_record():
+    """Its price lies above the claim's number, by both rules of conversion."""
+    claim = BY_ID["beaulieu-jones-replace-one"]
+    ledger = BeaulieuJones().ledger(adjacency="replace-one")
+    assert f"price is {claims.epsilon(ledger):.1f} by" in claim.explanation
+    assert "at least" in claim.says
+    assert claim.compute() < rdp.epsilon(ledger, delta=1e-5).epsilon < claims.epsilon(ledger)
+
+
 def test_every_curve_has_points():
     for claim in claims.CLAIMS:
         if claim.curve is not None:

@@ -142,7 +142,8 @@ def at_40_epochs(noise: float) -> Claim:
     return claim(
         f"epsilon-at-40-epochs-{noise}",
         "text: section 3.2.2, Figure 2; code: compute_renyi_privacy, experiments/figure_2.sh",
-        f"Figure 2 draws the inception score against epsilon, noise multiplier {noise}.",
+        f"The code charges Figure 2's run at noise multiplier {noise} a finite epsilon, for "
+        "Poisson batches; its own are shuffled, see `shuffled-against-poisson`.",
         partial(spent, noise),
         "After 40 epochs of 469 steps (batch 128 of 60,000, delta 1e-5) the code's accountant "
         "comes to this epsilon, which no text prints; it takes shuffled batches to be Poisson.",
@@ -156,8 +157,9 @@ def xie(noise_std: int) -> Claim:
         f"xie-epsilon-{noise_std}",
         "text: section 3.1 (how noise scales with the bound is not written); code of Xie et al.: "
         "a line of test.py",
-        "epsilon = 2 q sqrt(n_d log(1/delta)) / (noise / c_g), q = 64/60000, n_d log(1/delta) = "
-        f"25, c_g = 13449.216, noise {noise_std}.",
+        "The script's formula, 2 q sqrt(n_d log(1/delta)) / (noise / c_g) with q = 64/60000, n_d "
+        f"log(1/delta) = 25, c_g = 13449.216, noise {noise_std}, gives a finite epsilon; that is "
+        "not what a run costs, see `xie-accountant`.",
         Xie(noise_std).published_epsilon,
         "So the script does tie noise to the bound, and this is its epsilon; by the theorem's form "
         "it covers one generator iteration, of which a run has thousands.",
@@ -178,8 +180,7 @@ CLAIMS: tuple[Claim, ...] = (
         partial(shuffled_at_least, 1.0),
         "One pass over shuffled batches at noise 1.0 costs at least this much in the worst case, "
         "more than the Poisson accountant charges for 40; Poisson batches repair it.",
-        curve=by_noise,
-        believed=lambda found: found <= spent(1.0),
+        curve=by_noise, believed=lambda found: found <= spent(1.0),
     ),
     claim(
         "adam-clip-invariance", ADAM_SAYS,
@@ -192,16 +193,13 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     claim(
         "adam-clip-invariance-without-eps", ADAM_SAYS + ' ("some details omitted")',
-        "C cancels in the update.",
-        partial(adam_difference, 1.0, 1e-6, 0.0),
+        "C cancels in the update.", partial(adam_difference, 1.0, 1e-6, 0.0),
         "Without eps it does, whatever C, as long as every gradient is longer: what is left is "
-        "rounding.",
-        believed=lambda found: found < 1e-9,
+        "rounding.", believed=lambda found: found < 1e-9,
     ),
     claim(
         "adam-clip-invariance-small-norm", ADAM_SAYS + "; regime (i)",
-        "C can be chosen arbitrarily small.",
-        partial(adam_difference, 1.0, 1e-6),
+        "C can be chosen arbitrarily small.", partial(adam_difference, 1.0, 1e-6),
         "At C 1e-6 eps = 1e-8 weighs as much as the gradients' root mean square, and updates "
         "shrink by this share. C well above eps times batch over noise multiplier, here 2.6e-6, is "
         "enough: the noise alone then outweighs eps.",
@@ -226,8 +224,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     claim(
         "beaulieu-jones-add-remove", BEAULIEU,
-        "500 epochs over 6,000 records at batch 1 and noise 1 are private, by the moments "
-        "accountant.",
+        "Charged as if each batch were Poisson, 500 epochs over 6,000 records at batch 1 and noise "
+        "1 have a finite epsilon; batches of exactly one record cost more, see "
+        "`beaulieu-jones-replace-one`.",
         charged,
         "This is what 3,000,000 steps cost at the rate 1/6000 if batches are Poisson, some empty, "
         "and each example is clipped.",
@@ -235,11 +234,13 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     claim(
         "beaulieu-jones-replace-one", BEAULIEU,
-        "Results may still be correct because the batch size is one.",
+        "Results may still be correct, at the epsilon charged, because the batch size is one "
+        "(computed: the add-remove price; a replaced record's is at least that).",
         lambda: epsilon(PUBLISHED.worst_case_ledger()),
         "At batch 1 a step draws exactly one record, so where it is not the record in question it "
         "is another, whose gradient may be the opposite: the Poisson formula at noise 1/2. It is "
-        "exact under add-remove; a replaced record costs no less.",
+        "exact under add-remove, order by order, and a lower bound under replace-one, whose price "
+        "is 20.6 by the theorem for batches of a fixed size.",
         curve=partial(beaulieu_by_epoch, "worst_case_ledger"),
         believed=lambda found: found <= charged(),
     ),
@@ -253,8 +254,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     claim(
         "zhang-factor-8", EARLIER + "Zhang et al.; their code: dp/clippers/basic.py",
-        "At batch size 64 the noise is a factor of eight too small.",
-        partial(noise_too_small, 64),
+        "At batch size 64 the noise is a factor of eight too small.", partial(noise_too_small, 64),
         "The code divides the noise by the root of the batch size: by 8 at batch 64 on one device.",
         stated=8.0, tolerance=1e-9,
         curve=lambda: curve(range(1, 257), lambda b: noise_too_small(int(b)), "batch", "factor"),
