@@ -138,7 +138,7 @@ def test_an_infinite_price_of_what_has_a_guarantee_is_a_failed_computation(
 def test_an_example_that_is_wrong_is_not_taken_for_unsupported():
     bad = sampling.PoissonSampling(5)
     object.__setattr__(bad, "expected_batch_size", math.nan)
-    with pytest.raises(ValueError, match="expected_batch_size must be >= 1") as error:
+    with pytest.raises(ValueError, match="expected_batch_size must be an integer >= 1") as error:
         supports._under(bad, "replace-one")
     assert not isinstance(error.value, Unsupported)
 
