@@ -216,12 +216,15 @@ def test_reproduce_prints_each_part_that_is_done(dpkit, monkeypatch: pytest.Monk
         assert (paper, table) == ("dp_cgan", "table_1")
         assert callable(options.pop("progress"))
         options.pop("estimated")("about an hour")
-        assert options == {"scale": "reduced", "seeds": 1, "parts": ["a", "b"], "device": "cpu"}
-        yield {"record": "a.json", "summary": "a is done"}
+        known = {"scale": "reduced", "seeds": 1, "parts": ["a", "b"], "device": "cpu"}
+        repriced = options.pop("reprice")
+        assert options == known
+        yield {"record": "a.json", "summary": f"a is {'priced' if repriced else 'done'}"}
 
     monkeypatch.setattr(reproduce, "reproduce", parts)
     line = "reproduce dp_cgan table_1 --scale reduced --seeds 1 --parts a,b --device cpu"
     assert dpkit(line)[1] == "about an hour\na is done\n"
+    assert dpkit(line + " --reprice")[1] == "about an hour\na is priced\n"
     _, out, err = dpkit(line + " --json")
     assert json.loads(out) == [{"record": "a.json", "summary": "a is done"}]
     assert err == "about an hour\n"

@@ -326,7 +326,7 @@ def test_the_papers_budget_adds_up_theorem_4(counts):
     )
     budget = PaperBudget.of(settings, 20_000, "census")
     assert budget.sensitivity == 0.3125  # Table II
-    records = Data(torch.rand(100, 2), torch.zeros(100, dtype=torch.int64), 20_000)
+    records = Data(torch.rand(20_000, 2), torch.zeros(20_000, dtype=torch.int64), 20_000)
     found, _ = run(settings, correct=counts, budget=budget, records=records)
     by_hand = {"rate": 64 / 20_000, "moved": 0.3125, "each": 5}
     costs = [cost_by_hand(one.noise, **by_hand) for one in found]
