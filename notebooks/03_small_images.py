@@ -751,7 +751,7 @@ shown_rows(tables.figure_2(figures["figure_2"]))
 
 # %% [markdown]
 # Noise 0.5, 0.8 and 0.9 reach 4.27, 4.63 and 4.96, and 0.8 and 0.9 still rise where the runs end. Noise 1.0 reaches 3.79: less than the others, but within
-# the range of noise 0.5's seeds. At this length there is no steep break.
+# the range of noise 0.5's seeds. Whether that is a steep break cannot be told at this length.
 #
 # ### Figure 3: capacities
 #
@@ -773,7 +773,7 @@ shown_rows(tables.figure_3(stored))
 # ### What the text finds, and what these runs say
 #
 # Each sentence of section 3.2 as a difference of two plateaus, means over seeds, with half its 95 % interval (Student's t; the variance of the runs that have several seeds is taken for
-# all, which for those with one seed is an assumption). A sentence is *confirmed* or *refuted* where the whole interval says so, nothing of the figure is missing, and no run still rises
+# all, which for those with one seed is an assumption). A sentence is *confirmed* or *refuted* where whole intervals say so, no run that is compared is missing, and none is seen to rise
 # that could undo it; otherwise it stays open. "Comparable" is given no number in the text; here a tenth of the non-private gain.
 
 # %%

@@ -868,7 +868,7 @@ table(rows, ["run", "claimed", "charged", "if Poisson", "proven", "measured"], m
 
 # %% [markdown]
 # *Claimed* is what is stated of the run (for the matched one, its own target, by RDP); *charged* is what the code's accountant has counted at the reduced
-# length. *If Poisson* and *proven* are certified upper bounds (PLD, delta 1e-5): the first for Poisson batches under add-remove, as every paper of this kind has it; the second for the batches that were drawn,
+# length. *If Poisson* and *proven* are certified upper bounds (PLD, delta 1e-5): the first for Poisson batches under add-remove, as this paper's accountant has them; the second for the batches that were drawn,
 # so for the shuffled ones of the published run under replace-one, its passes taken one by one. `inf`: no guarantee. No
 # attack has been run on these models yet, so nothing is *measured*: how much of an epsilon of a thousand an attacker could really use is open.
 # For the published runs it is no evidence of harm, only that nothing better is guaranteed by their noise.

@@ -133,7 +133,7 @@ def ablation() -> str:
         for name, part in store.load("dpgan", table, scale="reduced").items()
     }
     lines = [
-        "| optimisations | | inception score | epsilon claimed | if Poisson | epsilon proven |",
+        "| optimisations | | inception score | epsilon claimed | if Poisson, add-remove | proven |",
         "|---|---|---|---|---|---|",
     ]
     for row in tables.table_2(stored)[:2]:

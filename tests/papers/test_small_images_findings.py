@@ -151,6 +151,17 @@ def test_a_pair_chosen_after_looking_needs_a_wider_interval():
     assert verdicts(figure_2=apart)["plateau-independent-of-noise"].verdict == "refuted"
 
 
+def test_every_pair_must_agree_and_not_the_extreme_one_alone():
+    """0.5 is the least and has three seeds; 0.8, a little above it with one, is less certain."""
+    level = stored("base", 4.95, 5.0, 5.05) | stored("non-private", 5.6)
+    runs = level | stored("noise-0.8", 5.02) | stored("noise-0.9", 5.02) | stored("noise-1", 4.26)
+    found = verdicts(figure_2=runs)["break-off-near-1"]
+    assert found.difference == pytest.approx(0.74)
+    assert found.spread is not None
+    assert found.difference - found.spread > 0.46  # the pair of 0.5 and 1, alone
+    assert found.verdict == "not decided at this scale"
+
+
 @pytest.mark.parametrize("score", [np.nan, np.inf])
 def test_a_score_that_is_no_number_is_refused(score):
     broken = COMMON | stored("noise-0.8", score) | stored("noise-0.9", 7.0) | stored("noise-1", 3.0)

@@ -19,6 +19,7 @@ from dpkit.papers.dpgan.settings import Settings
 from dpkit.paths import cache_dir
 from dpkit.privacy import moments, pld
 from dpkit.privacy.clipping import GroupClipping, Unclipped
+from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.records import Part, Progress, Result, Work, describe, json_number, write_bytes
 from dpkit.training import trial
 from dpkit.training.checkpoint import Checkpoints
@@ -192,16 +193,18 @@ def priced(settings: Settings, *, steps: int) -> dict[str, Any]:
     if settings.moments is not None:
         claimed = settings.claimed_ledger(public_size=size, steps=steps)
         charged = moments.epsilon(claimed, delta=delta, moments=settings.moments).epsilon
-    fixed = isinstance(settings.clipping, GroupClipping | Unclipped)
-    reads = settings.warm_start > 0 or not fixed
-    assumed = list(found.assumptions)
+    reads = settings.warm_start > 0 or not isinstance(settings.clipping, GroupClipping | Unclipped)
+    shuffled = isinstance(settings.sampling, ShuffledBatches)  # the price of passes is no lower one
     return {
         "epsilon_claimed": settings.target_epsilon if private else None,
         "epsilon_charged": json_number(charged),
-        "epsilon_proven": json_number(found.epsilon), "epsilon_lower": json_number(found.lower),
+        "epsilon_proven": json_number(found.epsilon),
+        "epsilon_lower": None if shuffled else json_number(found.lower),
         "delta": found.delta, "adjacency": found.adjacency, "method": found.method,
-        "assumptions": [*assumed, PUBLIC] if reads else assumed,
+        "assumptions": [*found.assumptions, *((PUBLIC,) if reads else ())],
         "epsilon_if_poisson": json_number(poisson.epsilon),
+        "if_poisson_adjacency": poisson.adjacency,
+        "if_poisson_assumptions": list(poisson.assumptions),
     }  # fmt: skip
 
 
@@ -226,9 +229,12 @@ class Classified(NamedTuple):
         prices = None if self.gan is None else self.prices
         return Part(name, described, self.seed, self.compute, self.work, prices)
 
-    def prices(self, _: dict[str, Any]) -> dict[str, Any]:
+    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
         """What the GAN cost; its images are post-processing."""
-        return {} if self.gan is None else priced(self.gan.settings, steps=self.gan.steps)
+        if self.gan is None:
+            return {}
+        steps = values.get("gan_steps", self.gan.steps)
+        return {"gan_steps": steps, **priced(self.gan.settings, steps=steps)}
 
     def work(self) -> list[Work]:
         """The iterations, and before them the GAN's training where it is not in the cache."""

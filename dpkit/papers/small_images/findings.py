@@ -4,9 +4,10 @@ A finding compares plateaus (`tables.plateau`) at equal numbers of steps: means 
 interval of their difference by Student's t, with the sample variance pooled over the runs that were
 made with several seeds. Runs of one seed are taken to vary as much, which is an assumption.
 
-Nothing is decided without a run of several seeds, without all runs of the figure's plan, or while a
-run still rises (`tables.rising`) that could undo the verdict. The pair that decides is chosen after
-looking: where one pair is enough for a verdict, its interval is wider (Bonferroni, over the pairs).
+Nothing is decided without a run of several seeds, without all runs that are compared, or while one
+is seen to rise (`tables.rising`) that could undo the verdict. Where all pairs must agree, each has
+its own interval; where one is enough, it is chosen after looking, and intervals are wider
+(Bonferroni, over the pairs).
 Each verdict stands for itself: five intervals of 95 % do not hold together with 95 %.
 
 "Comparable", "little dependence" and "steep" are given no number in the text; here a difference is
@@ -14,6 +15,7 @@ small below a tenth of the non-private run's gain over 1, the score of images th
 """
 
 from collections.abc import Mapping
+from itertools import combinations, product
 from math import inf, sqrt
 from typing import Any, Literal, NamedTuple
 
@@ -116,6 +118,12 @@ class _Plateaus:
         quantile = float(t.ppf(1 - (1 - COVERAGE) / (2 * pairs), self.freedom))
         return quantile * self.deviation * sqrt(counts)
 
+    def apart(self, first: float, second: float, *, pairs: int = 1) -> tuple[float, float]:
+        """The interval of how far the first plateau is above the second; endless if unknown."""
+        wide = self.spread(first, second, pairs=pairs)
+        difference = self.mean(first) - self.mean(second)
+        return (-inf, inf) if wide is None else (difference - wide, difference + wide)
+
     def missing(self, *keys: float) -> list[str]:
         lacking = [f"{key:g}" for key in keys if key not in self.seeds]
         return lacking if self.small is not None else [*lacking, "non-private"]
@@ -130,16 +138,18 @@ class _Plateaus:
 
 
 def _alike(of: _Plateaus, keys: tuple[float, ...], id: str, where: str, says: str) -> Finding:
-    """Confirmed if the plateaus that lie farthest apart are within the margin, spread included."""
+    """Confirmed if every two plateaus are within the margin, spread included."""
     if lacking := of.missing(*keys):
         return _open(id, where, says, lacking)
     high, low = max(keys, key=of.mean), min(keys, key=of.mean)
-    pairs = len(keys) * (len(keys) - 1) // 2
+    pairs = list(combinations(sorted(keys, key=of.mean, reverse=True), 2))
     assert of.small is not None
-    return _compared(
+    return _decided(
         of, (high, low), (id, where, says, f"{high:g} reaches {of.said(high)}, {low:g} "
                           f"{of.said(low)}"),
-        margin=of.small, less=True, pairs=(1, pairs), guards=(keys, keys),
+        confirmed=all(of.apart(*pair)[1] < of.small for pair in pairs),
+        refuted=any(of.apart(*pair, pairs=len(pairs))[0] > of.small for pair in pairs),
+        guards=(keys, keys), margin=of.small,
     )  # fmt: skip
 
 
@@ -147,63 +157,69 @@ def _above(
     of: _Plateaus, better: tuple[float, ...], worse: tuple[float, ...], id: str, where: str,
     says: str, *, margin: bool = False,
 ) -> Finding:  # fmt: skip
-    """Confirmed if the least of the better is above the best of the worse (by the margin)."""
+    """Confirmed if each of the better is above each of the worse (by the margin)."""
     if lacking := of.missing(*better, *worse):
         return _open(id, where, says, lacking)
     least, most = min(better, key=of.mean), max(worse, key=of.mean)
+    pairs = list(product(better, worse))
     assert of.small is not None
-    return _compared(
+    least_gain = of.small if margin else 0.0
+    return _decided(
         of, (least, most), (id, where, says, f"{least:g} reaches {of.said(least)}, {most:g} "
                             f"{of.said(most)}"),
-        margin=of.small if margin else 0.0, less=False, pairs=(1, len(better) * len(worse)),
-        guards=(worse, better),
+        confirmed=all(of.apart(*pair)[0] > least_gain for pair in pairs),
+        refuted=any(of.apart(*pair, pairs=len(pairs))[1] < least_gain for pair in pairs),
+        guards=(worse, better), margin=least_gain,
     )  # fmt: skip
 
 
 def _between(of: _Plateaus, id: str, where: str, says: str) -> Finding:
-    """Confirmed if the best of those between is above the smallest and the largest."""
+    """Confirmed if one of those between is above both the smallest and the largest."""
     if lacking := of.missing(*of.capacities):
         return _open(id, where, says, lacking)
     keys = list(of.seeds)
     ends, between = (keys[0], keys[-1]), tuple(keys[1:-1])
     inner, outer = max(between, key=of.mean), max(ends, key=of.mean)
-    return _compared(
-        of, (inner, outer), (
-            id, where, says,
-            f"of {', '.join(f'{key:g}' for key in keys)}, {inner:g} reaches {of.said(inner)} and "
-            f"{outer:g}, the better of the two ends, {of.said(outer)}"),
-        margin=0.0, less=False, pairs=(len(between), len(ends)), guards=(ends, between),
+    reached = (
+        f"of {', '.join(f'{key:g}' for key in keys)}, {inner:g} reaches {of.said(inner)} and "
+        f"{outer:g}, the better of the two ends, {of.said(outer)}"
+    )
+    return _decided(
+        of, (inner, outer), (id, where, says, reached),
+        confirmed=any(
+            all(of.apart(one, end, pairs=len(between))[0] > 0 for end in ends) for one in between
+        ),
+        refuted=any(
+            all(of.apart(one, end, pairs=len(ends))[1] < 0 for one in between) for end in ends
+        ),
+        guards=(ends, between),
     )  # fmt: skip
 
 
-def _compared(
-    of: _Plateaus, keys: tuple[float, float], told: tuple[str, str, str, str], *, margin: float,
-    less: bool, pairs: tuple[int, int], guards: tuple[tuple[float, ...], tuple[float, ...]],
+def _decided(
+    of: _Plateaus, keys: tuple[float, float], told: tuple[str, str, str, str], *, confirmed: bool,
+    refuted: bool, guards: tuple[tuple[float, ...], tuple[float, ...]], margin: float = 0.0,
 ) -> Finding:  # fmt: skip
-    """A finding from the difference of two plateaus, below (`less`) or above a margin.
+    """A finding, told by the difference of two plateaus.
 
     Args:
         told: id, where, says, and the plateaus in words.
-        pairs: from how many a pair is chosen that confirms, and one that refutes.
-        guards: runs that must have levelled off to confirm, and to refute.
+        guards: runs that must not be seen to rise, to confirm and to refute.
+        margin: a difference that counts as none.
     """
     id, where, says, reached = told
     difference, spread = of.mean(keys[0]) - of.mean(keys[1]), of.spread(*keys)
-    verdict, why = OPEN, f"a difference of {difference:.2f}"
+    why = f"a difference of {difference:.2f}"
     if spread is None:
         why += ", no run with several seeds to compare with"
     else:
-        why += f" +- {spread:.2f}"
-        why += f", where {margin:.2f} counts as none" if margin else ""
-        for candidate, below, count, guard in zip(
-            (CONFIRMED, REFUTED), (less, not less), pairs, guards, strict=True
-        ):
-            wide = of.spread(*keys, pairs=count) or inf
-            if difference + wide < margin if below else difference - wide > margin:
-                verdict = candidate
-                if climbing := [f"{key:g}" for key in of.climbing(*guard)]:
-                    verdict = OPEN
-                    why += f"; the scores of {', '.join(climbing)} still rise where the runs end"
+        why += f" +- {spread:.2f}" + (f", where {margin:.2f} counts as none" if margin else "")
+    verdict = CONFIRMED if confirmed else REFUTED if refuted else OPEN
+    climbing = of.climbing(*guards[0 if confirmed else 1]) if confirmed or refuted else []
+    if climbing:
+        verdict = OPEN
+        names = ", ".join(f"{key:g}" for key in climbing)
+        why += f"; the scores of {names} still rise where the runs end"
     return Finding(id, where, says, verdict, difference, spread, f"{reached}: {why}.")
 
 

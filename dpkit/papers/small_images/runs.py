@@ -182,11 +182,28 @@ class Run(NamedTuple):
         return self.prices({"steps": spent(self.checkpoint)})
 
     def prices(self, values: dict[str, Any]) -> dict[str, Any]:
-        """What so many steps cost, by the paper's accounting and by what is proven."""
+        """What so many steps cost, by the paper's accounting and by what is proven.
+
+        And, where the values have a curve, what each of its points costs.
+
+        Raises:
+            ValueError: steps were charged again: which points they came before is not stored.
+        """
         steps, size = values["steps"], PUBLIC_SIZES[self.records]
         proven = proven_epsilon(self.settings, public_size=size, steps=steps)
         claimed = claimed_epsilon(self.settings, public_size=size, steps=steps)
-        return {
+        points = {}
+        if "curve" in values:
+            curve = values["curve"]
+            if curve["steps"][-1] != steps:
+                raise ValueError(
+                    f"steps must be those of the curve's last point, {curve['steps'][-1]}, got "
+                    f"{steps}: some were charged again; run {self.key} anew"
+                )
+            found = [self.prices({"steps": point}) for point in curve["steps"]]
+            columns = ("epsilon_claimed", "epsilon_proven")
+            points = {"curve": curve | {name: [one[name] for one in found] for name in columns}}
+        return points | {
             "steps": steps,
             "epsilon_claimed": json_number(None if claimed is None else claimed.epsilon),
             "claimed_assumptions": [] if claimed is None else list(claimed.assumptions),
