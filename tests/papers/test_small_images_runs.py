@@ -90,6 +90,10 @@ def test_a_run_is_a_curve_with_both_prices(finished):
         assert curve["epsilon_claimed"][i] == claimed
     assert values["epsilon_proven"] == curve["epsilon_proven"][-1]
     assert (values["steps"], values["delta"], values["adjacency"]) == (5, 1e-5, "add-remove")
+    old = {**values, "curve": curve | {"epsilon_proven": [0.1] * 3}, "epsilon_proven": 0.1}
+    assert old | tiny().prices(old) == values
+    with pytest.raises(ValueError, match="steps must be those of the curve's last point, 5, got 6"):
+        tiny().prices(values | {"steps": 6})
     assert all(1 <= score <= 10 for score in curve["inception"])
     assert all(0 < low <= middle for low, middle in zip(
         curve["smallest_norm"], curve["median_norm"], strict=True
