@@ -201,9 +201,7 @@ def test_what_is_claimed_charged_and_proven():
     assert old["epsilon_claimed"] == 4
     assert 4 < old["epsilon_charged"] < 4.04
     assert 1_000 < old["epsilon_if_poisson"] < old["epsilon_proven"]
-    assert (
-        old["epsilon_lower"] is None
-    )  # that passes cost so much at most says nothing of the least
+    assert old["epsilon_lower"] is None  # a bound from above is none from below
     assert old["if_poisson_adjacency"] == "add-remove"
     assert SHUFFLED_AS_POISSON in old["if_poisson_assumptions"]
     assert old["adjacency"] == "replace-one"  # of its passes, which assume no Poisson batches
