@@ -32,6 +32,7 @@ import torch
 from dpkit.papers import dpgan as paper
 from dpkit.papers.dpgan.material import material
 
+torch.set_num_threads(1)  # sums are rounded alike on any number of cores
 digits, cpu = material("digits"), torch.device("cpu")
 print(tuple(digits.private.shape), "private,", tuple(digits.public.shape), "public")
 
