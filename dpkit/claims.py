@@ -80,16 +80,30 @@ class Claim:
     curve: Callable[[], Curve] | None = None
     evidence: Evidence | None = None
     believed: Callable[[float], bool] | None = None
+    rounding: float = 0.0
 
     def __post_init__(self) -> None:
         checks.one_of(KINDS, kind=self.kind)
-        checks.non_negative(tolerance=self.tolerance)
+        checks.non_negative(tolerance=self.tolerance, rounding=self.rounding)
         if not self.id.startswith(f"{self.paper}/"):
             raise ValueError(f"a claim's id begins with its paper, {self.paper}/, got {self.id}")
         if self.stated is None and self.kind != "finite":
             raise ValueError(f"kind {self.kind!r} compares: {self.id} needs a stated value")
         if self.believed is not None and self.kind != "finite":
             raise ValueError(f"kind {self.kind!r} compares: {self.id} takes no `believed`")
+
+    def shown(self, computed: float, form: str = ".6g") -> str:
+        """A computed value in words: "below 1e-12" where only rounding is left of it.
+
+        "" where there is none, "none" where it is infinite: no such guarantee exists.
+        """
+        if math.isnan(computed):
+            return ""
+        if math.isinf(computed):
+            return "none"
+        if self.rounding and computed == 0:
+            return f"below {self.rounding:g}"
+        return format(computed, form)
 
 
 class Verdict(NamedTuple):
@@ -123,6 +137,8 @@ def check(claim: Claim, *, recompute: bool = False) -> Verdict:
         computed = claim.compute(values)
     if math.isnan(computed):
         raise ArithmeticError(f"the value of {claim.id} came out as NaN")
+    if abs(computed) <= claim.rounding:
+        computed = 0.0
     verdict = "holds" if holds(claim, computed) else "fails"
     return Verdict(claim, computed, verdict, claim.explanation.format(**values))
 

@@ -2,13 +2,14 @@
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dpkit import paths
+from dpkit import paths, records
 from dpkit.claims import Claim, Evidence, Measured, as_json, check, evidence_path
 from dpkit.papers import PAPERS
 
@@ -57,6 +58,25 @@ def test_a_reader_may_have_believed_more_than_that_a_value_is_finite(computed, v
         claim(believed=lambda x: x > 0)
 
 
+@pytest.mark.parametrize(
+    ("computed", "verdict", "shown"),
+    [
+        (3e-16, "fails", "below 1e-12"),
+        (-3e-16, "fails", "below 1e-12"),
+        (2e-12, "holds", "2e-12"),
+        (math.inf, "holds", "none"),
+    ],
+)
+def test_what_is_only_rounding_counts_as_zero(computed, verdict, shown):
+    """No processor rounds as another does: such a value must not be printed."""
+    fields = {"kind": "finite", "stated": None, "believed": lambda x: x > 0}
+    found = check(claim(**fields, compute=lambda: computed, rounding=1e-12))
+    assert found.verdict == verdict
+    assert found.claim.shown(found.computed) == shown
+    assert found.claim.shown(math.nan) == ""
+    assert claim().shown(0.0) == "0"
+
+
 def test_a_value_that_is_not_a_number_is_an_error():
     with pytest.raises(ArithmeticError, match="paper/name came out as NaN"):
         check(claim(compute=lambda: math.nan))
@@ -68,6 +88,7 @@ def test_a_value_that_is_not_a_number_is_an_error():
         ({"kind": "about"}, "kind must be one of equals, at most, at least, finite; got 'about'"),
         ({"tolerance": -1.0}, "tolerance must be a finite number >= 0"),
         ({"tolerance": math.nan}, "tolerance must be a finite number >= 0"),
+        ({"rounding": math.nan}, "rounding must be a finite number >= 0"),
         ({"stated": None}, "needs a stated value"),
         ({"id": "other/name"}, "begins with its paper"),
     ],
@@ -116,13 +137,25 @@ def test_a_damaged_record_is_an_error_that_names_it(results: Path):
         check(one)
 
 
-@pytest.mark.parametrize("one", [c for paper in PAPERS for c in paper.CLAIMS], ids=lambda c: c.id)
+EVERY = [one for paper in PAPERS for one in paper.CLAIMS]
+STORED = records.read_json(Path(__file__).parent / "papers" / "claims.json")  # by `make readme`
+
+
+def test_the_claims_are_the_stored_ones():
+    assert sorted(one.id for one in EVERY) == sorted(STORED), "run `make readme`"
+
+
+@pytest.mark.parametrize("one", EVERY, ids=lambda c: c.id)
 def test_every_claim_can_be_checked_and_written(one: Claim):
     written = as_json(check(one))
     assert json.loads(json.dumps(written, allow_nan=False)) == written
-    assert written["verdict"] in ("holds", "fails")
+    stored = STORED[one.id]
+    for key, value in stored.items():
+        number = isinstance(value, float)  # None, "inf" and verdicts are compared as they are
+        assert written[key] == (pytest.approx(value, rel=1e-6) if number else value)
     for key in ("where", "says", "explanation"):
         assert len(written[key]) > 10
+        assert not re.search(r"[{}]|\bnan\b", written[key])
     if one.curve is not None:
         curve = one.curve()
         assert len(curve.x) == len(curve.y) > 2

@@ -95,7 +95,7 @@ def _show(verdicts: list[Verdict]) -> None:
 
     table = Table("claim", "stated", "computed", "verdict")
     for claim, computed, verdict, _ in verdicts:
-        table.add_row(claim.id, _number(claim.stated), _number(computed), verdict)
+        table.add_row(claim.id, _number(claim.stated), claim.shown(computed) or "-", verdict)
     console = Console(highlight=False)
     console.print(table)
     for claim, _, verdict, explanation in verdicts:

@@ -163,7 +163,9 @@ def _stated(claim: Claim) -> str:
 
 
 def _computed(claim: Claim, computed: float) -> str:
-    return "-" if math.isnan(computed) else _upper(claim, computed)
+    if not computed or not math.isfinite(computed):
+        return claim.shown(computed) or "-"
+    return _upper(claim, computed)
 
 
 def _upper(claim: Claim, value: float) -> str:

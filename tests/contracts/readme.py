@@ -1,6 +1,7 @@
 """Writes what README.md says from what the kit computes: tables, launch links and a picture.
 
-`python tests/contracts/readme.py` (or `make readme`) rewrites all; a test compares the text.
+`python tests/contracts/readme.py` (or `make readme`) rewrites all, and the values of claims that
+tests compare with; a test compares the text.
 """
 
 import math
@@ -11,7 +12,8 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import quote, urlparse
 
-from dpkit.claims import check
+from dpkit import records
+from dpkit.claims import as_json, check
 from dpkit.papers import PAPERS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +26,7 @@ TABLE_6 = "dpgan table 6"
 LAUNCH = "launch links"
 # What mybinder.org calls a host, and how it wants owner and name joined.
 HOSTS = {"github.com": ("gh", "/"), "gitlab.com": ("gl", "%2F")}
+CLAIM_VALUES = ROOT / "tests" / "papers" / "claims.json"
 SAMPLES = ROOT / "data" / "results" / "dp_cgan" / "table_1" / "samples.png"
 ROWS = {
     "cgan": "CGAN", "published": "as published", "basic_dp": "basic DP", "honest": "honest, 9.6",
@@ -46,7 +49,7 @@ def _claims_of(paper: ModuleType) -> str:
     ]  # fmt: skip
     for claim, computed, verdict, _ in verdicts:
         mark = f"**{verdict}**" if verdict == "fails" else verdict
-        cells = (f"`{claim.id}`", claim.says, _number(claim.stated), _number(computed), mark)
+        cells = (f"`{claim.id}`", claim.says, _number(claim.stated), claim.shown(computed), mark)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", "</details>"])
 
@@ -267,7 +270,15 @@ def draw_samples() -> bytes:
     return plots.picture(plots.image_rows(rows), "").png
 
 
+def claim_values() -> dict[str, dict[str, Any]]:
+    """What each claim states, what is computed and the verdict: tests compare with these."""
+    every = (as_json(check(claim)) for paper in PAPERS for claim in paper.CLAIMS)
+    kept = ("stated", "computed", "verdict")
+    return {one["id"]: {key: one[key] for key in kept} for one in every}
+
+
 if __name__ == "__main__":
+    records.write_json(CLAIM_VALUES, claim_values())
     readme = ROOT / "README.md"
     readme.write_text(written(readme.read_text(encoding="utf-8")), encoding="utf-8")
     SAMPLES.write_bytes(draw_samples())

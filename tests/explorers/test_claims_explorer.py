@@ -171,7 +171,7 @@ def test_a_curve_is_drawn_and_where_there_is_none_that_is_said(explorer):
     explorer.values["claim"].value = "dp_cgan/generator-labels"
     assert explorer.picture.value == b""
     assert "no curve" in explorer.words.value
-    assert "inf" in explorer.numbers.value
+    assert "none" in explorer.numbers.value
 
 
 def test_a_curve_without_finite_points_is_words(made_up):

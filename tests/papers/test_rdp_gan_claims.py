@@ -1,7 +1,6 @@
 """The claims of RDP-GAN against numbers found independently, and what its noise really does."""
 
 import math
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -17,53 +16,6 @@ from dpkit.privacy import SampledGaussian, divergence, rdp
 from dpkit.privacy.ledger import Release
 
 BY_ID = {claim.id: claim for claim in claims.CLAIMS}
-
-# id -> stated, computed, verdict
-EXPECTED = {
-    "rdp_gan/loss-noise-changes-nothing": (None, 0.0, "fails"),
-    "rdp_gan/multiplicative-direction": (None, 1.0, "fails"),
-    "rdp_gan/eq-9-span": (None, 0.0, "fails"),
-    "rdp_gan/theorem-1-order": (None, 11, "fails"),
-    "rdp_gan/lemma-1-composition": (8e-7, 5e-4, "fails"),
-    "rdp_gan/theorem-2-sigma-100": (0.00858386, 0.0662929, "fails"),
-    "rdp_gan/theorem-3-adult": (2.68246e-4, 2.96183e-4, "fails"),
-    "rdp_gan/order-in-sigma": (-2, -1.11025, "fails"),
-    "rdp_gan/theorem-4-delta": (1e-5, 0.00995022, "fails"),
-    "rdp_gan/table-2-adult-64": (0.3125, 0.3125, "holds"),
-    "rdp_gan/table-2-adult-128": (0.1796, 0.1796875, "holds"),
-    "rdp_gan/table-2-mnist-64": (0.1953, 0.390625, "fails"),
-    "rdp_gan/table-2-mnist-128": (0.2187, 0.21875, "holds"),
-    "rdp_gan/sigma-10-is-0.5": (0.5, 0.268246, "fails"),
-    "rdp_gan/loss-values-at-sigma-10": (0.5, 0.0185022, "holds"),
-    "rdp_gan/summed-loss-values-at-sigma-10": (0.5, 9.9972399, "fails"),
-    "rdp_gan/remark-3": (11.5, 11.5129, "holds"),
-    "rdp_gan/remark-3-condition": (1000, 2.94731e11, "fails"),
-    "rdp_gan/cross-entropy-bounded": (None, math.inf, "fails"),
-    "rdp_gan/adaptive-reads-test-data": (0.5, math.inf, "fails"),
-    "rdp_gan/table-4-time-iterations": (657, 143, "fails"),
-    "rdp_gan/table-4-step-iterations": (564, 404, "fails"),
-    "rdp_gan/table-4-exp-iterations": (902, 214, "fails"),
-    "rdp_gan/table-4-ant-iterations": (868, 43, "fails"),
-    "rdp_gan/table-5-time-iterations": (632, 127, "fails"),
-    "rdp_gan/table-5-step-iterations": (532, 285, "fails"),
-    "rdp_gan/table-5-exp-iterations": (894, 182, "fails"),
-    "rdp_gan/table-5-ant-iterations": (845, 27, "fails"),
-}
-LITTLE = {"rdp_gan/eq-9-span": 1e-5}  # rounding is what is left
-
-
-def test_the_ids_are_these():
-    assert list(BY_ID) == list(EXPECTED)
-
-
-@pytest.mark.parametrize("name", EXPECTED)
-def test_stated_computed_verdict(name: str):
-    stated, computed, verdict = EXPECTED[name]
-    found = check(BY_ID[name])
-    assert found.claim.stated == (stated if stated is None else pytest.approx(stated, rel=1e-5))
-    assert found.computed == pytest.approx(computed, rel=1e-5, abs=LITTLE.get(name, 0))
-    assert found.verdict == verdict
-    assert not re.search(r"[{}]|nan", found.explanation)
 
 
 @pytest.mark.parametrize("order", [2, 10, 11, 40])

@@ -5,6 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
+from dpkit import records  # noqa: E402
+from dpkit.claims import evidence_path  # noqa: E402
 from dpkit.papers.rdp_gan import algorithm, claims, evidence  # noqa: E402
 
 BY_ID = {claim.id: claim for claim in claims.CLAIMS}
@@ -65,6 +67,16 @@ def test_noise_outside_the_span_would_be_seen(monkeypatch):
     measured = evidence.span(steps=1)
     assert measured.values["noise_outside"] > 0.5
     assert verdict("eq-9-span", measured)
+
+
+def test_what_the_stored_evidence_is_said_to_be_within():
+    values = {
+        name: records.read_json(evidence_path(BY_ID[f"rdp_gan/{name}"]))["values"]
+        for name in ("multiplicative-direction", "eq-9-span")
+    }
+    assert values["multiplicative-direction"]["largest_gap"] < 1e-9
+    assert values["eq-9-span"]["outside"] < 1e-5
+    assert values["eq-9-span"]["noise_outside"] < 1e-5
 
 
 def test_torch_cuts_cross_entropies_off_and_a_logit_does_not():

@@ -7,6 +7,7 @@ the orders of its code, delta 1e-5, add-remove, except where a claim says otherw
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from math import log
+from typing import Any
 
 import numpy as np
 
@@ -127,13 +128,12 @@ def beaulieu_by_epoch(name: str) -> Curve:
 
 def claim(
     name: str, where: str, says: str, compute: Callable[[], float], explanation: str, *,
-    stated: float | None = None, tolerance: float = 0.0, curve: Callable[[], Curve] | None = None,
-    believed: Callable[[float], bool] | None = None,
+    stated: float | None = None, **more: Any,
 ) -> Claim:  # fmt: skip
     """A claim of this paper; "equals" where it states a value."""
     return Claim(
         f"{PAPER}/{name}", PAPER, where, says, stated, "finite" if stated is None else "equals",
-        compute, explanation, tolerance, curve, believed=believed,
+        compute, explanation, **more,
     )  # fmt: skip
 
 
@@ -195,7 +195,7 @@ CLAIMS: tuple[Claim, ...] = (
         "adam-clip-invariance-without-eps", ADAM_SAYS + ' ("some details omitted")',
         "C cancels in the update.", partial(adam_difference, 1.0, 1e-6, 0.0),
         "Without eps it does, whatever C, as long as every gradient is longer: what is left is "
-        "rounding.", believed=lambda found: found < 1e-9,
+        "rounding.", believed=lambda found: found < 1e-9, rounding=1e-12,
     ),
     claim(
         "adam-clip-invariance-small-norm", ADAM_SAYS + "; regime (i)",
