@@ -28,7 +28,7 @@ export PYTHON MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab app test notebooks measure reproduce readme binder-check bench mutants format lint types unit compare other-pythons
+.PHONY: help setup lab app test notebooks measure reproduce readme binder-check bench mutants format lint types unit compare portable other-pythons
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -51,7 +51,7 @@ app: setup ## serve the explorers of notebook 09 as a page without code (Voila)
 	    $(RUN) -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[app]"
 	@exec $(RUN) -m voila notebooks/09_explorers.ipynb $(APP_FLAGS)
 
-test: lint types unit compare other-pythons ## everything that must pass (about 15 minutes the first time)
+test: lint types unit compare portable other-pythons ## everything that must pass (about 25 minutes)
 	@echo "All checks passed."
 
 notebooks: setup ## run every notebook without a screen and rewrite its stored outputs
@@ -93,6 +93,9 @@ unit: setup ## part of test: pytest
 
 compare: setup ## part of test: run the notebooks again and compare with their stored outputs
 	@$(PLAIN) $(RUN) tests/notebooks/compare.py -n $(JOBS)
+
+portable: setup ## part of test: stored values and notebooks, as three other processors compute them
+	@$(PLAIN) $(RUN) tests/notebooks/portable.py -n $(JOBS)
 
 other-pythons: $(OTHERS:%=python-%) ## part of test: the torch-free tests under 3.12 and 3.13
 

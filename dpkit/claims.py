@@ -191,7 +191,7 @@ def _stored(claim: Claim, evidence: Evidence) -> dict[str, Any] | None:
         return None
     record = records.read_json(path)
     try:
-        same = record["provenance"]["settings"] == evidence.inputs
+        same = records.alike(record["provenance"]["settings"], evidence.inputs)
         return record if same and record["values"] else None
     except (KeyError, TypeError) as error:
         raise ValueError(

@@ -1,6 +1,7 @@
 """Stored results: JSON written by programs only, whole or not at all, with their provenance."""
 
 import json
+import math
 import os
 import platform
 import subprocess
@@ -117,6 +118,20 @@ def json_number(value: float | None) -> float | str | None:
     if value in (float("inf"), float("-inf")):
         return "inf" if value > 0 else "-inf"
     return float(value)
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether two JSON values agree: numbers within 1e-6 of the larger one, all else exactly.
+
+    The last digits of what a search finds, such as a calibrated noise, are the processor's.
+    """
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-6)
+    return one == other
 
 
 def describe(value: Any) -> Any:

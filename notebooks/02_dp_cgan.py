@@ -40,8 +40,9 @@ import torch
 from dpkit import datasets
 from dpkit.training.loop import Data, generator_on, train
 
+torch.set_default_dtype(torch.float64)  # training amplifies the last digits, which are a machine's own
 digits, cpu = datasets.digits(split="train"), torch.device("cpu")
-data = Data(torch.from_numpy(digits.flat()), torch.from_numpy(digits.labels), public_size=1437)
+data = Data(torch.from_numpy(digits.flat()).double(), torch.from_numpy(digits.labels), public_size=1437)
 gan = paper.new_gan(paper.SMALL, seed=0, device=cpu)
 print(tuple(data.features.shape), *(tuple(p.shape) for p in gan.discriminator.parameters()))
 
@@ -293,9 +294,10 @@ for name, ledger in bundles.items():
 #
 # The same scores for the 150 steps above, on the digits: a classifier trained on 1,437 generated images.
 
-# %%
+# %% tags=["tolerance=0.01"]
 from dpkit.metrics import utility
 
+# tolerance=0.01: a fit ends where a gradient is small: elsewhere on another processor
 test = datasets.digits(split="test")
 asked = torch.arange(1437) % 10
 made = paper.generate(gan, asked, settings=paper.SMALL, rng=rng).numpy()

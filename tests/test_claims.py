@@ -145,6 +145,7 @@ def test_the_claims_are_the_stored_ones():
     assert sorted(one.id for one in EVERY) == sorted(STORED), "run `make readme`"
 
 
+@pytest.mark.stored
 @pytest.mark.parametrize("one", EVERY, ids=lambda c: c.id)
 def test_every_claim_can_be_checked_and_written(one: Claim):
     written = as_json(check(one))

@@ -11,6 +11,7 @@ from dpkit.papers import named
 from dpkit.records import (
     Part,
     Progress,
+    alike,
     code_version,
     provenance,
     read_json,
@@ -90,7 +91,7 @@ def _repriced(chosen: list[Part], folder: Path) -> Iterator[dict[str, str]]:
         _check_same(path, part)
         record = read_json(path)
         old, new = record["values"], part.prices(record["values"])
-        changed = [key for key in new if old.get(key) != new[key]]
+        changed = [key for key in new if not alike(old.get(key), new[key])]
         if changed:
             record["values"] = old | new
             record["provenance"]["priced_by"] = code_version()
@@ -118,7 +119,9 @@ def _chosen(planned: list[Part], wanted: Sequence[str] | None) -> list[Part]:
 def _check_same(path: Path, part: Part) -> None:
     stored: dict[str, Any] = read_json(path)["provenance"]["settings"]
     changed = sorted(
-        key for key in stored.keys() | part.settings if stored.get(key) != part.settings.get(key)
+        key
+        for key in stored.keys() | part.settings
+        if not alike(stored.get(key), part.settings.get(key))
     )
     if changed:
         raise ValueError(

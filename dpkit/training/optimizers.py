@@ -49,8 +49,8 @@ def noised(
 ) -> list["torch.Tensor"]:
     """The Gaussian mechanism: each coordinate of a clipped sum plus its own N(0, noise_std^2).
 
-    Sums are rounded to float32, and noise is drawn and added in it, whatever their type (ordinary
-    floating point: not an exact sampler); float64 sums come back as float64, others as float32.
+    Noise is drawn and added in the sums' own type, so that its grid is as fine as theirs, and in
+    float32 where that is narrower (ordinary floating point: not an exact sampler).
 
     Args:
         sums: clipped sums of gradients, one tensor a parameter.
@@ -96,10 +96,10 @@ def noised_each(
                 f"noise_stds[{i}] must be >= 0 and finite, a number or of shape "
                 f"{tuple(total.shape)}, got {std}"
             )
-        noise = torch.randn(total.shape, generator=rng, device=total.device, dtype=torch.float32)
-        # the sum in float32 too: beside finer digits of a sum, noise on a coarser grid hides little
         wide = torch.promote_types(total.dtype, torch.float32)
-        noisy.append(noise.mul_(std).add_(total.to(torch.float32)).to(wide))
+        # beside finer digits of a sum, noise on a coarser grid would hide little
+        noise = torch.randn(total.shape, generator=rng, device=total.device, dtype=wide)
+        noisy.append(noise.mul_(std).add_(total))
     return noisy
 
 

@@ -16,6 +16,7 @@ SPEC.loader.exec_module(readme)
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.stored
 @pytest.mark.torch
 def test_its_tables_are_the_computed_ones():
     apart = numbers_apart.apart(TEXT, readme.written(TEXT))

@@ -1,14 +1,17 @@
 """Run stored notebooks again with nbval and compare every output with the stored one.
 
 `python tests/notebooks/compare.py [-n WORKERS] [folder]`; cells tagged `nbval-skip` are not run,
-outputs of cells tagged `nbval-ignore-output` are not compared.
+outputs of cells tagged `nbval-ignore-output` are not compared. Numbers are compared as numbers,
+within 1e-6 of the larger one, or within X in a cell tagged `tolerance=X`.
 """
 
 import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pairs import NOTEBOOKS
 
@@ -22,22 +25,18 @@ def command(folder: Path, workers: int) -> list[str]:
     spread = ["-n", str(workers), "--dist", "loadscope"] if workers > 1 else []
     return [
         *(sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"),
-        *(
-            "-p",
-            "kernels",
-            "--nbval",
-            "--nbval-current-env",
-            "--nbval-sanitize-with",
-            str(SANITIZE),
-        ),
+        *("-p", "kernels", "-p", "compare_numbers", "--nbval", "--nbval-current-env"),
+        *("--nbval-sanitize-with", str(SANITIZE)),
         *(f"--nbval-cell-timeout={CELL_TIMEOUT}", *spread, str(folder)),
     ]
 
 
-def compare(folder: Path = NOTEBOOKS, workers: int = 1) -> subprocess.CompletedProcess[str]:
+def compare(
+    folder: Path = NOTEBOOKS, workers: int = 1, variables: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
     """Compare all notebooks of a folder; the return code is 0 where every output agrees."""
-    environment = {key: value for key, value in os.environ.items() if key != "DPKIT_DATA"}
-    environment["PYTEST_ADDOPTS"] = ""
+    environment = os.environ | variables | {"PYTEST_ADDOPTS": ""}
+    environment.pop("DPKIT_DATA", None)
     environment["PYTHONPATH"] = str(Path(__file__).resolve().parent)  # where `kernels` lies
     return subprocess.run(
         command(folder, workers),

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import jupytext
 import nbformat
+import numbers_apart
 from jupytext.compare import NotebookDifference, compare_notebooks
 from nbformat import NotebookNode
 
@@ -109,11 +110,26 @@ def style(notebook: NotebookNode) -> list[str]:
             found.append(
                 f"cell {position} has {len(lines)} lines, at most {MAX_LINES} fit a reader"
             )
+        found += [f"cell {position} {text}" for text in tolerance_unexplained(cell)]
         if any(re.match(r"\s*[%!]", line) for line in lines):
             found.append(f"cell {position} uses a magic or a shell line: write Python")
         elif used := CAPTURING & names_in(cell.source):
             found.append(f"cell {position} uses {', '.join(sorted(used))}: use an explorer")
     return found
+
+
+def tolerance_unexplained(cell: NotebookNode) -> list[str]:
+    """What is wrong with a cell's tag `tolerance=X`: X, or that no comment gives the reason."""
+    try:
+        numbers_apart.tolerance_of(tags(cell))
+    except ValueError as error:
+        return [str(error)]
+    stated = [tag for tag in tags(cell) if tag.startswith("tolerance=")]
+    return [
+        f"is tagged {tag}; a comment `# {tag}: ...` must say why"
+        for tag in stated
+        if not re.search(rf"^# {re.escape(tag)}: \w", cell.source, re.MULTILINE)
+    ]
 
 
 def names_in(code: str) -> set[str]:

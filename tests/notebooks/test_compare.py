@@ -1,21 +1,54 @@
 """Outputs are compared for what they say: one changed digit in a stored notebook fails."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import compare
+import nbformat
 import pairs
 import pytest
+from nbformat import NotebookNode
 
 
-def test_a_changed_number_fails(tiny: pairs.Pair, tmp_path: Path):
-    text = tiny.stored.read_text()
-    (tmp_path / "00_same.ipynb").write_text(text)
-    (tmp_path / "01_changed.ipynb").write_text(text.replace("half = 0.500", "half = 0.501"))
-    result = compare.compare(tmp_path)
-    assert result.returncode == 1, result.stdout
+def tagged(notebook: NotebookNode, tag: str) -> None:
+    """The number that is printed off by 2 %, in a cell that allows for some."""
+    cell = notebook.cells[1]
+    cell.metadata.tags = [tag]
+    cell.outputs[0].text = "half = 0.510\n"
+
+
+def output(text: str) -> Callable[[NotebookNode], None]:
+    """Another printed output."""
+    return lambda notebook: notebook.cells[1].outputs[0].update(text=text)
+
+
+CHANGES: dict[str, Callable[[NotebookNode], object]] = {
+    "same": lambda notebook: None,
+    "last_digits": output("half = 0.5000000001\n"),
+    "tolerated": lambda notebook: tagged(notebook, "tolerance=0.05"),
+    "changed": output("half = 0.501\n"),
+    "sign": output("half = -0.500\n"),
+    "word": output("third = 0.500\n"),
+    "vanished": lambda notebook: notebook.cells[1].update(outputs=[]),
+    "one_more": output("half = 0.500\nhalf = 0.500\n"),
+    "error": lambda notebook: notebook.cells[2].outputs[0].update(evalue="division by one"),
+    "result": lambda notebook: notebook.cells[3].outputs[0].data.update({"text/plain": "0.55"}),
+    "not_tolerated": lambda notebook: tagged(notebook, "tolerance=0.01"),
+    "no_tolerance": lambda notebook: tagged(notebook, "tolerance=wide"),
+}
+
+
+def test_only_what_is_no_result_may_change(tiny: pairs.Pair, tmp_path: Path):
+    for name, change in CHANGES.items():
+        notebook = pairs.read_stored(tiny.stored)
+        change(notebook)
+        nbformat.write(notebook, tmp_path / f"{name}.ipynb")
+    result = compare.compare(tmp_path, workers=2)
+    failed = set(re.findall(r"^FAILED .*?(\w+)\.ipynb", result.stdout, re.MULTILINE))
+    assert failed == set(CHANGES) - {"same", "last_digits", "tolerated"}, result.stdout
     assert "half = 0.501" in result.stdout
-    assert re.search(r"1 failed, 5 passed", result.stdout)
+    assert re.search(r"1 numbers? within 0\.05, furthest apart 0\.02  tolerated", result.stdout)
 
 
 def test_without_notebooks_there_is_nothing_to_compare(tmp_path: Path, monkeypatch, capsys):

@@ -91,6 +91,22 @@ def test_style(code: str, complaint: str):
     assert complaint in found[0]
 
 
+@pytest.mark.parametrize(
+    ("tag", "comment", "complaint"),
+    [
+        ("tolerance=0.05", "# tolerance=0.05: chaotic", None),
+        ("tolerance=0.05", "", "a comment `# tolerance=0.05: ...` must say why"),
+        ("tolerance=0.05", "# tolerance=0.01: chaotic", "must say why"),
+        ("tolerance=5", "# tolerance=5: chaotic", "at most 0.5, got 5"),
+    ],
+)
+def test_a_wider_tolerance_gives_its_reason(tag: str, comment: str, complaint: str | None):
+    cell = nbformat.v4.new_code_cell(f"x = 1\n{comment}", metadata={"tags": [tag]})
+    found = pairs.tolerance_unexplained(cell)
+    assert len(found) == (complaint is not None)
+    assert complaint is None or complaint in found[0]
+
+
 def test_a_header_without_time_and_memory_is_caught():
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title")])
     assert [text.split("**")[1] for text in pairs.style(notebook)] == ["Time", "Memory"]

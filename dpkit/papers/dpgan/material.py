@@ -15,7 +15,7 @@ RECORDS = ("mnist", "digits")
 
 
 class Material(NamedTuple):
-    """Images (n, 1, 28, 28) float32 in [-1, 1], labels (n,) int64, on the CPU."""
+    """Images (n, 1, 28, 28) in [-1, 1] of torch's default type, labels (n,) int64, on the CPU."""
 
     private: Tensor
     public: Tensor
@@ -55,4 +55,4 @@ def material(records: str) -> Material:
 
 
 def _tensor(images: datasets.Images) -> Tensor:
-    return torch.from_numpy(images.pixels).float() / 127.5 - 1
+    return torch.from_numpy(images.pixels).to(torch.get_default_dtype()) / 127.5 - 1

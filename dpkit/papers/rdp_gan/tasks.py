@@ -89,7 +89,7 @@ def _digits(scale: str) -> Task:
         return float((answers == train.labels).sum())
 
     size = PUBLIC_SIZES["digits"][scale]
-    data = Data(torch.from_numpy(private), torch.from_numpy(train.labels), size)
+    data = Data(_tensor(private), torch.from_numpy(train.labels), size)
     checksums = {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
     return Task("digits", data, CHANGES["digits"], checksums, accuracy, judge, correct)
 
@@ -156,12 +156,17 @@ def _census(scale: str) -> Task:
         answers = BernoulliNB().fit(*_told(codes)).predict(real)
         return float((answers == real_labels).sum())
 
-    encoded = torch.from_numpy(ADULT_8.encode(train))
+    encoded = _tensor(ADULT_8.encode(train))
     unused = torch.zeros(len(encoded), dtype=torch.int64)
     data = Data(encoded, unused, PUBLIC_SIZES["census"][scale])
     name = train.attrs["name"]
     checksums = {f"{name} {w}": f.attrs["checksum"] for f, w in ((train, "train"), (test, "test"))}
     return Task("census", data, CHANGES["census"], checksums, accuracy, judge, correct)
+
+
+def _tensor(features: np.ndarray) -> torch.Tensor:
+    """Of torch's default type, which the networks have."""
+    return torch.from_numpy(features).to(torch.get_default_dtype())
 
 
 def _told(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

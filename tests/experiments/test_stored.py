@@ -1,0 +1,79 @@
+"""Every stored part has today's settings, and costs what today's accountants say, anywhere."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+from dpkit import papers, paths
+from dpkit.experiments import store
+from dpkit.records import alike, silent
+
+SLOW = {("rdp_gan", name) for name in ("figure_9", "figure_10", "table_4")}  # many calibrations
+TABLES = sorted(
+    folder.relative_to(paths.results_dir()).parts
+    for paper in papers.PAPERS
+    for folder in paths.results_dir().glob(f"{paper.__name__.rpartition('.')[2]}/*/*")
+    if folder.is_dir()
+)
+
+
+def test_there_are_stored_parts_of_every_paper():
+    assert len({paper for paper, _, _ in TABLES}) == len(papers.PAPERS)
+
+
+@pytest.mark.stored
+@pytest.mark.parametrize(
+    ("paper", "table", "scale"),
+    [pytest.param(*one, marks=[pytest.mark.slow] if one[:2] in SLOW else []) for one in TABLES],
+)
+def test_stored_parts_are_todays(paper: str, table: str, scale: str):
+    plans = papers.named(paper).tables.PLANS
+    if table not in plans:  # what was looked at before the runs of the table
+        pytest.skip("no table's")
+    found = store.load(paper, table, scale=scale)
+    seeds = 1 + max(record["provenance"]["seed"] or 0 for record in found.values())
+    priced: dict[str, dict[str, Any]] = {}
+    for part in plans[table](scale=scale, seeds=seeds, device="cpu", progress=silent):
+        if record := found.pop(part.name, None):
+            assert alike(record["provenance"]["settings"], part.settings), part.name
+            if part.prices is not None:
+                prices = once(priced, part.prices, part.settings, record["values"])
+                stored = {name: record["values"].get(name) for name in prices}
+                assert alike(stored, prices), part.name
+    assert not found, "stored parts that no plan has"
+
+
+def once(
+    known: dict[str, dict[str, Any]],
+    prices: Callable[[dict[str, Any]], dict[str, Any]],
+    settings: dict[str, Any],
+    values: dict[str, Any],
+) -> dict[str, Any]:
+    """What a run costs, asked once for the same settings, steps and curve."""
+    settings = settings.get("gan", settings)
+    key = json.dumps([settings, values.get("steps"), values.get("curve")], sort_keys=True)
+    if key not in known:
+        known[key] = prices(values)
+    return known[key]
+
+
+def test_last_digits_are_alike_and_other_settings_are_not():
+    stored = {"noise": {"start": 15.18191544508661, "of": [0.5, 3]}, "name": "exp", "none": None}
+    again = {"noise": {"start": 15.18191544508822, "of": [0.5, 3]}, "name": "exp", "none": None}
+    assert alike(stored, again)
+    for other in (
+        stored | {"noise": {"start": 15.1820, "of": [0.5, 3]}},
+        stored | {"noise": {"start": -15.18191544508661, "of": [0.5, 3]}},
+        stored | {"noise": {"start": float("nan"), "of": [0.5, 3]}},
+        stored | {"noise": {"start": 15.18191544508661, "of": [3, 0.5]}},
+        stored | {"noise": {"start": 15.18191544508661, "of": [0.5]}},
+        stored | {"name": "step"},
+        stored | {"none": 0},
+        {key: value for key, value in stored.items() if key != "none"},
+    ):
+        assert not alike(stored, other)
+        assert not alike(other, stored)

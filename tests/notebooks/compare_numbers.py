@@ -1,0 +1,74 @@
+"""A pytest plugin: nbval compares numbers as numbers, and says how many and how closely.
+
+Each number in an output is compared within the tolerance of its cell, the words around it to the
+letter (`numbers_apart`). Pictures and widgets' views are not compared, as before.
+"""
+
+from collections import defaultdict
+from pathlib import Path
+
+import numbers_apart
+import pytest
+from nbval.plugin import IPyNbCell
+
+KEY = "numbers compared"
+as_text = IPyNbCell.sanitize
+
+
+class Output(str):
+    """An output's text, equal to another if words agree and numbers are within the tolerance."""
+
+    cell: IPyNbCell
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, str):
+            return NotImplemented
+        tolerance = numbers_apart.tolerance_of(self.cell.cell.metadata.get("tags", []))
+        apart = numbers_apart.apart(self, other)
+        self.cell.user_properties.append((KEY, (tolerance, apart.numbers, apart.furthest)))
+        return apart.within(tolerance)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def sanitize(cell: IPyNbCell, value: object) -> object:
+    """What nbval compares: as its own, of a kind that compares numbers as numbers."""
+    text = as_text(cell, value)
+    if not isinstance(text, str):
+        return text
+    output = Output(text)
+    output.cell = cell
+    return output
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    IPyNbCell.sanitize = sanitize
+    config.pluginmanager.register(Summary())
+
+
+class Summary:
+    """Lines under the tests' own: how many numbers were compared, and how far apart they were."""
+
+    def __init__(self) -> None:
+        # (cell, its tolerance) -> (numbers, how far apart) of each output; "" is all cells of 1e-6
+        self.seen: dict[tuple[str, float], list[tuple[int, float]]] = defaultdict(list)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when != "call":
+            return
+        path, _, cell = report.nodeid.partition("::")
+        for key, value in report.user_properties:
+            if key == KEY:
+                tolerance, numbers, furthest = value
+                usual = tolerance == numbers_apart.TOLERANCE
+                name = "" if usual else f"{Path(path).stem} {cell}"
+                self.seen[name, tolerance].append((numbers, furthest))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for (name, tolerance), outputs in sorted(self.seen.items()):
+            count, furthest = sum(n for n, _ in outputs), max(apart for _, apart in outputs)
+            terminalreporter.write_line(
+                f"{count:6,} numbers within {tolerance:g}, furthest apart {furthest:.1g}  {name}"
+            )

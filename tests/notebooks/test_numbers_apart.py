@@ -1,0 +1,87 @@
+"""Numbers are compared as numbers, words as words: what is another result is caught."""
+
+import math
+
+import numbers_apart
+import pytest
+
+TABLE = """ labels   alone    GAN   verdict
+    100  0.7960  0.761     holds
+  1,000  0.9450  -0.934    fails
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("0.7960", "0.7970"),  # the third digit
+        ("-0.934", "0.934"),  # a sign
+        ("0.7960  0.761", "0.761  0.7960"),  # two numbers swapped
+        ("    100  0.7960  0.761     holds\n", ""),  # a row
+        ("holds", "fails"),  # a word
+        ("1,000", "1,001"),  # a count
+        ("0.761", "nan"),
+        ("0.761", "inf"),
+        ("0.7960", "0.7960 0.1"),  # one number more
+        ("0.7960", "0.7960x"),
+        ("GAN", "gan"),
+    ],
+)
+def test_another_result_is_caught(old: str, new: str):
+    changed = TABLE.replace(old, new)
+    assert changed != TABLE
+    assert not numbers_apart.apart(TABLE, changed).within(numbers_apart.TOLERANCE)
+    assert not numbers_apart.apart(changed, TABLE).within(numbers_apart.TOLERANCE)
+
+
+def test_the_last_digit_of_many_is_not_a_result():
+    apart = numbers_apart.apart("epsilon 2.38123456789", "epsilon 2.38123456712")
+    assert apart.within(1e-6)
+    assert apart.numbers == 1
+    assert apart.furthest == pytest.approx(3.23e-10, rel=0.01)
+
+
+def test_how_far_is_relative_to_the_larger():
+    assert numbers_apart.apart("1e-5 and 2.0", "1.5e-5 and 2.0").furthest == pytest.approx(1 / 3)
+    assert numbers_apart.apart("-1.0", "1.0").furthest == 2
+    assert numbers_apart.apart("0.0", "-0.000").furthest == 0
+    assert numbers_apart.apart("8", "8.0000001").within(1e-6)
+
+
+@pytest.mark.parametrize("tolerance", [1e-6, 0.5, math.inf])
+def test_counts_are_equal_or_not(tolerance: float):
+    assert numbers_apart.apart("of 60,000", "of 60,000").within(tolerance)
+    assert numbers_apart.apart("of 60,000", "of 60,001").furthest == math.inf
+    assert not numbers_apart.apart("of 60,000", "of 60,001").within(min(tolerance, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("table_1 of seed0 at 28x28 in v2", 0),
+        ("3-5 and 0..255", 3),
+        ("1,234.5 (+- 0.2)", 2),
+        ("1e-5, -2.5E+3.", 2),
+        ("<td>0.5</td><td>-1</td>", 2),
+        ("[1, -2]", 2),
+    ],
+)
+def test_which_digits_are_numbers(text: str, numbers: int):
+    assert numbers_apart.apart(text, text) == (True, numbers, 0.0)
+
+
+def test_the_tolerance_of_a_cell():
+    assert numbers_apart.tolerance_of(["raises-exception"]) == numbers_apart.TOLERANCE
+    assert numbers_apart.tolerance_of(["x", "tolerance=0.05"]) == 0.05
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        ["tolerance=0.05", "tolerance=0.1"],
+        *(["tolerance=" + bad] for bad in ("0.6", "nan", "inf", "0", "1e-7", "wide")),
+    ],
+)
+def test_a_tolerance_that_is_none_is_refused(tags: list[str]):
+    with pytest.raises(ValueError, match=r"at most one tag tolerance=X .*got"):
+        numbers_apart.tolerance_of(tags)
