@@ -1,6 +1,7 @@
 """Every stored part has today's settings, and costs what today's accountants say, anywhere."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -8,9 +9,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dpkit import papers, paths
+from dpkit import datasets, papers, paths
 from dpkit.experiments import store
-from dpkit.records import alike, silent
+from dpkit.records import alike, read_json, silent
 
 SLOW = {("rdp_gan", name) for name in ("figure_9", "figure_10", "table_4")}  # many calibrations
 TABLES = sorted(
@@ -59,6 +60,16 @@ def once(
     if key not in known:
         known[key] = prices(values)
     return known[key]
+
+
+def test_stored_results_were_made_from_the_same_files():
+    checksums: dict[str, set[str]] = defaultdict(set)
+    for path in paths.results_dir().rglob("*.json"):
+        for name, checksum in read_json(path)["provenance"]["data"].items():
+            checksums[name].add(checksum)
+    assert {name: len(found) for name, found in checksums.items() if len(found) > 1} == {}
+    assert checksums["mnist"] == checksums["mnist train"]
+    assert checksums["digits"] == {datasets.digits(split="train").checksum}
 
 
 def test_last_digits_are_alike_and_other_settings_are_not():

@@ -1,8 +1,8 @@
 """Run what compares with stored values, and every notebook, as other processors would.
 
-`python tests/notebooks/portable.py [-n WORKERS]`. Environment variables make torch, MKL and OpenBLAS
-take other code paths, which add in another order: those of an older processor, or of another make.
-They do so on x86 machines; elsewhere they change nothing.
+`python tests/notebooks/portable.py [-n WORKERS]`. Environment variables make torch, MKL and
+OpenBLAS take the code paths of other processors, which add in another order. They do so on x86
+machines; elsewhere they change nothing.
 """
 
 import argparse
