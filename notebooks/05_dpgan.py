@@ -32,7 +32,8 @@ import torch
 from dpkit.papers import dpgan as paper
 from dpkit.papers.dpgan.material import material
 
-torch.set_default_dtype(torch.float64)  # training amplifies the last digits, which are a machine's own
+# Training amplifies the last digits, which are a machine's own: in double precision they stay small.
+torch.set_default_dtype(torch.float64)
 digits, cpu = material("digits"), torch.device("cpu")
 print(tuple(digits.private.shape), "private,", tuple(digits.public.shape), "public")
 
