@@ -43,7 +43,8 @@ from dpkit.training.loop import Data, generator_on, train
 # Training amplifies the last digits, which are a machine's own: in double precision they stay small.
 torch.set_default_dtype(torch.float64)
 digits, cpu = datasets.digits(split="train"), torch.device("cpu")
-data = Data(torch.from_numpy(digits.flat()).double(), torch.from_numpy(digits.labels), public_size=1437)
+images = torch.from_numpy(digits.flat()).double()
+data = Data(images, torch.from_numpy(digits.labels), public_size=1437)
 gan = paper.new_gan(paper.SMALL, seed=0, device=cpu)
 print(tuple(data.features.shape), *(tuple(p.shape) for p in gan.discriminator.parameters()))
 
