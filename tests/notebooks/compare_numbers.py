@@ -6,6 +6,7 @@ letter (`numbers_apart`). Pictures and widgets' views are not compared, as befor
 
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numbers_apart
 import pytest
@@ -33,13 +34,13 @@ class Output(str):
         return not self == other
 
 
-def sanitize(cell: IPyNbCell, value: object) -> object:
+def sanitize(self: IPyNbCell, s: Any) -> Any:
     """What nbval compares: as its own, of a kind that compares numbers as numbers."""
-    text = as_text(cell, value)
+    text = as_text(self, s)
     if not isinstance(text, str):
         return text
     output = Output(text)
-    output.cell = cell
+    output.cell = self
     return output
 
 
@@ -59,12 +60,11 @@ class Summary:
         if report.when != "call":
             return
         path, _, cell = report.nodeid.partition("::")
-        for key, value in report.user_properties:
-            if key == KEY:
-                tolerance, numbers, furthest = value
-                usual = tolerance == numbers_apart.TOLERANCE
-                name = "" if usual else f"{Path(path).stem} {cell}"
-                self.seen[name, tolerance].append((numbers, furthest))
+        compared: list[Any] = [value for key, value in report.user_properties if key == KEY]
+        for tolerance, numbers, furthest in compared:
+            usual = tolerance == numbers_apart.TOLERANCE
+            name = "" if usual else f"{Path(path).stem} {cell}"
+            self.seen[name, tolerance].append((numbers, furthest))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for (name, tolerance), outputs in sorted(self.seen.items()):
