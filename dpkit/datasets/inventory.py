@@ -7,8 +7,8 @@ from dpkit.datasets import embedded, sources
 from dpkit.datasets.census import census
 from dpkit.datasets.content import read
 from dpkit.datasets.images import make_images
-from dpkit.datasets.lookup import DataNotFound, find, form, missing, places, source
-from dpkit.datasets.sources import Source
+from dpkit.datasets.lookup import DataNotFound, find, form, missing, places
+from dpkit.datasets.sources import Source, source
 
 
 def status() -> list[dict[str, Any]]:

@@ -1,12 +1,10 @@
 """Where data lies: `$DPKIT_DATA/<folder>`, then `data/cache/<folder>`, then a download."""
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from dpkit.datasets import sources
 from dpkit.datasets.sources import File, Source
 from dpkit.paths import cache_dir
 
@@ -30,23 +28,6 @@ def check_split(split: str) -> str:
     if split not in SPLITS:
         raise ValueError(f"split must be 'train' or 'test', got {split!r}")
     return split
-
-
-def closest(name: str, names: Iterable[str]) -> str:
-    """The known names for an error message, with the closest one first if one is close."""
-    known = list(names)
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"{hint}known: {', '.join(known)}"
-
-
-def source(name: str) -> Source:
-    """The source called `name`. Raises ValueError with the closest known name."""
-    for candidate in sources.SOURCES:
-        if candidate.name == name:
-            return candidate
-    known = closest(name, (candidate.name for candidate in sources.SOURCES))
-    raise ValueError(f"unknown data set {name!r}; {known}")
 
 
 def data_root() -> Path | None:

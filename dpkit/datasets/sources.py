@@ -5,6 +5,8 @@ alike. A download's sha256 is that of the file or archive as it is served. data/
 each checksum was taken from.
 """
 
+import difflib
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -258,36 +260,40 @@ CIFAR100 = Source(
     origin=CIFAR10.origin,
 )
 
+# UCI serves Adult's files plain: the checksum of a file is that of its download.
+ADULT_DATA = "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"
+ADULT_TEST = "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"
 ADULT = Source(
     name="adult",
     folders=("adult",),
     files=(
-        File(
-            "adult.data",
-            "train",
-            "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-        ),
-        File(
-            "adult.test",
-            "test",
-            "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-        ),
+        File("adult.data", "train", ADULT_DATA),
+        File("adult.test", "test", ADULT_TEST),
     ),
     urls=("https://archive.ics.uci.edu/ml/machine-learning-databases/adult/",),
     downloads=(
-        Download(
-            "adult.data",
-            "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-            3_974_305,
-        ),
-        Download(
-            "adult.test",
-            "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-            2_003_153,
-        ),
+        Download("adult.data", ADULT_DATA, 3_974_305),
+        Download("adult.test", ADULT_TEST, 2_003_153),
     ),
     terms="CC BY 4.0",
     origin="B. Becker, R. Kohavi: Adult, UCI, 1996, https://doi.org/10.24432/C5XW20",
 )
 
 SOURCES = (DIGITS, CENSUS, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, ADULT)
+
+
+def source(name: str) -> Source:
+    """The source called `name`. Raises ValueError with the closest known name."""
+    for candidate in SOURCES:
+        if candidate.name == name:
+            return candidate
+    known = closest(name, (candidate.name for candidate in SOURCES))
+    raise ValueError(f"unknown data set {name!r}; {known}")
+
+
+def closest(name: str, names: Iterable[str]) -> str:
+    """The known names for an error message, with the closest one first if one is close."""
+    known = list(names)
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{hint}known: {', '.join(known)}"
