@@ -12,7 +12,8 @@ import numpy as np
 
 from dpkit.datasets import embedded, sources
 from dpkit.datasets.content import read_verified
-from dpkit.datasets.lookup import check_split, locate
+from dpkit.datasets.locate import locate
+from dpkit.datasets.lookup import check_split
 from dpkit.datasets.sources import closest, source
 
 

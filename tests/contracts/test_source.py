@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,20 @@ def on_import(body: list[ast.stmt]) -> Iterator[ast.AST]:
             yield from on_import(handler.body)
 
 
+def at_run_time(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below one, but for those under `if TYPE_CHECKING`."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
+            yield child
+            yield from at_run_time(child)
+
+
+def dotted(path: Path) -> str:
+    """The name that a file is imported by."""
+    parts = path.relative_to(CHECKOUT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
 @every_file
 def test_imports_go_one_way(path: Path):
     here = part(path)
@@ -110,6 +125,17 @@ def test_imports_go_one_way(path: Path):
         other = segments[1]
         assert LAYERS.get(other, -1) < LAYERS[here], f"line {line}: {here} imports {other}"
         assert other not in SHOWING or here in MAY_SHOW, f"line {line}: {here} imports {other}"
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Nor inside functions, which would only hide it; names for type checkers alone may."""
+    graph: dict[str, set[str]] = {}
+    modules = {dotted(path) for path in FILES}
+    for path in FILES:
+        names = (name for _, name in imported(at_run_time(tree(path))))
+        found = {name if name in modules else name.rpartition(".")[0] for name in names}
+        graph[dotted(path)] = (found & modules) - {dotted(path)}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
 @every_file
