@@ -1,4 +1,4 @@
-"""Locating a split's files: where they lie already, or else in the cache after a download."""
+"""Paths of a data set's files: where they lie already, or in the cache after a download."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from dpkit.paths import cache_dir
 
 
 def locate(wanted: Source, split: str) -> list[tuple[File, Path]]:
-    """Each file of a split with the path where it lies, downloaded if it lies nowhere yet.
+    """Find each file of a split and its path; download the set if it lies nowhere yet.
 
     Raises:
         DataNotFound: nowhere to be found and no download; the message gives the three ways out.

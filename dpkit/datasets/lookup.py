@@ -1,4 +1,4 @@
-"""Where data lies: `$DPKIT_DATA/<folder>`, then `data/cache/<folder>`, then a download."""
+"""Folders in which data may lie: `$DPKIT_DATA/<folder>`, then `data/cache/<folder>`."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -17,21 +17,21 @@ class DataNotFound(FileNotFoundError):
 
 
 class Place(NamedTuple):
-    """One folder in which a set's files may lie, and which rule led there."""
+    """A folder in which a set's files may lie, and the rule that led there."""
 
     rule: str  # "DPKIT_DATA" | "cache"
     folder: Path
 
 
 def check_split(split: str) -> str:
-    """`split` itself. Raises ValueError unless it is "train" or "test"."""
+    """Return `split` itself. Raises ValueError unless it is "train" or "test"."""
     if split not in SPLITS:
         raise ValueError(f"split must be 'train' or 'test', got {split!r}")
     return split
 
 
 def data_root() -> Path | None:
-    """The folder DPKIT_DATA names, absolute; None where the variable is unset or empty.
+    """Absolute path of the folder that DPKIT_DATA names; None if it is unset or empty.
 
     Raises:
         DataNotFound: the variable names something that is not a folder.
@@ -71,5 +71,5 @@ def missing(folder: Path, files: Iterable[File]) -> list[str]:
 
 
 def find(wanted: Source, files: tuple[File, ...]) -> Place | None:
-    """The first place that holds all of `files`, None if there is none."""
+    """The first place that holds all of `files`; None if there is none."""
     return next((place for place in places(wanted) if not missing(place.folder, files)), None)

@@ -1,4 +1,4 @@
-"""What each data set is: folder names, files and their checksums, where it comes from, its terms.
+"""Descriptions of the data sets: folder names, files, checksums, origin and terms.
 
 A file's sha256 is that of its plain, decompressed content, so that `x`, `x.gz` and `x.xz` verify
 alike. A download's sha256 is that of the file or archive as it is served. data/README.md says where
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class File(NamedTuple):
-    """One file of a set: its plain name, the split it belongs to, sha256 of its plain content."""
+    """A file of a set: its plain name, its split, and the sha256 of its plain content."""
 
     name: str
     split: str  # "train" | "test"
@@ -19,7 +19,7 @@ class File(NamedTuple):
 
 
 class Download(NamedTuple):
-    """One thing to fetch: a file, or a .tar.gz of which the set's files are members."""
+    """A download: one file, or a .tar.gz that has the set's files as members."""
 
     name: str  # appended to a base url
     sha256: str  # of the bytes as served
@@ -27,7 +27,7 @@ class Download(NamedTuple):
 
 
 class Source(NamedTuple):
-    """One data set. `folders` are the folder names accepted; downloads go to the first."""
+    """A data set. `folders` are the folder names accepted; downloads go to the first."""
 
     name: str
     folders: tuple[str, ...]
@@ -39,7 +39,7 @@ class Source(NamedTuple):
     shipped: str = ""  # the package that holds a set without folders, files or downloads
 
     def split(self, split: str) -> tuple[File, ...]:
-        """The files that hold `split`, in the order in which they are read."""
+        """The files of `split`, in the order in which they are read."""
         return tuple(file for file in self.files if file.split == split)
 
 
@@ -283,7 +283,7 @@ SOURCES = (DIGITS, CENSUS, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, ADULT)
 
 
 def source(name: str) -> Source:
-    """The source called `name`. Raises ValueError with the closest known name."""
+    """The source called `name`. Raises ValueError, with the closest known name."""
     for candidate in SOURCES:
         if candidate.name == name:
             return candidate
@@ -292,7 +292,7 @@ def source(name: str) -> Source:
 
 
 def closest(name: str, names: Iterable[str]) -> str:
-    """The known names for an error message, with the closest one first if one is close."""
+    """The known names as text for an error message, led by the closest one if one is close."""
     known = list(names)
     near = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
