@@ -15,16 +15,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from dpkit import checks
 from dpkit.metrics.inception import inception_score
 from dpkit.metrics.js_score import js_score
+from dpkit.metrics.judge import CLASSIFIERS, Judge, judge, scoring_work, training_work
 from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.networks import Classifier
 from dpkit.papers.dpgan.semi_supervised import RATE
-from dpkit.papers.small_images.scores import (
-    CLASSIFIERS,
-    Judge,
-    judge,
-    scoring_work,
-    training_work,
-)
 from dpkit.privacy.schedules import Constant
 from dpkit.records import Work
 from dpkit.training.loop import generator_on, seeded

@@ -10,7 +10,14 @@ from dataclasses import replace
 from functools import partial
 
 from dpkit import checks, datasets
-from dpkit.papers.small_images import scores
+from dpkit.metrics.judge import (
+    CLASSIFIERS,
+    Learning,
+    as_images,
+    judge,
+    scoring_work,
+    training_work,
+)
 from dpkit.papers.small_images.runs import Run
 from dpkit.papers.small_images.settings import (
     FIGURE_1,
@@ -87,29 +94,29 @@ def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) 
 
     Arguments as for `plan_runs`; there is one, whatever the seeds.
     """
-    learning = scores.CLASSIFIERS["mnist"]
+    learning = CLASSIFIERS["mnist"]
     compute = partial(_real_scores, learning, device, progress)
     work = partial(_classifier_work, learning, device)
     return [Part("mnist", describe(learning), learning.seed, compute, work)]
 
 
-def _classifier_work(learning: scores.Learning, device_name: str) -> list[Work]:
+def _classifier_work(learning: Learning, device_name: str) -> list[Work]:
     device, tested = device_named(device_name), 10_000
     images = PUBLIC_SIZES[learning.records] + tested
-    left = scores.training_work(learning, device=device)
-    return [*left, scores.scoring_work(learning, images=images, device=device)]
+    left = training_work(learning, device=device)
+    return [*left, scoring_work(learning, images=images, device=device)]
 
 
-def _real_scores(learning: scores.Learning, device_name: str, progress: Progress) -> Result:
+def _real_scores(learning: Learning, device_name: str, progress: Progress) -> Result:
     device = device_named(device_name)
-    judge = scores.judge(learning, device=device, progress=progress)
-    values = {"accuracy": judge.accuracy, "training_seconds": judge.seconds}
+    classifier = judge(learning, device=device, progress=progress)
+    values = {"accuracy": classifier.accuracy, "training_seconds": classifier.seconds}
     for split in ("train", "test"):
-        images = scores.as_images(datasets.load(learning.records, split=split), device)
-        found = judge.score(images)
+        images = as_images(datasets.load(learning.records, split=split), device)
+        found = classifier.score(images)
         values[f"inception_{split}"] = found.mean
         values[f"inception_{split}_spread"] = found.spread
-    return Result(values, judge.checksums, device_label(device))
+    return Result(values, classifier.checksums, device_label(device))
 
 
 PLANS = {

@@ -14,7 +14,16 @@ from safetensors.torch import save
 from torch import Tensor
 
 from dpkit import datasets
-from dpkit.papers.small_images import algorithm, scores
+from dpkit.metrics.judge import (
+    CLASSIFIERS,
+    Judge,
+    as_images,
+    judge,
+    scoring_work,
+    training_work,
+)
+from dpkit.papers.small_images import algorithm
+from dpkit.papers.small_images.scores import IMAGES
 from dpkit.papers.small_images.settings import ORDERS, PUBLIC_SIZES, Settings
 from dpkit.paths import cache_dir
 from dpkit.privacy import pld, rdp
@@ -57,7 +66,7 @@ class Run(NamedTuple):
     device: str = "auto"
     progress: Progress = silent
     records: str = "mnist"
-    images: int = scores.IMAGES
+    images: int = IMAGES
     samples: bool = False
 
     @property
@@ -90,10 +99,10 @@ class Run(NamedTuple):
         scores describe private data; the curve is of the method, and not released with a model.
         """
         device = device_named(self.device)
-        learning = scores.CLASSIFIERS[self.records]
-        judge = scores.judge(learning, device=device, progress=self.progress)
+        learning = CLASSIFIERS[self.records]
+        classifier = judge(learning, device=device, progress=self.progress)
         train_set = datasets.load(self.records, split="train")
-        images = scores.as_images(train_set, device)
+        images = as_images(train_set, device)
         unused = torch.zeros(len(images), dtype=torch.int64, device=device)
         data = Data(images, unused, PUBLIC_SIZES[self.records])
         gan = algorithm.new_gan(self.settings, seed=self.seed, device=device)
@@ -101,19 +110,19 @@ class Run(NamedTuple):
         curve = self._begun()
         desc = f"{self.key} seed {self.seed}"
         left = self.points()[-1] - (curve["steps"] or [0])[-1]
-        with closing(self._steps(gan, data, judge, curve)) as steps:  # stored on an error too
+        with closing(self._steps(gan, data, classifier, curve)) as steps:  # stored on an error too
             for _ in self.progress(steps, total=left, desc=desc):
                 pass
         write_bytes(self.weights, save(gan.averaged_net.state_dict()))
-        values = {"curve": curve, "accuracy": judge.accuracy, **self._spent()}
+        values = {"curve": curve, "accuracy": classifier.accuracy, **self._spent()}
         samples = self._samples(gan, device) if self.samples else None
         self._forget()
-        return Result(values, judge.checksums, device_label(device), samples)
+        return Result(values, classifier.checksums, device_label(device), samples)
 
     def work(self) -> list[Work]:
         """What is left to do: the classifier's training, the steps, the scores of the points."""
         settings, size = self.settings, PUBLIC_SIZES[self.records]
-        learning, device = scores.CLASSIFIERS[self.records], device_named(self.device)
+        learning, device = CLASSIFIERS[self.records], device_named(self.device)
         points = self.points()
         images = (len(points) - len(self._begun()["steps"])) * self.images
 
@@ -126,18 +135,18 @@ class Run(NamedTuple):
 
         kind = ("generated", settings, str(device))
         return [
-            *scores.training_work(learning, device=device),
+            *training_work(learning, device=device),
             trial.training(
                 algorithm.step_of(settings), algorithm.new_gan, settings=settings,
                 shape=(1, settings.side, settings.side), size=size, device=device,
                 left=points[-1] - trial.steps_done(self.checkpoint), every=settings.critic_steps,
             ),
             Work(kind, -(-images // algorithm.AT_MOST), generated),
-            scores.scoring_work(learning, images=images, device=device),
+            scoring_work(learning, images=images, device=device),
         ]  # fmt: skip
 
     def _steps(
-        self, gan: Gan, data: Data, judge: scores.Judge, curve: dict[str, list[Any]]
+        self, gan: Gan, data: Data, classifier: Judge, curve: dict[str, list[Any]]
     ) -> Generator[Record, None, None]:
         """All steps that are left; after those of each point the curve grows, on disk too.
 
@@ -153,16 +162,16 @@ class Run(NamedTuple):
                 checkpoint=Checkpoints(self.checkpoint, every=CHECKPOINT_EVERY),
             )  # fmt: skip
             rng = generator_on(device, seed=self.seed, stream=f"judged after {point}")
-            measured = self._measured(gan, data.features[:WATCHED], judge, rng)
+            measured = self._measured(gan, data.features[:WATCHED], classifier, rng)
             for name, value in {"steps": point, **measured}.items():
                 curve[name].append(value)
             write_json(self._curve_file, curve)
 
     def _measured(
-        self, gan: Gan, private: Tensor, judge: scores.Judge, rng: torch.Generator
+        self, gan: Gan, private: Tensor, classifier: Judge, rng: torch.Generator
     ) -> dict[str, Any]:
         made = algorithm.generate(gan, self.images, settings=self.settings, rng=rng)
-        found = judge.score(made)
+        found = classifier.score(made)
         seen = algorithm.watch(gan, private, settings=self.settings, rng=rng)
         cost = self._spent()
         bound = getattr(self.settings.clipping, "max_grad_norm", float("inf"))
@@ -233,7 +242,7 @@ class Run(NamedTuple):
         return ((shown[:, 0] + 1) * 127.5).round().byte().cpu().numpy()
 
     def _described(self) -> dict[str, Any]:
-        classifier = describe(scores.CLASSIFIERS[self.records])
+        classifier = describe(CLASSIFIERS[self.records])
         return describe(self.settings) | {
             "records": self.records, "every": self.every, "images": self.images,
             "classifier": classifier,
