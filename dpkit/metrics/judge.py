@@ -94,7 +94,7 @@ class Judge(NamedTuple):
     seconds: float  # that its training took
 
     def probabilities(self, images: Tensor) -> np.ndarray:
-        """Of each class, float64 (images, 10), for images in [-1, 1] on the net's device."""
+        """Class probabilities, float64 (images, 10), of images in [-1, 1] on the net's device."""
         with torch.no_grad():
             found = [
                 self.net(_planes_last(part)).double().softmax(1) for part in images.split(AT_ONCE)
@@ -107,7 +107,7 @@ class Judge(NamedTuple):
 
 
 def judge(learning: Learning, *, device: torch.device, progress: Progress = silent) -> Judge:
-    """The classifier, from the cache or trained now; an interrupted training goes on by epochs.
+    """Load the classifier from the cache, or train it, resuming after the last stored epoch.
 
     Beside its weights lies a record of its accuracy on the test images, which choose nothing.
 
@@ -141,7 +141,7 @@ def judge(learning: Learning, *, device: torch.device, progress: Progress = sile
 
 
 def training_work(learning: Learning, *, device: torch.device) -> list[Work]:
-    """What is left of a classifier's training: nothing where it is in the cache."""
+    """The work left of a classifier's training: none if it is in the cache."""
     known = describe(learning)
     folder, name = _folder(), f"classifier-{learning.records}-*"
     for path in folder.glob(f"{name}.json"):
@@ -162,7 +162,7 @@ def training_work(learning: Learning, *, device: torch.device) -> list[Work]:
 
 
 def scoring_work(learning: Learning, *, images: int, device: torch.device) -> Work:
-    """A classifier's work on so many images."""
+    """The work of classifying this many images."""
 
     def scored() -> Iterator[np.ndarray]:
         new = Judge(_new(learning, device).eval(), learning, float("nan"), {}, 0.0)
@@ -174,14 +174,14 @@ def scoring_work(learning: Learning, *, images: int, device: torch.device) -> Wo
 
 
 def as_images(images: datasets.Images, device: torch.device) -> Tensor:
-    """Pixels in [-1, 1] as the networks take them, float32 (n, 1, 28, 28)."""
+    """Pixels in [-1, 1], the form that networks take, float32 (n, 1, 28, 28)."""
     return torch.from_numpy(images.pixels).to(device).float().div_(127.5).sub_(1)
 
 
 def learn(
     net: nn.Module, images: Tensor, labels: Tensor, *, learning: Learning, kept: Path | None = None
 ) -> Iterator[float]:
-    """Train a classifier on images in [-1, 1]; yields each batch's cross-entropy.
+    """Train a classifier on images in [-1, 1], yielding each batch's cross-entropy.
 
     Args:
         net: updated in place.
@@ -227,7 +227,7 @@ def _one(
 
 
 def augmented(images: Tensor, *, learning: Learning, rng: torch.Generator) -> Tensor:
-    """Each image turned, enlarged and shifted a little; what comes in from outside is black (-1).
+    """Turn, enlarge and shift each image a little; what comes in from outside is black (-1).
 
     Args:
         images: in [-1, 1], (batch, 1, side, side).
@@ -247,7 +247,7 @@ def augmented(images: Tensor, *, learning: Learning, rng: torch.Generator) -> Te
 
 
 def classifier(*, width: int, hidden: int, side: int = 28) -> nn.Module:
-    """Images in [-1, 1] (batch, 1, side, side) to logits (batch, 10), as in the public code.
+    """The public code's network: images (batch, 1, side, side) in [-1, 1] to logits (batch, 10).
 
     Args:
         width: filters of the first convolution; the code has 32, then twice and four times.
@@ -271,7 +271,7 @@ def classifier(*, width: int, hidden: int, side: int = 28) -> nn.Module:
 
 
 def _planes_last(images: Tensor) -> Tensor:
-    """Channels beside each other in memory: convolutions on a CPU are then three times as fast."""
+    """Lay channels side by side in memory: convolutions on a CPU are then three times as fast."""
     return images.contiguous(memory_format=torch.channels_last)
 
 

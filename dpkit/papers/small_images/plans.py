@@ -1,4 +1,4 @@
-"""Which runs each figure rests on, at the paper's scale and at a reduced one; both on MNIST.
+"""The runs behind each figure, at the paper's scale and at a reduced one; both on MNIST.
 
 `common` holds what all three figures show: the run that they share, the non-private level, and an
 honest run. At reduced scale networks are smaller (capacity 16, in Figure 3 as it says) and runs
@@ -70,7 +70,7 @@ def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
 
 
 def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The runs of "common" or of a figure, one part for each run and seed.
+    """Plan the runs of "common" or of a figure: one part for each run and seed.
 
     Args:
         plan: "common", "figure_1", "figure_2" or "figure_3".
@@ -90,9 +90,10 @@ def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progr
 
 
 def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The classifier behind the scores, the same at both scales: its accuracy, real images' scores.
+    """Plan the classifier behind the scores, the same at both scales.
 
-    Arguments as for `plan_runs`; there is one, whatever the seeds.
+    It gives its accuracy and the scores of real images. Arguments as for `plan_runs`; there is one,
+    whatever the seeds.
     """
     learning = CLASSIFIERS["mnist"]
     compute = partial(_real_scores, learning, device, progress)

@@ -1,4 +1,4 @@
-"""What the figures are made of: a training run as a curve of inception score against epsilon."""
+"""Training runs, which the figures show as curves of inception score against epsilon."""
 
 import json
 import shutil
@@ -50,7 +50,7 @@ SHOWN = 100  # generated images that are kept to be looked at
 
 
 class Run(NamedTuple):
-    """One run with one seed, its generator judged on the way.
+    """A run with one seed, whose generator is scored on the way.
 
     key: what the figure calls it.
     every: steps from one point of the curve to the next; the last step is a point too.
@@ -71,18 +71,18 @@ class Run(NamedTuple):
 
     @property
     def part(self) -> Part:
-        """Its name and settings, and what computes it."""
+        """The part that stores it: name, settings, and the function that computes it."""
         name = f"{self.key}-seed{self.seed}"
         return Part(name, self._described(), self.seed, self.compute, self.work, self.prices)
 
     @property
     def checkpoint(self) -> Path:
-        """Where the run is stored until it is done. PRIVATE, as the data are (see Checkpoints)."""
+        """Path of an unfinished run's checkpoint. PRIVATE, as the data are (see Checkpoints)."""
         return self._named("run") / "checkpoint"
 
     @property
     def weights(self) -> Path:
-        """Where the last generator is kept, as safetensors."""
+        """The path of the last generator's weights, as safetensors."""
         return self._named("safetensors")
 
     def points(self) -> list[int]:
@@ -120,7 +120,7 @@ class Run(NamedTuple):
         return Result(values, classifier.checksums, device_label(device), samples)
 
     def work(self) -> list[Work]:
-        """What is left to do: the classifier's training, the steps, the scores of the points."""
+        """The work left: the classifier's training, the steps, the scores of the points."""
         settings, size = self.settings, PUBLIC_SIZES[self.records]
         learning, device = CLASSIFIERS[self.records], device_named(self.device)
         points = self.points()
@@ -148,7 +148,7 @@ class Run(NamedTuple):
     def _steps(
         self, gan: Gan, data: Data, classifier: Judge, curve: dict[str, list[Any]]
     ) -> Generator[Record, None, None]:
-        """All steps that are left; after those of each point the curve grows, on disk too.
+        """Take all steps that are left; each point reached extends the curve, on disk too.
 
         Each point ends one call of `train`, which stores the run: if the point's measurement is
         then interrupted, the next process restores the run and measures it without a step.
@@ -187,13 +187,13 @@ class Run(NamedTuple):
         }
 
     def _spent(self) -> dict[str, Any]:
-        """What the steps that were run cost, those that were charged again among them."""
+        """The cost of all steps that were run, including those charged again."""
         return self.prices({"steps": spent(self.checkpoint)})
 
     def prices(self, values: dict[str, Any]) -> dict[str, Any]:
-        """What so many steps cost, by the paper's accounting and by what is proven.
+        """Price a run's steps, by the paper's accounting and by what is proven.
 
-        And, where the values have a curve, what each of its points costs.
+        Where the values have a curve, each of its points is priced, too.
 
         Raises:
             ValueError: steps were charged again: which points they came before is not stored.
@@ -222,7 +222,7 @@ class Run(NamedTuple):
         }  # fmt: skip
 
     def _begun(self) -> dict[str, list[Any]]:
-        """The points that an interrupted run has measured; the last one again if it has all."""
+        """The curve that an interrupted run has measured; if complete, without its last point."""
         path = self._curve_file
         curve = read_json(path) if path.exists() else {name: [] for name in COLUMNS}
         if len(curve["steps"]) == len(self.points()):
@@ -266,7 +266,7 @@ COLUMNS = (
 
 
 def claimed_epsilon(settings: Settings, *, public_size: int, steps: int) -> Guarantee | None:
-    """What the paper's code charges for `steps` steps; None where no noise is added."""
+    """The epsilon that the paper's code charges for `steps` steps; None where no noise is added."""
     if not settings.noise_multiplier > 0:
         return None
     ledger = settings.claimed_ledger(public_size=public_size, steps=steps)
@@ -276,6 +276,6 @@ def claimed_epsilon(settings: Settings, *, public_size: int, steps: int) -> Guar
 
 
 def proven_epsilon(settings: Settings, *, public_size: int, steps: int) -> Guarantee:
-    """What is proven of `steps` steps, by the certified accountant."""
+    """The epsilon proven for `steps` steps, by the certified accountant."""
     ledger = settings.ledger(public_size=public_size, steps=steps)
     return pld.epsilon(ledger, delta=settings.target_delta)
