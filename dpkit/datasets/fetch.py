@@ -1,4 +1,4 @@
-"""Downloads: resumed where they broke off, verified before a file gets its final name."""
+"""Downloads: resumed where they broke off, verified before files get their final names."""
 
 import hashlib
 import http
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from dpkit.datasets.content import CHUNK, read_verified
-from dpkit.datasets.lookup import form, source
-from dpkit.datasets.sources import Download, File, Source
+from dpkit.datasets.lookup import form
+from dpkit.datasets.sources import Download, File, Source, source
 from dpkit.paths import cache_dir
 
 TIMEOUT = 30  # seconds without a byte
@@ -27,7 +27,7 @@ class DownloadFailed(OSError):
 
 
 def download(name: str, *, base_url: str | None = None, progressbar: bool = False) -> Path:
-    """Bring the files of a data set into the cache folder, and return that folder.
+    """Download the files of a data set into its cache folder, and return that folder.
 
     Files that are there and good are left alone; a download that broke off goes on where it
     stopped, if the server allows it. A file gets its final name only when its sha256 agrees.
@@ -80,14 +80,14 @@ def _good(folder: Path, file: File) -> bool:
 
 
 def _drop_other_forms(folder: Path, files: tuple[File, ...], *, keep: Path) -> None:
-    """Remove a bad plain, .gz or .xz copy in the cache that a good download now stands beside."""
+    """Remove every other copy of `files` (plain, .gz or .xz) beside a good download."""
     for file in files:
         while (path := form(folder, file)) is not None and path != keep:
             path.unlink()
 
 
 def _retrieve(item: Download, path: Path, urls: tuple[str, ...], progressbar: bool) -> None:
-    """Fetch one file to `path` from the first server that delivers it whole."""
+    """Fetch one file to `path`, from the first server that delivers it whole."""
     import pooch
 
     failures: list[str] = []
@@ -130,13 +130,13 @@ def _quiet(pooch: Any) -> Iterator[None]:
 
 
 class Resumed:
-    """A downloader for pooch: keeps what came in a part file, asks for the rest by HTTP Range."""
+    """A downloader for pooch: keeps a partial download, asks for the rest by HTTP Range."""
 
     def __init__(self, part: Path, item: Download, *, progressbar: bool) -> None:
         self.part, self.item, self.progressbar = part, item, progressbar
 
     def __call__(self, url: str, output_file: Any, pooch: Any) -> None:
-        """Fetch `url` into `output_file`, which pooch then checks again and gives its name.
+        """Fetch `url` into `output_file`, which pooch then checks again and renames.
 
         Raises:
             ValueError: wrong content, which is deleted.
@@ -206,7 +206,7 @@ def _sha256(path: Path) -> str:
 
 
 def _extract(archive: Path, wanted: Source, folder: Path) -> None:
-    """Take the set's files out of a verified .tar.gz by their names; nothing else leaves it."""
+    """Extract the set's files from a verified .tar.gz by name, and nothing else."""
     files = {file.name: file for file in wanted.files}
     with tarfile.open(archive, "r:gz") as tar:
         for member in tar:

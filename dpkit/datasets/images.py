@@ -1,4 +1,4 @@
-"""Image sets in one form: pixels, labels and a checksum of both."""
+"""Image sets in a common form: pixels, labels and a checksum of both."""
 
 import hashlib
 import math
@@ -12,7 +12,9 @@ import numpy as np
 
 from dpkit.datasets import embedded, sources
 from dpkit.datasets.content import read_verified
-from dpkit.datasets.lookup import check_split, closest, locate, source
+from dpkit.datasets.locate import locate
+from dpkit.datasets.lookup import check_split
+from dpkit.datasets.sources import closest, source
 
 
 class Images(NamedTuple):
@@ -33,12 +35,12 @@ class Images(NamedTuple):
         return len(self.pixels)
 
     def flat(self) -> np.ndarray:
-        """The pixels as rows, float32 (n, channels * height * width) in [0, 1]."""
+        """Pixels as rows, float32 (n, channels * height * width) in [0, 1]."""
         return self.pixels.reshape(self.n, math.prod(self.pixels.shape[1:])) / np.float32(255)
 
 
 def make_images(name: str, pixels: np.ndarray, labels: np.ndarray) -> Images:
-    """Images with the checksum of their content.
+    """Make `Images`, with the checksum of their content.
 
     Args:
         pixels: uint8 (n, channels, height, width).
@@ -52,7 +54,7 @@ def make_images(name: str, pixels: np.ndarray, labels: np.ndarray) -> Images:
 
 
 def digits(*, split: str = "train") -> Images:
-    """The embedded default: scikit-learn's handwritten digits brought to MNIST's 28x28.
+    """Scikit-learn's handwritten digits, enlarged to MNIST's 28x28: the embedded default.
 
     1,437 images to train on, 360 to test on, the same on every machine; no download.
     """
@@ -153,7 +155,7 @@ def idx_array(content: bytes | bytearray, path: Path) -> np.ndarray:
 
 
 def _cifar(wanted: sources.Source, split: str, *, label_bytes: int) -> Images:
-    """Rows of `label_bytes` labels, the last the finest, and 3 x 32 x 32 pixels by planes."""
+    """Read the binary layout: `label_bytes` labels, the finest last, then 3 x 32 x 32 pixels."""
     row_size = label_bytes + 3 * 32 * 32
     found = locate(wanted, split)
     # Decompression and hashing leave the interpreter's lock, so that files go in parallel.

@@ -1,4 +1,4 @@
-"""What data is here, and whether it is what it should be."""
+"""An inventory of the data sets: where each one lies, and whether its checksums agree."""
 
 from pathlib import Path
 from typing import Any
@@ -7,12 +7,12 @@ from dpkit.datasets import embedded, sources
 from dpkit.datasets.census import census
 from dpkit.datasets.content import read
 from dpkit.datasets.images import make_images
-from dpkit.datasets.lookup import DataNotFound, find, form, missing, places, source
-from dpkit.datasets.sources import Source
+from dpkit.datasets.lookup import DataNotFound, find, form, missing, places
+from dpkit.datasets.sources import Source, source
 
 
 def status() -> list[dict[str, Any]]:
-    """One row per data set, without reading any file.
+    """Return one row per data set, without reading any file.
 
     Keys: name; found ("DPKIT_DATA", "cache", the package that ships the set, or None where no place
     holds all of its files); path (absolute, or None); missing (file names lacking in the first
@@ -41,7 +41,7 @@ def _row(wanted: Source) -> dict[str, Any]:
 
 
 def verify(name: str | None = None) -> list[dict[str, Any]]:
-    """Read every file of one set, or of all that are here, and compare checksums.
+    """Compare the checksums of all files of one set, or of every set that is here.
 
     Every folder in the look-up that holds a file of the set is read, so that a bad copy is found
     even behind a good one.
@@ -80,7 +80,7 @@ def _verify(wanted: Source) -> list[dict[str, Any]]:
 
 
 def _shipped(wanted: Source, split: str) -> str:
-    """The checksum of a set that needs no folder, made anew."""
+    """The checksum of a split of a set that a package ships, computed anew."""
     if wanted.name == sources.CENSUS.name:
         return census(split=split).attrs["checksum"]
     return make_images("", *embedded.digits(split)).checksum

@@ -1,12 +1,10 @@
-"""Where data lies: `$DPKIT_DATA/<folder>`, then `data/cache/<folder>`, then a download."""
+"""Folders in which data may lie: `$DPKIT_DATA/<folder>`, then `data/cache/<folder>`."""
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from dpkit.datasets import sources
 from dpkit.datasets.sources import File, Source
 from dpkit.paths import cache_dir
 
@@ -19,38 +17,21 @@ class DataNotFound(FileNotFoundError):
 
 
 class Place(NamedTuple):
-    """One folder in which a set's files may lie, and which rule led there."""
+    """A folder in which a set's files may lie, and the rule that led there."""
 
     rule: str  # "DPKIT_DATA" | "cache"
     folder: Path
 
 
 def check_split(split: str) -> str:
-    """`split` itself. Raises ValueError unless it is "train" or "test"."""
+    """Return `split` itself. Raises ValueError unless it is "train" or "test"."""
     if split not in SPLITS:
         raise ValueError(f"split must be 'train' or 'test', got {split!r}")
     return split
 
 
-def closest(name: str, names: Iterable[str]) -> str:
-    """The known names for an error message, with the closest one first if one is close."""
-    known = list(names)
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"{hint}known: {', '.join(known)}"
-
-
-def source(name: str) -> Source:
-    """The source called `name`. Raises ValueError with the closest known name."""
-    for candidate in sources.SOURCES:
-        if candidate.name == name:
-            return candidate
-    known = closest(name, (candidate.name for candidate in sources.SOURCES))
-    raise ValueError(f"unknown data set {name!r}; {known}")
-
-
 def data_root() -> Path | None:
-    """The folder DPKIT_DATA names, absolute; None where the variable is unset or empty.
+    """Absolute path of the folder that DPKIT_DATA names; None if it is unset or empty.
 
     Raises:
         DataNotFound: the variable names something that is not a folder.
@@ -90,42 +71,5 @@ def missing(folder: Path, files: Iterable[File]) -> list[str]:
 
 
 def find(wanted: Source, files: tuple[File, ...]) -> Place | None:
-    """The first place that holds all of `files`, None if there is none."""
+    """The first place that holds all of `files`; None if there is none."""
     return next((place for place in places(wanted) if not missing(place.folder, files)), None)
-
-
-def locate(wanted: Source, split: str) -> list[tuple[File, Path]]:
-    """Each file of a split with the path where it lies, downloaded if it lies nowhere yet.
-
-    Raises:
-        DataNotFound: nowhere to be found and no download; the message gives the three ways out.
-        ValueError: a download came with the wrong checksum.
-    """
-    files = wanted.split(check_split(split))
-    place = find(wanted, files)
-    if place is not None:
-        folder = place.folder
-    else:
-        from dpkit.datasets.fetch import download
-
-        try:
-            folder = download(wanted.name)
-        except OSError as error:  # no server delivered, or the cache cannot be written
-            raise DataNotFound(_not_found(wanted, files, error)) from error
-    found = [(file, form(folder, file)) for file in files]
-    return [(file, path) for file, path in found if path is not None]
-
-
-def _not_found(wanted: Source, files: tuple[File, ...], reason: Exception) -> str:
-    looked = []
-    for _, folder in places(wanted):
-        lacks = missing(folder, files)
-        looked.append(f"{folder} (lacks {', '.join(lacks)})" if folder.is_dir() else f"{folder}")
-    names = " or ".join(f"{folder}/" for folder in wanted.folders)
-    return (
-        f"{wanted.name} is not in {', '.join(looked)}, and its download failed ({reason}). "
-        f"Three ways to get it: (1) set DPKIT_DATA to a folder that holds {names}; "
-        f"(2) put {', '.join(file.name for file in files)} (plain, .gz or .xz) in "
-        f"{cache_dir() / wanted.folders[0]}; "
-        f"(3) with a network, run: python -m dpkit data get {wanted.name}"
-    )

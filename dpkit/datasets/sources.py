@@ -1,15 +1,17 @@
-"""What each data set is: folder names, files and their checksums, where it comes from, its terms.
+"""Descriptions of the data sets: folder names, files, checksums, origin and terms.
 
 A file's sha256 is that of its plain, decompressed content, so that `x`, `x.gz` and `x.xz` verify
 alike. A download's sha256 is that of the file or archive as it is served. data/README.md says where
 each checksum was taken from.
 """
 
+import difflib
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
 class File(NamedTuple):
-    """One file of a set: its plain name, the split it belongs to, sha256 of its plain content."""
+    """A file of a set: its plain name, its split, and the sha256 of its plain content."""
 
     name: str
     split: str  # "train" | "test"
@@ -17,7 +19,7 @@ class File(NamedTuple):
 
 
 class Download(NamedTuple):
-    """One thing to fetch: a file, or a .tar.gz of which the set's files are members."""
+    """A download: one file, or a .tar.gz that has the set's files as members."""
 
     name: str  # appended to a base url
     sha256: str  # of the bytes as served
@@ -25,7 +27,7 @@ class Download(NamedTuple):
 
 
 class Source(NamedTuple):
-    """One data set. `folders` are the folder names accepted; downloads go to the first."""
+    """A data set. `folders` are the folder names accepted; downloads go to the first."""
 
     name: str
     folders: tuple[str, ...]
@@ -37,7 +39,7 @@ class Source(NamedTuple):
     shipped: str = ""  # the package that holds a set without folders, files or downloads
 
     def split(self, split: str) -> tuple[File, ...]:
-        """The files that hold `split`, in the order in which they are read."""
+        """The files of `split`, in the order in which they are read."""
         return tuple(file for file in self.files if file.split == split)
 
 
@@ -258,36 +260,40 @@ CIFAR100 = Source(
     origin=CIFAR10.origin,
 )
 
+# UCI serves Adult's files plain: the checksum of a file is that of its download.
+ADULT_DATA = "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d"
+ADULT_TEST = "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"
 ADULT = Source(
     name="adult",
     folders=("adult",),
     files=(
-        File(
-            "adult.data",
-            "train",
-            "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-        ),
-        File(
-            "adult.test",
-            "test",
-            "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-        ),
+        File("adult.data", "train", ADULT_DATA),
+        File("adult.test", "test", ADULT_TEST),
     ),
     urls=("https://archive.ics.uci.edu/ml/machine-learning-databases/adult/",),
     downloads=(
-        Download(
-            "adult.data",
-            "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
-            3_974_305,
-        ),
-        Download(
-            "adult.test",
-            "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
-            2_003_153,
-        ),
+        Download("adult.data", ADULT_DATA, 3_974_305),
+        Download("adult.test", ADULT_TEST, 2_003_153),
     ),
     terms="CC BY 4.0",
     origin="B. Becker, R. Kohavi: Adult, UCI, 1996, https://doi.org/10.24432/C5XW20",
 )
 
 SOURCES = (DIGITS, CENSUS, MNIST, FASHION_MNIST, CIFAR10, CIFAR100, ADULT)
+
+
+def source(name: str) -> Source:
+    """The source called `name`. Raises ValueError, with the closest known name."""
+    for candidate in SOURCES:
+        if candidate.name == name:
+            return candidate
+    known = closest(name, (candidate.name for candidate in SOURCES))
+    raise ValueError(f"unknown data set {name!r}; {known}")
+
+
+def closest(name: str, names: Iterable[str]) -> str:
+    """The known names as text for an error message, led by the closest one if one is close."""
+    known = list(names)
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{hint}known: {', '.join(known)}"

@@ -1,11 +1,13 @@
-"""Tables: UCI Adult, with its quirks put right, whole and as the eight columns of a paper."""
+"""Tables: UCI Adult with its quirks corrected, whole and as the eight columns of a paper."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpkit.datasets.content import read_verified
 from dpkit.datasets.encoding import Binned, Categorical, TableEncoder
-from dpkit.datasets.lookup import check_split, locate, source
+from dpkit.datasets.locate import locate
+from dpkit.datasets.lookup import check_split
+from dpkit.datasets.sources import source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +103,7 @@ def adult(*, split: str = "train") -> "pd.DataFrame":
 
 
 def adult_8(*, split: str = "train") -> "pd.DataFrame":
-    """The eight columns of ADULT_8, nothing missing: 20,000 training and 10,000 test records.
+    """The columns of ADULT_8, without missing values: 20,000 training and 10,000 test records.
 
     Ma et al. 2020 have 30,000 individuals and do not say which. Of the 32,561 records of adult.data
     30,162 lack nothing; we take the first 20,000 of these to train on and the next 10,000 to test.
@@ -121,7 +123,7 @@ def adult_8(*, split: str = "train") -> "pd.DataFrame":
 
 
 def adult_8_all(*, split: str = "train") -> "pd.DataFrame":
-    """The eight columns of ADULT_8 of every record, as UCI splits them: 32,561 and 16,281.
+    """The columns of ADULT_8 for all records, as UCI splits them: 32,561 and 16,281.
 
     Occupation and work class are NA where the file has '?'. `frame.attrs` as in `adult_8`.
 

@@ -1,1 +1,1 @@
-"""Is the output any good? Utility: train on synthetic, test on real."""
+"""Utility of synthetic data, and scores of generated images: is the output any good?"""

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -23,16 +24,16 @@ LAYERS = {
     "privacy": 2,
     "claims": 2,
     "datasets": 2,
-    "metrics": 2,
     "training": 3,
     "audit": 3,
-    "papers": 4,
-    "tables": 4,
-    "plots": 4,
-    "experiments": 5,
-    "explorers": 5,
-    "commands": 6,
-    "__main__": 7,
+    "metrics": 4,
+    "papers": 5,
+    "tables": 5,
+    "plots": 5,
+    "experiments": 6,
+    "explorers": 6,
+    "commands": 7,
+    "__main__": 8,
 }
 # Tables and plots are for those who show things: nothing else builds on them.
 SHOWING = {"tables", "plots"}
@@ -43,6 +44,7 @@ TORCH_IN_PAPERS = {  # what trains and what shows runs; settings, claims and acc
     "adaptive.py", "algorithm.py", "material.py", "networks.py", "plans.py", "runs.py",
     "scores.py", "semi_supervised.py", "tables.py", "tasks.py",
 }  # fmt: skip
+TORCH_IN_METRICS = {"dpkit/metrics/judge.py"}  # a network that is trained
 TORCH_FREE_IN_TRAINING = {
     "dpkit/training/__init__.py",
     "dpkit/training/consistent_tables.py",
@@ -97,6 +99,20 @@ def on_import(body: list[ast.stmt]) -> Iterator[ast.AST]:
             yield from on_import(handler.body)
 
 
+def at_run_time(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below one, but for those under `if TYPE_CHECKING`."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
+            yield child
+            yield from at_run_time(child)
+
+
+def dotted(path: Path) -> str:
+    """The name that a file is imported by."""
+    parts = path.relative_to(CHECKOUT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
 @every_file
 def test_imports_go_one_way(path: Path):
     here = part(path)
@@ -110,6 +126,28 @@ def test_imports_go_one_way(path: Path):
         other = segments[1]
         assert LAYERS.get(other, -1) < LAYERS[here], f"line {line}: {here} imports {other}"
         assert other not in SHOWING or here in MAY_SHOW, f"line {line}: {here} imports {other}"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if path.parent.parent.name == "papers"],
+    ids=[name for path, name in zip(FILES, NAMES, strict=True)
+         if path.parent.parent.name == "papers"],
+)  # fmt: skip
+def test_papers_do_without_each_other(path: Path):
+    for line, name in imported(ast.walk(tree(path))):
+        other = name.startswith("dpkit.papers.") and name.split(".")[2] != path.parent.name
+        assert not other, f"line {line} imports {name}: what two papers use is no paper's"
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Nor inside functions, which would only hide it; names for type checkers alone may."""
+    graph: dict[str, set[str]] = {}
+    modules = {dotted(path) for path in FILES}
+    for path in FILES:
+        names = (name for _, name in imported(at_run_time(tree(path))))
+        found = {name if name in modules else name.rpartition(".")[0] for name in names}
+        graph[dotted(path)] = (found & modules) - {dotted(path)}
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
 @every_file
@@ -128,7 +166,7 @@ def needs_torch(path: Path) -> bool:
         return path.relative_to(CHECKOUT).as_posix() not in TORCH_FREE_IN_TRAINING
     if part(path) == "papers":
         return path.name in TORCH_IN_PAPERS
-    return False
+    return path.relative_to(CHECKOUT).as_posix() in TORCH_IN_METRICS
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def torch_free_modules() -> list[str]:
     """Every module that is promised to import without torch and exists."""
     whole = ("privacy", "datasets", "audit", "explorers", "metrics", "experiments", "commands")
     files = [path for name in whole for path in (PACKAGE / name).rglob("*.py")]
+    files.remove(PACKAGE / "metrics" / "judge.py")  # trains a network
     files += [path for path in PACKAGE.glob("*.py") if path.name != "__main__.py"]
     files += [PACKAGE / "papers" / "__init__.py", PACKAGE / "training" / "__init__.py"]
     files += [path for path in PACKAGE.glob("papers/*/*.py") if path.stem not in NEEDS_TORCH]

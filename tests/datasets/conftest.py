@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from dpkit import paths
-from dpkit.datasets import lookup, sources
+from dpkit.datasets import sources
 from dpkit.datasets.sources import Download, File, Source
 
 CLOSED = "http://127.0.0.1:9/"  # nobody listens on the discard port
@@ -59,7 +59,7 @@ def expect(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Source]:
     def change(
         name: str, contents: dict[str, bytes], served: dict[str, bytes] | None = None
     ) -> Source:
-        old = lookup.source(name)
+        old = sources.source(name)
         files = tuple(
             File(file.name, file.split, sha256(contents[file.name]))
             for file in old.files

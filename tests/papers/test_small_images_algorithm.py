@@ -10,7 +10,7 @@ pytestmark = pytest.mark.torch
 from torch import nn  # noqa: E402
 
 from dpkit.papers import small_images as paper  # noqa: E402
-from dpkit.papers.small_images import algorithm, networks  # noqa: E402
+from dpkit.papers.small_images import algorithm  # noqa: E402
 from dpkit.privacy.clipping import FlatClipping  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.training.checkpoint import Checkpoints  # noqa: E402
@@ -77,15 +77,6 @@ def test_the_generator_comes_back_to_the_images_size(side):
     made = paper.generate(gan, 2, settings=settings, rng=generator_on(CPU, seed=0))
     assert made.shape == (2, 1, side, side)
     assert gan.discriminator(made).shape == (2, 1)
-
-
-def test_the_classifier_is_the_codes():
-    net = networks.classifier(width=32, hidden=1024)
-    shapes = [tuple(p.shape) for p in net.parameters() if p.ndim > 1]
-    assert shapes == [(32, 1, 5, 5), (64, 32, 5, 5), (128, 64, 5, 5), (1024, 512), (10, 1024)]
-    assert net(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
-    with pytest.raises(ValueError, match="side must be an integer >= 15"):
-        networks.classifier(width=2, hidden=2, side=14)
 
 
 def listing(settings, features, *, seed=1):

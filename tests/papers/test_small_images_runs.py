@@ -12,15 +12,16 @@ pytestmark = pytest.mark.torch
 
 from dpkit.experiments import store  # noqa: E402
 from dpkit.experiments.reproduce import reproduce  # noqa: E402
+from dpkit.metrics import judge  # noqa: E402
 from dpkit.papers import small_images as paper  # noqa: E402
-from dpkit.papers.small_images import plans, runs, scores, tables  # noqa: E402
+from dpkit.papers.small_images import plans, runs, tables  # noqa: E402
 from dpkit.papers.small_images.runs import COLUMNS, Run  # noqa: E402
 from dpkit.papers.small_images.settings import DIGITS_SIZE, ORDERS, REDUCED_STEPS  # noqa: E402
 from dpkit.privacy import pld, rdp  # noqa: E402
 from dpkit.privacy.clipping import FlatClipping  # noqa: E402
 from dpkit.records import silent  # noqa: E402
 
-QUICK = scores.Learning("digits", width=2, hidden=8, epochs=1, batch_size=256)
+QUICK = judge.Learning("digits", width=2, hidden=8, epochs=1, batch_size=256)
 SIZES = {"capacity": 2, "max_steps": 5, "latent_size": 4}
 
 
@@ -33,9 +34,9 @@ def tiny(settings=paper.SMALL, **changes):
 
 def isolate(patch, folder):
     """Everything below `folder`, with a classifier that takes no time."""
-    for module in (runs, scores):
+    for module in (runs, judge):
         patch.setattr(module, "cache_dir", lambda: folder)
-    patch.setitem(scores.CLASSIFIERS, "digits", QUICK)
+    patch.setitem(judge.CLASSIFIERS, "digits", QUICK)
     patch.setattr(runs, "WATCHED", 16)
 
 
@@ -124,7 +125,7 @@ def test_an_interrupted_run_goes_on_to_the_same_curve(steps, cache, finished):
 
 @pytest.mark.parametrize("point", [0, 2])
 def test_a_measurement_that_was_interrupted_is_made_again(point, cache, finished, monkeypatch):
-    score, calls = scores.Judge.score, []
+    score, calls = judge.Judge.score, []
 
     def fails(self, images, **more):
         calls.append(1)
@@ -132,7 +133,7 @@ def test_a_measurement_that_was_interrupted_is_made_again(point, cache, finished
             raise Interrupted
         return score(self, images, **more)
 
-    monkeypatch.setattr(scores.Judge, "score", fails)
+    monkeypatch.setattr(judge.Judge, "score", fails)
     with pytest.raises(Interrupted):
         tiny().compute()
     assert tiny().compute().values == finished[1].values
@@ -292,7 +293,7 @@ def taken(monkeypatch, works):
 def test_the_work_that_is_left_shrinks_as_a_run_goes_on(cache, monkeypatch):
     assert taken(monkeypatch, tiny().work()) == [5, 1, 1]
     monkeypatch.setattr(runs.algorithm, "AT_MOST", 10)
-    monkeypatch.setattr(scores, "AT_ONCE", 10)
+    monkeypatch.setattr(judge, "AT_ONCE", 10)
     assert [work.left for work in tiny().work()] == [5, 12, 12]  # 40 images at three points
     with pytest.raises(Interrupted):
         tiny(progress=after(3)).compute()

@@ -1,4 +1,4 @@
-"""What generated images are worth: the inception score, and the JS score of unlabelled images.
+"""Scores of generated images: the inception score, and the JS score, which needs no labels.
 
 Both are measured with networks that learned from real images without privacy: they describe the
 method, and are not released with a model.
@@ -15,16 +15,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from dpkit import checks
 from dpkit.metrics.inception import inception_score
 from dpkit.metrics.js_score import js_score
+from dpkit.metrics.judge import CLASSIFIERS, Judge, judge, scoring_work, training_work
 from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.networks import Classifier
 from dpkit.papers.dpgan.semi_supervised import RATE
-from dpkit.papers.small_images.scores import (
-    CLASSIFIERS,
-    Judge,
-    judge,
-    scoring_work,
-    training_work,
-)
 from dpkit.privacy.schedules import Constant
 from dpkit.records import Work
 from dpkit.training.loop import generator_on, seeded
@@ -35,7 +29,7 @@ SPLITS = 10  # of the images of an inception score
 
 @dataclass(frozen=True)
 class Discriminating:
-    """How "another discriminator" of eq. 5 learns to tell real images from generated ones.
+    """The training of eq. 5's "another discriminator", which tells real images from generated ones.
 
     Raises:
         ValueError: a number is out of range.
@@ -58,7 +52,7 @@ DISCRIMINATING = {
 
 @cache
 def classifier(records: str) -> Judge:
-    """The classifier behind the inception score: one for all papers of these images, in the cache.
+    """The classifier behind the inception score, in the cache: one for all papers of these images.
 
     It learned from all training images, as in the text, whose own is right for 99.06 % of MNIST's.
     """
@@ -68,7 +62,7 @@ def classifier(records: str) -> Judge:
 def told_apart(
     real: Tensor, made: Tensor, *, settings: Discriminating, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """What a new discriminator, trained on one half of each, says of the other halves.
+    """Train a discriminator on half of each set; return its answers on the held-out halves.
 
     Args:
         real, made: (images, channels, height, width), at least two of each.
@@ -105,7 +99,7 @@ def told_apart(
 
 
 def judged(images: Tensor, *, records: str, seed: int) -> dict[str, Any]:
-    """All scores of one set of generated images, as JSON values.
+    """Compute all scores of a set of generated images, as JSON values.
 
     Args:
         images: (images, 1, 28, 28) in [-1, 1], on the CPU.
@@ -135,7 +129,7 @@ def judged(images: Tensor, *, records: str, seed: int) -> dict[str, Any]:
 
 
 def work(records: str, *, images: int) -> list[Work]:
-    """What is left to do for `judged` of so many images, but for the JS score's discriminator."""
+    """The work left for `judged` on this many images, except the JS score's discriminator."""
     learning, device = CLASSIFIERS[records], torch.device("cpu")
     scored = scoring_work(learning, images=images, device=device)
     return [*training_work(learning, device=device), scored]

@@ -1,14 +1,14 @@
-"""The critic and the generator of section 2.6, and the classifier behind the inception score."""
+"""The critic and the generator of section 2.6, and the classifier that judges their images."""
 
 from itertools import pairwise
 
 from torch import nn
 
-from dpkit import checks
+from dpkit.metrics.judge import classifier
 from dpkit.papers.small_images.settings import Settings
 
+__all__ = ["classifier", "critic", "generator", "sides"]
 SLOPE = 0.2  # of the critic's leaky ReLUs
-CLASSES = 10
 
 
 def sides(settings: Settings) -> list[int]:
@@ -51,27 +51,3 @@ def generator(settings: Settings) -> nn.Module:
         layers += [nn.ConvTranspose2d(inputs, out, 5, 2, 2, output_padding=1 - odd), nn.ReLU()]
     layers[-1] = nn.Tanh()
     return nn.Sequential(*layers)
-
-
-def classifier(*, width: int, hidden: int, side: int = 28) -> nn.Module:
-    """Images in [-1, 1] (batch, 1, side, side) to logits (batch, 10), as in the public code.
-
-    Args:
-        width: filters of the first convolution; the code has 32, then twice and four times.
-        hidden: units before the last layer; the code has 1024.
-        side: of an image, in pixels; at least 15, or nothing is left after three poolings.
-    """
-    checks.whole(1, width=width, hidden=hidden)
-    checks.whole(15, side=side)
-    layers: list[nn.Module] = []
-    for channels, out in pairwise((1, width, 2 * width, 4 * width)):
-        layers += [
-            nn.Conv2d(channels, out, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2),
-            nn.BatchNorm2d(out),
-        ]  # fmt: skip
-        side = (side - 1) // 2
-    return nn.Sequential(
-        *layers, nn.Flatten(),
-        nn.Linear(4 * width * side**2, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Dropout(0.5),
-        nn.Linear(hidden, CLASSES),
-    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which runs each figure rests on, at the paper's scale and at a reduced one; both on MNIST.
+"""The runs behind each figure, at the paper's scale and at a reduced one; both on MNIST.
 
 `common` holds what all three figures show: the run that they share, the non-private level, and an
 honest run. At reduced scale networks are smaller (capacity 16, in Figure 3 as it says) and runs
@@ -10,7 +10,14 @@ from dataclasses import replace
 from functools import partial
 
 from dpkit import checks, datasets
-from dpkit.papers.small_images import scores
+from dpkit.metrics.judge import (
+    CLASSIFIERS,
+    Learning,
+    as_images,
+    judge,
+    scoring_work,
+    training_work,
+)
 from dpkit.papers.small_images.runs import Run
 from dpkit.papers.small_images.settings import (
     FIGURE_1,
@@ -63,7 +70,7 @@ def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
 
 
 def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The runs of "common" or of a figure, one part for each run and seed.
+    """Plan the runs of "common" or of a figure: one part for each run and seed.
 
     Args:
         plan: "common", "figure_1", "figure_2" or "figure_3".
@@ -83,33 +90,34 @@ def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progr
 
 
 def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The classifier behind the scores, the same at both scales: its accuracy, real images' scores.
+    """Plan the classifier behind the scores, the same at both scales.
 
-    Arguments as for `plan_runs`; there is one, whatever the seeds.
+    It gives its accuracy and the scores of real images. Arguments as for `plan_runs`; there is one,
+    whatever the seeds.
     """
-    learning = scores.CLASSIFIERS["mnist"]
+    learning = CLASSIFIERS["mnist"]
     compute = partial(_real_scores, learning, device, progress)
     work = partial(_classifier_work, learning, device)
     return [Part("mnist", describe(learning), learning.seed, compute, work)]
 
 
-def _classifier_work(learning: scores.Learning, device_name: str) -> list[Work]:
+def _classifier_work(learning: Learning, device_name: str) -> list[Work]:
     device, tested = device_named(device_name), 10_000
     images = PUBLIC_SIZES[learning.records] + tested
-    left = scores.training_work(learning, device=device)
-    return [*left, scores.scoring_work(learning, images=images, device=device)]
+    left = training_work(learning, device=device)
+    return [*left, scoring_work(learning, images=images, device=device)]
 
 
-def _real_scores(learning: scores.Learning, device_name: str, progress: Progress) -> Result:
+def _real_scores(learning: Learning, device_name: str, progress: Progress) -> Result:
     device = device_named(device_name)
-    judge = scores.judge(learning, device=device, progress=progress)
-    values = {"accuracy": judge.accuracy, "training_seconds": judge.seconds}
+    classifier = judge(learning, device=device, progress=progress)
+    values = {"accuracy": classifier.accuracy, "training_seconds": classifier.seconds}
     for split in ("train", "test"):
-        images = scores.as_images(datasets.load(learning.records, split=split), device)
-        found = judge.score(images)
+        images = as_images(datasets.load(learning.records, split=split), device)
+        found = classifier.score(images)
         values[f"inception_{split}"] = found.mean
         values[f"inception_{split}_spread"] = found.spread
-    return Result(values, judge.checksums, device_label(device))
+    return Result(values, classifier.checksums, device_label(device))
 
 
 PLANS = {

@@ -1,4 +1,4 @@
-"""What the figures are made of: a training run as a curve of inception score against epsilon."""
+"""Training runs, which the figures show as curves of inception score against epsilon."""
 
 import json
 import shutil
@@ -14,7 +14,16 @@ from safetensors.torch import save
 from torch import Tensor
 
 from dpkit import datasets
-from dpkit.papers.small_images import algorithm, scores
+from dpkit.metrics.judge import (
+    CLASSIFIERS,
+    Judge,
+    as_images,
+    judge,
+    scoring_work,
+    training_work,
+)
+from dpkit.papers.small_images import algorithm
+from dpkit.papers.small_images.scores import IMAGES
 from dpkit.papers.small_images.settings import ORDERS, PUBLIC_SIZES, Settings
 from dpkit.paths import cache_dir
 from dpkit.privacy import pld, rdp
@@ -41,7 +50,7 @@ SHOWN = 100  # generated images that are kept to be looked at
 
 
 class Run(NamedTuple):
-    """One run with one seed, its generator judged on the way.
+    """A run with one seed, whose generator is scored on the way.
 
     key: what the figure calls it.
     every: steps from one point of the curve to the next; the last step is a point too.
@@ -57,23 +66,23 @@ class Run(NamedTuple):
     device: str = "auto"
     progress: Progress = silent
     records: str = "mnist"
-    images: int = scores.IMAGES
+    images: int = IMAGES
     samples: bool = False
 
     @property
     def part(self) -> Part:
-        """Its name and settings, and what computes it."""
+        """The part that stores it: name, settings, and the function that computes it."""
         name = f"{self.key}-seed{self.seed}"
         return Part(name, self._described(), self.seed, self.compute, self.work, self.prices)
 
     @property
     def checkpoint(self) -> Path:
-        """Where the run is stored until it is done. PRIVATE, as the data are (see Checkpoints)."""
+        """Path of an unfinished run's checkpoint. PRIVATE, as the data are (see Checkpoints)."""
         return self._named("run") / "checkpoint"
 
     @property
     def weights(self) -> Path:
-        """Where the last generator is kept, as safetensors."""
+        """The path of the last generator's weights, as safetensors."""
         return self._named("safetensors")
 
     def points(self) -> list[int]:
@@ -90,10 +99,10 @@ class Run(NamedTuple):
         scores describe private data; the curve is of the method, and not released with a model.
         """
         device = device_named(self.device)
-        learning = scores.CLASSIFIERS[self.records]
-        judge = scores.judge(learning, device=device, progress=self.progress)
+        learning = CLASSIFIERS[self.records]
+        classifier = judge(learning, device=device, progress=self.progress)
         train_set = datasets.load(self.records, split="train")
-        images = scores.as_images(train_set, device)
+        images = as_images(train_set, device)
         unused = torch.zeros(len(images), dtype=torch.int64, device=device)
         data = Data(images, unused, PUBLIC_SIZES[self.records])
         gan = algorithm.new_gan(self.settings, seed=self.seed, device=device)
@@ -101,19 +110,19 @@ class Run(NamedTuple):
         curve = self._begun()
         desc = f"{self.key} seed {self.seed}"
         left = self.points()[-1] - (curve["steps"] or [0])[-1]
-        with closing(self._steps(gan, data, judge, curve)) as steps:  # stored on an error too
+        with closing(self._steps(gan, data, classifier, curve)) as steps:  # stored on an error too
             for _ in self.progress(steps, total=left, desc=desc):
                 pass
         write_bytes(self.weights, save(gan.averaged_net.state_dict()))
-        values = {"curve": curve, "accuracy": judge.accuracy, **self._spent()}
+        values = {"curve": curve, "accuracy": classifier.accuracy, **self._spent()}
         samples = self._samples(gan, device) if self.samples else None
         self._forget()
-        return Result(values, judge.checksums, device_label(device), samples)
+        return Result(values, classifier.checksums, device_label(device), samples)
 
     def work(self) -> list[Work]:
-        """What is left to do: the classifier's training, the steps, the scores of the points."""
+        """The work left: the classifier's training, the steps, the scores of the points."""
         settings, size = self.settings, PUBLIC_SIZES[self.records]
-        learning, device = scores.CLASSIFIERS[self.records], device_named(self.device)
+        learning, device = CLASSIFIERS[self.records], device_named(self.device)
         points = self.points()
         images = (len(points) - len(self._begun()["steps"])) * self.images
 
@@ -126,20 +135,20 @@ class Run(NamedTuple):
 
         kind = ("generated", settings, str(device))
         return [
-            *scores.training_work(learning, device=device),
+            *training_work(learning, device=device),
             trial.training(
                 algorithm.step_of(settings), algorithm.new_gan, settings=settings,
                 shape=(1, settings.side, settings.side), size=size, device=device,
                 left=points[-1] - trial.steps_done(self.checkpoint), every=settings.critic_steps,
             ),
             Work(kind, -(-images // algorithm.AT_MOST), generated),
-            scores.scoring_work(learning, images=images, device=device),
+            scoring_work(learning, images=images, device=device),
         ]  # fmt: skip
 
     def _steps(
-        self, gan: Gan, data: Data, judge: scores.Judge, curve: dict[str, list[Any]]
+        self, gan: Gan, data: Data, classifier: Judge, curve: dict[str, list[Any]]
     ) -> Generator[Record, None, None]:
-        """All steps that are left; after those of each point the curve grows, on disk too.
+        """Take all steps that are left; each point reached extends the curve, on disk too.
 
         Each point ends one call of `train`, which stores the run: if the point's measurement is
         then interrupted, the next process restores the run and measures it without a step.
@@ -153,16 +162,16 @@ class Run(NamedTuple):
                 checkpoint=Checkpoints(self.checkpoint, every=CHECKPOINT_EVERY),
             )  # fmt: skip
             rng = generator_on(device, seed=self.seed, stream=f"judged after {point}")
-            measured = self._measured(gan, data.features[:WATCHED], judge, rng)
+            measured = self._measured(gan, data.features[:WATCHED], classifier, rng)
             for name, value in {"steps": point, **measured}.items():
                 curve[name].append(value)
             write_json(self._curve_file, curve)
 
     def _measured(
-        self, gan: Gan, private: Tensor, judge: scores.Judge, rng: torch.Generator
+        self, gan: Gan, private: Tensor, classifier: Judge, rng: torch.Generator
     ) -> dict[str, Any]:
         made = algorithm.generate(gan, self.images, settings=self.settings, rng=rng)
-        found = judge.score(made)
+        found = classifier.score(made)
         seen = algorithm.watch(gan, private, settings=self.settings, rng=rng)
         cost = self._spent()
         bound = getattr(self.settings.clipping, "max_grad_norm", float("inf"))
@@ -178,13 +187,13 @@ class Run(NamedTuple):
         }
 
     def _spent(self) -> dict[str, Any]:
-        """What the steps that were run cost, those that were charged again among them."""
+        """The cost of all steps that were run, including those charged again."""
         return self.prices({"steps": spent(self.checkpoint)})
 
     def prices(self, values: dict[str, Any]) -> dict[str, Any]:
-        """What so many steps cost, by the paper's accounting and by what is proven.
+        """Price a run's steps, by the paper's accounting and by what is proven.
 
-        And, where the values have a curve, what each of its points costs.
+        Where the values have a curve, each of its points is priced, too.
 
         Raises:
             ValueError: steps were charged again: which points they came before is not stored.
@@ -213,7 +222,7 @@ class Run(NamedTuple):
         }  # fmt: skip
 
     def _begun(self) -> dict[str, list[Any]]:
-        """The points that an interrupted run has measured; the last one again if it has all."""
+        """The curve that an interrupted run has measured; if complete, without its last point."""
         path = self._curve_file
         curve = read_json(path) if path.exists() else {name: [] for name in COLUMNS}
         if len(curve["steps"]) == len(self.points()):
@@ -233,7 +242,7 @@ class Run(NamedTuple):
         return ((shown[:, 0] + 1) * 127.5).round().byte().cpu().numpy()
 
     def _described(self) -> dict[str, Any]:
-        classifier = describe(scores.CLASSIFIERS[self.records])
+        classifier = describe(CLASSIFIERS[self.records])
         return describe(self.settings) | {
             "records": self.records, "every": self.every, "images": self.images,
             "classifier": classifier,
@@ -257,7 +266,7 @@ COLUMNS = (
 
 
 def claimed_epsilon(settings: Settings, *, public_size: int, steps: int) -> Guarantee | None:
-    """What the paper's code charges for `steps` steps; None where no noise is added."""
+    """The epsilon that the paper's code charges for `steps` steps; None where no noise is added."""
     if not settings.noise_multiplier > 0:
         return None
     ledger = settings.claimed_ledger(public_size=public_size, steps=steps)
@@ -267,6 +276,6 @@ def claimed_epsilon(settings: Settings, *, public_size: int, steps: int) -> Guar
 
 
 def proven_epsilon(settings: Settings, *, public_size: int, steps: int) -> Guarantee:
-    """What is proven of `steps` steps, by the certified accountant."""
+    """The epsilon proven for `steps` steps, by the certified accountant."""
     ledger = settings.ledger(public_size=public_size, steps=steps)
     return pld.epsilon(ledger, delta=settings.target_delta)

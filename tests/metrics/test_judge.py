@@ -1,4 +1,4 @@
-"""Small images: the classifier behind the inception score."""
+"""The judge of generated digits: its classifier learns, goes on, and is kept."""
 
 from dataclasses import replace
 
@@ -9,18 +9,18 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 from dpkit import datasets  # noqa: E402
+from dpkit.metrics import judge  # noqa: E402
 from dpkit.metrics.inception import inception_score  # noqa: E402
-from dpkit.papers.small_images import networks, scores  # noqa: E402
 from dpkit.training.loop import generator_on  # noqa: E402
 
 CPU = torch.device("cpu")
-QUICK = scores.Learning("digits", width=2, hidden=8, epochs=1, batch_size=256)
+QUICK = judge.Learning("digits", width=2, hidden=8, epochs=1, batch_size=256)
 
 
 def digits_as_images(count=64):
     images = datasets.digits()
     chosen = np.random.default_rng(0).permutation(images.n)[:count]
-    return scores.as_images(images, CPU)[chosen], torch.from_numpy(images.labels[chosen])
+    return judge.as_images(images, CPU)[chosen], torch.from_numpy(images.labels[chosen])
 
 
 def test_the_classifier_learns_and_goes_on_by_epochs(tmp_path):
@@ -28,14 +28,14 @@ def test_the_classifier_learns_and_goes_on_by_epochs(tmp_path):
     learning = replace(QUICK, width=4, hidden=32, epochs=5, batch_size=32, rate=3e-3)
 
     def learned(stop=None, kept=None):
-        net = scores._new(learning, CPU)
-        for i, _ in enumerate(scores.learn(net, images, labels, learning=learning, kept=kept)):
+        net = judge._new(learning, CPU)
+        for i, _ in enumerate(judge.learn(net, images, labels, learning=learning, kept=kept)):
             if i == stop:
                 break
         return net.eval()
 
     whole = learned()
-    probabilities = scores.Judge(whole, learning, 0.0, {}, 0.0).probabilities(images)
+    probabilities = judge.Judge(whole, learning, 0.0, {}, 0.0).probabilities(images)
     assert (probabilities.argmax(1) == labels.numpy()).mean() > 0.8
     np.testing.assert_allclose(probabilities.sum(1), 1)
     kept = tmp_path / "classifier.epoch"
@@ -46,17 +46,17 @@ def test_the_classifier_learns_and_goes_on_by_epochs(tmp_path):
 
 
 def test_a_trained_classifier_is_taken_from_the_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(scores, "cache_dir", lambda: tmp_path)
-    first = scores.judge(QUICK, device=CPU)
+    monkeypatch.setattr(judge, "cache_dir", lambda: tmp_path)
+    first = judge.judge(QUICK, device=CPU)
     test = datasets.digits(split="test")
-    found = first.probabilities(scores.as_images(test, CPU)).argmax(1)
+    found = first.probabilities(judge.as_images(test, CPU)).argmax(1)
     assert first.accuracy == pytest.approx((found == test.labels).mean())
 
     def fails(*args, **more):
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(scores, "learn", fails)
-    second = scores.judge(QUICK, device=CPU)
+    monkeypatch.setattr(judge, "learn", fails)
+    second = judge.judge(QUICK, device=CPU)
     assert (second.accuracy, second.checksums) == (first.accuracy, first.checksums)
     images, _ = digits_as_images()
     np.testing.assert_array_equal(first.probabilities(images), second.probabilities(images))
@@ -69,10 +69,10 @@ def test_images_are_shifted_turned_and_filled_with_black():
     images, _ = digits_as_images(8)
     rng = generator_on(CPU, seed=0)
     still = replace(QUICK, degrees=0.0, shift=0.0, zoom=0.0)
-    same = scores.augmented(images, learning=still, rng=rng)
+    same = judge.augmented(images, learning=still, rng=rng)
     torch.testing.assert_close(same, images, rtol=0, atol=1e-5)
     white = torch.ones(200, 1, 28, 28)
-    moved = scores.augmented(white, learning=replace(still, shift=0.25), rng=rng)
+    moved = judge.augmented(white, learning=replace(still, shift=0.25), rng=rng)
     assert moved.min() == -1
     shares = (moved > 0).float().mean((1, 2, 3))
     assert shares.mean() < 0.95
@@ -97,8 +97,17 @@ def test_bad_classifiers_are_refused(changes, words):
 
 
 def test_the_code_has_the_texts_classifier():
-    learning = scores.CLASSIFIERS["mnist"]
+    learning = judge.CLASSIFIERS["mnist"]
     assert (learning.width, learning.hidden) == (32, 1024)
-    net = networks.classifier(width=2, hidden=4)
+    net = judge.classifier(width=2, hidden=4)
     drops = [m.p for m in net.modules() if isinstance(m, torch.nn.Dropout)]
     assert drops == [0.5]
+
+
+def test_the_classifier_is_the_codes():
+    net = judge.classifier(width=32, hidden=1024)
+    shapes = [tuple(p.shape) for p in net.parameters() if p.ndim > 1]
+    assert shapes == [(32, 1, 5, 5), (64, 32, 5, 5), (128, 64, 5, 5), (1024, 512), (10, 1024)]
+    assert net(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+    with pytest.raises(ValueError, match="side must be an integer >= 15"):
+        judge.classifier(width=2, hidden=2, side=14)

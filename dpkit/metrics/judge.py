@@ -1,0 +1,292 @@
+"""The judge of generated digits: a classifier, trained once and kept, and its inception score.
+
+Network and number of splits are those of the public code of Schwabedal, Michel and Riontino 2020.
+The classifier sees the private training set without noise, as there: scores describe a method and
+are not released with a model (their section 4 says that it would need privacy too).
+"""
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import pairwise
+from math import pi
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from dpkit import checks, datasets
+from dpkit.metrics.inception import InceptionScore, inception_score
+from dpkit.paths import cache_dir
+from dpkit.privacy.schedules import Linear
+from dpkit.records import (
+    Progress,
+    Work,
+    code_version,
+    describe,
+    read_json,
+    silent,
+    write_bytes,
+    write_json,
+)
+from dpkit.training import trial
+from dpkit.training.loop import device_label, generator_on, seeded
+from dpkit.training.optimizers import set_rate
+
+SPLITS = 10  # of the images of a score
+CLASSES = 10
+SIZES = {"mnist": 60_000, "digits": 1_437}  # training images, as anyone knows
+AT_ONCE = 512  # images that are classified together
+
+
+@dataclass(frozen=True)
+class Learning:
+    """A classifier of `records`, and how it learns: Adam, its rate falling to 0 along a line.
+
+    Args:
+        records: an image set of the kit with images of 28x28, "mnist" or "digits".
+        width, hidden: of `classifier`.
+        epochs, batch_size, rate: of Adam's training.
+        degrees, shift, zoom: largest rotation, shift (share of the image's side) and change of size
+            of each training image, drawn uniformly anew in each epoch.
+        seed: of the initial weights, batches, dropout and augmentation.
+    """
+
+    records: str
+    width: int = 32
+    hidden: int = 1024
+    epochs: int = 16
+    batch_size: int = 128
+    rate: float = 1e-3
+    degrees: float = 10.0
+    shift: float = 0.07
+    zoom: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks.one_of(("mnist", "digits"), records=self.records)
+        checks.whole(1, width=self.width, hidden=self.hidden, epochs=self.epochs)
+        checks.whole(2, batch_size=self.batch_size)  # the batch normalisation needs two
+        checks.positive(rate=self.rate)
+        checks.in_range(0, 180, degrees=self.degrees)
+        checks.in_range(0, 0.5, shift=self.shift, zoom=self.zoom)
+
+
+CLASSIFIERS = {
+    "mnist": Learning("mnist"),
+    "digits": Learning("digits", width=8, hidden=64, epochs=6, batch_size=64, rate=3e-3),
+}
+
+
+class Judge(NamedTuple):
+    """A trained classifier, in evaluation mode."""
+
+    net: nn.Module
+    learning: Learning
+    accuracy: float  # on the test images, between 0 and 1
+    checksums: dict[str, str]  # of the images that it was trained and tested on
+    seconds: float  # that its training took
+
+    def probabilities(self, images: Tensor) -> np.ndarray:
+        """Class probabilities, float64 (images, 10), of images in [-1, 1] on the net's device."""
+        with torch.no_grad():
+            found = [
+                self.net(_planes_last(part)).double().softmax(1) for part in images.split(AT_ONCE)
+            ]
+        return torch.cat(found).cpu().numpy()
+
+    def score(self, images: Tensor, *, splits: int = SPLITS) -> InceptionScore:
+        """The inception score of images in [-1, 1], (images, 1, side, side)."""
+        return inception_score(self.probabilities(images), splits=splits)
+
+
+def judge(learning: Learning, *, device: torch.device, progress: Progress = silent) -> Judge:
+    """Load the classifier from the cache, or train it, resuming after the last stored epoch.
+
+    Beside its weights lies a record of its accuracy on the test images, which choose nothing.
+
+    Raises:
+        DataNotFound: the images are not here.
+    """
+    train, test = (datasets.load(learning.records, split=split) for split in ("train", "test"))
+    checksums = {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
+    weights = _cached(learning, checksums)
+    record = weights.with_suffix(".json")
+    net = _new(learning, device)
+    if not (weights.exists() and record.exists()):
+        start = perf_counter()
+        of = as_images(train, device), torch.from_numpy(train.labels).to(device)
+        batches = learn(net, *of, learning=learning, kept=weights.with_suffix(".epoch"))
+        total = learning.epochs * -(-train.n // learning.batch_size)
+        for _ in progress(batches, total=total, desc=f"classifier of {learning.records}"):
+            pass
+        seconds = perf_counter() - start
+        found = Judge(net.eval(), learning, float("nan"), checksums, seconds)
+        right = found.probabilities(as_images(test, device)).argmax(1) == test.labels
+        write_bytes(weights, save({k: v.contiguous() for k, v in net.state_dict().items()}))
+        write_json(record, {
+            "accuracy": float(right.mean()), "seconds": seconds, "settings": describe(learning),
+            "data": checksums, "code": code_version(), "device": device_label(device),
+        })  # fmt: skip
+        weights.with_suffix(".epoch").unlink(missing_ok=True)
+    net.load_state_dict(load_file(weights))
+    said = read_json(record)
+    return Judge(net.eval(), learning, said["accuracy"], checksums, said["seconds"])
+
+
+def training_work(learning: Learning, *, device: torch.device) -> list[Work]:
+    """The work left of a classifier's training: none if it is in the cache."""
+    known = describe(learning)
+    folder, name = _folder(), f"classifier-{learning.records}-*"
+    for path in folder.glob(f"{name}.json"):
+        if path.with_suffix(".safetensors").exists() and read_json(path)["settings"] == known:
+            return []
+    begun = [torch.load(path, weights_only=True) for path in folder.glob(f"{name}.epoch")]
+    epochs = learning.epochs - max((stored["done"] for stored in begun), default=0)
+    size = SIZES[learning.records]
+
+    def trained() -> Iterator[float]:
+        images = trial.made_up(size, (1, 28, 28), device=device)
+        labels = torch.zeros(size, dtype=torch.int64, device=device)
+        return learn(_new(learning, device), images, labels, learning=learning)
+
+    kind = ("trained", learning, str(device))
+    left = epochs * -(-size // learning.batch_size)
+    return [Work(kind, left, trained, once=f"classifier of {learning.records}")]
+
+
+def scoring_work(learning: Learning, *, images: int, device: torch.device) -> Work:
+    """The work of classifying this many images."""
+
+    def scored() -> Iterator[np.ndarray]:
+        new = Judge(_new(learning, device).eval(), learning, float("nan"), {}, 0.0)
+        seen = trial.made_up(AT_ONCE, (1, 28, 28), device=device)
+        while True:
+            yield new.probabilities(seen)
+
+    return Work(("scored", learning, str(device)), -(-images // AT_ONCE), scored)
+
+
+def as_images(images: datasets.Images, device: torch.device) -> Tensor:
+    """Pixels in [-1, 1], the form that networks take, float32 (n, 1, 28, 28)."""
+    return torch.from_numpy(images.pixels).to(device).float().div_(127.5).sub_(1)
+
+
+def learn(
+    net: nn.Module, images: Tensor, labels: Tensor, *, learning: Learning, kept: Path | None = None
+) -> Iterator[float]:
+    """Train a classifier on images in [-1, 1], yielding each batch's cross-entropy.
+
+    Args:
+        net: updated in place.
+        images, labels: on one device; labels int64.
+        learning: how.
+        kept: where to store it after each epoch, to go on from there if it is stored already.
+    """
+    device, steps = images.device, -(-len(images) // learning.batch_size)
+    optimizer = torch.optim.Adam(net.parameters(), lr=learning.rate)
+    rate = Linear(learning.rate, 0.0, learning.epochs * steps)
+    done = 0
+    if kept is not None and kept.exists():
+        stored = torch.load(kept, map_location=device, weights_only=True)
+        net.load_state_dict(stored["net"])
+        optimizer.load_state_dict(stored["optimizer"])
+        done = stored["done"]
+    for epoch in range(done, learning.epochs):
+        rng = generator_on(device, seed=learning.seed, stream=f"classifier, epoch {epoch}")
+        order = torch.randperm(len(images), generator=rng, device=device)
+        for i, chosen in enumerate(order.split(learning.batch_size)):
+            set_rate(optimizer, rate(epoch * steps + i))
+            seed = learning.seed + epoch * steps + i  # of the dropout, which has no rng of its own
+            yield _one(net, images[chosen], labels[chosen], optimizer, learning, rng, seed)
+        if kept is not None:
+            states = {"net": net.state_dict(), "optimizer": optimizer.state_dict()}
+            buffer = io.BytesIO()
+            torch.save({**states, "done": epoch + 1}, buffer)
+            write_bytes(kept, buffer.getvalue())
+
+
+def _one(
+    net: nn.Module, images: Tensor, labels: Tensor, optimizer: torch.optim.Optimizer,
+    learning: Learning, rng: torch.Generator, seed: int,
+) -> float:  # fmt: skip
+    turned = augmented(images, learning=learning, rng=rng)
+    net.train(len(images) > 1)  # a last batch of one has no variance
+    with seeded(seed):
+        loss = nn.functional.cross_entropy(net(_planes_last(turned)), labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def augmented(images: Tensor, *, learning: Learning, rng: torch.Generator) -> Tensor:
+    """Turn, enlarge and shift each image a little; what comes in from outside is black (-1).
+
+    Args:
+        images: in [-1, 1], (batch, 1, side, side).
+        learning: the largest changes.
+        rng: on the images' device.
+    """
+    draws = 2 * torch.rand(4, len(images), generator=rng, device=rng.device) - 1
+    angle = draws[0] * (learning.degrees * pi / 180)
+    scale = 1 / (1 + learning.zoom * draws[1])
+    across, down = 2 * learning.shift * draws[2:]  # an image is 2 wide
+    rows = torch.stack((
+        scale * angle.cos(), -scale * angle.sin(), across,
+        scale * angle.sin(), scale * angle.cos(), down,
+    ), 1).view(-1, 2, 3)  # fmt: skip
+    grid = nn.functional.affine_grid(rows, list(images.shape), align_corners=False)
+    return nn.functional.grid_sample(images + 1, grid, align_corners=False) - 1
+
+
+def classifier(*, width: int, hidden: int, side: int = 28) -> nn.Module:
+    """The public code's network: images (batch, 1, side, side) in [-1, 1] to logits (batch, 10).
+
+    Args:
+        width: filters of the first convolution; the code has 32, then twice and four times.
+        hidden: units before the last layer; the code has 1024.
+        side: of an image, in pixels; at least 15, or nothing is left after three poolings.
+    """
+    checks.whole(1, width=width, hidden=hidden)
+    checks.whole(15, side=side)
+    layers: list[nn.Module] = []
+    for channels, out in pairwise((1, width, 2 * width, 4 * width)):
+        layers += [
+            nn.Conv2d(channels, out, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2),
+            nn.BatchNorm2d(out),
+        ]  # fmt: skip
+        side = (side - 1) // 2
+    return nn.Sequential(
+        *layers, nn.Flatten(),
+        nn.Linear(4 * width * side**2, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Dropout(0.5),
+        nn.Linear(hidden, CLASSES),
+    )  # fmt: skip
+
+
+def _planes_last(images: Tensor) -> Tensor:
+    """Lay channels side by side in memory: convolutions on a CPU are then three times as fast."""
+    return images.contiguous(memory_format=torch.channels_last)
+
+
+def _new(learning: Learning, device: torch.device) -> nn.Module:
+    with seeded(learning.seed):
+        net = classifier(width=learning.width, hidden=learning.hidden)
+    return net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def _cached(learning: Learning, checksums: dict[str, str]) -> Path:
+    known: dict[str, Any] = {"learning": describe(learning), "data": checksums}
+    digest = sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
+    return _folder() / f"classifier-{learning.records}-{digest}.safetensors"
+
+
+def _folder() -> Path:
+    # Named after the paper that the classifier is of; what was cached there stays of use.
+    return cache_dir() / "runs" / "small_images"
