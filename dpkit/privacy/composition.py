@@ -23,7 +23,7 @@ LEAST_LOG_DELTA = -690.0
 ROUNDED_DOWN = 1 - 1e-12  # of shares, so that they add up to at most delta
 
 
-def basic(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) -> Guarantee:
+def basic(ledger: Ledger, *, delta: float) -> Guarantee:
     """The sum of each release's epsilon at its share of `delta`.
 
     Releases of pure DP take no share; each of the others takes the same.
@@ -31,7 +31,6 @@ def basic(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) ->
     Args:
         ledger: releases under one adjacency, whose mechanisms know their profile.
         delta: in (0, 1).
-        assumptions: further ones to state beside those of the mechanisms.
 
     Raises:
         ValueError: delta is not in (0, 1), a count is not an integer >= 0, or adjacencies are
@@ -39,18 +38,18 @@ def basic(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) ->
         Unsupported: a mechanism's profile is not known.
     """
     checks.between(0, 1, delta=delta)
-    return _guarantee(ledger, _basic(_parts(ledger), delta), delta, BASIC, assumptions)
+    return _guarantee(ledger, _basic(_parts(ledger), delta), delta, BASIC)
 
 
-def basic_delta(ledger: Ledger, *, epsilon: float, assumptions: tuple[str, ...] = ()) -> Guarantee:
+def basic_delta(ledger: Ledger, *, epsilon: float) -> Guarantee:
     """The least delta at which `basic` is at most `epsilon` >= 0 (arguments as `basic`)."""
     checks.non_negative(epsilon=epsilon)
     parts = _parts(ledger)
     value = _least_delta(parts, lambda delta: _basic(parts, delta) <= epsilon, epsilon)
-    return _guarantee(ledger, epsilon, value, BASIC, assumptions)
+    return _guarantee(ledger, epsilon, value, BASIC)
 
 
-def advanced(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) -> Guarantee:
+def advanced(ledger: Ledger, *, delta: float) -> Guarantee:
     """The least epsilon of heterogeneous advanced composition, or that of `basic` where it is less.
 
     Pairs (e_i, d_i) and a slack s compose, at delta = 1 - (1 - s) prod(1 - d_i), to the lesser of
@@ -64,25 +63,20 @@ def advanced(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ())
     checks.between(0, 1, delta=delta)
     parts = _parts(ledger)
     found, method = _advanced(parts, delta)
-    return _guarantee(ledger, found, delta, method, assumptions)
+    return _guarantee(ledger, found, delta, method)
 
 
-def advanced_delta(
-    ledger: Ledger, *, epsilon: float, assumptions: tuple[str, ...] = ()
-) -> Guarantee:
+def advanced_delta(ledger: Ledger, *, epsilon: float) -> Guarantee:
     """The least delta at which `advanced` is at most `epsilon` >= 0 (arguments as `basic`)."""
     checks.non_negative(epsilon=epsilon)
     parts = _parts(ledger)
     value = _least_delta(parts, lambda delta: _advanced(parts, delta)[0] <= epsilon, epsilon)
     method = _advanced(parts, value)[1] if 0 < value < 1 else BASIC
-    return _guarantee(ledger, epsilon, value, method, assumptions)
+    return _guarantee(ledger, epsilon, value, method)
 
 
-def _guarantee(
-    ledger: Ledger, epsilon: float, delta: float, method: str, assumptions: tuple[str, ...]
-) -> Guarantee:
-    told = (*assumptions_of(ledger), *assumptions)
-    return Guarantee(epsilon, 0.0, delta, adjacency_of(ledger), method, told)
+def _guarantee(ledger: Ledger, epsilon: float, delta: float, method: str) -> Guarantee:
+    return Guarantee(epsilon, 0.0, delta, adjacency_of(ledger), method, assumptions_of(ledger))
 
 
 class _Part(NamedTuple):

@@ -148,10 +148,10 @@ def test_nothing_costs_nothing_and_no_guarantee_is_infinite(rule):
     for ledger in ([], [Release(NoGuarantee("x"), 0)], [Release(SampledGaussian(1.0, 0.0), 9)]):
         assert rule(ledger, delta=1e-9).epsilon == 0
     ledger = [Release(Gaussian(1.0)), Release(NoGuarantee("raw labels"))]
-    found = rule(ledger, delta=1e-5, assumptions=("public size",))
+    found = rule(ledger, delta=1e-5)
     assert found.epsilon == math.inf
     assert found.lower == 0
-    assert found.assumptions == ("no guarantee: raw labels", "public size")
+    assert found.assumptions == ("no guarantee: raw labels",)
     assert rule([Release(Gaussian(1.0, "replace-one"))], delta=0.1).adjacency == "replace-one"
 
 
