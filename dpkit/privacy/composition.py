@@ -5,7 +5,6 @@ For comparison: accountants that keep the whole curve (`rdp`, `pld`) prove small
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,6 @@ ADVANCED = "advanced composition (Kairouz, Oh, Viswanath 2015, Thm 3.5)"
 SLACKS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99)  # shares of delta that are tried
 LARGEST_EPSILON = 1e21  # a release that needs more counts as unbounded
 VANISHED = 1e-100  # a delta below it is on its way to 0 by underflow, not by pure DP
-LEAST_LOG_DELTA = -690.0
 ROUNDED_DOWN = 1 - 1e-12  # of shares, so that they add up to at most delta
 
 
@@ -41,14 +39,6 @@ def basic(ledger: Ledger, *, delta: float) -> Guarantee:
     return _guarantee(ledger, _basic(_parts(ledger), delta), delta, BASIC)
 
 
-def basic_delta(ledger: Ledger, *, epsilon: float) -> Guarantee:
-    """The least delta at which `basic` is at most `epsilon` >= 0 (arguments as `basic`)."""
-    checks.non_negative(epsilon=epsilon)
-    parts = _parts(ledger)
-    value = _least_delta(parts, lambda delta: _basic(parts, delta) <= epsilon, epsilon)
-    return _guarantee(ledger, epsilon, value, BASIC)
-
-
 def advanced(ledger: Ledger, *, delta: float) -> Guarantee:
     """The least epsilon of heterogeneous advanced composition, or that of `basic` where it is less.
 
@@ -64,15 +54,6 @@ def advanced(ledger: Ledger, *, delta: float) -> Guarantee:
     parts = _parts(ledger)
     found, method = _advanced(parts, delta)
     return _guarantee(ledger, found, delta, method)
-
-
-def advanced_delta(ledger: Ledger, *, epsilon: float) -> Guarantee:
-    """The least delta at which `advanced` is at most `epsilon` >= 0 (arguments as `basic`)."""
-    checks.non_negative(epsilon=epsilon)
-    parts = _parts(ledger)
-    value = _least_delta(parts, lambda delta: _advanced(parts, delta)[0] <= epsilon, epsilon)
-    method = _advanced(parts, value)[1] if 0 < value < 1 else BASIC
-    return _guarantee(ledger, epsilon, value, method)
 
 
 def _guarantee(ledger: Ledger, epsilon: float, delta: float, method: str) -> Guarantee:
@@ -168,18 +149,3 @@ def compose(epsilons: Floats, counts: Floats, slack: float) -> float:
     return min(
         float(counts @ epsilons), float(counts @ (epsilons * np.tanh(epsilons / 2))) + spread
     )
-
-
-def _least_delta(parts: list[_Part], private: Callable[[float], bool], epsilon: float) -> float:
-    """The least delta that is private, by bisection of its logarithm; 1 where none is."""
-    if sum(part.count * part.pure for part in parts) <= epsilon:
-        return 0.0
-    low, high = LEAST_LOG_DELTA, -1e-9
-    if not private(math.exp(high)):
-        return 1.0
-    if private(math.exp(low)):
-        return math.exp(low)
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        low, high = (low, middle) if private(math.exp(middle)) else (middle, high)
-    return math.exp(high)
