@@ -24,7 +24,6 @@ from dpkit.datasets.images import (
 from dpkit.datasets.inventory import status, verify
 from dpkit.datasets.lookup import DataNotFound
 from dpkit.datasets.tables import ADULT_8, adult, adult_8, adult_8_all
-from dpkit.datasets.toy import gaussian_ring
 
 __all__ = [
     "ADULT_8",
@@ -44,7 +43,6 @@ __all__ = [
     "digits",
     "download",
     "fashion_mnist",
-    "gaussian_ring",
     "high_income_chance",
     "image_folder",
     "load",

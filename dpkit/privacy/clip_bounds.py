@@ -55,13 +55,6 @@ def biases_together(is_bias: Sequence[bool]) -> tuple[int, ...]:
     return tuple(weights if bias else next(own) for bias in is_bias)
 
 
-def weights_and_biases(is_bias: Sequence[bool]) -> tuple[int, ...]:
-    """The group of each tensor: all weights in group 0, all biases in group 1."""
-    if not 1 <= sum(is_bias) < len(is_bias):
-        raise ValueError("is_bias must name a weight and a bias; flat clipping needs no groups")
-    return tuple(int(bias) for bias in is_bias)
-
-
 def clusters(bounds: Sequence[float], *, count: int) -> tuple[int, ...]:
     """The group of each tensor: those whose bounds are alike go together ("weight clustering").
 

@@ -5,7 +5,6 @@ For comparison: accountants that keep the whole curve (`rdp`, `pld`) prove small
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,11 +18,10 @@ ADVANCED = "advanced composition (Kairouz, Oh, Viswanath 2015, Thm 3.5)"
 SLACKS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99)  # shares of delta that are tried
 LARGEST_EPSILON = 1e21  # a release that needs more counts as unbounded
 VANISHED = 1e-100  # a delta below it is on its way to 0 by underflow, not by pure DP
-LEAST_LOG_DELTA = -690.0
 ROUNDED_DOWN = 1 - 1e-12  # of shares, so that they add up to at most delta
 
 
-def basic(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) -> Guarantee:
+def basic(ledger: Ledger, *, delta: float) -> Guarantee:
     """The sum of each release's epsilon at its share of `delta`.
 
     Releases of pure DP take no share; each of the others takes the same.
@@ -31,7 +29,6 @@ def basic(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) ->
     Args:
         ledger: releases under one adjacency, whose mechanisms know their profile.
         delta: in (0, 1).
-        assumptions: further ones to state beside those of the mechanisms.
 
     Raises:
         ValueError: delta is not in (0, 1), a count is not an integer >= 0, or adjacencies are
@@ -39,18 +36,10 @@ def basic(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) ->
         Unsupported: a mechanism's profile is not known.
     """
     checks.between(0, 1, delta=delta)
-    return _guarantee(ledger, _basic(_parts(ledger), delta), delta, BASIC, assumptions)
+    return _guarantee(ledger, _basic(_parts(ledger), delta), delta, BASIC)
 
 
-def basic_delta(ledger: Ledger, *, epsilon: float, assumptions: tuple[str, ...] = ()) -> Guarantee:
-    """The least delta at which `basic` is at most `epsilon` >= 0 (arguments as `basic`)."""
-    checks.non_negative(epsilon=epsilon)
-    parts = _parts(ledger)
-    value = _least_delta(parts, lambda delta: _basic(parts, delta) <= epsilon, epsilon)
-    return _guarantee(ledger, epsilon, value, BASIC, assumptions)
-
-
-def advanced(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) -> Guarantee:
+def advanced(ledger: Ledger, *, delta: float) -> Guarantee:
     """The least epsilon of heterogeneous advanced composition, or that of `basic` where it is less.
 
     Pairs (e_i, d_i) and a slack s compose, at delta = 1 - (1 - s) prod(1 - d_i), to the lesser of
@@ -64,25 +53,11 @@ def advanced(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ())
     checks.between(0, 1, delta=delta)
     parts = _parts(ledger)
     found, method = _advanced(parts, delta)
-    return _guarantee(ledger, found, delta, method, assumptions)
+    return _guarantee(ledger, found, delta, method)
 
 
-def advanced_delta(
-    ledger: Ledger, *, epsilon: float, assumptions: tuple[str, ...] = ()
-) -> Guarantee:
-    """The least delta at which `advanced` is at most `epsilon` >= 0 (arguments as `basic`)."""
-    checks.non_negative(epsilon=epsilon)
-    parts = _parts(ledger)
-    value = _least_delta(parts, lambda delta: _advanced(parts, delta)[0] <= epsilon, epsilon)
-    method = _advanced(parts, value)[1] if 0 < value < 1 else BASIC
-    return _guarantee(ledger, epsilon, value, method, assumptions)
-
-
-def _guarantee(
-    ledger: Ledger, epsilon: float, delta: float, method: str, assumptions: tuple[str, ...]
-) -> Guarantee:
-    told = (*assumptions_of(ledger), *assumptions)
-    return Guarantee(epsilon, 0.0, delta, adjacency_of(ledger), method, told)
+def _guarantee(ledger: Ledger, epsilon: float, delta: float, method: str) -> Guarantee:
+    return Guarantee(epsilon, 0.0, delta, adjacency_of(ledger), method, assumptions_of(ledger))
 
 
 class _Part(NamedTuple):
@@ -174,18 +149,3 @@ def compose(epsilons: Floats, counts: Floats, slack: float) -> float:
     return min(
         float(counts @ epsilons), float(counts @ (epsilons * np.tanh(epsilons / 2))) + spread
     )
-
-
-def _least_delta(parts: list[_Part], private: Callable[[float], bool], epsilon: float) -> float:
-    """The least delta that is private, by bisection of its logarithm; 1 where none is."""
-    if sum(part.count * part.pure for part in parts) <= epsilon:
-        return 0.0
-    low, high = LEAST_LOG_DELTA, -1e-9
-    if not private(math.exp(high)):
-        return 1.0
-    if private(math.exp(low)):
-        return math.exp(low)
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        low, high = (low, middle) if private(math.exp(middle)) else (middle, high)
-    return math.exp(high)

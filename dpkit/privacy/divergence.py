@@ -49,60 +49,6 @@ def hockey_stick(p: LogDensity, q: LogDensity, epsilon: float, *, low: float, hi
     return _integral(excess, low, high)
 
 
-def tradeoff(p: LogDensity, q: LogDensity, alpha: float, *, low: float, high: float) -> float:
-    """T(P, Q)(alpha): the least type II error of a test of P against Q of type I error alpha.
-
-    Dong, Roth, Su 2022, Def. 2.1. The best tests reject P where log(q / p) exceeds a threshold
-    (Neyman, Pearson 1933): it is bisected, and the last two tests are mixed, which also serves
-    where the ratio is constant on an interval.
-
-    Args:
-        p, q: log densities.
-        alpha: type I error, in [0, 1].
-        low, high: where both densities' mass lies; the caller's to choose. The ratio is searched
-            for crossings on 2,000 equal parts.
-    """
-    grid = [low + (high - low) * i / 2000 for i in range(2001)]
-    ratios = [q(x) - p(x) for x in grid]
-
-    def errors(threshold: float) -> tuple[float, float]:
-        rejected, kept = _split(lambda x: q(x) - p(x) - threshold, grid)
-        type_1 = sum(_integral(lambda x: math.exp(p(x)), a, b) for a, b in rejected)
-        type_2 = sum(_integral(lambda x: math.exp(q(x)), a, b) for a, b in kept)
-        return type_1, type_2
-
-    # ends that no fraction of the range between them makes a ratio that is constant somewhere
-    lenient, strict = min(ratios) - 1, max(ratios) + math.e
-    many, few = errors(lenient), errors(strict)
-    while strict - lenient > 1e-9:
-        middle = (lenient + strict) / 2
-        found = errors(middle)
-        if found[0] >= alpha:
-            lenient, many = middle, found
-        else:
-            strict, few = middle, found
-    share = (alpha - few[0]) / (many[0] - few[0]) if many[0] > few[0] else 0.0
-    return few[1] + share * (many[1] - few[1])
-
-
-def _split(
-    f: Callable[[float], float], grid: Sequence[float]
-) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """The intervals where f > 0, and those where it is not; it crosses 0 once a part at most."""
-    above = [f(x) > 0 for x in grid]
-    intervals: tuple[list[tuple[float, float]], list[tuple[float, float]]] = ([], [])
-    start = grid[0]
-    for i in range(1, len(grid)):
-        if above[i] != above[i - 1]:
-            left, right = grid[i - 1], grid[i]
-            while left < (middle := (left + right) / 2) < right:
-                left, right = (middle, right) if (f(middle) > 0) == above[i - 1] else (left, middle)
-            intervals[0 if above[i - 1] else 1].append((start, right))
-            start = right
-    intervals[0 if above[-1] else 1].append((start, grid[-1]))
-    return intervals
-
-
 def _integral(f: Callable[[float], float], low: float, high: float) -> float:
     """Adaptive Gauss-Kronrod on 64 equal parts."""
     from scipy.integrate import quad

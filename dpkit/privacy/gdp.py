@@ -39,7 +39,7 @@ def mu(ledger: Ledger) -> GaussianDp:
     return GaussianDp(total, all(one.exact for one, _ in each))
 
 
-def epsilon(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) -> Guarantee:
+def epsilon(ledger: Ledger, *, delta: float) -> Guarantee:
     """The epsilon of the ledger's mu at `delta`.
 
     An upper bound where every mu is exact; where each mechanism's profile is even that of its mu
@@ -49,7 +49,6 @@ def epsilon(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) 
     Args:
         ledger: releases under one adjacency, whose mechanisms know their mu.
         delta: in (0, 1).
-        assumptions: further ones to state beside those of the mechanisms.
 
     Raises:
         ValueError: delta is not in (0, 1), or as `mu`.
@@ -59,26 +58,21 @@ def epsilon(ledger: Ledger, *, delta: float, assumptions: tuple[str, ...] = ()) 
     tight = found.exact and found.mu < math.inf and _tight(ledger)
     low = _solve(found.mu, math.log(delta), -1) if tight else 0.0
     high = _solve(found.mu, math.log(delta), +1)
-    return _guarantee(ledger, (high, low, delta), found.exact, assumptions)
+    return _guarantee(ledger, (high, low, delta), found.exact)
 
 
-def delta(ledger: Ledger, *, epsilon: float, assumptions: tuple[str, ...] = ()) -> Guarantee:
+def delta(ledger: Ledger, *, epsilon: float) -> Guarantee:
     """The delta of the ledger's mu at `epsilon` >= 0 (arguments and meaning as `epsilon`)."""
     checks.non_negative(epsilon=epsilon)
     found = mu(ledger)
     log_value = log_delta(found.mu, epsilon)
     log_value = min(log_value + _rounding(found.mu, epsilon, log_value), 0.0)
     value = max(math.exp(log_value), LEAST) if found.mu else 0.0
-    return _guarantee(ledger, (epsilon, 0.0, value), found.exact, assumptions)
+    return _guarantee(ledger, (epsilon, 0.0, value), found.exact)
 
 
-def _guarantee(
-    ledger: Ledger,
-    found: tuple[float, float, float],
-    exact: bool,
-    assumptions: tuple[str, ...],
-) -> Guarantee:
-    told = (*assumptions_of(ledger), *(() if exact else (APPROXIMATE,)), *assumptions)
+def _guarantee(ledger: Ledger, found: tuple[float, float, float], exact: bool) -> Guarantee:
+    told = (*assumptions_of(ledger), *(() if exact else (APPROXIMATE,)))
     return Guarantee(*found, adjacency_of(ledger), EXACT if exact else CLT, told)
 
 

@@ -44,7 +44,7 @@ class Mechanism(Protocol):
         ...
 
     def rdp(self, orders: ArrayLike) -> Floats:
-        """Renyi divergence in nats at each order > 1, shape (len(orders),)."""
+        """Renyi divergence in nats, larger direction, at each order > 1, shape (len(orders),)."""
         ...
 
     def profile(self, epsilons: ArrayLike) -> Floats:

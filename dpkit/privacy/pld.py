@@ -38,16 +38,13 @@ METHOD = "PLD by FFT, certified (lower, upper)"
 
 
 @np.errstate(all="ignore")  # what overflows proves nothing: every comparison lets NaN fail
-def epsilon(
-    ledger: Ledger, *, delta: float, gap: float = GAP, assumptions: tuple[str, ...] = ()
-) -> Guarantee:
+def epsilon(ledger: Ledger, *, delta: float, gap: float = GAP) -> Guarantee:
     """The epsilon of a ledger at `delta`, as a certified pair.
 
     Args:
         ledger: releases under one adjacency, whose mechanisms know their privacy loss.
         delta: in (0, 1).
         gap: (upper - lower) / upper to aim at; wider, never wrong, where it cannot be had.
-        assumptions: further ones to state beside those of the mechanisms.
 
     Raises:
         ValueError: delta or gap is not in (0, 1), a count is not an integer >= 0, adjacencies
@@ -56,7 +53,7 @@ def epsilon(
         ArithmeticError: a bound came out as NaN.
     """
     checks.between(0, 1, delta=delta, gap=gap)
-    adjacency, told = adjacency_of(ledger), (*assumptions_of(ledger), *assumptions)
+    adjacency, told = adjacency_of(ledger), assumptions_of(ledger)
     releases = _releases(ledger, delta)
     if not releases:
         return Guarantee(0.0, 0.0, delta, adjacency, METHOD, told)
@@ -105,16 +102,14 @@ def _by_rdp(ledger: Ledger, delta: float) -> float:
 
 
 @np.errstate(all="ignore")
-def delta(
-    ledger: Ledger, *, epsilon: float, gap: float = GAP, assumptions: tuple[str, ...] = ()
-) -> Guarantee:
+def delta(ledger: Ledger, *, epsilon: float, gap: float = GAP) -> Guarantee:
     """The least delta proven at `epsilon` >= 0 (arguments as `epsilon`; gap is relative to delta).
 
     The guarantee's `lower` is a proven lower bound on the ledger's epsilon at that delta.
     """
     checks.non_negative(epsilon=epsilon)
     checks.between(0, 1, gap=gap)
-    adjacency, told = adjacency_of(ledger), (*assumptions_of(ledger), *assumptions)
+    adjacency, told = adjacency_of(ledger), assumptions_of(ledger)
     releases = _releases(ledger, 1e-12)
     if releases:  # again, with tails that are little beside this delta
         about = max(saddle.delta_at_most(one, epsilon) for one in _moments(releases))

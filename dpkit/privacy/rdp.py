@@ -52,7 +52,6 @@ def epsilon(
     delta: float,
     conversion: str = "improved",
     orders: ArrayLike | None = None,
-    assumptions: tuple[str, ...] = (),
 ) -> Guarantee:
     """The smallest epsilon the ledger's RDP proves at `delta`.
 
@@ -61,7 +60,6 @@ def epsilon(
         delta: in (0, 1).
         conversion: "classic", "improved" or "optimal" (see `conversions`).
         orders: the orders to use; by default those of a search in (1, 2^20] for the best one.
-        assumptions: further ones to state beside those of the mechanisms.
 
     Raises:
         ValueError: delta is not in (0, 1), or as `curve`.
@@ -75,8 +73,7 @@ def epsilon(
 
     value, order = _least(ledger, orders, rule, score)
     method = f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
-    told = (*assumptions_of(ledger), *assumptions)
-    return Guarantee(value, 0.0, delta, adjacency_of(ledger), method, told)
+    return Guarantee(value, 0.0, delta, adjacency_of(ledger), method, assumptions_of(ledger))
 
 
 def delta(
@@ -85,7 +82,6 @@ def delta(
     epsilon: float,
     conversion: str = "improved",
     orders: ArrayLike | None = None,
-    assumptions: tuple[str, ...] = (),
 ) -> Guarantee:
     """The smallest delta the ledger's RDP proves at `epsilon` >= 0 (arguments as `epsilon`).
 
@@ -100,8 +96,7 @@ def delta(
 
     value, order = _least(ledger, orders, rule, score)
     method = f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
-    told = (*assumptions_of(ledger), *assumptions)
-    return Guarantee(epsilon, 0.0, value, adjacency_of(ledger), method, told)
+    return Guarantee(epsilon, 0.0, value, adjacency_of(ledger), method, assumptions_of(ledger))
 
 
 Score = Callable[[conversions.Conversion, Floats, Floats], Floats]

@@ -37,7 +37,7 @@ TO_BE_KNOWN = (gdp.APPROXIMATE, SHUFFLED_AS_POISSON, "no guarantee")
 ACCOUNTANTS: Mapping[str, Callable[..., Guarantee]] = {
     "rdp": rdp.epsilon,
     "pld": pld.epsilon,
-    "moments": partial(moments.epsilon, moments=2),  # whether it has a price, not how tight a one
+    "moments": moments.epsilon,
     "gdp": gdp.epsilon,
     "basic": composition.basic,
     "advanced": composition.advanced,

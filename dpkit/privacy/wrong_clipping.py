@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from dpkit import checks
 from dpkit.privacy.clipping import (
     FlatClipping,
-    PerTensorClipping,
     check_groups,
     check_tensors,
     moves,
@@ -126,33 +125,6 @@ class NoiseOverSqrtBatch:
     def sensitivity(self, adjacency: Adjacency) -> float:
         """C under add-remove, 2C under replace-one."""
         return moves(self.max_grad_norm, adjacency)
-
-
-@dataclass(frozen=True)
-class PerTensorChargedOnce:
-    """Each of k tensors clipped apart to C and noised with z C, charged as one vector clipped at C.
-
-    In the public code of Torkzadehmahani et al. 2019 (DP-CGAN). `PerTensorClipping` is the same
-    clipping, charged for what it does.
-    """
-
-    max_grad_norm: float
-    tensors: int
-
-    def __post_init__(self) -> None:
-        PerTensorClipping(self.max_grad_norm, self.tensors)  # checks both
-
-    def weights(self, norms: Any) -> Any:
-        """min(1, C / norm) of each tensor, shape (tensors, batch)."""
-        return PerTensorClipping(self.max_grad_norm, self.tensors).weights(norms)
-
-    def claimed_sensitivity(self, adjacency: Adjacency) -> float:
-        """C, or 2C: that of one tensor."""
-        return moves(self.max_grad_norm, adjacency)
-
-    def sensitivity(self, adjacency: Adjacency) -> float:
-        """C * sqrt(tensors) under add-remove, twice that under replace-one."""
-        return PerTensorClipping(self.max_grad_norm, self.tensors).sensitivity(adjacency)
 
 
 @dataclass(frozen=True)

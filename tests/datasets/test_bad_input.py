@@ -6,10 +6,9 @@ import hashlib
 import os
 import re
 
-import numpy as np
 import pytest
 
-from dpkit.datasets import DataNotFound, adult, digits, gaussian_ring, load, mnist, verify
+from dpkit.datasets import DataNotFound, adult, digits, load, mnist, verify
 from dpkit.datasets.images import idx_array
 
 
@@ -157,20 +156,6 @@ def test_verify_what_is_not_there(cache):
         ValueError, match=exactly(f"unknown data set 'cfar10'; did you mean 'cifar10'? {known}")
     ):
         verify("cfar10")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"n": -1}, "n must be >= 0, got -1"),
-        ({"n": 1, "modes": 0}, "modes must be >= 1, got 0"),
-        ({"n": 1, "std": float("nan")}, "std must be > 0 and finite, got nan"),
-        ({"n": 1, "radius": float("inf")}, "radius must be > 0 and finite, got inf"),
-    ],
-)
-def test_toy_numbers(arguments, message):
-    with pytest.raises(ValueError, match=exactly(message)):
-        gaussian_ring(**arguments, rng=np.random.default_rng(0))
 
 
 def test_a_gz_with_the_right_content_but_other_compression_is_good(
