@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from dpkit import checks
+from dpkit.training.budget import allowed_after, steps_to_run
 from dpkit.training.identity import (
     checksum,
     describe_arithmetic,
@@ -32,14 +33,7 @@ from dpkit.training.reservation import (
     write_charged,
 )
 from dpkit.training.saved import CannotRestore, Saved, check_same, read_saved, write_saved
-from dpkit.training.stepping import (
-    allowed_after,
-    check_untouched,
-    global_draws_follow,
-    interrupts_wait,
-    present,
-    steps_to_run,
-)
+from dpkit.training.stepping import check_untouched, global_draws_follow, interrupts_wait, present
 
 if TYPE_CHECKING:
     from dpkit.training.loop import Data, Gan

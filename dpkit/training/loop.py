@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from dpkit.privacy.sampling import Sampling
 from dpkit.training.batches import batches
+from dpkit.training.budget import steps_to_run
 from dpkit.training.checkpoint import Checkpoints, kept
-from dpkit.training.stepping import steps_to_run
 
 
 class Gan(NamedTuple):
