@@ -1,59 +1,16 @@
 """The training loop: yields a record a step, stops before the step that would overspend."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import NamedTuple, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from dpkit.privacy.sampling import Sampling
 from dpkit.training.batches import batches
 from dpkit.training.budget import steps_to_run
 from dpkit.training.checkpoint import Checkpoints, kept
-
-
-class Gan(NamedTuple):
-    """Two networks and what updates them; `averaged_net` follows the generator and is released."""
-
-    generator_net: nn.Module
-    averaged_net: nn.Module
-    discriminator: nn.Module
-    generator_optimizer: torch.optim.Optimizer
-    discriminator_optimizer: torch.optim.Optimizer
-
-
-class Data(NamedTuple):
-    """The private training set, on one device."""
-
-    features: Tensor  # (records, features)
-    labels: Tensor  # (records,) int64
-    public_size: int  # the size that is declared; sample rates follow from it alone
-
-
-class Record(NamedTuple):
-    """What one step measured. It describes private data and is not private: do not release it."""
-
-    step: int
-    batch_size: int
-    discriminator_loss: float
-    generator_loss: float | None  # None where this step did not train the generator
-    clipped: float  # share of the batch whose gradient was scaled down
-
-
-class Settings(Protocol):
-    """What the loop asks of a paper's settings."""
-
-    @property
-    def sampling(self) -> Sampling: ...
-
-    def steps_allowed(self, *, public_size: int) -> int:
-        """Number of steps that the budget, or the settings' own limit, allows."""
-        ...
-
-
-Step = Callable[..., Record]
+from dpkit.training.types import Data, Gan, Record, Settings, Step
 
 
 def train(

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from dpkit.training.identity import flags_of
-
-if TYPE_CHECKING:
-    from dpkit.training.loop import Gan
+from dpkit.training.types import Gan
 
 
 class Present(NamedTuple):
@@ -26,7 +24,7 @@ class Present(NamedTuple):
     threads: int
 
 
-def present(gan: "Gan", rng: torch.Generator) -> Present:
+def present(gan: Gan, rng: torch.Generator) -> Present:
     """What a step of `gan` would go on from now."""
     networks, optimizers = [], []
     for part in gan:

@@ -19,8 +19,9 @@ import torch
 from dpkit import datasets
 from dpkit.papers import dp_cgan as paper
 from dpkit.training.checkpoint import Checkpoints, spent
-from dpkit.training.loop import Data, generator_on, train
+from dpkit.training.loop import generator_on, train
 from dpkit.training.reservation import ledger_path
+from dpkit.training.types import Data
 
 KILLS, STEPS = 20, 60
 SETTINGS = replace(

@@ -13,7 +13,7 @@ from dpkit.records import describe
 if TYPE_CHECKING:
     import torch
 
-    from dpkit.training.loop import Data, Gan
+    from dpkit.training.types import Data, Gan
 
 SEED = 0
 DATA = "scikit-learn's digits as 28x28 in [-1, 1], 1,437 images to train on"
@@ -148,7 +148,7 @@ def _digits() -> "tuple[Data, dict[str, str]]":
     import torch
 
     from dpkit.datasets import digits
-    from dpkit.training.loop import Data
+    from dpkit.training.types import Data
 
     images = digits()
     features = 2 * torch.from_numpy(images.flat()) - 1
