@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dpkit.records import Work
 from dpkit.training.batches import batches
-from dpkit.training.loop import generator_on, precision, seeded
+from dpkit.training.device import generator_on, precision, seeded
 from dpkit.training.saved import CannotRestore, read_saved
 from dpkit.training.types import Gan, Record, Settings, Step
 

@@ -23,7 +23,7 @@ from dpkit.papers.rdp_gan.tuning import Tuning  # noqa: E402
 from dpkit.privacy.filters import RenyiFilter  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling  # noqa: E402
 from dpkit.privacy.schedules import Constant, ExponentialDecay  # noqa: E402
-from dpkit.training.loop import generator_on  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
 from dpkit.training.types import Data, Record  # noqa: E402
 
 CPU = torch.device("cpu")

@@ -32,7 +32,8 @@ from dpkit.papers.rdp_gan.settings import (  # noqa: E402
 )
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.privacy.schedules import Constant, Linear, PiecewiseConstant  # noqa: E402
-from dpkit.training.loop import generator_on, train  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
+from dpkit.training.loop import train  # noqa: E402
 from dpkit.training.losses import called_fake, called_real  # noqa: E402
 from dpkit.training.optimizers import Sgd  # noqa: E402
 from dpkit.training.per_example import per_example  # noqa: E402

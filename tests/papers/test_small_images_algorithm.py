@@ -14,7 +14,8 @@ from dpkit.papers.small_images import algorithm, networks  # noqa: E402
 from dpkit.privacy.clipping import FlatClipping  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.training.checkpoint import Checkpoints  # noqa: E402
-from dpkit.training.loop import generator_on, train  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
+from dpkit.training.loop import train  # noqa: E402
 from dpkit.training.types import Data  # noqa: E402
 
 CPU = torch.device("cpu")

@@ -23,7 +23,8 @@ from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.records import Part, Progress, Result, Work, describe, json_number, write_bytes
 from dpkit.training import trial
 from dpkit.training.checkpoint import Checkpoints
-from dpkit.training.loop import device_label, device_named, generator_on, train
+from dpkit.training.device import device_label, device_named, generator_on
+from dpkit.training.loop import train
 from dpkit.training.types import Data
 
 EVERY = 100  # steps between two checkpoints

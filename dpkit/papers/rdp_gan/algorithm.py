@@ -24,7 +24,7 @@ from dpkit.papers.rdp_gan.settings import (
     Settings,
 )
 from dpkit.training.clipped import clipped_sum
-from dpkit.training.loop import seeded
+from dpkit.training.device import seeded
 from dpkit.training.losses import called_fake, called_real
 from dpkit.training.optimizers import average, noised, set_rate, update
 from dpkit.training.per_example import per_example

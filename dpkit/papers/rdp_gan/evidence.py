@@ -52,7 +52,8 @@ def loss_value(*, iterations: int) -> Measured:
         `weights`: how many there are.
     """
     from dpkit.papers.rdp_gan.algorithm import loss_value_step, new_gan
-    from dpkit.training.loop import generator_on, train
+    from dpkit.training.device import generator_on
+    from dpkit.training.loop import train
 
     data, checksums = _digits()
     noisy = replace(SETTINGS, iterations=iterations)
@@ -162,7 +163,7 @@ def _states(
     """The networks before each of `steps` steps, which the caller takes, and their batches."""
     from dpkit.papers.rdp_gan.algorithm import new_gan
     from dpkit.training.batches import batches
-    from dpkit.training.loop import generator_on
+    from dpkit.training.device import generator_on
 
     rng = generator_on(data.features.device, seed=SEED)
     gan = new_gan(settings, seed=SEED, device=data.features.device)

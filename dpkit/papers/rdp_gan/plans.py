@@ -27,7 +27,8 @@ from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.records import Part, Progress, Result, Work, describe, json_number
 from dpkit.training import marginals
-from dpkit.training.loop import device_named, generator_on, train
+from dpkit.training.device import device_named, generator_on
+from dpkit.training.loop import train
 from dpkit.training.losses import called_real
 from dpkit.training.types import Record
 

@@ -36,7 +36,7 @@ from dpkit.records import (
     write_json,
 )
 from dpkit.training import trial
-from dpkit.training.loop import device_label, generator_on, seeded
+from dpkit.training.device import device_label, generator_on, seeded
 from dpkit.training.optimizers import set_rate
 
 IMAGES, SPLITS = 9_984, 10  # generated images of a score, as in the public code
