@@ -47,6 +47,7 @@ TORCH_FREE_IN_TRAINING = {
     "dpkit/training/__init__.py",
     "dpkit/training/consistent_tables.py",
     "dpkit/training/marginals.py",
+    "dpkit/training/optimizers.py",
 }
 TORCH = {"torch", "torchvision", "opacus", "safetensors.torch"}
 # The parts that talk to a terminal; everything else returns what it has to say.
