@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,56 @@ def test_imports_go_one_way(path: Path):
         other = segments[1]
         assert LAYERS.get(other, -1) < LAYERS[here], f"line {line}: {here} imports {other}"
         assert other not in SHOWING or here in MAY_SHOW, f"line {line}: {here} imports {other}"
+
+
+def outside_functions(node: ast.AST) -> Iterator[ast.AST]:
+    """All that stands in a module or its classes, `if TYPE_CHECKING` too, but in no function."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield child
+            yield from outside_functions(child)
+
+
+def module_name(path: Path) -> str:
+    """As it is imported; a package's is its folder's."""
+    parts = path.relative_to(CHECKOUT).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+def needs(module: ast.Module, among: set[str]) -> set[str]:
+    """The modules among these that one imports; `from a import b` needs a.b, or a of which b is."""
+    names = (name for _, name in imported(outside_functions(module)))
+    return {name if name in among else name.rpartition(".")[0] for name in names} & among
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules of which each needs the next and the last is the first; empty where there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return error.args[1][::-1]
+    return []
+
+
+def test_no_imports_go_in_a_circle():
+    """Not for type checkers either: what two modules take of each other lies below both."""
+    modules = {module_name(path): tree(path) for path in FILES}
+    found = circle({name: needs(module, set(modules)) for name, module in modules.items()})
+    assert found == [], " -> ".join(found)
+
+
+def test_a_circle_is_found_where_only_type_checkers_see_it():
+    sources = {
+        "dpkit.loop": "from dpkit.keeper import kept",
+        "dpkit.keeper": "if TYPE_CHECKING:\n    from dpkit import loop",
+        "dpkit.later": "def late():\n    from dpkit import first\n",
+        "dpkit.first": "import dpkit.later",
+    }
+    graph = {name: needs(ast.parse(source), set(sources)) for name, source in sources.items()}
+    found = circle(graph)
+    assert (set(found), found[0]) == ({"dpkit.loop", "dpkit.keeper"}, found[-1])
+    del graph["dpkit.keeper"]
+    assert circle(graph) == []
 
 
 @every_file
