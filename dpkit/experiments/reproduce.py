@@ -101,7 +101,7 @@ def _repriced(chosen: list[Part], folder: Path) -> Iterator[dict[str, str]]:
 
 
 def _label(device: str) -> str:
-    from dpkit.training.loop import device_label, device_named
+    from dpkit.training.device import device_label, device_named
 
     return device_label(device_named(device))
 

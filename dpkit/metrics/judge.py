@@ -36,7 +36,7 @@ from dpkit.records import (
     write_json,
 )
 from dpkit.training import trial
-from dpkit.training.loop import device_label, generator_on, seeded
+from dpkit.training.device import device_label, generator_on, seeded
 from dpkit.training.optimizers import set_rate
 
 SPLITS = 10  # of the images of a score

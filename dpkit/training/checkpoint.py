@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from dpkit import checks
+from dpkit.training.budget import allowed_after, steps_to_run
 from dpkit.training.identity import (
     checksum,
     describe_arithmetic,
@@ -32,17 +33,8 @@ from dpkit.training.reservation import (
     write_charged,
 )
 from dpkit.training.saved import CannotRestore, Saved, check_same, read_saved, write_saved
-from dpkit.training.stepping import (
-    allowed_after,
-    check_untouched,
-    global_draws_follow,
-    interrupts_wait,
-    present,
-    steps_to_run,
-)
-
-if TYPE_CHECKING:
-    from dpkit.training.loop import Data, Gan
+from dpkit.training.stepping import check_untouched, global_draws_follow, interrupts_wait, present
+from dpkit.training.types import Data, Gan
 
 __all__ = ["AFTER_LOSS", "Checkpoints", "Keeper", "charged_steps", "kept", "spent"]
 
@@ -111,7 +103,7 @@ class Keeper:
     """One run and its files: says which steps remain, charges each, stores what it did."""
 
     def __init__(
-        self, place: Checkpoints, gan: "Gan", rng: torch.Generator, *,
+        self, place: Checkpoints, gan: Gan, rng: torch.Generator, *,
         of: dict[str, str], priced: dict[str, str], made_with: dict[str, str],
     ) -> None:  # fmt: skip
         self.step, self.steps = 0, 0
@@ -259,7 +251,7 @@ class Keeper:
 
 @contextmanager
 def kept(
-    place: Checkpoints, gan: "Gan", data: "Data", *, step: Any, settings: Any,
+    place: Checkpoints, gan: Gan, data: Data, *, step: Any, settings: Any,
     rng: torch.Generator, steps: int | None, allowed: int, tf32: bool,
 ) -> Iterator[Keeper]:  # fmt: skip
     """The run at `place`, brought into `gan` and `rng`; stored and unlocked when the block ends.

@@ -8,14 +8,13 @@ from hashlib import sha256
 from inspect import isclass
 from pathlib import PurePath
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-if TYPE_CHECKING:
-    from dpkit.training.loop import Data, Gan
+from dpkit.training.types import Data, Gan
 
 _PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
 _NAMED = (PurePath, torch.dtype, torch.device, torch.layout)
@@ -157,7 +156,7 @@ def describe_step(step: Callable[..., Any], codes: list[str]) -> str:
         ) from error
 
 
-def describe_gan(gan: "Gan", codes: list[str]) -> dict[str, str]:
+def describe_gan(gan: Gan, codes: list[str]) -> dict[str, str]:
     """Each network's layers, tensors and train or eval flags, each optimiser's kind, in words.
 
     What a network of one's own does goes to `codes`. Plain numbers and words that its modules hold
@@ -225,7 +224,7 @@ def describe_arithmetic(
     }
 
 
-def state_of(gan: "Gan") -> str:
+def state_of(gan: Gan) -> str:
     """SHA-256 over all tensors and numbers that networks and optimisers hold."""
     digest = sha256()
     for name in gan._fields:
@@ -233,7 +232,7 @@ def state_of(gan: "Gan") -> str:
     return digest.hexdigest()
 
 
-def checksum(data: "Data") -> str:
+def checksum(data: Data) -> str:
     """SHA-256 over shape, type and bytes of features and labels. It is private: it tells a guess
     of the whole data set from a wrong one."""
     return sha256(" ".join(_array(t) for t in (data.features, data.labels)).encode()).hexdigest()

@@ -1,59 +1,18 @@
 """The training loop: yields a record a step, stops before the step that would overspend."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from hashlib import sha256
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from dpkit.privacy.sampling import Sampling
 from dpkit.training.batches import batches
+from dpkit.training.budget import steps_to_run
 from dpkit.training.checkpoint import Checkpoints, kept
-from dpkit.training.stepping import steps_to_run
+from dpkit.training.device import generator_on, precision, seeded
+from dpkit.training.types import Data, Gan, Record, Settings, Step
 
-
-class Gan(NamedTuple):
-    """Two networks and what updates them; `averaged_net` follows the generator and is released."""
-
-    generator_net: nn.Module
-    averaged_net: nn.Module
-    discriminator: nn.Module
-    generator_optimizer: torch.optim.Optimizer
-    discriminator_optimizer: torch.optim.Optimizer
-
-
-class Data(NamedTuple):
-    """The private training set, on one device."""
-
-    features: Tensor  # (records, features)
-    labels: Tensor  # (records,) int64
-    public_size: int  # the size that is declared; sample rates follow from it alone
-
-
-class Record(NamedTuple):
-    """What one step measured. It describes private data and is not private: do not release it."""
-
-    step: int
-    batch_size: int
-    discriminator_loss: float
-    generator_loss: float | None  # None where this step did not train the generator
-    clipped: float  # share of the batch whose gradient was scaled down
-
-
-class Settings(Protocol):
-    """What the loop asks of a paper's settings."""
-
-    @property
-    def sampling(self) -> Sampling: ...
-
-    def steps_allowed(self, *, public_size: int) -> int:
-        """Number of steps that the budget, or the settings' own limit, allows."""
-        ...
-
-
-Step = Callable[..., Record]
+# What a run needs can be taken from here, too: the notebooks do.
+__all__ = ["Data", "Gan", "Record", "Settings", "Step", "generator_on", "seeded", "train"]
 
 
 def train(
@@ -118,52 +77,3 @@ def _run(
 ) -> Record:  # fmt: skip
     features, labels = data.features[chosen], data.labels[chosen]
     return step(gan, features, labels, settings=settings, index=index, rng=rng)
-
-
-@contextmanager
-def precision(*, tf32: bool) -> Iterator[None]:
-    """Products of matrices and convolutions on a GPU in float32, or in TF32; as before after it."""
-    products, convolutions = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("high" if tf32 else "highest")
-    torch.backends.cudnn.allow_tf32 = tf32
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(products)
-        torch.backends.cudnn.allow_tf32 = convolutions
-
-
-def device_named(name: str) -> torch.device:
-    """The device called auto, cpu or cuda; auto is the accelerator where there is one.
-
-    Raises:
-        ValueError: the name is none of these, or there is no CUDA device.
-    """
-    if name not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"device must be auto, cpu or cuda, got {name!r}")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device is 'cuda' but torch sees no CUDA device; use cpu or auto")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-def device_label(device: torch.device) -> str:
-    """What a stored result calls the device."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Torch's global generator seeded inside the block and restored after it: for construction."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)  # noqa: TID251  the one place where the ban is lifted
-        yield
-
-
-def generator_on(device: torch.device, *, seed: int, stream: str = "training") -> torch.Generator:
-    """A fresh source of randomness on `device`, of its own for each seed and stream.
-
-    The accounting takes the noise to be independent of all else that is drawn, so what is drawn for
-    another purpose (initial weights, latents of what is released) comes from another stream.
-    """
-    digest = sha256(f"{stream}/{seed}".encode()).digest()
-    return torch.Generator(device=device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)

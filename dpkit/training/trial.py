@@ -11,8 +11,9 @@ from torch import Tensor
 
 from dpkit.records import Work
 from dpkit.training.batches import batches
-from dpkit.training.loop import Gan, Record, Settings, Step, generator_on, precision, seeded
+from dpkit.training.device import generator_on, precision, seeded
 from dpkit.training.saved import CannotRestore, read_saved
+from dpkit.training.types import Gan, Record, Settings, Step
 
 
 def training(

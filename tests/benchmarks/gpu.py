@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from training import CASES, DEVICE, Case, Dpkit
 
-from dpkit.training.loop import device_label
+from dpkit.training.device import device_label
 
 STEPS = 50
 

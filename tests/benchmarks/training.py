@@ -18,8 +18,8 @@ from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.training import gradient_penalty
+from dpkit.training.device import seeded
 from dpkit.training.gradients import PerExample
-from dpkit.training.loop import seeded
 from dpkit.training.losses import called_real
 from dpkit.training.optimizers import noised, update
 from dpkit.training.per_example import per_example

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.torch
 from dpkit import datasets  # noqa: E402
 from dpkit.metrics import judge  # noqa: E402
 from dpkit.metrics.inception import inception_score  # noqa: E402
-from dpkit.training.loop import generator_on  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
 
 CPU = torch.device("cpu")
 QUICK = judge.Learning("digits", width=2, hidden=8, epochs=1, batch_size=256)

@@ -11,7 +11,7 @@ from dpkit.papers import dp_cgan as paper  # noqa: E402
 from dpkit.papers.dp_cgan import tables  # noqa: E402
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, small  # noqa: E402
 from dpkit.privacy import rdp  # noqa: E402
-from dpkit.training.loop import generator_on  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
 
 CPU = torch.device("cpu")
 VARIANTS = {

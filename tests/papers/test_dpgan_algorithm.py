@@ -19,8 +19,10 @@ from dpkit.privacy.clipping import GroupClipping  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.privacy.schedules import Constant  # noqa: E402
 from dpkit.training.checkpoint import Checkpoints  # noqa: E402
-from dpkit.training.loop import Data, generator_on, train  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
+from dpkit.training.loop import train  # noqa: E402
 from dpkit.training.optimizers import Sgd  # noqa: E402
+from dpkit.training.types import Data  # noqa: E402
 
 CPU = torch.device("cpu")
 SMALL = {

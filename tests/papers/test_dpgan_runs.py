@@ -24,7 +24,7 @@ from dpkit.papers.dpgan.variants import CONFIGURATIONS  # noqa: E402
 from dpkit.privacy import pld, rdp  # noqa: E402
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling  # noqa: E402
 from dpkit.records import silent  # noqa: E402
-from dpkit.training.loop import generator_on  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
 
 CPU = torch.device("cpu")
 SIZE = MNIST.private_examples

@@ -15,7 +15,7 @@ from torch.nn.functional import log_softmax  # noqa: E402
 from dpkit.papers.dpgan import semi_supervised as semi  # noqa: E402
 from dpkit.papers.dpgan.networks import Classifier  # noqa: E402
 from dpkit.privacy.schedules import Constant  # noqa: E402
-from dpkit.training.loop import generator_on  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
 from dpkit.training.optimizers import Adam, Sgd  # noqa: E402
 
 CPU = torch.device("cpu")

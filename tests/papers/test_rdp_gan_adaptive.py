@@ -23,7 +23,8 @@ from dpkit.papers.rdp_gan.tuning import Tuning  # noqa: E402
 from dpkit.privacy.filters import RenyiFilter  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling  # noqa: E402
 from dpkit.privacy.schedules import Constant, ExponentialDecay  # noqa: E402
-from dpkit.training.loop import Data, Record, generator_on  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
+from dpkit.training.types import Data, Record  # noqa: E402
 
 CPU = torch.device("cpu")
 EACH, BATCH, SIZE, ORDER = 3, 20, 200, 8

@@ -32,10 +32,12 @@ from dpkit.papers.rdp_gan.settings import (  # noqa: E402
 )
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.privacy.schedules import Constant, Linear, PiecewiseConstant  # noqa: E402
-from dpkit.training.loop import Data, generator_on, train  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
+from dpkit.training.loop import train  # noqa: E402
 from dpkit.training.losses import called_fake, called_real  # noqa: E402
 from dpkit.training.optimizers import Sgd  # noqa: E402
 from dpkit.training.per_example import per_example  # noqa: E402
+from dpkit.training.types import Data  # noqa: E402
 
 CPU = torch.device("cpu")
 LEAST_P = 1e-8

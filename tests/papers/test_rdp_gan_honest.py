@@ -27,7 +27,9 @@ from dpkit.privacy import pld, rdp  # noqa: E402
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, Unsupported  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.privacy.schedules import Constant, ExponentialDecay, StepDecay  # noqa: E402
-from dpkit.training.loop import Data, generator_on, train  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
+from dpkit.training.loop import train  # noqa: E402
+from dpkit.training.types import Data  # noqa: E402
 
 CPU = torch.device("cpu")
 SIZE, ITERATIONS = 1_437, 8

@@ -31,7 +31,7 @@ from dpkit.privacy import pld  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.privacy.schedules import Constant, ExponentialDecay  # noqa: E402
 from dpkit.records import Part, Result, silent, write_json  # noqa: E402
-from dpkit.training.loop import Data  # noqa: E402
+from dpkit.training.types import Data  # noqa: E402
 
 SIZE, JUDGED, POINTS = 40, 100, 20
 SMALL: dict[str, Any] = {

@@ -14,7 +14,9 @@ from dpkit.papers.small_images import algorithm  # noqa: E402
 from dpkit.privacy.clipping import FlatClipping  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.training.checkpoint import Checkpoints  # noqa: E402
-from dpkit.training.loop import Data, generator_on, train  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
+from dpkit.training.loop import train  # noqa: E402
+from dpkit.training.types import Data  # noqa: E402
 
 CPU = torch.device("cpu")
 SIDE = 8

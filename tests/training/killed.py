@@ -19,8 +19,10 @@ import torch
 from dpkit import datasets
 from dpkit.papers import dp_cgan as paper
 from dpkit.training.checkpoint import Checkpoints, spent
-from dpkit.training.loop import Data, generator_on, train
+from dpkit.training.device import generator_on
+from dpkit.training.loop import train
 from dpkit.training.reservation import ledger_path
+from dpkit.training.types import Data
 
 KILLS, STEPS = 20, 60
 SETTINGS = replace(

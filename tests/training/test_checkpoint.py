@@ -24,9 +24,11 @@ from dpkit.privacy import rdp  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.training import reservation  # noqa: E402
 from dpkit.training.checkpoint import Checkpoints, charged_steps, spent  # noqa: E402
-from dpkit.training.loop import Data, generator_on, train  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
+from dpkit.training.loop import train  # noqa: E402
 from dpkit.training.reservation import ledger_path  # noqa: E402
 from dpkit.training.saved import read_saved  # noqa: E402
+from dpkit.training.types import Data  # noqa: E402
 
 CPU = torch.device("cpu")
 STEPS = 7

@@ -25,12 +25,14 @@ from dpkit.privacy.no_guarantee import NoGuarantee  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling  # noqa: E402
 from dpkit.privacy.schedules import Constant, Linear, noise_ledger  # noqa: E402
 from dpkit.training.batches import batches  # noqa: E402
+from dpkit.training.budget import allowed_after  # noqa: E402
 from dpkit.training.checkpoint import Checkpoints, charged_steps, spent  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
 from dpkit.training.identity import Unstable, described  # noqa: E402
-from dpkit.training.loop import Data, Gan, Record, generator_on, train  # noqa: E402
+from dpkit.training.loop import train  # noqa: E402
 from dpkit.training.reservation import ledger_path, lock_path  # noqa: E402
 from dpkit.training.saved import read_saved  # noqa: E402
-from dpkit.training.stepping import allowed_after  # noqa: E402
+from dpkit.training.types import Data, Gan, Record  # noqa: E402
 
 CPU = torch.device("cpu")
 STEPS, RATE = 8, 0.2

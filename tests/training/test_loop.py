@@ -11,9 +11,11 @@ pytestmark = pytest.mark.torch
 from dpkit.papers import dp_cgan as paper  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.privacy.schedules import Linear  # noqa: E402
+from dpkit.training.budget import steps_to_run  # noqa: E402
 from dpkit.training.checkpoint import Checkpoints, spent  # noqa: E402
-from dpkit.training.loop import Data, Gan, Record, generator_on, precision, train  # noqa: E402
-from dpkit.training.stepping import steps_to_run  # noqa: E402
+from dpkit.training.device import generator_on, precision  # noqa: E402
+from dpkit.training.loop import train  # noqa: E402
+from dpkit.training.types import Data, Gan, Record  # noqa: E402
 
 CPU = torch.device("cpu")
 

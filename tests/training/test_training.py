@@ -11,8 +11,10 @@ from dpkit.papers import dp_cgan as paper  # noqa: E402
 from dpkit.privacy import rdp  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.training.batches import batches  # noqa: E402
-from dpkit.training.loop import Data, device_named, generator_on, seeded, train  # noqa: E402
+from dpkit.training.device import device_named, generator_on, seeded  # noqa: E402
+from dpkit.training.loop import train  # noqa: E402
 from dpkit.training.optimizers import noised, update  # noqa: E402
+from dpkit.training.types import Data  # noqa: E402
 
 CPU = torch.device("cpu")
 

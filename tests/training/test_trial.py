@@ -14,7 +14,9 @@ from dpkit.papers.dp_cgan.settings import SMALL  # noqa: E402
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
 from dpkit.training import trial  # noqa: E402
 from dpkit.training.checkpoint import Checkpoints, spent  # noqa: E402
-from dpkit.training.loop import Data, generator_on, train  # noqa: E402
+from dpkit.training.device import generator_on  # noqa: E402
+from dpkit.training.loop import train  # noqa: E402
+from dpkit.training.types import Data  # noqa: E402
 
 CPU = torch.device("cpu")
 SETTINGS = replace(SMALL, hidden=4, sampling=ShuffledBatches(16))

@@ -27,7 +27,9 @@ from dpkit.paths import cache_dir
 from dpkit.privacy import rdp
 from dpkit.records import Part, Progress, Result, Work, describe, json_number, write_bytes
 from dpkit.training import trial
-from dpkit.training.loop import Data, Step, device_label, device_named, generator_on, train
+from dpkit.training.device import device_label, device_named, generator_on
+from dpkit.training.loop import train
+from dpkit.training.types import Data, Step
 
 
 class Column(NamedTuple):

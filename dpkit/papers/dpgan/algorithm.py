@@ -25,9 +25,11 @@ from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
 from dpkit.training import gradient_penalty
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.clipped import clipped_sum
+from dpkit.training.device import seeded
 from dpkit.training.gradients import PerExample
-from dpkit.training.loop import Data, Gan, Record, Step, seeded, train
+from dpkit.training.loop import train
 from dpkit.training.optimizers import noised_each, set_rate, update
+from dpkit.training.types import Data, Gan, Record, Step
 
 AT_MOST = 512  # examples at a time, so that no Poisson batch is too large for the memory
 LEAST_BOUND = 1e-6  # of a tensor whose public gradients vanish

@@ -23,7 +23,9 @@ from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.records import Part, Progress, Result, Work, describe, json_number, write_bytes
 from dpkit.training import trial
 from dpkit.training.checkpoint import Checkpoints
-from dpkit.training.loop import Data, device_label, device_named, generator_on, train
+from dpkit.training.device import device_label, device_named, generator_on
+from dpkit.training.loop import train
+from dpkit.training.types import Data
 
 EVERY = 100  # steps between two checkpoints
 JUDGED = {"paper": 60_000, "reduced": 10_000}  # generated images; the text has 600 times 100
@@ -74,9 +76,7 @@ class Run(NamedTuple):
         if not settings.warm_start:
             return [left]
         first = warm.max_steps - trial.steps_done(self._file("warm"))
-        return [
-            steps(algorithm.plain_step, settings=warm, size=len(public), left=first), left
-        ]  # fmt: skip
+        return [steps(algorithm.plain_step, settings=warm, size=len(public), left=first), left]
 
     def compute(self) -> Result:
         """Train, judge, and say what is claimed and proven of it."""

@@ -21,7 +21,7 @@ from dpkit.papers.dpgan.networks import Classifier
 from dpkit.papers.dpgan.semi_supervised import RATE
 from dpkit.privacy.schedules import Constant
 from dpkit.records import Work
-from dpkit.training.loop import generator_on, seeded
+from dpkit.training.device import generator_on, seeded
 from dpkit.training.optimizers import Adam, update
 
 SPLITS = 10  # of the images of an inception score

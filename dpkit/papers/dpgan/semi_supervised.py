@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from dpkit import checks
 from dpkit.papers.dpgan.networks import Classifier
 from dpkit.privacy.schedules import Constant
-from dpkit.training.loop import generator_on, seeded
+from dpkit.training.device import generator_on, seeded
 from dpkit.training.optimizers import Adam, Sgd, update
 
 RATE = Adam(Constant(1e-3))

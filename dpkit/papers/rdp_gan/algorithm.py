@@ -24,10 +24,11 @@ from dpkit.papers.rdp_gan.settings import (
     Settings,
 )
 from dpkit.training.clipped import clipped_sum
-from dpkit.training.loop import Gan, Record, Step, seeded
+from dpkit.training.device import seeded
 from dpkit.training.losses import called_fake, called_real
 from dpkit.training.optimizers import average, noised, set_rate, update
 from dpkit.training.per_example import per_example
+from dpkit.training.types import Gan, Record, Step
 
 AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory
 

@@ -13,7 +13,7 @@ from dpkit.records import describe
 if TYPE_CHECKING:
     import torch
 
-    from dpkit.training.loop import Data, Gan
+    from dpkit.training.types import Data, Gan
 
 SEED = 0
 DATA = "scikit-learn's digits as 28x28 in [-1, 1], 1,437 images to train on"
@@ -52,7 +52,8 @@ def loss_value(*, iterations: int) -> Measured:
         `weights`: how many there are.
     """
     from dpkit.papers.rdp_gan.algorithm import loss_value_step, new_gan
-    from dpkit.training.loop import generator_on, train
+    from dpkit.training.device import generator_on
+    from dpkit.training.loop import train
 
     data, checksums = _digits()
     noisy = replace(SETTINGS, iterations=iterations)
@@ -148,7 +149,7 @@ def _digits() -> "tuple[Data, dict[str, str]]":
     import torch
 
     from dpkit.datasets import digits
-    from dpkit.training.loop import Data
+    from dpkit.training.types import Data
 
     images = digits()
     features = 2 * torch.from_numpy(images.flat()) - 1
@@ -162,7 +163,7 @@ def _states(
     """The networks before each of `steps` steps, which the caller takes, and their batches."""
     from dpkit.papers.rdp_gan.algorithm import new_gan
     from dpkit.training.batches import batches
-    from dpkit.training.loop import generator_on
+    from dpkit.training.device import generator_on
 
     rng = generator_on(data.features.device, seed=SEED)
     gan = new_gan(settings, seed=SEED, device=data.features.device)

@@ -27,8 +27,10 @@ from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.records import Part, Progress, Result, Work, describe, json_number
 from dpkit.training import marginals
-from dpkit.training.loop import Record, device_named, generator_on, train
+from dpkit.training.device import device_named, generator_on
+from dpkit.training.loop import train
 from dpkit.training.losses import called_real
+from dpkit.training.types import Record
 
 EPSILONS = (0.5, 5.0)
 PRINTED_ITERATIONS = {  # Tables IV and V

@@ -21,7 +21,9 @@ from dpkit.privacy.ledger import Guarantee
 from dpkit.privacy.sampling import mechanism
 from dpkit.records import Part, Progress, Result, Work, describe, json_number
 from dpkit.training import trial
-from dpkit.training.loop import Data, Gan, device_label, device_named, generator_on, train
+from dpkit.training.device import device_label, device_named, generator_on
+from dpkit.training.loop import train
+from dpkit.training.types import Data, Gan
 
 CURVE_EVERY = 50  # iterations between two points of an accuracy's curve
 CURVE_RECORDS = 1_000

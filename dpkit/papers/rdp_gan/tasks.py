@@ -14,7 +14,7 @@ import torch
 from dpkit import datasets
 from dpkit.datasets.tables import ADULT_8
 from dpkit.metrics import tables as metrics
-from dpkit.training.loop import Data
+from dpkit.training.types import Data
 
 JUDGED = 5_000  # generated images that are judged, and that a classifier is trained on
 PUBLIC_SIZES = {  # declared, as anyone knows them: sample rates follow from these alone

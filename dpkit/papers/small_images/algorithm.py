@@ -13,8 +13,9 @@ from dpkit.papers.small_images.settings import Settings
 from dpkit.privacy.clipping import FlatClipping, Unclipped
 from dpkit.training import gradient_penalty
 from dpkit.training.clipped import clipped_sum
-from dpkit.training.loop import Gan, Record, Step, seeded
+from dpkit.training.device import seeded
 from dpkit.training.optimizers import average, noised, set_rate, update
+from dpkit.training.types import Gan, Record, Step
 
 AT_MOST = 1024  # examples at a time, so that no Poisson batch is too large for the memory
 

@@ -34,7 +34,7 @@ from dpkit.papers.small_images.settings import (
     reduced,
 )
 from dpkit.records import SCALES, Part, Progress, Result, Work, describe
-from dpkit.training.loop import device_label, device_named
+from dpkit.training.device import device_label, device_named
 
 EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 250}  # steps from one point of a curve to the next
 FIGURES = ("figure_1", "figure_2", "figure_3")

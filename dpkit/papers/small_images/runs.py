@@ -42,7 +42,9 @@ from dpkit.records import (
 )
 from dpkit.training import trial
 from dpkit.training.checkpoint import Checkpoints, spent
-from dpkit.training.loop import Data, Gan, Record, device_label, device_named, generator_on, train
+from dpkit.training.device import device_label, device_named, generator_on
+from dpkit.training.loop import train
+from dpkit.training.types import Data, Gan, Record
 
 CHECKPOINT_EVERY = 250  # steps
 WATCHED = 1_024  # private images on which the critic is looked at, the first ones

@@ -1,0 +1,121 @@
+"""The names that dpkit.training gives: the same object whichever way, and in whichever order."""
+
+import ast
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+
+import pytest
+
+from dpkit import training
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted((CHECKOUT / "notebooks").glob("*.py"))
+
+# dpkit is forgotten before each, as in a fresh interpreter; torch stays: loading it takes seconds.
+IN_BOTH_ORDERS = """
+import json, sys
+from importlib import import_module
+import torch
+def forget():
+    for name in [name for name in sys.modules if name.partition(".")[0] == "dpkit"]:
+        del sys.modules[name]
+def attribute(name):
+    return getattr(import_module("dpkit.training"), name)
+def imported(name):
+    given = {}
+    exec(f"from dpkit.training import {name}", given)
+    return given[name]
+def at_home(name, home):
+    module = import_module(f"dpkit.training.{home}")
+    return module if name == home else getattr(module, name)
+unlike = []
+for name, home in HOMES.items():
+    for first in (attribute, imported):
+        forget()
+        found = [first(name), at_home(name, home), attribute(name), imported(name)]
+        if any(one is not found[0] for one in found):
+            unlike.append(f"{name}, {first.__name__} first")
+    forget()
+    found = [at_home(name, home), attribute(name), imported(name)]
+    if any(one is not found[0] for one in found):
+        unlike.append(f"{name}, its module first")
+print(json.dumps(unlike))
+"""
+
+
+def python(code: str) -> str:
+    """The standard output of a fresh interpreter."""
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def imports(tree: ast.AST) -> dict[str, str]:
+    """Each name that is imported from dpkit.training, and the module it is imported from."""
+    return {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dpkit.training")
+        for alias in node.names
+    }
+
+
+def test_names_are_the_same_objects_in_both_orders():
+    assert json.loads(python(f"HOMES = {training._HOMES!r}\n{IN_BOTH_ORDERS}")) == []
+
+
+def test_no_name_changes_when_every_module_is_loaded():
+    """A module that is imported becomes an attribute, and would hide a function of its name."""
+    for module in iter_modules(training.__path__, "dpkit.training."):
+        import_module(module.name)
+    for name, home in training._HOMES.items():
+        found = getattr(training, name)
+        assert isinstance(found, ModuleType) == (name == home), f"{name} is hidden by a module"
+
+
+def test_the_three_lists_of_names_agree():
+    assert training.__all__ == sorted(training._HOMES)
+    source = Path(training.__file__).read_text(encoding="utf-8")
+    typed = imports(ast.parse(source))
+    for name, home in training._HOMES.items():
+        package = "dpkit.training" if name == home else f"dpkit.training.{home}"
+        assert typed[name] == package, "type checkers are told of another module"
+    assert typed.keys() == training._HOMES.keys()
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=[path.stem for path in NOTEBOOKS])
+def test_every_name_that_a_notebook_uses_is_given_by_both_paths(path: Path):
+    for name, module in imports(ast.parse(path.read_text(encoding="utf-8"))).items():
+        assert name in training.__all__, f"{module} has {name}, dpkit.training has not"
+        if module != "dpkit.training":
+            assert getattr(import_module(module), name) is getattr(training, name)
+
+
+def test_an_unknown_name_is_an_error_that_lists_the_known_ones():
+    with pytest.raises(AttributeError, match=r"has no 'trian'; it has .* train,"):
+        _ = training.trian
+    with pytest.raises(ImportError, match="cannot import name 'trian'"):
+        exec("from dpkit.training import trian")
+
+
+def test_torch_is_loaded_with_the_first_name_that_needs_it():
+    code = """
+import sys
+import dpkit.training
+from dpkit.training import Adam, Sgd, marginals, noised
+print("torch" in sys.modules)
+from dpkit.training import train
+print("torch" in sys.modules)
+"""
+    assert python(code).split() == ["False", "True"]
