@@ -1,4 +1,4 @@
-"""dpkit: the epsilon claimed, the epsilon proven, the epsilon measured, for private GANs.
+"""dpkit: the epsilon claimed and the epsilon proven, for differentially private GANs.
 
 `import dpkit` and everything under `dpkit.privacy` work without torch.
 """

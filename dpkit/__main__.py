@@ -12,8 +12,8 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Differentially private GANs: the epsilon claimed, the epsilon proven, the epsilon "
-    "measured.\n\nStart with: python -m dpkit claims\n\nEach command explains itself: python -m "
+    help="Differentially private GANs: the epsilon claimed and the epsilon proven."
+    "\n\nStart with: python -m dpkit claims\n\nEach command explains itself: python -m "
     "dpkit epsilon --help. With --json each prints one JSON value.",
 )
 app.command()(accounting.epsilon)

@@ -1,36 +1,128 @@
-"""Writes what README.md says from what the kit computes: tables, launch links and a picture.
+"""Write what README.md and docs/ say from what the kit computes: tables, links and pictures.
 
 `python tests/contracts/readme.py` (or `make readme`) rewrites all, and the values of claims that
-tests compare with; a test compares the text.
+tests compare with; a test compares the texts.
 """
 
 import math
 import tomllib
 from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlparse
 
 from dpkit import records
 from dpkit.claims import as_json, check
 from dpkit.papers import PAPERS
+from dpkit.privacy import Guarantee, pld
 
 ROOT = Path(__file__).resolve().parents[2]
-CLAIMS = "claims"
-TABLE_1 = "table 1"
-TABLE_5 = "rdp_gan table 5"
-FIGURES = "small_images figures"
-ABLATION = "dpgan tables 2 and 9"
-TABLE_6 = "dpgan table 6"
-LAUNCH = "launch links"
 # What mybinder.org calls a host, and how it wants owner and name joined.
 HOSTS = {"github.com": ("gh", "/"), "gitlab.com": ("gl", "%2F")}
 CLAIM_VALUES = ROOT / "tests" / "papers" / "claims.json"
 SAMPLES = ROOT / "data" / "results" / "dp_cgan" / "table_1" / "samples.png"
+CHART = ROOT / "docs" / "claimed_and_proven.png"
+DELTA = 1e-5
 ROWS = {
     "cgan": "CGAN", "published": "as published", "basic_dp": "basic DP", "honest": "honest, 9.6",
 }  # fmt: skip
+
+
+class System(NamedTuple):
+    """A published system: the epsilon claimed, and certified upper bounds at delta 1e-5.
+
+    proven: of the run as published, in the sense of the batches that it draws; inf where no finite
+        epsilon covers it.
+    repaired: of the kit's counterpart with a valid guarantee.
+    """
+
+    name: str
+    claimed: float
+    proven: Guarantee
+    repaired: Guarantee
+
+
+@cache
+def systems() -> tuple[System, ...]:
+    """The papers' main runs, at the papers' scale."""
+    from dpkit.papers import dp_cgan, dpgan, rdp_gan, small_images
+    from dpkit.papers.rdp_gan.honest import honest
+    from dpkit.papers.small_images.claims import spent
+
+    def priced(name: str, claimed: float, published: Any, repaired: Any, size: int) -> System:
+        pair = (
+            pld.epsilon(settings.ledger(public_size=size), delta=DELTA)
+            for settings in (published, repaired)
+        )
+        return System(name, claimed, *pair)
+
+    half = honest("digits", target_epsilon=0.5, public_size=60_000)
+    return (
+        priced("dpGAN", dpgan.SETTINGS.target_epsilon, dpgan.SETTINGS, dpgan.HONEST, 49_000),
+        priced(
+            "DP-CGAN", dp_cgan.SETTINGS.target_epsilon, dp_cgan.SETTINGS, dp_cgan.HONEST, 60_000
+        ),
+        priced("Small images", spent(0.5), small_images.SETTINGS, small_images.HONEST, 60_000),
+        priced("RDP-GAN", rdp_gan.SETTINGS.target_epsilon, rdp_gan.SETTINGS, half, 60_000),
+    )
+
+
+def systems_table() -> str:
+    """Claimed and proven, a row a system."""
+    lines = [
+        "| system | claimed | proven, as published | proven, repaired |",
+        "|---|---|---|---|",
+    ]
+    for system in systems():
+        shown = (_epsilon(one.epsilon) for one in (system.proven, system.repaired))
+        lines.append(f"| {system.name} | {system.claimed:.3g} | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
+def draw_chart() -> bytes:
+    """Claimed against proven epsilon, a line a system; an arrow where no finite epsilon exists."""
+    from dpkit import plots
+
+    drawn, (ax,) = plots.figure(width=7.6, height=2.7)
+    edge = 3e4
+    for y, system in enumerate(reversed(systems())):
+        finite = math.isfinite(system.proven.epsilon)
+        end = system.proven.epsilon if finite else edge
+        style = "-" if finite else "-|>"
+        arrow = {"arrowstyle": style, "color": plots.COLOURS[1], "lw": 1.6, "shrinkA": 0}
+        ax.annotate("", (end, y), (system.claimed, y), arrowprops=arrow)
+        ax.plot(system.claimed, y, "o", color=plots.COLOURS[0], ms=8)
+        ax.plot(system.repaired.epsilon, y - 0.22, "s", color=plots.COLOURS[2], ms=6)
+        if finite:
+            ax.plot(end, y, "D", color=plots.COLOURS[1], ms=7)
+        else:
+            note = (edge, y), (0, 6), "no finite epsilon"
+            ax.annotate(
+                note[2], note[0], note[1], textcoords="offset points", ha="right", fontsize=8
+            )
+    names = [system.name for system in reversed(systems())]
+    ax.set_yticks(range(len(names)), names)
+    ax.set(xscale="log", xlim=(0.3, 1.3 * edge), ylim=(-0.6, len(names) - 0.4))
+    ax.set_xlabel("epsilon at delta 1e-5")
+    for mark, colour, name in (
+        ("o", 0, "claimed"), ("D", 1, "proven, as published"), ("s", 2, "proven, repaired"),
+    ):  # fmt: skip
+        ax.plot([], [], mark, color=plots.COLOURS[colour], label=name)
+    drawn.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
+    return plots.picture(drawn, "").png
+
+
+def verdicts_table() -> str:
+    """How many claims of each paper hold and fail."""
+    lines = ["| paper | claims | hold | fail | cannot be checked |", "|---|---|---|---|---|"]
+    for paper in PAPERS:
+        count = Counter(check(claim).verdict for claim in paper.CLAIMS)
+        cells = (count[name] for name in ("holds", "fails", "cannot be checked"))
+        lines.append(f"| {paper.TITLE} | {len(paper.CLAIMS)} | {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
 
 
 def claims_table() -> str:
@@ -184,7 +276,7 @@ def _range(row: dict, score: str) -> str:
 def _epsilon(value: float | str | None) -> str:
     if not value:
         return "" if value is None else "0"
-    if isinstance(value, str):
+    if isinstance(value, str) or math.isinf(value):
         return "none"
     digits = 3 - math.floor(math.log10(value))  # four of them, rounded up: an epsilon is a bound
     return f"{math.ceil(round(value * 10**digits, 6)) / 10**digits:.4g}"
@@ -238,24 +330,35 @@ def launch_links(project: dict[str, Any], notebooks: list[str]) -> str:
 
 def _launch_links() -> str:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return launch_links(project, sorted(path.name for path in ROOT.glob("notebooks/*.ipynb")))
+    links = launch_links(project, sorted(path.name for path in ROOT.glob("notebooks/*.ipynb")))
+    return links or "<!-- none: pyproject.toml names no repository -->"
 
 
-def written(readme: str) -> str:
-    """The README with what is computed now between its markers."""
-    for name, table in (
-        (CLAIMS, claims_table()),
-        (TABLE_1, table_1()),
-        (TABLE_5, table_5()),
-        (FIGURES, figures()),
-        (ABLATION, ablation()),
-        (TABLE_6, semi_supervised()),
-        (LAUNCH, _launch_links() or "<!-- none: pyproject.toml names no repository -->"),
-    ):
+# file -> name of a part between two markers -> what makes it
+PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {
+        "systems": systems_table,
+        "launch links": _launch_links,
+        "verdicts": verdicts_table,
+    },
+    "docs/claims.md": {"claims": claims_table},
+    "docs/results.md": {
+        "table 1": table_1,
+        "rdp_gan table 5": table_5,
+        "small_images figures": figures,
+        "dpgan tables 2 and 9": ablation,
+        "dpgan table 6": semi_supervised,
+    },
+}
+
+
+def written(page: str, text: str) -> str:
+    """A page's text with what is computed now between its markers."""
+    for name, part in PAGES[page].items():
         start, end = f"<!-- {name}: written by `make readme` -->", f"<!-- end of {name} -->"
-        before, rest = readme.split(start)
-        readme = f"{before}{start}\n\n{table}\n\n{end}{rest.split(end)[1]}"
-    return readme
+        before, rest = text.split(start)
+        text = f"{before}{start}\n\n{part()}\n\n{end}{rest.split(end)[1]}"
+    return text
 
 
 def draw_samples() -> bytes:
@@ -279,6 +382,8 @@ def claim_values() -> dict[str, dict[str, Any]]:
 
 if __name__ == "__main__":
     records.write_json(CLAIM_VALUES, claim_values())
-    readme = ROOT / "README.md"
-    readme.write_text(written(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        path = ROOT / page
+        path.write_text(written(page, path.read_text(encoding="utf-8")), encoding="utf-8")
     SAMPLES.write_bytes(draw_samples())
+    CHART.write_bytes(draw_chart())

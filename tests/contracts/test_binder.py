@@ -73,7 +73,7 @@ def test_a_line_without_an_exact_pin_is_refused():
 
 def test_nothing_else_lies_in_binder():
     """With a binder/ folder its files alone are read: a requirements.txt elsewhere would not be."""
-    assert {path.name for path in BINDER.iterdir()} == {"environment.yml", *HOOKS}
+    assert {path.name for path in BINDER.iterdir()} == {"README.md", "environment.yml", *HOOKS}
 
 
 @posix
