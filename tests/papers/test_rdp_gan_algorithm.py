@@ -9,16 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
+from torch import nn
+from torch.nn.functional import leaky_relu, one_hot, softplus
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
-
-from torch import nn  # noqa: E402
-from torch.nn.functional import leaky_relu, one_hot, softplus  # noqa: E402
-
-from dpkit.papers.rdp_gan import algorithm, networks  # noqa: E402
-from dpkit.papers.rdp_gan.settings import (  # noqa: E402
+from dpkit.papers.rdp_gan import algorithm, networks
+from dpkit.papers.rdp_gan.settings import (
     DP_GAN,
     MULTIPLICATIVE,
     NON_PRIVATE,
@@ -30,12 +27,14 @@ from dpkit.papers.rdp_gan.settings import (  # noqa: E402
     Mlp,
     ParameterNoise,
 )
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
-from dpkit.privacy.schedules import Constant, Linear, PiecewiseConstant  # noqa: E402
-from dpkit.training.loop import Data, generator_on, train  # noqa: E402
-from dpkit.training.losses import called_fake, called_real  # noqa: E402
-from dpkit.training.optimizers import Sgd  # noqa: E402
-from dpkit.training.per_example import per_example  # noqa: E402
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.privacy.schedules import Constant, Linear, PiecewiseConstant
+from dpkit.training.loop import Data, generator_on, train
+from dpkit.training.losses import called_fake, called_real
+from dpkit.training.optimizers import Sgd
+from dpkit.training.per_example import per_example
+
+pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
 LEAST_P = 1e-8

@@ -4,16 +4,16 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from dpkit.papers import dp_cgan as paper
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.privacy.schedules import Linear
+from dpkit.training.checkpoint import Checkpoints, spent
+from dpkit.training.loop import Data, Gan, Record, generator_on, precision, train
+from dpkit.training.stepping import steps_to_run
+
 pytestmark = pytest.mark.torch
-
-from dpkit.papers import dp_cgan as paper  # noqa: E402
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
-from dpkit.privacy.schedules import Linear  # noqa: E402
-from dpkit.training.checkpoint import Checkpoints, spent  # noqa: E402
-from dpkit.training.loop import Data, Gan, Record, generator_on, precision, train  # noqa: E402
-from dpkit.training.stepping import steps_to_run  # noqa: E402
 
 CPU = torch.device("cpu")
 
