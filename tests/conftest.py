@@ -2,6 +2,8 @@
 
 import os
 import socket
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,16 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 settings.register_profile("dpkit", deadline=None, derandomize=True, database=None)
 settings.load_profile("dpkit")
+
+NEEDS_TORCH = "\npytestmark = pytest.mark.torch\n"  # stands in files that import it at their top
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out, where torch is absent, the files that need it as a whole."""
+    if find_spec("torch") is not None or not collection_path.match("test_*.py"):
+        return None
+    return NEEDS_TORCH in collection_path.read_text(encoding="utf-8") or None
+
 
 _connect = socket.socket.connect
 

@@ -6,13 +6,12 @@ import shutil
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+from dpkit.experiments import store
+from dpkit.experiments.reproduce import reproduce
+from dpkit.papers.dp_cgan import tables
+from dpkit.records import Part, code_version, write_json
 
-from dpkit.experiments import store  # noqa: E402
-from dpkit.experiments.reproduce import reproduce  # noqa: E402
-from dpkit.papers.dp_cgan import tables  # noqa: E402
-from dpkit.records import Part, code_version, write_json  # noqa: E402
+pytestmark = pytest.mark.torch
 
 PARTS = ["honest-seed0-train", "honest-seed0-lr"]
 

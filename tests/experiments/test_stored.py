@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-
 from dpkit import datasets, papers, paths
 from dpkit.experiments import store
 from dpkit.records import alike, read_json, silent
+
+pytestmark = pytest.mark.torch
 
 SLOW = {("rdp_gan", name) for name in ("figure_9", "figure_10", "table_4")}  # many calibrations
 TABLES = sorted(

@@ -7,7 +7,6 @@ import sys
 from types import ModuleType
 
 import pytest
-from ipywidgets.widgets.widget import _instances
 
 from dpkit import claims, papers, paths
 from dpkit.claims import Claim, Curve, Evidence, Measured
@@ -86,16 +85,6 @@ def test_filters_change_the_options_and_keep_a_choice_that_stays(explorer):
     assert control.options == matching("dp_cgan", ALL)
 
 
-def test_one_change_is_computed_once(explorer, monkeypatch):
-    times = []
-    compute = Claims.compute
-    monkeypatch.setattr(
-        Claims, "compute", staticmethod(lambda **v: times.append(v) or compute(**v))
-    )
-    explorer.values["verdict"].value = "fails"
-    assert len(times) == 1
-
-
 def test_nothing_chosen_is_a_sentence(made_up):
     explorer = made_up(claim_of("empty-filter"))
     explorer.values["paper"].value = "made_up"
@@ -109,21 +98,6 @@ def test_nothing_chosen_is_a_sentence(made_up):
     explorer.values["verdict"].value = "fails"
     assert explorer.values["claim"].value == "made_up/empty-filter"
     assert "alert" not in explorer.numbers.value
-
-
-@pytest.mark.parametrize(
-    ("values", "match"),
-    [
-        (("dp_cgan", "perhaps", "dp_cgan/label-leak"), "verdict must be one of"),
-        (("nobody", ALL, "dp_cgan/label-leak"), "paper must be one of"),
-        (("dp_cgan", ALL, "dp_cgan/unheard-of"), "unheard-of"),
-        (("dp_cgan", "holds", "dp_cgan/label-leak"), "claim must be one of those chosen"),
-        (("dp_cgan", ALL, None), "claim must be one of"),
-    ],
-)
-def test_compute_refuses_what_cannot_be_chosen(values, match):
-    with pytest.raises(ValueError, match=match):
-        Claims.compute(**dict(zip(("paper", "verdict", "claim"), values, strict=True)))
 
 
 def test_verdicts_are_computed_once_and_only_when_asked_for(made_up):
@@ -188,26 +162,10 @@ def test_text_of_claims_is_escaped(made_up):
     assert "Table &lt;1&gt;" in explorer.numbers.value
 
 
-def test_moves_add_no_widgets(explorer):
-    before = len(_instances)
-    assert before >= len(explorer.children)
-    for step in range(20):
-        explorer.values["verdict"].value = VERDICTS[step % len(VERDICTS)]
-    assert len(_instances) == before
-
-
-def test_static_text_holds_the_verdict(explorer):
-    bundle = explorer._repr_mimebundle_()
-    for text in (explorer.result["claim"].id, explorer.result["verdict"]):
-        assert text in bundle["text/plain"]
-        assert text in bundle["text/html"]
-        assert text in repr(explorer)
-
-
-def test_import_needs_no_torch_and_checks_nothing():
+def test_import_checks_no_claim():
     code = (
-        "import sys; from dpkit import claims; claims.check = None\n"
-        "import dpkit.explorers.claims as c; assert 'torch' not in sys.modules\n"
+        "from dpkit import claims; claims.check = None\n"
+        "import dpkit.explorers.claims as c\n"
         "assert c._checked.cache_info().misses == 0"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

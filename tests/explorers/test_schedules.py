@@ -1,16 +1,11 @@
 """Noise that changes: prices of the rounded ledger enclose those of the schedule's own."""
 
-import asyncio
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from ipywidgets.widgets.widget import _instances
 
 from dpkit.explorers import Schedules
-from dpkit.explorers.explorer import at_least, at_most
 from dpkit.explorers.schedules import DOWN, KINDS, UP, by_step, rounded, schedule
 from dpkit.plots import Picture
 from dpkit.privacy import Release, SampledGaussian, pld, rdp, schedules
@@ -128,14 +123,13 @@ def test_one_step_and_all_records():
     assert 0 < found["lower"] <= found["pld"] < math.inf
 
 
-def test_it_opens_with_numbers_words_and_a_picture(shown):
-    result = shown.result
-    for number in (at_most(result["rdp"]), at_most(result["pld"]), at_least(result["lower"])):
-        assert number in shown.numbers.value
-    for number in (at_most(result["rdp"], 3), at_least(result["lower"], 3)):
-        assert number in shown.words.value
-    assert shown.picture.value[:4] == b"\x89PNG"
+def test_the_rounding_of_the_noise_is_a_note(shown):
     assert f"rounded to {DOWN} levels: down" in shown.numbers.value
+
+
+def test_a_run_that_costs_nothing_takes_noise_of_any_size(shown):
+    """At delta 0.9 epsilon is 0."""
+    assert "any size" in shown.table(computed(delta=0.9)).text()
 
 
 def test_adaptive_decay_is_a_note_and_no_choice(shown):
@@ -143,103 +137,13 @@ def test_adaptive_decay_is_a_note_and_no_choice(shown):
     assert "a price of its own" in shown.numbers.value
 
 
-def test_a_move_changes_numbers_and_picture(moved):
-    numbers, picture = moved.numbers.value, moved.picture.value
-    moved.values["start"].value = 2.5
-    assert moved.numbers.value != numbers
-    assert moved.picture.value != picture
-    assert at_most(moved.result["pld"]) in moved.numbers.value
-    assert "its own noise" in moved.numbers.value
-    moved.values["start"].value = 1.6
-    assert moved.numbers.value == numbers
-    assert moved.picture.value == picture
-
-
 def test_what_a_decay_does_not_read_cannot_be_moved(moved, monkeypatch):
     monkeypatch.setattr(moved, "draw", sketch)
     assert moved.values["drops"].disabled
     assert moved.values["end"].disabled
+    assert "its own noise" in moved.numbers.value
     moved.values["kind"].value = "step"
     assert not moved.values["drops"].disabled
     assert not moved.values["end"].disabled
     assert moved.result["kind"] == "step"
     moved.values["kind"].value = "constant"
-
-
-def test_a_bad_delta_is_a_sentence(moved, monkeypatch):
-    monkeypatch.setattr(moved, "draw", sketch)
-    numbers = moved.numbers.value
-    for bad in (0.0, 1.0, -1.0, math.nan, math.inf):
-        moved.values["delta"].value = bad
-        assert "role='alert'" in moved.numbers.value
-        assert "delta must" in moved.numbers.value
-        assert moved.picture.value == b""
-        assert moved.words.value == ""
-        assert moved.result is None
-    moved.values["delta"].value = 1e-5
-    assert moved.numbers.value == numbers
-    assert moved.picture.value
-
-
-def test_a_decay_that_rises_is_a_sentence(moved, monkeypatch):
-    monkeypatch.setattr(moved, "draw", sketch)
-    moved.values["end"].value = 5.0
-    moved.values["kind"].value = "exponential"
-    assert "role='alert'" in moved.numbers.value
-    assert "linear may rise" in moved.numbers.value
-    assert moved.picture.value == b""
-    moved.values["kind"].value = "linear"
-    assert "alert" not in moved.numbers.value
-    assert moved.picture.value
-    moved.values["kind"].value = "constant"
-
-
-@pytest.mark.parametrize("name", ["start", "end", "steps", "sample_rate", "delta"])
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, 0.0])
-def test_compute_refuses_what_no_control_may_hold(name, bad):
-    with pytest.raises(ValueError, match=name):
-        computed(**{name: bad})
-
-
-def test_compute_refuses_unknown_kinds_and_no_drops():
-    with pytest.raises(ValueError, match="kind must be one of constant"):
-        computed(kind="adaptive")
-    with pytest.raises(ValueError, match="drops"):
-        computed(kind="step", drops=0)
-
-
-def test_moves_add_no_widgets(moved):
-    before = len(_instances)
-    assert before >= len(moved.children)
-
-    async def move():
-        for step in range(20):
-            moved.values["start"].value = 1.0 + step / 10
-        await asyncio.sleep(0.2)  # the picture follows the last one
-
-    picture = moved.picture.value
-    asyncio.run(move())
-    assert moved.picture.value != picture
-    assert len(_instances) == before
-
-
-def test_static_text_holds_the_numbers(shown):
-    bundle = shown._repr_mimebundle_()
-    for number in (at_most(shown.result["rdp"]), at_least(shown.result["lower"])):
-        assert number in bundle["text/plain"]
-        assert number in bundle["text/html"]
-        assert number in repr(shown)
-
-
-def test_import_needs_no_torch():
-    code = "import sys; from dpkit.explorers import Schedules;assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_run_that_costs_nothing_has_no_nan():
-    """At delta 0.9 epsilon is 0, and noise of any size costs the same."""
-    explorer = Schedules()
-    explorer.values["delta"].value = 0.9
-    assert "nan" not in explorer.numbers.value
-    assert "nan" not in explorer.words.value
-    assert "any size" in explorer.numbers.value

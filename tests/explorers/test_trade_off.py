@@ -1,18 +1,13 @@
 """Errors an attacker can have: below the truth, never above, and a point that moves with them."""
 
 import math
-import subprocess
-import sys
 from functools import cache
 
 import numpy as np
 import pytest
-from ipywidgets.widgets.widget import _instances
 
 from dpkit.explorers import TradeOff, trade_off
-from dpkit.explorers.explorer import at_least
 from dpkit.explorers.trade_off import POSSIBLE, REFUTES, WORSE
-from dpkit.plots import Picture
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp, tradeoff
 
 VALUES = {
@@ -91,86 +86,18 @@ def test_verdicts_on_points():
     assert computed(alpha=0.0, beta=1.0)["verdict"] == POSSIBLE
 
 
-@pytest.mark.parametrize(
-    ("name", "bad"),
-    [
-        ("noise_multiplier", 0.0), ("noise_multiplier", math.nan), ("sample_rate", 0.0),
-        ("sample_rate", 1.5), ("sample_rate", math.nan), ("steps", 0.0), ("steps", math.inf),
-        ("steps", math.nan), ("alpha", -0.1), ("alpha", 1.1), ("alpha", math.nan),
-        ("beta", math.nan),
-    ],
-)  # fmt: skip
-def test_bad_values_are_refused_by_name(name, bad):
-    with pytest.raises(ValueError, match=name):
-        computed(**{name: bad})
-
-
-@pytest.mark.parametrize("name", ["noise_multiplier", "sample_rate", "steps"])
-def test_bad_values_are_a_sentence_and_forgotten(explorer, monkeypatch, name):
-    monkeypatch.setattr(TradeOff, "draw", lambda *_: Picture(b"drawn", "in words"))
-    control, shown = explorer.values[name], explorer.numbers.value
-    good, least = control.value, control.min
-    control.min = -400  # 10^-400 is 0: sliders themselves never leave their range
-    control.value = 0.0
-    assert explorer.result is None
-    assert explorer.numbers.value.startswith("<p role='alert'>")
-    assert name in explorer.numbers.value.lower()
-    assert "should not happen" not in explorer.numbers.value
-    assert explorer.picture.value == b""
-    assert explorer.words.value == ""
-    control.value = good
-    control.min = least
-    assert explorer.numbers.value == shown
-    assert explorer.picture.value != b""
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"noise_multiplier": 0.1, "sample_rate": 1.0, "steps": 1e6},
-        {"noise_multiplier": 100.0, "sample_rate": 1e-5, "steps": 1.0},
-        {"alpha": 1.0, "beta": 1e-4},
-    ],
-)
-def test_extremes_are_drawn_too(explorer, changed):
-    result = computed(**changed)
-    assert "nan" not in explorer.table(result).text()
-    assert explorer.draw(result).png.startswith(b"\x89PNG")
-
-
 def test_moving_the_point_asks_no_accountant(explorer, monkeypatch):
     set_all(explorer)
     monkeypatch.setattr(trade_off.pld, "delta", None)
     monkeypatch.setattr(trade_off.rdp, "delta", None)
-    before, seen = len(_instances), {bytes(explorer.picture.value)}
+    seen = {bytes(explorer.picture.value)}
     for name in ("alpha", "beta"):
         explorer.values[name].value = 0.3
         seen.add(bytes(explorer.picture.value))
     assert len(seen) == 3
-    monkeypatch.setattr(TradeOff, "draw", lambda *_: Picture(b"drawn", "in words"))
-    for move in range(10):
-        for name in ("alpha", "beta"):
-            explorer.values[name].value = 10 ** (-0.1 - move / 5)
-            assert explorer.result[name] == explorer.values[name].value
-    assert len(_instances) == before
 
 
 def test_curves_are_remembered_by_run_alone():
     ones = [trade_off._pairs(2.0, 0.01, 1000, a) for a in ("add-remove", "replace-one")]
     assert not np.array_equal(ones[0]["deltas"], ones[1]["deltas"])
     assert trade_off._pairs(2.0, 0.01, 1000, "add-remove") is ones[0]
-
-
-def test_numbers_stand_as_text(explorer):
-    set_all(explorer)
-    data = explorer._repr_mimebundle_()
-    shown = at_least(explorer.result["least_beta"])
-    assert shown in data["text/plain"]
-    assert shown in data["text/html"]
-    assert shown in repr(explorer)
-    assert at_least(explorer.result["least_beta"], 3) in explorer.words.value
-
-
-def test_torch_is_not_needed():
-    script = "import sys, dpkit.explorers as e; e.TradeOff; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", script], check=True)

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from dpkit import datasets
+from dpkit.metrics import judge
+from dpkit.metrics.inception import inception_score
+from dpkit.training.device import generator_on
+
 pytestmark = pytest.mark.torch
 
-from dpkit import datasets  # noqa: E402
-from dpkit.metrics import judge  # noqa: E402
-from dpkit.metrics.inception import inception_score  # noqa: E402
-from dpkit.training.device import generator_on  # noqa: E402
 
 CPU = torch.device("cpu")
 QUICK = judge.Learning("digits", width=2, hidden=8, epochs=1, batch_size=256)

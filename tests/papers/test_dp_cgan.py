@@ -3,15 +3,16 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from dpkit.papers import dp_cgan as paper
+from dpkit.papers.dp_cgan import tables
+from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, small
+from dpkit.privacy import rdp
+from dpkit.training.device import generator_on
+
 pytestmark = pytest.mark.torch
 
-from dpkit.papers import dp_cgan as paper  # noqa: E402
-from dpkit.papers.dp_cgan import tables  # noqa: E402
-from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, small  # noqa: E402
-from dpkit.privacy import rdp  # noqa: E402
-from dpkit.training.device import generator_on  # noqa: E402
 
 CPU = torch.device("cpu")
 VARIANTS = {

@@ -5,24 +5,22 @@ from dataclasses import replace
 from math import sqrt
 
 import pytest
+import torch
 from scipy.stats import chi2
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
-
-from dpkit.papers import dpgan as paper  # noqa: E402
-from dpkit.papers.dpgan import algorithm, networks  # noqa: E402
-from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias  # noqa: E402
-from dpkit.papers.dpgan.settings import BOUND, CELEBA, LSUN_U, MNIST, ungrouped  # noqa: E402
-from dpkit.privacy.clip_bounds import biases_together  # noqa: E402
-from dpkit.privacy.clipping import GroupClipping  # noqa: E402
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
-from dpkit.privacy.schedules import Constant  # noqa: E402
-from dpkit.training.checkpoint import Checkpoints  # noqa: E402
-from dpkit.training.device import generator_on  # noqa: E402
-from dpkit.training.loop import train  # noqa: E402
-from dpkit.training.optimizers import Sgd  # noqa: E402
-from dpkit.training.types import Data  # noqa: E402
+from dpkit.papers import dpgan as paper
+from dpkit.papers.dpgan import algorithm, networks
+from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias
+from dpkit.papers.dpgan.settings import BOUND, CELEBA, LSUN_U, MNIST, ungrouped
+from dpkit.privacy.clip_bounds import biases_together
+from dpkit.privacy.clipping import GroupClipping
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.privacy.schedules import Constant
+from dpkit.training.checkpoint import Checkpoints
+from dpkit.training.device import generator_on
+from dpkit.training.loop import train
+from dpkit.training.optimizers import Sgd
+from dpkit.training.types import Data
 
 CPU = torch.device("cpu")
 SMALL = {

@@ -9,22 +9,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from dpkit.experiments import store
+from dpkit.metrics.js_score import MOST
+from dpkit.papers import dpgan as paper
+from dpkit.papers.dpgan import plans, runs, scores, tables, variants
+from dpkit.papers.dpgan.material import material
+from dpkit.papers.dpgan.semi_supervised import Learning
+from dpkit.papers.dpgan.settings import MNIST, SETTINGS
+from dpkit.papers.dpgan.variants import CONFIGURATIONS
+from dpkit.privacy import pld, rdp
+from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling
+from dpkit.records import silent
+from dpkit.training.device import generator_on
+
 pytestmark = pytest.mark.torch
 
-from dpkit.experiments import store  # noqa: E402
-from dpkit.metrics.js_score import MOST  # noqa: E402
-from dpkit.papers import dpgan as paper  # noqa: E402
-from dpkit.papers.dpgan import plans, runs, scores, tables, variants  # noqa: E402
-from dpkit.papers.dpgan.material import material  # noqa: E402
-from dpkit.papers.dpgan.semi_supervised import Learning  # noqa: E402
-from dpkit.papers.dpgan.settings import MNIST, SETTINGS  # noqa: E402
-from dpkit.papers.dpgan.variants import CONFIGURATIONS  # noqa: E402
-from dpkit.privacy import pld, rdp  # noqa: E402
-from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling  # noqa: E402
-from dpkit.records import silent  # noqa: E402
-from dpkit.training.device import generator_on  # noqa: E402
 
 CPU = torch.device("cpu")
 SIZE = MNIST.private_examples

@@ -6,17 +6,17 @@ from functools import partial
 from itertools import pairwise
 
 import pytest
+import torch
+from torch.nn.functional import log_softmax
 
-torch = pytest.importorskip("torch")
+from dpkit.papers.dpgan import semi_supervised as semi
+from dpkit.papers.dpgan.networks import Classifier
+from dpkit.privacy.schedules import Constant
+from dpkit.training.device import generator_on
+from dpkit.training.optimizers import Adam, Sgd
+
 pytestmark = pytest.mark.torch
 
-from torch.nn.functional import log_softmax  # noqa: E402
-
-from dpkit.papers.dpgan import semi_supervised as semi  # noqa: E402
-from dpkit.papers.dpgan.networks import Classifier  # noqa: E402
-from dpkit.privacy.schedules import Constant  # noqa: E402
-from dpkit.training.device import generator_on  # noqa: E402
-from dpkit.training.optimizers import Adam, Sgd  # noqa: E402
 
 CPU = torch.device("cpu")
 SHAPE = (1, 8, 8)

@@ -11,20 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
-
-from dpkit.papers.rdp_gan import accounting, adaptive  # noqa: E402
-from dpkit.papers.rdp_gan.adaptive import FilterBudget, PaperBudget, tuned  # noqa: E402
-from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, LossValueNoise  # noqa: E402
-from dpkit.papers.rdp_gan.tuning import Tuning  # noqa: E402
-from dpkit.privacy.filters import RenyiFilter  # noqa: E402
-from dpkit.privacy.sampling import PoissonSampling  # noqa: E402
-from dpkit.privacy.schedules import Constant, ExponentialDecay  # noqa: E402
-from dpkit.training.device import generator_on  # noqa: E402
-from dpkit.training.types import Data, Record  # noqa: E402
+from dpkit.papers.rdp_gan import accounting, adaptive
+from dpkit.papers.rdp_gan.adaptive import FilterBudget, PaperBudget, tuned
+from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, LossValueNoise
+from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.privacy.filters import RenyiFilter
+from dpkit.privacy.sampling import PoissonSampling
+from dpkit.privacy.schedules import Constant, ExponentialDecay
+from dpkit.training.device import generator_on
+from dpkit.training.types import Data, Record
 
 CPU = torch.device("cpu")
 EACH, BATCH, SIZE, ORDER = 3, 20, 200, 8

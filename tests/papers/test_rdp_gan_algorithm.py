@@ -9,16 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
+from torch import nn
+from torch.nn.functional import leaky_relu, one_hot, softplus
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
-
-from torch import nn  # noqa: E402
-from torch.nn.functional import leaky_relu, one_hot, softplus  # noqa: E402
-
-from dpkit.papers.rdp_gan import algorithm, networks  # noqa: E402
-from dpkit.papers.rdp_gan.settings import (  # noqa: E402
+from dpkit.papers.rdp_gan import algorithm, networks
+from dpkit.papers.rdp_gan.settings import (
     DP_GAN,
     MULTIPLICATIVE,
     NON_PRIVATE,
@@ -30,14 +27,14 @@ from dpkit.papers.rdp_gan.settings import (  # noqa: E402
     Mlp,
     ParameterNoise,
 )
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
-from dpkit.privacy.schedules import Constant, Linear, PiecewiseConstant  # noqa: E402
-from dpkit.training.device import generator_on  # noqa: E402
-from dpkit.training.loop import train  # noqa: E402
-from dpkit.training.losses import called_fake, called_real  # noqa: E402
-from dpkit.training.optimizers import Sgd  # noqa: E402
-from dpkit.training.per_example import per_example  # noqa: E402
-from dpkit.training.types import Data  # noqa: E402
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.privacy.schedules import Constant, Linear, PiecewiseConstant
+from dpkit.training.device import generator_on
+from dpkit.training.loop import train
+from dpkit.training.losses import called_fake, called_real
+from dpkit.training.optimizers import Sgd
+from dpkit.training.per_example import per_example
+from dpkit.training.types import Data
 
 CPU = torch.device("cpu")
 LEAST_P = 1e-8

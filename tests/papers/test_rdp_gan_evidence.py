@@ -1,13 +1,13 @@
 """The measurements behind the claims, on a few steps; and that they would see noise that works."""
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from dpkit import records
+from dpkit.claims import evidence_path
+from dpkit.papers.rdp_gan import algorithm, claims, evidence
+
 pytestmark = pytest.mark.torch
-
-from dpkit import records  # noqa: E402
-from dpkit.claims import evidence_path  # noqa: E402
-from dpkit.papers.rdp_gan import algorithm, claims, evidence  # noqa: E402
 
 BY_ID = {claim.id: claim for claim in claims.CLAIMS}
 

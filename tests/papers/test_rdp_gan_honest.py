@@ -9,27 +9,25 @@ from dataclasses import replace
 from math import comb, exp, log, nan
 
 import pytest
+import torch
 from scipy import stats
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
-
-from dpkit.papers.rdp_gan import algorithm, honest  # noqa: E402
-from dpkit.papers.rdp_gan.plans import PUBLISHED  # noqa: E402
-from dpkit.papers.rdp_gan.settings import (  # noqa: E402
+from dpkit.papers.rdp_gan import algorithm, honest
+from dpkit.papers.rdp_gan.plans import PUBLISHED
+from dpkit.papers.rdp_gan.settings import (
     SETTINGS,
     GradientNoise,
     Mlp,
     ParameterNoise,
 )
-from dpkit.papers.rdp_gan.tuning import Tuning  # noqa: E402
-from dpkit.privacy import pld, rdp  # noqa: E402
-from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, Unsupported  # noqa: E402
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
-from dpkit.privacy.schedules import Constant, ExponentialDecay, StepDecay  # noqa: E402
-from dpkit.training.device import generator_on  # noqa: E402
-from dpkit.training.loop import train  # noqa: E402
-from dpkit.training.types import Data  # noqa: E402
+from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.privacy import pld, rdp
+from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, Unsupported
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.privacy.schedules import Constant, ExponentialDecay, StepDecay
+from dpkit.training.device import generator_on
+from dpkit.training.loop import train
+from dpkit.training.types import Data
 
 CPU = torch.device("cpu")
 SIZE, ITERATIONS = 1_437, 8

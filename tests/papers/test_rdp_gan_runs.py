@@ -12,26 +12,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
-
-from dpkit.experiments import reproduce  # noqa: E402
-from dpkit.papers.rdp_gan import honest, plans, runs, tasks  # noqa: E402
-from dpkit.papers.rdp_gan.plans import PUBLISHED  # noqa: E402
-from dpkit.papers.rdp_gan.runs import Run  # noqa: E402
-from dpkit.papers.rdp_gan.settings import (  # noqa: E402
+from dpkit.experiments import reproduce
+from dpkit.papers.rdp_gan import honest, plans, runs, tasks
+from dpkit.papers.rdp_gan.plans import PUBLISHED
+from dpkit.papers.rdp_gan.runs import Run
+from dpkit.papers.rdp_gan.settings import (
     NON_PRIVATE,
     SETTINGS,
     GradientNoise,
     Mlp,
 )
-from dpkit.papers.rdp_gan.tuning import Tuning  # noqa: E402
-from dpkit.privacy import pld  # noqa: E402
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
-from dpkit.privacy.schedules import Constant, ExponentialDecay  # noqa: E402
-from dpkit.records import Part, Result, silent, write_json  # noqa: E402
-from dpkit.training.types import Data  # noqa: E402
+from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.privacy import pld
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.privacy.schedules import Constant, ExponentialDecay
+from dpkit.records import Part, Result, silent, write_json
+from dpkit.training.types import Data
 
 SIZE, JUDGED, POINTS = 40, 100, 20
 SMALL: dict[str, Any] = {

@@ -6,14 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+from dpkit import plots
+from dpkit.experiments import store
+from dpkit.papers.rdp_gan import plans, recomputed, tables
+from dpkit.papers.rdp_gan.tasks import SIZES
+from dpkit.privacy import Release, SampledGaussian, pld
 
-from dpkit import plots  # noqa: E402
-from dpkit.experiments import store  # noqa: E402
-from dpkit.papers.rdp_gan import plans, recomputed, tables  # noqa: E402
-from dpkit.papers.rdp_gan.tasks import SIZES  # noqa: E402
-from dpkit.privacy import Release, SampledGaussian, pld  # noqa: E402
+pytestmark = pytest.mark.torch
 
 
 def part(score: float, *, at=(1000,), iterations=1000, **more):

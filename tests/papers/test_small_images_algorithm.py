@@ -3,20 +3,20 @@
 from dataclasses import replace
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
+from dpkit.papers import small_images as paper
+from dpkit.papers.small_images import algorithm
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.training.checkpoint import Checkpoints
+from dpkit.training.device import generator_on
+from dpkit.training.loop import train
+from dpkit.training.types import Data
+
 pytestmark = pytest.mark.torch
 
-from torch import nn  # noqa: E402
-
-from dpkit.papers import small_images as paper  # noqa: E402
-from dpkit.papers.small_images import algorithm  # noqa: E402
-from dpkit.privacy.clipping import FlatClipping  # noqa: E402
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
-from dpkit.training.checkpoint import Checkpoints  # noqa: E402
-from dpkit.training.device import generator_on  # noqa: E402
-from dpkit.training.loop import train  # noqa: E402
-from dpkit.training.types import Data  # noqa: E402
 
 CPU = torch.device("cpu")
 SIDE = 8

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy.stats import t, ttest_ind
 
-pytest.importorskip("torch")
 from dpkit.papers import small_images as paper
 from dpkit.papers.small_images import findings, tables
 from dpkit.records import describe
+
+pytestmark = pytest.mark.torch
 
 RUNS = {
     **{f"norm-{norm:g}": run for norm, run in paper.FIGURE_1.items()},

@@ -6,20 +6,21 @@ from dataclasses import replace
 from itertools import islice
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from dpkit.experiments import store
+from dpkit.experiments.reproduce import reproduce
+from dpkit.metrics import judge
+from dpkit.papers import small_images as paper
+from dpkit.papers.small_images import plans, runs, tables
+from dpkit.papers.small_images.runs import COLUMNS, Run
+from dpkit.papers.small_images.settings import DIGITS_SIZE, ORDERS, REDUCED_STEPS
+from dpkit.privacy import pld, rdp
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.records import silent
+
 pytestmark = pytest.mark.torch
 
-from dpkit.experiments import store  # noqa: E402
-from dpkit.experiments.reproduce import reproduce  # noqa: E402
-from dpkit.metrics import judge  # noqa: E402
-from dpkit.papers import small_images as paper  # noqa: E402
-from dpkit.papers.small_images import plans, runs, tables  # noqa: E402
-from dpkit.papers.small_images.runs import COLUMNS, Run  # noqa: E402
-from dpkit.papers.small_images.settings import DIGITS_SIZE, ORDERS, REDUCED_STEPS  # noqa: E402
-from dpkit.privacy import pld, rdp  # noqa: E402
-from dpkit.privacy.clipping import FlatClipping  # noqa: E402
-from dpkit.records import silent  # noqa: E402
 
 QUICK = judge.Learning("digits", width=2, hidden=8, epochs=1, batch_size=256)
 SIZES = {"capacity": 2, "max_steps": 5, "latent_size": 4}

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 
 from dpkit.privacy import (
@@ -50,8 +52,8 @@ def test_orders_come_close_to_1_where_the_optimum_is_there():
         assert best * (1 - 1e-12) <= ours <= best * 1.001
 
 
-@pytest.mark.parametrize("noise", [0.3, 1.0, 4.0, 25.0])
-@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.05])
+@settings(max_examples=30)
+@given(st.floats(0.2, 50), st.floats(1e-12, 0.1))
 def test_conversions_are_ordered_and_none_is_below_the_exact_gaussian(noise, delta):
     ledger = [Release(Gaussian(noise))]
     found = [
@@ -60,6 +62,17 @@ def test_conversions_are_ordered_and_none_is_below_the_exact_gaussian(noise, del
     ]
     assert found == sorted(found)
     assert Gaussian(noise).profile([found[0]])[0, 0] <= delta
+
+
+@settings(max_examples=30)
+@given(st.floats(1.01, 1e4), st.floats(1e-9, 1e3), st.tuples(*[st.floats(1e-15, 0.9)] * 2))
+def test_at_every_order_conversions_are_ordered_and_fall_with_delta(order, cost, deltas):
+    found = [
+        [convert(np.array([order]), np.array([cost]), delta)[0] for delta in sorted(deltas)]
+        for convert in (conversions.optimal, conversions.improved, conversions.classic)
+    ]
+    assert np.all(np.diff(np.maximum(found, 0), axis=0) >= -1e-9)
+    assert np.all(np.diff(np.maximum(found, 0), axis=1) <= 1e-9)
 
 
 @pytest.mark.parametrize("q", [1e-4, 0.3, 0.9])

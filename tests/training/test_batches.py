@@ -8,23 +8,22 @@ from itertools import islice, pairwise
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
+from torch import nn
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
-
-from torch import nn  # noqa: E402
-
-from dpkit.privacy.clipping import FlatClipping, GroupClipping  # noqa: E402
-from dpkit.privacy.mechanisms import Gaussian  # noqa: E402
-from dpkit.privacy.sampling import (  # noqa: E402
+from dpkit.privacy.clipping import FlatClipping, GroupClipping
+from dpkit.privacy.mechanisms import Gaussian
+from dpkit.privacy.sampling import (
     FixedSizeBatches,
     PoissonSampling,
     ShuffledBatches,
 )
-from dpkit.training.batches import batches, micro_batches  # noqa: E402
-from dpkit.training.losses import called_real  # noqa: E402
-from dpkit.training.per_example import capture  # noqa: E402
+from dpkit.training.batches import batches, micro_batches
+from dpkit.training.losses import called_real
+from dpkit.training.per_example import capture
+
+pytestmark = pytest.mark.torch
 
 LEAST_P = 1e-8
 RECORDS, DRAWS = 40, 6000

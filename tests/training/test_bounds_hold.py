@@ -5,19 +5,18 @@ import warnings
 from functools import partial
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
+from dpkit.privacy.clipping import FlatClipping, PerTensorClipping
+from dpkit.training import gradient_penalty
+from dpkit.training.clipped import clipped_sum
+from dpkit.training.layers import HalfPrecision, MixesExamples, UnsupportedLayer
+from dpkit.training.losses import called_real
+from dpkit.training.optimizers import noised, update
+from dpkit.training.per_example import capture, per_example
+
 pytestmark = pytest.mark.torch
-
-from torch import nn  # noqa: E402
-
-from dpkit.privacy.clipping import FlatClipping, PerTensorClipping  # noqa: E402
-from dpkit.training import gradient_penalty  # noqa: E402
-from dpkit.training.clipped import clipped_sum  # noqa: E402
-from dpkit.training.layers import HalfPrecision, MixesExamples, UnsupportedLayer  # noqa: E402
-from dpkit.training.losses import called_real  # noqa: E402
-from dpkit.training.optimizers import noised, update  # noqa: E402
-from dpkit.training.per_example import capture, per_example  # noqa: E402
 
 
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -15,20 +15,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from dpkit.papers import dp_cgan as paper
+from dpkit.privacy import rdp
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.training import reservation
+from dpkit.training.checkpoint import Checkpoints, charged_steps, spent
+from dpkit.training.device import generator_on
+from dpkit.training.loop import train
+from dpkit.training.reservation import ledger_path
+from dpkit.training.saved import read_saved
+from dpkit.training.types import Data
+
 pytestmark = pytest.mark.torch
 
-from dpkit.papers import dp_cgan as paper  # noqa: E402
-from dpkit.privacy import rdp  # noqa: E402
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
-from dpkit.training import reservation  # noqa: E402
-from dpkit.training.checkpoint import Checkpoints, charged_steps, spent  # noqa: E402
-from dpkit.training.device import generator_on  # noqa: E402
-from dpkit.training.loop import train  # noqa: E402
-from dpkit.training.reservation import ledger_path  # noqa: E402
-from dpkit.training.saved import read_saved  # noqa: E402
-from dpkit.training.types import Data  # noqa: E402
 
 CPU = torch.device("cpu")
 STEPS = 7

@@ -3,23 +3,22 @@
 from functools import partial
 
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
-
-from torch import nn  # noqa: E402
-
-from dpkit.privacy.clipping import (  # noqa: E402
+from dpkit.privacy.clipping import (
     FlatClipping,
     GroupClipping,
     PerCoordinateClipping,
     PerTensorClipping,
     Unclipped,
 )
-from dpkit.training import gradient_penalty  # noqa: E402
-from dpkit.training.clipped import clipped_sum, coordinate_clipped_sum  # noqa: E402
-from dpkit.training.losses import called_real  # noqa: E402
-from dpkit.training.per_example import per_example  # noqa: E402
+from dpkit.training import gradient_penalty
+from dpkit.training.clipped import clipped_sum, coordinate_clipped_sum
+from dpkit.training.losses import called_real
+from dpkit.training.per_example import per_example
+
+pytestmark = pytest.mark.torch
 
 RULES = (
     FlatClipping(0.2),

@@ -3,19 +3,18 @@
 import warnings
 
 import pytest
+import torch
+from torch import nn
+from torch.autograd import forward_ad
+from torch.func import functional_call, grad, vmap
 
-torch = pytest.importorskip("torch")
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.training import gradient_penalty, penalty_ways
+from dpkit.training.gradients import Gradients
+from dpkit.training.layers import MixesExamples, UnsupportedLayer
+from dpkit.training.networks import Conditional, mlp
+
 pytestmark = pytest.mark.torch
-
-from torch import nn  # noqa: E402
-from torch.autograd import forward_ad  # noqa: E402
-from torch.func import functional_call, grad, vmap  # noqa: E402
-
-from dpkit.privacy.clipping import FlatClipping  # noqa: E402
-from dpkit.training import gradient_penalty, penalty_ways  # noqa: E402
-from dpkit.training.gradients import Gradients  # noqa: E402
-from dpkit.training.layers import MixesExamples, UnsupportedLayer  # noqa: E402
-from dpkit.training.networks import Conditional, mlp  # noqa: E402
 
 
 def convolutional(activation=lambda: nn.LeakyReLU(0.2), norm=None) -> nn.Module:

@@ -11,28 +11,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch")
+from dpkit.privacy import rdp
+from dpkit.privacy.clipping import PerCoordinateClipping
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import SampledGaussian
+from dpkit.privacy.no_guarantee import NoGuarantee
+from dpkit.privacy.sampling import PoissonSampling
+from dpkit.privacy.schedules import Constant, Linear, noise_ledger
+from dpkit.training.batches import batches
+from dpkit.training.budget import allowed_after
+from dpkit.training.checkpoint import Checkpoints, charged_steps, spent
+from dpkit.training.device import generator_on
+from dpkit.training.identity import Unstable, described
+from dpkit.training.loop import train
+from dpkit.training.reservation import ledger_path, lock_path
+from dpkit.training.saved import read_saved
+from dpkit.training.types import Data, Gan, Record
+
 pytestmark = pytest.mark.torch
 
-from torch import nn  # noqa: E402
-
-from dpkit.privacy import rdp  # noqa: E402
-from dpkit.privacy.clipping import PerCoordinateClipping  # noqa: E402
-from dpkit.privacy.ledger import Release  # noqa: E402
-from dpkit.privacy.mechanisms import SampledGaussian  # noqa: E402
-from dpkit.privacy.no_guarantee import NoGuarantee  # noqa: E402
-from dpkit.privacy.sampling import PoissonSampling  # noqa: E402
-from dpkit.privacy.schedules import Constant, Linear, noise_ledger  # noqa: E402
-from dpkit.training.batches import batches  # noqa: E402
-from dpkit.training.budget import allowed_after  # noqa: E402
-from dpkit.training.checkpoint import Checkpoints, charged_steps, spent  # noqa: E402
-from dpkit.training.device import generator_on  # noqa: E402
-from dpkit.training.identity import Unstable, described  # noqa: E402
-from dpkit.training.loop import train  # noqa: E402
-from dpkit.training.reservation import ledger_path, lock_path  # noqa: E402
-from dpkit.training.saved import read_saved  # noqa: E402
-from dpkit.training.types import Data, Gan, Record  # noqa: E402
 
 CPU = torch.device("cpu")
 STEPS, RATE = 8, 0.2

@@ -4,25 +4,24 @@ import warnings
 from itertools import pairwise
 
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.func import functional_call, grad, vmap
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
-
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.func import functional_call, grad, vmap  # noqa: E402
-
-from dpkit.privacy.clipping import FlatClipping, PerTensorClipping, Unclipped  # noqa: E402
-from dpkit.training import layers  # noqa: E402
-from dpkit.training.layers import products  # noqa: E402
-from dpkit.training.per_example import (  # noqa: E402
+from dpkit.privacy.clipping import FlatClipping, PerTensorClipping, Unclipped
+from dpkit.training import layers
+from dpkit.training.layers import products
+from dpkit.training.per_example import (
     MixesExamples,
     UnsupportedLayer,
     capture,
     paired,
     per_example,
 )
+
+pytestmark = pytest.mark.torch
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 

@@ -4,18 +4,19 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from dpkit.papers import dp_cgan as paper
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.privacy.schedules import Linear
+from dpkit.training.budget import steps_to_run
+from dpkit.training.checkpoint import Checkpoints, spent
+from dpkit.training.device import generator_on, precision
+from dpkit.training.loop import train
+from dpkit.training.types import Data, Gan, Record
+
 pytestmark = pytest.mark.torch
 
-from dpkit.papers import dp_cgan as paper  # noqa: E402
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
-from dpkit.privacy.schedules import Linear  # noqa: E402
-from dpkit.training.budget import steps_to_run  # noqa: E402
-from dpkit.training.checkpoint import Checkpoints, spent  # noqa: E402
-from dpkit.training.device import generator_on, precision  # noqa: E402
-from dpkit.training.loop import train  # noqa: E402
-from dpkit.training.types import Data, Gan, Record  # noqa: E402
 
 CPU = torch.device("cpu")
 

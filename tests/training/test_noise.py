@@ -8,13 +8,13 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
-torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+from dpkit.privacy.clipping import GroupClipping, PerCoordinateClipping
+from dpkit.training.optimizers import noised, noised_each
 
-from dpkit.privacy.clipping import GroupClipping, PerCoordinateClipping  # noqa: E402
-from dpkit.training.optimizers import noised, noised_each  # noqa: E402
+pytestmark = pytest.mark.torch
 
 LEAST_P = 1e-8
 SHAPES = ((4, 3), (4,), (1, 4), (1,))  # a network's weights and biases: 21 coordinates

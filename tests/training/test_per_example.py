@@ -3,18 +3,17 @@
 from itertools import pairwise
 
 import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.func import functional_call, grad, vmap
 
-torch = pytest.importorskip("torch")
+from dpkit.privacy.clipping import FlatClipping, PerTensorClipping, Unclipped
+from dpkit.training.losses import called_fake, called_real
+from dpkit.training.per_example import UnsupportedLayer, capture, paired
+
 pytestmark = pytest.mark.torch
-
-from hypothesis import given, settings  # noqa: E402
-from hypothesis import strategies as st  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.func import functional_call, grad, vmap  # noqa: E402
-
-from dpkit.privacy.clipping import FlatClipping, PerTensorClipping, Unclipped  # noqa: E402
-from dpkit.training.losses import called_fake, called_real  # noqa: E402
-from dpkit.training.per_example import UnsupportedLayer, capture, paired  # noqa: E402
 
 
 def network(widths, *, bias, seed):

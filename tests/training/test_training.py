@@ -3,18 +3,19 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from dpkit.papers import dp_cgan as paper
+from dpkit.privacy import rdp
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.training.batches import batches
+from dpkit.training.device import device_named, generator_on, seeded
+from dpkit.training.loop import train
+from dpkit.training.optimizers import noised, update
+from dpkit.training.types import Data
+
 pytestmark = pytest.mark.torch
 
-from dpkit.papers import dp_cgan as paper  # noqa: E402
-from dpkit.privacy import rdp  # noqa: E402
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
-from dpkit.training.batches import batches  # noqa: E402
-from dpkit.training.device import device_named, generator_on, seeded  # noqa: E402
-from dpkit.training.loop import train  # noqa: E402
-from dpkit.training.optimizers import noised, update  # noqa: E402
-from dpkit.training.types import Data  # noqa: E402
 
 CPU = torch.device("cpu")
 

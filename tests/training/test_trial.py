@@ -5,18 +5,19 @@ from itertools import islice
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
+from dpkit.papers import dp_cgan
+from dpkit.papers.dp_cgan.settings import SMALL
+from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.training import trial
+from dpkit.training.checkpoint import Checkpoints, spent
+from dpkit.training.device import generator_on
+from dpkit.training.loop import train
+from dpkit.training.types import Data
+
 pytestmark = pytest.mark.torch
 
-from dpkit.papers import dp_cgan  # noqa: E402
-from dpkit.papers.dp_cgan.settings import SMALL  # noqa: E402
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches  # noqa: E402
-from dpkit.training import trial  # noqa: E402
-from dpkit.training.checkpoint import Checkpoints, spent  # noqa: E402
-from dpkit.training.device import generator_on  # noqa: E402
-from dpkit.training.loop import train  # noqa: E402
-from dpkit.training.types import Data  # noqa: E402
 
 CPU = torch.device("cpu")
 SETTINGS = replace(SMALL, hidden=4, sampling=ShuffledBatches(16))

@@ -1,0 +1,502 @@
+"""What every explorer keeps: it answers each control, refuses in a sentence, stands as text."""
+
+import asyncio
+import math
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from html import escape
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from ipywidgets.widgets.widget import _instances
+
+from dpkit import explorers
+from dpkit.explorers import (
+    calibration,
+    clipping_and_noise,
+    group_directions,
+    loss_noise,
+    renyi_orders,
+    score_against_epsilon,
+)
+from dpkit.explorers.explorer import DELAY, Explorer, Table, at_least, at_most
+from dpkit.explorers.group_directions_numbers import ADDED
+from dpkit.explorers.loss_noise_numbers import LEAST_MULTIPLIER
+from dpkit.plots import Picture
+from dpkit.privacy import conversions
+
+NAN, INF = math.nan, math.inf
+PNG = b"\x89PNG"
+DELTAS = (0.0, 1.0, -1.0, NAN, INF)
+Values = dict[str, Any]
+
+
+class Case(NamedTuple):
+    """What an explorer is asked; values are those it opens with but for what a change says.
+
+    moves: (control, value) one after the other, every control at least once.
+    numbers: from the result, what its table tells.
+    words: from the result, what its picture's words tell.
+    refused: changes, and a pattern of the sentence that refuses them.
+    extremes: changes that still have numbers and a picture.
+    unmoved: controls whose move is seen in the picture alone.
+    """
+
+    moves: list[tuple[str, Any]]
+    numbers: Callable[[Values], tuple[str, ...]]
+    words: Callable[[Values], tuple[str, ...]]
+    refused: list[tuple[Values, str]]
+    extremes: list[Values]
+    unmoved: tuple[str, ...] = ()
+
+
+def each(bad: tuple[Any, ...], *names: str) -> list[tuple[Values, str]]:
+    """Each of these values under each name, refused by that name."""
+    return [({name: value}, name) for name in names for value in bad]
+
+
+def between(pair: tuple[float, float], digits: int = 4) -> str:
+    return f"{at_least(pair[0], digits)} to {at_most(pair[1], digits)}"
+
+
+CASES = {
+    "Accountant": Case(
+        moves=[
+            ("noise_multiplier", 1.4), ("sample_rate", 0.02), ("steps", 500.0), ("delta", 1e-6),
+            ("adjacency", "replace-one"),
+        ],
+        numbers=lambda found: (
+            *(at_most(epsilon) for _, epsilon, _, _ in found["rows"]),
+            at_least(found["rows"][0][2]),
+        ),
+        words=lambda found: (f"RDP to {at_most(found['rows'][1][1])}",),
+        refused=[
+            *(({"delta": bad}, r"delta must lie in \(0, 1\)") for bad in DELTAS),
+            *each((0.0, 1.5), "sample_rate"), *each((0.0, NAN), "noise_multiplier"),
+            *each((0, NAN), "steps"), *each(("both",), "adjacency"),
+        ],
+        extremes=[
+            {"noise_multiplier": 100.0, "sample_rate": 1e-5, "steps": 1.0},
+            {"noise_multiplier": 50.0, "sample_rate": 1.0, "steps": 3.0},
+        ],
+    ),
+    "Calibration": Case(
+        moves=[
+            ("target_epsilon", 2.1), ("delta", 1e-6), ("sample_rate", 0.02), ("steps", 5_000.0),
+            ("adjacency", "replace-one"), ("find", calibration.STEPS), ("noise_multiplier", 4.0),
+        ],
+        numbers=lambda found: (
+            f"{found['PLD'].value}", at_most(found["PLD"].epsilon), at_least(found["PLD"].lower),
+            f"{found['RDP'].value}", at_most(found["RDP"].epsilon),
+        ),
+        words=lambda found: ("noise multipliers from", at_most(found["PLD"].value, 3)),
+        refused=[
+            *each((0.0, 1.0, NAN), "delta"), *each((0.0, 1.1, NAN), "sample_rate"),
+            *each((0.0, 2.5, INF, NAN), "steps"), *each((0.0, -1.0, NAN), "target_epsilon"),
+            ({"target_epsilon": 1e-20, "delta": 1e-300}, "no noise below"),
+            ({"find": calibration.STEPS, "target_epsilon": 1e-6}, "already one step"),
+            ({"find": calibration.RATE, "noise_multiplier": 0.0}, "noise_multiplier"),
+        ],
+        extremes=[{"target_epsilon": 50.0, "sample_rate": 1.0, "steps": 10.0}, {"delta": 0.5}],
+    ),
+    "Claims": Case(
+        moves=[
+            ("claim", "dp_cgan/label-leak"), ("verdict", "holds"), ("paper", "small_images"),
+        ],
+        numbers=lambda found: (found["claim"].id, found["verdict"], at_most(found["computed"], 7)),
+        words=lambda found: (at_most(found["computed"], 7),),
+        refused=[
+            ({"paper": "dp_cgan", "verdict": "perhaps"}, "verdict must be one of"),
+            ({"paper": "nobody"}, "paper must be one of"),
+            ({"paper": "dp_cgan", "claim": "dp_cgan/unheard-of"}, "unheard-of"),
+            (
+                {"paper": "dp_cgan", "verdict": "holds", "claim": "dp_cgan/label-leak"},
+                "claim must be one of those chosen",
+            ),
+            ({"paper": "dp_cgan", "claim": None}, "claim must be one of"),
+        ],
+        extremes=[{"claim": "dp_cgan/label-leak"}, {"claim": "dp_cgan/per-tensor-clipping"}],
+    ),
+    "ClippingAndNoise": Case(
+        moves=[
+            ("angle", 10.0), ("length", 0.4), ("batch_size", 12), ("noise_multiplier", 2.0),
+            ("max_grad_norm", 0.5), ("rule", "per group"),
+        ],
+        unmoved=("angle",),
+        numbers=lambda found: (
+            at_most(found["honest"]["epsilon"]), at_least(found["honest"]["noise"]),
+            at_most(found["sensitivity"][1]),
+        ),
+        words=lambda found: (at_most(found["honest"]["epsilon"], 3), f"{found['moved']:.3g}"),
+        refused=[
+            *each((NAN, INF, -INF, -1000), "max_grad_norm", "noise_multiplier", "length", "angle"),
+            *each((NAN, INF, -INF, -1000, -3, 0, 501, 10**9), "batch_size"),
+            ({"rule": "none"}, "rule must be one of flat"),
+        ],
+        extremes=[
+            {
+                "rule": clipping_and_noise.RULES[3], "max_grad_norm": 0.1, "batch_size": 500,
+                "length": 1e4,
+            },
+        ],
+    ),
+    "GroupDirections": Case(
+        moves=[
+            ("noise", ADDED), ("groups", 2), ("devices", 1), ("iterations", 20),
+            ("noise_multiplier", 3.0),
+        ],
+        numbers=lambda found: (
+            *(at_most(found[name]) for name in ("alone", "charge", "together")),
+            between(found["pair"]), "1.661", "4.028", "26.84", group_directions.PARTS,
+        ),
+        words=lambda found: (between(found["pair"]), "C sqrt(7)", at_most(found["charge"], 3)),
+        refused=[
+            *each((0, 17, 2.0, True), "groups"), *each((0, 17, NAN), "devices"),
+            *each((0, 1e3, 100_001), "iterations"),
+            *each((0.0, 0.09, -1.0, NAN, INF), "noise_multiplier"), *each(("off",), "noise"),
+        ],
+        extremes=[
+            {"groups": 1, "devices": 1, "iterations": 3000},
+            {"groups": 9, "noise_multiplier": 10.86, "iterations": 10},
+            {"groups": 2, "noise": ADDED, "iterations": 4000},
+        ],
+    ),
+    "LossNoise": Case(
+        moves=[
+            ("noise_std", 20.0), ("records", 60_000), ("largest_loss", 25.0), ("batch", 128),
+            ("discriminator_steps", 2), ("iterations", 100.0), ("order", 4.0),
+        ],
+        numbers=lambda found: (
+            between(found["pair"]), between(found["pair_each"]), at_least(found["holds_to"]),
+            loss_noise.CONDITIONAL, loss_noise.CONSTANT,
+        ),
+        words=lambda found: (between(found["pair"], 3), "no finite epsilon"),
+        refused=[
+            *each((0.0, NAN), "noise_std"),
+            *each((0.0, -1.0, NAN, INF, 6401.0, 1e-300, 1e9), "largest_loss"),
+            *each((0, 20_001), "batch"), *each((0,), "records", "discriminator_steps"),
+            *each((0.0, NAN), "iterations"), *each((1.0, NAN, 2.0**20 + 1), "order"),
+        ],
+        extremes=[
+            {"noise_std": 0.3, "largest_loss": 150.0, "order": 64.0, "discriminator_steps": 10},
+            {
+                "noise_std": 300.0, "largest_loss": 0.01, "iterations": 1.0,
+                "discriminator_steps": 1,
+            },
+            {"noise_std": 0.3, "largest_loss": 19.2 / LEAST_MULTIPLIER * 0.999, "order": 1.11},
+            {"noise_std": 300.0, "largest_loss": 19_200 / LEAST_MULTIPLIER * 0.999, "order": 64.0},
+        ],
+    ),
+    "RenyiOrders": Case(
+        moves=[
+            ("noise_multiplier", 5.0), ("sample_rate", 0.02), ("steps", 50.0), ("delta", 1e-6),
+            ("adjacency", "replace-one"),
+        ],
+        numbers=lambda found: (
+            *(at_most(epsilon) for _, _, epsilon, _ in found["rows"]), at_most(found["optimal"][0]),
+        ),
+        words=lambda found: (at_most(found["rows"][0][2]),),
+        refused=[
+            *each((0.0, 1.0, NAN), "delta"),
+            *each((0.0,), "sample_rate", "steps", "noise_multiplier"),
+        ],
+        extremes=[
+            {"noise_multiplier": 0.1, "sample_rate": 1.0, "steps": 1e6},
+            {"noise_multiplier": 100.0, "sample_rate": 1e-5, "steps": 1.0},
+            {"delta": 0.99}, {"delta": 1e-300},
+        ],
+    ),
+    "Schedules": Case(
+        moves=[
+            ("steps", 10.0), ("start", 2.5), ("end", 1.0), ("sample_rate", 0.02), ("delta", 1e-6),
+            ("kind", "step"), ("drops", 2), ("kind", "constant"),
+        ],
+        numbers=lambda found: (
+            at_most(found["rdp"]), at_most(found["pld"]), at_least(found["lower"]),
+        ),
+        words=lambda found: (
+            at_most(found["rdp"], 3), at_most(found["pld"], 3), at_least(found["lower"], 3),
+        ),
+        refused=[
+            *(({"delta": bad}, "delta must") for bad in DELTAS),
+            *each((NAN, INF, -1.0, 0.0), "start", "end", "steps", "sample_rate"),
+            ({"kind": "adaptive"}, "kind must be one of constant"),
+            ({"kind": "step", "drops": 0}, "drops"), ({"end": 5.0}, "linear may rise"),
+        ],
+        extremes=[{"delta": 0.9}, {"steps": 1.0, "sample_rate": 1.0}],
+    ),
+    "ScoreAgainstEpsilon": Case(
+        moves=[("axis", "proven"), ("steps", 1_250), ("figure", "figure_2")],
+        unmoved=("axis",),
+        numbers=lambda found: (
+            *(f"{row.score:.3f}" for row in found["rows"]),
+            *(at_most(row.charged.epsilon) for row in found["rows"]),
+            *(
+                between((row.certified.lower, row.certified.epsilon))
+                for row in found["rows"]
+            ),
+            *(at_most(row.proven.epsilon) for row in found["rows"]),
+            "add-remove", "replace-one", "delta 1e-05", "Poisson", "classic conversion",
+            score_against_epsilon.LESSON,
+        ),
+        words=lambda found: (
+            *(f"score {row.score:.2f}" for row in found["rows"]),
+            *(at_most(row.charged.epsilon) for row in found["rows"]), "non-private level",
+        ),
+        refused=[
+            *each(("figure_4", None), "figure"), *each(("exact", ""), "axis"),
+            *each((0, -250, 250.0, NAN, True), "steps"),
+        ],
+        extremes=[{"steps": 250}, {"figure": "figure_2", "axis": "certified"}],
+    ),
+    "TradeOff": Case(
+        moves=[
+            ("alpha", 0.3), ("beta", 0.3), ("steps", 50.0), ("sample_rate", 0.02),
+            ("noise_multiplier", 3.0), ("adjacency", "replace-one"),
+        ],
+        numbers=lambda found: (
+            f"at least {at_least(found['least_beta'])}", f"at least {at_least(found['by_rdp'])}",
+            at_most(1 - found["least_beta"]), at_most(found["advantage"]),
+        ),
+        words=lambda found: (at_least(found["least_beta"], 3),),
+        refused=[
+            *each((0.0, NAN), "noise_multiplier"), *each((0.0, 1.5, NAN), "sample_rate"),
+            *each((0.0, INF, NAN), "steps"), *each((-0.1, 1.1, NAN), "alpha"),
+            *each((NAN,), "beta"),
+        ],
+        extremes=[
+            {"noise_multiplier": 0.1, "sample_rate": 1.0, "steps": 1e6},
+            {"noise_multiplier": 100.0, "sample_rate": 1e-5, "steps": 1.0},
+            {"alpha": 1.0, "beta": 1e-4},
+        ],
+    ),
+}  # fmt: skip
+
+
+def of_all(what: Callable[[Case], list[Any]]) -> pytest.MarkDecorator:
+    """A test for each explorer and each of what its case lists."""
+    cases = [(name, one) for name, case in CASES.items() for one in what(case)]
+    ids = [f"{name}-{one}" for name, one in cases]
+    return pytest.mark.parametrize(("explorer", "one"), cases, ids=ids, indirect=["explorer"])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick() -> Iterator[None]:
+    """Without torch, which none may need; few points of a curve, on a busy machine too."""
+    *others, last = conversions.CONVERSIONS
+    stand_in = (*others, last._replace(epsilon=conversions.improved))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "torch", None)
+        patch.setattr(calibration, "POINTS", 2)
+        patch.setattr(calibration, "BESIDE", ())
+        patch.setattr(calibration, "PATIENCE", INF)
+        patch.setattr(conversions, "CONVERSIONS", stand_in)
+        renyi_orders._near.cache_clear()
+        yield
+    renyi_orders._near.cache_clear()
+
+
+@cache
+def opened(name: str) -> Explorer:
+    return getattr(explorers, name)()
+
+
+@pytest.fixture(params=explorers.__all__)
+def explorer(request: pytest.FixtureRequest) -> Explorer:
+    """As it opens, opened once; each test sets back what it moves."""
+    return opened(request.param)
+
+
+@pytest.fixture
+def case(explorer: Explorer) -> Case:
+    return CASES[type(explorer).__name__]
+
+
+@pytest.fixture
+def asked(explorer: Explorer, monkeypatch: pytest.MonkeyPatch) -> list[Values]:
+    """The values of every call of `compute`."""
+    calls: list[Values] = []
+    compute = explorer.compute
+    monkeypatch.setattr(explorer, "compute", lambda **held: calls.append(held) or compute(**held))
+    return calls
+
+
+def held(explorer: Explorer) -> Values:
+    return {name: control.value for name, control in explorer.values.items()}
+
+
+def set_back(explorer: Explorer, values: Values) -> None:
+    for name, value in values.items():
+        explorer.values[name].value = value
+
+
+def shown(explorer: Explorer) -> tuple[str, bytes]:
+    return explorer.numbers.value, bytes(explorer.picture.value)
+
+
+def sketch(values: Values) -> Picture:
+    """Sooner than a drawing, where only whether there is one matters."""
+    return Picture(repr(values).encode(), "A sketch.")
+
+
+def check_alert(explorer: Explorer) -> str:
+    """One sentence stands in place of numbers and picture; returned without its markup."""
+    told = explorer.numbers.value
+    assert told.startswith("<p role='alert'>")
+    assert told.endswith(".</p>")
+    assert "Traceback" not in told
+    assert explorer.result is None
+    assert (explorer.picture.value, explorer.words.value) == (b"", "")
+    assert "no numbers" in repr(explorer)
+    assert told in explorer._repr_mimebundle_()["text/html"]
+    return told.removeprefix("<p role='alert'>").removesuffix("</p>")
+
+
+def test_every_explorer_has_a_case():
+    for module in pkgutil.iter_modules(explorers.__path__, "dpkit.explorers."):
+        import_module(module.name)
+    written = {one.__name__ for one in Explorer.__subclasses__()}
+    assert written == set(explorers.__all__) == CASES.keys()
+
+
+def test_numbers_stand_as_text_for_screens_without_a_kernel(explorer, case):
+    explorer.update()
+    data, table = explorer._repr_mimebundle_(), explorer.table(explorer.result)
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert data["text/plain"] == repr(explorer)
+    assert repr(explorer).startswith(explorer.title)
+    assert f"<h3>{escape(explorer.title)}</h3><table>" in data["text/html"]
+    cells = [*table.headings, *(cell for row in table.rows for cell in row), *table.notes]
+    for told in (*cells, *case.numbers(explorer.result)):
+        assert told in data["text/plain"]
+        assert escape(told) in data["text/html"]
+
+
+def test_the_picture_has_words_with_its_numbers(explorer, case):
+    explorer.update()
+    assert explorer.picture.value[:4] == PNG
+    for told in case.words(explorer.result):
+        assert escape(told) in explorer.words.value
+
+
+def test_every_control_moves_what_is_shown_and_back(explorer, case, asked, monkeypatch):
+    assert {name for name, _ in case.moves} == set(explorer.values)
+    explorer.update()
+    values, before, widgets = held(explorer), shown(explorer), len(_instances)
+    assert widgets >= len(explorer.children)
+    now = before
+    for name, value in case.moves:
+        asked.clear()
+        explorer.values[name].value = value
+        assert explorer.values[name].value == value
+        assert asked == [held(explorer)]
+        (numbers, picture), now = now, shown(explorer)
+        assert now[1].startswith(PNG)
+        assert now[1] != picture
+        assert (now[0] == numbers) == (name in case.unmoved)
+        assert "alert" not in now[0] + explorer.words.value
+    with monkeypatch.context() as patch:
+        patch.setattr(explorer, "_tell", lambda: None)
+        patch.setattr(explorer, "_draw", lambda: None)
+        set_back(explorer, values)
+    explorer.update()
+    assert shown(explorer) == before
+    assert len(_instances) == widgets
+
+
+def test_moves_in_quick_succession_leave_one_picture_and_no_widgets(
+    explorer, case, asked, monkeypatch
+):
+    explorer.update()
+    values, before, drawn = held(explorer), len(_instances), []
+    monkeypatch.setattr(explorer, "draw", lambda found: drawn.append(found) or sketch(asked[-1]))
+    name, value = case.moves[0]
+    asked.clear()
+
+    async def move() -> None:
+        for turn in range(5):
+            explorer.values[name].value = values[name] if turn % 2 else value
+            assert asked[-1][name] == explorer.values[name].value
+        assert drawn == []
+        assert explorer.numbers.value == explorer.table(explorer.result).html()
+        while not drawn:
+            await asyncio.sleep(DELAY)
+        await asyncio.sleep(2 * DELAY)
+
+    asyncio.run(asyncio.wait_for(move(), 60))
+    assert len(asked) == 5
+    assert len(drawn) == 1
+    assert explorer.picture.value == sketch(held(explorer)).png
+    set_back(explorer, values)
+    assert len(_instances) == before
+
+
+@of_all(lambda case: case.refused)
+def test_bad_values_become_a_sentence(explorer, one, monkeypatch):
+    change, pattern = one
+    values = held(explorer) | change
+    with pytest.raises(ValueError, match=pattern) as refused:
+        explorer.compute(**values)
+    controls = {name: SimpleNamespace(value=value) for name, value in values.items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(explorer, "values", controls)  # sliders themselves never leave their range
+        explorer.update()
+    assert check_alert(explorer).startswith(escape(str(refused.value)))
+
+
+def test_what_was_refused_or_failed_is_forgotten(explorer, case, monkeypatch):
+    explorer.update()
+    values, before = held(explorer), shown(explorer)
+    name, value = case.moves[0]
+    for error, told in (
+        (ValueError("must be fewer <here>"), "must be fewer &lt;here&gt;."),
+        (KeyError("x"), "should not happen"),
+    ):
+        with monkeypatch.context() as patch:
+
+            def broken(error=error, **_):
+                raise error
+
+            patch.setattr(explorer, "compute", broken)
+            explorer.values[name].value = value
+            assert told in check_alert(explorer)
+        set_back(explorer, values)
+        assert shown(explorer) == before
+
+
+@of_all(lambda case: case.extremes)
+@pytest.mark.filterwarnings("error")
+def test_extremes_are_drawn_too(explorer, one):
+    found = explorer.late(explorer.compute(**held(explorer) | one))
+    assert "nan" not in explorer.table(found).text()
+    picture = explorer.draw(found)
+    assert picture.png.startswith(PNG)
+    assert "nan" not in picture.words
+
+
+@given(st.floats(-1e300, 1e300).filter(lambda value: abs(value) > 1e-290), st.integers(2, 8))
+def test_bounds_are_rounded_to_their_own_side(value, digits):
+    least, most = float(at_least(value, digits)), float(at_most(value, digits))
+    rounding = 1e-14 * abs(value)  # of the division by the last digit's unit
+    assert least <= value + rounding
+    assert most >= value - rounding
+    assert most - least <= 10.0 ** (1 - digits) * abs(value) * (1 + 1e-9) + rounding
+
+
+def test_bounds_in_four_digits():
+    assert at_most(5.19341) == "5.194"
+    assert at_least(5.19049) == "5.19"
+    assert at_most(0.00012341) == "0.0001235"
+    assert at_most(INF) == "inf"
+    assert at_least(0.0) == "0"
+    assert at_most(12345.1) == "1.235e+04"
+
+
+def test_what_is_shown_is_escaped():
+    assert "<b>" not in Table(("<b>",), (("<b>",),), ("<b>",)).html()
