@@ -43,6 +43,15 @@ class Evidence(NamedTuple):
     scale: str = "paper"
 
 
+class _Value(float):
+    """A value of evidence; in the form "<1e-9" it is "below 1e-9" where it is that small."""
+
+    def __format__(self, form: str) -> str:
+        if not form.startswith("<"):
+            return super().__format__(form)
+        return f"below {form[1:]}" if abs(self) < float(form[1:]) else f"{float(self):.1g}"
+
+
 @dataclass(frozen=True)
 class Claim:
     """One statement of a paper or its code that can be checked.
@@ -57,7 +66,8 @@ class Claim:
             statement is that a guarantee exists.
         tolerance: absolute, >= 0, of the comparison.
         compute: the value, from no arguments, or from the evidence's values where there is one.
-        explanation: one sentence; {names} of the evidence's values are filled in.
+        explanation: one sentence; {names} of the evidence's values are filled in, and
+            {name:<1e-9} reads "below 1e-9" where the value is that small.
         curve: points to draw beside it.
         evidence: the measurement it rests on, if it takes longer than a moment.
         believed: of kind "finite", whether a computed value bears out what a reader would have
@@ -65,7 +75,7 @@ class Claim:
 
     Raises:
         ValueError: unknown kind, negative tolerance, no stated value where the kind needs one, or
-            `believed` where a kind compares.
+            `believed` or `rounding` where a kind compares.
     """
 
     id: str
@@ -89,8 +99,13 @@ class Claim:
             raise ValueError(f"a claim's id begins with its paper, {self.paper}/, got {self.id}")
         if self.stated is None and self.kind != "finite":
             raise ValueError(f"kind {self.kind!r} compares: {self.id} needs a stated value")
-        if self.believed is not None and self.kind != "finite":
-            raise ValueError(f"kind {self.kind!r} compares: {self.id} takes no `believed`")
+        for name, given in (("believed", self.believed is not None), ("rounding", self.rounding)):
+            if given and self.kind != "finite":
+                raise ValueError(f"kind {self.kind!r} compares: {self.id} takes no `{name}`")
+
+    def explained(self, values: dict[str, float]) -> str:
+        """The explanation with the evidence's values filled in."""
+        return self.explanation.format(**{name: _Value(value) for name, value in values.items()})
 
     def shown(self, computed: float, form: str = ".6g") -> str:
         """A computed value in words: "below 1e-12" where only rounding is left of it.
@@ -140,7 +155,7 @@ def check(claim: Claim, *, recompute: bool = False) -> Verdict:
     if abs(computed) <= claim.rounding:
         computed = 0.0
     verdict = "holds" if holds(claim, computed) else "fails"
-    return Verdict(claim, computed, verdict, claim.explanation.format(**values))
+    return Verdict(claim, computed, verdict, claim.explained(values))
 
 
 def holds(claim: Claim, computed: float) -> bool:
@@ -163,13 +178,15 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
     """The command line's object for one claim."""
     claim = verdict.claim
     computed = None if math.isnan(verdict.computed) else verdict.computed
+    if claim.rounding and computed == 0:
+        computed = claim.shown(computed)
     return {
         "id": claim.id,
         "paper": claim.paper,
         "where": claim.where,
         "says": claim.says,
         "stated": records.json_number(claim.stated),
-        "computed": records.json_number(computed),
+        "computed": computed if isinstance(computed, str) else records.json_number(computed),
         "verdict": verdict.verdict,
         "explanation": verdict.explanation,
     }

@@ -74,7 +74,19 @@ def test_what_is_only_rounding_counts_as_zero(computed, verdict, shown):
     assert found.verdict == verdict
     assert found.claim.shown(found.computed) == shown
     assert found.claim.shown(math.nan) == ""
+    assert (as_json(found)["computed"] == shown) == (found.computed == 0)
     assert claim().shown(0.0) == "0"
+    with pytest.raises(ValueError, match="takes no `rounding`"):
+        claim(rounding=1e-12)
+
+
+@pytest.mark.parametrize(("area", "words"), [(1e-12, "below 1e-9"), (0.25, "0.2"), (-0.3, "-0.3")])
+def test_an_explanation_says_below_only_where_it_is(results: Path, area: float, words: str):
+    evidence = Evidence({}, lambda: Measured({"area": area}, {}))
+    one = claim(
+        compute=lambda values: values["area"], explanation="{area:<1e-9}", evidence=evidence
+    )
+    assert check(one, recompute=True).explanation == words
 
 
 def test_a_value_that_is_not_a_number_is_an_error():
@@ -88,7 +100,7 @@ def test_a_value_that_is_not_a_number_is_an_error():
         ({"kind": "about"}, "kind must be one of equals, at most, at least, finite; got 'about'"),
         ({"tolerance": -1.0}, "tolerance must be a finite number >= 0"),
         ({"tolerance": math.nan}, "tolerance must be a finite number >= 0"),
-        ({"rounding": math.nan}, "rounding must be a finite number >= 0"),
+        ({"rounding": -1.0}, "rounding must be a finite number >= 0"),
         ({"stated": None}, "needs a stated value"),
         ({"id": "other/name"}, "begins with its paper"),
     ],

@@ -52,12 +52,14 @@ def systems() -> tuple[System, ...]:
     from dpkit.papers.rdp_gan.honest import honest
     from dpkit.papers.small_images.claims import spent
 
-    def priced(name: str, claimed: float, published: Any, repaired: Any, size: int) -> System:
+    def priced(
+        name: str, claimed: float | None, published: Any, repaired: Any, size: int
+    ) -> System:
         pair = (
             pld.epsilon(settings.ledger(public_size=size), delta=DELTA)
             for settings in (published, repaired)
         )
-        return System(name, claimed, *pair)
+        return System(name, claimed or math.nan, *pair)
 
     half = honest("digits", target_epsilon=0.5, public_size=60_000)
     return (

@@ -4,16 +4,18 @@ Other processors add in another order, so the last digits of a sum are theirs. A
 third digit, its place and the words around it are not.
 """
 
+import math
 import re
 from typing import NamedTuple
 
 TOLERANCE = 1e-6  # relative, of every number unless its cell or table says otherwise
 MOST = 0.5  # above it a comparison says nothing
 PLACE = "\0"
-# A sign belongs to a number unless it joins two, as in 3-5; digits inside a word are the word's.
+# A sign belongs to a number unless it joins two, as in 3-5; digits inside a word are the word's, as
+# are those of a version such as 1.10.3.
 NUMBER = re.compile(
     r"(?<![\w.])(?:(?<![\w)\]])[-+])?"
-    r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\w)"
+    r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d{1,3})?(?!\w|\.\d)"
 )
 
 
@@ -46,13 +48,19 @@ def apart(reference: str, found: str) -> Apart:
 
 
 def _relative(reference: str, found: str) -> float:
-    """|a - b| / max(|a|, |b|) of two numbers, 0 where they are equal."""
-    a, b = (float(text.replace(",", "")) for text in (reference, found))
-    if a == b:
+    """|a - b| / max(|a|, |b|) of two numbers, 0 where they are equal; never NaN."""
+    if reference == found:
         return 0.0
     if not any(mark in reference + found for mark in ".eE"):
-        return float("inf")
-    return abs(a - b) / max(abs(a), abs(b))
+        return math.inf
+    a, b = (float(text.replace(",", "")) for text in (reference, found))
+    lost = any(
+        not math.isfinite(value) or (value == 0 and re.search("[1-9]", text.split("e")[0]))
+        for value, text in ((a, reference), (b, found))
+    )
+    if lost:  # beyond what a float holds
+        return math.inf
+    return 0.0 if a == b else abs(a - b) / max(abs(a), abs(b))
 
 
 def tolerance_of(tags: list[str]) -> float:

@@ -48,11 +48,28 @@ def test_how_far_is_relative_to_the_larger():
     assert numbers_apart.apart("8", "8.0000001").within(1e-6)
 
 
-@pytest.mark.parametrize("tolerance", [1e-6, 0.5, math.inf])
-def test_counts_are_equal_or_not(tolerance: float):
-    assert numbers_apart.apart("of 60,000", "of 60,000").within(tolerance)
+def test_counts_are_equal_or_not():
+    assert numbers_apart.apart("of 60,000", "of 60,000").furthest == 0
     assert numbers_apart.apart("of 60,000", "of 60,001").furthest == math.inf
-    assert not numbers_apart.apart("of 60,000", "of 60,001").within(min(tolerance, 1.0))
+    assert numbers_apart.apart("1" * 30, "1" * 29 + "2").furthest == math.inf
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1e400", "1e500"),
+        ("1.0 and 1e400", "1.0 and 5.0"),
+        ("delta 1e-400", "delta 0.0"),
+        ("12e34567", "99e99999"),
+        ("4839201e4829", "4839202e9829"),
+        ("numpy 1.10.3", "numpy 1.1.3"),
+    ],
+)
+def test_what_no_float_holds_is_compared_as_it_is_written(one: str, other: str):
+    for text in (one, other):
+        assert numbers_apart.apart(text, text).within(0.0)
+    assert not numbers_apart.apart(one, other).within(numbers_apart.MOST)
+    assert not numbers_apart.apart(other, one).within(numbers_apart.MOST)
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,8 @@ def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> 
         for key, column in COLUMNS.items():
             run = Run(key, _scaled(column, scale), seed, scale, device, progress)
             settings = describe(run.column.settings)
-            parts.append(Part(f"{key}-seed{seed}-train", settings, seed, run.train, run.work))
+            name = f"{key}-seed{seed}-train"
+            parts.append(Part(name, settings, seed, run.train, run.work, run.prices))
             for name in CLASSIFIERS:
                 fit = partial(run.fit, name)
                 parts.append(
@@ -116,11 +117,21 @@ class Run(NamedTuple):
         classes = torch.arange(settings.classes, device=device)
         shown_rng = generator_on(device, seed=self.seed, stream="samples")
         samples = algorithm.generate(gan, classes.repeat(10), settings=settings, rng=shown_rng)
-        proven = rdp.epsilon(
-            settings.ledger(public_size=public_size, steps=steps), delta=settings.target_delta
-        )
-        values = {
-            "steps": steps,
+        values = {"steps": steps}
+        values |= self.prices(values)
+        side = round(settings.pixels**0.5)
+        shown = (samples * 255).round().byte().reshape(-1, side, side).cpu().numpy()
+        return Result(
+            values, {images.name: images.checksum}, device_label(device),
+            shown if self.seed == 0 else None,
+        )  # fmt: skip
+
+    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
+        """What a run of the stored number of steps costs."""
+        settings, public_size = self.column.settings, PUBLIC_SIZES[self.scale]
+        ledger = settings.ledger(public_size=public_size, steps=values["steps"])
+        proven = rdp.epsilon(ledger, delta=settings.target_delta)
+        return {
             "epsilon_claimed": settings.target_epsilon if settings.noise_multiplier > 0 else None,
             "epsilon_proven": json_number(proven.epsilon),
             "delta": proven.delta,
@@ -128,12 +139,6 @@ class Run(NamedTuple):
             "method": proven.method,
             "assumptions": [*proven.assumptions, *settings.sampling.assumptions],
         }
-        side = round(settings.pixels**0.5)
-        shown = (samples * 255).round().byte().reshape(-1, side, side).cpu().numpy()
-        return Result(
-            values, {images.name: images.checksum}, device_label(device),
-            shown if self.seed == 0 else None,
-        )  # fmt: skip
 
     def work(self) -> list[Work]:
         """The steps of its training, all of them: it is not stored on the way."""

@@ -45,8 +45,8 @@ MEASURED = (
         believed=lambda cosine: cosine < 1 - 1e-6,
         compute=lambda values: values["smallest_cosine"],
         explanation="Over {steps:.0f} steps the cosine between the released gradient and the true "
-        "one is 1 or -1, to within 1e-9: only length and sign are random, and the sign was turned "
-        "{turned:.0f} times.",
+        "one is 1 or -1, but for rounding ({largest_gap:<1e-9}): only length and sign are random, "
+        "and the sign was turned {turned:.0f} times.",
         evidence=evidence.evidence_of_direction(steps=200),
     ),
     one(
@@ -61,9 +61,9 @@ MEASURED = (
         compute=lambda values: values["outside"],
         explanation="The first layer's gradient stays in the span of its {inputs:.0f} inputs among "
         "{dimensions:.0f} dimensions: over {steps:.0f} steps the share of its norm outside is "
-        "below 1e-5, which is rounding. What the noise adds, in norm {noise_share:.0%} of the "
-        "gradient where that is least, stays in the span of the real inputs alone (outside: below "
-        "1e-5). (Adam then rescales each coordinate, which is post-processing.)",
+        "{outside:<1e-5}: rounding. What the noise adds, in norm {noise_share:.0%} of the "
+        "gradient where that is least, stays in the span of the real inputs alone (outside: "
+        "{noise_outside:<1e-5}). (Adam then rescales each coordinate, which is post-processing.)",
         evidence=evidence.evidence_of_span(steps=200),
     ),
 )

@@ -47,7 +47,16 @@ class Run(NamedTuple):
     def part(self) -> Part:
         """Its name and settings, and what computes it."""
         described = describe(self.settings) | {"records": self.records, "by_digit": self.by_digit}
-        return Part(f"{self.key}-seed{self.seed}", described, self.seed, self.compute, self.work)
+        name = f"{self.key}-seed{self.seed}"
+        return Part(name, described, self.seed, self.compute, self.work, self.prices)
+
+    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
+        """What the run costs: its settings say how long it may be, whatever was stored."""
+        settings = replace(self.settings, **CHANGES[self.records])
+        if self.by_digit:
+            settings = replace(settings, classes=0)
+        priced = _proven(settings, PUBLIC_SIZES[self.records][self.scale])
+        return {"epsilon_claimed": _claimed(self.settings), **priced}
 
     def work(self) -> list[Work]:
         """All steps of its training; where the noise is tuned it may end before."""
