@@ -319,8 +319,7 @@ import os
 if "DPKIT_DATA" in os.environ:
     require(600, what="training on MNIST")
     mnist = datasets.mnist(split="train")
-    images = torch.from_numpy(mnist.flat()).double()
-    real = Data(images, torch.from_numpy(mnist.labels), public_size=60_000)
+    real = Data(torch.from_numpy(mnist.flat()).double(), torch.from_numpy(mnist.labels), 60_000)
     gan = paper.new_gan(paper.HONEST, seed=0, device=cpu)
     run = train(paper.step, gan, real, settings=paper.HONEST, rng=rng, steps=60)
     print([round(record.discriminator_loss, 3) for record in run][::10])
