@@ -54,7 +54,7 @@ from dpkit.privacy import Gaussian, Laplace, RandomizedResponse
 
 mechanisms = {
     "Gaussian": Gaussian(noise_multiplier=2.0),
-    "Laplace": Laplace(noise_multiplier=2.0),
+    "Laplace": Laplace(scale=2.0),
     "randomised response": RandomizedResponse(epsilon=0.5),
     "sampled Gaussian": SampledGaussian(noise_multiplier=0.6, sample_rate=0.1),
 }

@@ -45,10 +45,9 @@ def noise_multiplier(
     Raises:
         ValueError: bad input, or a target that no noise between 2^-20 and 2^40 reaches.
     """
-    checks.positive(target_epsilon=target_epsilon, tolerance=tolerance)
-    checks.in_range(0, 1, sample_rate=sample_rate)
-    checks.whole(steps=steps)
-    checks.between(0, 1, delta=delta)
+    target_epsilon, tolerance = checks.positive(target_epsilon=target_epsilon, tolerance=tolerance)
+    sample_rate = checks.in_range(0, 1, sample_rate=sample_rate)
+    steps, delta = checks.whole(steps=steps), checks.between(0, 1, delta=delta)
     made = mechanism or (lambda noise: SampledGaussian(noise, sample_rate, adjacency))
 
     def over(log_noise: float) -> float:

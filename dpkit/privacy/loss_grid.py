@@ -14,12 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit.privacy.privacy_loss import ROUNDING, Floats, PrivacyLoss
+from dpkit.privacy.privacy_loss import LEAST_MASS, ROUNDING, Floats, PrivacyLoss, rounding
 
 REACH = 32  # cells around the heaviest in which shares are exact
 TINY = 1e-300  # instead of a zero that is divided by
 LOWERED = 4 * ROUNDING  # of the lower measure's nodes, so that an atom on a node can stay there
-UNDERFLOW = 1e-290  # a mass below it may have lost digits
 
 
 def nodes(first: int, count: int, spacing: float, offset: float) -> Floats:
@@ -73,9 +72,12 @@ class GridLoss(NamedTuple):
 
 
 def fitted(spacing: float, losses: Iterable[PrivacyLoss]) -> float:
-    """The spacing, made a little smaller where that lets atoms lie on nodes."""
+    """The spacing, made a little smaller where that lets atoms lie on nodes.
+
+    Atoms closer to each other than the spacing stay between nodes, as a density does.
+    """
     lattices = [loss.lattice[1] for loss in losses if loss.lattice is not None]
-    if not lattices:
+    if not lattices or not min(lattices) >= spacing:
         return spacing
     return min(lattices) / math.ceil(min(lattices) / spacing)
 
@@ -168,16 +170,17 @@ def _excess(cells: Cells, lowered: float = 0.0) -> _Excess:
     with np.errstate(over="ignore", invalid="ignore"):
         t = np.exp(cells.nodes - lowered)
         above, below = p - q * t[:-1], q * t[1:] - p
-        slack = 2 * ROUNDING * (_nearer(cells.p) + _nearer(cells.q) * t[1:])
-    known = (np.minimum(p, q) > UNDERFLOW) & np.isfinite(above + below + slack)
+        slack = _doubt(cells.p) + _doubt(cells.q) * t[1:]
+    known = (np.minimum(p, q) > LEAST_MASS) & np.isfinite(above + below + slack)
     above, below, slack = (np.where(known, one, 0.0) for one in (above, below, slack))
     return _Excess(p, above, below, slack, known)
 
 
-def _nearer(masses: Floats) -> Floats:
-    """The mass from each inner cell outwards, on the side where there is less."""
+def _doubt(masses: Floats) -> Floats:
+    """The error, at most, of each inner cell's mass: that of the tails it is the difference of."""
     beyond, up_to = np.cumsum(masses[::-1])[::-1], np.cumsum(masses)
-    return np.minimum(beyond, up_to)[1:-1]
+    nearer = np.minimum(beyond, up_to)[1:-1]
+    return 2 * rounding(nearer) * nearer
 
 
 def upper(cells: Cells) -> GridLoss:
@@ -188,7 +191,8 @@ def upper(cells: Cells) -> GridLoss:
     high = np.where(known, np.clip(high, 0.0, p), p)
     masses = np.concatenate([cells.p[:1], high])
     masses[:-1] += p - high
-    return GridLoss(cells.first, cells.offset, cells.spacing, masses, float(cells.p[-1]))
+    beyond = float(cells.p[-1] * (1 + ROUNDING)) + LEAST_MASS
+    return GridLoss(cells.first, cells.offset, cells.spacing, masses, beyond)
 
 
 def lower(cells: Cells) -> GridLoss:

@@ -22,7 +22,7 @@ from dpkit.privacy.composed_loss import (
     compose,
     log_moment,
 )
-from dpkit.privacy.ledger import Guarantee, Ledger, adjacency_of, assumptions_of, checked
+from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.loss_grid import Cells
 from dpkit.privacy.mechanisms import Unsupported
 from dpkit.privacy.privacy_loss import PrivacyLoss
@@ -35,10 +35,11 @@ FINE = 2**15  # nodes of all releases, after which the grid is not made finer to
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
 METHOD = "PLD by FFT, certified (lower, upper)"
+BY_RDP = "PLD by FFT, lower end certified; upper end by RDP, whose rounding has no proven bound"
 
 
 @np.errstate(all="ignore")  # what overflows proves nothing: every comparison lets NaN fail
-def epsilon(ledger: Ledger, *, delta: float, gap: float = GAP) -> Guarantee:
+def epsilon(ledger: Releases, *, delta: float, gap: float = GAP) -> Guarantee:
     """The epsilon of a ledger at `delta`, as a certified pair.
 
     Args:
@@ -52,13 +53,19 @@ def epsilon(ledger: Ledger, *, delta: float, gap: float = GAP) -> Guarantee:
         Unsupported: a mechanism's privacy loss is not known.
         ArithmeticError: a bound came out as NaN.
     """
-    checks.between(0, 1, delta=delta, gap=gap)
-    adjacency, told = adjacency_of(ledger), assumptions_of(ledger)
+    ledger = Ledger.of(ledger)
+    delta, gap = checks.between(0, 1, delta=delta, gap=gap)
+    low, high, method = _epsilon(ledger, delta, gap)
+    return ledger.guarantee(epsilon=high, delta=delta, lower=low, method=method)
+
+
+def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, str]:
+    """(lower, upper, method)."""
     releases = _releases(ledger, delta)
     if not releases:
-        return Guarantee(0.0, 0.0, delta, adjacency, METHOD, told)
+        return 0.0, 0.0, METHOD
     if not _unbounded(releases) < delta:
-        return Guarantee(float("inf"), 0.0, delta, adjacency, METHOD, told)
+        return 0.0, float("inf"), METHOD
     moments = _moments(releases)
     looks = [saddle.for_delta(one, delta, _total(releases)) for one in moments]
     if looks[1].epsilon > looks[0].epsilon:  # the one that is expected to cost more first
@@ -85,39 +92,42 @@ def epsilon(ledger: Ledger, *, delta: float, gap: float = GAP) -> Guarantee:
         at = high if low < high / 2 else (low + high) / 2
         looks = [saddle.for_epsilon(one, at, _total(releases), delta) for one in moments]
         wanted = min(wanted / 2, gap * at)
-    method = METHOD
     if not high - low <= gap * high and (other_bound := _by_rdp(ledger, delta)) < high:
-        high, method = other_bound, f"{METHOD}; the upper end by RDP"
-        if not low <= high:
-            raise ArithmeticError(f"the PLD's lower bound {low} is above RDP's upper bound {high}")
-    return Guarantee(high, low, delta, adjacency, method, told)
+        if not low <= other_bound:
+            raise ArithmeticError(f"the PLD's lower bound {low} is above RDP's, {other_bound}")
+        return low, other_bound, BY_RDP
+    return low, high, METHOD
 
 
 def _by_rdp(ledger: Ledger, delta: float) -> float:
-    """RDP's epsilon, inf where a mechanism has none: better where grids round too much."""
+    """RDP's epsilon, inf where there is none: smaller where grids round too much."""
     try:
         return rdp.epsilon(ledger, delta=delta).epsilon
-    except Unsupported:
+    except (Unsupported, ArithmeticError):
         return float("inf")
 
 
 @np.errstate(all="ignore")
-def delta(ledger: Ledger, *, epsilon: float, gap: float = GAP) -> Guarantee:
+def delta(ledger: Releases, *, epsilon: float, gap: float = GAP) -> Guarantee:
     """The least delta proven at `epsilon` >= 0 (arguments as `epsilon`; gap is relative to delta).
 
     The guarantee's `lower` is a proven lower bound on the ledger's epsilon at that delta.
     """
-    checks.non_negative(epsilon=epsilon)
-    checks.between(0, 1, gap=gap)
-    adjacency, told = adjacency_of(ledger), assumptions_of(ledger)
+    ledger, epsilon = Ledger.of(ledger), checks.non_negative(epsilon=epsilon)
+    low, value = _delta(ledger, epsilon, checks.between(0, 1, gap=gap))
+    return ledger.guarantee(epsilon=epsilon, delta=value, lower=min(low, epsilon), method=METHOD)
+
+
+def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float]:
+    """The largest epsilon refuted at the least delta proven, and that delta."""
     releases = _releases(ledger, 1e-12)
     if releases:  # again, with tails that are little beside this delta
         about = max(saddle.delta_at_most(one, epsilon) for one in _moments(releases))
         releases = _releases(ledger, about / 10)
     if not releases:
-        return Guarantee(epsilon, 0.0, 0.0, adjacency, METHOD, told)
+        return 0.0, 0.0
     if not _unbounded(releases) < 1:
-        return Guarantee(epsilon, 0.0, 1.0, adjacency, METHOD, told)
+        return 0.0, 1.0
     looks = [saddle.for_epsilon(one, epsilon, _total(releases)) for one in _moments(releases)]
     looks.sort(key=lambda look: look.saddle)  # the dearer first, by what it takes to get there
     wanted = gap * min(1 / looks[0].saddle, looks[0].deviation)
@@ -128,7 +138,7 @@ def delta(ledger: Ledger, *, epsilon: float, gap: float = GAP) -> Guarantee:
     if not 0 <= value <= 1:
         raise ArithmeticError(f"the PLD's deltas are no probabilities: {found}")
     low = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
-    return Guarantee(epsilon, min(low, epsilon), value, adjacency, METHOD, told)
+    return low, value
 
 
 class _Release(NamedTuple):
@@ -155,18 +165,14 @@ class _Direction:
 
 
 def _releases(ledger: Ledger, delta: float) -> list[_Release]:
-    """Each mechanism that is released at all, once."""
-    counts: dict = {}
-    for mechanism, count in checked(ledger):
-        if count:
-            counts[mechanism] = counts.get(mechanism, 0) + int(count)
-    if len(counts) > MOST_MECHANISMS:
+    """Each mechanism with a rough view of its loss."""
+    if len(ledger.releases) > MOST_MECHANISMS:
         raise ValueError(
-            f"the ledger has {len(counts)} different mechanisms and the PLD accountant takes "
-            f"{MOST_MECHANISMS}; round the noise multipliers down to fewer values"
+            f"the ledger has {len(ledger.releases)} different mechanisms and the PLD accountant "
+            f"takes {MOST_MECHANISMS}; round the noise multipliers down to fewer values"
         )
-    tail = NEGLECTED * delta / max(sum(counts.values()), 1)
-    losses = [(mechanism.privacy_loss(), count) for mechanism, count in counts.items()]
+    tail = NEGLECTED * delta / max(ledger.total, 1)
+    losses = [(mechanism.privacy_loss(), count) for mechanism, count in ledger.releases]
     return [_Release(loss, saddle.coarse(loss, count, tail), count) for loss, count in losses]
 
 
