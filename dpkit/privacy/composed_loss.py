@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import fft
 
-from dpkit.privacy.loss_grid import GridLoss, nodes
+from dpkit.privacy.loss_grid import MOST_NODES, GridLoss, NoGrid, nodes
 from dpkit.privacy.privacy_loss import ROUNDING, UNIT, Floats
 from dpkit.privacy.saddle import Look
 
-MOST_NODES = 2**20
 FLOOR = 1e-290  # below it sums have lost digits
 ENOUGH = 1e-7  # of the tilted mass, outside the window, to look no further
 SPARE = 32  # nodes beside the window
@@ -118,14 +117,10 @@ class ComposedLoss(NamedTuple):
 
 def _discounted(weights: Floats, spacing: float) -> Floats:
     """The sum over j >= k of weights_j exp(-(j - k) spacing), for each k."""
-    found, beyond = np.empty_like(weights), 0.0
-    length = max(int(300 / spacing), 1)  # exponentials of one stretch do not underflow
-    for end in range(weights.size, 0, -length):
-        start = max(end - length, 0)
-        back = np.exp(-spacing * np.arange(end - start))
-        sums = np.cumsum((weights[start:end] * back)[::-1])[::-1]
-        found[start:end] = (sums + beyond * np.exp(-spacing * (end - start))) / back
-        beyond = found[start]
+    found, step = weights.copy(), 1
+    while step < found.size and step * spacing < 100:  # from there on exp(-100) and less
+        found[:-step] += np.exp(-step * spacing) * found[step:]  # now over 2 * step terms each
+        step *= 2
     return found
 
 
@@ -166,6 +161,8 @@ def compose(parts: Parts, look: Look) -> ComposedLoss:
     """The composition of grid losses of one spacing, each taken `count` times."""
     spacing = parts[0][0].spacing
     room = MOST_NODES / 2 * spacing  # a window cut short proves less, and takes no longer
+    if not np.isfinite([look.low, look.high, look.epsilon]).all():
+        raise NoGrid(f"the window from {look.low} to {look.high} has no end")
     low = max(look.low, look.epsilon - room)
     span = min(look.high, look.epsilon + room) - low
     wanted = max(int(np.ceil(span / spacing)), 0) + SPARE  # `outside` bounds the rest

@@ -17,12 +17,19 @@ from numpy.typing import NDArray
 from dpkit.privacy.privacy_loss import LEAST_MASS, ROUNDING, Floats, PrivacyLoss, rounding
 
 REACH = 32  # cells around the heaviest in which shares are exact
+MOST_NODES = 2**20
 TINY = 1e-300  # instead of a zero that is divided by
 LOWERED = 4 * ROUNDING  # of the lower measure's nodes, so that an atom on a node can stay there
 
 
+class NoGrid(ArithmeticError):
+    """The losses are too far apart for a grid of a size that can be computed."""
+
+
 def nodes(first: int, count: int, spacing: float, offset: float) -> Floats:
     """(first + k) * spacing + offset for k = 0, ..., count - 1."""
+    if not abs(first) + count < 2**53:
+        raise NoGrid(f"losses around {first} times {spacing} have no neighbours as floats")
     return np.asarray((first + np.arange(count)) * spacing + offset, dtype=np.float64)
 
 
@@ -92,8 +99,13 @@ def cells(
         span: the least and the largest loss.
         centre: about where the loss has most of its mass.
         enough: how much smaller `lower` may make the mean loss by missing the balance there.
+
+    Raises:
+        NoGrid: the span has more than 2^20 cells, or spacing or span is not a number.
     """
     low, high = span
+    if not (spacing > 0 and (high - low) / spacing <= MOST_NODES):
+        raise NoGrid(f"a grid of spacing {spacing} from {low} to {high} is too large")
     if loss.lattice is None:
         centre = offset = _balanced(loss, spacing, centre, enough)
     else:

@@ -13,9 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpkit import checks
-from dpkit.privacy import loss_grid, rdp, saddle
+from dpkit.privacy import loss_grid, numerics, rdp, saddle
 from dpkit.privacy.composed_loss import (
-    MOST_NODES,
     Parts,
     chernoff_delta,
     chernoff_epsilon,
@@ -23,9 +22,9 @@ from dpkit.privacy.composed_loss import (
     log_moment,
 )
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
-from dpkit.privacy.loss_grid import Cells
+from dpkit.privacy.loss_grid import MOST_NODES, Cells, NoGrid
 from dpkit.privacy.mechanisms import Unsupported
-from dpkit.privacy.privacy_loss import PrivacyLoss
+from dpkit.privacy.privacy_loss import LEAST_MASS, PrivacyLoss
 from dpkit.privacy.saddle import Coarse, Look
 
 __all__ = ["delta", "epsilon"]
@@ -34,8 +33,16 @@ GAP = 1e-3  # (upper - lower) / upper that is aimed at
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
+PROFILE_ERROR = 1e-8  # relative: of exact profiles above LEAST_MASS (pld_proof.md, G)
 METHOD = "PLD by FFT, certified (lower, upper)"
+BY_PROFILE = "exact privacy profile, certified (lower, upper)"
 BY_RDP = "PLD by FFT, lower end certified; upper end by RDP, whose rounding has no proven bound"
+
+
+class _Release(NamedTuple):
+    loss: PrivacyLoss
+    coarse: Coarse
+    count: int
 
 
 @np.errstate(all="ignore")  # what overflows proves nothing: every comparison lets NaN fail
@@ -66,6 +73,17 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
         return 0.0, 0.0, METHOD
     if not _unbounded(releases) < delta:
         return 0.0, float("inf"), METHOD
+    low, high = _by_fft(releases, delta, gap)
+    if high - low <= gap * high:
+        return low, high, METHOD
+    return _narrowed(ledger, delta, low, high)
+
+
+def _by_fft(releases: list[_Release], delta: float, gap: float) -> tuple[float, float]:
+    """(lower, upper), on grids that become finer while that narrows the pair.
+
+    (0, inf) where the releases' losses are of too different sizes for one grid.
+    """
     moments = _moments(releases)
     looks = [saddle.for_delta(one, delta, _total(releases)) for one in moments]
     if looks[1].epsilon > looks[0].epsilon:  # the one that is expected to cost more first
@@ -74,13 +92,16 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
     wanted = min(wanted, looks[0].deviation / 8)  # or the window is elsewhere
     low, high = 0.0, np.inf
     for attempt in range(6):
-        worse, other = _directions(releases, looks, wanted)
         before = high - low
-        uppers = [_upper_epsilon(worse, delta)]
-        low = max(low, compose(worse.lower, worse.look).epsilon_below(delta))
-        if not chernoff_epsilon(other.upper, other.look.saddle, delta) <= low:
-            uppers.append(_upper_epsilon(other, delta))
-            low = max(low, compose(other.lower, other.look).epsilon_below(delta))
+        try:
+            worse, other = _directions(releases, looks, wanted)
+            uppers = [_upper_epsilon(worse, delta)]
+            low = max(low, compose(worse.lower, worse.look).epsilon_below(delta))
+            if not chernoff_epsilon(other.upper, other.look.saddle, delta) <= low:
+                uppers.append(_upper_epsilon(other, delta))
+                low = max(low, compose(other.lower, other.look).epsilon_below(delta))
+        except NoGrid:
+            break
         high = min(high, max(0.0, *uppers))
         if not low <= high:
             raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {uppers}")
@@ -92,11 +113,39 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
         at = high if low < high / 2 else (low + high) / 2
         looks = [saddle.for_epsilon(one, at, _total(releases), delta) for one in moments]
         wanted = min(wanted / 2, gap * at)
-    if not high - low <= gap * high and (other_bound := _by_rdp(ledger, delta)) < high:
-        if not low <= other_bound:
-            raise ArithmeticError(f"the PLD's lower bound {low} is above RDP's, {other_bound}")
-        return low, other_bound, BY_RDP
-    return low, high, METHOD
+    return low, high
+
+
+def _narrowed(ledger: Ledger, delta: float, low: float, high: float) -> tuple[float, float, str]:
+    """(lower, upper, method) where grids round too much: by exact profiles, or by RDP."""
+    method = METHOD
+    if (exact := _by_profile(ledger, delta)) is not None:
+        (lower, upper), method = exact, BY_PROFILE
+    else:
+        lower, upper = low, _by_rdp(ledger, delta)
+        method = BY_RDP if upper < high else METHOD
+    low, high = max(low, lower), min(high, upper)
+    if not low <= high:
+        raise ArithmeticError(f"the bounds {low} and {high} of {method} are out of order")
+    return low, high, method
+
+
+def _by_profile(ledger: Ledger, delta: float) -> tuple[float, float] | None:
+    """The pair by profiles, of one release or where all together need no epsilon at this delta."""
+    try:
+        at_0 = sum(count * mechanism.profile([0.0]).max() for mechanism, count in ledger.releases)
+    except Unsupported:
+        return None
+    if at_0 * (1 + PROFILE_ERROR) <= delta:  # total variations add up, at most
+        return 0.0, 0.0
+    if ledger.total > 1 or not delta > LEAST_MASS:
+        return None
+    profile = ledger.releases[0].mechanism.profile
+    lower, upper = (
+        numerics.bracket(lambda e, f=factor: bool((profile([e]) * f <= delta).all()))[side]
+        for side, factor in enumerate((1 - PROFILE_ERROR, 1 + PROFILE_ERROR))
+    )
+    return lower, upper
 
 
 def _by_rdp(ledger: Ledger, delta: float) -> float:
@@ -105,6 +154,14 @@ def _by_rdp(ledger: Ledger, delta: float) -> float:
         return rdp.epsilon(ledger, delta=delta).epsilon
     except (Unsupported, ArithmeticError):
         return float("inf")
+
+
+def _delta_by_rdp(ledger: Ledger, epsilon: float) -> float:
+    """RDP's delta, 1 where there is none."""
+    try:
+        return rdp.delta(ledger, epsilon=epsilon).delta
+    except (Unsupported, ArithmeticError):
+        return 1.0
 
 
 @np.errstate(all="ignore")
@@ -131,20 +188,16 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float]:
     looks = [saddle.for_epsilon(one, epsilon, _total(releases)) for one in _moments(releases)]
     looks.sort(key=lambda look: look.saddle)  # the dearer first, by what it takes to get there
     wanted = gap * min(1 / looks[0].saddle, looks[0].deviation)
-    both = _directions(releases, looks, wanted)
-    found = [_upper_delta(direction, epsilon) for direction in both]
-    worst = both[int(np.argmax(found))]
-    value = max(found)
-    if not 0 <= value <= 1:
-        raise ArithmeticError(f"the PLD's deltas are no probabilities: {found}")
-    low = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
+    try:
+        both = _directions(releases, looks, wanted)
+        deltas = [_upper_delta(direction, epsilon) for direction in both]
+        worst, value = both[int(np.argmax(deltas))], max(deltas)
+        if not 0 <= value <= 1:
+            raise ArithmeticError(f"the PLD's deltas are no probabilities: {deltas}")
+        low = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
+    except NoGrid:
+        return 0.0, _delta_by_rdp(ledger, epsilon)
     return low, value
-
-
-class _Release(NamedTuple):
-    loss: PrivacyLoss
-    coarse: Coarse
-    count: int
 
 
 @dataclass(frozen=True)

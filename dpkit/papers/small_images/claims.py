@@ -31,7 +31,7 @@ from dpkit.papers.small_images.settings import (
     STEPS_PER_EPOCH,
 )
 from dpkit.privacy import rdp
-from dpkit.privacy.ledger import Ledger
+from dpkit.privacy.ledger import Releases
 from dpkit.privacy.mechanisms import Mechanism
 
 PAPER = "small_images"
@@ -39,7 +39,7 @@ DELTA = SETTINGS.target_delta
 ADAM_EPS = 1e-8  # the libraries' default
 
 
-def epsilon(ledger: Ledger) -> float:
+def epsilon(ledger: Releases) -> float:
     """Epsilon as the paper prices a ledger."""
     return rdp.epsilon(ledger, delta=DELTA, conversion="classic", orders=ORDERS).epsilon
 
