@@ -121,6 +121,8 @@ def _cells(
     loss: PrivacyLoss, first: int, last: int, spacing: float, offset: float, middle: int = 0
 ) -> Cells:
     p, q = loss.masses(nodes(first, last - first + 1, spacing, offset))
+    if np.isnan(p.sum() + q.sum()):
+        raise ArithmeticError("a mechanism's privacy loss has a mass that is not a number")
     return Cells(first, offset, spacing, p, q, middle - first)
 
 

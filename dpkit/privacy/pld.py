@@ -74,7 +74,7 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
     if not _unbounded(releases) < delta:
         return 0.0, float("inf"), METHOD
     low, high = _by_fft(releases, delta, gap)
-    if high - low <= gap * high:
+    if high - low <= gap * high < float("inf"):
         return low, high, METHOD
     return _narrowed(ledger, delta, low, high)
 
