@@ -293,6 +293,7 @@ class SampledGaussian:
             y = np.log1p(-q) - np.log(q) + 0.5 / variance + size / 2 + np.log(-np.expm1(-size) / 2)
             # a product keeps more digits than the sum of its logs
             factor = (1 - q) / q * np.exp(0.5 / variance) * np.sinh(np.minimum(size, 700.0) / 2)
+            factor = np.where(np.isfinite(factor), factor, np.exp(np.minimum(y, 20.0)))
             arcsinh = np.where(y > 20, y + np.log(2), np.arcsinh(factor))
         return variance * (loss / 2 + np.sign(loss) * arcsinh)
 

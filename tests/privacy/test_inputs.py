@@ -315,16 +315,22 @@ def test_a_cheap_release_on_a_fine_lattice_keeps_the_pair_narrow(cheap, count):
 
 def test_what_has_no_grid_is_priced_by_rdp_and_not_called_certified():
     beyond = [Release(SampledGaussian(1e-9, 0.01), 10**15)]
-    assert pld.epsilon(beyond, delta=1e-5).epsilon == rdp.epsilon(beyond, delta=1e-5).epsilon
+    found = pld.epsilon(beyond, delta=1e-5)
+    assert found.epsilon == rdp.epsilon(beyond, delta=1e-5).epsilon < math.inf
+    assert "upper end by RDP, whose rounding has no proven bound" in found.method
     assert pld.delta(beyond, epsilon=1.0).delta == 1
+
+
+def test_losses_of_very_different_sizes_do_not_crash():
     mixed = [
         Release(Gaussian(47.3, REPLACE), 5),
         Release(SampledGaussian(0.00136, 0.19, REPLACE), 6),
         Release(SampledGaussian(7.3, 0.033, REPLACE), 3),
     ]
     found = pld.epsilon(mixed, delta=5.7e-8)
-    assert found.epsilon == rdp.epsilon(mixed, delta=5.7e-8).epsilon < math.inf
-    assert "upper end by RDP, whose rounding has no proven bound" in found.method
+    assert found.epsilon < rdp.epsilon(mixed, delta=5.7e-8).epsilon
+    masses = SampledGaussian(0.001, 0.1, REPLACE).privacy_loss().masses(np.zeros(1))
+    np.testing.assert_allclose(masses, [[0.45, 0.55], [0.55, 0.45]])
 
 
 def test_more_moments_than_can_be_computed_are_refused():
