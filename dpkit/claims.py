@@ -1,16 +1,24 @@
 """What a paper says, computed again: a claim, its evidence, and the verdict."""
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from dpkit import checks, paths, records
 
-Kind = Literal["equals", "at most", "at least", "finite"]
-KINDS: tuple[str, ...] = ("equals", "at most", "at least", "finite")
+Kind = Literal["equals", "at most", "at least", "in words", "computed"]
+KINDS: tuple[str, ...] = get_args(Kind)
+Outcome = Literal["holds", "fails", "computed", "cannot be checked"]
+OUTCOMES: dict[Outcome, str] = {  # verdict -> the same of several claims
+    "holds": "hold",
+    "fails": "fail",
+    "computed": "computed",
+    "cannot be checked": "cannot be checked",
+}
 
 
 class Curve(NamedTuple):
@@ -62,20 +70,22 @@ class Claim:
         where: section, table or file in which it is said.
         says: what is said, in our words.
         stated: the number that is said, None where none is.
-        kind: how the computed value relates to it for the claim to hold; "finite" where the
-            statement is that a guarantee exists.
+        kind: how the computed value relates to it for the claim to hold: "equals", "at most" or
+            "at least". Without a stated number, "in words" where `believed` decides, and "computed"
+            where nothing is stated to compare with, so that the claim neither holds nor fails.
         tolerance: absolute, >= 0, of the comparison.
         compute: the value, from no arguments, or from the evidence's values where there is one.
         explanation: one sentence; {names} of the evidence's values are filled in, and
             {name:<1e-9} reads "below 1e-9" where the value is that small.
         curve: points to draw beside it.
         evidence: the measurement it rests on, if it takes longer than a moment.
-        believed: of kind "finite", whether a computed value bears out what a reader would have
-            believed; by default any finite value does.
+        believed: of kind "in words", whether a computed value bears out what is said.
+        rounding: of a claim without a stated number: a value this small counts as zero.
 
     Raises:
-        ValueError: unknown kind, negative tolerance, no stated value where the kind needs one, or
-            `believed` or `rounding` where a kind compares.
+        ValueError: unknown kind, negative tolerance, a stated value that is missing or that the
+            kind has no use for, `believed` missing or beside another kind, or `rounding` beside a
+            stated value.
     """
 
     id: str
@@ -97,11 +107,14 @@ class Claim:
         checks.non_negative(tolerance=self.tolerance, rounding=self.rounding)
         if not self.id.startswith(f"{self.paper}/"):
             raise ValueError(f"a claim's id begins with its paper, {self.paper}/, got {self.id}")
-        if self.stated is None and self.kind != "finite":
-            raise ValueError(f"kind {self.kind!r} compares: {self.id} needs a stated value")
-        for name, given in (("believed", self.believed is not None), ("rounding", self.rounding)):
-            if given and self.kind != "finite":
-                raise ValueError(f"kind {self.kind!r} compares: {self.id} takes no `{name}`")
+        compares = self.kind in ("equals", "at most", "at least")
+        if (self.stated is not None) != compares:
+            needs = "needs a" if compares else "takes no"
+            raise ValueError(f"{self.id}: kind {self.kind!r} {needs} stated value")
+        if (self.believed is not None) != (self.kind == "in words"):
+            raise ValueError(f"{self.id}: kind 'in words' and `believed` go together")
+        if self.rounding and compares:
+            raise ValueError(f"{self.id}: kind {self.kind!r} takes no `rounding`")
 
     def explained(self, values: dict[str, float]) -> str:
         """The explanation with the evidence's values filled in."""
@@ -122,11 +135,15 @@ class Claim:
 
 
 class Verdict(NamedTuple):
-    """computed is NaN where the claim cannot be checked; explanation has the numbers filled in."""
+    """Outcome of one check.
+
+    computed: NaN where the claim cannot be checked.
+    explanation: the claim's, with the evidence's numbers filled in.
+    """
 
     claim: Claim
     computed: float
-    verdict: Literal["holds", "fails", "cannot be checked"]
+    verdict: Outcome
     explanation: str
 
 
@@ -154,24 +171,37 @@ def check(claim: Claim, *, recompute: bool = False) -> Verdict:
         raise ArithmeticError(f"the value of {claim.id} came out as NaN")
     if abs(computed) <= claim.rounding:
         computed = 0.0
-    verdict = "holds" if holds(claim, computed) else "fails"
-    return Verdict(claim, computed, verdict, claim.explained(values))
+    return Verdict(claim, computed, outcome(claim, computed), claim.explained(values))
 
 
-def holds(claim: Claim, computed: float) -> bool:
-    """Whether the computed value bears the claim out; written so that NaN never does."""
-    stated = claim.stated if claim.stated is not None else math.inf
+def outcome(claim: Claim, computed: float) -> Outcome:
+    """The verdict on a computed value; written so that NaN never bears a claim out."""
+    if claim.kind == "computed":
+        return "computed"
+    return "holds" if _holds(claim, computed) else "fails"
+
+
+def _holds(claim: Claim, computed: float) -> bool:
+    if claim.believed is not None:
+        return claim.believed(computed)
+    assert claim.stated is not None  # of every other kind that is compared
     match claim.kind:
         case "equals":
-            return abs(computed - stated) <= claim.tolerance
+            return abs(computed - claim.stated) <= claim.tolerance
         case "at most":
-            return computed <= stated + claim.tolerance
-        case "at least":
-            return computed >= stated - claim.tolerance
-        case _ if claim.believed is not None:
-            return claim.believed(computed)
+            return computed <= claim.stated + claim.tolerance
         case _:
-            return computed < math.inf
+            return computed >= claim.stated - claim.tolerance
+
+
+def counted(verdicts: Iterable[Verdict]) -> str:
+    """How many verdicts there are of each kind, such as "2 hold, 1 fails"."""
+    count = Counter(verdict.verdict for verdict in verdicts)
+    return ", ".join(
+        f"{count[one]} {one if count[one] == 1 else several}"
+        for one, several in OUTCOMES.items()
+        if count[one]
+    )
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpkit import paths, records
-from dpkit.claims import Claim, Evidence, Measured, as_json, check, evidence_path
+from dpkit.claims import Claim, Evidence, Measured, as_json, check, counted, evidence_path
 from dpkit.papers import PAPERS
 
 
@@ -40,8 +40,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("equals", 9.6, 9.605, "holds"),
         ("equals", 9.6, 9.58, "fails"),
         ("equals", 9.6, math.inf, "fails"),
-        ("finite", None, 1e9, "holds"),
-        ("finite", None, math.inf, "fails"),
+        ("computed", None, 1e9, "computed"),
+        ("computed", None, math.inf, "computed"),
     ],
 )
 def test_verdicts(kind, stated, computed, verdict):
@@ -51,11 +51,9 @@ def test_verdicts(kind, stated, computed, verdict):
 
 
 @pytest.mark.parametrize(("computed", "verdict"), [(0.0, "fails"), (1e-9, "holds")])
-def test_a_reader_may_have_believed_more_than_that_a_value_is_finite(computed, verdict):
-    one = claim(kind="finite", stated=None, compute=lambda: computed, believed=lambda x: x > 0)
+def test_what_is_said_in_words_is_decided_by_what_a_reader_believes(computed, verdict):
+    one = claim(kind="in words", stated=None, compute=lambda: computed, believed=lambda x: x > 0)
     assert check(one).verdict == verdict
-    with pytest.raises(ValueError, match="takes no `believed`"):
-        claim(believed=lambda x: x > 0)
 
 
 @pytest.mark.parametrize(
@@ -69,15 +67,13 @@ def test_a_reader_may_have_believed_more_than_that_a_value_is_finite(computed, v
 )
 def test_what_is_only_rounding_counts_as_zero(computed, verdict, shown):
     """No processor rounds as another does: such a value must not be printed."""
-    fields = {"kind": "finite", "stated": None, "believed": lambda x: x > 0}
+    fields = {"kind": "in words", "stated": None, "believed": lambda x: x > 0}
     found = check(claim(**fields, compute=lambda: computed, rounding=1e-12))
     assert found.verdict == verdict
     assert found.claim.shown(found.computed) == shown
     assert found.claim.shown(math.nan) == ""
     assert (as_json(found)["computed"] == shown) == (found.computed == 0)
     assert claim().shown(0.0) == "0"
-    with pytest.raises(ValueError, match="takes no `rounding`"):
-        claim(rounding=1e-12)
 
 
 @pytest.mark.parametrize(("area", "words"), [(1e-12, "below 1e-9"), (0.25, "0.2"), (-0.3, "-0.3")])
@@ -89,6 +85,12 @@ def test_an_explanation_says_below_only_where_it_is(results: Path, area: float, 
     assert check(one, recompute=True).explanation == words
 
 
+def test_counts_are_by_verdict_and_leave_out_what_there_is_none_of():
+    compare = [claim(compute=lambda value=value: value) for value in (1.0, 99.0, 2.0)]
+    one = claim(kind="computed", stated=None)
+    assert counted(map(check, [*compare, one])) == "2 hold, 1 fails, 1 computed"
+
+
 def test_a_value_that_is_not_a_number_is_an_error():
     with pytest.raises(ArithmeticError, match="paper/name came out as NaN"):
         check(claim(compute=lambda: math.nan))
@@ -97,11 +99,15 @@ def test_a_value_that_is_not_a_number_is_an_error():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "about"}, "kind must be one of equals, at most, at least, finite; got 'about'"),
+        ({"kind": "about"}, "kind must be one of equals, at most, at least, in words, computed;"),
         ({"tolerance": -1.0}, "tolerance must be a finite number >= 0"),
         ({"tolerance": math.nan}, "tolerance must be a finite number >= 0"),
         ({"rounding": -1.0}, "rounding must be a finite number >= 0"),
         ({"stated": None}, "needs a stated value"),
+        ({"kind": "computed"}, "takes no stated value"),
+        ({"kind": "in words", "stated": None}, "`believed` go together"),
+        ({"believed": math.isfinite}, "`believed` go together"),
+        ({"rounding": 1e-12}, "takes no `rounding`"),
         ({"id": "other/name"}, "begins with its paper"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpkit import checks, papers
-from dpkit.claims import Verdict, as_json, check
+from dpkit.claims import Verdict, as_json, check, counted
 from dpkit.commands.output import AsJson, print_json
 
 
@@ -20,12 +20,13 @@ def claims(
     ] = False,
     json_: AsJson = False,
 ) -> None:
-    """What the papers say, computed again: stated, computed, verdict.
+    """Compute again what the papers say: stated, computed, verdict.
 
       python -m dpkit claims --paper dp_cgan
 
+    A claim holds or fails; "computed" means that nothing was stated to compare the value with.
     A claim that takes longer than a moment rests on stored evidence (data/results/claims), which
-    --recompute makes anew. "cannot be checked" means that evidence is missing.
+    --recompute measures again. "cannot be checked" means that evidence is missing.
     """
     chosen = papers.PAPERS if paper is None else (papers.named(paper),)
     verdicts = [check(claim, recompute=recompute) for one in chosen for claim in one.CLAIMS]
@@ -98,6 +99,7 @@ def _show(verdicts: list[Verdict]) -> None:
         table.add_row(claim.id, _number(claim.stated), claim.shown(computed) or "-", verdict)
     console = Console(highlight=False)
     console.print(table)
+    console.print(f"{len(verdicts)} claims: {counted(verdicts)}")
     for claim, _, verdict, explanation in verdicts:
         console.print(f"\n[bold]{claim.id}[/bold] {verdict} ({claim.where})")
         console.print(f"Said: {claim.says}\nFound: {explanation}", markup=False)

@@ -9,7 +9,7 @@ from dpkit.claims import Claim, Curve, Verdict
 from dpkit.explorers.explorer import Explorer, Table, at_least, at_most, choice
 
 ALL = "all"
-VERDICTS = (ALL, "holds", "fails", "cannot be checked")
+VERDICTS = (ALL, *claims.OUTCOMES)
 CACHED = 1024  # claims
 
 

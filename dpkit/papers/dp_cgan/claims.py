@@ -130,7 +130,7 @@ CLAIMS: tuple[Claim, ...] = (
         where="code: the training loop and its accountant; text: Algorithm 1, lines 20 and 26",
         says="Training stops when the accountant's epsilon reaches 9.6 (batch 600, noise 1.12).",
         stated=None,
-        kind="finite",
+        kind="computed",
         compute=charged_steps,
         explanation="As the code charges a step (noise 1.12 x 1.1 = 1.232, sample rate "
         "600/60000), epsilon stays within 9.6 for this many steps, fewer than the 100,000 that "

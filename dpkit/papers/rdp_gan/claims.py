@@ -27,7 +27,7 @@ MEASURED = (
         says="Noise added to the value of the loss does not vanish in back-propagation, and makes "
         "the discriminator private.",
         stated=None,
-        kind="finite",
+        kind="in words",
         believed=lambda difference: difference > 0,
         compute=lambda values: values["difference"],
         explanation="Two runs with the same seeds, with noise {noise_std:g} on the loss's value "
@@ -41,7 +41,7 @@ MEASURED = (
         where="code: a later version of the discriminator's loss",
         says="A random number times the loss hides the gradient.",
         stated=None,
-        kind="finite",
+        kind="in words",
         believed=lambda cosine: cosine < 1 - 1e-6,
         compute=lambda values: values["smallest_cosine"],
         explanation="Over {steps:.0f} steps the cosine between the released gradient and the true "
@@ -55,7 +55,7 @@ MEASURED = (
         says="Noise on the error of the output layer is carried through back-propagation and makes "
         "the whole update private.",
         stated=None,
-        kind="finite",
+        kind="in words",
         believed=lambda share: share > 1e-3,
         rounding=1e-5,
         compute=lambda values: values["outside"],
@@ -74,7 +74,7 @@ THEOREMS = (
         where="text: Theorem 1; appendix A, eq. 26, steps (b) and (d)",
         says="At every order a release has Renyi epsilon q a^2 dS^2 / (2 (a - 1) s^2) at most.",
         stated=None,
-        kind="finite",
+        kind="in words",
         believed=lambda order: order == math.inf,
         compute=recomputed.first_order_exceeded,
         explanation="The least integer order at which the exact divergence of the proof's own pair "

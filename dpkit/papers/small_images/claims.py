@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.claims import Claim, Curve
+from dpkit.claims import Claim, Curve, Kind
 from dpkit.papers.small_images import shuffled
 from dpkit.papers.small_images.adam import Comparison
 from dpkit.papers.small_images.prior_work import (
@@ -130,11 +130,11 @@ def claim(
     name: str, where: str, says: str, compute: Callable[[], float], explanation: str, *,
     stated: float | None = None, **more: Any,
 ) -> Claim:  # fmt: skip
-    """A claim of this paper; "equals" where it states a value."""
-    return Claim(
-        f"{PAPER}/{name}", PAPER, where, says, stated, "finite" if stated is None else "equals",
-        compute, explanation, **more,
-    )  # fmt: skip
+    """A claim of this paper: "equals" where it states a value, "computed" where it says nothing."""
+    kind: Kind = "equals"
+    if stated is None:
+        kind = "in words" if "believed" in more else "computed"
+    return Claim(f"{PAPER}/{name}", PAPER, where, says, stated, kind, compute, explanation, **more)
 
 
 def at_40_epochs(noise: float) -> Claim:
@@ -142,11 +142,11 @@ def at_40_epochs(noise: float) -> Claim:
     return claim(
         f"epsilon-at-40-epochs-{noise}",
         "text: section 3.2.2, Figure 2; code: compute_renyi_privacy, experiments/figure_2.sh",
-        f"The code charges Figure 2's run at noise multiplier {noise} a finite epsilon, for "
-        "Poisson batches; its own are shuffled, see `shuffled-against-poisson`.",
+        f"The code's accountant prices Figure 2's run at noise multiplier {noise} as if batches "
+        "were Poisson; they are shuffled, see `shuffled-against-poisson`.",
         partial(spent, noise),
-        "After 40 epochs of 469 steps (batch 128 of 60,000, delta 1e-5) the code's accountant "
-        "comes to this epsilon, which no text prints; it takes shuffled batches to be Poisson.",
+        "This is the accountant's epsilon after 40 epochs of 469 steps (batch 128 of 60,000, delta "
+        "1e-5). The paper prints no number to compare it with.",
         curve=partial(by_epoch, noise),
     )
 
@@ -158,11 +158,11 @@ def xie(noise_std: int) -> Claim:
         "text: section 3.1 (how noise scales with the bound is not written); code of Xie et al.: "
         "a line of test.py",
         "The script's formula, 2 q sqrt(n_d log(1/delta)) / (noise / c_g) with q = 64/60000, n_d "
-        f"log(1/delta) = 25, c_g = 13449.216, noise {noise_std}, gives a finite epsilon; that is "
-        "not what a run costs, see `xie-accountant`.",
+        f"log(1/delta) = 25, c_g = 13449.216, noise {noise_std}, is an epsilon; a run costs more, "
+        "see `xie-accountant`.",
         Xie(noise_std).published_epsilon,
-        "So the script does tie noise to the bound, and this is its epsilon; by the theorem's form "
-        "it covers one generator iteration, of which a run has thousands.",
+        "The script does tie noise to the bound, and this is the epsilon that it gives; by the "
+        "theorem's form it covers one generator iteration, of which a run has thousands.",
     )
 
 
@@ -224,9 +224,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     claim(
         "beaulieu-jones-add-remove", BEAULIEU,
-        "Charged as if each batch were Poisson, 500 epochs over 6,000 records at batch 1 and noise "
-        "1 have a finite epsilon; batches of exactly one record cost more, see "
-        "`beaulieu-jones-replace-one`.",
+        "500 epochs over 6,000 records at batch 1 and noise 1 are charged as if each batch were "
+        "Poisson; batches of exactly one record cost more, see `beaulieu-jones-replace-one`.",
         charged,
         "This is what 3,000,000 steps cost at the rate 1/6000 if batches are Poisson, some empty, "
         "and each example is clipped.",
