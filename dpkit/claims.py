@@ -38,17 +38,24 @@ class Measured(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """A measurement too long to make each time; its record is stored with its inputs.
+    """A measurement too long to repeat each time; its record is stored with its inputs.
 
     Args:
-        inputs: everything that was set, as JSON values; a record made with others is not used.
+        claim: id under which the record is stored; other claims may share it.
+        inputs: everything that was set, as JSON values; a record of other inputs is not used.
         measure: makes the measurement.
         scale: "paper" on the paper's own data, "reduced" on the digits.
     """
 
+    claim: str
     inputs: dict[str, Any]
     measure: Callable[[], Measured]
     scale: str = "paper"
+
+    @property
+    def path(self) -> Path:
+        """data/results/claims/<paper>-<name>.json."""
+        return paths.results_dir() / "claims" / f"{self.claim.replace('/', '-')}.json"
 
 
 class _Value(float):
@@ -151,7 +158,7 @@ def check(claim: Claim, *, recompute: bool = False) -> Verdict:
     """Compute the claim's value and compare.
 
     Args:
-        recompute: make stored evidence anew first, and store it.
+        recompute: measure the evidence again first, and store it.
 
     Raises:
         ArithmeticError: the computation gave NaN, which proves nothing.
@@ -160,10 +167,10 @@ def check(claim: Claim, *, recompute: bool = False) -> Verdict:
     if claim.evidence is None:
         computed = claim.compute()
     else:
-        record = _measure(claim, claim.evidence) if recompute else _stored(claim, claim.evidence)
+        record = _measure(claim.evidence) if recompute else _stored(claim.evidence)
         if record is None:
             remedy = f"python -m dpkit claims --paper {claim.paper} --recompute"
-            missing = f"Evidence is missing ({evidence_path(claim).name}); to make it: {remedy}"
+            missing = f"Evidence is missing ({claim.evidence.path.name}); to make it: {remedy}"
             return Verdict(claim, math.nan, "cannot be checked", missing)
         values = record["values"]
         computed = claim.compute(values)
@@ -172,6 +179,17 @@ def check(claim: Claim, *, recompute: bool = False) -> Verdict:
     if abs(computed) <= claim.rounding:
         computed = 0.0
     return Verdict(claim, computed, outcome(claim, computed), claim.explained(values))
+
+
+def check_all(claims: Iterable[Claim], *, recompute: bool = False) -> list[Verdict]:
+    """Check each claim; evidence that several share is measured again once."""
+    verdicts, measured = [], set()
+    for claim in claims:
+        again = recompute and claim.evidence is not None and claim.evidence.claim not in measured
+        verdicts.append(check(claim, recompute=again))
+        if claim.evidence is not None:
+            measured.add(claim.evidence.claim)
+    return verdicts
 
 
 def outcome(claim: Claim, computed: float) -> Outcome:
@@ -222,18 +240,13 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def evidence_path(claim: Claim) -> Path:
-    """data/results/claims/<paper>-<name>.json."""
-    return paths.results_dir() / "claims" / f"{claim.id.replace('/', '-')}.json"
-
-
-def _stored(claim: Claim, evidence: Evidence) -> dict[str, Any] | None:
-    """The stored record, None if there is none or it was made with other inputs.
+def _stored(evidence: Evidence) -> dict[str, Any] | None:
+    """The stored record; None if there is none, or one of other inputs.
 
     Raises:
         ValueError: the file is not a record of evidence.
     """
-    path = evidence_path(claim)
+    path = evidence.path
     if not path.exists():
         return None
     record = records.read_json(path)
@@ -246,10 +259,10 @@ def _stored(claim: Claim, evidence: Evidence) -> dict[str, Any] | None:
         ) from error
 
 
-def _measure(claim: Claim, evidence: Evidence) -> dict[str, Any]:
+def _measure(evidence: Evidence) -> dict[str, Any]:
     start = perf_counter()
     measured = evidence.measure()
-    made = records.provenance(
+    provenance = records.provenance(
         settings=evidence.inputs,
         seed=None,
         data=measured.data,
@@ -257,6 +270,6 @@ def _measure(claim: Claim, evidence: Evidence) -> dict[str, Any]:
         wall_seconds=perf_counter() - start,
         scale=evidence.scale,
     )
-    record = {"claim": claim.id, "values": measured.values, "provenance": made}
-    records.write_json(evidence_path(claim), record)
+    record = {"claim": evidence.claim, "values": measured.values, "provenance": provenance}
+    records.write_json(evidence.path, record)
     return record

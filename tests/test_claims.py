@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpkit import paths, records
-from dpkit.claims import Claim, Evidence, Measured, as_json, check, counted, evidence_path
+from dpkit.claims import Claim, Evidence, Measured, as_json, check, check_all, counted
 from dpkit.papers import PAPERS
 
 
@@ -78,7 +78,7 @@ def test_what_is_only_rounding_counts_as_zero(computed, verdict, shown):
 
 @pytest.mark.parametrize(("area", "words"), [(1e-12, "below 1e-9"), (0.25, "0.2"), (-0.3, "-0.3")])
 def test_an_explanation_says_below_only_where_it_is(results: Path, area: float, words: str):
-    evidence = Evidence({}, lambda: Measured({"area": area}, {}))
+    evidence = Evidence("paper/name", {}, lambda: Measured({"area": area}, {}))
     one = claim(
         compute=lambda values: values["area"], explanation="{area:<1e-9}", evidence=evidence
     )
@@ -120,7 +120,7 @@ def with_evidence(measure: Callable[[], Measured], **inputs) -> Claim:
     return claim(
         compute=lambda values: values["area"],
         explanation="the area is {area:.2f}",
-        evidence=Evidence(inputs, measure),
+        evidence=Evidence("paper/name", inputs, measure),
     )
 
 
@@ -131,11 +131,12 @@ def test_evidence_is_stored_read_and_made_anew(results: Path):
     assert missing.verdict == "cannot be checked"
     assert "--recompute" in missing.explanation
     assert as_json(missing)["computed"] is None
+    path = results / "claims" / "paper-name.json"
     for area in (1.25, 1.25, 1.5):
-        verdict = check(one, recompute=area == 1.5 or not evidence_path(one).exists())
+        verdict = check(one, recompute=area == 1.5 or not path.exists())
         assert verdict.computed == area
         assert verdict.explanation == f"the area is {area:.2f}"
-    record = json.loads((results / "claims" / "paper-name.json").read_text())
+    record = json.loads(path.read_text())
     assert record["provenance"]["settings"] == {"size": 3}
     assert record["provenance"]["data"] == {"set": "ab12"}
 
@@ -143,14 +144,24 @@ def test_evidence_is_stored_read_and_made_anew(results: Path):
 def test_evidence_made_with_other_inputs_is_not_used(results: Path):
     one = with_evidence(lambda: Measured({"area": 1.0}, {}), size=3)
     assert check(one, recompute=True).verdict == "holds"
-    other = replace(one, evidence=Evidence({"size": 4}, lambda: Measured({}, {})))
+    other = replace(one, evidence=Evidence("paper/name", {"size": 4}, lambda: Measured({}, {})))
     assert check(other).verdict == "cannot be checked"
+
+
+def test_claims_share_a_record_that_is_measured_again_once(results: Path):
+    areas = iter([1.25, 1.5])
+    one = with_evidence(lambda: Measured({"area": next(areas)}, {}))
+    both = (one, replace(one, id="paper/other"))
+    for area in (1.25, 1.5):
+        assert [found.computed for found in check_all(both, recompute=True)] == [area, area]
+    assert [path.name for path in (results / "claims").iterdir()] == ["paper-name.json"]
+    assert check(both[1]).computed == 1.5
 
 
 def test_a_damaged_record_is_an_error_that_names_it(results: Path):
     one = with_evidence(lambda: Measured({"area": 1.0}, {}))
     check(one, recompute=True)
-    evidence_path(one).write_text("{")
+    (results / "claims" / "paper-name.json").write_text("{")
     with pytest.raises(ValueError, match=r"paper-name\.json is not valid JSON"):
         check(one)
 

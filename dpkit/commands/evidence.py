@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dpkit import checks, papers
-from dpkit.claims import Verdict, as_json, check, counted
+from dpkit.claims import Verdict, as_json, check_all, counted
 from dpkit.commands.output import AsJson, print_json
 
 
@@ -16,7 +16,9 @@ def claims(
     paper: Annotated[str | None, typer.Option(help="Only this paper's, such as dp_cgan.")] = None,
     recompute: Annotated[
         bool,
-        typer.Option("--recompute", help="Make stored evidence anew (minutes; needs the data)."),
+        typer.Option(
+            "--recompute", help="Measure stored evidence again (minutes; needs the data)."
+        ),
     ] = False,
     json_: AsJson = False,
 ) -> None:
@@ -29,7 +31,8 @@ def claims(
     --recompute measures again. "cannot be checked" means that evidence is missing.
     """
     chosen = papers.PAPERS if paper is None else (papers.named(paper),)
-    verdicts = [check(claim, recompute=recompute) for one in chosen for claim in one.CLAIMS]
+    every = [claim for one in chosen for claim in one.CLAIMS]
+    verdicts = check_all(every, recompute=recompute)
     if json_:
         print_json([as_json(verdict) for verdict in verdicts])
     else:

@@ -22,6 +22,7 @@ DATA = "scikit-learn's digits as 28x28 in [-1, 1], 1,437 images to train on"
 def evidence_of_loss_value(*, iterations: int) -> Evidence:
     """For the claim that noise on the loss's value protects the networks."""
     return Evidence(
+        "rdp_gan/loss-noise-changes-nothing",
         {**_inputs(replace(SETTINGS, iterations=iterations)), "compared": "noise as set, and 0"},
         lambda: loss_value(iterations=iterations), scale="reduced",
     )  # fmt: skip
@@ -30,6 +31,7 @@ def evidence_of_loss_value(*, iterations: int) -> Evidence:
 def evidence_of_direction(*, steps: int) -> Evidence:
     """For the claim that a random factor hides the gradient."""
     return Evidence(
+        "rdp_gan/multiplicative-direction",
         {**_inputs(MULTIPLICATIVE), "steps": steps, "compared": "noise as set, and none"},
         lambda: direction(steps=steps), scale="reduced",
     )  # fmt: skip
@@ -38,6 +40,7 @@ def evidence_of_direction(*, steps: int) -> Evidence:
 def evidence_of_span(*, steps: int) -> Evidence:
     """For the claim that noise on the output's error reaches the whole update."""
     return Evidence(
+        "rdp_gan/eq-9-span",
         {**_inputs(OUTPUT_ERROR), "steps": steps, "compared": "the span of the layer's inputs"},
         lambda: span(steps=steps), scale="reduced",
     )  # fmt: skip
