@@ -10,10 +10,10 @@ from operator import itemgetter
 import numpy as np
 
 from dpkit.claims import Claim, Curve, Evidence, Measured
-from dpkit.papers.dp_cgan.settings import ORDERS, PUBLIC_SIZE, SETTINGS
-from dpkit.privacy import calibrate, rdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Mechanism, SampledGaussian
+from dpkit.papers.as_published import OPACUS_ORDERS, AsPublished
+from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, SETTINGS
+from dpkit.privacy import rdp
+from dpkit.privacy.mechanisms import SampledGaussian
 
 PAPER = "dp_cgan"
 BATCH = SETTINGS.expected_batch_size
@@ -22,21 +22,13 @@ TRUE_RATE = BATCH / 55_000  # the code keeps 5,000 of the 60,000 images for vali
 CODE_NOISE = SETTINGS.noise_multiplier * SETTINGS.max_grad_norm  # what the accountant is fed
 
 
-def epsilon(mechanism: Mechanism, steps: int) -> float:
-    """Epsilon of `steps` releases as the paper prices them."""
-    ledger = [Release(mechanism, steps)]
-    delta = SETTINGS.target_delta
-    return rdp.epsilon(ledger, delta=delta, conversion="classic", orders=ORDERS).epsilon
+epsilon = AsPublished(OPACUS_ORDERS, SETTINGS.target_delta).of_steps
 
 
 @cache
 def charged_steps() -> int:
     """Steps within the target epsilon as the code charges them."""
-    mechanism = SampledGaussian(CODE_NOISE, CODE_RATE)
-    target, delta = SETTINGS.target_epsilon, SETTINGS.target_delta
-    return calibrate.steps(
-        target, mechanism=mechanism, delta=delta, conversion="classic", orders=ORDERS
-    )
+    return SETTINGS.steps_allowed(public_size=PUBLIC_SIZE)
 
 
 def ratio(sensitivity: float) -> float:

@@ -10,15 +10,15 @@ from math import expm1, log1p
 import numpy as np
 
 from dpkit.claims import Claim, Curve
+from dpkit.papers.as_published import OPACUS_ORDERS, AsPublished
 from dpkit.papers.dpgan.budget import BUDGET_DELTA, TABLE_7
 from dpkit.papers.dpgan.settings import MNIST, PUBLISHED, SETTINGS, Settings, ungrouped
-from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, moments, rdp
-from dpkit.privacy.ledger import Release
+from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, moments
 from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch, honest_noise_multiplier
 
 PAPER = "dpgan"
-ORDERS = tuple(1 + x / 10 for x in range(1, 100)) + tuple(range(12, 64))
+epsilon = AsPublished(OPACUS_ORDERS, MNIST.target_delta).of_steps
 STEPS = MNIST.critic_steps  # of the critic, an iteration
 BEFORE, AFTER = TABLE_7["mnist"]
 NAMES = {"mnist": "MNIST", "celeba": "CelebA", "lsun-l": "LSUN-L", "lsun-u": "LSUN-U"}
@@ -29,15 +29,8 @@ def rate(settings: Settings) -> float:
     return settings.expected_batch_size / settings.private_examples
 
 
-def epsilon(mechanism: Mechanism, steps: int) -> float:
-    """Epsilon of `steps` releases at delta 1e-5."""
-    ledger = [Release(mechanism, steps)]
-    delta = MNIST.target_delta
-    return rdp.epsilon(ledger, delta=delta, conversion="classic", orders=ORDERS).epsilon
-
-
 def spent(mechanism: Mechanism, iterations: int) -> float:
-    """Epsilon after so many iterations of one release a critic step."""
+    """Epsilon after `iterations` of one release a critic step."""
     return epsilon(mechanism, STEPS * iterations)
 
 
@@ -71,16 +64,14 @@ def allowed(settings: Settings) -> int:
 def charged_by_iteration(settings: Settings) -> Curve:
     """Epsilon as the code's accountant has it, along the run: RDP at the moments' orders."""
     counts = np.linspace(0, allowed(settings), 25).astype(int).tolist()
-    delta = settings.target_delta
     assert settings.moments is not None
-    orders = np.arange(2.0, settings.moments + 2)
+    accountant = AsPublished(tuple(range(2, settings.moments + 2)), settings.target_delta)
     charged = [
-        rdp.epsilon(
-            settings.claimed_ledger(public_size=settings.private_examples, steps=STEPS * n),
-            delta=delta, conversion="classic", orders=orders,
-        ).epsilon
+        accountant.epsilon(
+            settings.claimed_ledger(public_size=settings.private_examples, steps=STEPS * n)
+        )
         for n in counts
-    ]  # fmt: skip
+    ]
     return Curve(counts, charged, "iterations", "epsilon as charged")
 
 

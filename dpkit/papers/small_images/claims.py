@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpkit.claims import Claim, Curve, Kind
+from dpkit.papers.as_published import AsPublished
 from dpkit.papers.small_images import shuffled
 from dpkit.papers.small_images.adam import Comparison
 from dpkit.papers.small_images.prior_work import (
@@ -30,18 +31,12 @@ from dpkit.papers.small_images.settings import (
     SETTINGS,
     STEPS_PER_EPOCH,
 )
-from dpkit.privacy import rdp
-from dpkit.privacy.ledger import Ledger
 from dpkit.privacy.mechanisms import Mechanism
 
 PAPER = "small_images"
 DELTA = SETTINGS.target_delta
 ADAM_EPS = 1e-8  # the libraries' default
-
-
-def epsilon(ledger: Ledger) -> float:
-    """Epsilon as the paper prices a ledger."""
-    return rdp.epsilon(ledger, delta=DELTA, conversion="classic", orders=ORDERS).epsilon
+epsilon = AsPublished(ORDERS, DELTA).epsilon
 
 
 def spent(noise: float, epochs: int = EPOCHS) -> float:
