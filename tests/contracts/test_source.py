@@ -41,7 +41,7 @@ SHOWING = {"tables", "plots"}
 MAY_SHOW = {"explorers", "commands", "__main__"}
 # Parts that need torch as a whole; elsewhere only functions that need it import it.
 TORCH_PARTS = {"training"}
-TORCH_IN_PAPERS = {  # what trains and what shows runs; settings, claims and accounting do without
+TORCH_IN_PAPERS = {  # what trains and what shows runs; settings, claims and theorems do without
     "adaptive.py", "algorithm.py", "material.py", "networks.py", "plans.py", "runs.py",
     "scores.py", "semi_supervised.py", "tables.py", "tasks.py",
 }  # fmt: skip

@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 from dpkit.claims import check
-from dpkit.papers.rdp_gan import accounting, claims, recomputed
+from dpkit.papers.rdp_gan import claims, recomputed, theorems
 from dpkit.papers.rdp_gan.recomputed import ADULT, MNIST
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import SampledGaussian, divergence, rdp
@@ -66,7 +66,7 @@ def test_the_slope_by_differences():
 def test_one_iteration_on_adult_by_the_sum_of_its_losses():
     """The sum of five noisy values tells less than they do: a bound from below in closed form."""
     setting = ADULT.setting
-    stated = accounting.theorem_3(noise_std=10.0, **setting)
+    stated = theorems.theorem_3(noise_std=10.0, **setting)
     deviation = math.sqrt(5) * 10 / ADULT.sensitivity
     shares = binom.pmf(range(6), 5, setting["sample_rate"])
 
@@ -114,7 +114,7 @@ def test_no_accuracies_allow_more_iterations(column: recomputed.Column, factor: 
     accuracies = np.concatenate([np.zeros((20_000, 1)), rng.beta(0.1, 0.1, (20_000, 60))], axis=1)
     lowered = np.diff(accuracies, axis=1) < 0.5
     least = np.concatenate([[0], np.cumsum(lowered, axis=1).min(axis=0)])
-    assert accounting.iterations_within(0.5, 10 * factor**least, **column.setting) <= most
+    assert theorems.iterations_within(0.5, 10 * factor**least, **column.setting) <= most
 
     sums = {0: 0.0}  # times lowered -> least sum of accuracies, which is the best to go on from
     fewest = [0]
@@ -128,7 +128,7 @@ def test_no_accuracies_allow_more_iterations(column: recomputed.Column, factor: 
         sums = then
         fewest.append(min(sums))
     noises = [10 * factor**times for times in fewest]
-    assert accounting.iterations_within(0.5, noises, **column.setting) < most
+    assert theorems.iterations_within(0.5, noises, **column.setting) < most
 
 
 @pytest.mark.parametrize("table", [recomputed.TABLE_4, recomputed.TABLE_5])
