@@ -189,3 +189,4 @@ def test_every_claim_can_be_checked_and_written(one: Claim):
     if one.curve is not None:
         curve = one.curve()
         assert len(curve.x) == len(curve.y) > 2
+        assert all(map(math.isfinite, [*curve.x, *curve.y]))

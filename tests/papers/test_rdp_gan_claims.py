@@ -145,18 +145,20 @@ def test_printed_iterations_of_three_schedules_have_no_budget_in_common(table):
 
 def test_numbers_within_explanations():
     said = BY_ID["rdp_gan/sigma-10-is-0.5"].explanation
-    for number in ("noise 7.32", "order 6 gives 0.483", "order 2 gives 0.140"):
+
+    def total(order: float, column: recomputed.Column = ADULT, noise: float = 10.0) -> float:
+        return theorems.theorem_4(order, generator_steps=1_000, noise_std=noise, **column.setting)
+
+    needed = 10 * math.sqrt(total(2) / 0.5)
+    assert total(2, noise=needed) == pytest.approx(0.5)
+    for number in (f"noise {needed:.3g}", f"6 gives {total(6):.3f}", "6.27 or 1.19 exactly 0.5"):
         assert number in said
+    for order in (6.27, 1.19):
+        assert total(order) == pytest.approx(0.5, rel=0.005)
+        assert f"only {total(order, MNIST) / total(order):.0%} of that" in said
     assert "6.25e-06" in BY_ID["rdp_gan/remark-3-condition"].explanation
 
 
 def test_numbers_of_evidence_are_filled_in():
     said = check(BY_ID["rdp_gan/loss-noise-changes-nothing"]).explanation
     assert "565265 is 0, while" in said
-
-
-@pytest.mark.parametrize("claim", [c for c in claims.CLAIMS if c.curve], ids=lambda c: c.id)
-def test_curves_can_be_drawn(claim):
-    curve = claim.curve()
-    assert len(curve.x) == len(curve.y) > 2
-    assert np.isfinite(curve.y).all()

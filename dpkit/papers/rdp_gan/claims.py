@@ -52,7 +52,8 @@ def iterations_claim(
     return one(
         id=f"{PAPER}/table-{number}-{name}",
         where=f"text: Table {table}; section V-E, Theorem 4",
-        says=f"{said} {printed} iterations on {column.data}, from noise 10 on.",
+        says=f"Within a total epsilon of 0.5, {said} allows {printed} iterations on {column.data}, "
+        "starting from noise 10.",
         stated=float(printed),
         kind=kind,
         **fields,  # type: ignore[arg-type]
@@ -60,34 +61,34 @@ def iterations_claim(
 
 
 def decay_claim(table: tuple[Decay, ...], index: int, column: Column) -> Claim:
-    """What a noise schedule affords."""
+    """The iterations that a noise schedule allows."""
     decay = table[index]
     costs = [recomputed.cost(other) for other in table]
     same = recomputed.cost(decay)
     return iterations_claim(
         f"{decay.name}-iterations", column,
-        f"Within a total epsilon of 0.5, the schedule {decay.name} affords", decay.printed,
+        f'the schedule "{decay.name}"', decay.printed,
         "equals", tolerance=1.0,
         compute=partial(recomputed.scheduled_iterations, decay.schedule, column),
         curve=partial(recomputed.iterations_by_noise, decay),
-        explanation="Computed by Theorem 4 at order 2, eq. 13's sensitivity and batch 64. Whatever "
-        f"these are, the {decay.printed} iterations cost {same:.3g} times the first one, and the "
-        f"three schedules' printed iterations from {min(costs):.3g} to {max(costs):.3g} times: one "
-        "budget cannot end all three, if t counts iterations from 0 (and Step lowers the noise at "
-        "every 100th).",
+        explanation="Computed by Theorem 4 at order 2, with eq. 13's sensitivity and batch 64. "
+        f"Whatever those are, the {decay.printed} iterations cost {same:.3g} times as much as the "
+        f"first one, and the three schedules' printed iterations between {min(costs):.3g} and "
+        f"{max(costs):.3g} times as much: no single budget ends all three, if t counts iterations "
+        'from 0 (and "step" lowers the noise at every 100th).',
     )  # fmt: skip
 
 
 def tuning_claim(column: Column, factor: float, printed: int) -> Claim:
-    """What the rule of eq. 17 affords at best."""
+    """The iterations that the rule of eq. 17 allows at best."""
     return iterations_claim(
         "ant-iterations", column,
-        f"Within a total epsilon of 0.5, the tuned noise (k {factor}, threshold 0.5) affords",
+        f"the tuned noise (k {factor}, threshold 0.5)",
         printed, "at least", compute=partial(recomputed.most_tuned_iterations, column, factor),
-        explanation="Eq. 17 keeps the noise only after a rise of the accuracy by the threshold, "
-        "which within [0, 1] happens at most twice before a fall: counted is the best case, by "
-        "Theorem 4 at order 2. Against the mean of eq. 18 it is fewer; a threshold of half a per "
-        "cent, if that is meant, allows many more.",
+        explanation="Eq. 17 keeps the noise only after the accuracy rises by the threshold, which "
+        "within [0, 1] happens at most twice before a fall: this is the best case, by Theorem 4 at "
+        "order 2. With the mean of eq. 18 there are fewer; a threshold of half a per cent, if that "
+        "is meant, allows many more.",
     )  # fmt: skip
 
 
@@ -117,8 +118,8 @@ MEASURED = (
         believed=lambda cosine: cosine < 1 - 1e-6,
         compute=lambda values: values["smallest_cosine"],
         explanation="Over {steps:.0f} steps the cosine between the released gradient and the true "
-        "one is 1 or -1, but for rounding ({largest_gap:<1e-9}): only length and sign are random, "
-        "and the sign was turned {turned:.0f} times.",
+        "one is 1 or -1, but for rounding ({largest_gap:<1e-9}): only the length and the sign are "
+        "random, and the sign was flipped {turned:.0f} times.",
         evidence=evidence.DIRECTION,
     ),
     one(
@@ -132,10 +133,11 @@ MEASURED = (
         rounding=1e-5,
         compute=lambda values: values["outside"],
         explanation="The first layer's gradient stays in the span of its {inputs:.0f} inputs among "
-        "{dimensions:.0f} dimensions: over {steps:.0f} steps the share of its norm outside is "
-        "{outside:<1e-5}: rounding. What the noise adds, in norm {noise_share:.0%} of the "
-        "gradient where that is least, stays in the span of the real inputs alone (outside: "
-        "{noise_outside:<1e-5}). (Adam then rescales each coordinate, which is post-processing.)",
+        "{dimensions:.0f} dimensions: over {steps:.0f} steps, the share of its norm outside is "
+        "{outside:<1e-5}, which is rounding. What the noise adds, in norm at least "
+        "{noise_share:.0%} of the gradient, stays in the span of the real inputs alone (share "
+        "outside: {noise_outside:<1e-5}). Adam then rescales each coordinate, which is "
+        "post-processing.",
         evidence=evidence.SPAN,
     ),
 )
@@ -149,10 +151,10 @@ THEOREMS = (
         kind="in words",
         believed=lambda order: order == math.inf,
         compute=recomputed.first_order_exceeded,
-        explanation="The least integer order at which the exact divergence of the proof's own pair "
-        f"(q {recomputed.RATE}, sensitivity 1, noise {recomputed.NOISE:g}) is above the bound; up "
-        "to there it holds here, and at noise 10 on Adult up to order 11,797. Step (d) drops "
-        "positive terms of the exponential's series, which grow with the order.",
+        explanation="This is the least integer order at which the exact divergence of the proof's "
+        f"own pair (q {recomputed.RATE}, sensitivity 1, noise {recomputed.NOISE:g}) exceeds the "
+        "bound. Below it the bound holds; at noise 10 on Adult it holds up to order 11,797. Step "
+        "(d) drops positive terms of the exponential's series, which grow with the order.",
         curve=recomputed.ratio_by_order,
     ),
     one(
@@ -228,10 +230,10 @@ TABLES = (
         kind="equals",
         tolerance=0.05,
         compute=lambda: TEXT_TOTAL["Adult"],
-        explanation="Theorems 1 to 4 at noise 10 (Adult, batch 64, C 20, n_d 5, order 2) give "
-        f"this; 0.5 needs noise {NEEDED:.3g} only. No order is named: order 6 gives {SIX:.3f}, and "
-        "exactly 0.5 comes out at order 6.27 or 1.19. "
-        f"On MNIST (C 25) order 2 gives {TEXT_TOTAL['MNIST']:.3f}.",
+        explanation="Theorems 1 to 4 at noise 10 (Adult, batch 64, C 20, n_d 5) give this at order "
+        f"2, where 0.5 needs no more than noise {NEEDED:.3g}. The text names no order: 6 gives "
+        f"{SIX:.3f}, and 6.27 or 1.19 exactly 0.5, but on MNIST (C 25), which starts from noise 10 "
+        f"as well, only {TEXT_TOTAL['MNIST'] / TEXT_TOTAL['Adult']:.0%} of that.",
     ),
     one(
         id=f"{PAPER}/loss-values-at-sigma-10",
@@ -241,10 +243,10 @@ TABLES = (
         stated=TOTAL,
         kind="at most",
         compute=lambda: recomputed.bounds_on_adult(GENERATOR_STEPS).epsilon,
-        explanation="5,000 Poisson-sampled Gaussian releases (Adult, batch 64), if C 20 bounded "
-        "every loss and nothing but the noisy values were released: a certified upper bound. "
-        "Summing epsilons by the iteration is loose enough to make up for Theorem 2. The updates, "
-        "however, do not pass through these values.",
+        explanation="This is a certified upper bound for 5,000 Poisson-sampled Gaussian releases "
+        "(Adult, batch 64), if C 20 bounded every loss and nothing but the noisy values were "
+        "released. Summing epsilons over iterations is loose enough to make up for Theorem 2. The "
+        "updates, however, do not pass through these values.",
     ),
     one(
         id=f"{PAPER}/summed-loss-values-at-sigma-10",
@@ -288,8 +290,8 @@ TABLES = (
         believed=math.isfinite,
         compute=recomputed.largest_cross_entropy,
         explanation="A sigmoid's cross-entropy is log(1 + e^x) of the logit x, which grows without "
-        "end; the largest loss seen in training depends on the private records. (torch's BCELoss "
-        "happens to cut losses off at 100.)",
+        "end, and the largest loss seen in training depends on the private records. (torch's "
+        "BCELoss cuts losses off at 100.)",
     ),
     one(
         id=f"{PAPER}/adaptive-reads-test-data",
@@ -299,8 +301,9 @@ TABLES = (
         kind="at most",
         compute=recomputed.tuning_epsilon,
         explanation="Run on two validation sets of 10,000 records that differ in one (5,000 or "
-        "4,999 right answers at the first test), the rule gives other noise scales with "
-        "certainty: no finite epsilon covers those records. Noisy counts, charged, repair it.",
+        "4,999 right answers at the first test), the rule gives different noise scales with "
+        "certainty, so that no finite epsilon covers those records. Noisy counts, which are "
+        "charged, repair it.",
     ),
     *(decay_claim(recomputed.TABLE_4, index, MNIST) for index in range(3)),
     tuning_claim(MNIST, 0.8, 868),
