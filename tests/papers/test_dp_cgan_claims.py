@@ -26,7 +26,7 @@ def test_one_step_more_than_charged_would_overspend():
 def test_the_real_row_is_that_of_the_codes_protocol_and_of_no_other():
     """All that the text leaves open moves the value by far less than it is from the other."""
     printed, trained = (
-        check(BY_ID[f"dp_cgan/table-1-real-row{end}"]) for end in ("", "-as-trained")
+        check(BY_ID[f"dp_cgan/table-1-{name}"]) for name in ("real-row", "as-trained")
     )
     assert (printed.verdict, trained.verdict) == ("holds", "fails")
     record = records.read_json(claims.REAL_EVIDENCE.path)["values"]

@@ -32,7 +32,7 @@ def charged_steps() -> int:
 
 
 def ratio(sensitivity: float) -> float:
-    """The true noise multiplier: the noise that is added over what one record can move."""
+    """The true noise multiplier: the noise that is added over how far one record moves the sum."""
     return SETTINGS.noise_std / sensitivity
 
 
@@ -158,26 +158,26 @@ CLAIMS: tuple[Claim, ...] = (
     corrected(
         "noise-times-norm",
         "code: the accountant's noise argument; text: section 5, Table 1 (epsilon 9.6)",
-        "The accountant is fed noise x clip norm = 1.232 as the noise multiplier.",
+        "The accountant is given noise x clip norm = 1.232 as the noise multiplier.",
         ONE_CLIP, CODE_RATE,
-        "A noise multiplier is noise over clip norm, 1.12: after the steps that the code allows "
-        "its own accountant then gives this epsilon.",
+        "A noise multiplier is the noise over the clip norm, 1.12. With it, the code's own "
+        "accountant gives this epsilon after the steps that the code allows.",
     ),
     corrected(
         "true-sample-rate",
         "code: reading the data with its validation split; text: section 5 (60k samples)",
-        "The accountant is fed the sample rate 600/60000.",
+        "The accountant is given the sample rate 600/60000.",
         ONE_CLIP, TRUE_RATE,
-        "55,000 images are trained on, so the rate is 600/55000; the batches are shuffled epochs, "
-        "which Poisson sampling only approximates.",
+        "Training uses 55,000 images, so the rate is 600/55000. (The batches are shuffled epochs, "
+        "which Poisson sampling only approximates.)",
     ),
     corrected(
         "per-tensor-clipping",
         "code: sanitising each gradient tensor; text: Algorithm 1, lines 9-12",
         "One Gaussian mechanism of sensitivity C is charged per step.",
         REAL_PART, TRUE_RATE,
-        "Each of the discriminator's four tensors is clipped to C apart, so one record moves the "
-        "sum by 2C and the noise multiplier is 1.12/2.",
+        "Each of the discriminator's four tensors is clipped to C on its own, so that one record "
+        "moves the sum by 2C, and the noise multiplier is 1.12/2.",
     ),
     corrected(
         "label-leak",
@@ -204,8 +204,8 @@ CLAIMS: tuple[Claim, ...] = (
         id=f"{PAPER}/notebook-log",
         paper=PAPER,
         where="code: the notebook's stored output",
-        says="Training prints epsilon 5.750369579644922 after 98 and 7.153695366365903 after 898 "
-        "steps.",
+        says="Training prints epsilon 5.750369579644922 after 98 steps and 7.153695366365903 after "
+        "898.",
         stated=NOTEBOOK_PRINTS[898],
         kind="equals",
         tolerance=5e-9,  # half a unit of the ninth digit
@@ -224,10 +224,10 @@ CLAIMS: tuple[Claim, ...] = (
         "earlier scikit-learn.",
     ),
     real_row_claim(
-        "table-1-real-row-as-trained",
-        "The AUROC of 92.17 % is what logistic regression trained on real MNIST can do.",
+        "table-1-as-trained",
+        "92.17 % is the AUROC that logistic regression trained on real MNIST reaches.",
         "auroc",
         "Tested on images in [0, 1], the scale it was trained on, the same classifier reaches "
-        "{auroc:.4f}; the table's scores are lower because test images are 255 times brighter.",
+        "{auroc:.4f}.",
     ),
 )  # fmt: skip

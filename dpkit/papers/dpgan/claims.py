@@ -153,7 +153,7 @@ def priced(
     name: str, where: str, says: str, one: Mechanism, iterations: int, why: str, *,
     settings: Settings = MNIST,
 ) -> Claim:  # fmt: skip
-    """The claim of the target epsilon, for one release a critic step as it is."""
+    """The claim of the target epsilon, against the price of what each critic step releases."""
     return Claim(
         id=f"{PAPER}/{name}",
         paper=PAPER,
@@ -174,7 +174,7 @@ def groups_of(settings: Settings) -> GroupedGaussian:
 
 THEOREM = "text: Theorem 4.1 and its proof, Table 7"
 PARALLEL = (
-    "Clipped apart and noised, the {0} groups of the gradient are as private as one: parallel "
+    "Clipped separately and noised, the {0} groups of the gradient are as private as one: parallel "
     "composition, since they are disjoint."
 )
 
@@ -193,9 +193,9 @@ def theorem(key: str) -> Claim:
 
 
 def stray(devices: int) -> SampledGaussian:
-    """A critic step on so many devices of 64 examples: one clip over all, the code's noise.
+    """A critic step on `devices` of 64 examples each: one clip over all tensors, the code's noise.
 
-    The mean over devices divides what a record moves by their number.
+    The mean over devices divides how far a record moves the sum by their number.
     """
     batch = 64 * devices
     over = honest_noise_multiplier(NoiseOverSqrtBatch(1.0, batch), MNIST.noise_multiplier)
@@ -256,9 +256,9 @@ CLAIMS: tuple[Claim, ...] = (
         stated=1.0,
         kind="at most",
         compute=shared_batch,
-        explanation="The ratio of the RDP of order 2: five groups of one batch over five releases "
-        "with batches of their own, which is what the charge is for. Without sampling the two "
-        "would be equal; sampling hides a record once a batch, not once a group.",
+        explanation="This is the ratio of the RDP of order 2: five groups of one batch over five "
+        "releases with batches of their own, which is what the charge is for. Without sampling the "
+        "two would be equal; sampling hides a record once a batch, not once a group.",
     ),
     priced(
         "stray-factor-1-device", STRAY,
@@ -282,7 +282,7 @@ CLAIMS: tuple[Claim, ...] = (
         "A group's tensors are clipped together at the merged bound, and charged once a group.",
         groups_of(SETTINGS), AFTER,
         "The code clips each tensor of a group at the group's bound, so seven tensors move, each "
-        "by as much as its noise was made for: C sqrt(7) as without groups, for the 4 x 780 "
+        "by as much as its noise was chosen for: C sqrt(7) as without groups, for the 4 x 780 "
         "critic steps that five groups are allowed. The noise is taken as charged, 1.0859.",
     ),
 )  # fmt: skip
