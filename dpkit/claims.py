@@ -72,8 +72,7 @@ class Claim:
     """One statement of a paper or its code that can be checked.
 
     Args:
-        id: "<paper>/<name>".
-        paper: name of the paper's package.
+        id: "<paper>/<name>", the paper by its package's name.
         where: section, table or file in which it is said.
         says: what is said, in our words.
         stated: the number that is said, None where none is.
@@ -90,13 +89,11 @@ class Claim:
         rounding: of a claim without a stated number: a value this small counts as zero.
 
     Raises:
-        ValueError: unknown kind, negative tolerance, a stated value that is missing or that the
-            kind has no use for, `believed` missing or beside another kind, or `rounding` beside a
-            stated value.
+        ValueError: the id has another form, the kind is unknown, a tolerance is negative, or a
+            stated value, `believed` or `rounding` is missing or does not go with the kind.
     """
 
     id: str
-    paper: str
     where: str
     says: str
     stated: float | None
@@ -112,8 +109,8 @@ class Claim:
     def __post_init__(self) -> None:
         checks.one_of(KINDS, kind=self.kind)
         checks.non_negative(tolerance=self.tolerance, rounding=self.rounding)
-        if not self.id.startswith(f"{self.paper}/"):
-            raise ValueError(f"a claim's id begins with its paper, {self.paper}/, got {self.id}")
+        if not all(self.id.partition("/")):
+            raise ValueError(f"id must be <paper>/<name>, got {self.id!r}")
         compares = self.kind in ("equals", "at most", "at least")
         if (self.stated is not None) != compares:
             needs = "needs a" if compares else "takes no"
@@ -122,6 +119,11 @@ class Claim:
             raise ValueError(f"{self.id}: kind 'in words' and `believed` go together")
         if self.rounding and compares:
             raise ValueError(f"{self.id}: kind {self.kind!r} takes no `rounding`")
+
+    @property
+    def paper(self) -> str:
+        """Name of the paper's package."""
+        return self.id.partition("/")[0]
 
     def explained(self, values: dict[str, float]) -> str:
         """The explanation with the evidence's values filled in."""

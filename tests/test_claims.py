@@ -16,7 +16,7 @@ from dpkit.papers import PAPERS
 
 def claim(**changes) -> Claim:
     fields = {
-        "id": "paper/name", "paper": "paper", "where": "Table 1", "says": "something",
+        "id": "paper/name", "where": "Table 1", "says": "something",
         "stated": 9.6, "kind": "at most", "compute": lambda: 5.0, "explanation": "so it is",
     }  # fmt: skip
     return Claim(**(fields | changes))
@@ -108,7 +108,7 @@ def test_a_value_that_is_not_a_number_is_an_error():
         ({"kind": "in words", "stated": None}, "`believed` go together"),
         ({"believed": math.isfinite}, "`believed` go together"),
         ({"rounding": 1e-12}, "takes no `rounding`"),
-        ({"id": "other/name"}, "begins with its paper"),
+        ({"id": "name"}, "id must be <paper>/<name>, got 'name'"),
     ],
 )
 def test_a_claim_that_cannot_be_judged_is_refused(changes, message: str):

@@ -59,7 +59,6 @@ def corrected(name: str, where: str, says: str, noise: float, rate: float, why: 
     """The claim of epsilon 9.6, with one more correction than the one before."""
     return Claim(
         id=f"{PAPER}/{name}",
-        paper=PAPER,
         where=where,
         says=says,
         stated=SETTINGS.target_epsilon,
@@ -129,7 +128,6 @@ def real_row_claim(name: str, says: str, score: str, why: str) -> Claim:
     """The printed AUROC of the real row, against that of one way to test."""
     return Claim(
         id=f"{PAPER}/{name}",
-        paper=PAPER,
         where="text: Table 1, logistic regression, real data",
         says=says,
         stated=REAL_ROW,
@@ -144,7 +142,6 @@ def real_row_claim(name: str, says: str, score: str, why: str) -> Claim:
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         id=f"{PAPER}/steps-at-9.6",
-        paper=PAPER,
         where="code: the training loop and its accountant; text: Algorithm 1, lines 20 and 26",
         says="Training stops when the accountant's epsilon reaches 9.6 (batch 600, noise 1.12).",
         stated=None,
@@ -189,7 +186,6 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id=f"{PAPER}/generator-labels",
-        paper=PAPER,
         where="text: section 4 (post-processing), Algorithm 1, lines 21-25; code: the generator's "
         "step",
         says="By post-processing the generator is as private as the discriminator.",
@@ -202,7 +198,6 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id=f"{PAPER}/notebook-log",
-        paper=PAPER,
         where="code: the notebook's stored output",
         says="Training prints epsilon 5.750369579644922 after 98 steps and 7.153695366365903 after "
         "898.",

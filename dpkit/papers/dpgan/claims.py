@@ -44,7 +44,6 @@ def noise(name: str, key: str, printed: float, share: str) -> Claim:
     """The noise scale of Table 1, from the budget of one release."""
     return Claim(
         id=f"{PAPER}/noise-from-budget-{name}",
-        paper=PAPER,
         where="text: Table 1, noise scale; code: the training scripts",
         says=f"The noise scale is {printed}.",
         stated=printed,
@@ -113,7 +112,6 @@ def table_7(key: str, column: str) -> Claim:
     beside = f" ({SAID[cell]})" if (cell := f"{key}-{column}") in SAID else ""
     return Claim(
         id=f"{PAPER}/table-7-{cell}",
-        paper=PAPER,
         where=f"text: Table 7, {NAMES[key]}; code: the training loop and its accountant",
         says=f"{printed} iterations are allowed {column} weight clustering{beside}.",
         stated=printed,
@@ -156,7 +154,6 @@ def priced(
     """The claim of the target epsilon, against the price of what each critic step releases."""
     return Claim(
         id=f"{PAPER}/{name}",
-        paper=PAPER,
         where=where,
         says=says,
         stated=settings.target_epsilon,
@@ -211,7 +208,6 @@ CLAIMS: tuple[Claim, ...] = (
     noise("lsun", "lsun-l", 0.434, "10"),
     Claim(
         id=f"{PAPER}/one-release-lsun",
-        paper=PAPER,
         where="text: proof of Theorem 4.1; code: the training scripts' epsilon and delta",
         says="With that noise each release is (epsilon_0, delta_0)-DP: (10, 1e-4) for LSUN.",
         stated=BUDGET_DELTA,
@@ -224,7 +220,6 @@ CLAIMS: tuple[Claim, ...] = (
     *(table_7(key, column) for key in TABLE_7 for column in ("before", "after")),
     Claim(
         id=f"{PAPER}/every-tenth-iteration",
-        paper=PAPER,
         where="code: the training loop; text: Table 7, MNIST before grouping",
         says="560 iterations stay within epsilon 4.",
         stated=MNIST.target_epsilon,
@@ -250,7 +245,6 @@ CLAIMS: tuple[Claim, ...] = (
     *(theorem(key) for key in ("celeba", "lsun-l", "lsun-u")),
     Claim(
         id=f"{PAPER}/groups-share-one-batch",
-        paper=PAPER,
         where="code: charging the accountant once for each clipped group",
         says="Charging a step's five groups one by one covers them.",
         stated=1.0,

@@ -13,7 +13,6 @@ from dpkit.papers.rdp_gan.recomputed import ADULT, MNIST, TABLE_2, TOTAL, UNIT, 
 from dpkit.papers.rdp_gan.settings import DELTA, DISCRIMINATOR_STEPS, GENERATOR_STEPS, SIGMA
 
 PAPER = "rdp_gan"
-one = partial(Claim, paper=PAPER)
 WIDE = 100.0  # a noise where Theorem 2 is far below the truth
 ONE = theorems.theorem_1(2, sample_rate=1.0, sensitivity=1.0, noise_std=WIDE)
 STEP = theorems.theorem_1(
@@ -31,7 +30,7 @@ NEEDED = theorems.noise_for(TOTAL, generator_steps=GENERATOR_STEPS, **ADULT.sett
 
 def sensitivity_claim(column: Column) -> Claim:
     """One printed C / |X| of Table II."""
-    return one(
+    return Claim(
         id=f"{PAPER}/table-2-{column.data.lower()}-{column.batch}",
         where="text: Table II, its last two rows; eq. 13",
         says=f"With C {column.largest_loss:g} and batches of {column.batch}, the sensitivity "
@@ -49,7 +48,7 @@ def iterations_claim(
 ) -> Claim:
     """A number of iterations of Table IV (MNIST) or V (Adult)."""
     table, number = ("IV", 4) if column is MNIST else ("V", 5)
-    return one(
+    return Claim(
         id=f"{PAPER}/table-{number}-{name}",
         where=f"text: Table {table}; section V-E, Theorem 4",
         says=f"Within a total epsilon of 0.5, {said} allows {printed} iterations on {column.data}, "
@@ -93,7 +92,7 @@ def tuning_claim(column: Column, factor: float, printed: int) -> Claim:
 
 
 MEASURED = (
-    one(
+    Claim(
         id=f"{PAPER}/loss-noise-changes-nothing",
         where="text: section III-B, eq. 8 and Algorithm 1, line 9 (line 10 updates by eqs. 9 and "
         "10, see eq-9-span); code: the discriminator's loss",
@@ -109,7 +108,7 @@ MEASURED = (
         "which has no gradient.",
         evidence=evidence.LOSS_VALUE,
     ),
-    one(
+    Claim(
         id=f"{PAPER}/multiplicative-direction",
         where="code: a later version of the discriminator's loss",
         says="A random number times the loss hides the gradient.",
@@ -122,7 +121,7 @@ MEASURED = (
         "random, and the sign was flipped {turned:.0f} times.",
         evidence=evidence.DIRECTION,
     ),
-    one(
+    Claim(
         id=f"{PAPER}/eq-9-span",
         where="text: section III-B, eqs. 9 and 10",
         says="Noise on the error of the output layer is carried through back-propagation and makes "
@@ -143,7 +142,7 @@ MEASURED = (
 )
 
 THEOREMS = (
-    one(
+    Claim(
         id=f"{PAPER}/theorem-1-order",
         where="text: Theorem 1; appendix A, eq. 26, steps (b) and (d)",
         says="At every order a release has Renyi epsilon q a^2 dS^2 / (2 (a - 1) s^2) at most.",
@@ -157,7 +156,7 @@ THEOREMS = (
         "(d) drops positive terms of the exponential's series, which grow with the order.",
         curve=recomputed.ratio_by_order,
     ),
-    one(
+    Claim(
         id=f"{PAPER}/lemma-1-composition",
         where="text: Lemma 1; appendix B, eq. 28",
         says="n releases of Renyi epsilon eps have Renyi divergence 2 a n eps^2 at most.",
@@ -168,7 +167,7 @@ THEOREMS = (
         f"1 at noise {WIDE:g} and order 2. The bound is that of releases of pure epsilon-DP; Renyi "
         "epsilons add up (the paper's Proposition 2), which is more once eps is below 1 / (2 a).",
     ),
-    one(
+    Claim(
         id=f"{PAPER}/theorem-2-sigma-100",
         where="text: Theorem 2, eq. 15",
         says="Five releases of sensitivity 1 at noise 100, every record in every batch, cost eq. "
@@ -180,7 +179,7 @@ THEOREMS = (
         "Gaussian releases, one of noise 100 / sqrt(5). Up to noise 10 the formula is above it.",
         curve=recomputed.exact_by_noise,
     ),
-    one(
+    Claim(
         id=f"{PAPER}/theorem-3-adult",
         where="text: Theorem 3, eq. 16; section V-A, Table II",
         says="One generator iteration on Adult at noise 10 and batch 64 costs eq. 16's epsilon.",
@@ -192,7 +191,7 @@ THEOREMS = (
         f"{ADULT.sensitivity:g}, that of the mean by eq. 13); the exact value is at most 0.1 % "
         "higher.",
     ),
-    one(
+    Claim(
         id=f"{PAPER}/order-in-sigma",
         where="text: section V-B2, after eq. 23",
         says="The privacy loss falls as 1 / noise^2, where the moments accountant's falls as 1 / "
@@ -207,7 +206,7 @@ THEOREMS = (
         "not.",
         curve=recomputed.exact_by_noise,
     ),
-    one(
+    Claim(
         id=f"{PAPER}/theorem-4-delta",
         where="text: Theorem 4",
         says="1,000 generator iterations, each (epsilon_g, delta), are together (1000 epsilon_g, "
@@ -222,7 +221,7 @@ THEOREMS = (
 
 TABLES = (
     *(sensitivity_claim(column) for column in TABLE_2),
-    one(
+    Claim(
         id=f"{PAPER}/sigma-10-is-0.5",
         where="text: section V-E, first paragraph",
         says="A total epsilon of 0.5 over 1,000 iterations means noise 10.",
@@ -235,7 +234,7 @@ TABLES = (
         f"{SIX:.3f}, and 6.27 or 1.19 exactly 0.5, but on MNIST (C 25), which starts from noise 10 "
         f"as well, only {TEXT_TOTAL['MNIST'] / TEXT_TOTAL['Adult']:.0%} of that.",
     ),
-    one(
+    Claim(
         id=f"{PAPER}/loss-values-at-sigma-10",
         where="text: sections V-A3 and V-E, Theorem 4",
         says="The noisy loss values of 1,000 iterations at noise 10 cost 0.5 in total (noise on "
@@ -248,7 +247,7 @@ TABLES = (
         "released. Summing epsilons over iterations is loose enough to make up for Theorem 2. The "
         "updates, however, do not pass through these values.",
     ),
-    one(
+    Claim(
         id=f"{PAPER}/summed-loss-values-at-sigma-10",
         where="text: eq. 8 and Algorithm 1, line 9, against eq. 13",
         says="The same, with the noise on the sum of a batch's losses, as eq. 8 writes it.",
@@ -259,7 +258,7 @@ TABLES = (
         "noise multiplier of 0.5: computed is a proven lower bound. The text has both forms; if "
         "eq. 8's sum is a misprint for the mean, the claim above applies.",
     ),
-    one(
+    Claim(
         id=f"{PAPER}/remark-3",
         where="text: Remark 3",
         says="With delta 1e-5 and epsilon 1, Theorem 2's condition gives n <= 11.5.",
@@ -270,7 +269,7 @@ TABLES = (
         explanation="log(1e5) / 1^2. The epsilon of the condition is the Renyi epsilon of one "
         "discriminator step, though, and n counts such steps.",
     ),
-    one(
+    Claim(
         id=f"{PAPER}/remark-3-condition",
         where="text: Remark 3",
         says="Runs of more than 1,000 iterations cannot meet Theorem 2's condition, so that "
@@ -281,7 +280,7 @@ TABLES = (
         explanation=f"At noise 10 (Adult, batch 64, order 2) a step's Renyi epsilon is {STEP:.3g}, "
         "not the 1 that the remark takes as its premise: the condition holds for this many steps.",
     ),
-    one(
+    Claim(
         id=f"{PAPER}/cross-entropy-bounded",
         where="text: sections III-C1 and V-A2",
         says="A sigmoid as the last layer bounds the cross-entropy by a C that can be measured.",
@@ -293,7 +292,7 @@ TABLES = (
         "end, and the largest loss seen in training depends on the private records. (torch's "
         "BCELoss cuts losses off at 100.)",
     ),
-    one(
+    Claim(
         id=f"{PAPER}/adaptive-reads-test-data",
         where="text: Algorithm 2, line 15; eqs. 17 and 18",
         says="Tuning the noise by the accuracy on a validation set adds nothing to the total.",
