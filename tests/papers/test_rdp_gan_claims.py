@@ -161,4 +161,4 @@ def test_numbers_within_explanations():
 
 def test_numbers_of_evidence_are_filled_in():
     said = check(BY_ID["rdp_gan/loss-noise-changes-nothing"]).explanation
-    assert "565265 is 0, while" in said
+    assert "565265 weights is 0, while" in said

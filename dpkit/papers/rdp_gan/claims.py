@@ -103,8 +103,8 @@ MEASURED = (
         believed=lambda difference: difference > 0,
         compute=lambda values: values["difference"],
         explanation="Two runs with the same seeds, with noise {noise_std:g} on the loss's value "
-        "and without, end with the same weights: the largest difference over all {weights:.0f} is "
-        "{difference:g}, while training moved them by up to {moved:.3f}. Such noise is a constant, "
+        "and without, end with the same weights: the largest difference over all {weights:.0f} "
+        "weights is {difference:g}, while training moved them by up to {moved:.3f}. Such noise is a constant, "
         "which has no gradient.",
         evidence=evidence.LOSS_VALUE,
     ),
