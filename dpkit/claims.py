@@ -129,18 +129,18 @@ class Claim:
         """The explanation with the evidence's values filled in."""
         return self.explanation.format(**{name: _Value(value) for name, value in values.items()})
 
-    def shown(self, computed: float, form: str = ".6g") -> str:
-        """A computed value in words: "below 1e-12" where only rounding is left of it.
+    def shown(self, value: float | None, form: str = ".6g") -> str:
+        """A stated or computed value in words: "below 1e-12" where only rounding is left of it.
 
         "" where there is none, "none" where it is infinite: no such guarantee exists.
         """
-        if math.isnan(computed):
+        if value is None or math.isnan(value):
             return ""
-        if math.isinf(computed):
+        if math.isinf(value):
             return "none"
-        if self.rounding and computed == 0:
+        if self.rounding and value == 0:
             return f"below {self.rounding:g}"
-        return format(computed, form)
+        return format(value, form)
 
 
 class Verdict(NamedTuple):

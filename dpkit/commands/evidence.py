@@ -1,9 +1,8 @@
 """claims and reproduce: what a paper says against what is computed, and its tables made again."""
 
-import math
 import sys
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -99,14 +98,11 @@ def _show(verdicts: list[Verdict]) -> None:
 
     table = Table("claim", "stated", "computed", "verdict")
     for claim, computed, verdict, _ in verdicts:
-        table.add_row(claim.id, _number(claim.stated), claim.shown(computed) or "-", verdict)
+        values = (claim.shown(value) or "-" for value in (claim.stated, computed))
+        table.add_row(claim.id, *values, verdict)
     console = Console(highlight=False)
     console.print(table)
     console.print(f"{len(verdicts)} claims: {counted(verdicts)}")
     for claim, _, verdict, explanation in verdicts:
         console.print(f"\n[bold]{claim.id}[/bold] {verdict} ({claim.where})")
         console.print(f"Said: {claim.says}\nFound: {explanation}", markup=False)
-
-
-def _number(value: Any) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:.6g}"

@@ -140,15 +140,9 @@ def _claims_of(paper: ModuleType) -> str:
     ]  # fmt: skip
     for claim, computed, verdict, _ in verdicts:
         mark = f"**{verdict}**" if verdict == "fails" else verdict
-        cells = (f"`{claim.id}`", claim.says, _number(claim.stated), claim.shown(computed), mark)
-        lines.append(f"| {' | '.join(cells)} |")
+        values = map(claim.shown, (claim.stated, computed))
+        lines.append(f"| {' | '.join((f'`{claim.id}`', claim.says, *values, mark))} |")
     return "\n".join([*lines, "", "</details>"])
-
-
-def _number(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return ""
-    return "none" if math.isinf(value) else f"{value:.6g}"
 
 
 def table_1() -> str:

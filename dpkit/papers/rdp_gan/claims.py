@@ -104,8 +104,8 @@ MEASURED = (
         compute=lambda values: values["difference"],
         explanation="Two runs with the same seeds, with noise {noise_std:g} on the loss's value "
         "and without, end with the same weights: the largest difference over all {weights:.0f} "
-        "weights is {difference:g}, while training moved them by up to {moved:.3f}. Such noise is a constant, "
-        "which has no gradient.",
+        "weights is {difference:g}, while training moved them by up to {moved:.3f}. Such noise is "
+        "a constant, which has no gradient.",
         evidence=evidence.LOSS_VALUE,
     ),
     Claim(
