@@ -170,6 +170,13 @@ EVERY = [one for paper in PAPERS for one in paper.CLAIMS]
 STORED = records.read_json(Path(__file__).parent / "papers" / "claims.json")  # by `make readme`
 
 
+def test_only_a_finite_value_is_merely_computed():
+    """A guarantee that does not exist contradicts somebody: such a claim fails."""
+    values = [one["computed"] for one in STORED.values() if one["verdict"] == "computed"]
+    assert values
+    assert all(isinstance(value, float) for value in values)
+
+
 def test_the_claims_are_the_stored_ones():
     assert sorted(one.id for one in EVERY) == sorted(STORED), "run `make readme`"
 
