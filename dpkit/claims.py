@@ -75,14 +75,14 @@ class Claim:
         id: "<paper>/<name>", the paper by its package's name.
         where: section, table or file in which it is said.
         says: what is said, in our words.
-        stated: the number that is said, None where none is.
-        kind: how the computed value relates to it for the claim to hold: "equals", "at most" or
-            "at least". Without a stated number, "in words" where `believed` decides, and "computed"
-            where nothing is stated to compare with, so that the claim neither holds nor fails.
-        tolerance: absolute, >= 0, of the comparison.
+        kind: how the computed value relates to the stated one for the claim to hold: "equals", "at
+            most" or "at least". Where no number is stated: "in words" if `believed` decides,
+            "computed" if there is nothing to compare with, so that it neither holds nor fails.
         compute: the value, from no arguments, or from the evidence's values where there is one.
         explanation: one sentence; {names} of the evidence's values are filled in, and
             {name:<1e-9} reads "below 1e-9" where the value is that small.
+        stated: the number that is said, None where none is.
+        tolerance: absolute, >= 0, of the comparison.
         curve: points to draw beside it.
         evidence: the measurement it rests on, if it takes longer than a moment.
         believed: of kind "in words", whether a computed value bears out what is said.
@@ -96,10 +96,10 @@ class Claim:
     id: str
     where: str
     says: str
-    stated: float | None
     kind: Kind
     compute: Callable[..., float]
     explanation: str
+    stated: float | None = None
     tolerance: float = 0.0
     curve: Callable[[], Curve] | None = None
     evidence: Evidence | None = None

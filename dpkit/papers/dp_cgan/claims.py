@@ -19,9 +19,7 @@ PAPER = "dp_cgan"
 BATCH = SETTINGS.expected_batch_size
 CODE_RATE = BATCH / PUBLIC_SIZE
 TRUE_RATE = BATCH / 55_000  # the code keeps 5,000 of the 60,000 images for validation
-CODE_NOISE = SETTINGS.noise_multiplier * SETTINGS.max_grad_norm  # what the accountant is fed
-
-
+CODE_NOISE = SETTINGS.noise_multiplier * SETTINGS.max_grad_norm  # what the accountant is given
 epsilon = AsPublished(OPACUS_ORDERS, SETTINGS.target_delta).of_steps
 
 
@@ -144,7 +142,6 @@ CLAIMS: tuple[Claim, ...] = (
         id=f"{PAPER}/steps-at-9.6",
         where="code: the training loop and its accountant; text: Algorithm 1, lines 20 and 26",
         says="Training stops when the accountant's epsilon reaches 9.6 (batch 600, noise 1.12).",
-        stated=None,
         kind="computed",
         compute=charged_steps,
         explanation="As the code charges a step (noise 1.12 x 1.1 = 1.232, sample rate "

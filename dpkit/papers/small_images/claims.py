@@ -129,7 +129,7 @@ def claim(
     kind: Kind = "equals"
     if stated is None:
         kind = "in words" if "believed" in more else "computed"
-    return Claim(f"{PAPER}/{name}", where, says, stated, kind, compute, explanation, **more)
+    return Claim(f"{PAPER}/{name}", where, says, kind, compute, explanation, stated, **more)
 
 
 def at_40_epochs(noise: float) -> Claim:
