@@ -9,7 +9,7 @@ from dpkit.claims import Claim, Curve, Verdict
 from dpkit.explorers.explorer import Explorer, Table, at_least, at_most, choice
 
 ALL = "all"
-VERDICTS = (ALL, "holds", "fails", "cannot be checked")
+VERDICTS = (ALL, *claims.OUTCOMES)
 CACHED = 1024  # claims
 
 
@@ -131,7 +131,7 @@ def checked(claim: Claim) -> Verdict:
     """
     if claim.evidence is None:
         return _checked(claim.id, None)
-    path = claims.evidence_path(claim)
+    path = claim.evidence.path
     changed = path.stat().st_mtime_ns if path.exists() else None
     return _checked(claim.id, (str(path), changed))
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from dpkit import checks
-from dpkit.papers.dpgan.claims import ORDERS
+from dpkit.papers.as_published import OPACUS_ORDERS
 from dpkit.papers.dpgan.settings import MNIST, Settings
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, pld, rdp
 from dpkit.privacy.sampling import ShuffledBatches
@@ -85,11 +85,11 @@ def epsilon(noise_multiplier: float, sample_rate: float, releases: int) -> float
     """
 
     def at(index: int) -> float:
-        order = ORDERS[index]
+        order = OPACUS_ORDERS[index]
         cost = releases * _rdp(noise_multiplier, sample_rate, order)
         return cost - math.log(DELTA) / (order - 1)  # Mironov 2017, Prop. 3
 
-    low, high = 0, len(ORDERS) - 1
+    low, high = 0, len(OPACUS_ORDERS) - 1
     while low < high:
         middle = (low + high) // 2
         falls = at(middle + 1) < at(middle)  # never where both are infinite

@@ -19,7 +19,7 @@ from dpkit.explorers.explorer import (
     number,
 )
 from dpkit.explorers.loss_noise_numbers import LEAST_MULTIPLIER, TOP, certified, formulas, numbers
-from dpkit.papers.rdp_gan import accounting
+from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import DELTA
 from dpkit.privacy import SampledGaussian
 from dpkit.privacy.privacy_loss import Floats
@@ -217,7 +217,7 @@ def _draw_by_order(ax: Any, result: dict[str, Any]) -> None:
     orders = np.union1d(1 + np.geomspace(least, most - 1, ORDERS), near).clip(max=most)
     exact = SampledGaussian(result["noise_multiplier"], result["sample_rate"]).rdp(orders)
     step = {name: result[name] for name in ("sample_rate", "sensitivity", "noise_std")}
-    stated = [accounting.theorem_1(float(one), **step) for one in orders]
+    stated = [theorems.theorem_1(float(one), **step) for one in orders]
     curves = {"Theorem 1": (orders, stated), "exact": (orders, exact)}
     colours = _log_lines(ax, curves, x="order α", y="Renyi divergence (nats)")
     ax.set_title("One release", fontsize=11)

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from dpkit import checks
-from dpkit.papers.rdp_gan import accounting
+from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import DELTA, LossValueNoise
 from dpkit.privacy import Release, SampledGaussian, pld
 from dpkit.privacy.mechanisms import LARGEST_ORDER
@@ -46,7 +46,7 @@ def numbers(
         raise ValueError(f"batch must be at most records, {records}, got {batch}")
     if not 1 < order <= LARGEST_ORDER:
         raise ValueError(f"order must lie in (1, {LARGEST_ORDER}], got {order:g}")
-    sensitivity = accounting.sensitivity(largest_loss, batch_size=batch)
+    sensitivity = theorems.sensitivity(largest_loss, batch_size=batch)
     multiplier = noise_std / sensitivity if sensitivity else math.inf
     if not LEAST_MULTIPLIER <= multiplier <= MOST_MULTIPLIER:
         raise ValueError(
@@ -77,15 +77,13 @@ def formulas(run: dict[str, Any], noise_std: float) -> dict[str, Any]:
     """
     step = {"sample_rate": run["sample_rate"], "sensitivity": run["sensitivity"]}
     each: Any = {"discriminator_steps": run["discriminator_steps"], "delta": DELTA}
-    one = accounting.theorem_1(run["order"], noise_std=noise_std, **step)
+    one = theorems.theorem_1(run["order"], noise_std=noise_std, **step)
     part = total = None
-    if accounting.condition_of_theorem_2(one, **each):
+    if theorems.condition_of_theorem_2(one, **each):
         given = {**step, **each, "noise_std": noise_std, "order": run["order"]}
-        part = accounting.theorem_2(**given)
-        total = accounting.theorem_4(generator_steps=run["iterations"], **given)
-    moments = accounting.moments_accountant_epsilon(
-        noise_std, sample_rate=run["sample_rate"], **each
-    )
+        part = theorems.theorem_2(**given)
+        total = theorems.theorem_4(generator_steps=run["iterations"], **given)
+    moments = theorems.moments_accountant_epsilon(noise_std, sample_rate=run["sample_rate"], **each)
     return {
         "theorem_1": one, "theorem_2": part, "theorem_4": total,
         "eq_23": run["iterations"] * moments,
@@ -103,7 +101,7 @@ def holds_to(noise_multiplier: float, sample_rate: float) -> float:
 
     def enough(power: float) -> bool:
         order = 1 + 2**power
-        return bool(accounting.theorem_1(order, **step) >= mechanism.rdp([order])[0])
+        return bool(theorems.theorem_1(order, **step) >= mechanism.rdp([order])[0])
 
     low, high = -20.0, math.log2(TOP - 1)
     if enough(high):

@@ -9,12 +9,12 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from dpkit import checks, plots
 from dpkit.explorers.explorer import Explorer, Table, at_most, choice, logarithmic, number
+from dpkit.papers.as_published import OPACUS_ORDERS
 from dpkit.privacy import Release, SampledGaussian, conversions, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES, LARGEST_ORDER, Floats
 
 WHOLE = tuple(range(2, 65))
-OPACUS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))  # Opacus 1.5, accountants/rdp.py
-LISTS = {"2 to 64": WHOLE, "Opacus' default": OPACUS}
+LISTS = {"2 to 64": WHOLE, "Opacus' default": OPACUS_ORDERS}
 NEAR = 48  # orders of the picture of epsilon, around the best one
 FAR: Floats = 1 + np.geomspace(0.05, 1023, 80)  # orders of the picture of RDP
 SHOWN = 3.0  # epsilons up to this many times the least are drawn

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlparse
 
 from dpkit import records
-from dpkit.claims import as_json, check
+from dpkit.claims import OUTCOMES, as_json, check, counted
 from dpkit.papers import PAPERS
 from dpkit.privacy import Guarantee, pld
 
@@ -118,13 +118,13 @@ def draw_chart() -> bytes:
 
 
 def verdicts_table() -> str:
-    """How many claims of each paper hold and fail."""
-    lines = ["| paper | claims | hold | fail | cannot be checked |", "|---|---|---|---|---|"]
+    """How many claims of each paper hold, fail, or have nothing stated to compare with."""
+    lines = [f"| paper | claims | {' | '.join(OUTCOMES.values())} |", "|---" * 6 + "|"]
     for paper in PAPERS:
         count = Counter(check(claim).verdict for claim in paper.CLAIMS)
-        cells = (count[name] for name in ("holds", "fails", "cannot be checked"))
+        cells = (count[name] for name in OUTCOMES)
         lines.append(f"| {paper.TITLE} | {len(paper.CLAIMS)} | {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", "Computed: no statement to compare the number with."])
 
 
 def claims_table() -> str:
@@ -134,24 +134,15 @@ def claims_table() -> str:
 
 def _claims_of(paper: ModuleType) -> str:
     verdicts = [check(claim) for claim in paper.CLAIMS]
-    count = Counter(verdict.verdict for verdict in verdicts)
-    said = {"holds": "hold", "fails": "fail", "cannot be checked": "cannot be checked"}
-    counted = ", ".join(f"{count[name]} {verb}" for name, verb in said.items() if count[name])
     lines = [
-        "<details>", f"<summary><b>{paper.TITLE}</b>: {counted}</summary>", "",
+        "<details>", f"<summary><b>{paper.TITLE}</b>: {counted(verdicts)}</summary>", "",
         "| claim | what is said | stated | computed | |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for claim, computed, verdict, _ in verdicts:
         mark = f"**{verdict}**" if verdict == "fails" else verdict
-        cells = (f"`{claim.id}`", claim.says, _number(claim.stated), claim.shown(computed), mark)
-        lines.append(f"| {' | '.join(cells)} |")
+        values = map(claim.shown, (claim.stated, computed))
+        lines.append(f"| {' | '.join((f'`{claim.id}`', claim.says, *values, mark))} |")
     return "\n".join([*lines, "", "</details>"])
-
-
-def _number(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return ""
-    return "none" if math.isinf(value) else f"{value:.6g}"
 
 
 def table_1() -> str:

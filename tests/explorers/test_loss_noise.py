@@ -10,7 +10,7 @@ from scipy.stats import binom, norm
 from dpkit.explorers import LossNoise
 from dpkit.explorers.loss_noise import ENOUGH, TOO_SMALL
 from dpkit.explorers.loss_noise_numbers import TOP, holds_to
-from dpkit.papers.rdp_gan import accounting
+from dpkit.papers.rdp_gan import theorems
 from dpkit.privacy import SampledGaussian
 
 VALUES = {
@@ -121,7 +121,7 @@ def test_theorem_1_holds_up_to_one_order_and_not_beyond(multiplier, rate):
     orders = np.append(orders, [to, 1 + (to - 1) * 1.0001])
     exact = SampledGaussian(multiplier, rate).rdp(orders)
     step = {"sample_rate": rate, "sensitivity": 1.0, "noise_std": multiplier}
-    stated = [accounting.theorem_1(float(order), **step) for order in orders]
+    stated = [theorems.theorem_1(float(order), **step) for order in orders]
     assert list(np.array(stated) >= exact) == list(orders <= to)
 
 

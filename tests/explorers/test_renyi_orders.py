@@ -4,7 +4,8 @@ import pytest
 
 from dpkit.explorers import RenyiOrders
 from dpkit.explorers.explorer import at_most
-from dpkit.explorers.renyi_orders import LATER, OPACUS, WHOLE
+from dpkit.explorers.renyi_orders import LATER, WHOLE
+from dpkit.papers.as_published import OPACUS_ORDERS
 from dpkit.privacy import Release, SampledGaussian, rdp
 
 VALUES = {
@@ -30,7 +31,7 @@ def test_rows_are_the_accountants_and_no_list_beats_the_search(changed):
     values = VALUES | changed
     mechanism = SampledGaussian(values["noise_multiplier"], 0.01, values["adjacency"])
     run = [Release(mechanism, round(values["steps"]))]
-    lists = {"search": None, "2 to 64": WHOLE, "Opacus' default": OPACUS}
+    lists = {"search": None, "2 to 64": WHOLE, "Opacus' default": OPACUS_ORDERS}
     assert len(result["rows"]) == 6
     for conversion, name, value, order in result["rows"]:
         direct = rdp.epsilon(run, delta=1e-5, conversion=conversion, orders=lists[name])
@@ -65,10 +66,10 @@ def test_a_cap_costs_much_where_little_is_spent():
 
 def test_opacus_list():
     """1.1 to 10.9 by tenths and 12 to 63, as its RDPAccountant.DEFAULT_ALPHAS."""
-    assert len(OPACUS) == 99 + 52
-    assert OPACUS[0] == 1.1
-    assert OPACUS[98] == 10.9
-    assert OPACUS[99:] == tuple(range(12, 64))
+    assert len(OPACUS_ORDERS) == 99 + 52
+    assert OPACUS_ORDERS[0] == 1.1
+    assert OPACUS_ORDERS[98] == 10.9
+    assert OPACUS_ORDERS[99:] == tuple(range(12, 64))
 
 
 def test_an_order_next_to_1_is_drawn_and_nothing_is_stale():
