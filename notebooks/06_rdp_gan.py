@@ -511,10 +511,11 @@ table(mnist, "digits", "trained_on_generated").iloc[1:]
 
 # %% [markdown]
 # Why does the repaired run at epsilon 0.5 score higher than the one at 5 (with constant noise, 0.822 against
-# 0.552, and 0.579 against 0.448 in the last table)? Surely not because of more noise. The two also differ in
-# settings: at 5, batches are twice as large and the discriminator learns twice as fast. These were chosen on
-# distorted copies of another data set, before any run on MNIST. Probably they do not suit MNIST: at 5, digits
-# vary more than twice as much (0.518 against 0.225), but more often show another digit than was asked for.
+# 0.552, and 0.579 against 0.448 in the last table)? More noise is hardly the reason. The two also differ in
+# settings: at 5, batches are twice as large and the discriminator's learning rate is twice as high. Settings
+# were chosen on distorted copies of scikit-learn's digits, not on MNIST, and those at 5 probably do not suit
+# it: at 5, digits vary more than twice as much (0.518 against 0.225), but more often show another digit than
+# was asked for.
 #
 # What noise on gradients costs depends on the networks. From images of the text's convolutional ones, repaired
 # at epsilon 5 (one seed), a classifier learns 0.803; from real images it learns 0.886. Those images vary nearly
