@@ -247,7 +247,7 @@ frame = pd.DataFrame(table_1(stored, protocol="auroc")).round(2).drop(columns="p
 frame.astype(object).where(frame.notna(), "")
 
 # %%
-names = {"published": "as published", "repaired": "repaired", "basic_dp": "basic DP", "cgan": "CGAN"}
+names = {"published": "published", "repaired": "repaired", "basic_dp": "basic DP", "cgan": "CGAN"}
 shown = {
     title: store.load_images("dp_cgan", "table_1", f"{key}-seed0-train")
     for key, title in names.items()

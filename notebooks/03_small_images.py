@@ -890,9 +890,8 @@ for plan, keys in PLANS.items():
 # - **claimed**: what is stated. The paper states no number for a run; the axis of its figures is the epsilon
 #   charged. For the repaired run it is our target.
 # - **charged**: by the code's accountant, which assumes Poisson batches.
-# - **proven, if Poisson**: lower to upper, where the true epsilon would lie *if the batches were Poisson
-#   samples*.
-# - **proven, as drawn**: an upper bound for the batches that were really drawn.
+# - **if Poisson**: what is proven, lower to upper, *if the batches were Poisson samples*.
+# - **proven**: an upper bound for the batches that were really drawn.
 # - **measured**: at least what an attack shows. These models have not been attacked yet.
 
 # %%
@@ -905,7 +904,7 @@ for name, run in runs.items():
     pair = f"{lower:.3f} to {upper:.3f}"
     claimed = run.target_epsilon or "not stated"
     rows.append((name, run.max_steps, claimed, charged, pair, proven, adjacency, "not measured"))
-columns = ["run", "steps", "claimed", "charged", "proven, if Poisson", "as drawn", "for", "measured"]
+columns = ["run", "steps", "claimed", "charged", "if Poisson", "proven", "for", "measured"]
 
 # %%
 pd.DataFrame(rows, columns=columns).round(3)
