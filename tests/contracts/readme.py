@@ -27,7 +27,7 @@ SAMPLES = ROOT / "data" / "results" / "dp_cgan" / "table_1" / "samples.png"
 CHART = ROOT / "docs" / "claimed_and_proven.png"
 DELTA = 1e-5
 ROWS = {
-    "cgan": "CGAN", "published": "as published", "basic_dp": "basic DP", "honest": "honest, 9.6",
+    "cgan": "CGAN", "published": "as published", "basic_dp": "basic DP", "repaired": "repaired, 9.6",
 }  # fmt: skip
 
 
@@ -220,7 +220,7 @@ def figures() -> str:
 
 
 def ablation() -> str:
-    """dpGAN on MNIST, as published and honest at one epsilon, as far as the runs are stored."""
+    """dpGAN on MNIST, as published and repaired at one epsilon, as far as the runs are stored."""
     from dpkit.experiments import store
     from dpkit.papers.dpgan import tables
 
@@ -250,7 +250,7 @@ def semi_supervised() -> str:
     from dpkit.papers.dpgan import tables
 
     rows = tables.table_6(store.load("dpgan", "table_6", scale="reduced"))
-    short = ["GAN", "as published", "matched", "honest"]
+    short = ["GAN", "as published", "matched", "repaired"]
     titles = list(dict.fromkeys(row["setting"] for row in rows))
     lines = [
         f"| labels | printed: alone | GAN | dpGAN | ours: alone | {' | '.join(short)} |",
