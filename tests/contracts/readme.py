@@ -73,7 +73,7 @@ def systems() -> tuple[System, ...]:
 
 
 def systems_table() -> str:
-    """Claimed and proven, a row a system."""
+    """Claimed and proven epsilons, one row per system."""
     lines = [
         "| system | claimed | proven, as published | proven, repaired |",
         "|---|---|---|---|",
@@ -85,7 +85,7 @@ def systems_table() -> str:
 
 
 def draw_chart() -> bytes:
-    """Claimed against proven epsilon, a line a system; an arrow where no finite epsilon exists."""
+    """Draw claimed against proven epsilon, one line per system; an arrow where no finite epsilon exists."""
     from dpkit import plots
 
     drawn, (ax,) = plots.figure(width=7.6, height=2.7)
@@ -188,7 +188,7 @@ def table_5() -> str:
 
 
 def figures() -> str:
-    """Small Images: Figures 1 to 3 from the stored runs, and what they say to the findings."""
+    """Small Images: Figures 1 to 3 from the stored runs, and what follows for the findings."""
     from dpkit.experiments import store
     from dpkit.papers.small_images import findings, tables
 
