@@ -453,7 +453,8 @@ for name, value in claims.items():
 # <details><summary>Hint</summary>All of a cell's mass goes to its upper end: <code>up = p[1:-1]</code>. At spacing 0.00125, how much
 # is steps x spacing / 2?</details>
 # <details><summary>Answer</summary>About 8.8 nats above the truth, where the chords on the same grid were less than 0.02 above. Rounding costs
-# steps x spacing / 2; chords cost about steps x spacing² x (order / 12), as they keep the mean of both measures.</details>
+# steps x spacing / 2; chords cost about steps x spacing² x (order / 12), because they keep the mean under both
+# measures.</details>
 
 # %% tags=["solution"]
 nodes, masses, beyond = on_grid(step, 0.00125, reach=16)
@@ -698,7 +699,7 @@ plots.picture(
 # is drawn about 60 times, so the limit should be good. Is the report right?
 #
 # <details><summary>Hint</summary>You need no new computation but <code>gdp.epsilon</code>: compare with <code>certified.lower</code>.</details>
-# <details><summary>Answer</summary>It is close, and refuted: below the certified lower bound. An approximation can be good and still not be a
+# <details><summary>Answer</summary>It is close, but refuted: it is below the certified lower bound. An approximation can be good and still not be a
 # guarantee.</details>
 
 # %% tags=["solution"]
@@ -798,7 +799,7 @@ assert abs(found / own - 1) < 1e-7
 print(f"noise 0.6, rate 0.1, delta at 0.5: {own:.6e}, of the pair by quadrature {found:.6e}")
 
 # %% [markdown]
-# A ledger that mixes the two is refused, as their costs do not add up:
+# A ledger that mixes the two is refused, because their costs cannot be added up:
 
 # %%
 try:

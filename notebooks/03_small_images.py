@@ -967,8 +967,8 @@ frame.astype({"stated": object}).where(frame.notna(), "")
 # **1.** Beaulieu-Jones et al. charged 1.89 for noise 1 at batch one. Which noise would have made that true, for
 # batches of one? Write `noise = ...`.
 #
-# <details><summary>Hint</summary>How far does one record move the release, and how far was charged?</details>
-# <details><summary>Answer</summary>Twice the noise: one record moves the release by 2C, where C was charged.</details>
+# <details><summary>Hint</summary>How far does one record move the release, and how far does the accountant assume?</details>
+# <details><summary>Answer</summary>Twice the noise: one record moves the release by 2C, but C was charged.</details>
 
 # %% tags=["solution"]
 noise = 2.0
@@ -982,8 +982,7 @@ assert abs(epsilon(repaired.ledger()) - epsilon(published.claimed_ledger())) < 1
 # those without any $\epsilon_A$? Guess by the rule above, then compute.
 #
 # <details><summary>Hint</summary><code>claims.comparison().updates(C, eps=...)</code> and <code>adam.difference</code>.</details>
-# <details><summary>Answer</summary>The rule gives 1e-5 x 128 / 0.5 = 0.0026 as the size at which both weigh the same; a twentieth of that weight asks for at least twenty times that size, 0.05,
-# and gradients differ from coordinate to coordinate: 0.1 misses by a little, 1 will do.</details>
+# <details><summary>Answer</summary>The rule gives 1e-5 x 128 / 0.5 = 0.0026 as the size at which both weigh the same; for a twentieth of that weight, C must be at least twenty times as large, 0.05. And gradients differ from coordinate to coordinate: 0.1 just misses, 1 will do.</details>
 
 # %% tags=["solution"]
 from dpkit.papers.small_images import adam
@@ -999,7 +998,7 @@ for norm in (1.0, 0.1, 0.01, 0.001):
 # within 2? Write `needed = ...`.
 #
 # <details><summary>Hint</summary><code>calibrate.noise_multiplier</code> with <code>accountant=pld.epsilon</code>.</details>
-# <details><summary>Answer</summary>Less than 0.9 and more than 0.8: see the table of section 6.</details>
+# <details><summary>Answer</summary>0.87: between 0.8 and 0.9, as the table of section 6 suggests.</details>
 
 # %% tags=["solution"]
 from dpkit.privacy import calibrate

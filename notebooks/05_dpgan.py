@@ -732,7 +732,7 @@ classified = store.load("dpgan", "table_6", scale="reduced")
 
 
 def cell(value, empty=""):
-    """A cell of a table: three decimals, or what stands for nothing."""
+    """A table cell: three decimals, or `empty` where there is no value."""
     if value is None or value != value:
         return empty
     return f"{value:.3f}" if isinstance(value, float) else str(value)
@@ -903,7 +903,7 @@ table(rows, rows[0], measured=ours)
 
 # %%
 def gains(pairs):
-    """Points of accuracy above the labels alone, a bar each; no bar where a run is missing."""
+    """Points of accuracy above the labels alone, for one bar each; nan where a run is missing."""
     return [np.nan if None in pair else 100 * (pair[1] - pair[0]) for pair in pairs]
 
 

@@ -474,7 +474,7 @@ print(f"epsilon {filter.guarantee().epsilon} at delta {filter.guarantee().delta}
 
 # %%
 def table(stored, records, score):
-    """A row a method: mean over seeds for each column, blank where nothing was run."""
+    """One row per method: mean over seeds for each column, blank where nothing was run."""
     frame = pd.DataFrame(tables.table_4(stored, records, score=score))
     kept = ["row", "epsilon", *(c for c in tables.COLUMNS if c in frame)]
     return frame[kept].round(3).astype(object).where(frame[kept].notna(), "")
