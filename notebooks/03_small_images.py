@@ -572,7 +572,8 @@ print(f"before July 2018: {before.computed:.2g} for one step. {before.explanatio
 # Is that harmless? An accountant bounds the worst case, so take one: all gradients are $-C$, but yours is $+C$.
 # Compare with the data set in which your place is left empty. Every batch holds a known number of gradients
 # $-C$. One batch, nobody knows which, is off by $2C$ if you are there, and by $C$ if you are not. An attacker
-# who looks only at *the largest of the 469 noisy sums* can tell the two worlds apart:
+# who looks only at *the largest of the 469 noisy sums* tells the two worlds apart better than the accountant
+# allows:
 
 # %%
 from dpkit.papers.small_images.claims import shuffled_at_least

@@ -27,7 +27,8 @@ SAMPLES = ROOT / "data" / "results" / "dp_cgan" / "table_1" / "samples.png"
 CHART = ROOT / "docs" / "claimed_and_proven.png"
 DELTA = 1e-5
 ROWS = {
-    "cgan": "CGAN", "published": "as published", "basic_dp": "basic DP", "repaired": "repaired, 9.6",
+    "cgan": "CGAN", "published": "as published", "basic_dp": "basic DP",
+    "repaired": "repaired, 9.6",
 }  # fmt: skip
 
 
@@ -85,7 +86,7 @@ def systems_table() -> str:
 
 
 def draw_chart() -> bytes:
-    """Draw claimed against proven epsilon, one line per system; an arrow where no finite epsilon exists."""
+    """Draw claimed against proven epsilon, one line per system; an arrow if none is finite."""
     from dpkit import plots
 
     drawn, (ax,) = plots.figure(width=7.6, height=2.7)
