@@ -27,7 +27,8 @@ SAMPLES = ROOT / "data" / "results" / "dp_cgan" / "table_1" / "samples.png"
 CHART = ROOT / "docs" / "claimed_and_proven.png"
 DELTA = 1e-5
 ROWS = {
-    "cgan": "CGAN", "published": "as published", "basic_dp": "basic DP", "honest": "honest, 9.6",
+    "cgan": "CGAN", "published": "as published", "basic_dp": "basic DP",
+    "repaired": "repaired, 9.6",
 }  # fmt: skip
 
 
@@ -73,7 +74,7 @@ def systems() -> tuple[System, ...]:
 
 
 def systems_table() -> str:
-    """Claimed and proven, a row a system."""
+    """Claimed and proven epsilons, one row per system."""
     lines = [
         "| system | claimed | proven, as published | proven, repaired |",
         "|---|---|---|---|",
@@ -85,7 +86,7 @@ def systems_table() -> str:
 
 
 def draw_chart() -> bytes:
-    """Claimed against proven epsilon, a line a system; an arrow where no finite epsilon exists."""
+    """Draw claimed against proven epsilon, one line per system; an arrow if none is finite."""
     from dpkit import plots
 
     drawn, (ax,) = plots.figure(width=7.6, height=2.7)
@@ -179,7 +180,7 @@ def table_5() -> str:
 
 
 def figures() -> str:
-    """Small Images: Figures 1 to 3 from the stored runs, and what they say to the findings."""
+    """Small Images: Figures 1 to 3 from the stored runs, and what follows for the findings."""
     from dpkit.experiments import store
     from dpkit.papers.small_images import findings, tables
 
@@ -211,7 +212,7 @@ def figures() -> str:
 
 
 def ablation() -> str:
-    """dpGAN on MNIST, as published and honest at one epsilon, as far as the runs are stored."""
+    """dpGAN on MNIST, as published and repaired at one epsilon, as far as the runs are stored."""
     from dpkit.experiments import store
     from dpkit.papers.dpgan import tables
 
@@ -241,7 +242,7 @@ def semi_supervised() -> str:
     from dpkit.papers.dpgan import tables
 
     rows = tables.table_6(store.load("dpgan", "table_6", scale="reduced"))
-    short = ["GAN", "as published", "matched", "honest"]
+    short = ["GAN", "as published", "matched", "repaired"]
     titles = list(dict.fromkeys(row["setting"] for row in rows))
     lines = [
         f"| labels | printed: alone | GAN | dpGAN | ours: alone | {' | '.join(short)} |",
