@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from dpkit.privacy import rdp
-from dpkit.privacy.ledger import Ledger, Release
+from dpkit.privacy.ledger import Release, Releases
 from dpkit.privacy.mechanisms import Mechanism
 
 # Opacus' default (1.5, accountants/rdp.py), and that of DP-CGAN's code (compute_epsilon in
@@ -23,7 +23,7 @@ class AsPublished:
     orders: tuple[float, ...]
     delta: float
 
-    def epsilon(self, ledger: Ledger) -> float:
+    def epsilon(self, ledger: Releases) -> float:
         """Epsilon of a ledger (Mironov 2017, Prop. 3, at the best of the orders)."""
         return rdp.epsilon(
             ledger, delta=self.delta, conversion="classic", orders=self.orders
