@@ -102,7 +102,7 @@ def sample_rate(
     every batch. Arguments as `noise_multiplier`.
 
     Raises:
-        ValueError: bad input, or a target that no rate above 2^-40 reaches.
+        ValueError: bad input, or a target that no rate above 2^-40 meets.
     """
     target_epsilon = _target(target_epsilon)
     tolerance = checks.positive(tolerance=tolerance)

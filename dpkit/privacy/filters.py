@@ -36,7 +36,7 @@ class OverBudget(ValueError):
 
 
 class RenyiFilter:
-    """What may still be released of a Renyi budget at one order, noises chosen on the way.
+    """A Renyi budget at one order, for releases whose noise is chosen on the way.
 
     The order and the budget must be fixed before the first release, and a refused release must not
     be made. What is allowed depends on the noises alone, which are released anyway.
@@ -224,7 +224,7 @@ def best_order(
 
     Raises:
         ValueError: bad input, a plan that costs nothing or has no finite price, or a target that no
-            order's budget reaches.
+            order's budget meets.
     """
     target_epsilon = checks.positive(target_epsilon=target_epsilon)
     ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
@@ -241,7 +241,7 @@ def best_order(
     best = int(np.argmin(found))
     if not 0 < found[best] < math.inf:
         raise ValueError(
-            f"no order tells what share of epsilon {target_epsilon} at delta {delta} the planned "
+            f"no order gives the share of epsilon {target_epsilon} at delta {delta} that the planned "
             f"ledger takes: the least one is {found[best]}"
         )
     if orders is not None:

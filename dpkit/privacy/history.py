@@ -49,7 +49,7 @@ class _Row(NamedTuple):
 
 
 def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list[Release]:
-    """The ledger that a file tells of; steps with equal settings are one Release, first seen first.
+    """Read a ledger from a file; equal steps are merged, in order of first appearance.
 
     Args:
         path: a file of one of the kinds above, known by its content. A file of torch.save is read

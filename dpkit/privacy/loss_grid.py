@@ -130,7 +130,7 @@ def _balanced(loss: PrivacyLoss, spacing: float, centre: float, enough: float) -
     """An offset at which `lower` loses nothing where the loss has most of its mass.
 
     Shares that are exact from the left and shares that are exact from the right need not meet. An
-    excess at one node is a lack at the next, so the sum of alternating signs tells by how much they
+    excess at one node is a lack at the next, so the sum of alternating signs shows by how much they
     miss, and it changes sign when the grid moves on by one spacing.
     """
     signs = (-1.0) ** np.arange(-REACH + 1, REACH)
@@ -179,7 +179,7 @@ class _Excess(NamedTuple):
 
 
 def _excess(cells: Cells, lowered: float = 0.0) -> _Excess:
-    """With the nodes lowered by a little."""
+    """The excesses of the inner cells, their nodes shifted down by `lowered`."""
     p, q = cells.p[1:-1], cells.q[1:-1]
     with np.errstate(over="ignore", invalid="ignore"):
         t = np.exp(cells.nodes - lowered)

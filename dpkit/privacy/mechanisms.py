@@ -1,4 +1,4 @@
-"""What one release costs. Each mechanism is a frozen value that prices itself.
+"""The cost of one release. Each mechanism is a frozen value that prices itself.
 
 Units: the noise multiplier is noise standard deviation / clip norm C, so a sum of vectors clipped
 at C moves by 1 under add-remove and by 2 under replace-one. RDP is in nats.

@@ -1,4 +1,4 @@
-"""What a release is priced at when its noise protects nothing."""
+"""The price of a release whose noise protects nothing."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar

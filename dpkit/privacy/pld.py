@@ -52,7 +52,7 @@ def epsilon(ledger: Releases, *, delta: float, gap: float = GAP) -> Guarantee:
     Args:
         ledger: releases under one adjacency, whose mechanisms know their privacy loss.
         delta: in (0, 1).
-        gap: (upper - lower) / upper to aim at; wider, never wrong, where it cannot be had.
+        gap: target of (upper - lower) / upper; a pair that misses it is wider, but still valid.
 
     Raises:
         ValueError: delta or gap is not in (0, 1), a count is not an integer >= 0, adjacencies
@@ -186,7 +186,7 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float]:
     if not _unbounded(releases) < 1:
         return 0.0, 1.0
     looks = [saddle.for_epsilon(one, epsilon, _total(releases)) for one in _moments(releases)]
-    looks.sort(key=lambda look: look.saddle)  # the dearer first, by what it takes to get there
+    looks.sort(key=lambda look: look.saddle)  # the more expensive direction first
     wanted = gap * min(1 / looks[0].saddle, looks[0].deviation)
     try:
         both = _directions(releases, looks, wanted)

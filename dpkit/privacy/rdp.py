@@ -14,7 +14,7 @@ from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats, as_orders
 
 __all__ = ["ORDERS", "classic", "curve", "delta", "epsilon", "improved", "optimal"]
 
-# Dense near 1, where a dear ledger is decided, whole from 11 to 64, then sparse to 1024.
+# Dense near 1, where an expensive ledger is decided, whole from 11 to 64, then sparse to 1024.
 ORDERS: Floats = np.concatenate(
     [
         1 + np.geomspace(1e-4, 0.09, 20),

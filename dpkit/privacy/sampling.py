@@ -73,7 +73,7 @@ def mechanism(
         noise_multiplier: noise standard deviation / clip norm C, under either adjacency.
         public_size: the declared size of the data set, from which the sample rate follows.
         assume: what may be taken for granted where the truth has no price: SHUFFLED_AS_POISSON.
-            What was needed is told in the mechanism's assumptions, and so in every Guarantee.
+            What was needed is among the mechanism's assumptions, and so in every Guarantee.
 
     Raises:
         ValueError: bad input, or an assumption of another name.
@@ -121,7 +121,7 @@ class Assuming(NamedTuple):
 
 @dataclass(frozen=True)
 class PoissonSampling:
-    """Every record enters each batch independently: what the sampled Gaussian's price holds for.
+    """Batches that every record enters independently: what the sampled Gaussian's price holds for.
 
     Raises:
         ValueError: the size is not an integer >= 1, or adjacency is unknown.
@@ -147,7 +147,7 @@ class PoissonSampling:
 class ShuffledBatches:
     """Epochs of shuffled batches of a fixed size: common in code, and not what is accounted for.
 
-    Whole passes over the data have a price (`passes`), a step of its own has none here. It has one
+    Whole passes over the data have a price (`passes`), a single step has none here. It has one
     where the caller says that Poisson batches are priced in its place (SHUFFLED_AS_POISSON), which
     is no bound on what the run costs.
 
@@ -200,7 +200,7 @@ class ShuffledBatches:
 
 @dataclass(frozen=True)
 class FixedSizeBatches:
-    """Each batch a fresh sample of a fixed size, drawn without replacement.
+    """Batches of a fixed size, each drawn afresh without replacement.
 
     Raises:
         ValueError: the size is not an integer >= 1, or adjacency is not "replace-one": the data

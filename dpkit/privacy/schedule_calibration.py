@@ -74,7 +74,7 @@ def initial_noise(
         tolerance: in (0, 1), not below the width of the accountant's own answers (pld's `gap`).
 
     Raises:
-        ValueError: bad input, or a target that no start reaches whose noise multipliers all lie in
+        ValueError: bad input, or a target that no start meets whose noise multipliers all lie in
             [1e-9, 1e13].
         ArithmeticError: the accountant's prices do not fall as the start rises.
     """
@@ -116,7 +116,7 @@ def initial_noise(
     found = noises(place)
     if not found.max() < MOST / (1 + 2 * tolerance):
         raise ValueError(
-            f"no start of the schedule reaches epsilon {target_epsilon} with noise multipliers in "
+            f"no start of the schedule meets epsilon {target_epsilon} with noise multipliers in "
             f"[{LEAST:g}, {MOST:g}]: from {found.max():g} to {found.min():g} they are not enough; "
             "let the noise fall less, take fewer iterations or a higher target_epsilon"
         )
@@ -155,7 +155,7 @@ def iterations_within(
     noises: list[float] = []
     priced: dict[int, Guarantee] = {}
 
-    def reaches(count: int) -> bool:
+    def has_noise(count: int) -> bool:
         """Whether that many iterations have a noise that has a price."""
         while len(noises) < count:
             noise = float(schedule(len(noises)))
@@ -171,20 +171,20 @@ def iterations_within(
         return True
 
     def rough(count: int, groups: int) -> float:
-        if not reaches(count):
+        if not has_noise(count):
             return FAR
         ledger = _grouped(np.array(noises[:count]), groups, release, releases_each)
         return log_over(accountant(ledger, delta=delta, **options), target_epsilon)
 
     def true(count: int) -> float:
-        if not reaches(count):
+        if not has_noise(count):
             return FAR
         ledger = noise_ledger(lambda step: noises[step], steps=count, release=release)
         ledger = [Release(one, n * releases_each) for one, n in ledger]
         priced[count] = accountant(ledger, delta=delta, **options)
         return log_over(priced[count], target_epsilon)
 
-    reaches(1)
+    has_noise(1)
     guess = _last(lambda n: rough(n, ROUGH[0]), 64, most, step=192, share=0.03)
     guess = _last(lambda n: rough(n, ROUGH[1]), guess, most, step=max(guess // 50, 1), share=0.0)
     found = _last(true, guess, most, step=1, share=0.0)
@@ -250,7 +250,9 @@ def _settled(
             x = (inside + outside) / 2
         if abs(x) > 100:
             break
-    raise ArithmeticError("no start of the schedule is found: its price must fall as it rises")
+    raise ArithmeticError(
+        "no start of the schedule meets the target: its price must fall as the start rises"
+    )
 
 
 def _last(over: Callable[[int], float], guess: int, most: int, *, step: int, share: float) -> int:

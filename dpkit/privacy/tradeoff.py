@@ -28,7 +28,7 @@ def profile(
         ledger: releases under one adjacency.
         epsilons: nats, finite and >= 0, in any order.
         accountant: `rdp.delta`, `pld.delta` or another of their signature; `options` go to it.
-            What it says of its own approximations holds for the profile too.
+            Where it approximates, so does the profile.
 
     Raises:
         ValueError: epsilons is not a list of numbers, or what the accountant raises.
