@@ -241,7 +241,7 @@ def best_order(
     best = int(np.argmin(found))
     if not 0 < found[best] < math.inf:
         raise ValueError(
-            f"no order gives the share of epsilon {target_epsilon} at delta {delta} that the planned "
+            f"no order gives a share of epsilon {target_epsilon} at delta {delta} that the planned "
             f"ledger takes: the least one is {found[best]}"
         )
     if orders is not None:

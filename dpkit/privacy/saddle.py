@@ -114,7 +114,7 @@ def moments(releases: Sequence[Coarse]) -> Moments:
 
 
 def _fewer(releases: Sequence[Coarse]) -> Sequence[Coarse]:
-    """Of very many different releases those with the widest spans, and one for each group of others.
+    """Of very many releases those with the widest spans, and one for each group of others.
 
     A group's counts are added up to its middle one.
     """

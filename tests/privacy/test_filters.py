@@ -258,14 +258,14 @@ def made(**changed):
             "target_epsilon must be .* got nan",
         ),
         (lambda: best_order(NAN, delta=1e-5, ledger=PLAN), "target_epsilon must be .* got nan"),
-        (lambda: best_order(1.0, delta=1e-5, ledger=[]), "no order tells .* is 0.0"),
+        (lambda: best_order(1.0, delta=1e-5, ledger=[]), "no order gives .* is 0.0"),
         (
             lambda: best_order(1.0, delta=1e-5, ledger=[Release(NoGuarantee("x"))]),
-            "no order tells .* is inf",
+            "no order gives .* is inf",
         ),
         (
             lambda: best_order(0.1, delta=1e-5, ledger=PLAN, orders=[2, 3]),
-            "no order tells .* is inf",
+            "no order gives .* is inf",
         ),
     ],
 )

@@ -20,7 +20,7 @@ def test_an_accountant_that_says_nan_lets_nothing_through():
 
     one = {"releases_each": 1, "release": sampled, "delta": DELTA, "accountant": broken}
     assert iterations_within(1.0, schedule=Constant(5.0), **one).iterations == 0
-    with pytest.raises(ValueError, match="no start of the schedule reaches epsilon 1"):
+    with pytest.raises(ValueError, match="no start of the schedule meets epsilon 1"):
         initial_noise(1.0, schedule=Constant, iterations=2, **one)
 
 
@@ -60,19 +60,19 @@ def count_of(target: float = 1.0, **changed):
         ),
         (
             lambda: start_of(schedule=lambda s: ExponentialDecay(s, 0.06), iterations=1000),
-            r"no start of the schedule reaches epsilon 1.0 with noise multipliers in \[1e-09, 1e",
+            r"no start of the schedule meets epsilon 1.0 with noise multipliers in \[1e-09, 1e",
         ),
         (
             lambda: start_of(schedule=lambda s: ExponentialDecay(s, 5.0), iterations=1000),
-            "no start of the schedule reaches",
+            "no start of the schedule meets",
         ),
         (
             lambda: start_of(1e-9, accountant=rdp.epsilon, orders=[2]),
-            "no start of the schedule reaches epsilon 1e-09",
+            "no start of the schedule meets epsilon 1e-09",
         ),
         (
             lambda: start_of(release=lambda _: NoGuarantee("raw data"), accountant=rdp.epsilon),
-            "no start of the schedule reaches",
+            "no start of the schedule meets",
         ),
         (
             lambda: start_of(1e25, accountant=rdp.epsilon),
