@@ -101,5 +101,5 @@ def test_bad_values_are_refused(call, message: str):
 
 def test_a_schedule_that_ignores_its_start_is_an_error():
     for release in (lambda _: sampled(0.5), lambda _: sampled(50.0)):
-        with pytest.raises(ArithmeticError, match="its price must fall as it rises"):
+        with pytest.raises(ArithmeticError, match="its price must fall as the start rises"):
             start_of(schedule=lambda _: Constant(1.0), release=release, accountant=rdp.epsilon)
