@@ -6,10 +6,11 @@ from typing import Any
 import ipywidgets as widgets
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import Explorer, Table, at_least, at_most, choice, logarithmic, number
+from dpkit.explorers.explorer import Explorer, choice, logarithmic, number
 from dpkit.privacy import Release, SampledGaussian, Unsupported, gdp, pld, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES
 from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+from dpkit.show import Table, at_least, at_most
 
 MOMENTS = tuple(range(2, 66))  # orders lambda + 1 of the moments accountant, lambda = 1 to 64
 POINTS = 24  # step counts of the curve

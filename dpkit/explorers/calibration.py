@@ -9,9 +9,10 @@ import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import Explorer, Table, at_least, at_most, choice, number
+from dpkit.explorers.explorer import Explorer, choice, number
 from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, pld, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES
+from dpkit.show import Table, at_least, at_most
 
 NOISE, STEPS, RATE = "noise multiplier", "steps", "sample rate"
 FIND = (NOISE, STEPS, RATE)

@@ -6,7 +6,8 @@ from typing import Any
 
 from dpkit import checks, claims, papers, plots
 from dpkit.claims import Claim, Curve, Verdict
-from dpkit.explorers.explorer import Explorer, Table, at_least, at_most, choice
+from dpkit.explorers.explorer import Explorer, choice
+from dpkit.show import Table, at_least, at_most
 
 ALL = "all"
 VERDICTS = (ALL, "holds", "fails", "cannot be checked")

@@ -10,19 +10,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Circle, Rectangle
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import (
-    STYLE,
-    WIDE,
-    Explorer,
-    Table,
-    at_least,
-    at_most,
-    choice,
-    logarithmic,
-)
+from dpkit.explorers.explorer import STYLE, WIDE, Explorer, choice, logarithmic
 from dpkit.privacy import Gaussian, Release, gdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping, PerCoordinateClipping
 from dpkit.privacy.wrong_clipping import ClippedAfterMean, honest_noise_multiplier
+from dpkit.show import Table, at_least, at_most
 
 RULES = ("flat", "per coordinate", "per group", "after the mean (wrong)")
 DELTA = 1e-5

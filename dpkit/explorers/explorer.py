@@ -6,46 +6,19 @@ trusted, the same table stands as static text.
 """
 
 import asyncio
-import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import ipywidgets as widgets
 
 from dpkit.plots import Picture
+from dpkit.show import Table
 
 STYLE = {"description_width": "initial"}
 WIDE = widgets.Layout(width="420px")
 DELAY = 0.05  # seconds without a further change, after which a picture is drawn
-
-
-class Table(NamedTuple):
-    """Rows of text under headings; `notes` are sentences below them."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()
-
-    def html(self) -> str:
-        """As an HTML table."""
-        head = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in self.headings)
-        rows = "".join(
-            "<tr>"
-            + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row)
-            + "</tr>"
-            for row in self.rows
-        )
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
-
-    def text(self) -> str:
-        """As lines of text, for screens without HTML."""
-        lines = [self.headings, *self.rows]
-        widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
-        shown = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
-        return "\n".join([*(line.rstrip() for line in shown), *self.notes])
 
 
 class Explorer(widgets.VBox):
@@ -162,23 +135,6 @@ def _sentence(error: Exception) -> str:
         text = str(error)
         return text + ("" if text.endswith(".") else ".")
     return f"This should not happen; please report it: {type(error).__name__}: {error}."
-
-
-def at_most(value: float, digits: int = 4) -> str:
-    """An upper bound in a few digits, rounded up."""
-    return _rounded(value, digits, math.ceil)
-
-
-def at_least(value: float, digits: int = 4) -> str:
-    """A lower bound in a few digits, rounded down."""
-    return _rounded(value, digits, math.floor)
-
-
-def _rounded(value: float, digits: int, way: Callable[[float], int]) -> str:
-    if not math.isfinite(value) or value == 0:
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits)
-    return f"{way(value / unit) * unit:.{digits}g}"
 
 
 def logarithmic(description: str, low: float, high: float, value: float, tooltip: str) -> Any:

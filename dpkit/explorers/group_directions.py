@@ -10,16 +10,7 @@ from matplotlib.patches import Circle, Rectangle
 from matplotlib.ticker import LogLocator, NullLocator
 
 from dpkit import plots
-from dpkit.explorers.explorer import (
-    STYLE,
-    WIDE,
-    Explorer,
-    Table,
-    at_least,
-    at_most,
-    choice,
-    logarithmic,
-)
+from dpkit.explorers.explorer import STYLE, WIDE, Explorer, choice, logarithmic
 from dpkit.explorers.group_directions_numbers import (
     CHARGED,
     DELTA,
@@ -32,6 +23,7 @@ from dpkit.explorers.group_directions_numbers import (
 )
 from dpkit.papers.dpgan.budget import TABLE_7
 from dpkit.papers.dpgan.settings import MNIST
+from dpkit.show import Table, at_least, at_most, interval
 
 GROUPS = (1, 2, 5, 7, 9)
 DEVICES = {f"1 x {EACH}": 1, f"4 x {EACH}": 4}
@@ -115,7 +107,7 @@ class GroupDirections(Explorer):
                 f"a record moves {_reach(k)}; {added}", _finding(result["together"], pair),
             ),
             (
-                f"{_together(k)}: certified", _between(pair), "PLD",
+                f"{_together(k)}: certified", interval(*pair), "PLD",
                 f"a record moves {_reach(k)}; {added}",
                 "proven from both sides" if math.isfinite(pair[1]) else _not_priced(result),
             ),
@@ -143,7 +135,7 @@ class GroupDirections(Explorer):
             f"group alone costs {at_most(result['alone'], 3)}, the code charges "
             f"{at_most(result['charge'], 3)}, and {_together(k)} "
             f"{'costs' if k == 1 else 'cost'} {at_most(result['together'], 3)} by RDP, "
-            f"{_between(result['pair'])} by PLD."
+            f"{interval(*result['pair'])} by PLD."
         )
         return plots.picture(figure, words)
 
@@ -176,11 +168,6 @@ def _reach(groups: int) -> str:
     if groups == 1:
         return "the one group by up to C"
     return f"{groups} groups by up to C sqrt({groups}) = {math.sqrt(groups):.4g} C"
-
-
-def _between(pair: tuple[float, float]) -> str:
-    low, high = pair
-    return f"{at_least(low)} to {at_most(high)}" if math.isfinite(high) else "inf"
 
 
 def _of_the_noise(result: dict[str, Any]) -> str:
@@ -255,7 +242,7 @@ def _draw_by_iteration(ax: Axes, result: dict[str, Any]) -> None:
     if math.isfinite(high):
         ax.plot([now, now], [low, high], color="black", linewidth=2, zorder=4)
         ax.plot(now, high, "D", color="black", markersize=6, zorder=4, clip_on=False)
-    told = f"◆ certified: {_between(result['pair'])}"
+    told = f"◆ certified: {interval(*result['pair'])}"
     ax.set_title(f"{told}\ndashed: the target, {MNIST.target_epsilon:g}", fontsize=9)
 
 

@@ -8,21 +8,13 @@ import numpy as np
 from matplotlib.ticker import LogLocator, NullLocator
 
 from dpkit import plots
-from dpkit.explorers.explorer import (
-    STYLE,
-    WIDE,
-    Explorer,
-    Table,
-    at_least,
-    at_most,
-    logarithmic,
-    number,
-)
+from dpkit.explorers.explorer import STYLE, WIDE, Explorer, logarithmic, number
 from dpkit.explorers.loss_noise_numbers import LEAST_MULTIPLIER, TOP, certified, formulas, numbers
 from dpkit.papers.rdp_gan import accounting
 from dpkit.papers.rdp_gan.settings import DELTA
 from dpkit.privacy import SampledGaussian
 from dpkit.privacy.privacy_loss import Floats
+from dpkit.show import Table, at_least, at_most, interval
 
 BATCHES = {"64": 64, "128": 128}
 RECORDS = {"20,000 (Adult)": 20_000, "60,000 (MNIST)": 60_000}
@@ -106,13 +98,13 @@ class LossNoise(Explorer):
                 f"Theorem 2: {each}", _told(result["theorem_2"]),
                 _verdict(result, "theorem_2", "pair_each"),
             ),
-            (f"certified: {each}", _between(result["pair_each"]), "of noised losses"),
+            (f"certified: {each}", interval(*result["pair_each"]), "of noised losses"),
             (
                 f"Theorem 4: {every}", _told(result["theorem_4"]),
                 _verdict(result, "theorem_4", "pair"),
             ),
             (f"eq. 23: {every}", _told(result["eq_23"]), _verdict(result, "eq_23", "pair")),
-            (f"certified: {every}", _between(result["pair"]), "of noised losses"),
+            (f"certified: {every}", interval(*result["pair"]), "of noised losses"),
             ("training by Algorithm 1", f"{result['training']:g}", "no guarantee at any noise"),
         ]  # fmt: skip
         run = (
@@ -133,7 +125,7 @@ class LossNoise(Explorer):
             f"Left: at noise {result['noise_std']:.3g}, of {_releases(result['releases'])}, "
             f"Theorem 4 gives {_told(result['theorem_4'], 3)} and eq. 23 "
             f"{_told(result['eq_23'], 3)}; publishing the noised losses costs "
-            f"{_between(result['pair'], 3)}, and training as the algorithm reads has no finite "
+            f"{interval(*result['pair'], 3)}, and training as the algorithm reads has no finite "
             f"epsilon. Right: Theorem 1 bounds the exact divergence of one release "
             f"{_up_to(result)}; at order {result['order']:.3g} it gives "
             f"{result['theorem_1']:.3g}, and {result['exact']:.3g} is exact."
@@ -165,11 +157,6 @@ def _up_to(result: dict[str, Any]) -> str:
 
 def _told(value: float | None, digits: int = 4) -> str:
     return "no value" if value is None else f"{value:.{digits}g}"
-
-
-def _between(pair: tuple[float, float], digits: int = 4) -> str:
-    low, high = pair
-    return f"{at_least(low, digits)} to {at_most(high, digits)}" if high else "0"
 
 
 def _releases(count: int) -> str:

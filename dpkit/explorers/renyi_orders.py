@@ -8,9 +8,10 @@ import numpy as np
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import Explorer, Table, at_most, choice, logarithmic, number
+from dpkit.explorers.explorer import Explorer, choice, logarithmic, number
 from dpkit.privacy import Release, SampledGaussian, conversions, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES, LARGEST_ORDER, Floats
+from dpkit.show import Table, at_most
 
 WHOLE = tuple(range(2, 65))
 OPACUS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))  # Opacus 1.5, accountants/rdp.py

@@ -7,20 +7,11 @@ import ipywidgets as widgets
 import numpy as np
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import (
-    STYLE,
-    WIDE,
-    Explorer,
-    Table,
-    at_least,
-    at_most,
-    choice,
-    logarithmic,
-    number,
-)
+from dpkit.explorers.explorer import STYLE, WIDE, Explorer, choice, logarithmic, number
 from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
 from dpkit.privacy.privacy_loss import Floats
 from dpkit.privacy.schedules import Schedule
+from dpkit.show import Table, at_least, at_most
 
 KINDS = ("constant", "linear", "exponential", "time", "step")
 DOWN, UP = 20, 12  # different noises that are priced, at most: from above, and from below

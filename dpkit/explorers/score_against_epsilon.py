@@ -7,7 +7,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import STYLE, Explorer, Table, at_least, at_most
+from dpkit.explorers.explorer import STYLE, Explorer
 from dpkit.explorers.score_against_epsilon_drawing import (
     SHORT,
     draw_by_accounting,
@@ -25,6 +25,7 @@ from dpkit.explorers.score_against_epsilon_numbers import (
     planned,
 )
 from dpkit.records import SCALES
+from dpkit.show import Table, at_least, at_most, interval
 
 FIGURES = {f"{name[-1]}: {what}": name for name, what in VARIED.items()}
 NO_SCORES = "No scores of this figure are stored here: the picture shows epsilon by step instead."
@@ -94,7 +95,7 @@ class ScoreAgainstEpsilon(Explorer):
             (
                 f"{row.value:g}", _score(row), str(row.step),
                 f"{at_most(row.charged.epsilon)} ({_order(row)})",
-                f"{at_least(row.certified.lower)} to {at_most(row.certified.epsilon)}",
+                interval(row.certified.lower, row.certified.epsilon),
                 at_most(row.proven.epsilon), at_least(row.at_least) if row.at_least else "-",
             )
             for row in result["rows"]

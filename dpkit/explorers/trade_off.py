@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import Explorer, Table, at_least, at_most, choice, logarithmic
+from dpkit.explorers.explorer import Explorer, choice, logarithmic
 from dpkit.privacy import Release, SampledGaussian, pld, rdp, tradeoff
 from dpkit.privacy.mechanisms import ADJACENCIES, Floats
+from dpkit.show import Table, at_least, at_most
 
 PAIRS = 16  # (epsilon, delta) pairs whose lines bound the curve from below
 TAIL = 1e-5  # the largest epsilon that is asked has about this delta

@@ -12,7 +12,7 @@ from dpkit import claims, papers, paths
 from dpkit.claims import Claim, Curve, Evidence, Measured
 from dpkit.explorers import Claims
 from dpkit.explorers.claims import ALL, VERDICTS, checked, matching
-from dpkit.explorers.explorer import at_most
+from dpkit.show import at_most
 
 EVERY = [claim for paper in papers.PAPERS for claim in paper.CLAIMS]
 

@@ -7,8 +7,8 @@ import pytest
 
 from dpkit.explorers import ClippingAndNoise
 from dpkit.explorers.clipping_and_noise import DELTA, RULES, gradients
-from dpkit.explorers.explorer import at_most
 from dpkit.privacy import DiagonalGaussian, Gaussian, GroupedGaussian, Release, gdp, pld
+from dpkit.show import at_most
 
 VALUES = {
     "rule": "flat", "max_grad_norm": 1.0, "noise_multiplier": 1.1, "batch_size": 40,

@@ -3,9 +3,9 @@
 import pytest
 
 from dpkit.explorers import RenyiOrders
-from dpkit.explorers.explorer import at_most
 from dpkit.explorers.renyi_orders import LATER, OPACUS, WHOLE
 from dpkit.privacy import Release, SampledGaussian, rdp
+from dpkit.show import at_most
 
 VALUES = {
     "noise_multiplier": 4.0, "sample_rate": 0.01, "steps": 100.0, "delta": 1e-5,

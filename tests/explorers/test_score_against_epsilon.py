@@ -13,7 +13,6 @@ from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
 from dpkit.explorers import ScoreAgainstEpsilon, score_against_epsilon_runs
-from dpkit.explorers.explorer import at_least, at_most
 from dpkit.explorers.score_against_epsilon import NO_SCORES
 from dpkit.explorers.score_against_epsilon_drawing import TICKS, _plain
 from dpkit.explorers.score_against_epsilon_numbers import (
@@ -26,6 +25,7 @@ from dpkit.explorers.score_against_epsilon_numbers import (
 )
 from dpkit.papers.small_images.settings import FIGURE_2, NON_PRIVATE, ORDERS, SETTINGS, reduced
 from dpkit.records import describe
+from dpkit.show import at_least, at_most
 
 RATE, DELTA = 128 / 60_000, 1e-5
 VALUES = {"figure": "figure_1", "axis": "charged", "steps": 3_000}
