@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
+from matplotlib.ticker import LogLocator, NullLocator
 
 # Okabe and Ito 2008: told apart by all common kinds of colour vision, and in grey by lightness
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINE_OF_TEXT = 15.0  # pixels
+LABEL_BOX = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}  # behind words on lines
 
 
 def figure(
@@ -65,6 +68,31 @@ def lines(
             path_effects=[withStroke(linewidth=3, foreground="white")],  # over other curves
         )  # fmt: skip
     return ax
+
+
+def plain(axis: Axis, subs: Sequence[float] = (1, 2, 5), numticks: int | None = None) -> None:
+    """Plain numbers, such as 1, 2, 5 and 10, on a logarithmic axis."""
+    axis.set_major_locator(LogLocator(subs=subs, numticks=numticks))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(NullLocator())
+
+
+def mark(ax: Axes, x: float, text: str, *, colour: str = "0.4", top: bool = True) -> None:
+    """A dotted vertical line, its name at its left at the top or at its right at the bottom."""
+    ax.axvline(x, color=colour, linestyle=":", linewidth=1)
+    ax.annotate(
+        text,
+        (x, 1 if top else 0),
+        (-3, -3) if top else (4, 4),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        color=colour,
+        fontsize=8,
+        rotation=90,
+        ha="right" if top else "left",
+        va="top" if top else "bottom",
+        bbox=LABEL_BOX,
+    )
 
 
 def bars(ax: Axes, groups: Mapping[str, Sequence[float]], *, labels: Sequence[str], y: str) -> Axes:

@@ -6,10 +6,10 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from dpkit import checks, plots
 from dpkit.explorers.explorer import Explorer, choice, number
+from dpkit.explorers.run_controls import adjacency_control, check_sample_rate, delta_control
 from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, pld, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES
 from dpkit.show import Table, at_least, at_most
@@ -64,13 +64,11 @@ class Calibration(Explorer):
             {
                 "find": choice("find", FIND, "Which of the three to compute from the others"),
                 "target_epsilon": number("target epsilon", 2.0, "Nats, > 0"),
-                "delta": number("delta", 1e-5, "Of (epsilon, delta)-DP, in (0, 1)"),
+                "delta": delta_control(),
                 "noise_multiplier": number(NOISE, 1.1, "Standard deviation / clip norm, > 0"),
                 "sample_rate": number(RATE, 0.01, "Chance to be in a batch, in (0, 1]"),
                 "steps": number(STEPS, 10_000, "Noisy updates, a whole number"),
-                "adjacency": choice(
-                    "adjacency", ADJACENCIES, "What neighbouring data sets differ by"
-                ),
+                "adjacency": adjacency_control(),
             }
         )
 
@@ -114,10 +112,10 @@ class Calibration(Explorer):
         note = f"Target {aim}; {', '.join(told)}; Poisson batches."
         return Table((HEADINGS[0], setting.find, *HEADINGS[1:]), rows, (note,))
 
-    def _tell(self) -> None:
+    def _show_numbers(self) -> None:
         for name, label in zip(("noise_multiplier", "steps", "sample_rate"), FIND, strict=True):
             self.values[name].disabled = self.values["find"].value == label
-        super()._tell()
+        super()._show_numbers()
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
         """With PLD's answer, where it takes long."""
@@ -186,8 +184,8 @@ def _check(setting: Setting) -> None:
     checks.between(0, 1, delta=setting.delta)
     if setting.find != NOISE:
         checks.positive(noise_multiplier=setting.noise_multiplier)
-    if setting.find != RATE and not 0 < setting.sample_rate <= 1:
-        raise ValueError(f"sample_rate must lie in (0, 1], got {setting.sample_rate:g}")
+    if setting.find != RATE:
+        check_sample_rate(setting.sample_rate)
     steps = setting.steps
     if setting.find != STEPS and not (1 <= steps < math.inf and steps == round(steps)):
         raise ValueError(f"steps must be a whole number >= 1, got {steps:g}")
@@ -212,9 +210,12 @@ def _solved(setting: Setting, accountant: Callable[..., Guarantee]) -> Found:
         shown = [count]
     else:
         shared: Any = {
-            "delta": delta, "steps": int(setting.steps), "accountant": accountant,
-            "adjacency": adjacency, "tolerance": TOLERANCE,
-        }  # fmt: skip
+            "delta": delta,
+            "steps": int(setting.steps),
+            "accountant": accountant,
+            "adjacency": adjacency,
+            "tolerance": TOLERANCE,
+        }
         if setting.find == NOISE:
             exact = calibrate.noise_multiplier(target, sample_rate=setting.sample_rate, **shared)
             shown = [float(at_most(exact, digits)) for digits in (4, 6)] + [exact]
@@ -283,19 +284,26 @@ def _drawn(setting: Setting, name: str, curve: list, points: list) -> Any:
     unit = "steps (noisy updates)" if name == STEPS else "sample rate (chance per batch)"
     plots.lines(ax, {"RDP": (xs, ys)}, x=unit, y="noise multiplier (sd / clip norm)", y_scale="log")
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
+        plots.plain(axis)
     ax.fill_between(xs, ys, ax.get_ylim()[1], color=plots.COLOURS[0], alpha=0.1, linewidth=0)
     ax.text(
-        0.02, 0.97, f"epsilon <= {setting.target_epsilon:g}: enough noise", va="top", fontsize=9,
+        0.02,
+        0.97,
+        f"epsilon <= {setting.target_epsilon:g}: enough noise",
+        va="top",
+        fontsize=9,
         transform=ax.transAxes,
-    )  # fmt: skip
+    )
     if points:
         px, py = ([pair[i] for pair in points] for i in (0, 1))
         ax.plot(px, py, "o", color=plots.COLOURS[1])
         ax.annotate(
-            "PLD", (px[-1], py[-1]), (6, -6), textcoords="offset points", va="top", fontsize=9,
+            "PLD",
+            (px[-1], py[-1]),
+            (6, -6),
+            textcoords="offset points",
+            va="top",
+            fontsize=9,
             color=plots.COLOURS[1],
-        )  # fmt: skip
+        )
     return figure

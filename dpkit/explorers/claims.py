@@ -52,9 +52,13 @@ class Claims(Explorer):
             raise ValueError(f"claim must be one of those chosen, {', '.join(chosen)}; got {claim}")
         found = checked(_by_id()[claim])
         return {
-            "claim": found.claim, "computed": found.computed, "verdict": found.verdict,
-            "explanation": found.explanation, "chosen": len(chosen), "all": len(_by_id()),
-        }  # fmt: skip
+            "claim": found.claim,
+            "computed": found.computed,
+            "verdict": found.verdict,
+            "explanation": found.explanation,
+            "chosen": len(chosen),
+            "all": len(_by_id()),
+        }
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each thing there is to say of the claim."""

@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Circle, Rectangle
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import STYLE, WIDE, Explorer, choice, logarithmic
+from dpkit.explorers.explorer import Explorer, choice, control, logarithmic
 from dpkit.privacy import Gaussian, Release, gdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping, PerCoordinateClipping
 from dpkit.privacy.wrong_clipping import ClippedAfterMean, honest_noise_multiplier
@@ -39,26 +39,38 @@ class ClippingAndNoise(Explorer):
                 "noise_multiplier": logarithmic(
                     "noise multiplier", -1, 1, 1.1, "Noise standard deviation / clip norm"
                 ),
-                "batch_size": widgets.IntText(
-                    value=40, description="batch size", style=STYLE,
-                    tooltip=f"Examples in the batch, 1 to {MOST_EXAMPLES}",
-                    layout=widgets.Layout(width="240px"),
+                "batch_size": control(
+                    widgets.IntText,
+                    240,
+                    "batch size",
+                    f"Examples in the batch, 1 to {MOST_EXAMPLES}",
+                    value=40,
                 ),
                 "length": logarithmic(
                     "record's length", -1, 4, 5.0, "L2 norm of the one record's gradient"
                 ),
-                "angle": widgets.FloatSlider(
-                    value=120.0, min=0.0, max=360.0, step=1.0, description="record's angle",
-                    tooltip="Degrees from the first coordinate", style=STYLE, layout=WIDE,
+                "angle": control(
+                    widgets.FloatSlider,
+                    420,
+                    "record's angle",
+                    "Degrees from the first coordinate",
+                    value=120.0,
+                    max=360.0,
+                    step=1.0,
                 ),
             }
-        )  # fmt: skip
+        )
 
     @staticmethod
     def compute(
-        *, rule: str, max_grad_norm: float, noise_multiplier: float, batch_size: int,
-        length: float, angle: float,
-    ) -> dict[str, Any]:  # fmt: skip
+        *,
+        rule: str,
+        max_grad_norm: float,
+        noise_multiplier: float,
+        batch_size: int,
+        length: float,
+        angle: float,
+    ) -> dict[str, Any]:
         """What is released with and without the record, and what protects it.
 
         Gradients are arrays (batch, 2); "per group" takes each coordinate as a group. `charged`
@@ -84,10 +96,17 @@ class ClippingAndNoise(Explorer):
         moved = float(np.linalg.norm(found["with"] - found["without"]))
         charged, honest = found.pop("multipliers")
         return {
-            "rule": rule, "max_grad_norm": max_grad_norm, "batch_size": batch_size,
-            "length": length, "cloud": cloud, "record": record[0], "moved": moved,
-            "charged": _priced(charged), "honest": _priced(honest), **found,
-        }  # fmt: skip
+            "rule": rule,
+            "max_grad_norm": max_grad_norm,
+            "batch_size": batch_size,
+            "length": length,
+            "cloud": cloud,
+            "record": record[0],
+            "moved": moved,
+            "charged": _priced(charged),
+            "honest": _priced(honest),
+            **found,
+        }
 
     def table(self, result: dict[str, Any]) -> Table:
         """The record's move against sensitivity and noise; claimed beside honest for the slip."""
@@ -155,10 +174,15 @@ def _each_example(
         honest = chosen.mechanism(noise_multiplier=noise_multiplier).one.noise_multiplier
     sensitivity = chosen.sensitivity("add-remove")
     return {
-        "after": after[:-1], "record_after": after[-1], "without": after[:-1].sum(0),
-        "with": after.sum(0), "noise_std": noise_std, "sensitivity": (sensitivity, sensitivity),
-        "clipped": float((after[:-1] != cloud).any(axis=1).mean()), "multipliers": (honest, honest),
-    }  # fmt: skip
+        "after": after[:-1],
+        "record_after": after[-1],
+        "without": after[:-1].sum(0),
+        "with": after.sum(0),
+        "noise_std": noise_std,
+        "sensitivity": (sensitivity, sensitivity),
+        "clipped": float((after[:-1] != cloud).any(axis=1).mean()),
+        "multipliers": (honest, honest),
+    }
 
 
 def _after_mean(
@@ -169,11 +193,16 @@ def _after_mean(
     means = cloud.sum(0) / len(cloud), (cloud.sum(0) + record[0]) / len(cloud)
     without, moved = (wrong.clip([mean])[0] for mean in means)
     return {
-        "after": cloud, "record_after": record[0], "without": without, "with": moved,
-        "means": means, "noise_std": wrong.noise_std(noise_multiplier), "clipped": 0.0,
+        "after": cloud,
+        "record_after": record[0],
+        "without": without,
+        "with": moved,
+        "means": means,
+        "noise_std": wrong.noise_std(noise_multiplier),
+        "clipped": 0.0,
         "sensitivity": (wrong.claimed_sensitivity("add-remove"), wrong.sensitivity("add-remove")),
         "multipliers": (noise_multiplier, honest_noise_multiplier(wrong, noise_multiplier)),
-    }  # fmt: skip
+    }
 
 
 def _priced(noise: float) -> dict[str, float]:
@@ -239,9 +268,14 @@ def _draw_gradients(ax: Axes, result: dict[str, Any]) -> None:
     at = record * (0.8 * reach / float(abs(record).max())) if outside else record
     name = f"record, length {result['length']:.3g}" + (", outside" if outside else "")
     ax.annotate(
-        name, at, (5 if at[0] < 0 else -5, 5 if at[1] >= 0 else -11), color=WITH, fontsize=8,
-        textcoords="offset points", ha="left" if at[0] < 0 else "right",
-    )  # fmt: skip
+        name,
+        at,
+        (5 if at[0] < 0 else -5, 5 if at[1] >= 0 else -11),
+        color=WITH,
+        fontsize=8,
+        textcoords="offset points",
+        ha="left" if at[0] < 0 else "right",
+    )
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     told = "grey: gradients; diamonds: the clipped mean" if wrong else "grey: before; blue: after"
     ax.set_title(told, fontsize=9)
@@ -266,13 +300,20 @@ def _draw_released(ax: Axes, result: dict[str, Any]) -> None:
         (end, up, "with the record", WITH),
     ):
         ax.annotate(
-            name, place, (0, 10 * way), textcoords="offset points", color=colour, fontsize=9,
-            ha="center", va="center",
-        )  # fmt: skip
+            name,
+            place,
+            (0, 10 * way),
+            textcoords="offset points",
+            color=colour,
+            fontsize=9,
+            ha="center",
+            va="center",
+        )
     ax.set(
-        xlim=(centre[0] - reach, centre[0] + reach), ylim=(centre[1] - reach, centre[1] + reach),
+        xlim=(centre[0] - reach, centre[0] + reach),
+        ylim=(centre[1] - reach, centre[1] + reach),
         aspect="equal",
-    )  # fmt: skip
+    )
     reached = "all clipped means" if wrong else "sensitivity"
     ax.set_title(f"discs: noise (1 std), dashed: {reached}", fontsize=9)
     name = "released mean" if wrong else "released sum"

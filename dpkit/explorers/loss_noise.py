@@ -1,28 +1,31 @@
 """Noise on the loss: RDP-GAN's theorems beside the certified price of publishing noised losses."""
 
 import math
+from functools import lru_cache
 from typing import Any
 
-import ipywidgets as widgets
 import numpy as np
-from matplotlib.ticker import LogLocator, NullLocator
 
-from dpkit import plots
-from dpkit.explorers.explorer import STYLE, WIDE, Explorer, logarithmic, number
-from dpkit.explorers.loss_noise_numbers import LEAST_MULTIPLIER, TOP, certified, formulas, numbers
+from dpkit import checks, plots
+from dpkit.explorers.explorer import Explorer, choice, logarithmic, number, whole
 from dpkit.papers.rdp_gan import accounting
-from dpkit.papers.rdp_gan.settings import DELTA
-from dpkit.privacy import SampledGaussian
-from dpkit.privacy.privacy_loss import Floats
+from dpkit.papers.rdp_gan.settings import DELTA, LossValueNoise
+from dpkit.privacy import Release, SampledGaussian, pld
+from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats
+from dpkit.privacy.schedules import Constant
 from dpkit.show import Table, at_least, at_most, interval
 
+LEAST_MULTIPLIER = 0.1  # below it epsilon is in the hundreds and more, and takes PLD long
+MOST_MULTIPLIER = 1e12
+GAP = 0.01  # relative, of the certified pairs
+HALVINGS = 20  # of log2(order - 1), which lies in (-20, 20)
+TOP = 1e6 + 0.5  # orders up to here are looked at; one that is not whole is priced sooner
 BATCHES = {"64": 64, "128": 128}
 RECORDS = {"20,000 (Adult)": 20_000, "60,000 (MNIST)": 60_000}
 LEAST_NOISE, MOST_NOISE = 0.3, 300.0  # of the slider and the picture
 NOISES: Floats = np.geomspace(LEAST_NOISE, MOST_NOISE, 13)  # of the picture
 ORDERS, NEAR = 24, 16  # of the picture, and of it around the order up to which Theorem 1 holds
 THEOREM_4, CERTIFIED, EQ_23 = "Theorem 4 ∝ 1/σ²", "certified", "eq. 23 ∝ 1/σ"  # curves
-PAPER = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}  # behind words on lines
 HEADINGS = ("what", "value", "what it is")
 ENOUGH = "enough: not below the certified upper bound"
 OPEN = "between the certified bounds"
@@ -52,61 +55,126 @@ class LossNoise(Explorer):
         super().__init__(
             {
                 "noise_std": logarithmic(
-                    "noise sigma", math.log10(LEAST_NOISE), math.log10(MOST_NOISE), 10.0,
+                    "noise sigma",
+                    math.log10(LEAST_NOISE),
+                    math.log10(MOST_NOISE),
+                    10.0,
                     "Standard deviation of the noise, in the loss's own unit",
                 ),
                 "largest_loss": number(
-                    "largest loss C", 20.0,
+                    "largest loss C",
+                    20.0,
                     "Table II takes 20 and 23 on Adult, 25 and 28 on MNIST, for batches 64 and 128",
                 ),
-                "batch": _one_of("batch", BATCHES, "Records a step, on average"),
-                "records": _one_of("records N", RECORDS, "In the training set"),
-                "discriminator_steps": widgets.IntSlider(
-                    value=5, min=1, max=10, description="discriminator steps n_d", style=STYLE,
-                    tooltip="Noised losses in each generator iteration", layout=WIDE,
+                "batch": choice("batch", BATCHES, "Records a step, on average"),
+                "records": choice("records N", RECORDS, "In the training set"),
+                "discriminator_steps": whole(
+                    "discriminator steps n_d", 1, 10, 5, "Noised losses in each generator iteration"
                 ),
                 "iterations": logarithmic(
                     "generator iterations n_g", 0, math.log10(3000), 1000, "Each of n_d steps"
                 ),
-                "order": widgets.FloatLogSlider(  # of base 2, so that it stops at 2 itself
-                    value=2.0, base=2, min=0.15, max=6, step=0.05, description="order alpha",
-                    tooltip="Of the Renyi divergence; 2 is best for Theorems 1 to 4", style=STYLE,
-                    layout=WIDE, readout_format=".4g",
+                "order": logarithmic(  # of base 2, so that it stops at 2 itself
+                    "order alpha",
+                    0.15,
+                    6,
+                    2.0,
+                    "Of the Renyi divergence; 2 is best for Theorems 1 to 4",
+                    base=2,
+                    step=0.05,
                 ),
             }
-        )  # fmt: skip
+        )
 
     @staticmethod
-    def compute(**values: Any) -> dict[str, Any]:
-        """The theorems' values, certified pairs, and up to which order Theorem 1 holds: `numbers`.
+    def compute(
+        *,
+        noise_std: float,
+        largest_loss: float,
+        batch: int,
+        records: int,
+        discriminator_steps: int,
+        iterations: float,
+        order: float,
+    ) -> dict[str, Any]:
+        """The theorems' values, certified pairs, and the order up to which Theorem 1 holds.
+
+        Pairs (lower, upper) are of Poisson-sampled Gaussian releases under add-remove, at delta
+        1e-5. Theorems 2 and 4 are None where their condition fails.
+
+        Args:
+            noise_std: sigma, in the unit of the loss.
+            largest_loss: C > 0, taken to bound every example's loss.
+            batch: records a step, on average.
+            records: N, at least `batch`.
+            discriminator_steps: n_d.
+            iterations: n_g, of the generator; rounded.
+            order: of the Renyi divergence, in (1, 2^20].
 
         Raises:
-            ValueError: a value is out of range.
+            ValueError: a value is out of range, or noise over sensitivity is not in [0.1, 1e12].
         """
-        return numbers(**values)
+        checks.positive(noise_std=noise_std)
+        checks.whole(1, batch=batch, records=records, discriminator_steps=discriminator_steps)
+        checks.in_range(1, 1e6, iterations=iterations)
+        if not batch <= records:
+            raise ValueError(f"batch must be at most records, {records}, got {batch}")
+        if not 1 < order <= LARGEST_ORDER:
+            raise ValueError(f"order must lie in (1, {LARGEST_ORDER}], got {order:g}")
+        sensitivity = accounting.sensitivity(largest_loss, batch_size=batch)
+        multiplier = noise_std / sensitivity if sensitivity else math.inf
+        if not LEAST_MULTIPLIER <= multiplier <= MOST_MULTIPLIER:
+            raise ValueError(
+                f"noise over sensitivity must lie in [{LEAST_MULTIPLIER}, {MOST_MULTIPLIER:g}], "
+                f"and largest_loss {largest_loss:g} at noise_std {noise_std:g} makes it "
+                f"{multiplier:.3g}; change one of the two"
+            )
+        rate, rounds = batch / records, round(iterations)
+        run = {
+            "noise_std": noise_std,
+            "order": order,
+            "sample_rate": rate,
+            "sensitivity": sensitivity,
+            "discriminator_steps": discriminator_steps,
+            "iterations": rounds,
+            "releases": discriminator_steps * rounds,
+            "noise_multiplier": multiplier,
+        }
+        return {
+            **run,
+            **formulas(run, noise_std),
+            "exact": float(SampledGaussian(multiplier, rate).rdp([order])[0]),
+            "holds_to": holds_to(multiplier, rate),
+            "pair_each": certified(multiplier, rate, discriminator_steps),
+            "pair": certified(multiplier, rate, run["releases"]),
+            "training": of_training(noise_std),
+        }
 
     def table(self, result: dict[str, Any]) -> Table:
         """The formulas, each with what is certified of as many releases; then training itself."""
         each, every = (_releases(result[name]) for name in ("discriminator_steps", "releases"))
         rows = [
             (
-                "sensitivity", f"{result['sensitivity']:.4g}",
+                "sensitivity",
+                f"{result['sensitivity']:.4g}",
                 f"C / batch (eq. 13); noise over sensitivity: {result['noise_multiplier']:.4g}",
             ),
             ("Theorem 1: 1 release", _told(result["theorem_1"]), _of_theorem_1(result)),
             (
-                f"Theorem 2: {each}", _told(result["theorem_2"]),
+                f"Theorem 2: {each}",
+                _told(result["theorem_2"]),
                 _verdict(result, "theorem_2", "pair_each"),
             ),
             (f"certified: {each}", interval(*result["pair_each"]), "of noised losses"),
             (
-                f"Theorem 4: {every}", _told(result["theorem_4"]),
+                f"Theorem 4: {every}",
+                _told(result["theorem_4"]),
                 _verdict(result, "theorem_4", "pair"),
             ),
             (f"eq. 23: {every}", _told(result["eq_23"]), _verdict(result, "eq_23", "pair")),
             (f"certified: {every}", interval(*result["pair"]), "of noised losses"),
             ("training by Algorithm 1", f"{result['training']:g}", "no guarantee at any noise"),
-        ]  # fmt: skip
+        ]
         run = (
             f"Theorem 1: Renyi divergence in nats; the others: epsilon at delta {DELTA:g}, which "
             "Theorem 4 keeps for the sum; eq. 23 leaves the sensitivity out. Poisson batches at "
@@ -131,6 +199,65 @@ class LossNoise(Explorer):
             f"{result['theorem_1']:.3g}, and {result['exact']:.3g} is exact."
         )
         return plots.picture(figure, words)
+
+
+def formulas(run: dict[str, Any], noise_std: float) -> dict[str, Any]:
+    """The values of Theorems 1, 2 and 4 and of eq. 23 for all iterations, at that noise.
+
+    Theorems 2 and 4 are None where their condition log(1 / delta) >= eps^2 n_d fails.
+    """
+    step = {"sample_rate": run["sample_rate"], "sensitivity": run["sensitivity"]}
+    each: Any = {"discriminator_steps": run["discriminator_steps"], "delta": DELTA}
+    one = accounting.theorem_1(run["order"], noise_std=noise_std, **step)
+    part = total = None
+    if accounting.condition_of_theorem_2(one, **each):
+        given = {**step, **each, "noise_std": noise_std, "order": run["order"]}
+        part = accounting.theorem_2(**given)
+        total = accounting.theorem_4(generator_steps=run["iterations"], **given)
+    moments = accounting.moments_accountant_epsilon(
+        noise_std, sample_rate=run["sample_rate"], **each
+    )
+    return {
+        "theorem_1": one,
+        "theorem_2": part,
+        "theorem_4": total,
+        "eq_23": run["iterations"] * moments,
+    }
+
+
+def holds_to(noise_multiplier: float, sample_rate: float) -> float:
+    """The order, to four digits and at most TOP, up to which Theorem 1 is no underestimate.
+
+    (order - 1) times the exact divergence starts below (order - 1) times Theorem 1's, which is a
+    parabola, and crosses it once, where the part of the mixture with the record begins to rule.
+    """
+    mechanism = SampledGaussian(noise_multiplier, sample_rate)
+    step = {"sample_rate": sample_rate, "sensitivity": 1.0, "noise_std": noise_multiplier}
+
+    def enough(power: float) -> bool:
+        order = 1 + 2**power
+        return bool(accounting.theorem_1(order, **step) >= mechanism.rdp([order])[0])
+
+    low, high = -20.0, math.log2(TOP - 1)
+    if enough(high):
+        return TOP
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return 1 + 2**low
+
+
+@lru_cache(maxsize=512)
+def certified(noise_multiplier: float, sample_rate: float, releases: int) -> tuple[float, float]:
+    """(lower, upper) of the epsilon of sampled Gaussian releases at delta 1e-5, add-remove."""
+    ledger = [Release(SampledGaussian(noise_multiplier, sample_rate), releases)]
+    pair = pld.epsilon(ledger, delta=DELTA, gap=GAP)
+    return pair.lower, pair.epsilon
+
+
+def of_training(noise_std: float) -> float:
+    """Epsilon of the updates themselves, by the ledger of Algorithm 1 as printed: inf."""
+    return pld.epsilon(LossValueNoise(Constant(noise_std)).ledger(), delta=DELTA).epsilon
 
 
 def _verdict(result: dict[str, Any], name: str, pair: str) -> str:
@@ -186,11 +313,12 @@ def _draw_by_noise(ax: Any, result: dict[str, Any]) -> None:
     )
     spent = "" if result["pair"][1] else f" (certified 0 at σ {now:.3g})"
     ax.set_title(f"Epsilon of {_releases(releases)}{spent}", fontsize=11)
-    _mark(ax, now, f"σ {now:.3g}", late=now > math.sqrt(LEAST_NOISE * MOST_NOISE))
+    plots.mark(ax, now, f"σ {now:.3g}", top=now > math.sqrt(LEAST_NOISE * MOST_NOISE))
     dots = zip(
         (THEOREM_4, CERTIFIED, EQ_23),
-        (result["theorem_4"], result["pair"][1], result["eq_23"]), strict=True,
-    )  # fmt: skip
+        (result["theorem_4"], result["pair"][1], result["eq_23"]),
+        strict=True,
+    )
     for name, value in dots:
         if value:  # there is one, and it has a place on a logarithmic axis
             ax.plot(now, value, "o", color=colours[name], markersize=5, zorder=3)
@@ -210,7 +338,7 @@ def _draw_by_order(ax: Any, result: dict[str, Any]) -> None:
     ax.set_title("One release", fontsize=11)
     if to < TOP:
         ax.axvspan(to, most, color="0.93", linewidth=0, zorder=0)
-        _mark(ax, to, f"α {at_most(to, 3)}", late=False)
+        plots.mark(ax, to, f"α {at_most(to, 3)}", top=False)
         ax.set_title("One release: Theorem 1 too small in grey", fontsize=11)
     for name, value in (("Theorem 1", result["theorem_1"]), ("exact", result["exact"])):
         ax.plot(order, value, "o", color=colours[name], markersize=5, zorder=3)
@@ -229,27 +357,8 @@ def _log_lines(ax: Any, curves: dict[str, Any], *, x: str, y: str) -> dict[str, 
     ax.set_xscale("log")
     plots.lines(ax, drawn, x=x, y=y, y_scale="log")
     for axis, ticks in ((ax.xaxis, 5), (ax.yaxis, 7)):
-        axis.set_major_locator(LogLocator(numticks=ticks))
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_locator(NullLocator())
+        plots.plain(axis, subs=(1,), numticks=ticks)
     ax.tick_params(**dict.fromkeys(shown, True))
     for text in ax.texts:
-        text.set_bbox(PAPER)
+        text.set_bbox(plots.LABEL_BOX)
     return dict(zip(drawn, plots.COLOURS, strict=False))
-
-
-def _mark(ax: Any, x: float, text: str, *, late: bool) -> None:
-    """A dotted line with its name: left of it at the top where it is late, else right, below."""
-    ax.axvline(x, color="0.4", linestyle=":", linewidth=1)
-    ax.annotate(
-        text, (x, 1 if late else 0), (-3, -3) if late else (4, 4),
-        xycoords=("data", "axes fraction"), textcoords="offset points", color="0.3", fontsize=8,
-        rotation=90, ha="right" if late else "left", va="top" if late else "bottom", bbox=PAPER,
-    )  # fmt: skip
-
-
-def _one_of(description: str, options: dict[str, int], tooltip: str) -> Any:
-    return widgets.Dropdown(
-        options=list(options.items()), description=description, tooltip=tooltip, style=STYLE,
-        layout=widgets.Layout(width="240px"),
-    )  # fmt: skip

@@ -3,11 +3,16 @@
 import math
 from typing import Any
 
-import ipywidgets as widgets
 import numpy as np
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import STYLE, WIDE, Explorer, choice, logarithmic, number
+from dpkit.explorers.explorer import Explorer, choice, logarithmic, whole
+from dpkit.explorers.run_controls import (
+    check_sample_rate,
+    delta_control,
+    sample_rate_control,
+    steps_control,
+)
 from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
 from dpkit.privacy.privacy_loss import Floats
 from dpkit.privacy.schedules import Schedule
@@ -32,8 +37,9 @@ class Schedules(Explorer):
 
     def __init__(self) -> None:
         """Exponential decay from 1.6 to 0.8 over 2,000 steps at sample rate 0.01."""
-        kind = choice("decay", KINDS, "How the noise goes from its start to its end")
-        kind.value = "exponential"
+        kind = choice(
+            "decay", KINDS, "How the noise goes from its start to its end", value="exponential"
+        )
         super().__init__(
             {
                 "kind": kind,
@@ -43,23 +49,26 @@ class Schedules(Explorer):
                 "end": logarithmic(
                     "noise at the end", -0.5, 1, 0.8, "Noise multiplier of the last step"
                 ),
-                "drops": widgets.IntSlider(
-                    value=4, min=1, max=UP - 1, description="drops (step)", style=STYLE,
-                    tooltip="How often the noise drops, by the same factor", layout=WIDE,
+                "drops": whole(
+                    "drops (step)", 1, UP - 1, 4, "How often the noise drops, by the same factor"
                 ),
-                "steps": logarithmic("steps", 0, 4.5, 2_000, "Noisy updates"),
-                "sample_rate": logarithmic(
-                    "sample rate", -4, 0, 0.01, "Probability that a record is in a batch"
-                ),
-                "delta": number("delta", 1e-5, "Of (epsilon, delta)-DP, in (0, 1)"),
+                "steps": steps_control(4.5, 2_000),
+                "sample_rate": sample_rate_control(-4),
+                "delta": delta_control(),
             }
-        )  # fmt: skip
+        )
 
     @staticmethod
     def compute(
-        *, kind: str, start: float, end: float, drops: int, steps: float, sample_rate: float,
+        *,
+        kind: str,
+        start: float,
+        end: float,
+        drops: int,
+        steps: float,
+        sample_rate: float,
         delta: float,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         """The schedule's noise at each step, its price by RDP and PLD, and a constant like it.
 
         Prices are of the noise rounded to a few levels: down for upper bounds, up for lower ones,
@@ -70,9 +79,7 @@ class Schedules(Explorer):
         """
         checks.between(0, 1, delta=delta)
         checks.in_range(1, MOST_STEPS, steps=steps)
-        checks.in_range(0, 1, sample_rate=sample_rate)
-        if sample_rate == 0:
-            raise ValueError("sample_rate 0 draws nobody: such a run costs nothing, learns nothing")
+        check_sample_rate(sample_rate)
         count = round(steps)
         noises = schedules.values(schedule(kind, start, end, drops, count), steps=count)
         down, up = rounded(noises)
@@ -86,10 +93,19 @@ class Schedules(Explorer):
                 spent, sample_rate=sample_rate, steps=count, delta=delta, tolerance=1e-4
             )
         return {
-            "kind": kind, "steps": count, "sample_rate": sample_rate, "delta": delta,
-            "noises": noises, "down": down, "up": up, "rdp": spent, "pld": most, "lower": least,
-            "alike": alike, "mean": float(noises.mean()),
-        }  # fmt: skip
+            "kind": kind,
+            "steps": count,
+            "sample_rate": sample_rate,
+            "delta": delta,
+            "noises": noises,
+            "down": down,
+            "up": up,
+            "rdp": spent,
+            "pld": most,
+            "lower": least,
+            "alike": alike,
+            "mean": float(noises.mean()),
+        }
 
     def table(self, result: dict[str, Any]) -> Table:
         """Prices, then the noise."""
@@ -113,10 +129,10 @@ class Schedules(Explorer):
         )
         return Table(("quantity", "value", "what it is"), rows, (run, priced, ADAPTIVE))
 
-    def _tell(self) -> None:
+    def _show_numbers(self) -> None:
         self.values["drops"].disabled = self.values["kind"].value != "step"
         self.values["end"].disabled = self.values["kind"].value == "constant"
-        super()._tell()
+        super()._show_numbers()
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left the noise of every step, and the constant; right epsilon by step."""
@@ -139,14 +155,19 @@ class Schedules(Explorer):
         plots.lines(
             right,
             {"RDP": (counts, spent), "PLD": (few, [most for _, most in pairs])},  # type: ignore
-            x="steps", y=f"epsilon at delta {delta:g}",
-        )  # fmt: skip
+            x="steps",
+            y=f"epsilon at delta {delta:g}",
+        )
         colour = plots.COLOURS[1]
         right.scatter(few, [most for _, most in pairs], s=14, color=colour)
         right.fill_between(
-            few, [least for least, _ in pairs], [most for _, most in pairs], color=colour,
-            alpha=0.3, linewidth=0,
-        )  # fmt: skip
+            few,
+            [least for least, _ in pairs],
+            [most for _, most in pairs],
+            color=colour,
+            alpha=0.3,
+            linewidth=0,
+        )
         words = (
             f"Left: the noise goes from {noises[0]:.3g} at the first to {noises[-1]:.3g} at the "
             f"last of {steps} steps; a constant noise of {_alike(result)} costs the "

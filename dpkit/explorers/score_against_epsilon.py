@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import ipywidgets as widgets
-
 from dpkit import checks, plots
-from dpkit.explorers.explorer import STYLE, Explorer
+from dpkit.explorers.explorer import Explorer, choice, whole
 from dpkit.explorers.score_against_epsilon_drawing import (
     SHORT,
     draw_by_accounting,
@@ -59,25 +57,34 @@ class ScoreAgainstEpsilon(Explorer):
         self.compute = partial(type(self).compute, scale=scale, stored=stored)
         super().__init__(
             {
-                "figure": _one_of("figure", FIGURES, "What the paper's figure varies"),
-                "axis": _one_of(
-                    "epsilon", {told: axis for axis, told in AXES.items()},
+                "figure": choice("figure", FIGURES, "What the paper's figure varies", width=520),
+                "axis": choice(
+                    "epsilon",
+                    {text: axis for axis, text in AXES.items()},
                     "Whose epsilon is drawn: the same runs, the same images",
+                    width=520,
                 ),
-                "steps": widgets.IntSlider(
-                    value=last, min=EVERY[scale], max=last, step=EVERY[scale],
-                    description="read up to step", continuous_update=False, style=STYLE,
-                    tooltip="Each run is read at its last point up to here",
-                    layout=widgets.Layout(width="520px"),
+                "steps": whole(
+                    "read up to step",
+                    EVERY[scale],
+                    last,
+                    last,
+                    "Each run is read at its last point up to here",
+                    step=EVERY[scale],
+                    continuous_update=False,
                 ),
             }
-        )  # fmt: skip
+        )
 
     @staticmethod
     def compute(
-        *, figure: str, axis: str, steps: int, scale: str = "reduced",
+        *,
+        figure: str,
+        axis: str,
+        steps: int,
+        scale: str = "reduced",
         stored: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         """Every run of the figure at that step: `numbers`.
 
         Raises:
@@ -88,18 +95,26 @@ class ScoreAgainstEpsilon(Explorer):
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each run; then how each epsilon comes about."""
         headings = (
-            result["what"], "inception score", "after step", "epsilon charged",
-            "certified, if Poisson", "proven, as drawn", "at least, as drawn",
-        )  # fmt: skip
+            result["what"],
+            "inception score",
+            "after step",
+            "epsilon charged",
+            "certified, if Poisson",
+            "proven, as drawn",
+            "at least, as drawn",
+        )
         rows = [
             (
-                f"{row.value:g}", _score(row), str(row.step),
+                f"{row.value:g}",
+                _score(row),
+                str(row.step),
                 f"{at_most(row.charged.epsilon)} ({_order(row)})",
                 interval(row.certified.lower, row.certified.epsilon),
-                at_most(row.proven.epsilon), at_least(row.at_least) if row.at_least else "-",
+                at_most(row.proven.epsilon),
+                at_least(row.at_least) if row.at_least else "-",
             )
             for row in result["rows"]
-        ]  # fmt: skip
+        ]
         return Table(headings, rows, tuple(_notes(result)))
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
@@ -183,10 +198,3 @@ def _words(result: dict[str, Any]) -> str:
         f"Left: {shown}, {SHORT[axis]}{level}. Right: three epsilons of each run up to step "
         f"{result['steps']}. {'; '.join(each)}."
     )
-
-
-def _one_of(description: str, options: dict[str, str], tooltip: str) -> Any:
-    return widgets.Dropdown(
-        options=list(options.items()), description=description, tooltip=tooltip, style=STYLE,
-        layout=widgets.Layout(width="520px"),
-    )  # fmt: skip

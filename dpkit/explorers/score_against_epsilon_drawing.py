@@ -21,13 +21,8 @@ from dpkit.explorers.score_against_epsilon_numbers import (
     price,
 )
 
-SHORT = {
-    "charged": "charged",
-    "certified": "certified, if Poisson",
-    "proven": "proven, as drawn",
-}
+SHORT = {"charged": "charged", "certified": "certified, if Poisson", "proven": "proven, as drawn"}
 MARKERS = {"charged": "o", "certified": "D", "proven": "s"}
-PAPER = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}  # behind words on lines
 UNSTORED, RANGE = "0.45", "0.87"  # greys: of a run that is not stored, and of what is open
 POINTS = 12  # of a line of epsilon by step
 TICKS = 6  # at most, of an axis of epsilons
@@ -59,19 +54,35 @@ def draw_scores(ax: Axes, result: dict[str, Any]) -> Colours:
     for value, curve in drawn.items():
         read = sum(step <= result["steps"] for step in curve.steps)
         ax.errorbar(
-            epsilons[value][:read], curve.scores[:read], yerr=curve.spreads[:read], linewidth=1.8,
-            elinewidth=0.9, capsize=1.5, color=colours[value], zorder=3,
-        )  # fmt: skip
+            epsilons[value][:read],
+            curve.scores[:read],
+            yerr=curve.spreads[:read],
+            linewidth=1.8,
+            elinewidth=0.9,
+            capsize=1.5,
+            color=colours[value],
+            zorder=3,
+        )
         if read:
             ax.plot(
-                epsilons[value][read - 1], curve.scores[read - 1], MARKERS[result["axis"]],
-                color=colours[value], markersize=7, zorder=4,
-            )  # fmt: skip
+                epsilons[value][read - 1],
+                curve.scores[read - 1],
+                MARKERS[result["axis"]],
+                color=colours[value],
+                markersize=7,
+                zorder=4,
+            )
     if result["level"] is not None:
         ax.annotate(
-            "non-private", (0, result["level"]), (3, 3), xycoords=("axes fraction", "data"),
-            textcoords="offset points", fontsize=8, color="0.3", bbox=PAPER,
-        )  # fmt: skip
+            "non-private",
+            (0, result["level"]),
+            (3, 3),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            fontsize=8,
+            color="0.3",
+            bbox=plots.LABEL_BOX,
+        )
     _plain(ax.xaxis)
     _clear(ax)
     ax.set_title(f"Score by {result['what']}, up to step {result['steps']}", fontsize=11, pad=18)
@@ -114,9 +125,14 @@ def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> No
         for axis, marker in MARKERS.items():
             filled = colour if axis == result["axis"] else "white"
             ax.plot(
-                getattr(row, axis).epsilon, place, marker, color=colour, markerfacecolor=filled,
-                markersize=7, zorder=3,
-            )  # fmt: skip
+                getattr(row, axis).epsilon,
+                place,
+                marker,
+                color=colour,
+                markerfacecolor=filled,
+                markersize=7,
+                zorder=3,
+            )
     ax.set_xscale("log")
     ax.margins(x=0.08)
     ax.set_ylim(len(rows) - 0.4, -0.6)
@@ -137,9 +153,17 @@ def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> No
     if any(row.at_least for row in rows):
         keys, names = [*keys, Patch(color=RANGE)], [*names, "at least to proven"]
     ax.legend(
-        keys, names, ncols=2, fontsize=8, frameon=False, loc="lower center",
-        bbox_to_anchor=(0.5, 1.0), columnspacing=1.2, handletextpad=0.4, borderaxespad=0.1,
-    )  # fmt: skip
+        keys,
+        names,
+        ncols=2,
+        fontsize=8,
+        frameon=False,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        columnspacing=1.2,
+        handletextpad=0.4,
+        borderaxespad=0.1,
+    )
 
 
 def _epsilon(result: dict[str, Any], run: Planned, step: int) -> float:
@@ -151,7 +175,7 @@ def _epsilon(result: dict[str, Any], run: Planned, step: int) -> float:
 def _clear(ax: Axes) -> None:
     """Names of lines a little right of their marks, and readable where they lie on a line."""
     for text in ax.texts:
-        text.set_bbox(PAPER)
+        text.set_bbox(plots.LABEL_BOX)
         text.xyann = (max(7, text.xyann[0]), text.xyann[1])  # type: ignore[attr-defined]
 
 

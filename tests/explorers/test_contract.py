@@ -24,8 +24,8 @@ from dpkit.explorers import (
     score_against_epsilon,
 )
 from dpkit.explorers.explorer import DELAY, Explorer
-from dpkit.explorers.group_directions_numbers import ADDED
-from dpkit.explorers.loss_noise_numbers import LEAST_MULTIPLIER
+from dpkit.explorers.group_directions import ADDED
+from dpkit.explorers.loss_noise import LEAST_MULTIPLIER
 from dpkit.plots import Picture
 from dpkit.privacy import conversions
 from dpkit.show import at_least, at_most, interval
@@ -394,8 +394,8 @@ def test_every_control_moves_what_is_shown_and_back(explorer, case, asked, monke
         assert (now[0] == numbers) == (name in case.unmoved)
         assert "alert" not in now[0] + explorer.words.value
     with monkeypatch.context() as patch:
-        patch.setattr(explorer, "_tell", lambda: None)
-        patch.setattr(explorer, "_draw", lambda: None)
+        patch.setattr(explorer, "_show_numbers", lambda: None)
+        patch.setattr(explorer, "_show_picture", lambda: None)
         set_back(explorer, values)
     explorer.update()
     assert shown(explorer) == before

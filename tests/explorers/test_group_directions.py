@@ -8,16 +8,19 @@ from matplotlib.figure import Figure
 from scipy.special import logsumexp
 
 from dpkit.claims import check
-from dpkit.explorers import GroupDirections, group_directions_numbers
+from dpkit.explorers import GroupDirections, group_directions
 from dpkit.explorers.group_directions import (
+    ADDED,
+    CHARGED,
     DRAWS,
     ENOUGH,
+    LEAST_CERTIFIED,
     NOTHING,
     PARTS,
     TOO_SMALL,
     _draw_groups,
+    by_iteration,
 )
-from dpkit.explorers.group_directions_numbers import ADDED, CHARGED, LEAST_CERTIFIED, by_iteration
 from dpkit.papers.dpgan import claims
 from dpkit.privacy.clipping import GroupClipping
 
@@ -96,15 +99,15 @@ def test_the_two_readings_are_those_the_claim_tells():
     ],
 )  # fmt: skip
 def test_epsilon_is_the_least_over_the_orders_by_definition(noise, rate, releases):
-    found = group_directions_numbers.epsilon(noise, rate, releases)
+    found = group_directions.epsilon(noise, rate, releases)
     assert found == pytest.approx(by_quadrature(noise, rate, releases), rel=1e-8)
 
 
-def test_halving_finds_what_all_orders_give():
+def test_epsilon_is_the_accountants():
     for noise in (0.12, 0.3, 0.9, 2.0, 30.0):
         for steps in (1, 40, 3000):
             mechanism = claims.SampledGaussian(noise, 256 / 49_000)
-            found = group_directions_numbers.epsilon(noise, 256 / 49_000, steps)
+            found = group_directions.epsilon(noise, 256 / 49_000, steps)
             assert found == pytest.approx(claims.epsilon(mechanism, steps), rel=1e-12)
 
 
@@ -192,7 +195,7 @@ def test_what_failed_is_inf(explorer, monkeypatch):
     def fails(*_, **__):
         raise ArithmeticError("no")
 
-    monkeypatch.setattr(group_directions_numbers.pld, "epsilon", fails)
+    monkeypatch.setattr(group_directions.pld, "epsilon", fails)
     found = computed(noise_multiplier=1.2345678, iterations=17)  # asked for nowhere else
     assert found["pair"] == (0.0, math.inf)
     rows = explorer.table(found).rows
@@ -202,14 +205,11 @@ def test_what_failed_is_inf(explorer, monkeypatch):
 
 
 def test_an_order_without_a_price_is_never_the_least(monkeypatch):
-    def price(_noise, _rate, order):
-        return math.inf if order > 3 else 0.01
-
-    monkeypatch.setattr(group_directions_numbers, "_rdp", price)
-    expected = 0.01 + math.log(1e5) / 2
-    assert group_directions_numbers.epsilon(1.0, 0.1, 1) == pytest.approx(expected)
-    monkeypatch.setattr(group_directions_numbers, "_rdp", lambda *_: math.inf)
-    assert group_directions_numbers.epsilon(1.0, 0.1, 1) == math.inf
+    orders, costs = np.array([2.0, 3.0, 4.0]), np.array([0.01, 0.01, math.inf])
+    monkeypatch.setattr(group_directions, "_curve", lambda *_: (orders, costs))
+    assert group_directions.epsilon(1.0, 0.1, 1) == pytest.approx(0.01 + math.log(1e5) / 2)
+    monkeypatch.setattr(group_directions, "_curve", lambda *_: (orders, costs + math.inf))
+    assert group_directions.epsilon(1.0, 0.1, 1) == math.inf
 
 
 def test_controls_start_at_the_paper_and_come_back_to_it(explorer):

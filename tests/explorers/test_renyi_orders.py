@@ -46,7 +46,7 @@ def test_the_optimal_conversion_comes_with_the_picture(explorer):
     assert LATER in explorer.table(computed()).text()
     explorer.update()
     value, order = explorer.result["optimal"]
-    run = explorer.result["ledger"]
+    run = explorer.result["run"].ledger
     direct = rdp.epsilon(run, delta=1e-5, conversion="optimal", orders=[order])
     assert value == pytest.approx(direct.epsilon, rel=1e-9)
     searched = rdp.epsilon(run, delta=1e-5, conversion="optimal").epsilon

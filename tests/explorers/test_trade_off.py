@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpkit.explorers import TradeOff, trade_off
+from dpkit.explorers.run_controls import RunInput
 from dpkit.explorers.trade_off import POSSIBLE, REFUTES, WORSE
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp, tradeoff
 
@@ -98,6 +99,7 @@ def test_moving_the_point_asks_no_accountant(explorer, monkeypatch):
 
 
 def test_curves_are_remembered_by_run_alone():
-    ones = [trade_off._pairs(2.0, 0.01, 1000, a) for a in ("add-remove", "replace-one")]
+    runs = [RunInput(SampledGaussian(2.0, 0.01, a), 1000) for a in ("add-remove", "replace-one")]
+    ones = [trade_off._pairs(run) for run in runs]
     assert not np.array_equal(ones[0]["deltas"], ones[1]["deltas"])
-    assert trade_off._pairs(2.0, 0.01, 1000, "add-remove") is ones[0]
+    assert trade_off._pairs(runs[0]) is ones[0]
