@@ -19,10 +19,16 @@ LABEL_BOX = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}  # b
 
 
 def figure(
-    *, width: float = 7.0, height: float = 3.2, panels: int = 1
+    *, width: float = 7.0, height: float = 3.2, panels: int = 1, **room: float
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with panels side by side, without the box around each."""
-    drawn = Figure(figsize=(width, height), layout="constrained", dpi=100)
+    """A figure with panels side by side, without the box around each.
+
+    `room`, the arguments of `subplots_adjust`, saves the time to lay the figure out.
+    """
+    layout = "none" if room else "constrained"
+    drawn = Figure(figsize=(width, height), layout=layout, dpi=100)
+    if room:
+        drawn.subplots_adjust(**room)
     axes = [drawn.add_subplot(1, panels, index + 1) for index in range(panels)]
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
@@ -77,22 +83,21 @@ def plain(axis: Axis, subs: Sequence[float] = (1, 2, 5), numticks: int | None = 
     axis.set_minor_locator(NullLocator())
 
 
+def note(
+    ax: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **style: Any
+) -> None:
+    """Words beside a point, `offset` points from it, readable over lines."""
+    style = {"fontsize": 9, "bbox": LABEL_BOX, **style}
+    ax.annotate(text, at, offset, textcoords="offset points", **style)
+
+
 def mark(ax: Axes, x: float, text: str, *, colour: str = "0.4", top: bool = True) -> None:
     """A dotted vertical line, its name at its left at the top or at its right at the bottom."""
     ax.axvline(x, color=colour, linestyle=":", linewidth=1)
-    ax.annotate(
-        text,
-        (x, 1 if top else 0),
-        (-3, -3) if top else (4, 4),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        color=colour,
-        fontsize=8,
-        rotation=90,
-        ha="right" if top else "left",
-        va="top" if top else "bottom",
-        bbox=LABEL_BOX,
-    )
+    align: Any = {"ha": "right", "va": "top"} if top else {"ha": "left", "va": "bottom"}
+    at, offset = ((x, 1), (-3, -3)) if top else ((x, 0), (4, 4))
+    across = ("data", "axes fraction")
+    note(ax, text, at, offset, xycoords=across, color=colour, fontsize=8, rotation=90, **align)
 
 
 def bars(ax: Axes, groups: Mapping[str, Sequence[float]], *, labels: Sequence[str], y: str) -> Axes:

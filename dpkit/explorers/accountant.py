@@ -8,6 +8,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from dpkit import checks, plots
+from dpkit.explorers.certified import draw_by_step
 from dpkit.explorers.explorer import Explorer
 from dpkit.explorers.run_controls import delta_control, run_controls, run_input
 from dpkit.privacy import Guarantee, Release, Unsupported, gdp, pld, rdp
@@ -86,24 +87,12 @@ class Accountant(Explorer):
         counts = sorted({max(round(steps * (i + 1) / POINTS), 1) for i in range(POINTS)})
         curve = [rdp.epsilon([Release(one, n)], delta=delta).epsilon for n in counts]
         few = counts[:: -max(len(counts) // BAND, 1)][:BAND][::-1]
-        pairs = [pld.epsilon([Release(one, n)], delta=delta, gap=0.01) for n in few]
+        priced = [pld.epsilon([Release(one, n)], delta=delta, gap=0.01) for n in few]
+        pairs = [(pair.lower, pair.epsilon) for pair in priced]
         figure, (ax,) = plots.figure(width=6.4, height=3.2)
-        plots.lines(
-            ax,
-            {"RDP": (counts, curve), "PLD": (few, [pair.epsilon for pair in pairs])},
-            x="steps",
-            y=f"epsilon at delta {delta:g}",
-        )
-        ax.fill_between(
-            few,
-            [p.lower for p in pairs],
-            [p.epsilon for p in pairs],
-            color=plots.COLOURS[1],
-            alpha=0.3,
-            linewidth=0,
-        )
+        draw_by_step(ax, (counts, curve), (few, pairs), delta)
         ax.set_ylim(bottom=0)
-        last = pairs[-1]
+        last = priced[-1]
         words = (
             f"Epsilon grows with the steps: by RDP to {at_most(curve[-1])} after {counts[-1]} "
             f"steps, by PLD to between {at_least(last.lower)} and {at_most(last.epsilon)}."

@@ -11,14 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Rectangle
 
 from dpkit import checks, plots
+from dpkit.explorers.certified import LEAST_CERTIFIED, certified, finding
 from dpkit.explorers.explorer import Explorer, choice, logarithmic, whole
 from dpkit.papers.dpgan.budget import TABLE_7
 from dpkit.papers.dpgan.claims import ORDERS
 from dpkit.papers.dpgan.settings import MNIST, Settings
-from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, pld, rdp
+from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, rdp
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import ShuffledBatches
-from dpkit.show import Table, at_least, at_most, interval
+from dpkit.show import Table, at_least, at_most, counted, interval
 
 CHARGED, ADDED = "as charged", "as the code adds it"
 NOISES = (CHARGED, ADDED)
@@ -26,20 +27,14 @@ EACH = 64  # examples a device
 DELTA, RECORDS = MNIST.target_delta, MNIST.private_examples
 LEAST_NOISE, MOST_NOISE = 0.1, 1e4
 MOST_GROUPS, MOST_DEVICES, MOST_ITERATIONS = 16, 16, 100_000
-LEAST_CERTIFIED = 0.04  # noise over what a record moves, below which PLD takes seconds
-GAP = 0.01  # relative, of the certified pair
 GROUPS = (1, 2, 5, 7, 9)
 DEVICES = {f"1 x {EACH}": 1, f"4 x {EACH}": 4}
 MOST_SHOWN = 3000  # iterations of the slider and the picture
 COUNTS = tuple(int(n) for n in np.geomspace(10, MOST_SHOWN, 31))  # of the curves
 DRAWS, SEED = 150, 5  # of the noise, the same each time but for its size
 ALONE, TOGETHER, CHARGE = plots.COLOURS[:3]
-HEADINGS = (f"epsilon at delta {DELTA:g} of", "value", "by", "takes for granted", "finding")
+HEADINGS = (f"epsilon at delta {DELTA:g} of", "value", "by", "assumes", "finding")
 BY_RDP = "RDP, classic, the paper's orders"
-ENOUGH = "enough: not below the certified upper bound"
-OPEN = "between the certified bounds"
-TOO_SMALL = "too small: below the certified lower bound"
-NOTHING = "nothing certified to compare with"
 PARTS = (
     "Parallel composition is for disjoint parts of the data. Groups are parts of the parameters: "
     "every one is computed from the same batch, so one record moves them all, by C sqrt(k)."
@@ -136,43 +131,28 @@ class GroupDirections(Explorer):
             "effective": GroupedGaussian(added, groups, rate).one.noise_multiplier,
         }
         curves = {name: values[0] for name, values in by_iteration(run, [iterations]).items()}
-        return {**run, **curves, "pair": certified(run["effective"], rate, run["steps"])}
+        return {**run, **curves, "pair": certified(run["effective"], rate, run["steps"], DELTA)}
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each way to count; what the noise and the record's reach are below."""
         k, z = result["groups"], result["noise_multiplier"]
         charged, added = f"noise {z:.4g} C", f"noise {result['noise_std']:.4g} C"
         pair = result["pair"]
+        moves = f"a record moves {_reach(k)}; {added}"
+        by_rdp = {
+            "alone": ("one group alone: Theorem 4.1", f"a record moves one group; {charged}"),
+            "charge": (
+                f"{counted(k, 'release')} a step: the code's charge",
+                f"a separate batch for each group; {charged}",
+            ),
+            "together": (f"{_together(k)}: RDP", moves),
+        }
         rows = [
-            (
-                "one group alone: Theorem 4.1",
-                at_most(result["alone"]),
-                BY_RDP,
-                f"a record moves one group; {charged}",
-                _finding(result["alone"], pair),
-            ),
-            (
-                f"{_many(k, 'release')} a step: the code's charge",
-                at_most(result["charge"]),
-                BY_RDP,
-                f"a batch of its own for each group; {charged}",
-                _finding(result["charge"], pair),
-            ),
-            (
-                f"{_together(k)}: RDP",
-                at_most(result["together"]),
-                BY_RDP,
-                f"a record moves {_reach(k)}; {added}",
-                _finding(result["together"], pair),
-            ),
-            (
-                f"{_together(k)}: certified",
-                interval(*pair),
-                "PLD",
-                f"a record moves {_reach(k)}; {added}",
-                "proven from both sides" if math.isfinite(pair[1]) else _not_priced(result),
-            ),
+            (name, at_most(result[key]), BY_RDP, assumed, finding(result[key], pair))
+            for key, (name, assumed) in by_rdp.items()
         ]
+        proven = "proven from both sides" if math.isfinite(pair[1]) else _not_priced(result)
+        rows.append((f"{_together(k)}: certified", interval(*pair), "PLD", moves, proven))
         run = (
             f"All of {result['steps']} critic steps, add-remove, Poisson batches at rate "
             f"{result['batch']} / {RECORDS:,} (the code shuffles), clip norms that do not depend "
@@ -182,9 +162,8 @@ class GroupDirections(Explorer):
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left two groups, what a record moves and the noise; right epsilon by iterations."""
-        figure, (left, right) = plots.figure(width=9.8, height=4.1, panels=2)
-        figure.set_layout_engine(None)  # room by hand: laying out three times takes long
-        figure.subplots_adjust(left=0.07, right=0.87, bottom=0.12, top=0.85, wspace=0.3)
+        room = {"left": 0.07, "right": 0.87, "bottom": 0.12, "top": 0.85, "wspace": 0.3}
+        figure, (left, right) = plots.figure(width=9.8, height=4.1, panels=2, **room)
         left.set_visible(False)  # while names find their places
         _draw_by_iteration(right, result)
         left.set_visible(True)
@@ -224,19 +203,6 @@ def _curve(noise_multiplier: float, sample_rate: float) -> tuple[Floats, Floats]
     return rdp.curve([Release(SampledGaussian(noise_multiplier, sample_rate))], ORDERS)
 
 
-@lru_cache(maxsize=256)
-def certified(noise_multiplier: float, sample_rate: float, releases: int) -> tuple[float, float]:
-    """(lower, upper) of epsilon by PLD; (0, inf) where it fails, or would take long."""
-    if noise_multiplier < LEAST_CERTIFIED:
-        return 0.0, math.inf
-    ledger = [Release(SampledGaussian(noise_multiplier, sample_rate), releases)]
-    try:
-        pair = pld.epsilon(ledger, delta=DELTA, gap=GAP)
-    except ArithmeticError:
-        return 0.0, math.inf
-    return pair.lower, pair.epsilon
-
-
 def _settings(noise_multiplier: float, devices: int, noise: str) -> Settings:
     """The paper's run on MNIST, with these."""
     return replace(
@@ -248,23 +214,10 @@ def _settings(noise_multiplier: float, devices: int, noise: str) -> Settings:
     )
 
 
-def _finding(value: float, pair: tuple[float, float]) -> str:
-    """What the certified pair says of a value."""
-    if not math.isfinite(pair[1]):
-        return NOTHING
-    if value < pair[0]:
-        return TOO_SMALL
-    return ENOUGH if value >= pair[1] else OPEN
-
-
 def _not_priced(result: dict[str, Any]) -> str:
     if result["effective"] < LEAST_CERTIFIED:
         return f"not computed: noise below {LEAST_CERTIFIED:g} of what a record moves"
     return "no bound found"
-
-
-def _many(count: int, name: str) -> str:
-    return f"{count} {name}" + ("" if count == 1 else "s")
 
 
 def _together(groups: int) -> str:
@@ -282,7 +235,7 @@ def _of_the_noise(result: dict[str, Any]) -> str:
     over = f"Noise over what a record moves: {at_least(result['effective'])}."
     if result["noise"] == CHARGED:
         return f"The noise is the one that is charged. {over}"
-    devices = _many(result["devices"], "device")
+    devices = counted(result["devices"], "device")
     return (
         f"The code clips g / B at C, takes the mean over {devices}, and divides the noise by "
         f"sqrt({result['batch']}): {result['divisor']:.4g} times less than z C. {over}"
@@ -301,31 +254,10 @@ def _draw_groups(ax: Axes, result: dict[str, Any]) -> None:
     if k > 1:
         box = Rectangle((-1, -1), 2, 2, fill=False, edgecolor=TOGETHER, linewidth=1.6)
         ax.add_patch(box)
-    ax.annotate(
-        "",
-        corner,
-        (0, 0),
-        zorder=4,
-        arrowprops={
-            "arrowstyle": "-|>",
-            "color": "black",
-            "linewidth": 1.5,
-            "shrinkA": 0,
-            "shrinkB": 0,
-        },
-    )
+    arrow = {"arrowstyle": "-|>", "color": "black", "linewidth": 1.5, "shrinkA": 0, "shrinkB": 0}
+    ax.annotate("", corner, (0, 0), zorder=4, arrowprops=arrow)
     here = "C" if k == 1 else "C√2" if k == 2 else f"C√2 here, C√{k} for all {k}"
-    ax.annotate(
-        here,
-        corner,
-        (12, 7),
-        textcoords="offset points",
-        fontsize=9,
-        ha="right",
-        va="bottom",
-        bbox=plots.LABEL_BOX,
-        zorder=5,
-    )
+    plots.note(ax, here, corner, (12, 7), ha="right", va="bottom", zorder=5)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     shapes = "circle: clipped at C" if k == 1 else "circle: a joint clip; square: a clip by group"
     ax.set_title(
@@ -340,11 +272,8 @@ def _draw_by_iteration(ax: Axes, result: dict[str, Any]) -> None:
     now = result["iterations"]
     counts = sorted({*COUNTS, now})
     epsilons = by_iteration(result, counts)
-    curves: Any = {
-        "Theorem 4.1": (counts, epsilons["alone"]),
-        "together, RDP": (counts, epsilons["together"]),
-        "code's charge": (counts, epsilons["charge"]),
-    }
+    names = {"Theorem 4.1": "alone", "together, RDP": "together", "code's charge": "charge"}
+    curves: Any = {shown: (counts, epsilons[name]) for shown, name in names.items()}
     low, high = result["pair"]
     everything = [value for one in epsilons.values() for value in one]
     bottom = min(*everything, low or math.inf, MNIST.target_epsilon) / 2

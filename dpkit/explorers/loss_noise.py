@@ -1,23 +1,22 @@
 """Noise on the loss: RDP-GAN's theorems beside the certified price of publishing noised losses."""
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from dpkit import checks, plots
+from dpkit.explorers.certified import certified, finding
 from dpkit.explorers.explorer import Explorer, choice, logarithmic, number, whole
 from dpkit.papers.rdp_gan import accounting
 from dpkit.papers.rdp_gan.settings import DELTA, LossValueNoise
-from dpkit.privacy import Release, SampledGaussian, pld
+from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats
 from dpkit.privacy.schedules import Constant
-from dpkit.show import Table, at_least, at_most, interval
+from dpkit.show import Table, at_least, at_most, counted, interval
 
 LEAST_MULTIPLIER = 0.1  # below it epsilon is in the hundreds and more, and takes PLD long
 MOST_MULTIPLIER = 1e12
-GAP = 0.01  # relative, of the certified pairs
 HALVINGS = 20  # of log2(order - 1), which lies in (-20, 20)
 TOP = 1e6 + 0.5  # orders up to here are looked at; one that is not whole is priced sooner
 BATCHES = {"64": 64, "128": 128}
@@ -27,9 +26,6 @@ NOISES: Floats = np.geomspace(LEAST_NOISE, MOST_NOISE, 13)  # of the picture
 ORDERS, NEAR = 24, 16  # of the picture, and of it around the order up to which Theorem 1 holds
 THEOREM_4, CERTIFIED, EQ_23 = "Theorem 4 ∝ 1/σ²", "certified", "eq. 23 ∝ 1/σ"  # curves
 HEADINGS = ("what", "value", "what it is")
-ENOUGH = "enough: not below the certified upper bound"
-OPEN = "between the certified bounds"
-TOO_SMALL = "too small: below the certified lower bound"
 CONDITIONAL = (
     "All of this is conditional on C: the cross-entropy of a sigmoid has no largest value, and the "
     "paper reads C from the private data. Where a loss is above C nothing here holds, the "
@@ -130,48 +126,35 @@ class LossNoise(Explorer):
                 f"{multiplier:.3g}; change one of the two"
             )
         rate, rounds = batch / records, round(iterations)
-        run = {
-            "noise_std": noise_std,
-            "order": order,
-            "sample_rate": rate,
-            "sensitivity": sensitivity,
-            "discriminator_steps": discriminator_steps,
-            "iterations": rounds,
-            "releases": discriminator_steps * rounds,
-            "noise_multiplier": multiplier,
-        }
+        releases = discriminator_steps * rounds
+        run = {"noise_std": noise_std, "order": order, "sample_rate": rate}
+        run |= {"sensitivity": sensitivity, "noise_multiplier": multiplier, "releases": releases}
+        run |= {"discriminator_steps": discriminator_steps, "iterations": rounds}
         return {
             **run,
             **formulas(run, noise_std),
             "exact": float(SampledGaussian(multiplier, rate).rdp([order])[0]),
             "holds_to": holds_to(multiplier, rate),
-            "pair_each": certified(multiplier, rate, discriminator_steps),
-            "pair": certified(multiplier, rate, run["releases"]),
+            "pair_each": certified(multiplier, rate, discriminator_steps, DELTA),
+            "pair": certified(multiplier, rate, releases, DELTA),
             "training": of_training(noise_std),
         }
 
     def table(self, result: dict[str, Any]) -> Table:
         """The formulas, each with what is certified of as many releases; then training itself."""
-        each, every = (_releases(result[name]) for name in ("discriminator_steps", "releases"))
+        each, every = (
+            counted(result[name], "release") for name in ("discriminator_steps", "releases")
+        )
+        ratio = f"C / batch (eq. 13); noise over sensitivity: {result['noise_multiplier']:.4g}"
+        theorem_2 = _verdict(result, "theorem_2", "pair_each")
+        theorem_4, eq_23 = (_verdict(result, name, "pair") for name in ("theorem_4", "eq_23"))
         rows = [
-            (
-                "sensitivity",
-                f"{result['sensitivity']:.4g}",
-                f"C / batch (eq. 13); noise over sensitivity: {result['noise_multiplier']:.4g}",
-            ),
-            ("Theorem 1: 1 release", _told(result["theorem_1"]), _of_theorem_1(result)),
-            (
-                f"Theorem 2: {each}",
-                _told(result["theorem_2"]),
-                _verdict(result, "theorem_2", "pair_each"),
-            ),
+            ("sensitivity", f"{result['sensitivity']:.4g}", ratio),
+            ("Theorem 1: 1 release", _value(result["theorem_1"]), _of_theorem_1(result)),
+            (f"Theorem 2: {each}", _value(result["theorem_2"]), theorem_2),
             (f"certified: {each}", interval(*result["pair_each"]), "of noised losses"),
-            (
-                f"Theorem 4: {every}",
-                _told(result["theorem_4"]),
-                _verdict(result, "theorem_4", "pair"),
-            ),
-            (f"eq. 23: {every}", _told(result["eq_23"]), _verdict(result, "eq_23", "pair")),
+            (f"Theorem 4: {every}", _value(result["theorem_4"]), theorem_4),
+            (f"eq. 23: {every}", _value(result["eq_23"]), eq_23),
             (f"certified: {every}", interval(*result["pair"]), "of noised losses"),
             ("training by Algorithm 1", f"{result['training']:g}", "no guarantee at any noise"),
         ]
@@ -184,18 +167,17 @@ class LossNoise(Explorer):
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left epsilon of all releases by noise, right the divergence of one by order."""
-        figure, (left, right) = plots.figure(width=9.8, height=3.7, panels=2)
-        figure.set_layout_engine(None)  # room by hand: laying out three times takes long
-        figure.subplots_adjust(left=0.095, right=0.92, bottom=0.14, top=0.9, wspace=0.68)
+        room = {"left": 0.095, "right": 0.92, "bottom": 0.14, "top": 0.9, "wspace": 0.68}
+        figure, (left, right) = plots.figure(width=9.8, height=3.7, panels=2, **room)
         _draw_by_noise(left, result)
         _draw_by_order(right, result)
         words = (
-            f"Left: at noise {result['noise_std']:.3g}, of {_releases(result['releases'])}, "
-            f"Theorem 4 gives {_told(result['theorem_4'], 3)} and eq. 23 "
-            f"{_told(result['eq_23'], 3)}; publishing the noised losses costs "
-            f"{interval(*result['pair'], 3)}, and training as the algorithm reads has no finite "
-            f"epsilon. Right: Theorem 1 bounds the exact divergence of one release "
-            f"{_up_to(result)}; at order {result['order']:.3g} it gives "
+            f"Left: at noise {result['noise_std']:.3g}, of "
+            f"{counted(result['releases'], 'release')}, Theorem 4 gives "
+            f"{_value(result['theorem_4'], 3)} and eq. 23 {_value(result['eq_23'], 3)}; publishing "
+            f"the noised losses costs {interval(*result['pair'], 3)}, and training as the "
+            "algorithm reads has no finite epsilon. Right: Theorem 1 bounds the exact divergence "
+            f"of one release {_up_to(result)}; at order {result['order']:.3g} it gives "
             f"{result['theorem_1']:.3g}, and {result['exact']:.3g} is exact."
         )
         return plots.picture(figure, words)
@@ -208,21 +190,15 @@ def formulas(run: dict[str, Any], noise_std: float) -> dict[str, Any]:
     """
     step = {"sample_rate": run["sample_rate"], "sensitivity": run["sensitivity"]}
     each: Any = {"discriminator_steps": run["discriminator_steps"], "delta": DELTA}
-    one = accounting.theorem_1(run["order"], noise_std=noise_std, **step)
-    part = total = None
-    if accounting.condition_of_theorem_2(one, **each):
+    values: dict[str, Any] = {"theorem_2": None, "theorem_4": None}
+    values["theorem_1"] = accounting.theorem_1(run["order"], noise_std=noise_std, **step)
+    if accounting.condition_of_theorem_2(values["theorem_1"], **each):
         given = {**step, **each, "noise_std": noise_std, "order": run["order"]}
-        part = accounting.theorem_2(**given)
-        total = accounting.theorem_4(generator_steps=run["iterations"], **given)
-    moments = accounting.moments_accountant_epsilon(
-        noise_std, sample_rate=run["sample_rate"], **each
-    )
-    return {
-        "theorem_1": one,
-        "theorem_2": part,
-        "theorem_4": total,
-        "eq_23": run["iterations"] * moments,
-    }
+        values["theorem_2"] = accounting.theorem_2(**given)
+        values["theorem_4"] = accounting.theorem_4(generator_steps=run["iterations"], **given)
+    rate = run["sample_rate"]
+    moments = accounting.moments_accountant_epsilon(noise_std, sample_rate=rate, **each)
+    return {**values, "eq_23": run["iterations"] * moments}
 
 
 def holds_to(noise_multiplier: float, sample_rate: float) -> float:
@@ -247,14 +223,6 @@ def holds_to(noise_multiplier: float, sample_rate: float) -> float:
     return 1 + 2**low
 
 
-@lru_cache(maxsize=512)
-def certified(noise_multiplier: float, sample_rate: float, releases: int) -> tuple[float, float]:
-    """(lower, upper) of the epsilon of sampled Gaussian releases at delta 1e-5, add-remove."""
-    ledger = [Release(SampledGaussian(noise_multiplier, sample_rate), releases)]
-    pair = pld.epsilon(ledger, delta=DELTA, gap=GAP)
-    return pair.lower, pair.epsilon
-
-
 def of_training(noise_std: float) -> float:
     """Epsilon of the updates themselves, by the ledger of Algorithm 1 as printed: inf."""
     return pld.epsilon(LossValueNoise(Constant(noise_std)).ledger(), delta=DELTA).epsilon
@@ -262,13 +230,11 @@ def of_training(noise_std: float) -> float:
 
 def _verdict(result: dict[str, Any], name: str, pair: str) -> str:
     """What the certified pair says of a value."""
-    (low, high), value = result[pair], result[name]
+    value = result[name]
     if value is None:
         spent = result["theorem_1"] ** 2 * result["discriminator_steps"]
         return f"its condition fails: log(1/delta) {-math.log(DELTA):.4g} < eps^2 n_d {spent:.4g}"
-    if value < low:
-        return TOO_SMALL
-    return ENOUGH if value >= high else OPEN
+    return finding(value, result[pair])
 
 
 def _of_theorem_1(result: dict[str, Any]) -> str:
@@ -282,44 +248,34 @@ def _up_to(result: dict[str, Any]) -> str:
     return f"up to order {at_least(to)}" if to < TOP else "at all orders up to a million"
 
 
-def _told(value: float | None, digits: int = 4) -> str:
+def _value(value: float | None, digits: int = 4) -> str:
     return "no value" if value is None else f"{value:.{digits}g}"
-
-
-def _releases(count: int) -> str:
-    return "1 release" if count == 1 else f"{count} releases"
 
 
 def _draw_by_noise(ax: Any, result: dict[str, Any]) -> None:
     rate, releases, now = result["sample_rate"], result["releases"], result["noise_std"]
     noises = np.union1d(NOISES, now)
-    found = [formulas(result, noise) for noise in noises]
+    at = [formulas(result, noise) for noise in noises]
     multipliers = noises / now * result["noise_multiplier"]
     multipliers[noises == now] = result["noise_multiplier"]  # to the bit: it is remembered
     unknown = math.nan, math.nan
-    pairs = [
-        certified(float(z), rate, releases) if z >= LEAST_MULTIPLIER else unknown
-        for z in multipliers
-    ]
+    priced = [float(z) if z >= LEAST_MULTIPLIER else 0.0 for z in multipliers]
+    pairs = [certified(z, rate, releases, DELTA) if z else unknown for z in priced]
     lower, upper = np.array(pairs).T
     curves = {
-        THEOREM_4: (noises, [one["theorem_4"] for one in found]),
+        THEOREM_4: (noises, [one["theorem_4"] for one in at]),
         CERTIFIED: (noises, upper),
-        EQ_23: (noises, [one["eq_23"] for one in found]),
+        EQ_23: (noises, [one["eq_23"] for one in at]),
     }
     colours = _log_lines(ax, curves, x="noise σ", y=f"epsilon at delta {DELTA:g}")
     ax.fill_between(
         noises, lower, upper, color=colours.get(CERTIFIED, "none"), alpha=0.3, linewidth=0
     )
     spent = "" if result["pair"][1] else f" (certified 0 at σ {now:.3g})"
-    ax.set_title(f"Epsilon of {_releases(releases)}{spent}", fontsize=11)
+    ax.set_title(f"Epsilon of {counted(releases, 'release')}{spent}", fontsize=11)
     plots.mark(ax, now, f"σ {now:.3g}", top=now > math.sqrt(LEAST_NOISE * MOST_NOISE))
-    dots = zip(
-        (THEOREM_4, CERTIFIED, EQ_23),
-        (result["theorem_4"], result["pair"][1], result["eq_23"]),
-        strict=True,
-    )
-    for name, value in dots:
+    values = result["theorem_4"], result["pair"][1], result["eq_23"]
+    for name, value in zip((THEOREM_4, CERTIFIED, EQ_23), values, strict=True):
         if value:  # there is one, and it has a place on a logarithmic axis
             ax.plot(now, value, "o", color=colours[name], markersize=5, zorder=3)
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dpkit import checks, plots
+from dpkit.explorers.certified import GAP, draw_by_step
 from dpkit.explorers.explorer import Explorer, choice, logarithmic, whole
 from dpkit.explorers.run_controls import (
     check_sample_rate,
@@ -22,7 +23,6 @@ KINDS = ("constant", "linear", "exponential", "time", "step")
 DOWN, UP = 20, 12  # different noises that are priced, at most: from above, and from below
 MOST_STEPS = 100_000
 POINTS = 32  # of the RDP line
-GAP = 0.01  # of the pair, relative
 ADAPTIVE = (
     "These schedules are fixed before training. A noise that follows what training sees (adaptive "
     "decay) looks at private data: each look must be a noised release with a price of its own, and "
@@ -92,20 +92,9 @@ class Schedules(Explorer):
             alike = calibrate.noise_multiplier(
                 spent, sample_rate=sample_rate, steps=count, delta=delta, tolerance=1e-4
             )
-        return {
-            "kind": kind,
-            "steps": count,
-            "sample_rate": sample_rate,
-            "delta": delta,
-            "noises": noises,
-            "down": down,
-            "up": up,
-            "rdp": spent,
-            "pld": most,
-            "lower": least,
-            "alike": alike,
-            "mean": float(noises.mean()),
-        }
+        run = {"kind": kind, "steps": count, "sample_rate": sample_rate, "delta": delta}
+        levels = {"noises": noises, "down": down, "up": up, "mean": float(noises.mean())}
+        return {**run, **levels, "rdp": spent, "pld": most, "lower": least, "alike": alike}
 
     def table(self, result: dict[str, Any]) -> Table:
         """Prices, then the noise."""
@@ -136,7 +125,7 @@ class Schedules(Explorer):
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left the noise of every step, and the constant; right epsilon by step."""
-        noises, down, steps = result["noises"], result["down"], result["steps"]
+        noises, steps = result["noises"], result["steps"]
         figure, (left, right) = plots.figure(width=8.6, height=3.3, panels=2)
         shown = np.unique(np.linspace(0, steps - 1, 400).astype(int))
         curves: dict[str, Any] = {result["kind"]: (shown + 1, noises[shown])}
@@ -148,26 +137,11 @@ class Schedules(Explorer):
         counts = np.unique(np.linspace(1, steps, POINTS).astype(int))
         spent = by_step(result, counts)
         few = np.unique(np.linspace(0, steps, 4).astype(int)[1:].clip(min=1))
-        rate, delta = result["sample_rate"], result["delta"]
-        pairs = [_pair(down[:n], result["up"][:n], rate, delta) for n in few[:-1]]
+        down, up, rate, delta = (result[name] for name in ("down", "up", "sample_rate", "delta"))
+        pairs = [_pair(down[:n], up[:n], rate, delta) for n in few[:-1]]
         pairs.append((result["lower"], result["pld"]))
         right.set_ylim(0, 1.08 * max(spent[-1], pairs[-1][1]) or 1)
-        plots.lines(
-            right,
-            {"RDP": (counts, spent), "PLD": (few, [most for _, most in pairs])},  # type: ignore
-            x="steps",
-            y=f"epsilon at delta {delta:g}",
-        )
-        colour = plots.COLOURS[1]
-        right.scatter(few, [most for _, most in pairs], s=14, color=colour)
-        right.fill_between(
-            few,
-            [least for least, _ in pairs],
-            [most for _, most in pairs],
-            color=colour,
-            alpha=0.3,
-            linewidth=0,
-        )
+        draw_by_step(right, (counts, spent), (few, pairs), delta)
         words = (
             f"Left: the noise goes from {noises[0]:.3g} at the first to {noises[-1]:.3g} at the "
             f"last of {steps} steps; a constant noise of {_alike(result)} costs the "

@@ -119,9 +119,8 @@ class ScoreAgainstEpsilon(Explorer):
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left scores (or steps) against the chosen epsilon; right each run's three epsilons."""
-        figure, (left, right) = plots.figure(width=9.8, height=3.9, panels=2)
-        figure.set_layout_engine(None)  # room by hand: laying out three times takes long
-        figure.subplots_adjust(left=0.075, right=0.985, bottom=0.135, top=0.83, wspace=0.52)
+        room = {"left": 0.075, "right": 0.985, "bottom": 0.135, "top": 0.83, "wspace": 0.52}
+        figure, (left, right) = plots.figure(width=9.8, height=3.9, panels=2, **room)
         drawn = draw_scores if result["curves"] else draw_by_step
         colours = drawn(left, result)
         draw_by_accounting(right, result, colours)

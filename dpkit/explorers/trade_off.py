@@ -28,6 +28,12 @@ _SAYS = {
 }
 
 
+MEASURED = (
+    "Error rates measured on finitely many trials refute a guarantee only where their confidence "
+    "limits do."
+)
+
+
 class TradeOff(Explorer):
     """Noise, rate and steps of a run, and a point (alpha, beta): may an attacker be there?"""
 
@@ -82,13 +88,11 @@ class TradeOff(Explorer):
             verdict = REFUTES
         else:
             verdict = WORSE if beta > 1 - alpha else POSSIBLE
+        point = {"run": described, "alpha": alpha, "beta": beta, "verdict": verdict}
         return {
-            "run": described,
-            "alpha": alpha,
-            "beta": beta,
+            **point,
             "least_beta": least,
             "by_rdp": by_rdp,
-            "verdict": verdict,
             "advantage": float(deltas[0]),  # delta at epsilon 0 bounds 1 - alpha - beta
             "epsilon": float(epsilons[best]),
             "delta": float(deltas[best]),
@@ -96,38 +100,23 @@ class TradeOff(Explorer):
         }
 
     def table(self, result: dict[str, Any]) -> Table:
-        """What the attacker reaches at most, the line that says so, and the point's verdict."""
-        alpha, least = result["alpha"], result["least_beta"]
-        line = f"epsilon {at_most(result['epsilon'])}, delta {at_most(result['delta'])}"
+        """The attacker's best errors, the line that proves them, and the point's verdict."""
+        alpha, least, verdict = result["alpha"], result["least_beta"], result["verdict"]
+        line, why = "none", "beta 0 is not excluded"
+        if least > 0:
+            line = f"epsilon {at_most(result['epsilon'])}, delta {at_most(result['delta'])}"
+            why = f"proven by {result['proven_by']}"
+        best = f"at most {at_most(result['advantage'])}"
+        rows = [
+            ("false negative rate", f"at least {at_least(least)}", f"at alpha {alpha:.4g}"),
+            ("the same by RDP", f"at least {at_least(result['by_rdp'])}", ""),
+            ("members found", f"at most {at_most(1 - least)}", "1 - false negative rate"),
+            ("advantage", best, "found minus falsely accused, at any alpha"),
+            ("line that binds", line, why),
+            (f"point ({alpha:.4g}, {result['beta']:.4g})", verdict, _SAYS[verdict]),
+        ]
         run = f"{result['run'].steps} steps, {result['run'].step.adjacency}, Poisson batches."
-        return Table(
-            HEADINGS,
-            [
-                ("false negative rate", f"at least {at_least(least)}", f"at alpha {alpha:.4g}"),
-                ("the same by RDP", f"at least {at_least(result['by_rdp'])}", ""),
-                ("members found", f"at most {at_most(1 - least)}", "1 - false negative rate"),
-                (
-                    "advantage",
-                    f"at most {at_most(result['advantage'])}",
-                    "found minus falsely accused, at any alpha",
-                ),
-                (
-                    "line that binds",
-                    line if least > 0 else "none",
-                    f"proven by {result['proven_by']}" if least > 0 else "beta 0 is not excluded",
-                ),
-                (
-                    f"point ({alpha:.4g}, {result['beta']:.4g})",
-                    result["verdict"],
-                    _SAYS[result["verdict"]],
-                ),
-            ],
-            (
-                run,
-                "Error rates measured on finitely many trials refute a guarantee only where their "
-                "confidence limits do.",
-            ),
-        )
+        return Table(HEADINGS, rows, (run, MEASURED))
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """The trade-off curve with both points, and the profile with the pair that binds."""
@@ -166,27 +155,16 @@ def _draw_curve(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> No
         tradeoff.from_profile(pairs["epsilons"], pairs[name], alphas) for name in ("deltas", "rdp")
     )
     ax.fill_between(alphas, 0, proven, color="0.93", linewidth=0)
-    curves: Any = {
-        "proven": (alphas, proven),
-        "RDP": (alphas, by_rdp),
-        "guessing": (alphas, 1 - alphas),
-    }
+    curves: Any = {"proven": (alphas, proven), "RDP": (alphas, by_rdp)}
+    curves["guessing"] = alphas, 1 - alphas
     plots.lines(ax, curves, x="alpha: false positive rate", y="beta: false negative rate")
     alpha, beta, least = result["alpha"], result["beta"], result["least_beta"]
     ax.plot([alpha, alpha], [least, beta], color="0.5", linestyle=":", linewidth=1)
     ax.plot(alpha, least, "o", color=plots.COLOURS[0], clip_on=False, zorder=3)
-    mark = "X" if result["verdict"] == REFUTES else "D"
+    mark, name = ("X", "refutes") if result["verdict"] == REFUTES else ("D", "possible")
     ax.plot(alpha, beta, mark, color="black", markersize=8, clip_on=False, zorder=3)
-    ax.annotate(
-        "refutes" if result["verdict"] == REFUTES else "possible",
-        (alpha, beta),
-        (9 if alpha < 0.7 else -9, 0),
-        textcoords="offset points",
-        fontsize=9,
-        va="center",
-        ha="left" if alpha < 0.7 else "right",
-        bbox=plots.LABEL_BOX,
-    )
+    across, side = (9, "left") if alpha < 0.7 else (-9, "right")
+    plots.note(ax, name, (alpha, beta), (across, 0), va="center", ha=side)
     ax.set(xlim=(0, 1), ylim=(0, 1), title="Errors of an attacker")
 
 
@@ -200,13 +178,6 @@ def _draw_profile(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> 
         plots.lines(ax, curves, x="epsilon (nats)", y="delta", y_scale="log")
     if result["least_beta"] > 0 and result["delta"] > LEAST_SHOWN:
         ax.plot(result["epsilon"], result["delta"], "o", color=plots.COLOURS[0], zorder=3)
-        ax.annotate(
-            "binds",
-            (result["epsilon"], result["delta"]),
-            (0, -8),
-            textcoords="offset points",
-            fontsize=9,
-            ha="center",
-            va="top",
-        )
+        at = result["epsilon"], result["delta"]
+        plots.note(ax, "binds", at, (0, -8), ha="center", va="top", bbox=None)
     ax.set(title="Privacy profile")

@@ -125,10 +125,10 @@ CASES = {
         ],
         unmoved=("angle",),
         numbers=lambda found: (
-            at_most(found["honest"]["epsilon"]), at_least(found["honest"]["noise"]),
+            at_most(found["proven"]["epsilon"]), at_least(found["proven"]["noise"]),
             at_most(found["sensitivity"][1]),
         ),
-        words=lambda found: (at_most(found["honest"]["epsilon"], 3), f"{found['moved']:.3g}"),
+        words=lambda found: (at_most(found["proven"]["epsilon"], 3), f"{found['moved']:.3g}"),
         refused=[
             *each((NAN, INF, -INF, -1000), "max_grad_norm", "noise_multiplier", "length", "angle"),
             *each((NAN, INF, -INF, -1000, -3, 0, 501, 10**9), "batch_size"),
@@ -136,7 +136,7 @@ CASES = {
         ],
         extremes=[
             {
-                "rule": clipping_and_noise.RULES[3], "max_grad_norm": 0.1, "batch_size": 500,
+                "rule": clipping_and_noise.WRONG, "max_grad_norm": 0.1, "batch_size": 500,
                 "length": 1e4,
             },
         ],

@@ -9,19 +9,17 @@ from scipy.special import logsumexp
 
 from dpkit.claims import check
 from dpkit.explorers import GroupDirections, group_directions
+from dpkit.explorers.certified import ENOUGH, LEAST_CERTIFIED, NOTHING, TOO_SMALL
 from dpkit.explorers.group_directions import (
     ADDED,
     CHARGED,
     DRAWS,
-    ENOUGH,
-    LEAST_CERTIFIED,
-    NOTHING,
     PARTS,
-    TOO_SMALL,
     _draw_groups,
     by_iteration,
 )
 from dpkit.papers.dpgan import claims
+from dpkit.privacy import pld
 from dpkit.privacy.clipping import GroupClipping
 
 Z = math.sqrt(2 * math.log(1.25e4)) / 4  # the paper's 1.0859
@@ -195,7 +193,7 @@ def test_what_failed_is_inf(explorer, monkeypatch):
     def fails(*_, **__):
         raise ArithmeticError("no")
 
-    monkeypatch.setattr(group_directions.pld, "epsilon", fails)
+    monkeypatch.setattr(pld, "epsilon", fails)
     found = computed(noise_multiplier=1.2345678, iterations=17)  # asked for nowhere else
     assert found["pair"] == (0.0, math.inf)
     rows = explorer.table(found).rows

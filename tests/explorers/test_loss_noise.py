@@ -8,7 +8,8 @@ from scipy.integrate import quad
 from scipy.stats import binom, norm
 
 from dpkit.explorers import LossNoise
-from dpkit.explorers.loss_noise import ENOUGH, TOO_SMALL, TOP, holds_to
+from dpkit.explorers.certified import ENOUGH, TOO_SMALL
+from dpkit.explorers.loss_noise import TOP, holds_to
 from dpkit.papers.rdp_gan import accounting
 from dpkit.privacy import SampledGaussian
 
