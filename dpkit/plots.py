@@ -25,7 +25,7 @@ def figure(
 
     `room`, the arguments of `subplots_adjust`, saves the time to lay the figure out.
     """
-    layout = "none" if room else "constrained"
+    layout = None if room else "constrained"
     drawn = Figure(figsize=(width, height), layout=layout, dpi=100)
     if room:
         drawn.subplots_adjust(**room)

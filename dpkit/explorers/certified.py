@@ -44,8 +44,8 @@ def finding(value: float, pair: tuple[float, float]) -> str:
 
 def draw_by_step(
     ax: Axes,
-    curve: tuple[Sequence[float], Sequence[float]],
-    pairs: tuple[Sequence[float], Sequence[tuple[float, float]]],
+    curve: tuple[Any, Sequence[float]],
+    pairs: tuple[Any, Sequence[tuple[float, float]]],
     delta: float,
 ) -> None:
     """RDP's epsilon after many numbers of steps, and PLD's (lower, upper) after a few."""

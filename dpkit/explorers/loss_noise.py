@@ -175,7 +175,7 @@ class LossNoise(Explorer):
             f"Left: at noise {result['noise_std']:.3g}, of "
             f"{counted(result['releases'], 'release')}, Theorem 4 gives "
             f"{_value(result['theorem_4'], 3)} and eq. 23 {_value(result['eq_23'], 3)}; publishing "
-            f"the noised losses costs {interval(*result['pair'], 3)}, and training as the "
+            f"the noised losses costs {interval(*result['pair'], digits=3)}, and training as the "
             "algorithm reads has no finite epsilon. Right: Theorem 1 bounds the exact divergence "
             f"of one release {_up_to(result)}; at order {result['order']:.3g} it gives "
             f"{result['theorem_1']:.3g}, and {result['exact']:.3g} is exact."

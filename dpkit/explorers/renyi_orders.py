@@ -18,7 +18,7 @@ OPACUS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))  # Opacus 1.5, a
 LISTS = {"2 to 64": WHOLE, "Opacus' default": OPACUS}
 NEAR = 48  # orders of the picture of epsilon, around the best one
 FAR: Floats = 1 + np.geomspace(0.05, 1023, 80)  # orders of the picture of RDP
-SHOWN = 3.0  # epsilons up to this many times the least are drawn
+SHOWN = 3.0  # epsilons up to this multiple of the smallest are drawn
 HEADINGS = ("conversion", "orders", "epsilon", "best order", "more than the search")
 LATER = "with the picture"
 

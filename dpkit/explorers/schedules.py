@@ -25,8 +25,8 @@ MOST_STEPS = 100_000
 POINTS = 32  # of the RDP line
 ADAPTIVE = (
     "These schedules are fixed before training. A noise that follows what training sees (adaptive "
-    "decay) looks at private data: each look must be a noised release with a price of its own, and "
-    "it is not offered here."
+    "decay) looks at private data: each look must be a noised release with its own price, and it "
+    "is not offered here."
 )
 
 

@@ -25,6 +25,10 @@ from dpkit.explorers.score_against_epsilon_numbers import (
 from dpkit.records import SCALES
 from dpkit.show import Table, at_least, at_most, interval
 
+HEADINGS = (
+    *("inception score", "after step", "epsilon charged", SHORT["certified"], SHORT["proven"]),
+    "at least, as drawn",
+)
 FIGURES = {f"{name[-1]}: {what}": name for name, what in VARIED.items()}
 NO_SCORES = "No scores of this figure are stored here: the picture shows epsilon by step instead."
 NO_MORE = "only that a record is in at most one batch of a pass"
@@ -93,16 +97,8 @@ class ScoreAgainstEpsilon(Explorer):
         return numbers(figure=figure, axis=axis, steps=steps, scale=scale, stored=stored)
 
     def table(self, result: dict[str, Any]) -> Table:
-        """A row for each run; then how each epsilon comes about."""
-        headings = (
-            result["what"],
-            "inception score",
-            "after step",
-            "epsilon charged",
-            "certified, if Poisson",
-            "proven, as drawn",
-            "at least, as drawn",
-        )
+        """A row for each run; the notes say how each epsilon is computed."""
+        headings = (result["what"], *HEADINGS)
         rows = [
             (
                 f"{row.value:g}",
@@ -130,10 +126,10 @@ class ScoreAgainstEpsilon(Explorer):
 def _score(row: Row) -> str:
     if row.score is None:
         return "no point so far" if row.seeds else "not stored"
-    told = f"{row.score:.3f} ± {row.spread:.3f}"
+    score = f"{row.score:.3f} ± {row.spread:.3f}"
     if row.seeds == 1:
-        return told
-    return f"{told} ({row.seeds} seeds, {row.lowest:.3f} to {row.highest:.3f})"
+        return score
+    return f"{score} ({row.seeds} seeds, {row.lowest:.3f} to {row.highest:.3f})"
 
 
 def _order(row: Row) -> str:
@@ -147,11 +143,11 @@ def _notes(result: dict[str, Any]) -> list[str]:
         at += f" The shortest run of this figure ends at step {result['end']}: all are read there."
     notes = [at, LESSON, *_scores_noted(result)]
     for axis in AXES:
-        found = [getattr(row, axis) for row in rows]
-        methods = dict.fromkeys(one.method.partition(", order ")[0] for one in found)
-        assumed = dict.fromkeys(told for one in found for told in one.assumptions)
+        prices = [getattr(row, axis) for row in rows]
+        methods = dict.fromkeys(price.method.partition(", order ")[0] for price in prices)
+        assumed = dict.fromkeys(one for price in prices for one in price.assumptions)
         notes.append(
-            f"{SHORT[axis][:1].upper()}{SHORT[axis][1:]}: {found[0].adjacency}; "
+            f"{SHORT[axis][:1].upper()}{SHORT[axis][1:]}: {prices[0].adjacency}; "
             f"{' or '.join(methods)}; assumes {'; '.join(assumed) or NO_MORE}."
         )
     notes[-1] += (
@@ -173,13 +169,13 @@ def _scores_noted(result: dict[str, Any]) -> list[str]:
         command = f"python -m dpkit reproduce small_images {result['figure']}"
         make = f"`{command} --scale {result['scale']}`, and the same of `common`"
         return [f"{NO_SCORES} They are made by {make}."]
-    told = "The score is ± its spread over splits of the generated images"
+    note = "The score is ± its spread over splits of the generated images"
     if any(row.seeds > 1 for row in result["rows"]):
-        told += ", both means over seeds"
+        note += ", both means over seeds"
     level = result["level"]
     if level is None:
-        return [f"{told}. The non-private level is not stored here."]
-    return [f"{told}. Without privacy it reaches {level:.3f}, the dashed line."]
+        return [f"{note}. The non-private level is not stored here."]
+    return [f"{note}. Without privacy it is {level:.3f}, the dashed line."]
 
 
 def _words(result: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What an attacker on a run can reach: the trade-off of its errors, and the privacy profile."""
+"""The errors that an attacker on a run must make: a trade-off curve, and the privacy profile."""
 
 import math
 from functools import lru_cache
@@ -37,7 +37,7 @@ MEASURED = (
 class TradeOff(Explorer):
     """Noise, rate and steps of a run, and a point (alpha, beta): may an attacker be there?"""
 
-    title = "What can an attacker reach?"
+    title = "Can this attacker exist?"
 
     def __init__(self) -> None:
         """10,000 steps at sample rate 0.01 with noise multiplier 2; alpha 0.1, beta 0.85."""

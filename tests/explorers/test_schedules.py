@@ -134,7 +134,7 @@ def test_a_run_that_costs_nothing_takes_noise_of_any_size(shown):
 
 def test_adaptive_decay_is_a_note_and_no_choice(shown):
     assert "adaptive" not in shown.values["kind"].options
-    assert "a price of its own" in shown.numbers.value
+    assert "its own price" in shown.numbers.value
 
 
 def test_what_a_decay_does_not_read_cannot_be_moved(moved, monkeypatch):
