@@ -41,11 +41,7 @@ class Accountant(Explorer):
 
     @staticmethod
     def compute(*, delta: float, **run: Any) -> dict[str, Any]:
-        """Every accountant's epsilon of one run: the arguments of `run_input`, and delta.
-
-        Raises:
-            ValueError: a value is out of range.
-        """
+        """Every accountant's epsilon of one run: the arguments of `run_input`, and delta."""
         checks.between(0, 1, delta=delta)
         described = run_input(**run)
         ledger, step = described.ledger, described.step

@@ -1,4 +1,4 @@
-"""A target epsilon, and what of noise, steps or sample rate reaches it: by PLD, and by RDP."""
+"""The noise, number of steps or sample rate that meets a target epsilon: by PLD, and by RDP."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,12 @@ import numpy as np
 
 from dpkit import checks, plots
 from dpkit.explorers.explorer import Explorer, choice, number
-from dpkit.explorers.run_controls import adjacency_control, check_sample_rate, delta_control
+from dpkit.explorers.run_controls import (
+    RunInput,
+    adjacency_control,
+    check_sample_rate,
+    delta_control,
+)
 from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, pld, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES
 from dpkit.show import Table, at_least, at_most
@@ -42,17 +47,13 @@ class Setting(NamedTuple):
         return self._replace(**{FIELDS[self.find]: value})
 
     @property
-    def step(self) -> SampledGaussian:
-        """The mechanism of one step."""
-        return SampledGaussian(self.noise_multiplier, self.sample_rate, self.adjacency)  # type: ignore[arg-type]
-
-    @property
-    def ledger(self) -> list[Release]:
-        """The releases of the run."""
-        return [Release(self.step, int(self.steps))]
+    def run(self) -> RunInput:
+        """The run, to be priced."""
+        step = SampledGaussian(self.noise_multiplier, self.sample_rate, self.adjacency)  # type: ignore[arg-type]
+        return RunInput(step, int(self.steps))
 
 
-class Found(NamedTuple):
+class Solution(NamedTuple):
     """A value, and the epsilon (upper, lower) it was priced at as it is shown."""
 
     value: float
@@ -87,14 +88,14 @@ class Calibration(Explorer):
         Args: the fields of `Setting`, each by name.
 
         Raises:
-            ValueError: a value is out of range, or the target cannot be reached.
+            ValueError: a value is out of range, or no value meets the target.
         """
         setting = Setting(**values)
         _check(setting)
         try:
             by_rdp = _solved(setting, rdp.epsilon)
         except ValueError:
-            if setting.find != STEPS:  # what no noise or rate reaches by RDP, none does by PLD
+            if setting.find != STEPS:  # without a noise or rate by RDP there is none by PLD
                 raise
             return {"setting": setting, "RDP": None, "PLD": by_pld(setting), "why": ""}
         rate = setting.filled(by_rdp.value).sample_rate
@@ -164,11 +165,11 @@ class Calibration(Explorer):
         return plots.picture(figure, words)
 
 
-def by_pld(setting: Setting) -> Found:
+def by_pld(setting: Setting) -> Solution:
     """The value that PLD finds, priced as it is shown.
 
     Raises:
-        ValueError: the target cannot be reached, or the search takes more than `PATIENCE` seconds.
+        ValueError: no value meets the target, or the search takes more than `PATIENCE` seconds.
     """
     price = _patient(pld.epsilon)
     if setting.find != STEPS:
@@ -179,10 +180,10 @@ def by_pld(setting: Setting) -> Found:
         return spent if spent.epsilon <= setting.target_epsilon else price(ledger, delta=delta)
 
     solved = _solved(setting, either)
-    spent = price(setting.filled(solved.value).ledger, delta=setting.delta)
+    spent = price(setting.filled(solved.value).run.ledger, delta=setting.delta)
     if not spent.epsilon <= solved.epsilon:
         return solved
-    return Found(solved.value, spent.epsilon, spent.lower)
+    return Solution(solved.value, spent.epsilon, spent.lower)
 
 
 def _check(setting: Setting) -> None:
@@ -198,18 +199,18 @@ def _check(setting: Setting) -> None:
     if setting.find != STEPS and not (1 <= steps < math.inf and steps == round(steps)):
         raise ValueError(f"steps must be a whole number >= 1, got {steps:g}")
     if setting.find == NOISE:  # refused at once, where the search would double the noise 40 times
-        least = rdp.epsilon(setting.filled(2.0**40).ledger, delta=setting.delta).epsilon
+        least = rdp.epsilon(setting.filled(2.0**40).run.ledger, delta=setting.delta).epsilon
         if not least <= setting.target_epsilon:
             raise ValueError(f"no noise below 2^40 proves epsilon {setting.target_epsilon:g}")
 
 
-def _solved(setting: Setting, accountant: Callable[..., Guarantee]) -> Found:
+def _solved(setting: Setting, accountant: Callable[..., Guarantee]) -> Solution:
     """The value in few digits, rounded to the private side and priced as rounded."""
     target, delta = setting.target_epsilon, setting.delta
     shared: Any = {"delta": delta, "accountant": accountant}
     of_run = {"steps": int(setting.steps), "adjacency": setting.adjacency, "tolerance": TOLERANCE}
     if setting.find == STEPS:
-        count = calibrate.steps(target, mechanism=setting.step, **shared)
+        count = calibrate.steps(target, mechanism=setting.run.step, **shared)
         if count == 0:
             raise ValueError(
                 f"already one step costs more than epsilon {target:g}: take more noise, a lower "
@@ -225,9 +226,9 @@ def _solved(setting: Setting, accountant: Callable[..., Guarantee]) -> Found:
         exact = calibrate.sample_rate(target, noise_multiplier=noise, **of_run, **shared)
         shown = [float(at_least(exact, 4)), float(at_least(exact, 6)), exact]
     for value in shown:
-        spent = accountant(setting.filled(value).ledger, delta=delta)
+        spent = accountant(setting.filled(value).run.ledger, delta=delta)
         if spent.epsilon <= target:
-            return Found(value, spent.epsilon, spent.lower)
+            return Solution(value, spent.epsilon, spent.lower)
     raise ArithmeticError(f"no value near {shown[-1]:g} was priced at or under epsilon {target:g}")
 
 
@@ -260,12 +261,12 @@ def _noises(
     return points
 
 
-def _row(name: str, found: Found, note: str) -> tuple[str, ...]:
-    lower = at_least(found.lower) if found.lower > 0 else ""
-    return name, f"{found.value}", at_most(found.epsilon), lower, note
+def _row(name: str, solution: Solution, note: str) -> tuple[str, ...]:
+    lower = at_least(solution.lower) if solution.lower > 0 else ""
+    return name, f"{solution.value}", at_most(solution.epsilon), lower, note
 
 
-def _beside(find: str, by_rdp: Found, proven: Found | None) -> str:
+def _beside(find: str, by_rdp: Solution, proven: Solution | None) -> str:
     """How much more RDP asks for than PLD."""
     if proven is None:
         return "proven (improved conversion)"

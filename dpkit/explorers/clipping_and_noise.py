@@ -77,9 +77,6 @@ class ClippingAndNoise(Explorer):
         Gradients are arrays (batch, 2); "per group" takes each coordinate as a group. `claimed`
         and `proven` hold the noise multiplier and epsilon of one step (`lower` is the same but for
         rounding); they differ where clipping comes after the mean.
-
-        Raises:
-            ValueError: a value is out of range.
         """
         checks.one_of(RULES, rule=rule)
         checks.positive(max_grad_norm=max_grad_norm, noise_multiplier=noise_multiplier)

@@ -136,7 +136,7 @@ def _sentence(error: Exception) -> str:
 
 
 def control(kind: Any, width: int, description: str, tooltip: str, **traits: Any) -> Any:
-    """A widget of that kind with its name beside it, so many pixels wide."""
+    """A widget of that kind with its name beside it, `width` pixels wide."""
     layout = widgets.Layout(width=f"{width}px")
     style = {"description_width": "initial"}
     return kind(description=description, tooltip=tooltip, layout=layout, style=style, **traits)

@@ -103,9 +103,6 @@ class GroupDirections(Explorer):
             devices: each with 64 examples of the batch.
             noise: one of NOISES. The code's is smaller by sqrt(batch) / devices.
             iterations: of the generator, each of 4 steps of the critic.
-
-        Raises:
-            ValueError: a value is out of range.
         """
         checks.whole(1, groups=groups, devices=devices, iterations=iterations)
         checks.in_range(1, MOST_GROUPS, groups=groups)
@@ -134,7 +131,7 @@ class GroupDirections(Explorer):
         return {**run, **curves, "pair": certified(run["effective"], rate, run["steps"], DELTA)}
 
     def table(self, result: dict[str, Any]) -> Table:
-        """A row for each way to count; what the noise and the record's reach are below."""
+        """A row for each way to count; the notes say how far a record and the noise move the sum."""
         k, z = result["groups"], result["noise_multiplier"]
         charged, added = f"noise {z:.4g} C", f"noise {result['noise_std']:.4g} C"
         pair = result["pair"]

@@ -37,9 +37,6 @@ class RenyiOrders(Explorer):
         """Epsilon and its order by the search and by lists of orders; `optimal` comes later.
 
         Args: delta, and the arguments of `run_input`.
-
-        Raises:
-            ValueError: a value is out of range.
         """
         checks.between(0, 1, delta=delta)
         described = run_input(**run)

@@ -73,9 +73,6 @@ class Schedules(Explorer):
 
         Prices are of the noise rounded to a few levels: down for upper bounds, up for lower ones,
         for less noise never costs less.
-
-        Raises:
-            ValueError: a value is out of range.
         """
         checks.between(0, 1, delta=delta)
         checks.in_range(1, MOST_STEPS, steps=steps)
@@ -220,8 +217,8 @@ def by_step(result: dict[str, Any], counts: Floats) -> list[float]:
     spent = []
     for count in counts:
         curve = np.bincount(level[: int(count)], minlength=len(different)) @ costs
-        found = conversions.named("improved").epsilon(orders, curve, result["delta"])
-        spent.append(max(float(np.min(found)), 0.0))
+        epsilons = conversions.named("improved").epsilon(orders, curve, result["delta"])
+        spent.append(max(float(np.min(epsilons)), 0.0))
     return spent
 
 

@@ -148,8 +148,8 @@ def _plain(axis: Axis) -> None:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     even = [np.arange(10, 100, step) for step in (0.1, 0.5, 1, 2.5, 5, 10)]
     for digits in (*even, (10, 20, 30, 50, 70), (10, 20, 50), (10, 30), (10,)):
-        found = [d * 10.0 ** (p - 1) for p in powers for d in digits]
-        ticks = [tick for tick in found if low <= tick <= high]
+        places = [d * 10.0 ** (p - 1) for p in powers for d in digits]
+        ticks = [tick for tick in places if low <= tick <= high]
         if len(ticks) <= TICKS:
             break
     axis.set_major_locator(FixedLocator(ticks))

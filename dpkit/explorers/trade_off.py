@@ -67,9 +67,6 @@ class TradeOff(Explorer):
         """The least beta at alpha, the pair that proves it, and whether (alpha, beta) may be.
 
         Args: alpha and beta, and the arguments of `run_input`.
-
-        Raises:
-            ValueError: a value is out of range.
         """
         checks.in_range(0, 1, alpha=alpha, beta=beta)
         described = run_input(**run)

@@ -156,12 +156,6 @@ def test_a_curve_without_finite_points_is_words(made_up):
     assert "is finite" in explorer.words.value
 
 
-def test_text_of_claims_is_escaped(made_up):
-    explorer = made_up(claim_of("escaped"))
-    explorer.values["paper"].value = "made_up"
-    assert "Table &lt;1&gt;" in explorer.numbers.value
-
-
 def test_import_checks_no_claim():
     code = (
         "from dpkit import claims; claims.check = None\n"

@@ -205,6 +205,7 @@ CASES = {
             {"noise_multiplier": 0.1, "sample_rate": 1.0, "steps": 1e6},
             {"noise_multiplier": 100.0, "sample_rate": 1e-5, "steps": 1.0},
             {"delta": 0.99}, {"delta": 1e-300},
+            {"noise_multiplier": 0.1, "sample_rate": 1.0, "steps": 1e6, "delta": 0.999},
         ],
     ),
     "Schedules": Case(
@@ -355,6 +356,10 @@ def test_every_explorer_has_a_case():
         import_module(module.name)
     written = {one.__name__ for one in Explorer.__subclasses__()}
     assert written == set(explorers.__all__) == CASES.keys()
+
+
+def test_every_control_has_a_help_text(explorer):
+    assert all(control.tooltip for control in explorer.values.values())
 
 
 def test_numbers_stand_as_text_for_screens_without_a_kernel(explorer, case):

@@ -69,15 +69,3 @@ def test_opacus_list():
     assert OPACUS[0] == 1.1
     assert OPACUS[98] == 10.9
     assert OPACUS[99:] == tuple(range(12, 64))
-
-
-def test_an_order_next_to_1_is_drawn_and_nothing_is_stale():
-    """Noise 0.1, rate 1, a million steps, delta near 1: the best order rounds to 1."""
-    explorer = RenyiOrders()
-    for name, value in (("noise_multiplier", 0.1), ("sample_rate", 1.0), ("steps", 1e6)):
-        explorer.values[name].value = value
-    before = bytes(explorer.picture.value)
-    explorer.values["delta"].value = 0.999
-    assert "alert" not in explorer.numbers.value
-    assert "No picture" not in explorer.words.value
-    assert bytes(explorer.picture.value) != before

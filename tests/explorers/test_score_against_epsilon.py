@@ -331,17 +331,6 @@ def test_broken_runs_are_refused_by_name(told):
     computed(figure="figure_2", stored=broken(BROKEN[told]))  # which has no such run
 
 
-def test_an_error_is_a_sentence_and_forgotten():
-    shown = ScoreAgainstEpsilon(broken(BROKEN["lacks 'curve'"]))
-    assert shown.result is None
-    assert shown.numbers.value.startswith("<p role='alert'>stored run norm-100-seed0 lacks")
-    assert (shown.picture.value, shown.words.value) == (b"", "")
-    assert "role='alert'" in shown._repr_mimebundle_()["text/html"]
-    shown.values["figure"].value = "figure_2"
-    assert "role='alert'" not in shown.numbers.value
-    assert shown.picture.value[:4] == PNG
-
-
 def test_the_kits_own_runs_are_read_at_each_move(tmp_path, monkeypatch):
     monkeypatch.setattr(score_against_epsilon_runs, "results_dir", lambda: tmp_path)
     own = ScoreAgainstEpsilon()
@@ -372,32 +361,6 @@ def test_a_step_is_priced_once(explorer):
     explorer.values["steps"].value = 3_000
 
 
-def test_controls_say_what_they_are(explorer):
-    assert set(explorer.values) == set(VALUES)
-    assert explorer.values["steps"].continuous_update is False
-    assert all(control.tooltip for control in explorer.values.values())
-    assert [told for told, _ in explorer.values["axis"].options] == list(AXES.values())
-    assert [value for _, value in explorer.values["figure"].options] == list(VARIED)
-    slider = explorer.values["steps"]
-    assert (slider.min, slider.max, slider.step) == (250, 3_000, 250)
-
-
-@pytest.mark.parametrize(
-    ("figure", "axis", "steps"),
-    [*(("figure_1", axis, 250) for axis in AXES), ("figure_2", "certified", 3_000)],
-)
-@pytest.mark.filterwarnings("error")
-def test_extremes_are_drawn_too(explorer, figure, axis, steps):
-    alike = {}
-    for run in planned(figure, scale="reduced"):
-        alike |= part(run.key, run.settings, [1.0], spread=0.0)
-    for stored in (ALL, alike):
-        found = computed(figure=figure, axis=axis, steps=steps, stored=stored)
-        picture = explorer.draw(found)
-        assert picture.png.startswith(PNG)
-        assert "nan" not in explorer.table(found).text() + picture.words
-
-
 def test_paper_scale_has_its_own_steps():
     long = ScoreAgainstEpsilon(everything("paper"), scale="paper")
     slider = long.values["steps"]
@@ -422,3 +385,15 @@ def test_other_settings_are_not_taken_for_the_figures():
     other = replace(reduced(SETTINGS), noise_multiplier=0.6)
     with pytest.raises(ValueError, match=r"base-seed0 has noise_multiplier.*0\.6"):
         computed(stored=part("base", other, [2.0]))
+
+
+@pytest.mark.filterwarnings("error")
+def test_equal_scores_of_one_point_are_drawn(explorer):
+    for figure, axis in zip(VARIED, AXES, strict=True):
+        alike = {}
+        for run in planned(figure, scale="reduced"):
+            alike |= part(run.key, run.settings, [1.0], spread=0.0)
+        found = computed(figure=figure, axis=axis, steps=250, stored=alike)
+        picture = explorer.draw(found)
+        assert picture.png.startswith(PNG)
+        assert "nan" not in explorer.table(found).text() + picture.words
