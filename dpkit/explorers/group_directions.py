@@ -14,7 +14,7 @@ from dpkit import checks, plots
 from dpkit.explorers.certified import LEAST_CERTIFIED, certified, finding
 from dpkit.explorers.explorer import Explorer, choice, logarithmic, whole
 from dpkit.papers.dpgan.budget import TABLE_7
-from dpkit.papers.dpgan.claims import ORDERS
+from dpkit.papers.dpgan.claims import ORDERS as OPACUS_ORDERS
 from dpkit.papers.dpgan.settings import MNIST, Settings
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, rdp
 from dpkit.privacy.mechanisms import Floats
@@ -197,7 +197,7 @@ def epsilon(noise_multiplier: float, sample_rate: float, releases: int) -> float
 @lru_cache(maxsize=64)
 def _curve(noise_multiplier: float, sample_rate: float) -> tuple[Floats, Floats]:
     """One release's RDP at the paper's 151 orders: where the noise is little, it takes a while."""
-    return rdp.curve([Release(SampledGaussian(noise_multiplier, sample_rate))], ORDERS)
+    return rdp.curve([Release(SampledGaussian(noise_multiplier, sample_rate))], OPACUS_ORDERS)
 
 
 def _settings(noise_multiplier: float, devices: int, noise: str) -> Settings:

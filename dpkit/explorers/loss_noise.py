@@ -8,7 +8,7 @@ import numpy as np
 from dpkit import checks, plots
 from dpkit.explorers.certified import certified, finding
 from dpkit.explorers.explorer import Explorer, choice, logarithmic, number, whole
-from dpkit.papers.rdp_gan import accounting
+from dpkit.papers.rdp_gan import accounting as theorems
 from dpkit.papers.rdp_gan.settings import DELTA, LossValueNoise
 from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats
@@ -117,7 +117,7 @@ class LossNoise(Explorer):
             raise ValueError(f"batch must be at most records, {records}, got {batch}")
         if not 1 < order <= LARGEST_ORDER:
             raise ValueError(f"order must lie in (1, {LARGEST_ORDER}], got {order:g}")
-        sensitivity = accounting.sensitivity(largest_loss, batch_size=batch)
+        sensitivity = theorems.sensitivity(largest_loss, batch_size=batch)
         multiplier = noise_std / sensitivity if sensitivity else math.inf
         if not LEAST_MULTIPLIER <= multiplier <= MOST_MULTIPLIER:
             raise ValueError(
@@ -191,13 +191,13 @@ def formulas(run: dict[str, Any], noise_std: float) -> dict[str, Any]:
     step = {"sample_rate": run["sample_rate"], "sensitivity": run["sensitivity"]}
     each: Any = {"discriminator_steps": run["discriminator_steps"], "delta": DELTA}
     values: dict[str, Any] = {"theorem_2": None, "theorem_4": None}
-    values["theorem_1"] = accounting.theorem_1(run["order"], noise_std=noise_std, **step)
-    if accounting.condition_of_theorem_2(values["theorem_1"], **each):
+    values["theorem_1"] = theorems.theorem_1(run["order"], noise_std=noise_std, **step)
+    if theorems.condition_of_theorem_2(values["theorem_1"], **each):
         given = {**step, **each, "noise_std": noise_std, "order": run["order"]}
-        values["theorem_2"] = accounting.theorem_2(**given)
-        values["theorem_4"] = accounting.theorem_4(generator_steps=run["iterations"], **given)
+        values["theorem_2"] = theorems.theorem_2(**given)
+        values["theorem_4"] = theorems.theorem_4(generator_steps=run["iterations"], **given)
     rate = run["sample_rate"]
-    moments = accounting.moments_accountant_epsilon(noise_std, sample_rate=rate, **each)
+    moments = theorems.moments_accountant_epsilon(noise_std, sample_rate=rate, **each)
     return {**values, "eq_23": run["iterations"] * moments}
 
 
@@ -212,7 +212,7 @@ def holds_to(noise_multiplier: float, sample_rate: float) -> float:
 
     def enough(power: float) -> bool:
         order = 1 + 2**power
-        return bool(accounting.theorem_1(order, **step) >= mechanism.rdp([order])[0])
+        return bool(theorems.theorem_1(order, **step) >= mechanism.rdp([order])[0])
 
     low, high = -20.0, math.log2(TOP - 1)
     if enough(high):
@@ -288,7 +288,7 @@ def _draw_by_order(ax: Any, result: dict[str, Any]) -> None:
     orders = np.union1d(1 + np.geomspace(least, most - 1, ORDERS), near).clip(max=most)
     exact = SampledGaussian(result["noise_multiplier"], result["sample_rate"]).rdp(orders)
     step = {name: result[name] for name in ("sample_rate", "sensitivity", "noise_std")}
-    stated = [accounting.theorem_1(float(one), **step) for one in orders]
+    stated = [theorems.theorem_1(float(one), **step) for one in orders]
     curves = {"Theorem 1": (orders, stated), "exact": (orders, exact)}
     colours = _log_lines(ax, curves, x="order α", y="Renyi divergence (nats)")
     ax.set_title("One release", fontsize=11)

@@ -9,13 +9,13 @@ import numpy as np
 from dpkit import checks, plots
 from dpkit.explorers.explorer import Explorer
 from dpkit.explorers.run_controls import RunInput, delta_control, run_controls, run_input
+from dpkit.papers.dpgan.claims import ORDERS as OPACUS_ORDERS
 from dpkit.privacy import conversions, rdp
 from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats
 from dpkit.show import Table, at_most
 
 WHOLE = tuple(range(2, 65))
-OPACUS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))  # Opacus 1.5, accountants/rdp.py
-LISTS = {"2 to 64": WHOLE, "Opacus' default": OPACUS}
+LISTS = {"2 to 64": WHOLE, "Opacus' default": OPACUS_ORDERS}
 NEAR = 48  # orders of the picture of epsilon, around the best one
 FAR: Floats = 1 + np.geomspace(0.05, 1023, 80)  # orders of the picture of RDP
 SHOWN = 3.0  # epsilons up to this multiple of the smallest are drawn

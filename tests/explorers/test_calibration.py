@@ -1,6 +1,7 @@
 """What a target epsilon asks for: as the calibration says, on the private side, or a sentence."""
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ VALUES = {
     "find": NOISE, "target_epsilon": 2.0, "delta": 1e-5, "noise_multiplier": 1.1,
     "sample_rate": 0.02, "steps": 500.0, "adjacency": "add-remove",
 }  # fmt: skip
+computed = partial(Calibration.compute, **VALUES)
 PLACE = {NOISE: "noise_multiplier", STEPS: "steps", RATE: "sample_rate"}
 
 
@@ -26,10 +28,6 @@ def no_curve(monkeypatch):
     """Two points of the curve, none of PLD beside it: this is about the numbers."""
     monkeypatch.setattr(calibration, "POINTS", 2)
     monkeypatch.setattr(calibration, "BESIDE", ())
-
-
-def computed(**changed):
-    return Calibration.compute(**(VALUES | changed))
 
 
 def ledger(find: str, value: float, **changed) -> list[Release]:

@@ -1,6 +1,7 @@
 """The cloud of gradients: what moves, what bounds it, what it costs."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,15 +15,12 @@ VALUES = {
     "rule": "flat", "max_grad_norm": 1.0, "noise_multiplier": 1.1, "batch_size": 40,
     "length": 5.0, "angle": 120.0,
 }  # fmt: skip
+computed = partial(ClippingAndNoise.compute, **VALUES)
 
 
 @pytest.fixture(scope="module")
 def explorer() -> ClippingAndNoise:
     return ClippingAndNoise()
-
-
-def computed(**changed):
-    return ClippingAndNoise.compute(**(VALUES | changed))
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -1,6 +1,7 @@
 """Groups of the gradient: registered claims, quadrature, a peer's PLD, pictures at extremes."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ Z = math.sqrt(2 * math.log(1.25e4)) / 4  # the paper's 1.0859
 VALUES = {
     "groups": 7, "noise_multiplier": Z, "devices": 4, "noise": CHARGED, "iterations": 560,
 }  # fmt: skip
+computed = partial(GroupDirections.compute, **VALUES)
 CLAIMS = {claim.id.removeprefix("dpgan/"): claim for claim in claims.CLAIMS}
 HIDDEN = {"groups": 9, "noise_multiplier": 0.344, "noise": ADDED, "devices": 1}
 
@@ -33,10 +35,6 @@ HIDDEN = {"groups": 9, "noise_multiplier": 0.344, "noise": ADDED, "devices": 1}
 @pytest.fixture(scope="module")
 def explorer() -> GroupDirections:
     return GroupDirections()
-
-
-def computed(**changed):
-    return GroupDirections.compute(**(VALUES | changed))
 
 
 def by_quadrature(noise: float, rate: float, releases: int) -> float:

@@ -1,6 +1,7 @@
 """Noise on the loss: formulas by hand, verdicts by closed forms, pictures at every extreme."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,23 +11,20 @@ from scipy.stats import binom, norm
 from dpkit.explorers import LossNoise
 from dpkit.explorers.certified import ENOUGH, TOO_SMALL
 from dpkit.explorers.loss_noise import TOP, holds_to
-from dpkit.papers.rdp_gan import accounting
+from dpkit.papers.rdp_gan import accounting as theorems
 from dpkit.privacy import SampledGaussian
 
 VALUES = {
     "noise_std": 10.0, "largest_loss": 20.0, "batch": 64, "records": 20_000,
     "discriminator_steps": 5, "iterations": 1000.0, "order": 2.0,
 }  # fmt: skip
+computed = partial(LossNoise.compute, **VALUES)
 FAILING = {"noise_std": 0.3, "largest_loss": 150.0, "order": 64.0, "discriminator_steps": 10}
 
 
 @pytest.fixture(scope="module")
 def explorer() -> LossNoise:
     return LossNoise()
-
-
-def computed(**changed):
-    return LossNoise.compute(**(VALUES | changed))
 
 
 def by_a_threshold(epsilon, *, noise_multiplier, rate, releases):
@@ -121,7 +119,7 @@ def test_theorem_1_holds_up_to_one_order_and_not_beyond(multiplier, rate):
     orders = np.append(orders, [to, 1 + (to - 1) * 1.0001])
     exact = SampledGaussian(multiplier, rate).rdp(orders)
     step = {"sample_rate": rate, "sensitivity": 1.0, "noise_std": multiplier}
-    stated = [accounting.theorem_1(float(order), **step) for order in orders]
+    stated = [theorems.theorem_1(float(order), **step) for order in orders]
     assert list(np.array(stated) >= exact) == list(orders <= to)
 
 

@@ -1,9 +1,12 @@
 """RDP's orders: numbers of the accountant itself, capped lists that cost more, and sentences."""
 
+from functools import partial
+
 import pytest
 
 from dpkit.explorers import RenyiOrders
-from dpkit.explorers.renyi_orders import LATER, OPACUS, WHOLE
+from dpkit.explorers.renyi_orders import LATER, WHOLE
+from dpkit.papers.dpgan.claims import ORDERS as OPACUS_ORDERS
 from dpkit.privacy import Release, SampledGaussian, rdp
 from dpkit.show import at_most
 
@@ -11,15 +14,12 @@ VALUES = {
     "noise_multiplier": 4.0, "sample_rate": 0.01, "steps": 100.0, "delta": 1e-5,
     "adjacency": "add-remove",
 }  # fmt: skip
+computed = partial(RenyiOrders.compute, **VALUES)
 
 
 @pytest.fixture(scope="module")
 def explorer() -> RenyiOrders:
     return RenyiOrders()
-
-
-def computed(**changed):
-    return RenyiOrders.compute(**(VALUES | changed))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_rows_are_the_accountants_and_no_list_beats_the_search(changed):
     values = VALUES | changed
     mechanism = SampledGaussian(values["noise_multiplier"], 0.01, values["adjacency"])
     run = [Release(mechanism, round(values["steps"]))]
-    lists = {"search": None, "2 to 64": WHOLE, "Opacus' default": OPACUS}
+    lists = {"search": None, "2 to 64": WHOLE, "Opacus' default": OPACUS_ORDERS}
     assert len(result["rows"]) == 6
     for conversion, name, value, order in result["rows"]:
         direct = rdp.epsilon(run, delta=1e-5, conversion=conversion, orders=lists[name])
@@ -65,7 +65,7 @@ def test_a_cap_costs_much_where_little_is_spent():
 
 def test_opacus_list():
     """1.1 to 10.9 by tenths and 12 to 63, as its RDPAccountant.DEFAULT_ALPHAS."""
-    assert len(OPACUS) == 99 + 52
-    assert OPACUS[0] == 1.1
-    assert OPACUS[98] == 10.9
-    assert OPACUS[99:] == tuple(range(12, 64))
+    assert len(OPACUS_ORDERS) == 99 + 52
+    assert OPACUS_ORDERS[0] == 1.1
+    assert OPACUS_ORDERS[98] == 10.9
+    assert OPACUS_ORDERS[99:] == tuple(range(12, 64))

@@ -1,5 +1,7 @@
 """Noise that changes: prices of the rounded ledger enclose those of the schedule's own."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -12,15 +14,12 @@ VALUES = {
     "kind": "exponential", "start": 1.6, "end": 0.8, "drops": 4, "steps": 30.0,
     "sample_rate": 0.02, "delta": 1e-5,
 }  # fmt: skip
+computed = partial(Schedules.compute, **VALUES)
 
 
 @pytest.fixture(scope="module")
 def explorer() -> Schedules:
     return Schedules()
-
-
-def computed(**changed):
-    return Schedules.compute(**(VALUES | changed))
 
 
 def own_ledger(**changed):

@@ -4,6 +4,7 @@ import json
 import math
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from dpkit.show import at_least, at_most
 
 RATE, DELTA = 128 / 60_000, 1e-5
 VALUES = {"figure": "figure_1", "axis": "charged", "steps": 3_000}
+computed = partial(ScoreAgainstEpsilon.compute, **VALUES, stored={})
 PNG = b"\x89PNG"
 
 
@@ -63,10 +65,6 @@ ALL = everything()
 @pytest.fixture(scope="module")
 def explorer() -> ScoreAgainstEpsilon:
     return ScoreAgainstEpsilon(ALL)
-
-
-def computed(**changed):
-    return ScoreAgainstEpsilon.compute(**({**VALUES, "stored": {}} | changed))
 
 
 def by_value(result):

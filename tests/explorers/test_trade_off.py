@@ -1,7 +1,7 @@
 """Errors an attacker can have: below the truth, never above, and a point that moves with them."""
 
 import math
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ VALUES = {
     "noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 1000.0, "adjacency": "add-remove",
     "alpha": 0.1, "beta": 0.5,
 }  # fmt: skip
+computed = partial(TradeOff.compute, **VALUES)
 
 
 ALPHAS = [1e-4, 0.01, 0.1, 0.5, 1.0]
@@ -31,10 +32,6 @@ def finely(adjacency: str) -> list[float]:
 @pytest.fixture(scope="module")
 def explorer() -> TradeOff:
     return TradeOff()
-
-
-def computed(**changed):
-    return TradeOff.compute(**(VALUES | changed))
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
