@@ -1,53 +1,61 @@
-"""Refuse bad numbers where they enter; every check is written so that NaN fails it."""
+"""Refuse bad numbers where they enter; every check is written so that NaN fails it.
+
+Each check returns what it was given as Python's own int or float (a tuple where it was given
+several values): a scalar of numpy with 16 or 32 bits would compute in as many.
+"""
 
 import math
+from collections.abc import Callable
+from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
 
 
-def _real(name: str, value: Any) -> float:
+def plain(value: Any) -> Any:
+    """A number, or each number of a tuple, as Python's own int or float; else the value itself."""
+    if isinstance(value, tuple) and type(value) is tuple:
+        return tuple(map(plain, value))
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError(f"{name} must be a number, got {value!r}")
-    return float(value)
+        return value
+    return int(value) if isinstance(value, Integral) else _float(value)
 
 
-def positive(**values: Any) -> None:
+def plain_fields(instance: Any) -> None:
+    """Make the numbers of a frozen dataclass Python's own: the first line of `__post_init__`."""
+    for field in fields(instance):
+        object.__setattr__(instance, field.name, plain(getattr(instance, field.name)))
+
+
+def positive(**values: Any) -> Any:
     """Each value is a finite number > 0.
 
     Raises:
         ValueError: names the parameter, its value and what is allowed.
     """
-    for name, value in values.items():
-        if not (_real(name, value) > 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be a finite number > 0, got {value}")
+    return _each(values, lambda x: 0 < x < math.inf, "be a finite number > 0")
 
 
-def non_negative(**values: Any) -> None:
+def non_negative(**values: Any) -> Any:
     """Each value is a finite number >= 0 (ValueError otherwise)."""
-    for name, value in values.items():
-        if not (_real(name, value) >= 0 and math.isfinite(value)):
-            raise ValueError(f"{name} must be a finite number >= 0, got {value}")
+    return _each(values, lambda x: 0 <= x < math.inf, "be a finite number >= 0")
 
 
-def in_range(low: float, high: float, **values: Any) -> None:
+def in_range(low: float, high: float, **values: Any) -> Any:
     """Each value lies in the closed interval [low, high] (ValueError otherwise)."""
-    for name, value in values.items():
-        if not low <= _real(name, value) <= high:
-            raise ValueError(f"{name} must lie in [{low}, {high}], got {value}")
+    return _each(values, lambda x: low <= x <= high, f"lie in [{low}, {high}]")
 
 
-def between(low: float, high: float, **values: Any) -> None:
+def between(low: float, high: float, **values: Any) -> Any:
     """Each value lies in the open interval (low, high) (ValueError otherwise)."""
-    for name, value in values.items():
-        if not low < _real(name, value) < high:
-            raise ValueError(f"{name} must lie in ({low}, {high}), ends excluded, got {value}")
+    return _each(values, lambda x: low < x < high, f"lie in ({low}, {high}), ends excluded")
 
 
-def whole(minimum: int = 0, **values: Any) -> None:
+def whole(minimum: int = 0, **values: Any) -> Any:
     """Each value is an integer >= minimum (ValueError otherwise)."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or not int(value) >= minimum:
             raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}")
+    return _returned([int(value) for value in values.values()])
 
 
 def one_of(allowed: tuple[str, ...], **values: Any) -> None:
@@ -55,3 +63,24 @@ def one_of(allowed: tuple[str, ...], **values: Any) -> None:
     for name, value in values.items():
         if value not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
+
+
+def _each(values: dict[str, Any], allowed: Callable[[float], bool], must: str) -> Any:
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise ValueError(f"{name} must be a number, got {value!r}")
+        if not allowed(_float(value)):
+            raise ValueError(f"{name} must {must}, got {value}")
+    return _returned([_float(value) for value in values.values()])
+
+
+def _float(value: Any) -> float:
+    """The number as a float, infinite where it is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _returned(values: list) -> Any:
+    return values[0] if len(values) == 1 else tuple(values)

@@ -1,16 +1,24 @@
 """What a paper says, computed again: a claim, its evidence, and the verdict."""
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from dpkit import checks, paths, records
 
-Kind = Literal["equals", "at most", "at least", "finite"]
-KINDS: tuple[str, ...] = ("equals", "at most", "at least", "finite")
+Kind = Literal["equals", "at most", "at least", "in words", "computed"]
+KINDS: tuple[str, ...] = get_args(Kind)
+Outcome = Literal["holds", "fails", "computed", "cannot be checked"]
+OUTCOMES: dict[Outcome, str] = {  # verdict -> the same of several claims
+    "holds": "hold",
+    "fails": "fail",
+    "computed": "computed",
+    "cannot be checked": "cannot be checked",
+}
 
 
 class Curve(NamedTuple):
@@ -30,17 +38,24 @@ class Measured(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """A measurement too long to make each time; its record is stored with its inputs.
+    """A measurement too long to repeat each time; its record is stored with its inputs.
 
     Args:
-        inputs: everything that was set, as JSON values; a record made with others is not used.
+        claim: id under which the record is stored; other claims may share it.
+        inputs: everything that was set, as JSON values; a record of other inputs is not used.
         measure: makes the measurement.
         scale: "paper" on the paper's own data, "reduced" on the digits.
     """
 
+    claim: str
     inputs: dict[str, Any]
     measure: Callable[[], Measured]
     scale: str = "paper"
+
+    @property
+    def path(self) -> Path:
+        """data/results/claims/<paper>-<name>.json."""
+        return paths.results_dir() / "claims" / f"{self.claim.replace('/', '-')}.json"
 
 
 class _Value(float):
@@ -57,35 +72,34 @@ class Claim:
     """One statement of a paper or its code that can be checked.
 
     Args:
-        id: "<paper>/<name>".
-        paper: name of the paper's package.
+        id: "<paper>/<name>", the paper by its package's name.
         where: section, table or file in which it is said.
         says: what is said, in our words.
-        stated: the number that is said, None where none is.
-        kind: how the computed value relates to it for the claim to hold; "finite" where the
-            statement is that a guarantee exists.
-        tolerance: absolute, >= 0, of the comparison.
+        kind: how the computed value relates to the stated one for the claim to hold: "equals", "at
+            most" or "at least". Where no number is stated: "in words" if `believed` decides,
+            "computed" if there is nothing to compare with, so that it neither holds nor fails.
         compute: the value, from no arguments, or from the evidence's values where there is one.
         explanation: one sentence; {names} of the evidence's values are filled in, and
             {name:<1e-9} reads "below 1e-9" where the value is that small.
+        stated: the number that is said, None where none is.
+        tolerance: absolute, >= 0, of the comparison.
         curve: points to draw beside it.
         evidence: the measurement it rests on, if it takes longer than a moment.
-        believed: of kind "finite", whether a computed value bears out what a reader would have
-            believed; by default any finite value does.
+        believed: of kind "in words", whether a computed value bears out what is said.
+        rounding: of a claim without a stated number: a value this small counts as zero.
 
     Raises:
-        ValueError: unknown kind, negative tolerance, no stated value where the kind needs one, or
-            `believed` or `rounding` where a kind compares.
+        ValueError: the id has another form, the kind is unknown, a tolerance is negative, or a
+            stated value, `believed` or `rounding` is missing or does not go with the kind.
     """
 
     id: str
-    paper: str
     where: str
     says: str
-    stated: float | None
     kind: Kind
     compute: Callable[..., float]
     explanation: str
+    stated: float | None = None
     tolerance: float = 0.0
     curve: Callable[[], Curve] | None = None
     evidence: Evidence | None = None
@@ -95,38 +109,50 @@ class Claim:
     def __post_init__(self) -> None:
         checks.one_of(KINDS, kind=self.kind)
         checks.non_negative(tolerance=self.tolerance, rounding=self.rounding)
-        if not self.id.startswith(f"{self.paper}/"):
-            raise ValueError(f"a claim's id begins with its paper, {self.paper}/, got {self.id}")
-        if self.stated is None and self.kind != "finite":
-            raise ValueError(f"kind {self.kind!r} compares: {self.id} needs a stated value")
-        for name, given in (("believed", self.believed is not None), ("rounding", self.rounding)):
-            if given and self.kind != "finite":
-                raise ValueError(f"kind {self.kind!r} compares: {self.id} takes no `{name}`")
+        if not all(self.id.partition("/")):
+            raise ValueError(f"id must be <paper>/<name>, got {self.id!r}")
+        compares = self.kind in ("equals", "at most", "at least")
+        if (self.stated is not None) != compares:
+            needs = "needs a" if compares else "takes no"
+            raise ValueError(f"{self.id}: kind {self.kind!r} {needs} stated value")
+        if (self.believed is not None) != (self.kind == "in words"):
+            raise ValueError(f"{self.id}: kind 'in words' and `believed` go together")
+        if self.rounding and compares:
+            raise ValueError(f"{self.id}: kind {self.kind!r} takes no `rounding`")
+
+    @property
+    def paper(self) -> str:
+        """Name of the paper's package."""
+        return self.id.partition("/")[0]
 
     def explained(self, values: dict[str, float]) -> str:
         """The explanation with the evidence's values filled in."""
         return self.explanation.format(**{name: _Value(value) for name, value in values.items()})
 
-    def shown(self, computed: float, form: str = ".6g") -> str:
-        """A computed value in words: "below 1e-12" where only rounding is left of it.
+    def shown(self, value: float | None, form: str = ".6g") -> str:
+        """A stated or computed value in words: "below 1e-12" where only rounding is left of it.
 
         "" where there is none, "none" where it is infinite: no such guarantee exists.
         """
-        if math.isnan(computed):
+        if value is None or math.isnan(value):
             return ""
-        if math.isinf(computed):
+        if math.isinf(value):
             return "none"
-        if self.rounding and computed == 0:
+        if self.rounding and value == 0:
             return f"below {self.rounding:g}"
-        return format(computed, form)
+        return format(value, form)
 
 
 class Verdict(NamedTuple):
-    """computed is NaN where the claim cannot be checked; explanation has the numbers filled in."""
+    """Outcome of one check.
+
+    computed: NaN where the claim cannot be checked.
+    explanation: the claim's, with the evidence's numbers filled in.
+    """
 
     claim: Claim
     computed: float
-    verdict: Literal["holds", "fails", "cannot be checked"]
+    verdict: Outcome
     explanation: str
 
 
@@ -134,7 +160,7 @@ def check(claim: Claim, *, recompute: bool = False) -> Verdict:
     """Compute the claim's value and compare.
 
     Args:
-        recompute: make stored evidence anew first, and store it.
+        recompute: measure the evidence again first, and store it.
 
     Raises:
         ArithmeticError: the computation gave NaN, which proves nothing.
@@ -143,10 +169,10 @@ def check(claim: Claim, *, recompute: bool = False) -> Verdict:
     if claim.evidence is None:
         computed = claim.compute()
     else:
-        record = _measure(claim, claim.evidence) if recompute else _stored(claim, claim.evidence)
+        record = _measure(claim.evidence) if recompute else _stored(claim.evidence)
         if record is None:
             remedy = f"python -m dpkit claims --paper {claim.paper} --recompute"
-            missing = f"Evidence is missing ({evidence_path(claim).name}); to make it: {remedy}"
+            missing = f"Evidence is missing ({claim.evidence.path.name}); to make it: {remedy}"
             return Verdict(claim, math.nan, "cannot be checked", missing)
         values = record["values"]
         computed = claim.compute(values)
@@ -154,24 +180,48 @@ def check(claim: Claim, *, recompute: bool = False) -> Verdict:
         raise ArithmeticError(f"the value of {claim.id} came out as NaN")
     if abs(computed) <= claim.rounding:
         computed = 0.0
-    verdict = "holds" if holds(claim, computed) else "fails"
-    return Verdict(claim, computed, verdict, claim.explained(values))
+    return Verdict(claim, computed, outcome(claim, computed), claim.explained(values))
 
 
-def holds(claim: Claim, computed: float) -> bool:
-    """Whether the computed value bears the claim out; written so that NaN never does."""
-    stated = claim.stated if claim.stated is not None else math.inf
+def check_all(claims: Iterable[Claim], *, recompute: bool = False) -> list[Verdict]:
+    """Check each claim; evidence that several share is measured again once."""
+    verdicts, measured = [], set()
+    for claim in claims:
+        again = recompute and claim.evidence is not None and claim.evidence.claim not in measured
+        verdicts.append(check(claim, recompute=again))
+        if claim.evidence is not None:
+            measured.add(claim.evidence.claim)
+    return verdicts
+
+
+def outcome(claim: Claim, computed: float) -> Outcome:
+    """The verdict on a computed value; written so that NaN never bears a claim out."""
+    if claim.kind == "computed":
+        return "computed"
+    return "holds" if _holds(claim, computed) else "fails"
+
+
+def _holds(claim: Claim, computed: float) -> bool:
+    if claim.believed is not None:
+        return claim.believed(computed)
+    assert claim.stated is not None  # of every other kind that is compared
     match claim.kind:
         case "equals":
-            return abs(computed - stated) <= claim.tolerance
+            return abs(computed - claim.stated) <= claim.tolerance
         case "at most":
-            return computed <= stated + claim.tolerance
-        case "at least":
-            return computed >= stated - claim.tolerance
-        case _ if claim.believed is not None:
-            return claim.believed(computed)
+            return computed <= claim.stated + claim.tolerance
         case _:
-            return computed < math.inf
+            return computed >= claim.stated - claim.tolerance
+
+
+def counted(verdicts: Iterable[Verdict]) -> str:
+    """How many verdicts there are of each kind, such as "2 hold, 1 fails"."""
+    count = Counter(verdict.verdict for verdict in verdicts)
+    return ", ".join(
+        f"{count[one]} {one if count[one] == 1 else several}"
+        for one, several in OUTCOMES.items()
+        if count[one]
+    )
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
@@ -192,18 +242,13 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def evidence_path(claim: Claim) -> Path:
-    """data/results/claims/<paper>-<name>.json."""
-    return paths.results_dir() / "claims" / f"{claim.id.replace('/', '-')}.json"
-
-
-def _stored(claim: Claim, evidence: Evidence) -> dict[str, Any] | None:
-    """The stored record, None if there is none or it was made with other inputs.
+def _stored(evidence: Evidence) -> dict[str, Any] | None:
+    """The stored record; None if there is none, or one of other inputs.
 
     Raises:
         ValueError: the file is not a record of evidence.
     """
-    path = evidence_path(claim)
+    path = evidence.path
     if not path.exists():
         return None
     record = records.read_json(path)
@@ -216,10 +261,10 @@ def _stored(claim: Claim, evidence: Evidence) -> dict[str, Any] | None:
         ) from error
 
 
-def _measure(claim: Claim, evidence: Evidence) -> dict[str, Any]:
+def _measure(evidence: Evidence) -> dict[str, Any]:
     start = perf_counter()
     measured = evidence.measure()
-    made = records.provenance(
+    provenance = records.provenance(
         settings=evidence.inputs,
         seed=None,
         data=measured.data,
@@ -227,6 +272,6 @@ def _measure(claim: Claim, evidence: Evidence) -> dict[str, Any]:
         wall_seconds=perf_counter() - start,
         scale=evidence.scale,
     )
-    record = {"claim": claim.id, "values": measured.values, "provenance": made}
-    records.write_json(evidence_path(claim), record)
+    record = {"claim": evidence.claim, "values": measured.values, "provenance": provenance}
+    records.write_json(evidence.path, record)
     return record

@@ -41,7 +41,7 @@ class Memory:
 
 
 def memory(root: Path = Path("/")) -> Memory | None:
-    """The limit under which least is left; None where the system tells nothing (not Linux).
+    """The limit under which least is left; None where the system does not say (not Linux).
 
     Looked at are the machine's own memory and every memory cgroup, v1 and v2, that this process is
     in, up to the hierarchy's root: a container's limit lies in one of them.
@@ -83,7 +83,7 @@ def require(megabytes: float, *, what: str = "this cell", now: Memory | None = N
 
 
 def _machine(root: Path) -> Iterator[Memory]:
-    """The machine's memory as /proc/meminfo tells it (in KiB)."""
+    """The machine's memory as /proc/meminfo has it (in KiB)."""
     values = _numbers(root / "proc" / "meminfo")
     total, free = values.get("MemTotal"), values.get("MemAvailable")
     if total is not None and free is not None:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, NullLocator
 
-# Okabe and Ito 2008: told apart by all common kinds of colour vision, and in grey by lightness
+# Okabe and Ito 2008: distinct to all common kinds of colour vision, and in grey by lightness
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINE_OF_TEXT = 15.0  # pixels
 LABEL_BOX = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}  # behind words on lines

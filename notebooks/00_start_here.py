@@ -9,16 +9,16 @@
 # %% [markdown]
 # # Start here: what does differential privacy buy you?
 #
-# > **You will** publish one number privately, compute by hand what it gives away, attack it and see
-# > the attack fall short as predicted, then price a whole training run in one line.
+# > **You will** publish one number privately, compute by hand what it gives away, attack it and see the attack
+# > get exactly as far as theory allows, then price a whole training run in one line.
 # > **Time** 5 seconds to run on one core, 20 minutes to read. **Memory** 160 MB. **Needs** nothing: no data set, no download, no GPU.
 # > **Sources** Dwork and Roth 2014, section 3.5 and appendix A; Balle and Wang 2018, Theorem 8.
 #
-# A hospital trains a generator of synthetic patients and publishes it. Is any one patient recognisable
-# in it? "It only learned averages" is a hope, not an answer. Differential privacy gives an answer
-# that holds against every attacker, and it is a number: **epsilon**. dpkit sets three such
-# numbers side by side for published systems: the epsilon **claimed** by the authors, the epsilon **proven** by an
-# accountant, and the epsilon **measured** by an attack (so far for one paper, and without the attack).
+# A hospital trains a generator of synthetic patients and publishes it. Is any one patient recognisable in it?
+# "It only learned averages" is a hope, not an answer. Differential privacy gives an answer that holds against
+# every attacker, and it is a number: **epsilon**. dpkit sets two such numbers side by side for four published
+# systems: the epsilon **claimed** by the authors, and the epsilon **proven** by an accountant. (A third,
+# **measured** by an attack, is still to come.)
 #
 # First, is this machine ready?
 
@@ -34,13 +34,13 @@ assert sys.version_info >= (3, 11), "dpkit needs Python 3.11 or newer"
 # ## One number, published privately
 #
 # Suppose 200 people were asked whether they have a certain illness, and 37 said yes. Publishing 37 looks
-# harmless. But someone who knows the answers of 199 of them now knows the last one's too.
+# harmless. But someone who already knows 199 of the answers now knows the last one too.
 #
-# > **Definition 1 (neighbours).** Two data sets are neighbours if one has a record more than the
-# > other. This is *add-remove* adjacency; dpkit always says which adjacency a number is for.
+# > **Definition 1 (neighbours).** Two data sets are neighbours if one is the other plus one record. This is
+# > *add-remove* adjacency; dpkit always says which adjacency a number is for.
 #
-# > **Definition 2 (sensitivity).** How far can one record move the published number? A count moves by at
-# > most 1.
+# > **Definition 2 (sensitivity).** The sensitivity of a number is the most it can change when one record is
+# > added or removed. A count has sensitivity 1.
 #
 # The Gaussian mechanism adds noise with a standard deviation that is a multiple of the sensitivity.
 
@@ -53,13 +53,13 @@ published = count + noise_multiplier * sensitivity * rng.standard_normal()
 print(f"true count {count}, published {published:.1f}")
 
 # %% [markdown]
-# The count is still useful: 37 give or take 2. What did it cost the last person asked?
+# The count is still useful: 37, give or take 2. What did it cost the last person asked?
 #
 # ## What an output gives away
 #
-# Two worlds: in one the count without that person is 36, in the other it is 37 with them. An attacker
-# sees an output $y$ and asks in which world it is more likely. The logarithm of the ratio of the two
-# densities is the **privacy loss** of $y$. Before you run the cell: for which $y$ is it zero?
+# Imagine two worlds. In one, that person did not take part and the count is 36; in the other they did, and it
+# is 37. An attacker sees an output $y$ and asks in which world it is more likely. The logarithm of the ratio of
+# the two densities is the **privacy loss** of $y$. Before you run the cell: for which $y$ is it zero?
 
 
 # %%
@@ -75,15 +75,15 @@ for y in (30, 36.5, 40, 45):
     print(f"output {y:5}: privacy loss {privacy_loss(y):+.3f}")
 
 # %% [markdown]
-# Exactly halfway the output says nothing. Far out it says a lot, but far out happens rarely.
-# That is why the definition has two numbers:
+# Exactly halfway, the output says nothing. Extreme outputs reveal a lot, but they are rare. That is why the
+# definition has two numbers:
 #
 # > **Definition 3 ($(\varepsilon, \delta)$-differential privacy).** For every set $S$ of outputs and all
 # > neighbours $d, d'$: $\Pr[M(d) \in S] \le e^\varepsilon \Pr[M(d') \in S] + \delta$.
 #
-# In words: no event becomes more than $e^\varepsilon$ times likelier because of one person, except for
-# events of total weight $\delta$. The smallest $\delta$ for a given $\varepsilon$ takes the best $S$, all $y$
-# with a loss above $\varepsilon$:
+# In words: because of one person, no event becomes more than $e^\varepsilon$ times as likely, up to a small
+# probability $\delta$. For a given $\varepsilon$, the worst $S$ is the set of all $y$ with a loss above
+# $\varepsilon$; it gives the smallest possible $\delta$:
 # $$\delta(\varepsilon) = \Pr[\text{loss} > \varepsilon \text{ with the person}] - e^\varepsilon \Pr[\text{loss} > \varepsilon \text{ without}].$$
 
 # %%
@@ -103,8 +103,8 @@ for epsilon in (0.5, 1.0, 2.0):
 # %% [markdown]
 # ## Check it a second way
 #
-# dpkit has this mechanism too. It was written from another formula (Balle and Wang 2018, Theorem 5);
-# both directions, adding and removing, must agree with the computation by hand.
+# dpkit has this mechanism too, written from another formula (Balle and Wang 2018, Theorem 5). Both directions,
+# adding and removing a record, must agree with the computation by hand.
 
 # %%
 from dpkit.privacy import Gaussian
@@ -118,8 +118,9 @@ print("by hand and by dpkit: the same delta, in both directions")
 # %% [markdown]
 # ## And by experiment
 #
-# Play the attacker 200,000 times in each world: say "they were there" when the loss is above 0.2.
-# The definition says: right answers $\le e^\varepsilon \times$ false alarms $+\ \delta$, whatever rule you use.
+# Play the attacker 200,000 times in each world: say "they were there" when the loss is above 0.2. Whatever rule
+# you use, the definition promises: true-positive rate $\le e^\varepsilon \times$ false-positive rate
+# $+\ \delta$.
 
 # %%
 trials = 200_000
@@ -131,9 +132,8 @@ spread = 2 * np.sqrt(right * (1 - right) / trials)
 print(f"right {right:.4f} +- {spread:.4f}, allowed at most {allowed:.4f}")
 
 # %% [markdown]
-# The attacker comes as close to the limit as chance allows, because this rule is the best there is at
-# $\varepsilon = 0.2$. In a picture: every attacker's point lies on or above the curve. The dotted line is
-# an attacker who guesses.
+# The attacker reaches the limit, up to chance, because this rule is the best there is at $\varepsilon = 0.2$.
+# In a picture: no attacker's point lies below the curve. The dotted line is an attacker who guesses.
 
 # %%
 from scipy.special import ndtri  # the inverse of ndtr
@@ -161,11 +161,13 @@ plots.picture(
 )
 
 # %% [markdown]
-# ## A thousand releases
+# ## Many releases
 #
-# Training a network privately is the same mechanism many times over: at each step every example's gradient
-# is **clipped** to a norm $C$ (so the sensitivity is $C$), summed, noised, and applied. The costs add up.
-# An **accountant** does the adding. A list of what was released is a **ledger**:
+# Training a network privately is the same mechanism many times over. At each step, every example's gradient is
+# **clipped**: scaled down to length $C$ if it is longer. The sum of the clipped gradients then has sensitivity
+# $C$; it gets noise, and the network is updated with it. The costs of all steps add up. A list of what was
+# released is a **ledger**, and an **accountant** adds up its cost. (`rdp` is one way of adding;
+# [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb) opens it.)
 
 # %%
 from dpkit.privacy import Release, SampledGaussian, rdp
@@ -175,7 +177,7 @@ for steps in (1, 100, 10_000):
     print(f"{steps:6} steps on everyone: epsilon {rdp.epsilon(ledger, delta=1e-5).epsilon:9.2f}")
 
 # %% [markdown]
-# Hopeless, were it not for **sampling**: if each step uses a random 1 % of the records, a person who is
+# That would be hopeless without **sampling**. If each step uses a random 1 % of the records, a person who is
 # not drawn loses nothing, and nobody knows who is drawn.
 
 # %%
@@ -184,7 +186,8 @@ for steps in (1, 100, 10_000):
     print(f"{steps:6} steps on 1 %:      epsilon {rdp.epsilon(ledger, delta=1e-5).epsilon:9.2f}")
 
 # %% [markdown]
-# An epsilon without its context is worth little. dpkit's answers carry theirs:
+# An epsilon without its context is worth little, so dpkit's answers carry theirs. (`method` names the
+# accountant, `lower` is a proven lower bound: 0 where the method gives none.)
 
 # %%
 guarantee = rdp.epsilon(ledger, delta=1e-5)
@@ -192,7 +195,10 @@ for name, value in guarantee._asdict().items():
     print(f"{name:12} {value:.4f}" if name == "epsilon" else f"{name:12} {value}")
 
 # %% [markdown]
-# The other way round: which noise keeps 10,000 steps within epsilon 9.6?
+# What does that mean for a person? Take an attacker who wrongly accuses 1 % of those who were not in the data:
+# by Definition 3 they find at most $e^{2.353} \times 1\,\% + 0.001\,\%$, about 10.5 %, of those who were.
+#
+# Now the other way round: which noise keeps 10,000 steps within epsilon 9.6?
 
 # %%
 from dpkit.privacy import calibrate
@@ -205,7 +211,7 @@ print(f"noise multiplier {noise:.4f}: epsilon {spent.epsilon:.4f}")
 # %% [markdown]
 # The same from a shell: `python -m dpkit noise --epsilon 9.6 --sample-rate 0.01 --steps 10000 --delta 1e-5`.
 #
-# ## When the arithmetic is right and the guarantee is not there
+# ## Correct sums, no guarantee
 #
 # Noise protects only what it is added to. If a program also uses a private value without noise, no
 # accountant can help, and dpkit says so instead of printing a small number:
@@ -221,12 +227,12 @@ print(rdp.epsilon(ledger, delta=1e-5).epsilon)
 #
 # | question | where it is answered |
 # |---|---|
-# | what does a release cost? | `dpkit.privacy`: mechanisms price themselves, accountants add up |
-# | how is a private model trained? | `dpkit.training`: clipped sums without stored gradients, noise, the loop |
+# | what does a release cost? | `dpkit.privacy`: each mechanism knows its own cost, accountants add up |
+# | how is a private model trained? | `dpkit.training`: clipped sums without storing every gradient, noise, the training loop |
 # | is the output any good? | `dpkit.metrics`: train on synthetic data, test on real data |
-# | does what a paper says hold? | `dpkit.papers`: settings, algorithm, claims and tables, a folder a paper |
+# | does what a paper says hold? | `dpkit.papers`: settings, algorithm, claims and tables, one folder per paper |
 #
-# Every paper's claims are computed again, here those of the first paper (`python -m dpkit claims` prints all):
+# Every paper's claims are recomputed. Here are those of the first paper (`python -m dpkit claims` prints all):
 
 # %%
 from dpkit.claims import check
@@ -237,19 +243,25 @@ for claim in dp_cgan.CLAIMS:
     print(f"{verdict.verdict:18} {claim.id:28} {verdict.computed:10.5g}")
 
 # %% [markdown]
-# What each of them means, and what the method reaches when it is trained honestly, is the next
-# notebook's subject: [02_dp_cgan](02_dp_cgan.ipynb).
+# What each of them means, and how good the images are when the guarantee is real, is the subject of
+# [02_dp_cgan](02_dp_cgan.ipynb). Where epsilons come from is that of the next notebook,
+# [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb).
 #
 # ## Words
 #
 # | word | meaning |
 # |---|---|
 # | neighbours, adjacency | data sets that differ in one record: one more or less (add-remove), or one exchanged (replace-one) |
-# | sensitivity | how far one record can move what is computed, before noise |
+# | sensitivity | the most that one record can change what is computed, before noise |
 # | noise multiplier | noise standard deviation / clip norm |
-# | sample rate | chance of a record to be in a batch |
+# | sample rate | the probability that a record is in a batch |
 # | epsilon, delta | Definition 3; smaller is more private |
 # | ledger, accountant | the list of what was released, and the rule that adds up its cost |
+# | claimed | the epsilon that the authors state |
+# | charged | the epsilon that their code's own accountant adds up |
+# | proven | an epsilon that certainly holds; where a lower bound is known too, the pair is given: lower to upper |
+# | measured | an epsilon that an attack has shown: the true one is at least that large |
+# | repaired | a paper's method, changed where its guarantee needs it, so that the guarantee holds |
 #
 # ## Your turn
 #

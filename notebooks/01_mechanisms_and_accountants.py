@@ -9,15 +9,15 @@
 # %% [markdown]
 # # Mechanisms and accountants: one run, three correct epsilons
 #
-# > **You will** price one training run three ways, find three different epsilons and see why all three
-# > are correct; build each of them a second time by hand; and meet five true theorems that
-# > mislead as soon as their conditions are forgotten.
+# > **You will** price one training run three ways, find three different epsilons and see why all three are
+# > correct; build each of them a second time by hand; and meet five true theorems that mislead anyone who
+# > forgets their conditions.
 # > **Time** 15 seconds to run on one core, 75 minutes to read. **Memory** 250 MB. **Needs** [00_start_here](00_start_here.ipynb) read before; no data, no download, no GPU.
 # > **Sources** Mironov 2017; Mironov, Talwar, Zhang 2019; Balle et al. 2020; Zhu, Dong, Wang 2022; Balle and Wang 2018; Dong, Roth, Su 2022; Canonne, Kamath, Steinke 2020; Wang, Balle, Kasiviswanathan 2019; Mironov 2012.
 #
-# A network is trained on 60,000 examples for 60 epochs. A batch holds 256 of them on average, each drawn by
-# chance and independently; the clipped gradients are summed and noise of 1.1 times the clip norm is added.
-# What does the run cost at $\delta = 10^{-5}$? Ask three accountants.
+# A network is trained on 60,000 examples for 60 epochs. Each example enters each batch independently at random,
+# so that a batch holds 256 on average. The clipped gradients are summed, and noise of 1.1 times the clip norm
+# is added. What does the run cost at $\delta = 10^{-5}$? Ask three accountants.
 
 # %%
 from dpkit.privacy import Release, SampledGaussian, pld, rdp
@@ -32,20 +32,23 @@ for answer in (classic, improved, certified):
     print(f"epsilon {answer.epsilon:.4f}  {answer.method}")
 
 # %% [markdown]
-# One run, one adjacency, one delta, and three epsilons, the largest a quarter above the least. None of them is a mistake: each is a
-# proven *upper bound*, and they differ in how much of the run they look at. So an epsilon without the name of its
-# method cannot be compared with another. To see what each method looks at, we begin with a single step.
+# One run, one adjacency, one delta, and three epsilons, the largest a quarter larger than the smallest. None of
+# them is a mistake. Each is a proven *upper bound*; they differ in how much of the run they look at. So an
+# epsilon cannot be compared with another unless both name their method. To see what each method looks at, we
+# begin with a single step.
 #
 # ## 1. A mechanism, and the loss it causes
 #
-# > **Definition 1.1 (privacy loss).** Let a release have the distribution $P$ with a record and $Q$
-# > without it. The privacy loss of an output $y$ is $L = \log \frac{P(y)}{Q(y)}$. It is random, because $y$ is: drawn from $P$ unless we say otherwise.
+# > **Definition 1.1 (privacy loss).** Let a release have the distribution $P$ with a record and $Q$ without it.
+# > The privacy loss of an output $y$ is $L = \log \frac{P(y)}{Q(y)}$. It is random, because $y$ is: drawn from
+# > $P$ unless we say otherwise. (With the natural logarithm its unit is called the *nat*.)
 #
-# > **Definition 1.2 (privacy profile).** The least $\delta$ that makes the release $(\varepsilon, \delta)$-private:
+# > **Definition 1.2 (privacy profile).** The smallest $\delta$ that makes the release
+# > $(\varepsilon, \delta)$-private:
 # > $$\delta(\varepsilon) = \mathbb{E}_P\big[\max(0,\ 1 - e^{\varepsilon - L})\big] = P(L > \varepsilon) - e^\varepsilon\, Q(L > \varepsilon),$$
 # > and the same with $P$ and $Q$ exchanged (a record added instead of removed). The larger of the two counts.
 #
-# In dpkit **a mechanism prices itself**: it knows its pair $(P, Q)$ and answers for it. Four of them:
+# In dpkit **a mechanism prices itself**: it knows its pair $(P, Q)$ and computes its own costs. Here are four:
 
 # %%
 import numpy as np
@@ -54,7 +57,7 @@ from dpkit.privacy import Gaussian, Laplace, RandomizedResponse
 
 mechanisms = {
     "Gaussian": Gaussian(noise_multiplier=2.0),
-    "Laplace": Laplace(noise_multiplier=2.0),
+    "Laplace": Laplace(scale=2.0),
     "randomised response": RandomizedResponse(epsilon=0.5),
     "sampled Gaussian": SampledGaussian(noise_multiplier=0.6, sample_rate=0.1),
 }
@@ -66,14 +69,14 @@ for name, mechanism in mechanisms.items():
     print(f"{name:20}", *(f"{abs(d):9.2e}" for d in mechanism.profile(epsilons).max(axis=0)))
 
 # %% [markdown]
-# Laplace noise and randomised response (tell the truth with probability $e^\varepsilon / (1 + e^\varepsilon)$) stop at a
-# *finite* loss, here 0.5: from there on $\delta$ is 0, which is called pure differential privacy. The two Gaussians
-# never stop.
+# Laplace noise and randomised response (answer truthfully with probability
+# $e^\varepsilon / (1 + e^\varepsilon)$) have a *largest* loss, here 0.5. From there on $\delta$ is 0, which is
+# called pure differential privacy. The losses of the two Gaussians have no limit.
 #
 # ### Check it a second way
 #
-# Definition 1.2 is an integral of two densities. `dpkit.privacy.divergence` computes it as it stands, by
-# quadrature: slow, obvious, and it knows nothing of the mechanisms' own formulas. (Randomised response has two
+# Definition 1.2 is an integral of two densities. `dpkit.privacy.divergence` computes it literally, by
+# quadrature: slow, simple, and independent of the mechanisms' own formulas. (Randomised response has two
 # answers, so its integral is a sum of two terms.)
 
 # %%
@@ -110,8 +113,8 @@ print(f"{'randomised response':20} by a sum      {by_sum:.6e}, by the mechanism 
 # %% [markdown]
 # ### In a picture
 #
-# How often is the loss above a value $l$ (left), and what $\delta$ follows (right)? Before you look: which
-# of the four can lose much, but rarely?
+# How often is the loss above a value $l$ (left), and what $\delta$ follows (right)? Before you look: which of
+# the four loses a lot, but rarely?
 
 # %%
 losses = np.linspace(-1.2, 3.2, 881)
@@ -147,10 +150,11 @@ plots.picture(
 )
 
 # %% [markdown]
-# Randomised response has just two losses, $\pm 0.5$: its curve on the left is a staircase. Laplace loses exactly 0.5 in half
-# of all releases, and less in the others. The sampled Gaussian mostly loses next to nothing (nine times in ten the record is not even
-# drawn), and now and then much more than any of the others. That lopsidedness is what makes accounting for it hard;
-# it will return in sections 6 and 7. It also makes the two directions of Definition 1.2 different:
+# Randomised response has just two losses, $\pm 0.5$, so its curve on the left is a staircase. Laplace loses
+# exactly 0.5 in half of all releases, and less in the others. The sampled Gaussian mostly loses next to nothing
+# (nine times in ten the record is not even drawn), but now and then much more than any of the others. This
+# lopsidedness is what makes its accounting hard, as sections 6 and 7 will show. It also makes the two
+# directions of Definition 1.2 differ:
 
 # %%
 removed, added = mechanisms["sampled Gaussian"].profile([0.05, 0.25, 1.0])
@@ -160,7 +164,8 @@ print("delta, record added  ", *(f"{d:.3e}" for d in added))
 # %% [markdown]
 # With sampling at rate $q$, adding a record can never cost more than $-\log(1-q) = 0.105$: beyond that, $\delta$ is 0.
 #
-# Accountants ask for more than the profile. What a mechanism does not know, it refuses to say:
+# Accountants ask for more than the profile: for a Rényi divergence (section 2), or for the $\mu$ of Gaussian DP
+# (section 7). Where a mechanism has no proven answer, it says so instead of guessing:
 
 # %%
 from dpkit.privacy import Unsupported, WithoutReplacementGaussian
@@ -186,13 +191,15 @@ for name, m in more.items():
 # ## 2. Adding up moments
 #
 # Steps are composed by **adding their losses**: the logarithm of a product of ratios is a sum. Adding up whole
-# distributions is laborious, so moments of them are added up instead.
+# distributions is laborious; adding up their moments is easy.
 #
-# > **Definition 1.3 (Rényi differential privacy).** $D_\alpha = \frac{1}{\alpha - 1} \log \mathbb{E}_P\big[e^{(\alpha-1) L}\big]$
-# > for an order $\alpha > 1$. Over independent steps it adds up: $T$ steps cost $T D_\alpha$.
+# > **Definition 1.3 (Rényi differential privacy).**
+# > $D_\alpha = \frac{1}{\alpha - 1} \log \mathbb{E}_P\big[e^{(\alpha-1) L}\big]$ for an order $\alpha > 1$.
+# > Over independent steps it adds up: $T$ equal steps cost $T D_\alpha$.
 #
-# For the sampled Gaussian, $P = (1-q) N(0, \sigma^2) + q N(1, \sigma^2)$ against $Q = N(0, \sigma^2)$. At an integer order
-# the power of the mixture can be multiplied out, and every term is a Gaussian integral (Mironov, Talwar, Zhang 2019, eq. 30):
+# For the sampled Gaussian, $P = (1-q) N(0, \sigma^2) + q N(1, \sigma^2)$ against $Q = N(0, \sigma^2)$. At an
+# integer order the power of the mixture can be multiplied out, and each term is a Gaussian integral (Mironov,
+# Talwar, Zhang 2019, eq. 30):
 # $$e^{(\alpha-1) D_\alpha} = \sum_{k=0}^{\alpha} \binom{\alpha}{k} (1-q)^{\alpha-k} q^k\, e^{k(k-1)/(2\sigma^2)}.$$
 
 # %%
@@ -219,7 +226,7 @@ for order in (2, 8, 16, 30):
 # > - classic (Mironov 2017, Prop. 3): $\varepsilon = D_\alpha + \frac{\log(1/\delta)}{\alpha - 1}$;
 # > - improved (Balle et al. 2020, Thm 21): $\varepsilon = D_\alpha + \frac{\log(1/\delta) - \log \alpha}{\alpha - 1} + \log\big(1 - \tfrac{1}{\alpha}\big)$.
 #
-# Each holds at *every* order, so one takes the least.
+# Each holds at *every* order, so we may take the smallest value over all orders.
 
 # %%
 orders = np.array(list(by_hand))
@@ -230,10 +237,12 @@ for name, found in (("classic", hand_classic), ("improved", hand_improved)):
     print(f"{name:9} by hand {found.min():.4f} at order {orders[found.argmin()]}")
 
 # %% [markdown]
-# Equal to the library's to within 0.001: it also tries the fractional orders between. So two of the three epsilons come from **the same curve**. Where does the
-# difference come from? The classic theorem bounds $P(L > \varepsilon)$ by Markov's inequality, and takes that for $\delta$. But a
-# loss barely above $\varepsilon$ hardly counts in Definition 1.2, where its weight is $1 - e^{\varepsilon - L}$. Taking the weight along, Markov's
-# $e^{-(\alpha - 1)(L - \varepsilon)}$ shrinks by the largest value of $(1 - e^{-x})\,e^{-(\alpha-1)x}$ over $x = L - \varepsilon$:
+# These agree with the library to within 0.001; the library also tries fractional orders. So two of the three
+# epsilons come from **the same curve**. Where does the difference come from? The classic theorem bounds
+# $P(L > \varepsilon)$ by Markov's inequality, and takes that for $\delta$. But a loss barely above
+# $\varepsilon$ hardly counts in Definition 1.2, where its weight is only $1 - e^{\varepsilon - L}$. If we keep
+# the weight, Markov's bound shrinks by a factor: the largest value of $(1 - e^{-x})\,e^{-(\alpha-1)x}$ over
+# $x = L - \varepsilon$.
 
 # %%
 x, order = np.linspace(0, 2, 200_001), 8
@@ -244,8 +253,9 @@ less = -np.log(largest) / (order - 1)
 print(f"order {order}: delta is multiplied by {largest:.4f}, which takes {less:.4f} off epsilon")
 
 # %% [markdown]
-# That, and a slightly lower best order, is the whole difference between 3.01 and 2.60. Can the same curve give less still? The best that can be proven from any *one*
-# order is known too (Asoodeh et al. 2021), and it is no better here in four digits:
+# That, and a slightly lower best order, is the whole difference between 3.01 and 2.60. Can the same curve give
+# an even smaller epsilon? The best that can be proven from any *one* order is known (Asoodeh et al. 2021). To
+# four digits it is no better here:
 
 # %%
 optimal = rdp.epsilon(run, delta=delta, conversion="optimal")
@@ -253,24 +263,25 @@ for answer in (classic, improved, optimal):
     print(f"{answer.epsilon:.4f}  {answer.method}")
 
 # %% [markdown]
-# To get below, one has to look at more than a moment.
+# To do better, we must look at more than one moment.
 #
 # ## 3. Adding up distributions
 #
 # > **Definition 1.5 (privacy loss distribution, PLD).** The distribution of $S = L_1 + \dots + L_T$, the sum
 # > of the independent losses of all steps. The run's $\delta(\varepsilon)$ is Definition 1.2 with $S$ for $L$.
 #
-# (That one pair $(P, Q)$ a step is enough, although an attacker may choose the data set and each step may depend on the ones before,
-# is a theorem: Zhu, Dong, Wang 2022, Thm 10.)
+# (An attacker may choose the data set, and each step may depend on the ones before. That one pair $(P, Q)$ per
+# step is still enough is a theorem: Zhu, Dong, Wang 2022, Thm 10.)
 #
-# No inequality is left in it. So an honest experiment can check it: simulate the run's 14,062 losses
-# many times, and average $\max(0, 1 - e^{\varepsilon - S})$. But what happens with a probability of about $10^{-5}$ would have to be waited for
-# for millions of runs.
+# No inequality is left in this definition, so an experiment can check it: simulate the run's 14,062 losses many
+# times, and average $\max(0, 1 - e^{\varepsilon - S})$. But an event of probability $10^{-5}$ turns up once in
+# 100,000 runs, so plain simulation would need millions of them.
 #
-# **Importance sampling** is the way out: draw from a *tilted* distribution, proportional to $P\,e^{7L}$, under which large
-# losses are common, and weigh each run by what it is worth, $e^{-7S}$ times the total. And $P e^{7 L} = Q\,(P/Q)^8$ is, multiplied out as above, a mixture
-# of $N(k, \sigma^2)$ with the weights `terms(8)`. The sum that gave the Rényi divergence is the recipe for the experiment. (It takes
-# some three seconds: 12,000 runs of 14,062 steps.)
+# **Importance sampling** is the way out. Draw from a *tilted* distribution, proportional to $P\,e^{7L}$, under
+# which large losses are common; then correct for the tilt by giving each run the weight $e^{-7S}$, up to a
+# constant. How do we draw from it? Multiplied out as above, $P e^{7 L} = Q\,(P/Q)^8$ is a mixture of
+# $N(k, \sigma^2)$ with the weights `terms(8)`: the sum that gave the Rényi divergence is the recipe for the
+# experiment. (It takes about three seconds: 12,000 runs of 14,062 steps.)
 
 # %%
 rng = np.random.default_rng(1)
@@ -300,9 +311,10 @@ for name, answer in (("PLD", certified), ("improved RDP", improved), ("classic R
     print(f"    by experiment {found:.3e} +- {error:.1e} (one standard error)")
 
 # %% [markdown]
-# This is what "all three are correct" means. At 2.38 the run has $\delta = 10^{-5}$, just as asked. At 2.60 and at 3.01 it would even
-# keep a $\delta$ some five times, and more than a hundred times, smaller: those two claim less than is true. (The experiment was for a record removed;
-# adding one costs less here, and the accountant computes both.)
+# This is what "all three are correct" means. At 2.38 the run has $\delta = 10^{-5}$, just as asked. At 2.60 its
+# $\delta$ is nearly five times smaller, at 3.01 more than a hundred times: those two epsilons are valid, but
+# understate the privacy. (The experiment was for a record removed; adding one costs less here, and the
+# accountant computes both.)
 #
 # | method | what it knows of the run | epsilon at $10^{-5}$ |
 # |---|---|---|
@@ -313,15 +325,16 @@ for name, answer in (("PLD", certified), ("improved RDP", improved), ("classic R
 # %% [markdown]
 # ## 4. On a grid: what *lower* and *upper* mean
 #
-# A computer adds up distributions as histograms. Moving probability to the grid's nodes is a rounding error, and for privacy it matters
-# in *which direction* it rounds. dpkit does it twice.
+# A computer adds up distributions as histograms: probability is moved to the nodes of a grid. That is a
+# rounding error, and for privacy its *direction* matters. We want two answers: one that is certainly too large,
+# and one that is certainly too small. So dpkit rounds twice.
 #
-# As a function of $t = e^\varepsilon$, the profile is $P(L > \varepsilon) - t\,Q(L > \varepsilon)$ with the best threshold chosen for each $t$: a largest value of straight
-# lines, hence **convex**. So:
+# As a function of $t = e^\varepsilon$, the profile is $P(L > \varepsilon) - t\,Q(L > \varepsilon)$ with the
+# best threshold chosen for each $t$. That is a maximum of straight lines, hence **convex**. So:
 #
 # - between two nodes, the **chord** lies above the curve: the mass of each cell goes to the cell's two ends, and both its $P$- and its $Q$-mass are kept;
-# - **merging** all outputs of a cell into one can only hide something (it is post-processing); the merged mechanism's
-#   curve consists of tangents, and lies below.
+# - **merging** all outputs of a cell into one can only hide something (it is post-processing); the merged
+#   mechanism's curve consists of tangents, and lies below the true one.
 #
 # Here for one step of a Gaussian, with a very coarse grid: losses at multiples of $\log 2$.
 
@@ -354,9 +367,10 @@ plots.picture(
 )
 
 # %% [markdown]
-# Both moves survive composition: what costs more in every step costs more in all, and what costs less, less. So after adding up, one grid gives
-# `upper`, the other `lower`, with every error of the arithmetic charged to the side where it does no harm
-# (the proofs are in `dpkit/privacy/pld_proof.md`). **The true epsilon lies between the two, for certain.** A finer grid brings them together:
+# Both roundings survive composition: if every step is over-priced, so is the run; if every step is
+# under-priced, so is the run. After adding up, one grid gives `upper` and the other `lower`, and every error of
+# the arithmetic is counted on the safe side (the proofs are in `dpkit/privacy/pld_proof.md`). **The true
+# epsilon lies between the two, for certain.** A finer grid brings them together:
 
 # %%
 for gap in (0.1, 0.01, 1e-3, 1e-4, 1e-5):
@@ -365,10 +379,10 @@ for gap in (0.1, 0.01, 1e-3, 1e-4, 1e-5):
     print(f"gap {gap:7}: {pair.lower:.5f} <= epsilon <= {pair.epsilon:.5f}, width {width:.1e}")
 
 # %% [markdown]
-# ### An accountant of your own
+# ### Write your own accountant
 #
-# Chords, a Fourier transform and Definition 1.2 make an accountant of a dozen lines. What lies beyond the grid
-# counts as an infinite loss, which is added to $\delta$ as it is.
+# Chords, a Fourier transform and Definition 1.2 make an accountant of a dozen lines. Whatever lies beyond the
+# grid counts as an infinite loss: its probability is added to $\delta$.
 
 
 # %%
@@ -384,7 +398,7 @@ def on_grid(mechanism, spacing, reach):
 
 # %%
 def composed(nodes, masses, beyond, steps):
-    """delta as a function of epsilon, of so many steps."""
+    """delta as a function of epsilon, after `steps` steps."""
     transform = np.fft.rfft(np.fft.ifftshift(masses))  # loss 0 comes first
     summed = np.fft.fftshift(np.fft.irfft(transform**steps, masses.size))
 
@@ -409,14 +423,15 @@ for spacing in (0.005, 0.0025, 0.00125):
     print(f"spacing {spacing:7}: epsilon {mine:.4f}, above lower by {mine - pair.lower:.4f}")
 
 # %% [markdown]
-# Half the spacing, a quarter of the error: an upper bound, up to the rounding errors that this small one does not count.
+# Half the spacing gives a quarter of the error. This is an upper bound, except for floating-point errors, which
+# this small accountant does not count.
 #
 # ### Somebody else's number
 #
-# A pair makes it possible to *judge* a number that another program prints. Take 10,000 steps at rate 0.01 and noise 1.1, for which
-# three other libraries gave, when we ran them: 5.63199 (Opacus 1.6.0, RDP), 5.19262 (dp-accounting 0.6.0, PLD), and 5.18230 to 5.20287
-# (prv-accountant 0.2.0). A claim below `lower` is refuted; one above `upper` holds, and is a little
-# loose.
+# With such a pair we can *judge* a number that another program prints. Take 10,000 steps at rate 0.01 and noise
+# 1.1. When we ran three other libraries, they gave 5.63199 (Opacus 1.6.0, RDP), 5.19262 (dp-accounting 0.6.0,
+# PLD), and 5.18230 to 5.20287 (prv-accountant 0.2.0). A claim below `lower` is refuted; one above `upper`
+# holds, but is loose.
 
 # %%
 theirs = [Release(SampledGaussian(1.1, 0.01), 10_000)]
@@ -428,17 +443,18 @@ for name, value in claims.items():
     print(f"{name:19} {value:.5f} {verdict}, {value / pair_theirs.epsilon - 1:.4%} above upper")
 
 # %% [markdown]
-# All hold. The distance of the first is the method's; those of the others are their grids'.
+# All hold. The first is loose because of its method, the other two because of their grids.
 #
 # ### Your turn
 #
-# The simplest way to a safe grid is to round every loss *up* to the next node. Change one line of `on_grid`, and predict the cost first:
-# a loss moves up by half a spacing on average, in each of the steps.
+# The simplest way to a safe grid is to round every loss *up* to the next node. Change one line of `on_grid`,
+# but predict the cost first: in each step, the loss moves up by half a spacing on average.
 #
 # <details><summary>Hint</summary>All of a cell's mass goes to its upper end: <code>up = p[1:-1]</code>. At spacing 0.00125, how much
 # is steps x spacing / 2?</details>
 # <details><summary>Answer</summary>About 8.8 nats above the truth, where the chords on the same grid were less than 0.02 above. Rounding costs
-# steps x spacing / 2; chords cost about steps x spacing² x (order / 12), as they keep the mean of both measures.</details>
+# steps x spacing / 2; chords cost about steps x spacing² x (order / 12), because they keep the mean under both
+# measures.</details>
 
 # %% tags=["solution"]
 nodes, masses, beyond = on_grid(step, 0.00125, reach=16)
@@ -450,13 +466,14 @@ print(f"rounded up: {worse:.2f}; predicted {certified.epsilon + steps * 0.00125 
 # %% [markdown]
 # ## 5. As steps go on
 #
-# The oldest rules add up neither moments nor distributions, but the finished $(\varepsilon, \delta)$ of each step.
+# The oldest rules add up neither moments nor distributions. They add up the finished $(\varepsilon, \delta)$ of
+# each step.
 #
 # > **Theorem 1.6 (basic and advanced composition).** $k$ releases, each $(\varepsilon_0, \delta_0)$-private, are together
 # > - basic: $(k \varepsilon_0,\ k \delta_0)$-private;
 # > - advanced: $\big(\varepsilon_0 \sqrt{2 k \log(1/\delta')} + k \varepsilon_0 (e^{\varepsilon_0} - 1),\ k \delta_0 + \delta'\big)$-private, for any $\delta' > 0$ (Dwork and Roth 2014, Thm 3.20).
 #
-# Each step's $\varepsilon_0$ is the exact one of its profile, at its share of $\delta$.
+# For each step's $\varepsilon_0$ we take the exact one, from its profile at its share of $\delta$.
 
 # %%
 from dpkit.privacy import composition
@@ -482,14 +499,18 @@ ends = ", ".join(f"{name} {ys[-1]:.4g}" for name, (_, ys) in curves.items())
 plots.picture(drawn, f"Epsilon against steps from 1 to 100,000, both axes log; at the end {ends}.")
 
 # %% [markdown]
-# - **Basic** is exact for one step, and grows in proportion afterwards (a little faster, as each step's share of $\delta$ shrinks).
-# - **Advanced** grows more slowly; it is the better of the two from between 10 and 100 steps on. (Before that, `advanced` answers with basic.)
-# - **RDP** starts *worse* than basic: for one quiet step no order suits $\delta$ well, as section 6 shows. After ten steps that is made up for.
-# - **PLD** is the least everywhere, to within its gap.
+# - **Basic** is exact for one step. Afterwards it grows in proportion to the steps (a little faster, as each
+#   step's share of $\delta$ shrinks).
+# - **Advanced** grows more slowly. Somewhere between 10 and 100 steps it overtakes basic. (Before that,
+#   `advanced` answers with basic.)
+# - **RDP** starts *worse* than basic: for a single step that reveals little, no order fits $\delta$ well, as
+#   section 6 shows. By ten steps this disadvantage is gone.
+# - **PLD** is the smallest everywhere, to within its gap.
 #
 # ### Check it a second way
 #
-# Theorem 1.6 by hand, at 1,000 steps. The library takes a sharper form of the advanced theorem (Kairouz, Oh, Viswanath 2015), so it must come out below.
+# Theorem 1.6 by hand, at 1,000 steps. The library uses a sharper form of the advanced theorem (Kairouz, Oh,
+# Viswanath 2015), so its number must be smaller.
 
 # %%
 k = 1000
@@ -503,7 +524,8 @@ print(f"basic: by hand {k * share:.4f}, the library {own[0]:.4f}")
 print(f"advanced: by hand {advanced:.4f}, the library {own[1]:.4f}")
 
 # %% [markdown]
-# And the two accountants: without sampling the truth (in the middle of each line below) is known in closed form, as $k$ Gaussian releases are one with $1/\sqrt{k}$ of the noise.
+# And the two accountants: without sampling, $k$ Gaussian releases are equivalent to one with $1/\sqrt{k}$ of
+# the noise. So the truth (in the middle of each line below) is known in closed form.
 
 # %%
 for k in (1, 10, 100):
@@ -515,8 +537,8 @@ for k in (1, 10, 100):
     print(f"{k:3} steps: {pair.lower:.4f} <= {truth:.4f} <= {pair.epsilon:.4f}; RDP {loose:.4f}")
 
 # %% [markdown]
-# Noise, rate, steps and delta are yours to move now (all eight explorers are in [09_explorers](09_explorers.ipynb)). Guess first: does half the noise
-# double epsilon?
+# Now move noise, rate, steps and delta yourself (all ten explorers are in [09_explorers](09_explorers.ipynb)).
+# Guess first: does half the noise double epsilon?
 
 # %%
 from dpkit.explorers import Accountant
@@ -526,8 +548,8 @@ Accountant()
 # %% [markdown]
 # ## 6. Why orders must not be capped
 #
-# Some programs try a fixed list of orders, often 2 to 63. Now take a release that gives away next to nothing: one step at rate 0.01
-# with noise 20.
+# Some programs try a fixed list of orders, often 2 to 63. Now take a release that reveals next to nothing: one
+# step at rate 0.01 with noise 20.
 
 # %%
 quiet = SampledGaussian(noise_multiplier=20.0, sample_rate=0.01)
@@ -541,8 +563,8 @@ tight = pld.epsilon(one, delta=delta)
 print(f"PLD:            epsilon {tight.epsilon:.5f}, lower {tight.lower:.5f}")
 
 # %% [markdown]
-# A factor of more than a hundred, all of them true. A second way, exact: for one step the mechanism's own profile can be solved for
-# epsilon.
+# All of these bounds are valid, and they differ by a factor of more than a hundred. Check it a second way,
+# exactly: for one step, the mechanism's own profile can be solved for epsilon.
 
 # %%
 solved = epsilon_of(lambda e: quiet.profile([e]).max(), most=1)
@@ -550,8 +572,8 @@ assert tight.lower <= solved <= tight.epsilon
 print(f"from the profile itself: {solved:.6f}")
 
 # %% [markdown]
-# The reason is in Theorem 1.4: whatever the noise, an order $\alpha$ costs about $\log(1/\delta) / (\alpha - 1)$ *on top*. A quiet release must be looked at through
-# a high order to see how quiet it is:
+# The reason is in Theorem 1.4: whatever the noise, order $\alpha$ adds about $\log(1/\delta) / (\alpha - 1)$
+# *on top*. Only a high order can show how little such a release reveals:
 
 # %%
 tried = np.unique(np.round(np.geomspace(2, 20_000, 120)))
@@ -576,23 +598,25 @@ plots.picture(
 )
 
 # %% [markdown]
-# What is the wall on the right? In the sum of section 2, the last term is the record being drawn in *every* factor:
-# $q^\alpha e^{\alpha(\alpha-1)/(2\sigma^2)}$. It is tiny until $\alpha - 1$ reaches $2 \sigma^2 \log(1/q)$, and huge from there on. So orders are useful up to there:
+# What is the wall on the right? In the sum of section 2, the last term has the record drawn in *every* factor:
+# $q^\alpha e^{\alpha(\alpha-1)/(2\sigma^2)}$. It is tiny while $\alpha - 1$ is below $2 \sigma^2 \log(1/q)$,
+# and huge above. So orders are useful up to there:
 
 # %%
 wall = 1 + 2 * quiet.noise_multiplier**2 * np.log(1 / quiet.sample_rate)
 print(f"wall at about order {wall:.0f}; best order {free.method.split()[-1]}")
 
 # %% [markdown]
-# The more noise, the farther out the wall and the best order are. dpkit searches for the best order in $(1, 2^{20}]$; there is no list to choose.
+# The more noise, the higher the wall's order and the best order. dpkit searches for the best order in
+# $(1, 2^{20}]$; there is no list to choose.
 #
 # ### Your turn
 #
-# Raise the noise of that one release to 1,000. What do orders up to 63 say now, and what is true?
+# Raise the noise of that one release to 1,000. What epsilon do orders up to 63 give now, and what is the true
+# one?
 #
 # <details><summary>Hint</summary>What remains of Theorem 1.4 when the cost is 0?</details>
-# <details><summary>Answer</summary>Exactly as much as before, 0.10: with a capped list, no noise whatever brings epsilon below that. In truth
-# nothing is left to see at delta 1e-5: epsilon 0.</details>
+# <details><summary>Answer</summary>The same as before, 0.10: with a capped list, no amount of noise brings epsilon below that. The truth is epsilon 0 at delta 1e-5: the whole loss fits into delta.</details>
 
 # %% tags=["solution"]
 silent = [Release(SampledGaussian(noise_multiplier=1000.0, sample_rate=0.01))]
@@ -601,12 +625,14 @@ print(f"orders to 63: {capped:.4f}; PLD: {pld.epsilon(silent, delta=delta).epsil
 print(f"delta at epsilon 0: {silent[0].mechanism.profile([0.0]).max():.1e}")
 
 # %% [markdown]
-# ## 7. Why the bell curve under-reports
+# ## 7. Why the bell curve reports too little
 #
 # A sum of many small independent terms is nearly normal. If the loss were *exactly* normal, the run would be one Gaussian release:
 #
-# > **Definition 1.7 ($\mu$-Gaussian DP).** As private as one Gaussian release with noise multiplier $1/\mu$. Releases with $\mu_i$ compose to $\sqrt{\sum \mu_i^2}$.
-# > For the sampled Gaussian, $\mu \approx q \sqrt{e^{1/\sigma^2} - 1}$ a step, *in the limit of many steps* (Dong, Roth, Su 2022; Bu et al. 2020).
+# > **Definition 1.7 ($\mu$-Gaussian DP).** A release is $\mu$-GDP if it is at least as private as one Gaussian
+# > release with noise multiplier $1/\mu$. Releases with $\mu_i$ compose to $\sqrt{\sum \mu_i^2}$. For the
+# > sampled Gaussian, $\mu \approx q \sqrt{e^{1/\sigma^2} - 1}$ per step, *in the limit of many steps* (Dong,
+# > Roth, Su 2022; Bu et al. 2020).
 #
 # Take little noise and very rare sampling: rate 0.0001, noise 0.3, 1,000 steps.
 
@@ -623,8 +649,9 @@ print(limit.method)
 print(f"PLD:   {pair.lower:.4f} <= epsilon <= {pair.epsilon:.4f}")
 
 # %% [markdown]
-# 3.47 against 8.21, and the latter is not pessimism: its *lower* bound says that no argument can ever prove 3.47. The
-# library marks the limit for what it is, an approximation. What went wrong? Ask how often the record is seen at all.
+# 3.47 against 8.21. The second is not pessimism: its *lower* bound says that no argument can ever prove 3.47.
+# The library labels the limit as what it is, an approximation. What went wrong? Ask how often the record is
+# used at all.
 
 # %%
 drawn_at_all = 1 - (1 - 1e-4) ** 1000
@@ -635,8 +662,9 @@ print(f"1,000 times the delta of one step:  {1000 * rare.profile([limit.epsilon]
 assert abs(epsilon_of(true_delta) / pair.epsilon - 1) < 2e-3
 
 # %% [markdown]
-# Ninety runs in a hundred do not touch the record, and in the others it is nearly always *one* step that does all the damage: the $\delta$ of the run is
-# almost precisely the sum of those of single steps. A sum that is decided by one rare, huge term is not normal, and a thousand such steps are not many.
+# Nine runs in ten never touch the record. In the others, nearly always a *single* step does all the damage: the
+# $\delta$ of the run is almost exactly the sum of those of its steps. A sum that one rare, huge term decides is
+# not normal, and for that a thousand steps are not many.
 
 # %%
 shown = np.linspace(0.2, 10, 99)
@@ -661,16 +689,17 @@ plots.picture(
 )
 
 # %% [markdown]
-# For small epsilons the bell curve is even too careful. It fails in the tail, and a small $\delta$ *is* the tail.
+# For small epsilons the bell curve is even too pessimistic. It fails in the tail, and a small $\delta$ *is* the
+# tail.
 #
 # %% [markdown]
 # ### Your turn
 #
-# Somebody prices the run at the top of this notebook by Gaussian DP and reports epsilon 2.32. There a record is drawn about 60 times, so the limit should be good.
-# Is the report right?
+# Somebody prices the run at the top of this notebook by Gaussian DP and reports epsilon 2.32. There, a record
+# is drawn about 60 times, so the limit should be good. Is the report right?
 #
 # <details><summary>Hint</summary>You need no new computation but <code>gdp.epsilon</code>: compare with <code>certified.lower</code>.</details>
-# <details><summary>Answer</summary>It is close, and refuted: below the certified lower bound. An approximation can be good and still not be a
+# <details><summary>Answer</summary>It is close, but refuted: it is below the certified lower bound. An approximation can be good and still not be a
 # guarantee.</details>
 
 # %% tags=["solution"]
@@ -681,9 +710,10 @@ print(f"reported {reported:.4f}, lower {certified.lower:.4f}: refuted is {refute
 # %% [markdown]
 # ## 8. An old formula for the noise
 #
-# The Gaussian mechanism came with a recipe: noise $\sigma = \sqrt{2 \ln(1.25 / \delta)}\,/\,\varepsilon$ makes it $(\varepsilon, \delta)$-private,
-# **for $\varepsilon < 1$** (Dwork and Roth 2014, Thm A.1). The condition is easily lost in copying. What $\delta$ does the recipe really
-# give? The profile answers exactly (Balle and Wang 2018, Thm 8).
+# The Gaussian mechanism came with a recipe: noise $\sigma = \sqrt{2 \ln(1.25 / \delta)}\,/\,\varepsilon$ makes
+# it $(\varepsilon, \delta)$-private, **for $\varepsilon < 1$** (Dwork and Roth 2014, Thm A.1). The condition is
+# easily lost when the formula is copied. What $\delta$ does the recipe really give? The profile answers exactly
+# (Balle and Wang 2018, Thm 8).
 
 
 # %%
@@ -708,8 +738,9 @@ crossing = brentq(lambda e: np.log(true_delta_of_recipe(e) / delta), 1, 50)
 print(f"the recipe fails from epsilon {crossing:.3f} on")
 
 # %% [markdown]
-# Within its limits the recipe holds, with a third to a half more noise than needed. Up to the crossing it still happens to hold. Beyond, it
-# promises what it does not keep: at 50 the true $\delta$ is more than one half. A second way, by quadrature at 20:
+# Up to epsilon 1 the recipe holds, with 30 to 58 % more noise than needed. Between 1 and the crossing it still
+# happens to hold. Beyond the crossing it breaks its promise: at 50 the true $\delta$ is more than one half.
+# Check it a second way, by quadrature at 20:
 
 # %%
 p, q = divergence.normal(1, recipe(20)), divergence.normal(0, recipe(20))
@@ -732,8 +763,9 @@ plots.picture(drawn, words)
 # %% [markdown]
 # ## 9. Which neighbours?
 #
-# Up to here neighbours differed by a record that is there or not (add-remove). Under **replace-one**, one record is exchanged for another, and a clipped
-# sum moves by $2C$. Both are in use, and the numbers are far apart.
+# So far, neighbours differed in whether a record is there or not (add-remove). Under **replace-one**, one
+# record is exchanged for another, and a clipped sum moves by up to $2C$. Both are in use, and their epsilons
+# are far apart.
 
 # %%
 for adjacency in ("add-remove", "replace-one"):
@@ -744,7 +776,8 @@ for adjacency in ("add-remove", "replace-one"):
     print(f"{adjacency}: our run:              {ours.lower:.4f} <= epsilon <= {ours.epsilon:.4f}")
 
 # %% [markdown]
-# A second way: without sampling, a move by 2 is a move by 1 at half the noise, and the profile can be solved.
+# Check it a second way: without sampling, a move by 2 is a move by 1 at half the noise, and the profile can be
+# solved.
 
 # %%
 for seen in (1.0, 0.5):
@@ -752,8 +785,9 @@ for seen in (1.0, 0.5):
     print(f"noise {seen}: epsilon {solved:.4f}")
 
 # %% [markdown]
-# *With* sampling that shortcut is valid and far too dear. The pair is $(1-q) N(0) + q N(1)$ against $(1-q) N(0) + q N(-1)$: both worlds share the
-# part in which nobody looks.
+# *With* sampling, the shortcut is still valid but very loose: 14.7 instead of 4.2. The true pair is
+# $(1-q) N(0) + q N(1)$ against $(1-q) N(0) + q N(-1)$: the two worlds share the part in which the record is not
+# drawn.
 
 # %%
 half = pld.epsilon([Release(SampledGaussian(noise / 2, rate), steps)], delta=delta)
@@ -765,7 +799,7 @@ assert abs(found / own - 1) < 1e-7
 print(f"noise 0.6, rate 0.1, delta at 0.5: {own:.6e}, of the pair by quadrature {found:.6e}")
 
 # %% [markdown]
-# A ledger that mixes the two is refused, as their costs do not add up:
+# A ledger that mixes the two is refused, because their costs cannot be added up:
 
 # %%
 try:
@@ -776,8 +810,9 @@ except ValueError as error:
 # %% [markdown]
 # ### Batches of a fixed size
 #
-# All of this was for batches whose size is random. If each batch holds *exactly* 256 records, drawn without replacement, records are no longer
-# independent, and the formula above does not apply: it needs a theorem of its own (Wang, Balle, Kasiviswanathan 2019), for replace-one and as a bound on moments alone. It takes noise over
+# All of this was for batches whose size is random. If each batch holds *exactly* 256 records, drawn without
+# replacement, records are no longer drawn independently, and the formula above does not apply. Another theorem
+# does (Wang, Balle, Kasiviswanathan 2019): for replace-one, and as a bound on moments only. It takes noise over
 # **sensitivity**: a replaced record moves the sum by $2C$, so noise $z\,C$ enters as $z/2$.
 
 # %%
@@ -791,8 +826,8 @@ for name, one in (("Poisson", poisson), ("fixed size", fixed)):
     print(f"{name:11} epsilon {answer.epsilon:.4f} by RDP, noise 4")
 
 # %% [markdown]
-# Two checks. At order 2 the theorem is one line. And if all other records are zeros, fixed-size batches *are* the Poisson pair,
-# so no bound can be below its exact price.
+# Two checks. At order 2 the theorem is one line. And if all other records contribute zero, fixed-size batches
+# *are* the Poisson pair, so no valid bound can be below the exact cost of that pair.
 
 # %%
 s = fixed.noise_over_sensitivity
@@ -804,9 +839,10 @@ print(f"order 2: the library {bound[0]:.4e}, by hand {line:.4e}")
 print("bound / price of the zeros, orders 2, 4, 8:", *(f"{r:.2f}" for r in bound / least))
 
 # %% [markdown]
-# The price of batches of fixed size is a true upper bound; how much of its distance is the theorem's looseness is open here.
-# Shuffled epochs, as most training code draws them, are neither of the two: `dpkit.privacy.sampling` refuses to price them unless the assumption is
-# named, and then states it in every answer.
+# The cost of fixed-size batches is a valid upper bound. How much of the gap comes from the theorem, and how
+# much is real, is not known here. Shuffled epochs, as most training code draws them, are neither of the two.
+# `dpkit.privacy.sampling` refuses to price them unless you name the assumption, and then repeats it in every
+# answer.
 #
 # ## 10. Noise that changes, and the way back
 #
@@ -824,8 +860,8 @@ pair = pld.epsilon(falling, delta=delta, gap=0.01)
 print(f"RDP {by_moments:.4f}; PLD {pair.lower:.4f} <= epsilon <= {pair.epsilon:.4f}")
 
 # %% [markdown]
-# A second way, faster: more noise never costs more. So round all noises *down* to multiples of 0.05 (an upper bound), or all *up* (a lower one),
-# and only 21 different releases are left.
+# Check it a second, faster way. More noise never costs more. So round all noises *down* to multiples of 0.05
+# for an upper bound, or *up* for a lower one, and only 21 different releases are left.
 
 
 # %%
@@ -840,8 +876,9 @@ assert low.lower <= pair.lower <= pair.epsilon <= high.epsilon
 print(f"{low.lower:.4f} <= epsilon <= {high.epsilon:.4f}")
 
 # %% [markdown]
-# Which *constant* noise costs the same? And in general: which noise, how many steps, which sample rate fit a budget? **Calibration** asks an accountant,
-# any of them, until two prices enclose the budget, and returns the private side.
+# Which *constant* noise costs the same? And in general: which noise, how many steps, which sample rate fit a
+# budget? **Calibration** asks an accountant (any of them) until two epsilons enclose the budget, and returns
+# the setting on the private side.
 
 # %%
 from dpkit.privacy import calibrate
@@ -852,8 +889,9 @@ same = calibrate.noise_multiplier(
 print(f"constant noise of the same price: {same:.4f}; mean of the schedule {noises.mean():.4f}")
 
 # %% [markdown]
-# Less than the mean: the last, least noisy steps cost more than the first ones save. Now our run, for a budget of 2: which noise does it
-# need? And with that noise, how many steps and which rate are allowed? The answers ought to lead back to 14,062 steps and to the rate of 256 in 60,000.
+# It is less than the mean: the last, least noisy steps cost more than the first ones save. Now take our run
+# with a budget of 2: which noise does it need? And with that noise, how many steps and which rate are allowed?
+# The answers must lead back to 14,062 steps and to 256 in 60,000.
 
 # %%
 fit = {"delta": delta, "accountant": pld.epsilon}
@@ -878,7 +916,7 @@ for name, (here, beyond) in answers.items():
     print(f"{name:5} within the budget: {inside}; a little further, over it: {outside}")
 
 # %% [markdown]
-# By RDP the same budget needs more noise. The better accountant is not a matter of taste:
+# By RDP the same budget needs more noise. A better accountant is not a matter of taste:
 
 # %%
 by_rdp = calibrate.noise_multiplier(2.0, sample_rate=rate, steps=steps, delta=delta)
@@ -887,8 +925,9 @@ print(f"noise for epsilon 2: RDP {by_rdp:.4f}, PLD {found:.4f}: {by_rdp / found 
 # %% [markdown]
 # ## 11. Noise on a real computer
 #
-# Every theorem so far speaks of real numbers. A computer has floating-point numbers, and they have gaps, wide for large numbers and narrow close to 0. So an
-# output's last bits can tell *what the noise was added to* (Mironov 2012). In half precision, all numbers can be listed:
+# Every theorem so far is about real numbers. A computer has floating-point numbers, with gaps between them:
+# wide for large numbers, narrow close to 0. So an output's last bits can reveal *what the noise was added to*
+# (Mironov 2012). In half precision we can list all numbers:
 
 # %%
 every = np.arange(2**16, dtype=np.uint16).view(np.float16)  # all there are
@@ -910,8 +949,9 @@ words = f"Ticks, dense for count 0, sparse for 1: {shared:.1%} of the former are
 plots.picture(drawn, words)
 
 # %% [markdown]
-# Whoever sees an output that only the upper row has, knows the count. The usual 64-bit numbers are finer, and have the same flaw: near 0, the
-# outputs for a count of 1 are multiples of $2^{-53}$ (so fine are the numbers around $-1$ from which they came), those for 0 need not be. The attack is one line.
+# An output that occurs in only one row reveals the count. The usual 64-bit numbers are finer, but have the same
+# flaw. Near 0, the outputs for a count of 1 are multiples of $2^{-53}$, because they come from noise near $-1$,
+# where numbers are that far apart; the outputs for a count of 0 need not be. The attack is one line.
 
 
 # %%
@@ -930,8 +970,9 @@ print(f"count 0 recognised {caught} times in {trials}, count 1 taken for it {wro
 print(f"delta at every epsilon at least {share:.4f} +- {error:.4f}; in theory {promised:.1e} at 3")
 
 # %% [markdown]
-# Is training broken by that? A model's weights go through much more arithmetic than a published count, and no such attack on training is shown here, but
-# the theorem's premise does not hold to the letter there either; dpkit's training draws ordinary floating-point noise, too. For counts there is a clean way: **noise on the integers**,
+# Does this break training? A model's weights go through much more arithmetic than a published count, and no
+# such attack on training is shown here. But strictly speaking, the theorem's premise fails there too; dpkit's
+# training also draws ordinary floating-point noise. For counts there is a clean way: **noise on the integers**,
 # sampled with integer arithmetic alone.
 #
 # > **Definition 1.8 (discrete Gaussian).** Noise with probability proportional to $e^{-x^2 / (2\sigma^2)}$ at each integer $x$ (Canonne, Kamath, Steinke 2020).
@@ -960,32 +1001,33 @@ for value in (-4, -1, 0, 2, 6):
     print(f"{value:3}: drawn {(draws == value).mean():.4f}, expected {expected:.4f} +- {error:.4f}")
 
 # %% [markdown]
-# About the price of the Gaussian, and now the theorem is true of the program: every integer is possible whatever the count was, with exactly the stated odds.
+# It costs about as much as the Gaussian, and now the theorem is true of the program: whatever the count was,
+# every integer is possible, with exactly the stated probability.
 #
-# ## What to take along
+# ## What to take away
 #
 # | question | answer |
 # |---|---|
-# | whose epsilon is right? | all upper bounds that hold are; the smallest says most. Name the method, the adjacency and delta |
-# | which accountant? | PLD where every mechanism knows its loss; RDP where one only knows its moments; never a limit (CLT) as a guarantee |
+# | whose epsilon is right? | every valid upper bound is; the smallest tells you most. Name the method, the adjacency and delta |
+# | which accountant? | PLD where every mechanism knows its loss; RDP where a mechanism only knows its moments; never a limit theorem (CLT) as a guarantee |
 # | is a reported number true? | below a certified `lower` it is refuted |
-# | a formula from elsewhere? | look for its limits: epsilon below 1, enough orders, enough steps, Poisson batches, real numbers |
+# | a formula from elsewhere? | look for its conditions: epsilon below 1, enough orders, enough steps, Poisson batches, real numbers |
 #
 # | word | meaning |
 # |---|---|
-# | privacy loss, PLD | Definitions 1.1 and 1.5: log of the odds an output gives away, and its distribution over a run |
+# | privacy loss, PLD | Definitions 1.1 and 1.5: the log ratio of an output's probabilities with and without a record, and its distribution over a run |
 # | profile | delta as a function of epsilon, Definition 1.2 |
 # | order, Rényi divergence | which moment of the loss, Definition 1.3 |
-# | certified pair | `lower` and `upper`, between which the true epsilon lies for certain |
-# | tilting | drawing rare large losses often, and weighing them down |
+# | certified pair | proven, lower to upper: the two numbers between which the true epsilon certainly lies |
+# | tilting | drawing rare large losses often, and giving them less weight |
 #
 # ## Your turn
 #
-# A clinic may spend epsilon 1 (delta 1e-5, add-remove) on 5,000 steps with noise 1. How large may its average batch be, for 60,000 patients? And how much smaller would
-# RDP make it? Guess first.
+# A clinic may spend epsilon 1 (delta 1e-5, add-remove) on 5,000 steps with noise 1. How large may its average
+# batch be, for 60,000 patients? And how much smaller must it be if you price by RDP? Guess first.
 #
 # <details><summary>Hint</summary><code>calibrate.sample_rate</code>, twice, with <code>accountant=</code>; a batch is rate x patients.</details>
-# <details><summary>Answer</summary>See the cell below; the batch must be rounded <i>down</i>, to stay on the private side.</details>
+# <details><summary>Answer</summary>164 by PLD, 122 by RDP. Round the batch <i>down</i>, to stay on the private side.</details>
 
 # %% tags=["solution"]
 for name, accountant in (("PLD", pld.epsilon), ("RDP", rdp.epsilon)):

@@ -9,22 +9,25 @@
 # %% [markdown]
 # # Explorers: move a number and see what it costs
 #
-# > **You will** turn the knobs of a private training run and watch every accountant answer; find the noise for a budget; see which order
-# > decides; play the attacker; move one record; let the noise decay; and look through the claims of the papers.
+# > **You will** turn the knobs of a private training run and watch every accountant answer; find the noise for
+# > a budget; see which order decides; play the attacker; move one record; let the noise decay; and browse the
+# > papers' claims.
 # > **Time** 10 seconds to run on one core, an hour to play. **Memory** 250 MB. **Needs** nothing: no data set, no download, no GPU.
 # > **Sources** the notebooks before this one, which explain every word used here.
 #
-# Each box below is alive once its cell has run: move a slider with the mouse or with the arrow keys, or type into the number beside it. Before that,
-# the table shows the numbers of the first setting. Guess before you move.
+# Run a cell and its explorer comes alive: move a slider with the mouse or the arrow keys, or type a number
+# beside it. Until then, the table shows the numbers of the initial setting. Guess before you move.
 
 # %% [markdown]
 # ## 1. What does a run cost?
 #
-# Five accountants price one run. *Proven* means that no attacker can do better; the PLD accountant also says that some attacker could come close, which
-# is the column *at least*.
+# Five accountants price one run. *Proven* means an upper bound: no attacker can gain more than this epsilon
+# allows. The PLD accountant also gives a lower bound, in the column *at least*: no smaller epsilon can be
+# proven.
 #
-# 1. Halve the noise. Does epsilon double, or does it do worse?
-# 2. Set the sample rate to 0.0001 and the noise to 0.3, with 1,000 steps. Which accountant falls below the proven lower bound, and what does that make it?
+# 1. Halve the noise. Does epsilon double, or is it worse than that?
+# 2. Set the sample rate to 0.0001 and the noise to 0.3, with 1,000 steps. Which accountant falls below the
+#    proven lower bound, and what follows?
 # 3. Four times the steps: what happens to epsilon?
 
 # %%
@@ -34,12 +37,13 @@ Accountant()
 
 # %% [markdown]
 # <details><summary>Answers</summary>
-# (1) Worse: below noise 1 epsilon rises much faster than 1 / noise. (2) GDP's central limit: it is an approximation, and here it is refuted.
-# (3) About twice as much, as long as epsilon is not large: costs add up like the square root of the steps.</details>
+# (1) Worse: below noise 1, epsilon grows much faster than 1 / noise. (2) GDP's central limit: it is an
+# approximation, and here it is refuted. (3) It about doubles, unless it is large: costs grow with the square
+# root of the steps.</details>
 #
-# ## 2. What may I afford?
+# ## 2. What can I afford?
 #
-# The other way round: a budget is given, and noise, steps or sample rate are sought.
+# The other way round: given a budget, find the noise, the steps or the sample rate.
 #
 # 1. How much more noise does RDP make you add than PLD, at epsilon 1 and at epsilon 10?
 # 2. Ask for epsilon 0.0001. What does the explorer say?
@@ -51,14 +55,16 @@ Calibration()
 
 # %% [markdown]
 # <details><summary>Answers</summary>
-# (1) About 8 % more at epsilon 1 and 3.5 % more at epsilon 10: the price of a looser proof is paid in noise, and it shrinks as the budget grows.
-# (2) Noise in the thousands; for steps or sample rate, a sentence, because not even one step fits.</details>
+# (1) About 8 % more at epsilon 1 and 3.5 % more at epsilon 10: a looser proof costs noise, but less of it as
+# the budget grows. (2) Noise in the thousands; for steps or sample rate, a message, because not even one step
+# fits.</details>
 #
 # ## 3. Which order decides?
 #
-# RDP proves one bound for each order; the least of them counts.
+# RDP proves one bound for each order; the smallest of them counts.
 #
-# 1. Take much noise and one step. Where does the best order go, and what would a list of orders that ends at 64 have cost?
+# 1. Take much noise and one step. Where does the best order go? What would a list of orders that ends at 64 have
+#    cost?
 # 2. Take little noise. Where does it go now?
 
 # %%
@@ -72,10 +78,11 @@ RenyiOrders()
 #
 # ## 4. Can this attacker exist?
 #
-# An attacker who accuses falsely with probability alpha must miss a member with at least the probability that the curve shows.
+# The curve is a limit for every attacker: whoever accuses non-members with probability alpha misses members
+# with at least the probability that the curve shows.
 #
 # 1. Put the attacker's point below the curve. What would such an attacker prove?
-# 2. How many members can be found without any false alarm?
+# 2. How many members can be found without any false accusation?
 
 # %%
 from dpkit.explorers import TradeOff
@@ -84,14 +91,15 @@ TradeOff()
 
 # %% [markdown]
 # <details><summary>Answers</summary>
-# (1) That the guarantee is wrong: this is how an audit refutes an epsilon. (2) Hardly any: move alpha down, and the least false negative rate goes to 1.</details>
+# (1) That the guarantee is wrong: this is how an audit refutes an epsilon. (2) Hardly any: as alpha goes to 0,
+# the share of members that is missed goes to 1.</details>
 #
 # ## 5. How far can one record move the sum?
 #
-# Each point is one example's gradient. Clipping bounds what one record can do, and noise hides what is left.
+# Each point is one example's gradient. Clipping limits what one record can do, and noise hides the rest.
 #
-# 1. Make one record's gradient very long. Which rules still hold it, and which does not?
-# 2. What does clipping *after the mean* claim, and what does it really protect?
+# 1. Make one record's gradient very long. Which clipping rules still limit it, and which does not?
+# 2. What does clipping *after the mean* claim to protect, and what does it really protect?
 
 # %%
 from dpkit.explorers import ClippingAndNoise
@@ -100,12 +108,13 @@ ClippingAndNoise()
 
 # %% [markdown]
 # <details><summary>Answers</summary>
-# (1) All that clip example by example. After the mean, one long gradient turns the whole mean. (2) It claims the batch's share of the clip norm; one record
-# can move the release by twice the clip norm, however many others there are.</details>
+# (1) All rules that clip example by example. Clipping after the mean does not: one long gradient turns the
+# whole mean. (2) It claims that one record moves the release by the clip norm divided by the batch size. Really
+# it can be twice the clip norm, however large the batch.</details>
 #
 # ## 6. Should the noise decay?
 #
-# 1. Let the noise fall exponentially. Where is most of the budget spent?
+# 1. Let the noise decay exponentially. When is most of the budget spent?
 # 2. Which constant noise would have cost the same, and is it below or above the mean of the schedule?
 
 # %%
@@ -115,14 +124,15 @@ Schedules()
 
 # %% [markdown]
 # <details><summary>Answers</summary>
-# (1) At the end, where the noise is least. (2) Below the mean: the cheap noisy steps do not make up for the dear quiet ones.</details>
+# (1) At the end, where the noise is smallest. (2) Below the mean: the noisy steps save less than the others
+# cost.</details>
 #
 # ## 7. What does noise on the loss buy?
 #
-# RDP-GAN ([06_rdp_gan](06_rdp_gan.ipynb)) adds noise to the value of the loss. Its theorems, eq. 23 and the certified epsilon of such noisy values,
-# side by side:
+# RDP-GAN ([06_rdp_gan](06_rdp_gan.ipynb)) adds noise to the value of the loss. Here are its theorems, its eq.
+# 23 and the proven epsilon of such noisy values, side by side.
 #
-# 1. Double sigma. Which epsilon falls by 4, which by 2, and what does the certified one do?
+# 1. Double sigma. Which epsilon falls by a factor of 4, which by 2, and what does the certified one do?
 # 2. Set n_g to 1: which theorem is refuted?
 # 3. Raise the noise until the *training* has a guarantee.
 
@@ -133,17 +143,20 @@ LossNoise()
 
 # %% [markdown]
 # <details><summary>Answers</summary>
-# (1) Those of the theorems by 4, eq. 23 by 2; the certified one by about 2. (2) Theorem 2, and with it Theorem 4: both are below the certified lower bound.
-# (3) It never has one: noise on a loss's value is a constant for the gradient.</details>
+# (1) Those of the theorems by 4, eq. 23 by 2; the certified one by about 2. (2) Theorem 2, and with it Theorem
+# 4: both are below the certified lower bound. (3) No noise gives it one: to the gradient, noise on the value of
+# a loss is a constant.</details>
 #
 # ## 8. Which epsilon belongs to a score?
 #
-# Small Images (Schwabedal, Michel and Riontino 2020) draws the inception score of its digits against epsilon. Its code draws batches by shuffling, and charges
-# them as if they were Poisson batches.
+# Small Images (Schwabedal, Michel and Riontino 2020) plots the inception score of its digits against epsilon.
+# Its code shuffles the data into batches, but charges them as if they were Poisson batches.
 #
-# 1. Same images, another epsilon: in Figure 1, go through the three choices. Which way does the curve move, and does the score change?
+# 1. In Figure 1, go through the three choices of epsilon. Which way does the curve move, and does the score
+#    change?
 # 2. In Figure 2 double the noise, from 0.5 to 1. How much less is charged, and how much less is proven?
-# 3. The grey bar begins at what the drawn batches cost at least. On which side of it is the epsilon charged, and what follows?
+# 3. The grey bar begins at the lower bound for the batches as drawn. On which side of it is the epsilon
+#    charged, and what follows?
 
 # %%
 from dpkit.explorers import ScoreAgainstEpsilon
@@ -152,18 +165,21 @@ ScoreAgainstEpsilon()
 
 # %% [markdown]
 # <details><summary>Answers</summary>
-# (1) Left, from 8.99 to 6.18, when the same assumption is priced exactly; far right, to about 100, when nothing is assumed. The score stays. (2) After 3,000
-# steps about 7 times less is charged, about 2.8 times less proven. (3) Left of it: for batches that are shuffled, in the worst case, less is charged than is
-# spent.</details>
+# (1) Left, from 8.99 to 6.18, if the same assumption is priced exactly; far right, to about 100, if nothing is
+# assumed. The score stays the same. (2) After 3,000 steps, about 7 times less is charged and about 2.8 times
+# less is proven. (3) To the left: in the worst case, shuffled batches cost more than is charged.</details>
 #
 # ## 9. How far does one record move k groups?
 #
-# dpGAN (Zhang, Ji and Wang 2018) clips its gradient in groups, each at C, and adds noise to each. Its Theorem 4.1 counts one group for all, its code counts
-# each as a release with its own batch. In one step, however, all groups read the same batch.
+# dpGAN (Zhang, Ji and Wang 2018) clips its gradient in groups, each at C, and adds noise to each. Its Theorem
+# 4.1 charges one group for all of them. Its code charges each group as a release from a separate batch. But
+# within one step, all groups read the same batch.
 #
-# 1. Go from one group to seven. Which epsilon stays, which grows a little, and what do all groups together cost?
-# 2. The code divides the noise by the square root of the batch. Switch the noise to what it adds: look at the dots, then at epsilon.
-# 3. With seven groups and the noise as charged, how large must z be for 560 iterations within epsilon 4?
+# 1. Go from one group to seven. Which epsilon stays the same, which grows a little, and what do all groups
+#    together cost?
+# 2. The code divides the noise by the square root of the batch size. Switch to the noise that it adds: look at
+#    the dots, then at epsilon.
+# 3. With seven groups and the noise as charged, how large must z be to keep 560 iterations within epsilon 4?
 
 # %%
 from dpkit.explorers import GroupDirections
@@ -172,11 +188,12 @@ GroupDirections()
 
 # %% [markdown]
 # <details><summary>Answers</summary>
-# (1) Theorem 4.1's stays at 1.66 and the code's charge grows to 4.03; together they go from 1.15 to 22, certified. (2) Around the corner the dots no longer meet
-# those around the centre: whoever sees the release sees whether the record was there. Epsilon is about 1,230, on one device 2,340. (3) About 1.8, certified;
-# 2.0 by RDP.</details>
+# (1) Theorem 4.1's stays at 1.66 and the code's charge grows to 4.03; together they go from 1.15 to 22,
+# certified. (2) The dots around the corner no longer overlap those around the centre: the release shows whether
+# the record was there. Epsilon is about 1,230, on one device 2,340. (3) About 1.8, certified; 2.0 by
+# RDP.</details>
 #
-# ## 10. What do the papers say, and does it hold?
+# ## 10. What do the papers claim, and does it hold?
 #
 # Filter by paper and verdict, and choose a claim.
 
@@ -188,8 +205,8 @@ Claims()
 # %% [markdown]
 # ## Your turn
 #
-# Someone tells you: "noise multiplier 0.7, batch 600 of 60,000, 100 epochs, and epsilon is 6." Which explorer answers, what do you set, and what do you
-# reply?
+# Someone tells you: "noise multiplier 0.7, batch 600 of 60,000, 100 epochs, and epsilon is 6." Which explorer
+# has the answer, what do you set, and what do you reply?
 #
 # <details><summary>Hint</summary>100 epochs at sample rate 0.01 are 10,000 steps.</details>
 

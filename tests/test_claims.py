@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from dpkit import paths, records
-from dpkit.claims import Claim, Evidence, Measured, as_json, check, evidence_path
+from dpkit.claims import Claim, Evidence, Measured, as_json, check, check_all, counted
 from dpkit.papers import PAPERS
 
 
 def claim(**changes) -> Claim:
     fields = {
-        "id": "paper/name", "paper": "paper", "where": "Table 1", "says": "something",
+        "id": "paper/name", "where": "Table 1", "says": "something",
         "stated": 9.6, "kind": "at most", "compute": lambda: 5.0, "explanation": "so it is",
     }  # fmt: skip
     return Claim(**(fields | changes))
@@ -40,8 +40,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("equals", 9.6, 9.605, "holds"),
         ("equals", 9.6, 9.58, "fails"),
         ("equals", 9.6, math.inf, "fails"),
-        ("finite", None, 1e9, "holds"),
-        ("finite", None, math.inf, "fails"),
+        ("computed", None, 1e9, "computed"),
+        ("computed", None, math.inf, "computed"),
     ],
 )
 def test_verdicts(kind, stated, computed, verdict):
@@ -51,11 +51,9 @@ def test_verdicts(kind, stated, computed, verdict):
 
 
 @pytest.mark.parametrize(("computed", "verdict"), [(0.0, "fails"), (1e-9, "holds")])
-def test_a_reader_may_have_believed_more_than_that_a_value_is_finite(computed, verdict):
-    one = claim(kind="finite", stated=None, compute=lambda: computed, believed=lambda x: x > 0)
+def test_what_is_said_in_words_is_decided_by_what_a_reader_believes(computed, verdict):
+    one = claim(kind="in words", stated=None, compute=lambda: computed, believed=lambda x: x > 0)
     assert check(one).verdict == verdict
-    with pytest.raises(ValueError, match="takes no `believed`"):
-        claim(believed=lambda x: x > 0)
 
 
 @pytest.mark.parametrize(
@@ -69,24 +67,28 @@ def test_a_reader_may_have_believed_more_than_that_a_value_is_finite(computed, v
 )
 def test_what_is_only_rounding_counts_as_zero(computed, verdict, shown):
     """No processor rounds as another does: such a value must not be printed."""
-    fields = {"kind": "finite", "stated": None, "believed": lambda x: x > 0}
+    fields = {"kind": "in words", "stated": None, "believed": lambda x: x > 0}
     found = check(claim(**fields, compute=lambda: computed, rounding=1e-12))
     assert found.verdict == verdict
     assert found.claim.shown(found.computed) == shown
     assert found.claim.shown(math.nan) == ""
     assert (as_json(found)["computed"] == shown) == (found.computed == 0)
     assert claim().shown(0.0) == "0"
-    with pytest.raises(ValueError, match="takes no `rounding`"):
-        claim(rounding=1e-12)
 
 
 @pytest.mark.parametrize(("area", "words"), [(1e-12, "below 1e-9"), (0.25, "0.2"), (-0.3, "-0.3")])
 def test_an_explanation_says_below_only_where_it_is(results: Path, area: float, words: str):
-    evidence = Evidence({}, lambda: Measured({"area": area}, {}))
+    evidence = Evidence("paper/name", {}, lambda: Measured({"area": area}, {}))
     one = claim(
         compute=lambda values: values["area"], explanation="{area:<1e-9}", evidence=evidence
     )
     assert check(one, recompute=True).explanation == words
+
+
+def test_counts_are_by_verdict_and_leave_out_what_there_is_none_of():
+    compare = [claim(compute=lambda value=value: value) for value in (1.0, 99.0, 2.0)]
+    one = claim(kind="computed", stated=None)
+    assert counted(map(check, [*compare, one])) == "2 hold, 1 fails, 1 computed"
 
 
 def test_a_value_that_is_not_a_number_is_an_error():
@@ -97,12 +99,16 @@ def test_a_value_that_is_not_a_number_is_an_error():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "about"}, "kind must be one of equals, at most, at least, finite; got 'about'"),
+        ({"kind": "about"}, "kind must be one of equals, at most, at least, in words, computed;"),
         ({"tolerance": -1.0}, "tolerance must be a finite number >= 0"),
         ({"tolerance": math.nan}, "tolerance must be a finite number >= 0"),
         ({"rounding": -1.0}, "rounding must be a finite number >= 0"),
         ({"stated": None}, "needs a stated value"),
-        ({"id": "other/name"}, "begins with its paper"),
+        ({"kind": "computed"}, "takes no stated value"),
+        ({"kind": "in words", "stated": None}, "`believed` go together"),
+        ({"believed": math.isfinite}, "`believed` go together"),
+        ({"rounding": 1e-12}, "takes no `rounding`"),
+        ({"id": "name"}, "id must be <paper>/<name>, got 'name'"),
     ],
 )
 def test_a_claim_that_cannot_be_judged_is_refused(changes, message: str):
@@ -114,7 +120,7 @@ def with_evidence(measure: Callable[[], Measured], **inputs) -> Claim:
     return claim(
         compute=lambda values: values["area"],
         explanation="the area is {area:.2f}",
-        evidence=Evidence(inputs, measure),
+        evidence=Evidence("paper/name", inputs, measure),
     )
 
 
@@ -125,11 +131,12 @@ def test_evidence_is_stored_read_and_made_anew(results: Path):
     assert missing.verdict == "cannot be checked"
     assert "--recompute" in missing.explanation
     assert as_json(missing)["computed"] is None
+    path = results / "claims" / "paper-name.json"
     for area in (1.25, 1.25, 1.5):
-        verdict = check(one, recompute=area == 1.5 or not evidence_path(one).exists())
+        verdict = check(one, recompute=area == 1.5 or not path.exists())
         assert verdict.computed == area
         assert verdict.explanation == f"the area is {area:.2f}"
-    record = json.loads((results / "claims" / "paper-name.json").read_text())
+    record = json.loads(path.read_text())
     assert record["provenance"]["settings"] == {"size": 3}
     assert record["provenance"]["data"] == {"set": "ab12"}
 
@@ -137,20 +144,37 @@ def test_evidence_is_stored_read_and_made_anew(results: Path):
 def test_evidence_made_with_other_inputs_is_not_used(results: Path):
     one = with_evidence(lambda: Measured({"area": 1.0}, {}), size=3)
     assert check(one, recompute=True).verdict == "holds"
-    other = replace(one, evidence=Evidence({"size": 4}, lambda: Measured({}, {})))
+    other = replace(one, evidence=Evidence("paper/name", {"size": 4}, lambda: Measured({}, {})))
     assert check(other).verdict == "cannot be checked"
+
+
+def test_claims_share_a_record_that_is_measured_again_once(results: Path):
+    areas = iter([1.25, 1.5])
+    one = with_evidence(lambda: Measured({"area": next(areas)}, {}))
+    both = (one, replace(one, id="paper/other"))
+    for area in (1.25, 1.5):
+        assert [found.computed for found in check_all(both, recompute=True)] == [area, area]
+    assert [path.name for path in (results / "claims").iterdir()] == ["paper-name.json"]
+    assert check(both[1]).computed == 1.5
 
 
 def test_a_damaged_record_is_an_error_that_names_it(results: Path):
     one = with_evidence(lambda: Measured({"area": 1.0}, {}))
     check(one, recompute=True)
-    evidence_path(one).write_text("{")
+    (results / "claims" / "paper-name.json").write_text("{")
     with pytest.raises(ValueError, match=r"paper-name\.json is not valid JSON"):
         check(one)
 
 
 EVERY = [one for paper in PAPERS for one in paper.CLAIMS]
 STORED = records.read_json(Path(__file__).parent / "papers" / "claims.json")  # by `make readme`
+
+
+def test_only_a_finite_value_is_merely_computed():
+    """A guarantee that does not exist contradicts somebody: such a claim fails."""
+    values = [one["computed"] for one in STORED.values() if one["verdict"] == "computed"]
+    assert values
+    assert all(isinstance(value, float) for value in values)
 
 
 def test_the_claims_are_the_stored_ones():
@@ -172,3 +196,4 @@ def test_every_claim_can_be_checked_and_written(one: Claim):
     if one.curve is not None:
         curve = one.curve()
         assert len(curve.x) == len(curve.y) > 2
+        assert all(map(math.isfinite, [*curve.x, *curve.y]))

@@ -1,13 +1,14 @@
 """epsilon and noise: what a training run costs, and the noise that a target allows."""
 
 import math
+import warnings
 from typing import Annotated, Any
 
 import typer
 
 from dpkit import __version__
 from dpkit.commands.output import AsJson, print_json
-from dpkit.commands.pricing import Pricing, chosen, steps_of
+from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, chosen, steps_of
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.show import at_least, at_most
 
@@ -22,7 +23,7 @@ Accountant = Annotated[
         help="How costs are added up: rdp (Renyi DP), pld (a certified pair lower..upper), moments "
         "(Abadi et al. 2016), gdp (Gaussian DP; with sampling an approximation, not an upper "
         "bound), wor (fixed-size batches without replacement, replace-one; Wang, Balle, "
-        "Kasiviswanathan 2019; its noise is noise / sensitivity)."
+        "Kasiviswanathan 2019)."
     ),
 ]
 Conversion = Annotated[
@@ -60,9 +61,15 @@ def epsilon(
     noise_multiplier: Annotated[
         float | None,
         typer.Option(
-            help="Noise standard deviation / clip norm, > 0. For wor: noise standard deviation / "
-            "sensitivity, as its theorem takes it; a sum clipped at C moves by 2C when a record is "
-            "replaced, and needs twice the noise multiplier for the same ratio."
+            help="Noise standard deviation / clip norm C of each example, > 0; also for wor."
+        ),
+    ] = None,
+    noise_over_sensitivity: Annotated[
+        float | None,
+        typer.Option(
+            help="Instead of it, for wor alone: noise standard deviation / sensitivity, as papers "
+            "on batches without replacement state it. Replacing a record moves a sum clipped at C "
+            "by 2C, so this is half the noise multiplier."
         ),
     ] = None,
     sample_rate: Annotated[float | None, SampleRate] = None,
@@ -120,9 +127,15 @@ def epsilon(
             "lie below the truth; choose pld, which is tight, or rdp"
         )
     releases = steps_of(
-        pricing, ledger=ledger, noise_multiplier=noise_multiplier, sample_rate=sample_rate,
+        pricing,
+        ledger=ledger,
+        noise_multiplier=noise_multiplier,
+        noise_over_sensitivity=noise_over_sensitivity,
+        sample_rate=sample_rate,
         steps=steps,
-    )  # fmt: skip
+    )
+    if noise_over_sensitivity is not None:
+        noise_multiplier = 2 * noise_over_sensitivity
     found = pricing.epsilon(releases, delta)
     total = sum(release.count for release in releases)
     result = _fields(found, pricing, noise_multiplier, sample_rate, total)
@@ -137,8 +150,6 @@ def epsilon(
         print(result["statement"])
     else:
         print(_line(found))
-        if noise_multiplier is not None and pricing.without_replacement:
-            print(f"noise {noise_multiplier:g} is {pricing.noise_meaning}")
 
 
 def noise(
@@ -159,36 +170,35 @@ def noise(
       python -m dpkit noise --epsilon 9.6 ... --accountant pld
 
     The result lies on the private side: priced again, it costs no more than the target, for pld
-    with the upper of both bounds. For wor the result is noise standard deviation / sensitivity;
-    a sum clipped at C needs twice that as its noise multiplier.
+    with the upper of both bounds. It is noise standard deviation / clip norm C, also for wor.
     """
     from dpkit.privacy import calibrate
 
     pricing = chosen(accountant, adjacency, conversion, orders)
-    value = calibrate.noise_multiplier(
-        epsilon, sample_rate=sample_rate, steps=steps, delta=delta, accountant=pricing.price,
-        mechanism=lambda noise: pricing.step(noise, sample_rate), **pricing.options,
-    )  # fmt: skip
+    with warnings.catch_warnings():  # the line printed says so itself
+        warnings.simplefilter("ignore", calibrate.ApproximationWarning)
+        value = calibrate.noise_multiplier(
+            epsilon,
+            sample_rate=sample_rate,
+            steps=steps,
+            delta=delta,
+            accountant=pricing.price,
+            mechanism=lambda noise: pricing.step(noise, sample_rate),
+            **pricing.options,
+        )
     releases = [Release(pricing.step(value or 1.0, sample_rate), steps)]  # 0: nothing is released
     found = pricing.epsilon(releases, delta)
     if as_json:
         fields = _fields(found, pricing, value, sample_rate, steps)
         print_json({"target_epsilon": epsilon, **fields})
     else:
-        name = "noise / sensitivity" if pricing.without_replacement else "noise multiplier"
-        print(f"{name} {at_most(value, 6)}: {_line(found)}")
-        if pricing.without_replacement:
-            twice = at_most(pricing.noise_over_clip_norm(value), 6)
-            print(
-                f"for a sum clipped at C: noise multiplier {twice}\nit is {pricing.noise_meaning}"
-            )
+        print(f"noise multiplier {at_most(value, 6)}: {_line(found)}")
 
 
 def _fields(
     found: Guarantee, pricing: Pricing, noise: float | None, sample_rate: float | None, steps: int
 ) -> dict[str, Any]:
     """What there is to say of a price; noise and rate are None where steps come from a file."""
-    over_clip_norm = None if noise is None else pricing.noise_over_clip_norm(noise)
     return {
         "epsilon": found.epsilon,
         "lower": found.lower,
@@ -199,8 +209,8 @@ def _fields(
         "conversion": pricing.conversion,
         "orders": pricing.orders,
         "noise_multiplier": noise,
-        "noise_meaning": None if noise is None else pricing.noise_meaning,
-        "noise_over_clip_norm": over_clip_norm,
+        "noise_meaning": None if noise is None else OVER_CLIP_NORM,
+        "noise_over_clip_norm": noise,
         "sample_rate": sample_rate,
         "steps": steps,
         "method": found.method,

@@ -1,14 +1,13 @@
 """claims and reproduce: what a paper says against what is computed, and its tables made again."""
 
-import math
 import sys
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dpkit import checks, papers
-from dpkit.claims import Verdict, as_json, check
+from dpkit.claims import Verdict, as_json, check_all, counted
 from dpkit.commands.output import AsJson, print_json
 
 
@@ -16,19 +15,23 @@ def claims(
     paper: Annotated[str | None, typer.Option(help="Only this paper's, such as dp_cgan.")] = None,
     recompute: Annotated[
         bool,
-        typer.Option("--recompute", help="Make stored evidence anew (minutes; needs the data)."),
+        typer.Option(
+            "--recompute", help="Measure stored evidence again (minutes; needs the data)."
+        ),
     ] = False,
     json_: AsJson = False,
 ) -> None:
-    """What the papers say, computed again: stated, computed, verdict.
+    """Compute again what the papers say: stated, computed, verdict.
 
       python -m dpkit claims --paper dp_cgan
 
+    A claim holds or fails; "computed" means that nothing was stated to compare the value with.
     A claim that takes longer than a moment rests on stored evidence (data/results/claims), which
-    --recompute makes anew. "cannot be checked" means that evidence is missing.
+    --recompute measures again. "cannot be checked" means that evidence is missing.
     """
     chosen = papers.PAPERS if paper is None else (papers.named(paper),)
-    verdicts = [check(claim, recompute=recompute) for one in chosen for claim in one.CLAIMS]
+    every = [claim for one in chosen for claim in one.CLAIMS]
+    verdicts = check_all(every, recompute=recompute)
     if json_:
         print_json([as_json(verdict) for verdict in verdicts])
     else:
@@ -95,13 +98,11 @@ def _show(verdicts: list[Verdict]) -> None:
 
     table = Table("claim", "stated", "computed", "verdict")
     for claim, computed, verdict, _ in verdicts:
-        table.add_row(claim.id, _number(claim.stated), claim.shown(computed) or "-", verdict)
+        values = (claim.shown(value) or "-" for value in (claim.stated, computed))
+        table.add_row(claim.id, *values, verdict)
     console = Console(highlight=False)
     console.print(table)
+    console.print(f"{len(verdicts)} claims: {counted(verdicts)}")
     for claim, _, verdict, explanation in verdicts:
         console.print(f"\n[bold]{claim.id}[/bold] {verdict} ({claim.where})")
         console.print(f"Said: {claim.says}\nFound: {explanation}", markup=False)
-
-
-def _number(value: Any) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:.6g}"

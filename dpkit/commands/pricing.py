@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from dpkit import checks
-from dpkit.privacy.ledger import Guarantee, Ledger, Release
+from dpkit.privacy.ledger import Guarantee, Release, Releases
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
 from dpkit.privacy.without_replacement import WithoutReplacementGaussian
 
@@ -13,10 +13,6 @@ from dpkit.privacy.without_replacement import WithoutReplacementGaussian
 ACCOUNTANTS = {"rdp": "rdp", "pld": "pld", "moments": "moments", "gdp": "gdp", "wor": "rdp"}
 RENYI = ("rdp", "wor")  # those that convert from Renyi DP
 OVER_CLIP_NORM = "noise standard deviation / clip norm C"
-OVER_SENSITIVITY = (
-    "noise standard deviation / sensitivity, which is how far replacing one record moves the sum; "
-    "a sum clipped at C moves by 2C and needs twice the noise multiplier for the same ratio"
-)
 
 
 class Pricing(NamedTuple):
@@ -33,11 +29,6 @@ class Pricing(NamedTuple):
         return self.accountant == "wor"
 
     @property
-    def noise_meaning(self) -> str:
-        """What its noise argument is."""
-        return OVER_SENSITIVITY if self.without_replacement else OVER_CLIP_NORM
-
-    @property
     def price(self) -> Callable[..., Guarantee]:
         """The accountant's `epsilon`; imported when it is asked for."""
         return import_module(f"dpkit.privacy.{ACCOUNTANTS[self.accountant]}").epsilon
@@ -48,20 +39,19 @@ class Pricing(NamedTuple):
         renyi = self.accountant in RENYI
         return {"conversion": self.conversion, "orders": self.orders} if renyi else {}
 
-    def epsilon(self, ledger: Ledger, delta: float) -> Guarantee:
+    def epsilon(self, ledger: Releases, delta: float) -> Guarantee:
         """The ledger's price at `delta`."""
         return self.price(ledger, delta=delta, **self.options)
 
-    def step(self, noise: float, sample_rate: float) -> Mechanism:
-        """One step of training; `noise` as `noise_meaning` says."""
-        checks.positive(noise_multiplier=noise)
-        if self.without_replacement:
-            return WithoutReplacementGaussian(noise, sample_rate)
-        return SampledGaussian(noise, sample_rate, self.adjacency)
+    def step(self, noise_multiplier: float, sample_rate: float) -> Mechanism:
+        """One step of training, its noise over the clip norm C.
 
-    def noise_over_clip_norm(self, noise: float) -> float:
-        """The noise multiplier of a sum clipped at C, from the noise argument."""
-        return 2 * noise if self.without_replacement else noise
+        Replacing a record moves a sum clipped at C by 2C: the sensitivity of batches of fixed size.
+        """
+        checks.positive(noise_multiplier=noise_multiplier)
+        if self.without_replacement:
+            return WithoutReplacementGaussian(noise_multiplier / 2, sample_rate)
+        return SampledGaussian(noise_multiplier, sample_rate, self.adjacency)
 
 
 def chosen(
@@ -105,6 +95,7 @@ def steps_of(
     *,
     ledger: str | None,
     noise_multiplier: float | None,
+    noise_over_sensitivity: float | None,
     sample_rate: float | None,
     steps: int | None,
 ) -> list[Release]:
@@ -115,9 +106,12 @@ def steps_of(
             a kind that the accountant does not price.
         OSError: the file cannot be read.
     """
+    noise_multiplier = _noise(pricing, noise_multiplier, noise_over_sensitivity)
     options = {
-        "--noise-multiplier": noise_multiplier, "--sample-rate": sample_rate, "--steps": steps,
-    }  # fmt: skip
+        "--noise-multiplier": noise_multiplier,
+        "--sample-rate": sample_rate,
+        "--steps": steps,
+    }
     given = [name for name, value in options.items() if value is not None]
     if ledger is not None:
         if given:
@@ -133,6 +127,22 @@ def steps_of(
     return [Release(pricing.step(noise_multiplier, sample_rate), steps)]
 
 
+def _noise(
+    pricing: Pricing, noise_multiplier: float | None, noise_over_sensitivity: float | None
+) -> float | None:
+    """The noise over the clip norm C, from whichever of the two options is given."""
+    if noise_over_sensitivity is None:
+        return noise_multiplier
+    if noise_multiplier is not None:
+        raise ValueError("--noise-multiplier and --noise-over-sensitivity are both given; take one")
+    if not pricing.without_replacement:
+        raise ValueError(
+            "--noise-over-sensitivity belongs to accountant wor, where a sum clipped at C has "
+            f"sensitivity 2C; got accountant {pricing.accountant}: use --noise-multiplier"
+        )
+    return 2 * checks.positive(noise_over_sensitivity=noise_over_sensitivity)
+
+
 def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
@@ -144,7 +154,7 @@ def _from_file(pricing: Pricing, path: str) -> list[Release]:
     poisson = any(isinstance(release.mechanism, SampledGaussian) for release in found)
     if pricing.without_replacement and poisson:
         raise ValueError(
-            f"{path} tells of Poisson batches (noise_multiplier), and wor prices batches drawn "
+            f"{path} lists Poisson batches (noise_multiplier), and wor prices batches drawn "
             "without replacement; if they were, write noise_over_sensitivity in its place, which "
             "is half the noise multiplier for a sum clipped at C"
         )

@@ -126,7 +126,7 @@ def census(*, split: str = "train", rows: int | None = None) -> "pd.DataFrame":
 
     Args:
         split: "train" or "test".
-        rows: the first so many of the split only.
+        rows: only the first `rows` of the split.
 
     Raises:
         ValueError: unknown split, or `rows` is no integer from 0 to the split's size.

@@ -70,7 +70,7 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Binned:
-    """A column of numbers, told apart by bins: [e0, e1), [e1, e2), ..., the last one closed.
+    """A numeric column in bins: [e0, e1), [e1, e2), ..., the last one closed.
 
     A last edge that is there twice makes a last bin of that one value: (80, 90, 90) has the bins
     [80, 90) and [90, 90]. Values outside the edges are refused, not moved to the nearest bin.

@@ -24,7 +24,7 @@ def image_folder(
         path: the folder; relative to the working directory unless absolute.
         size: height and width of the result in pixels, at least 1.
         channels: 3 for colour, 1 for grey.
-        limit: at most so many images, the first in alphabetical order; None for all.
+        limit: number of images to read at most, in alphabetical order; None for all.
 
     Returns:
         pixels uint8 (n, channels, size, size).

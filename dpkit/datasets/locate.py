@@ -12,7 +12,7 @@ def locate(wanted: Source, split: str) -> list[tuple[File, Path]]:
     """Find each file of a split and its path; download the set if it lies nowhere yet.
 
     Raises:
-        DataNotFound: nowhere to be found and no download; the message gives the three ways out.
+        DataNotFound: the set lies nowhere and has no download; the message gives the three ways out.
         ValueError: a download came with the wrong checksum.
     """
     files = wanted.split(check_split(split))

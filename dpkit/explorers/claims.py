@@ -10,7 +10,7 @@ from dpkit.explorers.explorer import Explorer, choice
 from dpkit.show import Table, at_least, at_most
 
 ALL = "all"
-VERDICTS = (ALL, "holds", "fails", "cannot be checked")
+VERDICTS = (ALL, *claims.OUTCOMES)
 CACHED = 1024  # claims
 
 
@@ -136,7 +136,7 @@ def checked(claim: Claim) -> Verdict:
     """
     if claim.evidence is None:
         return _checked(claim.id, None)
-    path = claims.evidence_path(claim)
+    path = claim.evidence.path
     changed = path.stat().st_mtime_ns if path.exists() else None
     return _checked(claim.id, (str(path), changed))
 

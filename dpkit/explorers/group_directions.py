@@ -13,8 +13,8 @@ from matplotlib.patches import Circle, Rectangle
 from dpkit import checks, plots
 from dpkit.explorers.certified import LEAST_CERTIFIED, certified, finding
 from dpkit.explorers.explorer import Explorer, choice, logarithmic, whole
+from dpkit.papers.as_published import OPACUS_ORDERS
 from dpkit.papers.dpgan.budget import TABLE_7
-from dpkit.papers.dpgan.claims import ORDERS as OPACUS_ORDERS
 from dpkit.papers.dpgan.settings import MNIST, Settings
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, rdp
 from dpkit.privacy.mechanisms import Floats
@@ -131,7 +131,7 @@ class GroupDirections(Explorer):
         return {**run, **curves, "pair": certified(run["effective"], rate, run["steps"], DELTA)}
 
     def table(self, result: dict[str, Any]) -> Table:
-        """A row for each way to count; the notes say how far a record and the noise move the sum."""
+        """A row for each way to count; the notes say how far a record and the noise move a sum."""
         k, z = result["groups"], result["noise_multiplier"]
         charged, added = f"noise {z:.4g} C", f"noise {result['noise_std']:.4g} C"
         pair = result["pair"]

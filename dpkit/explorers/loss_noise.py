@@ -8,7 +8,7 @@ import numpy as np
 from dpkit import checks, plots
 from dpkit.explorers.certified import certified, finding
 from dpkit.explorers.explorer import Explorer, choice, logarithmic, number, whole
-from dpkit.papers.rdp_gan import accounting as theorems
+from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import DELTA, LossValueNoise
 from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats

@@ -9,7 +9,7 @@ import numpy as np
 from dpkit import checks, plots
 from dpkit.explorers.explorer import Explorer
 from dpkit.explorers.run_controls import RunInput, delta_control, run_controls, run_input
-from dpkit.papers.dpgan.claims import ORDERS as OPACUS_ORDERS
+from dpkit.papers.as_published import OPACUS_ORDERS
 from dpkit.privacy import conversions, rdp
 from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats
 from dpkit.show import Table, at_most

@@ -1,4 +1,4 @@
-"""How far a discriminator's answers about generated data are from those of one that cannot tell.
+"""Distance of a discriminator's answers on generated data from those of one that only guesses.
 
 Zhang, Ji, Wang 2018, eq. 5: the Jensen-Shannon divergence, in bits, of its answer about an image, a
 Bernoulli distribution, and the Bernoulli distribution of 1/2; the mean over images.
@@ -16,7 +16,7 @@ MOST = 1.5 - 0.75 * np.log2(3)  # 0.3113 bits, of a discriminator that is sure
 
 
 class JsScore(NamedTuple):
-    """Between 0, where nothing is told apart, and `MOST`; smaller is better generated data.
+    """Between 0, where nothing is distinguished, and `MOST`; smaller is better generated data.
 
     It describes a set of images, not its privacy.
     """

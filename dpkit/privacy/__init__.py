@@ -21,7 +21,7 @@ from dpkit.privacy import (
 from dpkit.privacy.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.filters import RenyiFilter
 from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian
-from dpkit.privacy.ledger import Guarantee, Release, adjacency_of, parallel
+from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases, parallel
 from dpkit.privacy.mechanisms import (
     Adjacency,
     Gaussian,
@@ -41,15 +41,16 @@ __all__ = [
     "GroupedGaussian",
     "Guarantee",
     "Laplace",
+    "Ledger",
     "Mechanism",
     "NoGuarantee",
     "RandomizedResponse",
     "Release",
+    "Releases",
     "RenyiFilter",
     "SampledGaussian",
     "Unsupported",
     "WithoutReplacementGaussian",
-    "adjacency_of",
     "calibrate",
     "composition",
     "conversions",

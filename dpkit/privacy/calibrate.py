@@ -4,16 +4,22 @@ By any accountant: what is returned was itself priced at or under the target.
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from dpkit import checks
-from dpkit.privacy import rdp
+from dpkit.privacy import gdp, numerics, rdp
 from dpkit.privacy.ledger import MOST_RELEASES, Guarantee, Release
 from dpkit.privacy.mechanisms import Adjacency, Mechanism, SampledGaussian
 
 Accountant = Callable[..., Guarantee]
+LARGEST_TARGET = 1e6  # an epsilon beyond it is no privacy, and its search no use
 FAR = 60.0  # stands for the log of an epsilon of 0 or infinity over the target
+
+
+class ApproximationWarning(UserWarning):
+    """What was solved for keeps to an approximation of its target, which the truth may exceed."""
 
 
 def noise_multiplier(
@@ -23,7 +29,7 @@ def noise_multiplier(
     steps: int,
     delta: float,
     accountant: Accountant = rdp.epsilon,
-    adjacency: Adjacency = "add-remove",
+    adjacency: Adjacency | None = None,
     mechanism: Callable[[float], Mechanism] | None = None,
     tolerance: float = 1e-5,
     **options: Any,
@@ -39,21 +45,31 @@ def noise_multiplier(
         steps: batches, >= 0.
         delta: in (0, 1).
         accountant: `rdp.epsilon`, `pld.epsilon` or another of their kind; `options` go to it.
-        adjacency: of the Poisson-sampled Gaussian that is priced by default.
-        mechanism: what to price instead, from its noise.
+        adjacency: of the Poisson-sampled Gaussian that is priced by default; "add-remove" if not
+            given.
+        mechanism: what to price instead, from its noise; its adjacency is its own.
+
+    Warns:
+        ApproximationWarning: the accountant's epsilon (`gdp` with sampling) is no upper bound.
 
     Raises:
-        ValueError: bad input, or a target that no noise between 2^-20 and 2^40 reaches.
+        ValueError: bad input, or a target that no noise between 2^-20 and 2^40 meets.
     """
-    checks.positive(target_epsilon=target_epsilon, tolerance=tolerance)
-    checks.in_range(0, 1, sample_rate=sample_rate)
-    checks.whole(steps=steps)
-    checks.between(0, 1, delta=delta)
-    made = mechanism or (lambda noise: SampledGaussian(noise, sample_rate, adjacency))
+    target_epsilon = _target(target_epsilon)
+    tolerance = checks.positive(tolerance=tolerance)
+    sample_rate = checks.in_range(0, 1, sample_rate=sample_rate)
+    steps, delta = checks.whole(steps=steps), checks.between(0, 1, delta=delta)
+    if mechanism is not None and adjacency is not None:
+        raise ValueError(
+            f"adjacency {adjacency} is not used where `mechanism` is given, which has its own; "
+            "leave adjacency out"
+        )
+    chosen: Adjacency = adjacency or "add-remove"
+    one = mechanism or (lambda noise: SampledGaussian(noise, sample_rate, chosen))
 
     def over(log_noise: float) -> float:
-        ledger = [Release(made(math.exp(log_noise)), steps)]
-        return _over(accountant(ledger, delta=delta, **options), target_epsilon)
+        ledger = [Release(one(math.exp(log_noise)), steps)]
+        return log_over(accountant(ledger, delta=delta, **options), target_epsilon)
 
     if steps == 0 or sample_rate == 0:
         return 0.0
@@ -61,11 +77,11 @@ def noise_multiplier(
     while not over(high) <= 0:
         low, high = high, high + math.log(2)
         if high > 40 * math.log(2):
-            raise ValueError(f"no noise_multiplier below 2^40 reaches epsilon {target_epsilon}")
+            raise ValueError(f"no noise_multiplier below 2^40 meets epsilon {target_epsilon}")
     while over(low) <= 0:
         low, high = low - math.log(2), low
         if low < -20 * math.log(2):
-            raise ValueError(f"target_epsilon {target_epsilon} needs no noise worth naming")
+            raise ValueError(f"target_epsilon {target_epsilon} is met by any noise above 2^-20")
     return math.exp(_edge(over, high, low, math.log1p(tolerance)))
 
 
@@ -86,16 +102,16 @@ def sample_rate(
     every batch. Arguments as `noise_multiplier`.
 
     Raises:
-        ValueError: bad input, or a target that no rate above 2^-40 reaches.
+        ValueError: bad input, or a target that no rate above 2^-40 meets.
     """
-    checks.positive(target_epsilon=target_epsilon, tolerance=tolerance)
-    checks.whole(steps=steps)
-    checks.between(0, 1, delta=delta)
+    target_epsilon = _target(target_epsilon)
+    tolerance = checks.positive(tolerance=tolerance)
+    steps, delta = checks.whole(steps=steps), checks.between(0, 1, delta=delta)
 
     def over(log_rate: float) -> float:
         rate = min(math.exp(log_rate), 1.0)
         ledger = [Release(SampledGaussian(noise_multiplier, rate, adjacency), steps)]
-        return _over(accountant(ledger, delta=delta, **options), target_epsilon)
+        return log_over(accountant(ledger, delta=delta, **options), target_epsilon)
 
     if over(0.0) <= 0:
         return 1.0
@@ -103,7 +119,7 @@ def sample_rate(
     while not over(low) <= 0:
         low, high = 2 * low, low
         if low < -40 * math.log(2):
-            raise ValueError(f"no sample_rate above 2^-40 reaches epsilon {target_epsilon}")
+            raise ValueError(f"no sample_rate above 2^-40 meets epsilon {target_epsilon}")
     return math.exp(_edge(over, low, high, math.log1p(tolerance)))
 
 
@@ -122,25 +138,31 @@ def steps(
     Raises:
         ValueError: bad input, or a mechanism that costs nothing (no number is the largest).
     """
-    checks.positive(target_epsilon=target_epsilon)
+    target_epsilon = _target(target_epsilon)
 
     def private(count: int) -> bool:
         spent = accountant([Release(mechanism, count)], delta=delta, **options)
-        return _over(spent, target_epsilon) <= 0
+        return log_over(spent, target_epsilon) <= 0
 
-    low, high = 0, 1
-    while private(high):
-        low, high = high, 2 * high
-        if high >= MOST_RELEASES:
-            raise ValueError(f"{mechanism} costs nothing: every number of steps is allowed")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if private(middle) else (low, middle)
-    return low
+    try:
+        return numerics.most(private, limit=MOST_RELEASES)
+    except OverflowError:
+        raise ValueError(f"{mechanism} costs nothing: every number of steps is allowed") from None
 
 
-def _over(spent: Guarantee, target: float) -> float:
+def _target(target_epsilon: float) -> float:
+    checks.positive(target_epsilon=target_epsilon)
+    return checks.in_range(0, LARGEST_TARGET, target_epsilon=target_epsilon)
+
+
+def log_over(spent: Guarantee, target: float) -> float:
     """log(epsilon / target), finite: <= 0 exactly where epsilon <= target; NaN counts as over."""
+    if gdp.APPROXIMATE in spent.assumptions:
+        warnings.warn(
+            f"{spent.method}: what is solved for may exceed epsilon {target:g}; use pld.epsilon",
+            ApproximationWarning,
+            stacklevel=2,
+        )
     if not spent.epsilon < math.inf:
         return FAR
     if spent.epsilon <= target:

@@ -11,12 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy import fft
 
-from dpkit.privacy.loss_grid import GridLoss, nodes
-from dpkit.privacy.privacy_loss import ROUNDING, Floats
+from dpkit.privacy.loss_grid import MOST_NODES, GridLoss, NoGrid, nodes
+from dpkit.privacy.privacy_loss import ROUNDING, UNIT, Floats
 from dpkit.privacy.saddle import Look
 
-UNIT = 2.0**-53
-MOST_NODES = 2**20
 FLOOR = 1e-290  # below it sums have lost digits
 ENOUGH = 1e-7  # of the tilted mass, outside the window, to look no further
 SPARE = 32  # nodes beside the window
@@ -110,7 +108,8 @@ class ComposedLoss(NamedTuple):
         peak = np.exp(-self.tilt * np.log1p(1 / self.tilt)) / (1 + self.tilt)
         first = np.cumsum(weights[::-1])[::-1]
         with np.errstate(invalid="ignore"):  # a doubt that is not a number proves nothing
-            doubt = self.error * peak * untilted + 2 * UNIT * s.size * np.abs(first)
+            sizes = np.cumsum(np.abs(weights)[::-1])[::-1]
+            doubt = self.error * peak * untilted + 4 * UNIT * s.size * sizes
         second = _discounted(weights, self.spacing)
         near = untilted > FLOOR  # beyond, terms that matter may have vanished
         return s[near], first[near], second[near], doubt[near]
@@ -118,14 +117,10 @@ class ComposedLoss(NamedTuple):
 
 def _discounted(weights: Floats, spacing: float) -> Floats:
     """The sum over j >= k of weights_j exp(-(j - k) spacing), for each k."""
-    found, beyond = np.empty_like(weights), 0.0
-    length = max(int(300 / spacing), 1)  # exponentials of one stretch do not underflow
-    for end in range(weights.size, 0, -length):
-        start = max(end - length, 0)
-        back = np.exp(-spacing * np.arange(end - start))
-        sums = np.cumsum((weights[start:end] * back)[::-1])[::-1]
-        found[start:end] = (sums + beyond * np.exp(-spacing * (end - start))) / back
-        beyond = found[start]
+    found, step = weights.copy(), 1
+    while step < found.size and step * spacing < 100:  # from there on exp(-100) and less
+        found[:-step] += np.exp(-step * spacing) * found[step:]  # now over 2 * step terms each
+        step *= 2
     return found
 
 
@@ -166,6 +161,8 @@ def compose(parts: Parts, look: Look) -> ComposedLoss:
     """The composition of grid losses of one spacing, each taken `count` times."""
     spacing = parts[0][0].spacing
     room = MOST_NODES / 2 * spacing  # a window cut short proves less, and takes no longer
+    if not np.isfinite([look.low, look.high, look.epsilon]).all():
+        raise NoGrid(f"the window from {look.low} to {look.high} has no end")
     low = max(look.low, look.epsilon - room)
     span = min(look.high, look.epsilon + room) - low
     wanted = max(int(np.ceil(span / spacing)), 0) + SPARE  # `outside` bounds the rest
@@ -179,7 +176,7 @@ def compose(parts: Parts, look: Look) -> ComposedLoss:
         power.multiply(part.first, weights, count)
         offset += count * part.offset
         factor += count * (ROUNDING + 4 * UNIT * look.tilt * part.furthest)
-        blur += count * 2 * UNIT * part.furthest
+        blur += count * 8 * UNIT * part.furthest
     first = int(np.ceil((low - offset) / spacing)) - SPARE // 2
     weights, error = power.result(first)
     losses = nodes(first, size, spacing, offset)
@@ -223,13 +220,13 @@ def _norm(values: Floats) -> float:
 class _Power:
     """A product of powers of discrete Fourier transforms, with a bound on its error.
 
-    The transform of floats of norm |x| is off by at most 8 log2(size) UNIT |x| in the 2-norm
-    (Higham 2002, Thm 24.2, with constants to spare).
+    The transform of floats of norm |x| is off by at most 9 log2(size) UNIT |x| in the 2-norm
+    (pld_proof.md, D, after Higham 2002, section 24.1).
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.rounding = 8 * np.log2(size) * UNIT
+        self.rounding = 9 * np.log2(size) * UNIT
         self.alive = np.arange(size // 2 + 1)  # coefficients that are not negligible
         self.log_size = np.zeros(self.alive.size)
         self.log_worst = np.zeros(self.alive.size)  # the same with every error added
@@ -246,8 +243,9 @@ class _Power:
         rows = -(-(shift + weights.size) // self.size)
         padded = np.zeros(rows * self.size)
         padded[shift : shift + weights.size] = weights
-        found = fft.rfft(padded.reshape(rows, self.size).sum(axis=0))[self.alive]
-        norm = np.sqrt(self.size) * _norm(weights)
+        folded = padded.reshape(rows, self.size).sum(axis=0)
+        found = fft.rfft(folded)[self.alive]
+        norm = np.sqrt(self.size) * _norm(folded)
         error = self.rounding * max(norm, 1.0) + UNIT * weights.size / self.size
         size = np.abs(found)
         with np.errstate(divide="ignore"):

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpkit import checks
-from dpkit.privacy.ledger import Guarantee, Ledger, adjacency_of, assumptions_of, checked
+from dpkit.privacy import numerics
+from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import Floats, Mechanism
 
 BASIC = "basic composition (Dwork, Roth 2014, Thm 3.16)"
@@ -21,7 +22,7 @@ VANISHED = 1e-100  # a delta below it is on its way to 0 by underflow, not by pu
 ROUNDED_DOWN = 1 - 1e-12  # of shares, so that they add up to at most delta
 
 
-def basic(ledger: Ledger, *, delta: float) -> Guarantee:
+def basic(ledger: Releases, *, delta: float) -> Guarantee:
     """The sum of each release's epsilon at its share of `delta`.
 
     Releases of pure DP take no share; each of the others takes the same.
@@ -35,11 +36,12 @@ def basic(ledger: Ledger, *, delta: float) -> Guarantee:
             mixed.
         Unsupported: a mechanism's profile is not known.
     """
-    checks.between(0, 1, delta=delta)
-    return _guarantee(ledger, _basic(_parts(ledger), delta), delta, BASIC)
+    ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
+    epsilon = _basic(_parts(ledger), delta)
+    return ledger.guarantee(epsilon=epsilon, delta=delta, method=BASIC)
 
 
-def advanced(ledger: Ledger, *, delta: float) -> Guarantee:
+def advanced(ledger: Releases, *, delta: float) -> Guarantee:
     """The least epsilon of heterogeneous advanced composition, or that of `basic` where it is less.
 
     Pairs (e_i, d_i) and a slack s compose, at delta = 1 - (1 - s) prod(1 - d_i), to the lesser of
@@ -50,14 +52,9 @@ def advanced(ledger: Ledger, *, delta: float) -> Guarantee:
     (Kairouz, Oh, Viswanath 2015, Thm 3.5). The slack's share of delta is the best of ten, or all
     of it where each release is of pure DP. Arguments and errors as `basic`.
     """
-    checks.between(0, 1, delta=delta)
-    parts = _parts(ledger)
-    found, method = _advanced(parts, delta)
-    return _guarantee(ledger, found, delta, method)
-
-
-def _guarantee(ledger: Ledger, epsilon: float, delta: float, method: str) -> Guarantee:
-    return Guarantee(epsilon, 0.0, delta, adjacency_of(ledger), method, assumptions_of(ledger))
+    ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
+    epsilon, method = _advanced(_parts(ledger), delta)
+    return ledger.guarantee(epsilon=epsilon, delta=delta, method=method)
 
 
 class _Part(NamedTuple):
@@ -69,8 +66,7 @@ class _Part(NamedTuple):
 
 
 def _parts(ledger: Ledger) -> list[_Part]:
-    adjacency_of(ledger)
-    return [_Part(m, count, _pure(m)) for m, count in checked(ledger) if count]
+    return [_Part(m, count, _pure(m)) for m, count in ledger.releases]
 
 
 def _pure(mechanism: Mechanism) -> float:
@@ -88,20 +84,7 @@ def _least_epsilon(mechanism: Mechanism, delta: float) -> float:
     def private(epsilon: float) -> bool:
         return bool((mechanism.profile([epsilon]) <= delta).all())  # NaN is not private
 
-    if private(0.0):
-        return 0.0
-    high = 1.0
-    while not private(high):
-        high *= 4
-        if high > LARGEST_EPSILON:
-            return math.inf
-    while high > 1e-15 and private(high / 4):
-        high /= 4
-    low = high / 4
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if private(middle) else (middle, high)
-    return high
+    return numerics.bracket(private, tolerance=1e-12, largest=LARGEST_EPSILON)[1]
 
 
 def _at(parts: list[_Part], spent: float) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ every integer x (Canonne, Kamath, Steinke 2020, Def. 1).
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,8 +54,10 @@ class DiscreteGaussian:
     noise_multiplier: float
     sensitivity: int = 1
     adjacency: Adjacency = "add-remove"
+    hides_participation: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         check_noise(self.noise_multiplier)
         checks.whole(1, sensitivity=self.sensitivity)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from dpkit import checks
 from dpkit.privacy import conversions, rdp
-from dpkit.privacy.ledger import Guarantee, Ledger, adjacency_of
+from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, as_orders
 
 __all__ = ["OverBudget", "RenyiFilter", "best_order", "budget"]
@@ -36,7 +36,7 @@ class OverBudget(ValueError):
 
 
 class RenyiFilter:
-    """What may still be released of a Renyi budget at one order, noises chosen on the way.
+    """A Renyi budget at one order, for releases whose noise is chosen on the way.
 
     The order and the budget must be fixed before the first release, and a refused release must not
     be made. What is allowed depends on the noises alone, which are released anyway.
@@ -61,13 +61,13 @@ class RenyiFilter:
         conversion: str = "improved",
         adjacency: Adjacency = "add-remove",
     ) -> None:
-        checks.positive(order=order, budget=budget)
-        checks.between(0, 1, delta=delta)
+        order, budget = checks.positive(order=order, budget=budget)
+        delta = checks.between(0, 1, delta=delta)
         checks.one_of(ADJACENCIES, adjacency=adjacency)
         self._adjacency: Adjacency = adjacency
         self._orders = as_orders(order)
         self._rule = conversions.named(conversion)
-        self._budget, self._delta = float(budget), float(delta)
+        self._budget, self._delta = budget, delta
         self._epsilon = float(_converted(self._rule, self._orders, self._budget, delta))
         self._spent = Fraction(0)  # exact: no sum of floats that could fall short
         self._assumptions: dict[str, None] = {}
@@ -91,7 +91,7 @@ class RenyiFilter:
         made = cls(order, most, delta=delta, conversion=conversion, adjacency=adjacency)
         if not made._epsilon <= target_epsilon:
             raise ArithmeticError(f"{most} at order {order} converts to {made._epsilon}")
-        made._epsilon = float(target_epsilon)
+        made._epsilon = checks.positive(target_epsilon=target_epsilon)
         return made
 
     @property
@@ -155,12 +155,12 @@ class RenyiFilter:
             f"Renyi filter at order {self.order:.6g} (Feldman, Zrnic 2021, Thm 4.3), "
             f"{rule.name} conversion ({rule.source})"
         )
-        told = (*self._assumptions, ADAPTIVE)
-        return Guarantee(self._epsilon, 0.0, self._delta, self._adjacency, method, told)
+        assumptions = (*self._assumptions, ADAPTIVE)
+        return Guarantee(self._epsilon, self._delta, 0.0, self._adjacency, method, assumptions)
 
     def _cost(self, mechanism: Mechanism, count: int) -> Fraction | None:
         """Exactly count times the mechanism's price; None where it is infinite."""
-        checks.whole(1, count=count)
+        count = checks.whole(1, count=count)
         if mechanism.adjacency != self._adjacency:
             raise ValueError(
                 f"adjacency of every release must be the filter's, {self._adjacency}, got "
@@ -169,7 +169,7 @@ class RenyiFilter:
         price = float(mechanism.rdp(self._orders)[0])
         if not price >= 0:
             raise ArithmeticError(f"the price of {mechanism} is not a number >= 0: {price}")
-        return Fraction(price) * int(count) if price < math.inf else None
+        return Fraction(price) * count if price < math.inf else None
 
     def _fits(self, cost: Fraction) -> bool:
         return self._spent + cost <= Fraction(self._budget)
@@ -186,8 +186,8 @@ def budget(
         ValueError: bad input, or at that order not even a divergence of 0 converts to so little.
         ArithmeticError: the conversion gave NaN.
     """
-    checks.positive(target_epsilon=target_epsilon)
-    checks.between(0, 1, delta=delta)
+    target_epsilon = checks.positive(target_epsilon=target_epsilon)
+    delta = checks.between(0, 1, delta=delta)
     rule, orders = conversions.named(conversion), as_orders(order)
     value = float(_budgets(rule, orders, target_epsilon, delta)[0])
     if not value > 0:
@@ -206,7 +206,7 @@ def best_order(
     target_epsilon: float,
     *,
     delta: float,
-    ledger: Ledger,
+    ledger: Releases,
     conversion: str = "improved",
     orders: ArrayLike | None = None,
 ) -> float:
@@ -224,11 +224,10 @@ def best_order(
 
     Raises:
         ValueError: bad input, a plan that costs nothing or has no finite price, or a target that no
-            order's budget reaches.
+            order's budget meets.
     """
-    checks.positive(target_epsilon=target_epsilon)
-    checks.between(0, 1, delta=delta)
-    adjacency_of(ledger)
+    target_epsilon = checks.positive(target_epsilon=target_epsilon)
+    ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
     rule = conversions.named(conversion)
 
     def shares(tried: np.ndarray) -> np.ndarray:
@@ -242,7 +241,7 @@ def best_order(
     best = int(np.argmin(found))
     if not 0 < found[best] < math.inf:
         raise ValueError(
-            f"no order tells what share of epsilon {target_epsilon} at delta {delta} the planned "
+            f"no order gives the share of epsilon {target_epsilon} at delta {delta} that the planned "
             f"ledger takes: the least one is {found[best]}"
         )
     if orders is not None:

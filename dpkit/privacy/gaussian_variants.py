@@ -6,6 +6,7 @@ distance a record moves by into sqrt(sum s_i^2 / sigma_i^2).
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
@@ -39,25 +40,27 @@ class DiagonalGaussian:
     which `adjacency` accounts for: the ratios stay those of the clipping bounds s_i.
 
     Args:
-        noise_over_sensitivity: sigma_i / s_i of each coordinate, each > 0.
+        noise_multipliers: sigma_i / s_i of each coordinate, each > 0.
 
     Raises:
-        ValueError: noise_over_sensitivity is not a non-empty tuple of numbers in [1e-9, 1e13],
+        ValueError: noise_multipliers is not a non-empty tuple of numbers in [1e-9, 1e13],
             its effective multiplier is below 1e-9, or adjacency is unknown.
     """
 
-    noise_over_sensitivity: tuple[float, ...]
+    noise_multipliers: tuple[float, ...]
     adjacency: Adjacency = "add-remove"
+    hides_participation: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_tuple("noise_over_sensitivity", self.noise_over_sensitivity)
+        checks.plain_fields(self)
+        _check_tuple("noise_multipliers", self.noise_multipliers)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
         check_noise(self.noise_multiplier)
 
     @property
     def noise_multiplier(self) -> float:
         """sigma_*: noise / clip norm of the one Gaussian that costs the same."""
-        return effective_noise(self.noise_over_sensitivity)
+        return effective_noise(self.noise_multipliers)
 
     @property
     def one(self) -> Gaussian:
@@ -107,8 +110,10 @@ class GroupedGaussian:
     groups: int
     sample_rate: float = 1.0
     adjacency: Adjacency = "add-remove"
+    hides_participation: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         checks.whole(1, groups=self.groups)
         if isinstance(self.noise_multiplier, tuple):
             _check_tuple("noise_multiplier", self.noise_multiplier)
@@ -157,5 +162,4 @@ def _check_tuple(name: str, values: object) -> None:
     if not isinstance(values, tuple) or not values:
         raise ValueError(f"{name} must be a non-empty tuple of numbers > 0, got {values!r}")
     for i, value in enumerate(values):
-        checks.positive(**{f"{name}[{i}]": value})
-        checks.in_range(1e-9, 1e13, **{f"{name}[{i}]": value})
+        check_noise(value, f"{name}[{i}]")

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr
 
 from dpkit import checks
-from dpkit.privacy.ledger import Guarantee, Ledger, adjacency_of, assumptions_of, checked
+from dpkit.privacy import numerics
+from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import GaussianDp, Mechanism
 
 EXACT = "Gaussian DP (Dong, Roth, Su 2022, Cor. 2.13 and 3.3)"
@@ -22,7 +23,7 @@ CLOSE = 1e-9  # relative, of two deltas that are the same but for rounding
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
-def mu(ledger: Ledger) -> GaussianDp:
+def mu(ledger: Releases) -> GaussianDp:
     """The ledger's mu, and whether it is exact or a limit for some release.
 
     Raises:
@@ -30,8 +31,7 @@ def mu(ledger: Ledger) -> GaussianDp:
         Unsupported: a mechanism knows no mu.
         ArithmeticError: a mechanism's mu is NaN or negative.
     """
-    adjacency_of(ledger)
-    each = [(m.gaussian_dp(), count) for m, count in checked(ledger) if count]
+    each = [(m.gaussian_dp(), count) for m, count in Ledger.of(ledger).releases]
     for one, _ in each:
         if not one.mu >= 0:
             raise ArithmeticError(f"a mechanism's mu is not a number >= 0: {one.mu}")
@@ -39,7 +39,7 @@ def mu(ledger: Ledger) -> GaussianDp:
     return GaussianDp(total, all(one.exact for one, _ in each))
 
 
-def epsilon(ledger: Ledger, *, delta: float) -> Guarantee:
+def epsilon(ledger: Releases, *, delta: float) -> Guarantee:
     """The epsilon of the ledger's mu at `delta`.
 
     An upper bound where every mu is exact; where each mechanism's profile is even that of its mu
@@ -53,27 +53,29 @@ def epsilon(ledger: Ledger, *, delta: float) -> Guarantee:
     Raises:
         ValueError: delta is not in (0, 1), or as `mu`.
     """
-    checks.between(0, 1, delta=delta)
+    ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
     found = mu(ledger)
     tight = found.exact and found.mu < math.inf and _tight(ledger)
     low = _solve(found.mu, math.log(delta), -1) if tight else 0.0
     high = _solve(found.mu, math.log(delta), +1)
-    return _guarantee(ledger, (high, low, delta), found.exact)
+    return _guarantee(ledger, high, delta, found.exact, low)
 
 
-def delta(ledger: Ledger, *, epsilon: float) -> Guarantee:
+def delta(ledger: Releases, *, epsilon: float) -> Guarantee:
     """The delta of the ledger's mu at `epsilon` >= 0 (arguments and meaning as `epsilon`)."""
-    checks.non_negative(epsilon=epsilon)
+    ledger, epsilon = Ledger.of(ledger), checks.non_negative(epsilon=epsilon)
     found = mu(ledger)
     log_value = log_delta(found.mu, epsilon)
     log_value = min(log_value + _rounding(found.mu, epsilon, log_value), 0.0)
     value = max(math.exp(log_value), LEAST) if found.mu else 0.0
-    return _guarantee(ledger, (epsilon, 0.0, value), found.exact)
+    return _guarantee(ledger, epsilon, value, found.exact)
 
 
-def _guarantee(ledger: Ledger, found: tuple[float, float, float], exact: bool) -> Guarantee:
-    told = (*assumptions_of(ledger), *(() if exact else (APPROXIMATE,)))
-    return Guarantee(*found, adjacency_of(ledger), EXACT if exact else CLT, told)
+def _guarantee(
+    ledger: Ledger, epsilon: float, delta: float, exact: bool, lower: float = 0.0
+) -> Guarantee:
+    method, assume = (EXACT, "") if exact else (CLT, APPROXIMATE)
+    return ledger.guarantee(epsilon=epsilon, delta=delta, lower=lower, method=method, assume=assume)
 
 
 def log_delta(mu: float, epsilon: float) -> float:
@@ -86,8 +88,8 @@ def log_delta(mu: float, epsilon: float) -> float:
     Raises:
         ValueError: mu is not a number >= 0, or epsilon not a finite one >= 0.
     """
-    checks.in_range(0, math.inf, mu=mu)
-    checks.non_negative(epsilon=epsilon)
+    mu = checks.in_range(0, math.inf, mu=mu)
+    epsilon = checks.non_negative(epsilon=epsilon)
     if mu == 0:
         return -math.inf
     if mu == math.inf:
@@ -136,24 +138,13 @@ def _solve(mu: float, log_target: float, side: int) -> float:
         value = log_delta(mu, epsilon)
         return value + side * _rounding(mu, epsilon, value) <= log_target
 
-    if private(0.0):
-        return 0.0
-    low, high = 0.0, 1.0
-    while not private(high):
-        low, high = high, 2 * high
-        if high == math.inf:
-            return math.inf
-    while high - low > 1e-13 * high:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (low, middle) if private(middle) else (middle, high)
+    low, high = numerics.bracket(private)
     return high if side > 0 else low
 
 
 def _tight(ledger: Ledger) -> bool:
     """Whether each mechanism's profile, in both directions, is that of its mu."""
-    return all(_profile_is_of_mu(mechanism) for mechanism, count in checked(ledger) if count)
+    return all(_profile_is_of_mu(mechanism) for mechanism, _ in ledger.releases)
 
 
 def _profile_is_of_mu(mechanism: Mechanism) -> bool:

@@ -30,6 +30,7 @@ from dpkit.privacy.without_replacement import WithoutReplacementGaussian
 POISSON, WITHOUT_REPLACEMENT = "noise_multiplier", "noise_over_sensitivity"
 COLUMNS = (POISSON, "sample_rate", "count")
 EXAMPLE = '{"noise_multiplier": 1.1, "sample_rate": 0.01, "count": 5000}'
+LARGEST_TEXT = 2**26  # bytes: millions of steps
 OPACUS = ("rdp", "prv", "gdp")  # its accountants; each keeps (noise multiplier, rate, steps)
 BINARY = (b"PK\x03\x04", b"\x80")  # how files of torch.save begin: a zip, in old ones a pickle
 SAFE_TORCH = (2, 6)  # before it, weights_only=True did not keep a file from running code
@@ -48,7 +49,7 @@ class _Row(NamedTuple):
 
 
 def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list[Release]:
-    """The ledger that a file tells of; steps with equal settings are one Release, first seen first.
+    """Read a ledger from a file; equal steps are merged, in order of first appearance.
 
     Args:
         path: a file of one of the kinds above, known by its content. A file of torch.save is read
@@ -62,6 +63,8 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
     """
     checks.one_of(ADJACENCIES, adjacency=adjacency)
     file = Path(path)
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        raise ValueError(f"{file} is not a regular file, and may never end; save the steps to one")
     with file.open("rb") as stream:
         binary = stream.read(4).startswith(BINARY)
     rows = _opacus(str(file), _torch_content(file)) if binary else _text_rows(file)
@@ -75,6 +78,8 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
 
 
 def _text_rows(file: Path) -> Iterator[_Row]:
+    if not file.stat().st_size <= LARGEST_TEXT:
+        raise ValueError(f"{file} has over {LARGEST_TEXT} bytes; merge steps with equal settings")
     try:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:

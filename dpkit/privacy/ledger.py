@@ -1,8 +1,9 @@
 """A history of releases, and the guarantee an accountant gives for it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,94 +27,155 @@ class Release(NamedTuple):
     count: int = 1
 
 
-Ledger = Sequence[Release]
-MOST_RELEASES = 10**15
-
-
 class Guarantee(NamedTuple):
     """What an accountant proves of a ledger.
 
     epsilon: an upper bound in nats, `inf` where nothing finite is proven.
-    lower: a proven lower bound on the ledger's epsilon, 0 where the accountant proves none.
     delta: the delta it holds at.
+    lower: a proven lower bound on the ledger's epsilon, 0 where the accountant proves none.
     adjacency: "add-remove" or "replace-one".
     method: accountant, conversion and the order that decided.
     assumptions: what must be true of the run for the bound to hold.
     """
 
     epsilon: float
-    lower: float
     delta: float
+    lower: float
     adjacency: Adjacency
     method: str
     assumptions: tuple[str, ...]
 
 
-def checked(ledger: Ledger) -> list[Release]:
-    """The ledger as a list of releases.
+MOST_RELEASES = 10**15
+# Of a ledger that was chosen from what it released sums prove nothing: that needs `filters`.
+FIXED = "noise, sampling and number of releases were fixed beforehand, not by what was released"
 
-    Raises:
-        ValueError: an entry is not a Release, or a count is not an integer >= 0.
+
+@dataclass(frozen=True)
+class Ledger:
+    """A history of releases, read and checked once: what every accountant works on.
+
+    releases: equal mechanisms merged, in order of first appearance, each with a count > 0.
+    adjacency: that of all entries, also of those with count 0; "add-remove" for an empty ledger.
     """
-    releases = []
-    for entry in [ledger] if isinstance(ledger, Release) else ledger:
-        if not (isinstance(entry, tuple) and len(entry) == 2 and hasattr(entry[0], "rdp")):
-            raise ValueError(f"a ledger holds Release(mechanism, count) entries, got {entry!r}")
-        checks.whole(count=entry[1])
-        if not entry[1] <= MOST_RELEASES:
-            raise ValueError("count must be at most 10^15 releases; more cost more than any budget")
-        releases.append(Release(*entry))
-    return releases
 
+    releases: tuple[Release, ...]
+    adjacency: Adjacency
 
-def adjacency_of(ledger: Ledger) -> Adjacency:
-    """The one adjacency of all its releases; "add-remove" for an empty ledger.
+    @classmethod
+    def of(cls, entries: "Releases") -> "Ledger":
+        """Check a list of releases, and merge equal mechanisms.
 
-    Raises:
-        ValueError: the ledger mixes adjacencies, whose costs do not add up.
-    """
-    found: set[Adjacency] = {release.mechanism.adjacency for release in checked(ledger)}
-    if len(found) > 1:
-        raise ValueError(
-            f"a ledger must keep to one adjacency, got {' and '.join(sorted(found))}; "
-            "price every release under the same one"
-        )
-    return found.pop() if found else "add-remove"
+        Raises:
+            ValueError: it is not a list or tuple (a generator can be read only once, and costs
+                nothing when it was read before), an entry is not a Release, a count is not an
+                integer in [0, 10^15], or adjacencies are mixed, whose costs do not add up.
+        """
+        if isinstance(entries, Ledger):
+            return entries
+        counts: dict[Mechanism, int] = {}
+        for mechanism, count in map(_checked, _listed(entries)):
+            counts[mechanism] = counts.get(mechanism, 0) + count
+        adjacencies: set[Adjacency] = {mechanism.adjacency for mechanism in counts}
+        if len(adjacencies) > 1:
+            raise ValueError(
+                f"a ledger must keep to one adjacency, got {' and '.join(sorted(adjacencies))}; "
+                "price every release under the same one"
+            )
+        releases = tuple(Release(mechanism, n) for mechanism, n in counts.items() if n)
+        return cls(releases, adjacencies.pop() if adjacencies else "add-remove")
 
+    @property
+    def total(self) -> int:
+        """The number of releases."""
+        return sum(release.count for release in self.releases)
 
-def assumptions_of(ledger: Ledger) -> tuple[str, ...]:
-    """What the prices of its releases assume, each once, in order."""
-    return tuple(dict.fromkeys(a for r in checked(ledger) for a in r.mechanism.assumptions))
+    def rdp(self, orders: ArrayLike) -> Floats:
+        """RDP in nats at each order: costs add up (Mironov 2017, Prop. 1).
 
-
-def rdp_of(ledger: Ledger, orders: ArrayLike) -> Floats:
-    """The ledger's RDP in nats at each order: costs add up (Mironov 2017, Prop. 1)."""
-    total = np.zeros_like(as_orders(orders))
-    for mechanism, count in checked(ledger):
-        if count:  # 0 * inf is not a number
+        Raises:
+            ArithmeticError: a price came out as NaN or negative.
+        """
+        total = np.zeros_like(as_orders(orders))
+        for mechanism, count in self.releases:
             total = total + count * mechanism.rdp(orders)
-    return total
+        if not (total >= 0).all():
+            raise ArithmeticError(f"the ledger's RDP is not a number >= 0 at every order: {total}")
+        return total
+
+    def guarantee(
+        self, *, epsilon: float, delta: float, method: str, lower: float = 0.0, assume: str = ""
+    ) -> Guarantee:
+        """The accountant's result with what it assumes: `assume`, after the releases' own."""
+        own = [one for mechanism, _ in self.releases for one in mechanism.assumptions]
+        if self.releases:
+            own.append(FIXED)
+        assumed = dict.fromkeys([*own, assume] if assume else own)
+        return Guarantee(epsilon, delta, lower, self.adjacency, method, tuple(assumed))
+
+
+Releases = Sequence[Release] | Release | Ledger
+
+
+def _listed(entries: Any) -> Sequence[Any]:
+    if isinstance(entries, Release):
+        return [entries]
+    if isinstance(entries, list | tuple):
+        return entries
+    remedy = "pass list(...) of it" if isinstance(entries, Iterable) else "pass [Release(...), ...]"
+    raise ValueError(
+        "ledger must be a list of Release(mechanism, count), got "
+        f"{type(entries).__name__}; {remedy}"
+    )
+
+
+def _checked(entry: Any) -> Release:
+    if not (isinstance(entry, tuple) and len(entry) == 2 and hasattr(entry[0], "rdp")):
+        raise ValueError(f"a ledger holds Release(mechanism, count) entries, got {entry!r}")
+    count = checks.whole(count=entry[1])
+    if not count <= MOST_RELEASES:
+        raise ValueError("count must be at most 10^15 releases; more cost more than any budget")
+    return Release(entry[0], count)
 
 
 @dataclass(frozen=True)
 class Parallel:
     """One ledger per disjoint part of the data, as one release (see `parallel`)."""
 
-    parts: tuple[tuple[Release, ...], ...]
+    parts: tuple[Ledger, ...]
+
+    def __post_init__(self) -> None:
+        if self.adjacency == "add-remove":
+            return
+        for mechanism, _ in self._releases:
+            if not getattr(mechanism, "hides_participation", False):
+                raise Unsupported(
+                    f"under replace-one a record may leave one part and enter another, and "
+                    f"{type(mechanism).__name__} does not hide how many records take part: "
+                    "no finite epsilon covers that"
+                )
+
+    @property
+    def _releases(self) -> Iterable[Release]:
+        return chain.from_iterable(part.releases for part in self.parts)
 
     @property
     def adjacency(self) -> Adjacency:
-        return adjacency_of([release for part in self.parts for release in part])
+        return self.parts[0].adjacency
+
+    @property
+    def hides_participation(self) -> bool:
+        return all(getattr(one.mechanism, "hides_participation", False) for one in self._releases)
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         return (
             "the parts are disjoint, and a record's part does not depend on other records",
-            *assumptions_of([release for part in self.parts for release in part]),
+            *(one for release in self._releases for one in release.mechanism.assumptions),
         )
 
     def rdp(self, orders: ArrayLike) -> Floats:
-        costs = np.sort(np.stack([rdp_of(part, orders) for part in self.parts]), axis=0)
+        costs = np.sort(np.stack([part.rdp(orders) for part in self.parts]), axis=0)
         # A replaced record may leave one part and enter another.
         return costs[-1] if self.adjacency == "add-remove" else costs[-2:].sum(axis=0)
 
@@ -127,17 +189,20 @@ class Parallel:
         raise Unsupported("parallel parts are priced by RDP; their mu is not known here")
 
 
-def parallel(*ledgers: Ledger) -> list[Release]:
+def parallel(*ledgers: Releases) -> list[Release]:
     """The ledger of models trained each on its own disjoint part of the data (one per digit, say).
 
-    A record lies in one part, so under add-remove the dearest part is the price; under replace-one
-    a record may move from one part to another, and the price is the two dearest parts in sum.
+    A record lies in one part, so under add-remove the most expensive part is the price; under
+    replace-one a record may move from one part to another, and the price is the sum of the two
+    most expensive parts. Each mechanism must then hide that a record takes part at all.
 
     Raises:
         ValueError: no ledger given, or they mix adjacencies.
+        Unsupported: replace-one, and a mechanism does not hide who takes part.
     """
     if not ledgers:
         raise ValueError("parallel needs at least one ledger")
-    parts = tuple(tuple(checked(ledger)) for ledger in ledgers)
-    adjacency_of([release for part in parts for release in part])
-    return [Release(Parallel(parts))]
+    parts = [Ledger.of(ledger) for ledger in ledgers]
+    together = Ledger.of([release for part in parts for release in part.releases])
+    parts = [part if part.releases else Ledger((), together.adjacency) for part in parts]
+    return [Release(Parallel(tuple(parts)))]

@@ -14,16 +14,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit.privacy.privacy_loss import ROUNDING, Floats, PrivacyLoss
+from dpkit.privacy.privacy_loss import LEAST_MASS, ROUNDING, Floats, PrivacyLoss, rounding
 
 REACH = 32  # cells around the heaviest in which shares are exact
+MOST_NODES = 2**20
 TINY = 1e-300  # instead of a zero that is divided by
 LOWERED = 4 * ROUNDING  # of the lower measure's nodes, so that an atom on a node can stay there
-UNDERFLOW = 1e-290  # a mass below it may have lost digits
+
+
+class NoGrid(ArithmeticError):
+    """The losses are too far apart for a grid of a size that can be computed."""
 
 
 def nodes(first: int, count: int, spacing: float, offset: float) -> Floats:
     """(first + k) * spacing + offset for k = 0, ..., count - 1."""
+    if not abs(first) + count < 2**53:
+        raise NoGrid(f"losses around {first} times {spacing} have no neighbours as floats")
     return np.asarray((first + np.arange(count)) * spacing + offset, dtype=np.float64)
 
 
@@ -73,9 +79,12 @@ class GridLoss(NamedTuple):
 
 
 def fitted(spacing: float, losses: Iterable[PrivacyLoss]) -> float:
-    """The spacing, made a little smaller where that lets atoms lie on nodes."""
+    """The spacing, made a little smaller where that lets atoms lie on nodes.
+
+    Atoms closer to each other than the spacing stay between nodes, as a density does.
+    """
     lattices = [loss.lattice[1] for loss in losses if loss.lattice is not None]
-    if not lattices:
+    if not lattices or not min(lattices) >= spacing:
         return spacing
     return min(lattices) / math.ceil(min(lattices) / spacing)
 
@@ -90,8 +99,13 @@ def cells(
         span: the least and the largest loss.
         centre: about where the loss has most of its mass.
         enough: how much smaller `lower` may make the mean loss by missing the balance there.
+
+    Raises:
+        NoGrid: the span has more than 2^20 cells, or spacing or span is not a number.
     """
     low, high = span
+    if not (spacing > 0 and (high - low) / spacing <= MOST_NODES):
+        raise NoGrid(f"a grid of spacing {spacing} from {low} to {high} is too large")
     if loss.lattice is None:
         centre = offset = _balanced(loss, spacing, centre, enough)
     else:
@@ -107,6 +121,8 @@ def _cells(
     loss: PrivacyLoss, first: int, last: int, spacing: float, offset: float, middle: int = 0
 ) -> Cells:
     p, q = loss.masses(nodes(first, last - first + 1, spacing, offset))
+    if np.isnan(p.sum() + q.sum()):
+        raise ArithmeticError("a mechanism's privacy loss has a mass that is not a number")
     return Cells(first, offset, spacing, p, q, middle - first)
 
 
@@ -114,7 +130,7 @@ def _balanced(loss: PrivacyLoss, spacing: float, centre: float, enough: float) -
     """An offset at which `lower` loses nothing where the loss has most of its mass.
 
     Shares that are exact from the left and shares that are exact from the right need not meet. An
-    excess at one node is a lack at the next, so the sum of alternating signs tells by how much they
+    excess at one node is a lack at the next, so the sum of alternating signs shows by how much they
     miss, and it changes sign when the grid moves on by one spacing.
     """
     signs = (-1.0) ** np.arange(-REACH + 1, REACH)
@@ -163,21 +179,22 @@ class _Excess(NamedTuple):
 
 
 def _excess(cells: Cells, lowered: float = 0.0) -> _Excess:
-    """With the nodes lowered by a little."""
+    """The excesses of the inner cells, their nodes shifted down by `lowered`."""
     p, q = cells.p[1:-1], cells.q[1:-1]
     with np.errstate(over="ignore", invalid="ignore"):
         t = np.exp(cells.nodes - lowered)
         above, below = p - q * t[:-1], q * t[1:] - p
-        slack = 2 * ROUNDING * (_nearer(cells.p) + _nearer(cells.q) * t[1:])
-    known = (np.minimum(p, q) > UNDERFLOW) & np.isfinite(above + below + slack)
+        slack = _doubt(cells.p) + _doubt(cells.q) * t[1:]
+    known = (np.minimum(p, q) > LEAST_MASS) & np.isfinite(above + below + slack)
     above, below, slack = (np.where(known, one, 0.0) for one in (above, below, slack))
     return _Excess(p, above, below, slack, known)
 
 
-def _nearer(masses: Floats) -> Floats:
-    """The mass from each inner cell outwards, on the side where there is less."""
+def _doubt(masses: Floats) -> Floats:
+    """The error, at most, of each inner cell's mass: that of the tails it is the difference of."""
     beyond, up_to = np.cumsum(masses[::-1])[::-1], np.cumsum(masses)
-    return np.minimum(beyond, up_to)[1:-1]
+    nearer = np.minimum(beyond, up_to)[1:-1]
+    return 2 * rounding(nearer) * nearer
 
 
 def upper(cells: Cells) -> GridLoss:
@@ -188,7 +205,8 @@ def upper(cells: Cells) -> GridLoss:
     high = np.where(known, np.clip(high, 0.0, p), p)
     masses = np.concatenate([cells.p[:1], high])
     masses[:-1] += p - high
-    return GridLoss(cells.first, cells.offset, cells.spacing, masses, float(cells.p[-1]))
+    beyond = float(cells.p[-1] * (1 + ROUNDING)) + LEAST_MASS
+    return GridLoss(cells.first, cells.offset, cells.spacing, masses, beyond)
 
 
 def lower(cells: Cells) -> GridLoss:

@@ -1,4 +1,4 @@
-"""What one release costs. Each mechanism is a frozen value that prices itself.
+"""The cost of one release. Each mechanism is a frozen value that prices itself.
 
 Units: the noise multiplier is noise standard deviation / clip norm C, so a sum of vectors clipped
 at C moves by 1 under add-remove and by 2 under replace-one. RDP is in nats.
@@ -6,7 +6,7 @@ at C moves by 1 under add-remove and by 2 under replace-one. RDP is in nats.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,7 +33,13 @@ class GaussianDp(NamedTuple):
 
 
 class Mechanism(Protocol):
-    """One release, priced by itself; a price that is not known raises Unsupported."""
+    """One release, priced by itself; a price that is not known raises Unsupported.
+
+    `hides_participation = True` says that the price also covers a record that leaves, or comes, and
+    not only changes. What needs the number of records to be public (batches drawn without
+    replacement, an answer from each) does not hide it; without the attribute it counts as not
+    hidden (see `parallel`).
+    """
 
     @property
     def adjacency(self) -> Adjacency: ...
@@ -90,15 +96,15 @@ def excess(log_p: Floats, log_q: Floats, eps: Floats) -> Floats:
     return np.exp(log_p) * np.abs(np.expm1(less))
 
 
-def check_noise(noise_multiplier: float) -> None:
-    """Finite, > 0, and where prices neither overflow nor vanish.
+def check_noise(value: float, name: str = "noise_multiplier") -> None:
+    """Require a noise that is finite, > 0, and whose prices neither overflow nor vanish.
 
     Raises:
         ValueError: it is not.
     """
-    checks.positive(noise_multiplier=noise_multiplier)
-    if not 1e-9 <= noise_multiplier <= 1e13:
-        raise ValueError(f"noise_multiplier must lie in [1e-9, 1e13], got {noise_multiplier}")
+    checks.positive(**{name: value})
+    if not 1e-9 <= value <= 1e13:
+        raise ValueError(f"{name} must lie in [1e-9, 1e13], got {value}")
 
 
 def moved_by(adjacency: Adjacency) -> float:
@@ -118,8 +124,10 @@ class Gaussian:
 
     noise_multiplier: float
     adjacency: Adjacency = "add-remove"
+    hides_participation: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         check_noise(self.noise_multiplier)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
@@ -159,10 +167,6 @@ def _mix(base: Floats, moved: Floats, q: float) -> Floats:
     return (1 - q) * base + q * moved
 
 
-def _log_mix(base: Floats, moved: Floats, q: float) -> Floats:
-    return np.logaddexp(np.log1p(-q) + base, np.log(q) + moved)
-
-
 @dataclass(frozen=True)
 class SampledGaussian:
     """A Gaussian release of a Poisson sample: every record enters with probability sample_rate.
@@ -178,8 +182,10 @@ class SampledGaussian:
     noise_multiplier: float
     sample_rate: float
     adjacency: Adjacency = "add-remove"
+    hides_participation: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         check_noise(self.noise_multiplier)
         checks.in_range(0, 1, sample_rate=self.sample_rate)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
@@ -188,6 +194,8 @@ class SampledGaussian:
     def assumptions(self) -> tuple[str, ...]:
         return (
             "Poisson sampling: every record enters each batch independently with the sample rate",
+            "a batch's noisy sum is released whole or over a public number; the size of the batch "
+            "is not released",
         )
 
     def rdp(self, orders: ArrayLike) -> Floats:
@@ -209,18 +217,48 @@ class SampledGaussian:
         return price(array, q=self.sample_rate, noise=self.noise_multiplier)
 
     def profile(self, epsilons: ArrayLike) -> Floats:
-        """delta(epsilon) exactly: row 0 mixture against the other, row 1 the reverse."""
+        """delta(epsilon) exactly: row 0 mixture against the other, row 1 the reverse.
+
+        Each direction is q times an excess that does not shrink with q, so a tiny sample rate
+        costs no digits.
+        """
         eps, q = as_epsilons(epsilons), self.sample_rate
         if q == 0:
             return np.broadcast_to(np.maximum(0.0, -np.expm1(eps)), (2, eps.size)).copy()
         if q == 1:
             return Gaussian(self.noise_multiplier, self.adjacency).profile(eps)
-        # The loss grows with x, so the best test is x beyond one threshold.
-        return np.stack([self._direction(eps, +1), self._direction(eps, -1)])
+        # H(-epsilon) = 1 - e^-epsilon (1 - H'(epsilon)), H' the other direction
+        size = np.abs(eps)
+        above = self._amplified(size) if self.adjacency == "add-remove" else self._mirrored(size)
+        below = -np.expm1(-size) + np.exp(-size) * above[::-1]
+        return np.where(eps >= 0, above, below)
 
-    def _direction(self, eps: Floats, sign: int) -> Floats:
-        p, q = self._measures(self._threshold(sign * eps), lambda z: log_ndtr(-sign * z), _log_mix)
-        return excess(p, q, eps) if sign > 0 else excess(q, p, eps)
+    def _amplified(self, eps: Floats) -> Floats:
+        """Under add-remove, at epsilons >= 0: q times the Gaussian's delta at a larger epsilon.
+
+        P - e^eps N(0) = q (N(1) - c N(0)) with c = 1 + (e^eps - 1) / q, and
+        N(0) - e^eps P = (1 - e^eps (1 - q)) N(0) - e^eps q N(1)
+        (Balle, Barthe, Gaboardi 2018, Thm 2).
+        """
+        q, gaussian = self.sample_rate, Gaussian(self.noise_multiplier)
+        removed = q * gaussian.profile(self._tilt(eps))[0]
+        left = -np.expm1(np.minimum(eps + np.log1p(-q), 0.0))  # 1 - e^eps (1 - q), or 0
+        with np.errstate(divide="ignore"):
+            tilt = np.log(q) + eps - np.log(left)
+        return np.stack([removed, left * gaussian.profile(tilt)[0]])
+
+    def _mirrored(self, eps: Floats) -> Floats:
+        """Under replace-one, at epsilons >= 0; both directions are equal.
+
+        P - e^eps Q = q (N(1) - (e^eps - 1) (1 - q) / q N(0) - e^eps N(-1)), on x > threshold.
+        """
+        q, x = self.sample_rate, self._threshold(eps)
+        moved, base, away = (log_ndtr((at - x) / self.noise_multiplier) for at in (1, 0, -1))
+        with np.errstate(divide="ignore"):
+            grown = eps + np.log(-np.expm1(-eps))  # log(e^eps - 1)
+        taken = np.logaddexp(grown + np.log1p(-q) - np.log(q) + base, eps + away)
+        one = q * excess(moved, taken, np.zeros_like(eps))
+        return np.stack([one, one])
 
     def privacy_loss(self) -> PrivacyLoss:
         """Of the mixture against N(0), or against its mirror image under replace-one."""
@@ -246,17 +284,31 @@ class SampledGaussian:
     def _threshold(self, loss: Floats) -> Floats:
         """The output x whose privacy loss is `loss`; -inf below the least loss."""
         q, variance = self.sample_rate, self.noise_multiplier**2
+        least = np.log1p(-q)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if self.adjacency == "add-remove":
-                # (1-q) + q exp((2x - 1) / (2 noise^2)) = exp(loss)
-                far = loss - np.log(q) + np.log1p((q - 1) * np.exp(-np.maximum(loss, 30.0)))
-                tilt = np.where(loss > 30, far, np.log1p(np.expm1(np.minimum(loss, 30.0)) / q))
-                return np.where(np.isnan(tilt), -np.inf, variance * tilt + 0.5)
+                return np.where(loss > least, variance * self._tilt(loss) + 0.5, -np.inf)
             # x / noise^2 - loss / 2 = arcsinh((1-q) / q * exp(1 / (2 noise^2)) * sinh(loss / 2))
             size = np.abs(loss)
             y = np.log1p(-q) - np.log(q) + 0.5 / variance + size / 2 + np.log(-np.expm1(-size) / 2)
-            arcsinh = np.where(y > 20, y + np.log(2), np.arcsinh(np.exp(np.minimum(y, 20.0))))
+            # a product keeps more digits than the sum of its logs
+            factor = (1 - q) / q * np.exp(0.5 / variance) * np.sinh(np.minimum(size, 700.0) / 2)
+            factor = np.where(np.isfinite(factor), factor, np.exp(np.minimum(y, 20.0)))
+            arcsinh = np.where(y > 20, y + np.log(2), np.arcsinh(factor))
         return variance * (loss / 2 + np.sign(loss) * arcsinh)
+
+    def _tilt(self, loss: Floats) -> Floats:
+        """log((e^loss - 1 + q) / q): the Gaussian's loss where the mixture's is `loss` > log(1-q).
+
+        So P - e^loss N(0) = q (N(1) - e^tilt N(0)).
+        """
+        q = self.sample_rate
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            near = np.expm1(np.minimum(loss, 30.0)) / q
+            far = loss - np.log(q) + np.log1p((q - 1) * np.exp(-np.maximum(loss, 30.0)))
+            # close to the least loss, log(1-q), near is close to -1 and has lost its digits
+            low = np.log((1 - q) / q * np.expm1(np.minimum(loss - np.log1p(-q), 700.0)))
+            return np.where(loss > 30, far, np.where(near > -0.5, np.log1p(near), low))
 
     def gaussian_dp(self) -> GaussianDp:
         """The CLT's mu of one of many steps: the standard deviation of P/Q - 1 to leading order.

@@ -13,27 +13,28 @@ import numpy as np
 
 from dpkit import checks
 from dpkit.privacy import rdp
-from dpkit.privacy.ledger import Guarantee, Ledger, adjacency_of, assumptions_of
+from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import Floats
 
 MOST_MOMENTS = 32  # "it suffices to compute lambda <= 32" (Abadi et al. 2016, section 3.2)
+LARGEST_MOMENT = 4096  # the largest that may be asked for: more take minutes and prove no more
 LEAST = 5e-324  # the least positive number: a delta that underflows is rounded up to it
 
 
-def curve(ledger: Ledger, moments: int = MOST_MOMENTS) -> tuple[Floats, Floats]:
+def curve(ledger: Releases, moments: int = MOST_MOMENTS) -> tuple[Floats, Floats]:
     """(lambdas, alpha): the ledger's log moments in nats at lambda = 1..moments, (moments,) each.
 
     Raises:
-        ValueError: moments is not an integer in [1, 2^20), or the ledger is bad or mixes
+        ValueError: moments is not an integer in [1, 4096], or the ledger is bad or mixes
             adjacencies.
         ArithmeticError: a moment came out as NaN or negative.
     """
-    checks.whole(1, moments=moments)
+    checks.in_range(1, LARGEST_MOMENT, moments=checks.whole(1, moments=moments))
     orders, costs = rdp.curve(ledger, np.arange(2.0, moments + 2))
     return orders - 1, (orders - 1) * costs
 
 
-def epsilon(ledger: Ledger, *, delta: float, moments: int = MOST_MOMENTS) -> Guarantee:
+def epsilon(ledger: Releases, *, delta: float, moments: int = MOST_MOMENTS) -> Guarantee:
     """The smallest epsilon that moments 1..moments prove at `delta` (Abadi et al. 2016, Thm 2).
 
     Args:
@@ -45,7 +46,7 @@ def epsilon(ledger: Ledger, *, delta: float, moments: int = MOST_MOMENTS) -> Gua
         ValueError: delta is not in (0, 1), or as `curve`.
         ArithmeticError: as `curve`.
     """
-    checks.between(0, 1, delta=delta)
+    ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
     lambdas, alpha = curve(ledger, moments)
     epsilons = (alpha - np.log(delta)) / lambdas
     best = int(np.argmin(epsilons))
@@ -53,9 +54,9 @@ def epsilon(ledger: Ledger, *, delta: float, moments: int = MOST_MOMENTS) -> Gua
     return _guarantee(ledger, value, delta, lambdas[best])
 
 
-def delta(ledger: Ledger, *, epsilon: float, moments: int = MOST_MOMENTS) -> Guarantee:
+def delta(ledger: Releases, *, epsilon: float, moments: int = MOST_MOMENTS) -> Guarantee:
     """The smallest delta that the moments prove at `epsilon` >= 0 (arguments as `epsilon`)."""
-    checks.non_negative(epsilon=epsilon)
+    ledger, epsilon = Ledger.of(ledger), checks.non_negative(epsilon=epsilon)
     lambdas, alpha = curve(ledger, moments)
     logs = lambdas * (alpha / lambdas - epsilon)  # in this order no inf is subtracted from an inf
     best = int(np.argmin(logs))
@@ -65,11 +66,11 @@ def delta(ledger: Ledger, *, epsilon: float, moments: int = MOST_MOMENTS) -> Gua
 
 def _guarantee(ledger: Ledger, epsilon: float, delta: float, best: float) -> Guarantee:
     method = f"moments accountant (Abadi et al. 2016, Thm 2), moment {best:.0f}"
-    return Guarantee(epsilon, 0.0, delta, adjacency_of(ledger), method, assumptions_of(ledger))
+    return ledger.guarantee(epsilon=epsilon, delta=delta, method=method)
 
 
 def exceeded_at(
-    ledger: Ledger,
+    ledger: Releases,
     *,
     target_epsilon: float,
     target_delta: float,
@@ -85,9 +86,9 @@ def exceeded_at(
         ValueError: bad input, or a ledger that costs nothing and so never exceeds a target.
         ArithmeticError: as `curve`.
     """
-    checks.positive(target_epsilon=target_epsilon)
-    checks.between(0, 1, target_delta=target_delta)
-    checks.whole(1, every=every)
+    target_epsilon = checks.positive(target_epsilon=target_epsilon)
+    target_delta = checks.between(0, 1, target_delta=target_delta)
+    every = checks.whole(1, every=every)
     lambdas, alpha = curve(ledger, moments)
     if not alpha.any():
         raise ValueError("the ledger costs nothing: no number of iterations exceeds the target")

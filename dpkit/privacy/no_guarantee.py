@@ -1,7 +1,7 @@
-"""What a release is priced at when its noise protects nothing."""
+"""The price of a release whose noise protects nothing."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,8 +21,10 @@ class NoGuarantee:
 
     reason: str
     adjacency: Adjacency = "add-remove"
+    hides_participation: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
     @property

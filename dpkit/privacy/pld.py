@@ -13,19 +13,18 @@ from typing import NamedTuple
 import numpy as np
 
 from dpkit import checks
-from dpkit.privacy import loss_grid, rdp, saddle
+from dpkit.privacy import loss_grid, numerics, rdp, saddle
 from dpkit.privacy.composed_loss import (
-    MOST_NODES,
     Parts,
     chernoff_delta,
     chernoff_epsilon,
     compose,
     log_moment,
 )
-from dpkit.privacy.ledger import Guarantee, Ledger, adjacency_of, assumptions_of, checked
-from dpkit.privacy.loss_grid import Cells
+from dpkit.privacy.ledger import Guarantee, Ledger, Releases
+from dpkit.privacy.loss_grid import MOST_NODES, Cells, NoGrid
 from dpkit.privacy.mechanisms import Unsupported
-from dpkit.privacy.privacy_loss import PrivacyLoss
+from dpkit.privacy.privacy_loss import LEAST_MASS, PrivacyLoss
 from dpkit.privacy.saddle import Coarse, Look
 
 __all__ = ["delta", "epsilon"]
@@ -34,17 +33,26 @@ GAP = 1e-3  # (upper - lower) / upper that is aimed at
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
+PROFILE_ERROR = 1e-8  # relative: of exact profiles above LEAST_MASS (pld_proof.md, G)
 METHOD = "PLD by FFT, certified (lower, upper)"
+BY_PROFILE = "exact privacy profile, certified (lower, upper)"
+BY_RDP = "PLD by FFT, lower end certified; upper end by RDP, whose rounding has no proven bound"
+
+
+class _Release(NamedTuple):
+    loss: PrivacyLoss
+    coarse: Coarse
+    count: int
 
 
 @np.errstate(all="ignore")  # what overflows proves nothing: every comparison lets NaN fail
-def epsilon(ledger: Ledger, *, delta: float, gap: float = GAP) -> Guarantee:
+def epsilon(ledger: Releases, *, delta: float, gap: float = GAP) -> Guarantee:
     """The epsilon of a ledger at `delta`, as a certified pair.
 
     Args:
         ledger: releases under one adjacency, whose mechanisms know their privacy loss.
         delta: in (0, 1).
-        gap: (upper - lower) / upper to aim at; wider, never wrong, where it cannot be had.
+        gap: target of (upper - lower) / upper; a pair that misses it is wider, but still valid.
 
     Raises:
         ValueError: delta or gap is not in (0, 1), a count is not an integer >= 0, adjacencies
@@ -52,13 +60,30 @@ def epsilon(ledger: Ledger, *, delta: float, gap: float = GAP) -> Guarantee:
         Unsupported: a mechanism's privacy loss is not known.
         ArithmeticError: a bound came out as NaN.
     """
-    checks.between(0, 1, delta=delta, gap=gap)
-    adjacency, told = adjacency_of(ledger), assumptions_of(ledger)
+    ledger = Ledger.of(ledger)
+    delta, gap = checks.between(0, 1, delta=delta, gap=gap)
+    low, high, method = _epsilon(ledger, delta, gap)
+    return ledger.guarantee(epsilon=high, delta=delta, lower=low, method=method)
+
+
+def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, str]:
+    """(lower, upper, method)."""
     releases = _releases(ledger, delta)
     if not releases:
-        return Guarantee(0.0, 0.0, delta, adjacency, METHOD, told)
+        return 0.0, 0.0, METHOD
     if not _unbounded(releases) < delta:
-        return Guarantee(float("inf"), 0.0, delta, adjacency, METHOD, told)
+        return 0.0, float("inf"), METHOD
+    low, high = _by_fft(releases, delta, gap)
+    if high - low <= gap * high < float("inf"):
+        return low, high, METHOD
+    return _narrowed(ledger, delta, low, high)
+
+
+def _by_fft(releases: list[_Release], delta: float, gap: float) -> tuple[float, float]:
+    """(lower, upper), on grids that become finer while that narrows the pair.
+
+    (0, inf) where the releases' losses are of too different sizes for one grid.
+    """
     moments = _moments(releases)
     looks = [saddle.for_delta(one, delta, _total(releases)) for one in moments]
     if looks[1].epsilon > looks[0].epsilon:  # the one that is expected to cost more first
@@ -67,13 +92,16 @@ def epsilon(ledger: Ledger, *, delta: float, gap: float = GAP) -> Guarantee:
     wanted = min(wanted, looks[0].deviation / 8)  # or the window is elsewhere
     low, high = 0.0, np.inf
     for attempt in range(6):
-        worse, other = _directions(releases, looks, wanted)
         before = high - low
-        uppers = [_upper_epsilon(worse, delta)]
-        low = max(low, compose(worse.lower, worse.look).epsilon_below(delta))
-        if not chernoff_epsilon(other.upper, other.look.saddle, delta) <= low:
-            uppers.append(_upper_epsilon(other, delta))
-            low = max(low, compose(other.lower, other.look).epsilon_below(delta))
+        try:
+            worse, other = _directions(releases, looks, wanted)
+            uppers = [_upper_epsilon(worse, delta)]
+            low = max(low, compose(worse.lower, worse.look).epsilon_below(delta))
+            if not chernoff_epsilon(other.upper, other.look.saddle, delta) <= low:
+                uppers.append(_upper_epsilon(other, delta))
+                low = max(low, compose(other.lower, other.look).epsilon_below(delta))
+        except NoGrid:
+            break
         high = min(high, max(0.0, *uppers))
         if not low <= high:
             raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {uppers}")
@@ -85,56 +113,91 @@ def epsilon(ledger: Ledger, *, delta: float, gap: float = GAP) -> Guarantee:
         at = high if low < high / 2 else (low + high) / 2
         looks = [saddle.for_epsilon(one, at, _total(releases), delta) for one in moments]
         wanted = min(wanted / 2, gap * at)
+    return low, high
+
+
+def _narrowed(ledger: Ledger, delta: float, low: float, high: float) -> tuple[float, float, str]:
+    """(lower, upper, method) where grids round too much: by exact profiles, or by RDP."""
     method = METHOD
-    if not high - low <= gap * high and (other_bound := _by_rdp(ledger, delta)) < high:
-        high, method = other_bound, f"{METHOD}; the upper end by RDP"
-        if not low <= high:
-            raise ArithmeticError(f"the PLD's lower bound {low} is above RDP's upper bound {high}")
-    return Guarantee(high, low, delta, adjacency, method, told)
+    if (exact := _by_profile(ledger, delta)) is not None:
+        (lower, upper), method = exact, BY_PROFILE
+    else:
+        lower, upper = low, _by_rdp(ledger, delta)
+        method = BY_RDP if upper < high else METHOD
+    low, high = max(low, lower), min(high, upper)
+    if not low <= high:
+        raise ArithmeticError(f"the bounds {low} and {high} of {method} are out of order")
+    return low, high, method
+
+
+def _by_profile(ledger: Ledger, delta: float) -> tuple[float, float] | None:
+    """The pair by profiles, of one release or where all together need no epsilon at this delta."""
+    try:
+        at_0 = sum(count * mechanism.profile([0.0]).max() for mechanism, count in ledger.releases)
+    except Unsupported:
+        return None
+    if at_0 * (1 + PROFILE_ERROR) <= delta:  # total variations add up, at most
+        return 0.0, 0.0
+    if ledger.total > 1 or not delta > LEAST_MASS:
+        return None
+    profile = ledger.releases[0].mechanism.profile
+    lower, upper = (
+        numerics.bracket(lambda e, f=factor: bool((profile([e]) * f <= delta).all()))[side]
+        for side, factor in enumerate((1 - PROFILE_ERROR, 1 + PROFILE_ERROR))
+    )
+    return lower, upper
 
 
 def _by_rdp(ledger: Ledger, delta: float) -> float:
-    """RDP's epsilon, inf where a mechanism has none: better where grids round too much."""
+    """RDP's epsilon, inf where there is none: smaller where grids round too much."""
     try:
         return rdp.epsilon(ledger, delta=delta).epsilon
-    except Unsupported:
+    except (Unsupported, ArithmeticError):
         return float("inf")
 
 
+def _delta_by_rdp(ledger: Ledger, epsilon: float) -> float:
+    """RDP's delta, 1 where there is none."""
+    try:
+        return rdp.delta(ledger, epsilon=epsilon).delta
+    except (Unsupported, ArithmeticError):
+        return 1.0
+
+
 @np.errstate(all="ignore")
-def delta(ledger: Ledger, *, epsilon: float, gap: float = GAP) -> Guarantee:
+def delta(ledger: Releases, *, epsilon: float, gap: float = GAP) -> Guarantee:
     """The least delta proven at `epsilon` >= 0 (arguments as `epsilon`; gap is relative to delta).
 
     The guarantee's `lower` is a proven lower bound on the ledger's epsilon at that delta.
     """
-    checks.non_negative(epsilon=epsilon)
-    checks.between(0, 1, gap=gap)
-    adjacency, told = adjacency_of(ledger), assumptions_of(ledger)
+    ledger, epsilon = Ledger.of(ledger), checks.non_negative(epsilon=epsilon)
+    low, value = _delta(ledger, epsilon, checks.between(0, 1, gap=gap))
+    return ledger.guarantee(epsilon=epsilon, delta=value, lower=min(low, epsilon), method=METHOD)
+
+
+def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float]:
+    """The largest epsilon refuted at the least delta proven, and that delta."""
     releases = _releases(ledger, 1e-12)
     if releases:  # again, with tails that are little beside this delta
         about = max(saddle.delta_at_most(one, epsilon) for one in _moments(releases))
         releases = _releases(ledger, about / 10)
     if not releases:
-        return Guarantee(epsilon, 0.0, 0.0, adjacency, METHOD, told)
+        return 0.0, 0.0
     if not _unbounded(releases) < 1:
-        return Guarantee(epsilon, 0.0, 1.0, adjacency, METHOD, told)
+        return 0.0, 1.0
     looks = [saddle.for_epsilon(one, epsilon, _total(releases)) for one in _moments(releases)]
-    looks.sort(key=lambda look: look.saddle)  # the dearer first, by what it takes to get there
+    looks.sort(key=lambda look: look.saddle)  # the more expensive direction first
     wanted = gap * min(1 / looks[0].saddle, looks[0].deviation)
-    both = _directions(releases, looks, wanted)
-    found = [_upper_delta(direction, epsilon) for direction in both]
-    worst = both[int(np.argmax(found))]
-    value = max(found)
-    if not 0 <= value <= 1:
-        raise ArithmeticError(f"the PLD's deltas are no probabilities: {found}")
-    low = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
-    return Guarantee(epsilon, min(low, epsilon), value, adjacency, METHOD, told)
-
-
-class _Release(NamedTuple):
-    loss: PrivacyLoss
-    coarse: Coarse
-    count: int
+    try:
+        both = _directions(releases, looks, wanted)
+        deltas = [_upper_delta(direction, epsilon) for direction in both]
+        worst, value = both[int(np.argmax(deltas))], max(deltas)
+        if not 0 <= value <= 1:
+            raise ArithmeticError(f"the PLD's deltas are no probabilities: {deltas}")
+        low = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
+    except NoGrid:
+        return 0.0, _delta_by_rdp(ledger, epsilon)
+    return low, value
 
 
 @dataclass(frozen=True)
@@ -155,18 +218,14 @@ class _Direction:
 
 
 def _releases(ledger: Ledger, delta: float) -> list[_Release]:
-    """Each mechanism that is released at all, once."""
-    counts: dict = {}
-    for mechanism, count in checked(ledger):
-        if count:
-            counts[mechanism] = counts.get(mechanism, 0) + int(count)
-    if len(counts) > MOST_MECHANISMS:
+    """Each mechanism with a rough view of its loss."""
+    if len(ledger.releases) > MOST_MECHANISMS:
         raise ValueError(
-            f"the ledger has {len(counts)} different mechanisms and the PLD accountant takes "
-            f"{MOST_MECHANISMS}; round the noise multipliers down to fewer values"
+            f"the ledger has {len(ledger.releases)} different mechanisms and the PLD accountant "
+            f"takes {MOST_MECHANISMS}; round the noise multipliers down to fewer values"
         )
-    tail = NEGLECTED * delta / max(sum(counts.values()), 1)
-    losses = [(mechanism.privacy_loss(), count) for mechanism, count in counts.items()]
+    tail = NEGLECTED * delta / max(ledger.total, 1)
+    losses = [(mechanism.privacy_loss(), count) for mechanism, count in ledger.releases]
     return [_Release(loss, saddle.coarse(loss, count, tail), count) for loss, count in losses]
 
 

@@ -1,6 +1,7 @@
 """Pure differential privacy: Laplace noise, and randomised response."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +22,7 @@ from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
 
 @dataclass(frozen=True)
 class Laplace:
-    """A sum of vectors clipped at L1 norm C, plus Laplace noise of scale noise_multiplier * C.
+    """A sum of vectors clipped at L1 norm C, plus Laplace noise of scale b = scale * C.
 
     The pair is Lap(shift) against Lap(0), shift C under add-remove and 2C under replace-one.
     It also dominates moves spread over several coordinates: in two steps, by a and by c, the
@@ -29,17 +30,19 @@ class Laplace:
     density moved along a line that is f_(a+c).
 
     Args:
-        noise_multiplier: the noise's scale b / C; its standard deviation is sqrt(2) b.
+        scale: b / C; the noise's standard deviation is sqrt(2) b.
 
     Raises:
-        ValueError: noise_multiplier is not in [1e-9, 1e13], or adjacency is unknown.
+        ValueError: scale is not in [1e-9, 1e13], or adjacency is unknown.
     """
 
-    noise_multiplier: float
+    scale: float
     adjacency: Adjacency = "add-remove"
+    hides_participation: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_noise(self.noise_multiplier)
+        checks.plain_fields(self)
+        check_noise(self.scale, "scale")
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
     @property
@@ -49,7 +52,7 @@ class Laplace:
     @property
     def _shift(self) -> float:
         """shift / b: the largest privacy loss, so the epsilon of pure DP."""
-        return moved_by(self.adjacency) / self.noise_multiplier
+        return moved_by(self.adjacency) / self.scale
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """log(A) / (alpha - 1), the same in both directions (Mironov 2017, Prop. 6).
@@ -136,8 +139,10 @@ class RandomizedResponse:
     epsilon: float
     categories: int = 2
     adjacency: Adjacency = "replace-one"
+    hides_participation: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         checks.positive(epsilon=self.epsilon)
         checks.in_range(1e-9, 1e9, epsilon=self.epsilon)
         checks.whole(2, categories=self.categories)

@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 from dpkit import checks
 from dpkit.privacy import conversions
 from dpkit.privacy.conversions import classic, improved, optimal
-from dpkit.privacy.ledger import Guarantee, Ledger, adjacency_of, assumptions_of, rdp_of
+from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats, as_orders
 
 __all__ = ["ORDERS", "classic", "curve", "delta", "epsilon", "improved", "optimal"]
 
-# Dense near 1, where a dear ledger is decided, whole from 11 to 64, then sparse to 1024.
+# Dense near 1, where an expensive ledger is decided, whole from 11 to 64, then sparse to 1024.
 ORDERS: Floats = np.concatenate(
     [
         1 + np.geomspace(1e-4, 0.09, 20),
@@ -31,23 +31,19 @@ ROUNDS = 30  # of the search, at most; fewer where one takes a tenth of a second
 LEAST = 1e-300  # a delta below it is rounded up to it
 
 
-def curve(ledger: Ledger, orders: ArrayLike | None = None) -> tuple[Floats, Floats]:
+def curve(ledger: Releases, orders: ArrayLike | None = None) -> tuple[Floats, Floats]:
     """(orders, rdp): the ledger's RDP in nats at each order, both of shape (len(orders),).
 
     Raises:
         ValueError: an order is not > 1, a count is not an integer >= 0, or adjacencies are mixed.
         ArithmeticError: a price came out as NaN or negative.
     """
-    adjacency_of(ledger)
     chosen = ORDERS if orders is None else as_orders(orders)
-    rdp = rdp_of(ledger, chosen)
-    if not (rdp >= 0).all():
-        raise ArithmeticError(f"the ledger's RDP is not a number >= 0 at every order: {rdp}")
-    return chosen, rdp
+    return chosen, Ledger.of(ledger).rdp(chosen)
 
 
 def epsilon(
-    ledger: Ledger,
+    ledger: Releases,
     *,
     delta: float,
     conversion: str = "improved",
@@ -65,7 +61,7 @@ def epsilon(
         ValueError: delta is not in (0, 1), or as `curve`.
         ArithmeticError: a price or a conversion came out as NaN.
     """
-    checks.between(0, 1, delta=delta)
+    ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
     rule = conversions.named(conversion)
 
     def score(conversion: conversions.Conversion, orders: Floats, rdp: Floats) -> Floats:
@@ -73,11 +69,11 @@ def epsilon(
 
     value, order = _least(ledger, orders, rule, score)
     method = f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
-    return Guarantee(value, 0.0, delta, adjacency_of(ledger), method, assumptions_of(ledger))
+    return ledger.guarantee(epsilon=value, delta=delta, method=method)
 
 
 def delta(
-    ledger: Ledger,
+    ledger: Releases,
     *,
     epsilon: float,
     conversion: str = "improved",
@@ -87,7 +83,7 @@ def delta(
 
     At least 1e-300 where the ledger costs anything.
     """
-    checks.non_negative(epsilon=epsilon)
+    ledger, epsilon = Ledger.of(ledger), checks.non_negative(epsilon=epsilon)
     rule = conversions.named(conversion)
 
     def score(conversion: conversions.Conversion, orders: Floats, rdp: Floats) -> Floats:
@@ -96,7 +92,7 @@ def delta(
 
     value, order = _least(ledger, orders, rule, score)
     method = f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
-    return Guarantee(epsilon, 0.0, value, adjacency_of(ledger), method, assumptions_of(ledger))
+    return ledger.guarantee(epsilon=epsilon, delta=value, method=method)
 
 
 Score = Callable[[conversions.Conversion, Floats, Floats], Floats]
@@ -152,7 +148,8 @@ def _around(ledger: Ledger, table: Floats, score: Callable[[Floats, Floats], Flo
 
 def _table(ledger: Ledger, orders: ArrayLike, score: Callable[[Floats, Floats], Floats]) -> Floats:
     """(3, n): orders, the ledger's RDP, the score."""
-    tried, rdp = curve(ledger, orders)
+    tried = as_orders(orders)
+    rdp = ledger.rdp(tried)
     return np.stack([tried, rdp, score(tried, rdp)])
 
 

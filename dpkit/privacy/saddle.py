@@ -1,6 +1,6 @@
-"""Where a ledger's privacy loss matters for one delta: a quick look before the exact computation.
+"""Choose the tilt and the window of the FFT by a saddle-point estimate.
 
-Nothing certified depends on this: a poor look makes the certified pair wider or slower to get.
+Nothing certified depends on it: a poor choice makes the certified pair wider, or slower to get.
 """
 
 from collections.abc import Sequence
@@ -114,7 +114,7 @@ def moments(releases: Sequence[Coarse]) -> Moments:
 
 
 def _fewer(releases: Sequence[Coarse]) -> Sequence[Coarse]:
-    """Of very many different releases those that reach furthest, and one for each group of others.
+    """Of very many different releases those with the widest spans, and one for each group of others.
 
     A group's counts are added up to its middle one.
     """
@@ -161,7 +161,7 @@ def for_delta(found: Moments, delta: float, releases: int) -> Look:
     tilt, log, mean, variance = found.positive()
     with np.errstate(all="ignore"):
         deltas = log - tilt * mean - np.log(tilt * (tilt + 1)) - np.log(7 * variance + TINY) / 2
-        # where the largest loss has mass of its own there is no saddle, but a best moment
+        # where the largest loss is an atom there is no saddle, but a best moment
         epsilons = (log + _peak(tilt) - np.log(delta)) / tilt
     saddle = _crossing(tilt, deltas, np.log(delta))
     best = float(tilt[np.argmin(np.nan_to_num(epsilons, nan=np.inf))])
@@ -198,7 +198,7 @@ def _peak(tilt: Floats) -> Floats:
 
 
 def _crossing(tilt: Floats, falling: Floats, at: float) -> float:
-    """The tilt at which a falling curve reaches `at`."""
+    """The tilt at which a falling curve takes the value `at`."""
     kept = np.isfinite(falling)
     tilt, falling = np.log(tilt[kept]), np.minimum.accumulate(falling[kept])
     return float(min(np.exp(np.interp(-at, -falling, tilt)), TILTS[-3]))

@@ -55,7 +55,7 @@ def replace_one(orders: Floats, *, q: float, noise: float) -> Floats:
 def _price(orders: Floats, excess: Floats, *, bound: Floats) -> Floats:
     """log(A) / (alpha - 1) from log(A - 1); `bound`, the price at q = 1, is never exceeded.
 
-    A price too small for a float is rounded up: nothing released is the only thing that costs 0.
+    A positive price that underflows becomes the smallest float: only an empty release costs 0.
     """
     if np.isnan(excess).any():
         raise ArithmeticError("the sampled Gaussian's Renyi divergence could not be computed")

@@ -23,6 +23,7 @@ from dpkit.privacy.without_replacement import WithoutReplacementGaussian
 
 # What a caller may assume of a run where no accountant prices what it does.
 SHUFFLED_AS_POISSON = "shuffled batches priced as Poisson batches"
+PUBLIC_SIZE = "the number of records is public and the same in both data sets"
 ASSUMPTIONS: tuple[str, ...] = (SHUFFLED_AS_POISSON,)
 
 
@@ -49,7 +50,7 @@ def sample_rate(sampling: Sampling, *, public_size: int) -> float:
     Raises:
         ValueError: public_size is not an integer >= 1, or the batch is larger.
     """
-    checks.whole(1, public_size=public_size)
+    public_size = checks.whole(1, public_size=public_size)
     if not sampling.expected_batch_size <= public_size:
         raise ValueError(
             f"expected_batch_size must be <= public_size, got {sampling.expected_batch_size} "
@@ -72,7 +73,7 @@ def mechanism(
         noise_multiplier: noise standard deviation / clip norm C, under either adjacency.
         public_size: the declared size of the data set, from which the sample rate follows.
         assume: what may be taken for granted where the truth has no price: SHUFFLED_AS_POISSON.
-            What was needed is told in the mechanism's assumptions, and so in every Guarantee.
+            What was needed is among the mechanism's assumptions, and so in every Guarantee.
 
     Raises:
         ValueError: bad input, or an assumption of another name.
@@ -100,6 +101,11 @@ class Assuming(NamedTuple):
     def assumptions(self) -> tuple[str, ...]:
         return (*self.assumed, *self.mechanism.assumptions)
 
+    @property
+    def hides_participation(self) -> bool:
+        hides = getattr(self.mechanism, "hides_participation", False)
+        return hides and PUBLIC_SIZE not in self.assumed
+
     def rdp(self, orders: ArrayLike) -> Floats:
         return self.mechanism.rdp(orders)
 
@@ -115,7 +121,7 @@ class Assuming(NamedTuple):
 
 @dataclass(frozen=True)
 class PoissonSampling:
-    """Every record enters each batch independently: what the sampled Gaussian's price holds for.
+    """Batches that every record enters independently: what the sampled Gaussian's price holds for.
 
     Raises:
         ValueError: the size is not an integer >= 1, or adjacency is unknown.
@@ -126,6 +132,7 @@ class PoissonSampling:
     assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         checks.whole(1, expected_batch_size=self.expected_batch_size)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
@@ -140,7 +147,7 @@ class PoissonSampling:
 class ShuffledBatches:
     """Epochs of shuffled batches of a fixed size: common in code, and not what is accounted for.
 
-    Whole passes over the data have a price (`passes`), a step of its own has none here. It has one
+    Whole passes over the data have a price (`passes`), a single step has none here. It has one
     where the caller says that Poisson batches are priced in its place (SHUFFLED_AS_POISSON), which
     is no bound on what the run costs.
 
@@ -153,6 +160,7 @@ class ShuffledBatches:
     assumptions: tuple[str, ...] = (SHUFFLED_AS_POISSON,)
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         checks.whole(1, expected_batch_size=self.expected_batch_size)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
@@ -183,15 +191,16 @@ class ShuffledBatches:
         Raises:
             ValueError: the batch is larger than public_size, or a number is out of range.
         """
-        checks.whole(steps=steps)
-        sample_rate(self, public_size=public_size)  # checks both
+        steps, public_size = checks.whole(steps=steps), checks.whole(1, public_size=public_size)
+        sample_rate(self, public_size=public_size)  # checks the batch
         begun = -(-steps // (public_size // self.expected_batch_size))
-        return Release(Gaussian(noise_multiplier, "replace-one"), begun)
+        once = Gaussian(noise_multiplier, "replace-one")
+        return Release(Assuming(once, (PUBLIC_SIZE,)), begun)
 
 
 @dataclass(frozen=True)
 class FixedSizeBatches:
-    """Each batch a fresh sample of a fixed size, drawn without replacement.
+    """Batches of a fixed size, each drawn afresh without replacement.
 
     Raises:
         ValueError: the size is not an integer >= 1, or adjacency is not "replace-one": the data
@@ -203,6 +212,7 @@ class FixedSizeBatches:
     assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         checks.whole(1, expected_batch_size=self.expected_batch_size)
         checks.one_of(("replace-one",), adjacency=self.adjacency)
 
@@ -210,5 +220,5 @@ class FixedSizeBatches:
         self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
     ) -> Mechanism:
         """A WithoutReplacementGaussian: a replaced record moves a sum clipped at C by 2C."""
-        checks.positive(noise_multiplier=noise_multiplier)
-        return WithoutReplacementGaussian(noise_multiplier / 2, sample_rate)
+        noise = checks.positive(noise_multiplier=noise_multiplier)
+        return WithoutReplacementGaussian(noise / 2, sample_rate)

@@ -14,8 +14,8 @@ import numpy as np
 
 from dpkit import checks
 from dpkit.privacy import pld
-from dpkit.privacy.calibrate import Accountant
-from dpkit.privacy.ledger import Guarantee, Ledger, Release
+from dpkit.privacy.calibrate import FAR, Accountant, log_over
+from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.privacy_loss import Floats
 from dpkit.privacy.schedules import Schedule, noise_ledger, values
@@ -23,7 +23,6 @@ from dpkit.privacy.schedules import Schedule, noise_ledger, values
 __all__ = ["Solved", "initial_noise", "iterations_within"]
 
 LEAST, MOST = 1e-9, 1e13  # noise multipliers that mechanisms accept
-FAR = 60.0  # stands for the log of an epsilon of 0 or infinity over the target
 ROUGH = (6, 32)  # groups of noises that are priced as one, the rougher first
 LARGEST_STEP = 3.0  # of log(start), while nothing is known of the other side
 ROUNDS = 80  # of a search, at most
@@ -75,13 +74,13 @@ def initial_noise(
         tolerance: in (0, 1), not below the width of the accountant's own answers (pld's `gap`).
 
     Raises:
-        ValueError: bad input, or a target that no start reaches whose noise multipliers all lie in
+        ValueError: bad input, or a target that no start meets whose noise multipliers all lie in
             [1e-9, 1e13].
         ArithmeticError: the accountant's prices do not fall as the start rises.
     """
-    checks.positive(target_epsilon=target_epsilon)
-    checks.whole(1, iterations=iterations, releases_each=releases_each)
-    checks.between(0, 1, delta=delta, tolerance=tolerance)
+    target_epsilon = checks.positive(target_epsilon=target_epsilon)
+    iterations, releases_each = checks.whole(1, iterations=iterations, releases_each=releases_each)
+    delta, tolerance = checks.between(0, 1, delta=delta, tolerance=tolerance)
     priced: dict[float, Guarantee] = {}
 
     def noises(x: float) -> Floats:
@@ -97,7 +96,7 @@ def initial_noise(
         if not found.min() >= LEAST:
             return FAR
         ledger = _grouped(found, groups, release, releases_each)
-        return _over(accountant(ledger, delta=delta, **options), target_epsilon)
+        return log_over(accountant(ledger, delta=delta, **options), target_epsilon)
 
     def true(x: float) -> float:
         if noises(x).min() < LEAST:
@@ -106,7 +105,7 @@ def initial_noise(
         ledger = noise_ledger(schedule(start), steps=iterations, release=release)
         ledger = [Release(one, count * releases_each) for one, count in ledger]
         priced[x] = accountant(ledger, delta=delta, **options)
-        return _over(priced[x], target_epsilon)
+        return log_over(priced[x], target_epsilon)
 
     lowest = float(noises(0.0).min())
     place = min(-math.log(lowest), math.log(MOST)) if lowest > 0 else 0.0  # the least noise is 1
@@ -117,12 +116,14 @@ def initial_noise(
     found = noises(place)
     if not found.max() < MOST / (1 + 2 * tolerance):
         raise ValueError(
-            f"no start of the schedule reaches epsilon {target_epsilon} with noise multipliers in "
+            f"no start of the schedule meets epsilon {target_epsilon} with noise multipliers in "
             f"[{LEAST:g}, {MOST:g}]: from {found.max():g} to {found.min():g} they are not enough; "
             "let the noise fall less, take fewer iterations or a higher target_epsilon"
         )
     if not found.min() > LEAST * (1 + 2 * tolerance):
-        raise ValueError(f"target_epsilon {target_epsilon} needs no noise worth naming")
+        raise ValueError(
+            f"target_epsilon {target_epsilon} is met by the smallest noise that mechanisms accept"
+        )
     place, _ = _settled(true, place, slope, aim=aim, within=tolerance / 2, resolution=resolution)
     return Solved(math.exp(place), priced[place], iterations)
 
@@ -148,13 +149,13 @@ def iterations_within(
     Raises:
         ValueError: bad input, or a noise multiplier that is not a number or above 1e13.
     """
-    checks.positive(target_epsilon=target_epsilon)
-    checks.whole(1, releases_each=releases_each, most=most)
-    checks.between(0, 1, delta=delta)
+    target_epsilon = checks.positive(target_epsilon=target_epsilon)
+    releases_each, most = checks.whole(1, releases_each=releases_each, most=most)
+    delta = checks.between(0, 1, delta=delta)
     noises: list[float] = []
     priced: dict[int, Guarantee] = {}
 
-    def reaches(count: int) -> bool:
+    def has_noise(count: int) -> bool:
         """Whether that many iterations have a noise that has a price."""
         while len(noises) < count:
             noise = float(schedule(len(noises)))
@@ -170,20 +171,20 @@ def iterations_within(
         return True
 
     def rough(count: int, groups: int) -> float:
-        if not reaches(count):
+        if not has_noise(count):
             return FAR
         ledger = _grouped(np.array(noises[:count]), groups, release, releases_each)
-        return _over(accountant(ledger, delta=delta, **options), target_epsilon)
+        return log_over(accountant(ledger, delta=delta, **options), target_epsilon)
 
     def true(count: int) -> float:
-        if not reaches(count):
+        if not has_noise(count):
             return FAR
         ledger = noise_ledger(lambda step: noises[step], steps=count, release=release)
         ledger = [Release(one, n * releases_each) for one, n in ledger]
         priced[count] = accountant(ledger, delta=delta, **options)
-        return _over(priced[count], target_epsilon)
+        return log_over(priced[count], target_epsilon)
 
-    reaches(1)
+    has_noise(1)
     guess = _last(lambda n: rough(n, ROUGH[0]), 64, most, step=192, share=0.03)
     guess = _last(lambda n: rough(n, ROUGH[1]), guess, most, step=max(guess // 50, 1), share=0.0)
     found = _last(true, guess, most, step=1, share=0.0)
@@ -192,16 +193,7 @@ def iterations_within(
     return Solved(noises[0], priced[found], found)
 
 
-def _over(spent: Guarantee, target: float) -> float:
-    """log(epsilon / target), finite: <= 0 exactly where epsilon <= target; NaN counts as over."""
-    if not spent.epsilon < math.inf:
-        return FAR
-    if spent.epsilon <= target:
-        return max(math.log(spent.epsilon / target), -FAR) if spent.epsilon > 0 else -FAR
-    return min(max(math.log(spent.epsilon / target), 1e-15), FAR)
-
-
-def _grouped(noises: Floats, groups: int, release: OneRelease, releases_each: int) -> Ledger:
+def _grouped(noises: Floats, groups: int, release: OneRelease, releases_each: int) -> list[Release]:
     """About what the noises cost: each group of like ones as the mean of their 1 / z^2.
 
     To leading order in 1 / z a Gaussian release costs in proportion to it, sampled or not, so the
@@ -258,7 +250,9 @@ def _settled(
             x = (inside + outside) / 2
         if abs(x) > 100:
             break
-    raise ArithmeticError("no start of the schedule is found: its price must fall as it rises")
+    raise ArithmeticError(
+        "no start of the schedule meets the target: its price must fall as the start rises"
+    )
 
 
 def _last(over: Callable[[int], float], guess: int, most: int, *, step: int, share: float) -> int:

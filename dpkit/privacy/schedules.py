@@ -39,6 +39,7 @@ class Constant:
     value: float
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         _check_finite(value=self.value)
 
     def __call__(self, step: int) -> float:
@@ -55,6 +56,7 @@ class Linear:
     over: int
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         _check_finite(start=self.start, end=self.end)
         if not self.over >= 1:
             raise ValueError(f"over must be >= 1 step, got {self.over}; Constant has no change")
@@ -72,6 +74,7 @@ class ExponentialDecay:
     rate: float
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         checks.positive(start=self.start)
         checks.non_negative(rate=self.rate)
 
@@ -88,6 +91,7 @@ class TimeDecay:
     rate: float
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         checks.positive(start=self.start)
         checks.non_negative(rate=self.rate)
 
@@ -105,6 +109,7 @@ class StepDecay:
     every: int
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         checks.positive(start=self.start, factor=self.factor)
         checks.in_range(0, 1, factor=self.factor)
         checks.whole(1, every=self.every)
@@ -127,6 +132,7 @@ class PiecewiseConstant:
     changes: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         if len(self.values) != len(self.changes) + 1:
             raise ValueError(
                 f"values must hold one more than changes, got {len(self.values)} and "
@@ -151,6 +157,7 @@ class Warmup:
     over: int
 
     def __post_init__(self) -> None:
+        checks.plain_fields(self)
         checks.whole(1, over=self.over)
 
     def __call__(self, step: int) -> float:

@@ -1,4 +1,4 @@
-"""Which accountant prices which mechanism, adjacency and sampling: found by asking each of them."""
+"""Which accountant prices which mechanism, adjacency and sampling, by asking each of them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -31,7 +31,7 @@ from dpkit.privacy.without_replacement import WithoutReplacementGaussian
 
 DELTA = 1e-5
 COUNT = 2  # releases: enough to ask for composition
-# Beginnings of the assumptions that make a price something else than a bound on what is run
+# Prefixes of assumptions under which a price is not an upper bound for the run
 TO_BE_KNOWN = (gdp.APPROXIMATE, SHUFFLED_AS_POISSON, "no guarantee")
 
 ACCOUNTANTS: Mapping[str, Callable[..., Guarantee]] = {
@@ -87,14 +87,14 @@ def _asked(name: str, adjacency: Adjacency, accountant: str) -> Row:
         found = price(name, adjacency, accountant)
     except Unsupported as error:
         return Row(name, adjacency, accountant, False, str(error))
-    told = [one for one in found.assumptions if one.startswith(TO_BE_KNOWN)]
-    if gdp.APPROXIMATE in told:
-        told.append("not an upper bound")
+    notes = [one for one in found.assumptions if one.startswith(TO_BE_KNOWN)]
+    if gdp.APPROXIMATE in notes:
+        notes.append("not an upper bound")
     if not found.epsilon < float("inf"):
         if name != NoGuarantee.__name__:
             raise ArithmeticError(f"{accountant} gives {name} under {adjacency} no finite price")
-        told.insert(0, "epsilon is infinite")
-    return Row(name, adjacency, accountant, True, "; ".join(told))
+        notes.insert(0, "epsilon is infinite")
+    return Row(name, adjacency, accountant, True, "; ".join(notes))
 
 
 def _under(example: Any, adjacency: Adjacency) -> Any:

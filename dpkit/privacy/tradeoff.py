@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpkit.privacy.calibrate import Accountant
-from dpkit.privacy.ledger import Ledger
+from dpkit.privacy.ledger import Ledger, Releases
 from dpkit.privacy.mechanisms import Floats, Mechanism
 
 STEEPEST = 700.0  # |log slope| of the lines that are tried: exp(-700) is 1e-304
@@ -20,7 +20,7 @@ ROUNDS, SECTIONS = 26, 10  # of the search for the best line: 2 * 700 * (2 / 10)
 
 
 def profile(
-    ledger: Ledger, epsilons: ArrayLike, *, accountant: Accountant, **options: Any
+    ledger: Releases, epsilons: ArrayLike, *, accountant: Accountant, **options: Any
 ) -> Floats:
     """What an accountant proves of delta at each of `epsilons`, shape (len(epsilons),).
 
@@ -28,13 +28,13 @@ def profile(
         ledger: releases under one adjacency.
         epsilons: nats, finite and >= 0, in any order.
         accountant: `rdp.delta`, `pld.delta` or another of their signature; `options` go to it.
-            What it says of its own approximations holds for the profile too.
+            Where it approximates, so does the profile.
 
     Raises:
         ValueError: epsilons is not a list of numbers, or what the accountant raises.
         ArithmeticError: a delta came out as NaN.
     """
-    asked = np.asarray(epsilons, dtype=np.float64)
+    ledger, asked = Ledger.of(ledger), np.asarray(epsilons, dtype=np.float64)
     if asked.ndim != 1:
         raise ValueError(f"epsilons must be a list of numbers, got shape {asked.shape}")
     found = np.array([accountant(ledger, epsilon=float(e), **options).delta for e in asked])
@@ -46,7 +46,7 @@ def profile(
 
 
 def curve(
-    ledger: Ledger,
+    ledger: Releases,
     alphas: ArrayLike,
     *,
     accountant: Accountant,

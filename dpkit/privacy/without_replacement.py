@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from dpkit import checks
-from dpkit.privacy.mechanisms import Adjacency, GaussianDp, Unsupported, as_orders
+from dpkit.privacy.mechanisms import Adjacency, GaussianDp, Unsupported, as_orders, check_noise
 from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
 
 EVERY = 1024  # orders up to which every moment is computed; then some, with bounds between
@@ -35,10 +36,11 @@ class WithoutReplacementGaussian:
 
     noise_over_sensitivity: float
     sample_rate: float
+    hides_participation: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        checks.positive(noise_over_sensitivity=self.noise_over_sensitivity)
-        checks.in_range(1e-9, 1e13, noise_over_sensitivity=self.noise_over_sensitivity)
+        checks.plain_fields(self)
+        check_noise(self.noise_over_sensitivity, "noise_over_sensitivity")
         checks.in_range(0, 1, sample_rate=self.sample_rate)
 
     @property
@@ -85,7 +87,10 @@ class WithoutReplacementGaussian:
         raise Unsupported("sampling without replacement is priced by an RDP bound alone")
 
     def privacy_loss(self) -> PrivacyLoss:
-        raise Unsupported("no dominating pair is known for sampling without replacement")
+        raise Unsupported(
+            "sampling without replacement is priced by an RDP bound alone; its dominating curve "
+            "(Zhu, Dong, Wang 2022) is not computed here"
+        )
 
     def gaussian_dp(self) -> GaussianDp:
         raise Unsupported("sampling without replacement is priced by an RDP bound alone")

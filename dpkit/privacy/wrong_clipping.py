@@ -1,7 +1,7 @@
 """Clipping as it went wrong in publications, beside what it really protects.
 
 Each class is a published slip, named for what is wrong. `claimed_sensitivity` is what was charged:
-the sensitivity for which the added noise would be the noise that the accountant was told.
+the sensitivity for which the added noise would be the noise that the accountant charged.
 `sensitivity` is how far one record really moves what is released. None of these is offered
 elsewhere; take them to see the difference, not to train.
 """

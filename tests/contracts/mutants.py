@@ -37,15 +37,15 @@ MUTANTS = (
     ),
     Mutant(
         "equal releases on two lines counted once",
-        "pld.py",
-        "counts[mechanism] = counts.get(mechanism, 0) + int(count)",
-        "counts[mechanism] = int(count)",
+        "ledger.py",
+        "counts[mechanism] = counts.get(mechanism, 0) + count",
+        "counts[mechanism] = count",
     ),
     Mutant(
         "a forgotten direction of the profile",
         "mechanisms.py",
-        "np.stack([self._direction(eps, +1), self._direction(eps, -1)])",
-        "np.stack([self._direction(eps, +1), self._direction(eps, +1)])",
+        "return np.stack([removed, left * gaussian.profile(tilt)[0]])",
+        "return np.stack([removed, removed])",
     ),
     Mutant(
         "a forgotten direction of the PLD",
@@ -86,8 +86,8 @@ MUTANTS = (
     Mutant(
         "mixed adjacencies are added up",
         "ledger.py",
-        "if len(found) > 1:",
-        "if len(found) > 2:",
+        "if len(adjacencies) > 1:",
+        "if len(adjacencies) > 2:",
     ),
     Mutant(
         "a conversion divides by the order",
@@ -122,9 +122,8 @@ MUTANTS = (
     Mutant(
         "NaN noise is let in",
         "mechanisms.py",
-        "    checks.positive(noise_multiplier=noise_multiplier)\n"
-        "    if not 1e-9 <= noise_multiplier <= 1e13:\n",
-        "    if noise_multiplier < 1e-9 or noise_multiplier > 1e13:\n",
+        "    checks.positive(**{name: value})\n    if not 1e-9 <= value <= 1e13:\n",
+        "    if value < 1e-9 or value > 1e13:\n",
     ),
     Mutant(
         "groups clipped apart charged as one",
@@ -143,6 +142,50 @@ MUTANTS = (
         "schedule_calibration.py",
         "ledger = [Release(one, count * releases_each) for one, count in ledger]",
         "ledger = [Release(one, count) for one, count in ledger]",
+    ),
+    Mutant(
+        "a ledger that was read before costs nothing",
+        "ledger.py",
+        "    if isinstance(entries, list | tuple):\n        return entries\n",
+        "    if isinstance(entries, Iterable):\n        return entries\n",
+    ),
+    Mutant(
+        "a parameter keeps its 16 bits",
+        "mechanisms.py",
+        "checks.plain_fields(self)\n"
+        "        check_noise(self.noise_multiplier)\n"
+        "        checks.in_range(0, 1, sample_rate=self.sample_rate)\n",
+        "check_noise(self.noise_multiplier)\n",
+    ),
+    Mutant(
+        "a count keeps its 16 bits",
+        "ledger.py",
+        "return Release(entry[0], count)",
+        "return Release(entry[0], entry[1])",
+    ),
+    Mutant(
+        "parts that show how many take part are priced",
+        "ledger.py",
+        'if not getattr(mechanism, "hides_participation", False):',
+        'if not getattr(mechanism, "hides_participation", True):',
+    ),
+    Mutant(
+        "the finest lattice becomes the spacing",
+        "loss_grid.py",
+        "    if not lattices or not min(lattices) >= spacing:\n",
+        "    if not lattices:\n",
+    ),
+    Mutant(
+        "batches without replacement priced by the clip norm",
+        "sampling.py",
+        "return WithoutReplacementGaussian(noise / 2, sample_rate)",
+        "return WithoutReplacementGaussian(noise, sample_rate)",
+    ),
+    Mutant(
+        "an amplified epsilon without its sample rate",
+        "mechanisms.py",
+        "removed = q * gaussian.profile(self._tilt(eps))[0]",
+        "removed = q * gaussian.profile(eps)[0]",
     ),
 )
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlparse
 
 from dpkit import records
-from dpkit.claims import as_json, check
+from dpkit.claims import OUTCOMES, as_json, check, counted
 from dpkit.papers import PAPERS
 from dpkit.privacy import Guarantee, pld
 from dpkit.show import at_most
@@ -28,7 +28,8 @@ SAMPLES = ROOT / "data" / "results" / "dp_cgan" / "table_1" / "samples.png"
 CHART = ROOT / "docs" / "claimed_and_proven.png"
 DELTA = 1e-5
 ROWS = {
-    "cgan": "CGAN", "published": "as published", "basic_dp": "basic DP", "honest": "honest, 9.6",
+    "cgan": "CGAN", "published": "as published", "basic_dp": "basic DP",
+    "repaired": "repaired, 9.6",
 }  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def systems() -> tuple[System, ...]:
 
 
 def systems_table() -> str:
-    """Claimed and proven, a row a system."""
+    """Claimed and proven epsilons, one row per system."""
     lines = [
         "| system | claimed | proven, as published | proven, repaired |",
         "|---|---|---|---|",
@@ -86,7 +87,7 @@ def systems_table() -> str:
 
 
 def draw_chart() -> bytes:
-    """Claimed against proven epsilon, a line a system; an arrow where no finite epsilon exists."""
+    """Draw claimed against proven epsilon, one line per system; an arrow if none is finite."""
     from dpkit import plots
 
     drawn, (ax,) = plots.figure(width=7.6, height=2.7)
@@ -119,13 +120,13 @@ def draw_chart() -> bytes:
 
 
 def verdicts_table() -> str:
-    """How many claims of each paper hold and fail."""
-    lines = ["| paper | claims | hold | fail | cannot be checked |", "|---|---|---|---|---|"]
+    """How many claims of each paper hold, fail, or have nothing stated to compare with."""
+    lines = [f"| paper | claims | {' | '.join(OUTCOMES.values())} |", "|---" * 6 + "|"]
     for paper in PAPERS:
         count = Counter(check(claim).verdict for claim in paper.CLAIMS)
-        cells = (count[name] for name in ("holds", "fails", "cannot be checked"))
+        cells = (count[name] for name in OUTCOMES)
         lines.append(f"| {paper.TITLE} | {len(paper.CLAIMS)} | {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", "Computed: no statement to compare the number with."])
 
 
 def claims_table() -> str:
@@ -135,24 +136,15 @@ def claims_table() -> str:
 
 def _claims_of(paper: ModuleType) -> str:
     verdicts = [check(claim) for claim in paper.CLAIMS]
-    count = Counter(verdict.verdict for verdict in verdicts)
-    said = {"holds": "hold", "fails": "fail", "cannot be checked": "cannot be checked"}
-    counted = ", ".join(f"{count[name]} {verb}" for name, verb in said.items() if count[name])
     lines = [
-        "<details>", f"<summary><b>{paper.TITLE}</b>: {counted}</summary>", "",
+        "<details>", f"<summary><b>{paper.TITLE}</b>: {counted(verdicts)}</summary>", "",
         "| claim | what is said | stated | computed | |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for claim, computed, verdict, _ in verdicts:
         mark = f"**{verdict}**" if verdict == "fails" else verdict
-        cells = (f"`{claim.id}`", claim.says, _number(claim.stated), claim.shown(computed), mark)
-        lines.append(f"| {' | '.join(cells)} |")
+        values = map(claim.shown, (claim.stated, computed))
+        lines.append(f"| {' | '.join((f'`{claim.id}`', claim.says, *values, mark))} |")
     return "\n".join([*lines, "", "</details>"])
-
-
-def _number(value: float | None) -> str:
-    if value is None or math.isnan(value):
-        return ""
-    return "none" if math.isinf(value) else f"{value:.6g}"
 
 
 def table_1() -> str:
@@ -189,7 +181,7 @@ def table_5() -> str:
 
 
 def figures() -> str:
-    """Small Images: Figures 1 to 3 from the stored runs, and what they say to the findings."""
+    """Small Images: Figures 1 to 3 from the stored runs, and what follows for the findings."""
     from dpkit.experiments import store
     from dpkit.papers.small_images import findings, tables
 
@@ -221,7 +213,7 @@ def figures() -> str:
 
 
 def ablation() -> str:
-    """dpGAN on MNIST, as published and honest at one epsilon, as far as the runs are stored."""
+    """dpGAN on MNIST, as published and repaired at one epsilon, as far as the runs are stored."""
     from dpkit.experiments import store
     from dpkit.papers.dpgan import tables
 
@@ -251,7 +243,7 @@ def semi_supervised() -> str:
     from dpkit.papers.dpgan import tables
 
     rows = tables.table_6(store.load("dpgan", "table_6", scale="reduced"))
-    short = ["GAN", "as published", "matched", "honest"]
+    short = ["GAN", "as published", "matched", "repaired"]
     titles = list(dict.fromkeys(row["setting"] for row in rows))
     lines = [
         f"| labels | printed: alone | GAN | dpGAN | ours: alone | {' | '.join(short)} |",

@@ -42,7 +42,7 @@ def torch_free_modules() -> list[str]:
     files = [path for name in whole for path in (PACKAGE / name).rglob("*.py")]
     files.remove(PACKAGE / "metrics" / "judge.py")  # trains a network
     files += [path for path in PACKAGE.glob("*.py") if path.name != "__main__.py"]
-    files += [PACKAGE / "papers" / "__init__.py", PACKAGE / "training" / "__init__.py"]
+    files += [*PACKAGE.glob("papers/*.py"), PACKAGE / "training" / "__init__.py"]
     files += [path for path in PACKAGE.glob("papers/*/*.py") if path.stem not in NEEDS_TORCH]
     if importlib.util.find_spec("matplotlib") is None:
         files.remove(PACKAGE / "plots.py")

@@ -24,7 +24,7 @@ def explorer() -> Claims:
 
 def claim_of(name: str, **changed) -> Claim:
     values = {
-        "id": f"made_up/{name}", "paper": "made_up", "where": "Table <1>", "says": "It is 1.",
+        "id": f"made_up/{name}", "where": "Table <1>", "says": "It is 1.",
         "stated": 1.0, "kind": "at most", "compute": lambda: 2.0, "explanation": "It is 2.",
     }  # fmt: skip
     return Claim(**(values | changed))
@@ -120,13 +120,13 @@ def test_a_check_that_fails_cannot_be_checked(made_up):
 
 def test_evidence_that_arrives_is_read(made_up, monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
-    evidence = Evidence({"n": 1}, lambda: Measured({"a": 0.5}, {}))
+    evidence = Evidence("made_up/evidence", {"n": 1}, lambda: Measured({"a": 0.5}, {}))
     claim = claim_of("evidence", evidence=evidence, compute=lambda values: values["a"])
     explorer = made_up(claim)
     explorer.values["paper"].value = "made_up"
     assert explorer.result["verdict"] == "cannot be checked"
     assert "Evidence is missing" in explorer.numbers.value
-    path = claims.evidence_path(claim)
+    path = evidence.path
     path.parent.mkdir(parents=True)
     record = {"values": {"a": 0.5}, "provenance": {"settings": {"n": 1}}}
     path.write_text(json.dumps(record), encoding="utf-8")

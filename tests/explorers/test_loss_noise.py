@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 from dpkit.explorers import LossNoise
 from dpkit.explorers.certified import ENOUGH, TOO_SMALL
 from dpkit.explorers.loss_noise import TOP, holds_to
-from dpkit.papers.rdp_gan import accounting as theorems
+from dpkit.papers.rdp_gan import theorems
 from dpkit.privacy import SampledGaussian
 
 VALUES = {

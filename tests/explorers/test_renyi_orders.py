@@ -6,7 +6,7 @@ import pytest
 
 from dpkit.explorers import RenyiOrders
 from dpkit.explorers.renyi_orders import LATER, WHOLE
-from dpkit.papers.dpgan.claims import ORDERS as OPACUS_ORDERS
+from dpkit.papers.as_published import OPACUS_ORDERS
 from dpkit.privacy import Release, SampledGaussian, rdp
 from dpkit.show import at_most
 

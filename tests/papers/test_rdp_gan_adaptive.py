@@ -14,7 +14,7 @@ import pytest
 import torch
 from scipy import stats
 
-from dpkit.papers.rdp_gan import accounting, adaptive
+from dpkit.papers.rdp_gan import adaptive, theorems
 from dpkit.papers.rdp_gan.adaptive import FilterBudget, PaperBudget, tuned
 from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, LossValueNoise
 from dpkit.papers.rdp_gan.tuning import Tuning
@@ -335,7 +335,7 @@ def test_the_papers_budget_adds_up_theorem_4(counts):
     following = settings.tuning.next_noise(found[-1].noise, accuracies)
     assert sum(costs) + cost_by_hand(following, **by_hand) > 0.05
     assert (found[-1].noise == 10.0) == (counts[-1] > 0)
-    wanted = accounting.iterations_within(
+    wanted = theorems.iterations_within(
         0.05, [*(one.noise for one in found), following], sample_rate=64 / 20_000,
         sensitivity=0.3125, discriminator_steps=5, delta=1e-5,
     )  # fmt: skip
@@ -361,7 +361,7 @@ def test_a_refusal_by_the_papers_budget_charges_nothing():
 
 @pytest.mark.parametrize("total", [0.5, 1e9])
 def test_an_iteration_that_theorem_2_does_not_cover_ends_the_papers_run(total):
-    """As `accounting.iterations_within` counts: noise this small is too dear, or has no price."""
+    """As `theorems.iterations_within` counts: noise this small is too dear, or has no price."""
     budget = PaperBudget(total, SETTINGS, 20_000, 0.3125)
     assert not budget.iteration(1e-3)
     assert budget.spent == 0.0

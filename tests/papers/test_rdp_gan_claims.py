@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
 from dpkit.claims import check
-from dpkit.papers.rdp_gan import accounting, claims, recomputed
+from dpkit.papers.rdp_gan import claims, recomputed, theorems
 from dpkit.papers.rdp_gan.recomputed import ADULT, MNIST
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import SampledGaussian, divergence, rdp
@@ -66,7 +66,7 @@ def test_the_slope_by_differences():
 def test_one_iteration_on_adult_by_the_sum_of_its_losses():
     """The sum of five noisy values tells less than they do: a bound from below in closed form."""
     setting = ADULT.setting
-    stated = accounting.theorem_3(noise_std=10.0, **setting)
+    stated = theorems.theorem_3(noise_std=10.0, **setting)
     deviation = math.sqrt(5) * 10 / ADULT.sensitivity
     shares = binom.pmf(range(6), 5, setting["sample_rate"])
 
@@ -114,7 +114,7 @@ def test_no_accuracies_allow_more_iterations(column: recomputed.Column, factor: 
     accuracies = np.concatenate([np.zeros((20_000, 1)), rng.beta(0.1, 0.1, (20_000, 60))], axis=1)
     lowered = np.diff(accuracies, axis=1) < 0.5
     least = np.concatenate([[0], np.cumsum(lowered, axis=1).min(axis=0)])
-    assert accounting.iterations_within(0.5, 10 * factor**least, **column.setting) <= most
+    assert theorems.iterations_within(0.5, 10 * factor**least, **column.setting) <= most
 
     sums = {0: 0.0}  # times lowered -> least sum of accuracies, which is the best to go on from
     fewest = [0]
@@ -128,7 +128,7 @@ def test_no_accuracies_allow_more_iterations(column: recomputed.Column, factor: 
         sums = then
         fewest.append(min(sums))
     noises = [10 * factor**times for times in fewest]
-    assert accounting.iterations_within(0.5, noises, **column.setting) < most
+    assert theorems.iterations_within(0.5, noises, **column.setting) < most
 
 
 @pytest.mark.parametrize("table", [recomputed.TABLE_4, recomputed.TABLE_5])
@@ -145,18 +145,20 @@ def test_printed_iterations_of_three_schedules_have_no_budget_in_common(table):
 
 def test_numbers_within_explanations():
     said = BY_ID["rdp_gan/sigma-10-is-0.5"].explanation
-    for number in ("noise 7.32", "order 6 gives 0.483", "order 2 gives 0.140"):
+
+    def total(order: float, column: recomputed.Column = ADULT, noise: float = 10.0) -> float:
+        return theorems.theorem_4(order, generator_steps=1_000, noise_std=noise, **column.setting)
+
+    needed = 10 * math.sqrt(total(2) / 0.5)
+    assert total(2, noise=needed) == pytest.approx(0.5)
+    for number in (f"noise {needed:.3g}", f"6 gives {total(6):.3f}", "6.27 or 1.19 exactly 0.5"):
         assert number in said
+    for order in (6.27, 1.19):
+        assert total(order) == pytest.approx(0.5, rel=0.005)
+        assert f"only {total(order, MNIST) / total(order):.0%} of that" in said
     assert "6.25e-06" in BY_ID["rdp_gan/remark-3-condition"].explanation
 
 
 def test_numbers_of_evidence_are_filled_in():
     said = check(BY_ID["rdp_gan/loss-noise-changes-nothing"]).explanation
-    assert "565265 is 0, while" in said
-
-
-@pytest.mark.parametrize("claim", [c for c in claims.CLAIMS if c.curve], ids=lambda c: c.id)
-def test_curves_can_be_drawn(claim):
-    curve = claim.curve()
-    assert len(curve.x) == len(curve.y) > 2
-    assert np.isfinite(curve.y).all()
+    assert "565265 weights is 0, while" in said

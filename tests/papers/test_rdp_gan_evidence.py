@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from dpkit import records
-from dpkit.claims import evidence_path
 from dpkit.papers.rdp_gan import algorithm, claims, evidence
 
 pytestmark = pytest.mark.torch
@@ -69,14 +68,16 @@ def test_noise_outside_the_span_would_be_seen(monkeypatch):
     assert verdict("eq-9-span", measured)
 
 
+def stored(name):
+    measurement = BY_ID[f"rdp_gan/{name}"].evidence
+    assert measurement is not None
+    return records.read_json(measurement.path)["values"]
+
+
 def test_what_the_stored_evidence_is_said_to_be_within():
-    values = {
-        name: records.read_json(evidence_path(BY_ID[f"rdp_gan/{name}"]))["values"]
-        for name in ("multiplicative-direction", "eq-9-span")
-    }
-    assert values["multiplicative-direction"]["largest_gap"] < 1e-9
-    assert values["eq-9-span"]["outside"] < 1e-5
-    assert values["eq-9-span"]["noise_outside"] < 1e-5
+    assert stored("multiplicative-direction")["largest_gap"] < 1e-9
+    span = stored("eq-9-span")
+    assert max(span["outside"], span["noise_outside"]) < 1e-5
 
 
 def test_torch_cuts_cross_entropies_off_and_a_logit_does_not():

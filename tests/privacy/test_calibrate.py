@@ -87,7 +87,7 @@ def test_steps_where_one_is_too_many():
             lambda: calibrate.noise_multiplier(
                 1e-9, sample_rate=1, steps=1, delta=1e-5, orders=[2]
             ),
-            r"no noise_multiplier below 2\^40 reaches",
+            r"no noise_multiplier below 2\^40 meets",
         ),
     ],
 )

@@ -280,7 +280,7 @@ def test_bad_coordinates_are_refused():
         rule.clip([np.ones((5, 3))])
     with pytest.raises(ValueError, match="gradients must hold 1 arrays, got 2"):
         rule.clip([np.ones((5, 2))] * 2)
-    with pytest.raises(ValueError, match=r"noise_over_sensitivity\[1\]"):
+    with pytest.raises(ValueError, match=r"noise_multipliers\[1\]"):
         rule.mechanism([np.array([1.0, 0.0])])
     assert np.isnan(rule.clip([np.array([[np.nan, 5.0]])])[0][0, 0])
 

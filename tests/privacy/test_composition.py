@@ -135,7 +135,7 @@ def test_nothing_costs_nothing_and_no_guarantee_is_infinite(rule):
     found = rule(ledger, delta=1e-5)
     assert found.epsilon == math.inf
     assert found.lower == 0
-    assert found.assumptions == ("no guarantee: raw labels",)
+    assert found.assumptions[0] == "no guarantee: raw labels"
     assert rule([Release(Gaussian(1.0, "replace-one"))], delta=0.1).adjacency == "replace-one"
 
 

@@ -25,7 +25,7 @@ from dpkit.privacy import (
 from dpkit.privacy.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.divergence import LogDensity
 from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian
-from dpkit.privacy.ledger import Parallel, rdp_of
+from dpkit.privacy.ledger import Ledger, Parallel
 from dpkit.privacy.pure import Laplace, RandomizedResponse
 from dpkit.privacy.without_replacement import WithoutReplacementGaussian
 
@@ -221,12 +221,14 @@ def test_rdp_is_a_number_that_grows_with_the_order(case: Case):
 @every
 def test_n_releases_cost_n_times_one(case: Case):
     for n in (2, 7, 10**6):
-        together = rdp_of([Release(case.mechanism, n)], ORDERS)
+        together = Ledger.of([Release(case.mechanism, n)]).rdp(ORDERS)
         np.testing.assert_allclose(together, n * case.mechanism.rdp(ORDERS), rtol=1e-15)
     np.testing.assert_allclose(
-        rdp_of([Release(case.mechanism)] * 7, ORDERS), 7 * case.mechanism.rdp(ORDERS), rtol=1e-14
+        Ledger.of([Release(case.mechanism)] * 7).rdp(ORDERS),
+        7 * case.mechanism.rdp(ORDERS),
+        rtol=1e-14,
     )
-    assert (rdp_of([Release(case.mechanism, 0)], ORDERS) == 0).all()
+    assert (Ledger.of([Release(case.mechanism, 0)]).rdp(ORDERS) == 0).all()
 
 
 @every

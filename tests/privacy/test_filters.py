@@ -168,7 +168,7 @@ def test_the_guarantee_of_two_adaptive_releases_against_quadrature(threshold: fl
 def test_the_guarantee_is_the_target_whatever_is_chosen():
     one = RenyiFilter.for_target(2.0, delta=1e-6, order=9, adjacency="replace-one")
     before = one.guarantee()
-    assert before[:4] == (2.0, 0.0, 1e-6, "replace-one")
+    assert before[:4] == (2.0, 1e-6, 0.0, "replace-one")
     assert "Renyi filter at order 9 " in before.method
     assert "improved conversion" in before.method
     assert before.assumptions == (ADAPTIVE,)

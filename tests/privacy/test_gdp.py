@@ -18,6 +18,7 @@ from dpkit.privacy import (
     pld,
     rdp,
 )
+from dpkit.privacy.ledger import FIXED
 from dpkit.privacy.mechanisms import GaussianDp
 
 
@@ -54,7 +55,7 @@ def test_gaussians_compose_to_one_gaussian_exactly(noise: float, count: int, del
     back = gdp.delta([Release(Gaussian(noise), count)], epsilon=spent.epsilon)
     assert back.delta == pytest.approx(least, rel=1e-8)
     assert "approximation" not in spent.method
-    assert spent.assumptions == ()
+    assert spent.assumptions == (FIXED,)
 
 
 def test_epsilon_ends_on_the_private_side():

@@ -124,7 +124,7 @@ REMEDIES = {
         (item(noise_multiplier="1.1"), ", item 4", "noise_multiplier must be a number, got '1.1'"),
         (item(noise_multiplier=None), ", item 4", "noise_multiplier must be a number, got None"),
         (item(noise_multiplier=[1, [2]]), ", item 4", "noise_multiplier must be a number, got [1,"),
-        (item(noise_multiplier=10**400), ", item 4", "too large"),
+        (item(noise_multiplier=10**400), ", item 4", "noise_multiplier must be a finite number"),
         (item(sample_rate=True), ", item 4", "sample_rate must be a number, got True"),
         (item(sample_rate=60), ", item 4", "sample_rate must lie in [0, 1], got 60"),
         (item(count=1.5), ", item 4", "count must be an integer >= 0, got 1.5"),

@@ -16,7 +16,7 @@ from dpkit.privacy import (
     divergence,
     sampled_gaussian,
 )
-from dpkit.privacy.ledger import rdp_of
+from dpkit.privacy.ledger import Ledger
 
 CASES = [
     (0.01, 1.1), (0.01, 0.5), (64 / 60000, 1.0), (0.4, 12.0), (0.1, 1.0), (1e-4, 0.3),
@@ -182,7 +182,7 @@ def test_no_guarantee_prices_as_infinity():
     assert np.isinf(nothing.rdp([2, 3])).all()
     assert (nothing.profile([0, 100]) == 1).all()
     assert nothing.assumptions == ("no guarantee: the labels are read without noise",)
-    assert (rdp_of([Release(nothing, 0)], [2]) == 0).all()
+    assert (Ledger.of([Release(nothing, 0)]).rdp([2]) == 0).all()
 
 
 @pytest.mark.parametrize(

@@ -166,8 +166,8 @@ def test_masses_sum_to_1_and_put_atoms_at_the_closed_ends():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Laplace(math.nan), "noise_multiplier must be a finite number > 0, got nan"),
-        (lambda: Laplace(1e14), r"noise_multiplier must lie in \[1e-9, 1e13\]"),
+        (lambda: Laplace(math.nan), "scale must be a finite number > 0, got nan"),
+        (lambda: Laplace(1e14), r"scale must lie in \[1e-9, 1e13\]"),
         (lambda: Laplace(1.0, "swap"), "adjacency must be one of add-remove, replace-one"),
         (lambda: Laplace(1.0).rdp([1.0]), r"orders must be numbers in \(1, 1048576\], got 1"),
         (lambda: Laplace(1.0).profile([math.nan]), "epsilons must be numbers, got nan"),

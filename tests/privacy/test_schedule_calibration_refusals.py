@@ -76,7 +76,7 @@ def count_of(target: float = 1.0, **changed):
         ),
         (
             lambda: start_of(1e25, accountant=rdp.epsilon),
-            r"target_epsilon 1e\+25 needs no noise worth naming",
+            r"target_epsilon 1e\+25 is met by the smallest noise",
         ),
         (
             lambda: start_of(release=lambda noise: SampledGaussian(noise, 2.0)),

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from dpkit.papers.as_published import OPACUS_ORDERS
 from dpkit.privacy import calibrate
 from dpkit.privacy.clipping import (
     FlatClipping,
@@ -22,8 +23,6 @@ from dpkit.privacy.sampling import (
 from dpkit.privacy.schedules import Constant, Linear
 from dpkit.training.optimizers import Adam, Sgd
 
-# The orders of the code's accountant (compute_epsilon in DP_CGAN_RdpAcc.py)
-ORDERS = tuple(1 + x / 10 for x in range(1, 100)) + tuple(range(12, 64))
 PUBLIC_SIZE = 60_000  # the size of MNIST's training set, which anyone knows
 MAX_STEPS = 100_000
 
@@ -102,7 +101,7 @@ class Settings:
             claimed = self.claimed_ledger(public_size=public_size, steps=1)[0].mechanism
             allowed = calibrate.steps(
                 self.target_epsilon, mechanism=claimed, delta=self.target_delta,
-                conversion="classic", orders=ORDERS,
+                conversion="classic", orders=OPACUS_ORDERS,
             )  # fmt: skip
         else:
             allowed = calibrate.steps(

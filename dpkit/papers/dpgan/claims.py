@@ -10,15 +10,15 @@ from math import expm1, log1p
 import numpy as np
 
 from dpkit.claims import Claim, Curve
+from dpkit.papers.as_published import OPACUS_ORDERS, AsPublished
 from dpkit.papers.dpgan.budget import BUDGET_DELTA, TABLE_7
 from dpkit.papers.dpgan.settings import MNIST, PUBLISHED, SETTINGS, Settings, ungrouped
-from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, moments, rdp
-from dpkit.privacy.ledger import Release
+from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, moments
 from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch, honest_noise_multiplier
 
 PAPER = "dpgan"
-ORDERS = tuple(1 + x / 10 for x in range(1, 100)) + tuple(range(12, 64))
+epsilon = AsPublished(OPACUS_ORDERS, MNIST.target_delta).of_steps
 STEPS = MNIST.critic_steps  # of the critic, an iteration
 BEFORE, AFTER = TABLE_7["mnist"]
 NAMES = {"mnist": "MNIST", "celeba": "CelebA", "lsun-l": "LSUN-L", "lsun-u": "LSUN-U"}
@@ -29,15 +29,8 @@ def rate(settings: Settings) -> float:
     return settings.expected_batch_size / settings.private_examples
 
 
-def epsilon(mechanism: Mechanism, steps: int) -> float:
-    """Epsilon of `steps` releases at delta 1e-5."""
-    ledger = [Release(mechanism, steps)]
-    delta = MNIST.target_delta
-    return rdp.epsilon(ledger, delta=delta, conversion="classic", orders=ORDERS).epsilon
-
-
 def spent(mechanism: Mechanism, iterations: int) -> float:
-    """Epsilon after so many iterations of one release a critic step."""
+    """Epsilon after `iterations` of one release a critic step."""
     return epsilon(mechanism, STEPS * iterations)
 
 
@@ -51,7 +44,6 @@ def noise(name: str, key: str, printed: float, share: str) -> Claim:
     """The noise scale of Table 1, from the budget of one release."""
     return Claim(
         id=f"{PAPER}/noise-from-budget-{name}",
-        paper=PAPER,
         where="text: Table 1, noise scale; code: the training scripts",
         says=f"The noise scale is {printed}.",
         stated=printed,
@@ -71,16 +63,14 @@ def allowed(settings: Settings) -> int:
 def charged_by_iteration(settings: Settings) -> Curve:
     """Epsilon as the code's accountant has it, along the run: RDP at the moments' orders."""
     counts = np.linspace(0, allowed(settings), 25).astype(int).tolist()
-    delta = settings.target_delta
     assert settings.moments is not None
-    orders = np.arange(2.0, settings.moments + 2)
+    accountant = AsPublished(tuple(range(2, settings.moments + 2)), settings.target_delta)
     charged = [
-        rdp.epsilon(
-            settings.claimed_ledger(public_size=settings.private_examples, steps=STEPS * n),
-            delta=delta, conversion="classic", orders=orders,
-        ).epsilon
+        accountant.epsilon(
+            settings.claimed_ledger(public_size=settings.private_examples, steps=STEPS * n)
+        )
         for n in counts
-    ]  # fmt: skip
+    ]
     return Curve(counts, charged, "iterations", "epsilon as charged")
 
 
@@ -122,7 +112,6 @@ def table_7(key: str, column: str) -> Claim:
     beside = f" ({SAID[cell]})" if (cell := f"{key}-{column}") in SAID else ""
     return Claim(
         id=f"{PAPER}/table-7-{cell}",
-        paper=PAPER,
         where=f"text: Table 7, {NAMES[key]}; code: the training loop and its accountant",
         says=f"{printed} iterations are allowed {column} weight clustering{beside}.",
         stated=printed,
@@ -162,10 +151,9 @@ def priced(
     name: str, where: str, says: str, one: Mechanism, iterations: int, why: str, *,
     settings: Settings = MNIST,
 ) -> Claim:  # fmt: skip
-    """The claim of the target epsilon, for one release a critic step as it is."""
+    """The claim of the target epsilon, against the price of what each critic step releases."""
     return Claim(
         id=f"{PAPER}/{name}",
-        paper=PAPER,
         where=where,
         says=says,
         stated=settings.target_epsilon,
@@ -183,7 +171,7 @@ def groups_of(settings: Settings) -> GroupedGaussian:
 
 THEOREM = "text: Theorem 4.1 and its proof, Table 7"
 PARALLEL = (
-    "Clipped apart and noised, the {0} groups of the gradient are as private as one: parallel "
+    "Clipped separately and noised, the {0} groups of the gradient are as private as one: parallel "
     "composition, since they are disjoint."
 )
 
@@ -202,9 +190,9 @@ def theorem(key: str) -> Claim:
 
 
 def stray(devices: int) -> SampledGaussian:
-    """A critic step on so many devices of 64 examples: one clip over all, the code's noise.
+    """A critic step on `devices` of 64 examples each: one clip over all tensors, the code's noise.
 
-    The mean over devices divides what a record moves by their number.
+    The mean over devices divides how far a record moves the sum by their number.
     """
     batch = 64 * devices
     over = honest_noise_multiplier(NoiseOverSqrtBatch(1.0, batch), MNIST.noise_multiplier)
@@ -220,7 +208,6 @@ CLAIMS: tuple[Claim, ...] = (
     noise("lsun", "lsun-l", 0.434, "10"),
     Claim(
         id=f"{PAPER}/one-release-lsun",
-        paper=PAPER,
         where="text: proof of Theorem 4.1; code: the training scripts' epsilon and delta",
         says="With that noise each release is (epsilon_0, delta_0)-DP: (10, 1e-4) for LSUN.",
         stated=BUDGET_DELTA,
@@ -233,7 +220,6 @@ CLAIMS: tuple[Claim, ...] = (
     *(table_7(key, column) for key in TABLE_7 for column in ("before", "after")),
     Claim(
         id=f"{PAPER}/every-tenth-iteration",
-        paper=PAPER,
         where="code: the training loop; text: Table 7, MNIST before grouping",
         says="560 iterations stay within epsilon 4.",
         stated=MNIST.target_epsilon,
@@ -259,15 +245,14 @@ CLAIMS: tuple[Claim, ...] = (
     *(theorem(key) for key in ("celeba", "lsun-l", "lsun-u")),
     Claim(
         id=f"{PAPER}/groups-share-one-batch",
-        paper=PAPER,
         where="code: charging the accountant once for each clipped group",
         says="Charging a step's five groups one by one covers them.",
         stated=1.0,
         kind="at most",
         compute=shared_batch,
-        explanation="The ratio of the RDP of order 2: five groups of one batch over five releases "
-        "with batches of their own, which is what the charge is for. Without sampling the two "
-        "would be equal; sampling hides a record once a batch, not once a group.",
+        explanation="This is the ratio of the RDP of order 2: five groups of one batch over five "
+        "releases with batches of their own, which is what the charge is for. Without sampling the "
+        "two would be equal; sampling hides a record once a batch, not once a group.",
     ),
     priced(
         "stray-factor-1-device", STRAY,
@@ -291,7 +276,7 @@ CLAIMS: tuple[Claim, ...] = (
         "A group's tensors are clipped together at the merged bound, and charged once a group.",
         groups_of(SETTINGS), AFTER,
         "The code clips each tensor of a group at the group's bound, so seven tensors move, each "
-        "by as much as its noise was made for: C sqrt(7) as without groups, for the 4 x 780 "
+        "by as much as its noise was chosen for: C sqrt(7) as without groups, for the 4 x 780 "
         "critic steps that five groups are allowed. The noise is taken as charged, 1.0859.",
     ),
 )  # fmt: skip

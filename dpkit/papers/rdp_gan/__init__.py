@@ -19,7 +19,7 @@ from dpkit.papers.rdp_gan.settings import (
 )
 
 if TYPE_CHECKING:
-    from dpkit.papers.rdp_gan import accounting, adaptive, algorithm, tables
+    from dpkit.papers.rdp_gan import adaptive, algorithm, tables, theorems
     from dpkit.papers.rdp_gan.algorithm import (
         generate,
         honest_step,
@@ -39,8 +39,8 @@ _STEPS = (
 __all__ = [
     "CLAIMS", "DP_GAN", "MULTIPLICATIVE", "NAME", "NON_PRIVATE", "OUTPUT_ERROR", "SETTINGS",
     "SMALL", "TITLE",
-    "accounting", "adaptive", "algorithm", "generate", "honest_step", "loss_value_step",
-    "multiplicative_step", "new_gan", "output_error_step", "tables",
+    "adaptive", "algorithm", "generate", "honest_step", "loss_value_step",
+    "multiplicative_step", "new_gan", "output_error_step", "tables", "theorems",
 ]  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def __getattr__(name: str) -> Any:
     """Claims on first use; what needs torch only when it is asked for."""
     if name == "CLAIMS":
         return import_module(f"{__name__}.claims").CLAIMS
-    if name in ("accounting", "adaptive", "algorithm", "tables"):
+    if name in ("adaptive", "algorithm", "tables", "theorems"):
         return import_module(f"{__name__}.{name}")
     if name in _STEPS:
         return getattr(import_module(f"{__name__}.algorithm"), name)

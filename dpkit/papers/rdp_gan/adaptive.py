@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import torch
 
-from dpkit.papers.rdp_gan import accounting
+from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import GradientNoise, Settings
 from dpkit.privacy.filters import RenyiFilter
 from dpkit.privacy.mechanisms import Gaussian
@@ -73,7 +73,7 @@ class PaperBudget:
         if settings.target_epsilon is None:
             raise ValueError("settings.target_epsilon is None: there is no budget to keep to")
         batch = settings.expected_batch_size
-        moved = accounting.sensitivity(LARGEST_LOSS[records], batch_size=batch)
+        moved = theorems.sensitivity(LARGEST_LOSS[records], batch_size=batch)
         return cls(settings.target_epsilon, settings, public_size, moved)
 
     def check(self, settings: Settings, public_size: int) -> None:
@@ -86,12 +86,12 @@ class PaperBudget:
     def iteration(self, noise: float) -> bool:
         """Whether Theorem 3's epsilon_g is still within the total; added if so."""
         rate = sample_rate(self.settings.sampling, public_size=self.public_size)
-        renyi = accounting.theorem_1(
+        renyi = theorems.theorem_1(
             self.order, sample_rate=rate, sensitivity=self.sensitivity, noise_std=noise
         )
         each, delta = self.settings.discriminator_steps, self.settings.target_delta
-        cost = accounting.eq_15(renyi, discriminator_steps=each, delta=delta)
-        covered = accounting.condition_of_theorem_2(renyi, discriminator_steps=each, delta=delta)
+        cost = theorems.eq_15(renyi, discriminator_steps=each, delta=delta)
+        covered = theorems.condition_of_theorem_2(renyi, discriminator_steps=each, delta=delta)
         if not (covered and self.spent + cost <= self.total):
             return False
         self.spent += cost

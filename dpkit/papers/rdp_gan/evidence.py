@@ -1,8 +1,9 @@
-"""What each reading of the paper's noise does to training, measured on scikit-learn's digits."""
+"""Measurements of what each reading of the paper's noise does to training, on the digits."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dpkit.claims import Evidence, Measured
@@ -19,37 +20,13 @@ SEED = 0
 DATA = "scikit-learn's digits as 28x28 in [-1, 1], 1,437 images to train on"
 
 
-def evidence_of_loss_value(*, iterations: int) -> Evidence:
-    """For the claim that noise on the loss's value protects the networks."""
-    return Evidence(
-        {**_inputs(replace(SETTINGS, iterations=iterations)), "compared": "noise as set, and 0"},
-        lambda: loss_value(iterations=iterations), scale="reduced",
-    )  # fmt: skip
-
-
-def evidence_of_direction(*, steps: int) -> Evidence:
-    """For the claim that a random factor hides the gradient."""
-    return Evidence(
-        {**_inputs(MULTIPLICATIVE), "steps": steps, "compared": "noise as set, and none"},
-        lambda: direction(steps=steps), scale="reduced",
-    )  # fmt: skip
-
-
-def evidence_of_span(*, steps: int) -> Evidence:
-    """For the claim that noise on the output's error reaches the whole update."""
-    return Evidence(
-        {**_inputs(OUTPUT_ERROR), "steps": steps, "compared": "the span of the layer's inputs"},
-        lambda: span(steps=steps), scale="reduced",
-    )  # fmt: skip
-
-
 def loss_value(*, iterations: int) -> Measured:
-    """Two runs of the same seeds, with and without noise on the loss's value.
+    """Train twice from the same seeds, with and without noise on the loss's value.
 
     Returns:
         `difference`: the largest, over all weights of both networks after `iterations` generator
         iterations; `moved`: the same between the noisy run's first and last weights; `noise_std`;
-        `weights`: how many there are.
+        `weights`: their number.
     """
     from dpkit.papers.rdp_gan.algorithm import loss_value_step, new_gan
     from dpkit.training.device import generator_on
@@ -57,16 +34,15 @@ def loss_value(*, iterations: int) -> Measured:
 
     data, checksums = _digits()
     noisy = replace(SETTINGS, iterations=iterations)
-    quiet = replace(noisy, noise=replace(noisy.noise, schedule=Constant(0.0)))
-    found = []
-    for settings in (noisy, quiet):
+    weights = []
+    for settings in (noisy, _without_noise(noisy)):
         gan = new_gan(settings, seed=SEED, device=data.features.device)
         start = _weights(gan)
         rng = generator_on(data.features.device, seed=SEED)
         for _ in train(loss_value_step, gan, data, settings=settings, rng=rng):
             pass
-        found.append((start, _weights(gan)))
-    (start, with_noise), (_, without) = found
+        weights.append((start, _weights(gan)))
+    (start, with_noise), (_, without) = weights
     values = {
         "difference": (with_noise - without).abs().max().item(),
         "moved": (with_noise - start).abs().max().item(),
@@ -77,7 +53,7 @@ def loss_value(*, iterations: int) -> Measured:
 
 
 def direction(*, steps: int) -> Measured:
-    """Each released gradient of the multiplicative step against the true one of the same batch.
+    """Compare each gradient of the multiplicative step with the true one of the same batch.
 
     Returns:
         over `steps` discriminator steps, `smallest_cosine`: of the absolute cosines of the angles
@@ -85,11 +61,11 @@ def direction(*, steps: int) -> Measured:
     """
     from dpkit.papers.rdp_gan.algorithm import loss_value_step, multiplicative_step
 
-    quiet = replace(SETTINGS, noise=replace(SETTINGS.noise, schedule=Constant(0.0)))
+    noiseless = _without_noise(SETTINGS)
     data, checksums = _digits()
     cosines = []
     for gan, batch, index, rng in _states(MULTIPLICATIVE, data, steps):
-        true = _other_way(loss_value_step, gan, batch, quiet, index, rng)
+        true = _other_way(loss_value_step, gan, batch, noiseless, index, rng)
         multiplicative_step(gan, *batch, settings=MULTIPLICATIVE, index=index, rng=rng)
         released = _gradient(gan)
         cosines.append((released @ true / released.norm() / true.norm()).item())
@@ -102,10 +78,10 @@ def direction(*, steps: int) -> Measured:
 
 
 def span(*, steps: int) -> Measured:
-    """The first layer's released update against the inputs of the layer, step by step.
+    """Compare the first layer's released update with the span of the layer's inputs.
 
-    Noise is drawn for each real example's output error. Its effect on the gradient is told apart by
-    a second step from the same state, whose noise is 0.
+    Noise is drawn for each real example's output error. A second step from the same state, with
+    noise 0, separates its effect on the gradient.
 
     Returns:
         over `steps` discriminator steps, `outside`: the largest share (of norms) of the update
@@ -115,12 +91,12 @@ def span(*, steps: int) -> Measured:
     """
     from dpkit.papers.rdp_gan.algorithm import output_error_step
 
-    quiet = replace(OUTPUT_ERROR, noise=replace(OUTPUT_ERROR.noise, schedule=Constant(0.0)))
+    noiseless = _without_noise(OUTPUT_ERROR)
     data, checksums = _digits()
     outside, noise_outside, noise_share = [], [], []
     wide = OUTPUT_ERROR.features + OUTPUT_ERROR.classes
     for gan, batch, index, rng in _states(OUTPUT_ERROR, data, steps):
-        without = _other_way(output_error_step, gan, batch, quiet, index, rng, first=True)
+        without = _other_way(output_error_step, gan, batch, noiseless, index, rng, first=True)
         inputs: list[torch.Tensor] = []
         watch = _first_layer(gan).register_forward_hook(
             lambda _module, given, _out, kept=inputs: kept.append(given[0].detach())
@@ -141,8 +117,8 @@ def span(*, steps: int) -> Measured:
     return Measured(values, checksums)
 
 
-def _inputs(settings: Settings) -> dict[str, Any]:
-    return {"settings": describe(settings), "seed": SEED, "images": DATA}
+def _without_noise(settings: Settings) -> Settings:
+    return replace(settings, noise=replace(settings.noise, schedule=Constant(0.0)))
 
 
 def _digits() -> "tuple[Data, dict[str, str]]":
@@ -178,7 +154,7 @@ def _other_way(
     step: Any, gan: "Gan", batch: "tuple[torch.Tensor, torch.Tensor]", settings: Settings,
     index: int, rng: "torch.Generator", *, first: bool = False,
 ) -> "torch.Tensor":  # fmt: skip
-    """The gradient of another step from the same state, on a copy: `gan` and `rng` stay."""
+    """The gradient of another step from the same state; `gan` and `rng` are left as they are."""
     copy = deepcopy(gan)
     step(copy, *batch, settings=settings, index=index, rng=rng.clone_state())
     return _gradient(copy, first=first)
@@ -191,7 +167,7 @@ def _first_layer(gan: "Gan") -> "torch.nn.Linear":
 
 
 def _gradient(gan: "Gan", *, first: bool = False) -> "torch.Tensor":
-    """What the discriminator's optimiser was handed, flat and in double precision."""
+    """The discriminator's gradient as its optimiser got it, flat and in double precision."""
     import torch
 
     parameters = [_first_layer(gan).weight] if first else gan.discriminator.parameters()
@@ -199,7 +175,7 @@ def _gradient(gan: "Gan", *, first: bool = False) -> "torch.Tensor":
 
 
 def _weights(gan: "Gan") -> "torch.Tensor":
-    """All weights of both networks, a copy."""
+    """A copy of all weights of both networks."""
     import torch
 
     networks = (gan.generator_net, gan.discriminator)
@@ -208,10 +184,39 @@ def _weights(gan: "Gan") -> "torch.Tensor":
 
 
 def _share_outside(rows: "torch.Tensor", inputs: "tuple[torch.Tensor, ...]") -> float:
-    """Norm of what `rows` (units, features) have outside the span of the inputs, over theirs."""
+    """Norm of the part of `rows` (units, features) outside the span of the inputs, over theirs."""
     import torch
 
     stacked = torch.cat(inputs).double()  # (examples, features)
     _, sizes, axes = torch.linalg.svd(stacked, full_matrices=False)
     basis = axes[sizes > 1e-12 * sizes[0]]  # (rank, features), orthonormal
     return ((rows - rows @ basis.T @ basis).norm() / rows.norm()).item()
+
+
+def _evidence(
+    name: str, compared: str, measure: Callable[[], Measured], settings: Settings, **inputs: int
+) -> Evidence:
+    given = {"settings": describe(settings), "seed": SEED, "images": DATA, "compared": compared}
+    return Evidence(f"rdp_gan/{name}", given | inputs, measure, scale="reduced")
+
+
+LOSS_VALUE = _evidence(
+    "loss-noise-changes-nothing",
+    "noise as set, and 0",
+    partial(loss_value, iterations=200),
+    replace(SETTINGS, iterations=200),
+)
+DIRECTION = _evidence(
+    "multiplicative-direction",
+    "noise as set, and none",
+    partial(direction, steps=200),
+    MULTIPLICATIVE,
+    steps=200,
+)
+SPAN = _evidence(
+    "eq-9-span",
+    "the span of the layer's inputs",
+    partial(span, steps=200),
+    OUTPUT_ERROR,
+    steps=200,
+)

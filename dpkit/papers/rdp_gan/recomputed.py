@@ -1,19 +1,20 @@
-"""The numbers behind the claims: the paper's formulas, and what they are compared with.
+"""The numbers behind the claims: the paper's formulas beside what the kit proves.
 
-Compared are the Gaussian releases of the paper's own proofs (eq. 25, add-remove), as if noisy loss
+Both are of the Gaussian releases of the paper's own proofs (eq. 25, add-remove), as if noisy loss
 values were all that is released. Delta is 1e-5 throughout, epsilons are in nats.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dpkit.claims import Curve
-from dpkit.papers.rdp_gan import accounting
+from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import DELTA, DISCRIMINATOR_STEPS, GENERATOR_STEPS, SIGMA
+from dpkit.papers.rdp_gan.theorems import ConditionFails, Setting
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import gdp, pld
 from dpkit.privacy.ledger import Guarantee, Release
@@ -21,6 +22,15 @@ from dpkit.privacy.mechanisms import Gaussian, SampledGaussian
 from dpkit.privacy.schedules import ExponentialDecay, Schedule, StepDecay, TimeDecay
 
 TOTAL = 0.5  # the total epsilon of sections V-A3 and V-E
+
+
+def _setting(sample_rate: float, sensitivity: float) -> Setting:
+    return Setting(
+        sample_rate=sample_rate,
+        sensitivity=sensitivity,
+        discriminator_steps=DISCRIMINATOR_STEPS,
+        delta=DELTA,
+    )
 
 
 class Column(NamedTuple):
@@ -36,19 +46,24 @@ class Column(NamedTuple):
     @property
     def sensitivity(self) -> float:
         """Eq. 13."""
-        return accounting.sensitivity(self.largest_loss, batch_size=self.batch)
+        return theorems.sensitivity(self.largest_loss, batch_size=self.batch)
 
     @property
-    def setting(self) -> dict[str, Any]:
+    def setting(self) -> Setting:
         """What the paper's theorems ask for, but for the noise."""
-        return {
-            "sample_rate": self.batch / self.size, "sensitivity": self.sensitivity,
-            "discriminator_steps": DISCRIMINATOR_STEPS, "delta": DELTA,
-        }  # fmt: skip
+        return _setting(self.batch / self.size, self.sensitivity)
 
     def release(self, noise_std: float) -> SampledGaussian:
         """One noisy loss value, as the proof of Theorem 1 has it."""
         return SampledGaussian(noise_std / self.sensitivity, self.batch / self.size)
+
+
+class Decay(NamedTuple):
+    """One column of Table IV or V: a schedule and the iterations printed for it."""
+
+    name: str
+    schedule: Schedule
+    printed: int
 
 
 ADULT = Column("Adult", 64, 20_000, 20.0, 0.3125, "as printed")
@@ -61,10 +76,15 @@ TABLE_2 = (
     ADULT, Column("Adult", 128, 20_000, 23.0, 0.1796),
     MNIST, Column("MNIST", 128, 60_000, 28.0, 0.2187),
 )  # fmt: skip
-UNIT: dict[str, Any] = {  # every record in every batch, moving the loss by 1
-    "sample_rate": 1.0, "sensitivity": 1.0, "discriminator_steps": DISCRIMINATOR_STEPS,
-    "delta": DELTA,
-}  # fmt: skip
+TABLE_4 = (
+    Decay("time", TimeDecay(SIGMA, 0.05), 657), Decay("step", StepDecay(SIGMA, 0.6, 100), 564),
+    Decay("exp", ExponentialDecay(SIGMA, 0.01), 902),
+)  # fmt: skip
+TABLE_5 = (
+    Decay("time", TimeDecay(SIGMA, 0.04), 632), Decay("step", StepDecay(SIGMA, 0.5, 100), 532),
+    Decay("exp", ExponentialDecay(SIGMA, 0.01), 894),
+)  # fmt: skip
+UNIT = _setting(1.0, 1.0)  # every record in every batch, moving the loss by 1
 RATE, NOISE = 0.01, 1.0  # at which Theorem 1 is looked at
 ORDERS = tuple(range(2, 65))
 NOISES = tuple(float(noise) for noise in np.geomspace(1, 100, 25))
@@ -79,7 +99,7 @@ def curve_theorem_1(
     """
     exact = SampledGaussian(noise_std, sample_rate).rdp(list(orders))
     paper = [
-        accounting.theorem_1(a, sample_rate=sample_rate, sensitivity=1.0, noise_std=noise_std)
+        theorems.theorem_1(a, sample_rate=sample_rate, sensitivity=1.0, noise_std=noise_std)
         for a in orders
     ]
     return {"order": [float(a) for a in orders], "paper": paper, "exact": exact.tolist()}
@@ -93,32 +113,32 @@ def curve_theorem_2(
     "paper" is eq. 15 at the best order, infinite where the theorem's condition fails; "lower" and
     "upper" are the certified ends of the privacy loss distribution's epsilon. Sensitivity 1.
     """
-    setting = {**UNIT, "sample_rate": sample_rate}
-    paper, found = [], []
+    setting = _setting(sample_rate, 1.0)
+    paper, pairs = [], []
     for noise_std in noises:
         try:
-            paper.append(accounting.theorem_2(noise_std=noise_std, **setting))
-        except ValueError:  # the theorem says nothing there
+            paper.append(theorems.theorem_2(noise_std=noise_std, **setting))
+        except ConditionFails:  # the theorem says nothing there
             paper.append(math.inf)
-        found.append(certified(SampledGaussian(noise_std, sample_rate), DISCRIMINATOR_STEPS))
+        pairs.append(certified(SampledGaussian(noise_std, sample_rate), DISCRIMINATOR_STEPS))
     return {
         "noise_std": list(noises), "paper": paper,
-        "lower": [one.lower for one in found], "upper": [one.epsilon for one in found],
+        "lower": [one.lower for one in pairs], "upper": [one.epsilon for one in pairs],
     }  # fmt: skip
 
 
 def certified(mechanism: SampledGaussian, releases: int) -> Guarantee:
-    """The pair of bounds on epsilon that the kit proves."""
+    """A proven lower and upper bound on epsilon."""
     return pld.epsilon([Release(mechanism, releases)], delta=DELTA)
 
 
 def bounds_on_adult(iterations: int) -> Guarantee:
-    """Of the noisy loss values of generator iterations on Adult, at batch 64 and noise 10."""
+    """Bounds for the noisy loss values of `iterations` on Adult, at batch 64 and noise 10."""
     return certified(ADULT.release(SIGMA), iterations * DISCRIMINATOR_STEPS)
 
 
 def bounds_on_sums(iterations: int) -> Guarantee:
-    """The same for noise on the sum of a batch's losses, which one record moves by up to C."""
+    """The same with noise on the sum of a batch's losses, which one record moves by up to C."""
     release = SampledGaussian(SIGMA / ADULT.largest_loss, ADULT.batch / ADULT.size)
     return certified(release, iterations * DISCRIMINATOR_STEPS)
 
@@ -129,17 +149,17 @@ def exact(noise_std: float) -> float:
 
 
 def first_order_exceeded(highest: int = 1000) -> float:
-    """The least integer order at which the true divergence is above Theorem 1; inf if none is."""
-    found = curve_theorem_1(range(2, highest + 1))
-    pairs = zip(found["order"], found["paper"], found["exact"], strict=True)
-    return next((order for order, paper, true in pairs if true > paper), math.inf)
+    """The least integer order at which the exact divergence exceeds Theorem 1; inf if none."""
+    curve = curve_theorem_1(range(2, highest + 1))
+    points = zip(curve["order"], curve["paper"], curve["exact"], strict=True)
+    return next((order for order, paper, exact in points if exact > paper), math.inf)
 
 
 def ratio_by_order() -> Curve:
     """Exact divergence over Theorem 1."""
-    found = curve_theorem_1()
-    ratios = [e / p for e, p in zip(found["exact"], found["paper"], strict=True)]
-    return Curve(found["order"], ratios, "order", "exact / Theorem 1")
+    curve = curve_theorem_1()
+    ratios = [e / p for e, p in zip(curve["exact"], curve["paper"], strict=True)]
+    return Curve(curve["order"], ratios, "order", "exact / Theorem 1")
 
 
 def exact_by_noise() -> Curve:
@@ -154,20 +174,20 @@ def slope() -> float:
 
 def renyi_of_releases(noise_std: float) -> float:
     """Renyi divergence of order 2 of n_d Gaussian releases of sensitivity 1."""
-    return float(DISCRIMINATOR_STEPS * Gaussian(noise_std).rdp([accounting.BEST_ORDER])[0])
+    return float(DISCRIMINATOR_STEPS * Gaussian(noise_std).rdp([theorems.BEST_ORDER])[0])
 
 
 def composed_delta() -> float:
-    """Least delta that n_g releases, each (epsilon, delta), are sure of at n_g epsilon.
+    """The least delta that n_g releases, each (epsilon, delta), guarantee at n_g epsilon.
 
-    1 - (1 - delta)^n_g (Kairouz, Oh, Viswanath 2015, Thm 3.3), reached by releases that with
-    probability delta tell all.
+    1 - (1 - delta)^n_g (Kairouz, Oh, Viswanath 2015, Thm 3.3), attained by releases that reveal
+    everything with probability delta.
     """
     return -math.expm1(GENERATOR_STEPS * math.log1p(-DELTA))
 
 
 def largest_cross_entropy() -> float:
-    """The largest loss over all logits: log(1 + e^x), which only grows, where x has no end."""
+    """The largest loss over all logits x: log(1 + e^x), which grows without end."""
     logits = np.array([1.0, 1e2, 1e4, np.inf])
     return float(np.logaddexp(0.0, logits).max())
 
@@ -182,9 +202,9 @@ def tuned_noises(correct: Sequence[int], *, of: int, tuning: Tuning) -> tuple[fl
 
 
 def tuning_epsilon() -> float:
-    """Epsilon of the noise scales themselves, of two validation sets that differ in one record.
+    """Epsilon of releasing the noise scales, for two validation sets that differ in one record.
 
-    Either set gives its own scales with certainty: where these differ, the event "the first set's"
+    Each set gives its scales with certainty: where they differ, the event "the first set's scales"
     has probabilities 1 and 0, and 1 <= e^epsilon 0 + delta for no epsilon and no delta < 1.
     """
     tuning = Tuning(factor=0.7, threshold=0.5)
@@ -198,8 +218,8 @@ def tuning_epsilon() -> float:
 def most_tuned_iterations(column: Column, factor: float) -> float:
     """Iterations that the rule of eq. 17 allows at threshold 0.5 and the best accuracies.
 
-    Noise stays only after a rise by 0.5, and there are no three in a row within [0, 1]: the best
-    are 0.5, 1 and 0 again and again.
+    The noise stays only after a rise by 0.5, of which no three in a row fit within [0, 1]: the best
+    accuracies repeat 0.5, 1, 0.
     """
     tuning = Tuning(factor=factor, threshold=0.5, averaged=False)
 
@@ -210,10 +230,10 @@ def most_tuned_iterations(column: Column, factor: float) -> float:
             accuracies = [accuracies[-1], (0.5, 1.0, 0.0)[test % 3]]
             noise = tuning.next_noise(noise, accuracies)
 
-    return float(accounting.iterations_within(TOTAL, noises(), **column.setting))
+    return float(theorems.iterations_within(TOTAL, noises(), **column.setting))
 
 
-def iterations_by_noise(decay: "Decay") -> Curve:
+def iterations_by_noise(decay: Decay) -> Curve:
     """The noise along the printed number of iterations."""
     steps = np.linspace(0, decay.printed, 25).astype(int).tolist()
     return Curve(steps, [decay.schedule(t) for t in steps], "iteration", "noise on the loss")
@@ -222,30 +242,12 @@ def iterations_by_noise(decay: "Decay") -> Curve:
 def scheduled_iterations(schedule: Schedule, column: Column) -> float:
     """Iterations within the total by Theorem 4, the noise following `schedule`."""
     noises = map(schedule, count())
-    return float(accounting.iterations_within(TOTAL, noises, **column.setting))
+    return float(theorems.iterations_within(TOTAL, noises, **column.setting))
 
 
-def cost(decay: "Decay") -> float:
+def cost(decay: Decay) -> float:
     """Theorem 4's total for the printed iterations, over one iteration's at the first noise.
 
     It goes as the sum of 1 / noise^2, whatever order, sensitivity and sample rate are.
     """
     return math.fsum((SIGMA / decay.schedule(t)) ** 2 for t in range(decay.printed))
-
-
-class Decay(NamedTuple):
-    """One column of Table IV or V: a schedule and the iterations printed for it."""
-
-    name: str
-    schedule: Schedule
-    printed: int
-
-
-TABLE_4 = (
-    Decay("time", TimeDecay(SIGMA, 0.05), 657), Decay("step", StepDecay(SIGMA, 0.6, 100), 564),
-    Decay("exp", ExponentialDecay(SIGMA, 0.01), 902),
-)  # fmt: skip
-TABLE_5 = (
-    Decay("time", TimeDecay(SIGMA, 0.04), 632), Decay("step", StepDecay(SIGMA, 0.5, 100), 532),
-    Decay("exp", ExponentialDecay(SIGMA, 0.01), 894),
-)  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.papers.rdp_gan import accounting
+from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.honest import RATES
 from dpkit.papers.rdp_gan.plans import DECAYS, EPSILONS, PLANS, PRINTED_ITERATIONS, SWEEPS
 from dpkit.papers.rdp_gan.recomputed import TABLE_2, Column
@@ -157,9 +157,9 @@ def figure_3(column: Column, noises: "list[float]") -> dict[str, list[float]]:
                                      "lower": [], "upper": []}  # fmt: skip
     for noise in noises:
         found["theorem 4"].append(
-            accounting.theorem_4(noise_std=noise, generator_steps=GENERATOR_STEPS, **setting)
+            theorems.theorem_4(noise_std=noise, generator_steps=GENERATOR_STEPS, **setting)
         )
-        each = accounting.moments_accountant_epsilon(
+        each = theorems.moments_accountant_epsilon(
             noise, sample_rate=rate, discriminator_steps=setting["discriminator_steps"],
             delta=DELTA,
         )  # fmt: skip

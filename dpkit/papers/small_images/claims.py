@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.claims import Claim, Curve
+from dpkit.claims import Claim, Curve, Kind
+from dpkit.papers.as_published import AsPublished
 from dpkit.papers.small_images import shuffled
 from dpkit.papers.small_images.adam import Comparison
 from dpkit.papers.small_images.prior_work import (
@@ -30,18 +31,12 @@ from dpkit.papers.small_images.settings import (
     SETTINGS,
     STEPS_PER_EPOCH,
 )
-from dpkit.privacy import rdp
-from dpkit.privacy.ledger import Ledger
 from dpkit.privacy.mechanisms import Mechanism
 
 PAPER = "small_images"
 DELTA = SETTINGS.target_delta
 ADAM_EPS = 1e-8  # the libraries' default
-
-
-def epsilon(ledger: Ledger) -> float:
-    """Epsilon as the paper prices a ledger."""
-    return rdp.epsilon(ledger, delta=DELTA, conversion="classic", orders=ORDERS).epsilon
+epsilon = AsPublished(ORDERS, DELTA).epsilon
 
 
 def spent(noise: float, epochs: int = EPOCHS) -> float:
@@ -130,11 +125,11 @@ def claim(
     name: str, where: str, says: str, compute: Callable[[], float], explanation: str, *,
     stated: float | None = None, **more: Any,
 ) -> Claim:  # fmt: skip
-    """A claim of this paper; "equals" where it states a value."""
-    return Claim(
-        f"{PAPER}/{name}", PAPER, where, says, stated, "finite" if stated is None else "equals",
-        compute, explanation, **more,
-    )  # fmt: skip
+    """A claim of this paper: "equals" where it states a value, "computed" where it says nothing."""
+    kind: Kind = "equals"
+    if stated is None:
+        kind = "in words" if "believed" in more else "computed"
+    return Claim(f"{PAPER}/{name}", where, says, kind, compute, explanation, stated, **more)
 
 
 def at_40_epochs(noise: float) -> Claim:
@@ -142,11 +137,11 @@ def at_40_epochs(noise: float) -> Claim:
     return claim(
         f"epsilon-at-40-epochs-{noise}",
         "text: section 3.2.2, Figure 2; code: compute_renyi_privacy, experiments/figure_2.sh",
-        f"The code charges Figure 2's run at noise multiplier {noise} a finite epsilon, for "
-        "Poisson batches; its own are shuffled, see `shuffled-against-poisson`.",
+        f"The code's accountant prices Figure 2's run at noise multiplier {noise} as if batches "
+        "were Poisson; they are shuffled, see `shuffled-against-poisson`.",
         partial(spent, noise),
-        "After 40 epochs of 469 steps (batch 128 of 60,000, delta 1e-5) the code's accountant "
-        "comes to this epsilon, which no text prints; it takes shuffled batches to be Poisson.",
+        "This is the accountant's epsilon after 40 epochs of 469 steps (batch 128 of 60,000, delta "
+        "1e-5). The paper prints no number to compare it with.",
         curve=partial(by_epoch, noise),
     )
 
@@ -158,11 +153,11 @@ def xie(noise_std: int) -> Claim:
         "text: section 3.1 (how noise scales with the bound is not written); code of Xie et al.: "
         "a line of test.py",
         "The script's formula, 2 q sqrt(n_d log(1/delta)) / (noise / c_g) with q = 64/60000, n_d "
-        f"log(1/delta) = 25, c_g = 13449.216, noise {noise_std}, gives a finite epsilon; that is "
-        "not what a run costs, see `xie-accountant`.",
+        f"log(1/delta) = 25, c_g = 13449.216, gives the epsilon of noise {noise_std}; a run costs "
+        "more, see `xie-accountant`.",
         Xie(noise_std).published_epsilon,
-        "So the script does tie noise to the bound, and this is its epsilon; by the theorem's form "
-        "it covers one generator iteration, of which a run has thousands.",
+        "The script does tie noise to the bound, and this is the epsilon that it gives; by the "
+        "theorem's form it covers one generator iteration, of which a run has thousands.",
     )
 
 
@@ -180,7 +175,7 @@ CLAIMS: tuple[Claim, ...] = (
         partial(shuffled_at_least, 1.0),
         "One pass over shuffled batches at noise 1.0 costs at least this much in the worst case, "
         "more than the Poisson accountant charges for 40; Poisson batches repair it.",
-        curve=by_noise, believed=lambda found: found <= spent(1.0),
+        curve=by_noise, believed=lambda value: value <= spent(1.0),
     ),
     claim(
         "adam-clip-invariance", ADAM_SAYS,
@@ -189,13 +184,13 @@ CLAIMS: tuple[Claim, ...] = (
         "With every gradient longer than both clip norms, updates at C 0.1 and at C 1 (Figure 1) "
         "differ by this share at most on a made-up run, all of it from Adam's eps of 1e-8, which "
         "is small against the noise on the mean, z C / batch, at both.",
-        curve=by_eps, believed=lambda found: found < 1e-3,
+        curve=by_eps, believed=lambda value: value < 1e-3,
     ),
     claim(
         "adam-clip-invariance-without-eps", ADAM_SAYS + ' ("some details omitted")',
         "C cancels in the update.", partial(adam_difference, 1.0, 1e-6, 0.0),
         "Without eps it does, whatever C, as long as every gradient is longer: what is left is "
-        "rounding.", believed=lambda found: found < 1e-9, rounding=1e-12,
+        "rounding.", believed=lambda value: value < 1e-9, rounding=1e-12,
     ),
     claim(
         "adam-clip-invariance-small-norm", ADAM_SAYS + "; regime (i)",
@@ -203,7 +198,7 @@ CLAIMS: tuple[Claim, ...] = (
         "At C 1e-6 eps = 1e-8 weighs as much as the gradients' root mean square, and updates "
         "shrink by this share. C well above eps times batch over noise multiplier, here 2.6e-6, is "
         "enough: the noise alone then outweighs eps.",
-        curve=by_norm, believed=lambda found: found < 1e-3,
+        curve=by_norm, believed=lambda value: value < 1e-3,
     ),
     claim(
         "adam-clip-dependence-large-norm", ADAM_SAYS + "; regime (ii), Figure 1 at C 100",
@@ -211,7 +206,7 @@ CLAIMS: tuple[Claim, ...] = (
         partial(adam_difference, 1.0, 100.0),
         "At C 100, longer than every gradient, nothing is clipped and the noise still grows with "
         "C: updates differ by more than their own length from those at C 1.",
-        believed=lambda found: found > 0.1,
+        believed=lambda value: value > 0.1,
     ),
     claim(
         "clip-after-mean", BEAULIEU,
@@ -220,13 +215,12 @@ CLAIMS: tuple[Claim, ...] = (
         "In units of C: one long gradient among 100 turns the clipped mean from one end of its "
         "ball to the other, under replace-one and add-remove alike; noise of z C protects as much "
         "as a noise multiplier z / 2 (z C / batch would be 2 batch times too small).",
-        believed=lambda found: found <= 1,
+        believed=lambda value: value <= 1,
     ),
     claim(
         "beaulieu-jones-add-remove", BEAULIEU,
-        "Charged as if each batch were Poisson, 500 epochs over 6,000 records at batch 1 and noise "
-        "1 have a finite epsilon; batches of exactly one record cost more, see "
-        "`beaulieu-jones-replace-one`.",
+        "500 epochs over 6,000 records at batch 1 and noise 1 are charged as if each batch were "
+        "Poisson; batches of exactly one record cost more, see `beaulieu-jones-replace-one`.",
         charged,
         "This is what 3,000,000 steps cost at the rate 1/6000 if batches are Poisson, some empty, "
         "and each example is clipped.",
@@ -242,15 +236,15 @@ CLAIMS: tuple[Claim, ...] = (
         "exact under add-remove, order by order, and a lower bound under replace-one, whose price "
         "is 20.6 by the theorem for batches of a fixed size.",
         curve=partial(beaulieu_by_epoch, "worst_case_ledger"),
-        believed=lambda found: found <= charged(),
+        believed=lambda value: value <= charged(),
     ),
     claim(
         "beaulieu-jones-noise-c-squared", "code of Beaulieu-Jones et al. before July 2018",
-        "The same run, with the clip norm multiplied into the noise twice.",
+        "The same epsilon is charged for a run whose noise is multiplied by the clip norm twice.",
         lambda: of_one_step(BEFORE_2018.worst_case_ledger()[0].mechanism),
         "Noise of z C^2 at C 1e-4 is 10,000 times smaller than was charged: this is the exact "
         "epsilon of one of the 3,000,000 steps, and protects nothing.",
-        believed=lambda found: found <= charged(),
+        believed=lambda value: value <= charged(),
     ),
     claim(
         "zhang-factor-8", EARLIER + "Zhang et al.; their code: dp/clippers/basic.py",
@@ -261,8 +255,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     claim(
         "zhang-groups-factor-10", EARLIER + "Zhang et al.",
-        "Clipping groups of parameters apart probably makes gradients longer in proportion to the "
-        "number of groups, about ten times.",
+        "Clipping groups of parameters separately probably makes gradients longer in proportion to "
+        "the number of groups, about ten times.",
         partial(groups_factor, MOST_TENSORS),
         "Norms add as squares, so k groups clipped at C are C sqrt(k) long: 3 C with the nine "
         "tensors of the largest published critic of plain layers, 2.2 C with MNIST's five groups; "
@@ -276,17 +270,17 @@ CLAIMS: tuple[Claim, ...] = (
         "The sample rate is 64/60000, noise 5.",
         lambda: Xie(5).published_epsilon(size=min(DIGIT_COUNTS)),
         "Each digit's GAN draws its batches from that digit's images: 5,421 of digit 5, by MNIST's "
-        "public counts, whose GAN is the dearest. The script's own formula then gives this.",
+        "public counts, whose GAN costs the most. The script's own formula then gives this.",
         curve=lambda: curve(range(10), lambda d: Xie(5).published_epsilon(
             size=DIGIT_COUNTS[int(d)]), "digit", "epsilon"),
-        believed=lambda found: found <= Xie(5).published_epsilon(),
+        believed=lambda value: value <= Xie(5).published_epsilon(),
     ),
     claim(
         "xie-natural-log", SCRIPT, "n_d log(1/delta) is 25, noise 5.",
         lambda: Xie(5, steps_times_log=5 * log(1 / DELTA)).published_epsilon(),
         "For the code's five critic steps at delta 1e-5 it is 57.6: the theorem's logarithm is the "
         "natural one, and 25 is 5 times the decimal one.",
-        believed=lambda found: found <= Xie(5).published_epsilon(),
+        believed=lambda value: value <= Xie(5).published_epsilon(),
     ),
     claim(
         "xie-accountant", SCRIPT,
@@ -295,6 +289,6 @@ CLAIMS: tuple[Claim, ...] = (
         "Noise 15 is 1.1e-3 of the bound. For an example whose gradient is as long as the bound "
         "allows, this is the exact epsilon of one critic step; the formula is the limit of large "
         "noise, far from here.",
-        believed=lambda found: found <= Xie(15).published_epsilon(),
+        believed=lambda value: value <= Xie(15).published_epsilon(),
     ),
 )  # fmt: skip

@@ -1,14 +1,13 @@
-"""What section 3.2 and the discussion find in Figures 1 to 3, decided by stored runs, or left open.
+"""Verdicts on what section 3.2 and the discussion find in Figures 1 to 3, from stored runs.
 
 A finding compares plateaus (`tables.plateau`) at equal numbers of steps: means over seeds, and the
-interval of their difference by Student's t, with the sample variance pooled over the runs that were
-made with several seeds. Runs of one seed are taken to vary as much, which is an assumption.
+interval of their difference by Student's t, with the sample variance pooled over the values that
+were run with several seeds. Runs of one seed are assumed to vary as much.
 
-Nothing is decided without a run of several seeds, without all runs that are compared, or while one
-is seen to rise (`tables.rising`) that could undo the verdict. Where all pairs must agree, each has
+Nothing is decided without a run of several seeds, without all runs that are compared, or while a
+run still rises (`tables.rising`) that could undo the verdict. Where all pairs must agree, each has
 its own interval; where one is enough, it is chosen after looking, and intervals are wider
-(Bonferroni, over the pairs).
-Each verdict stands for itself: five intervals of 95 % do not hold together with 95 %.
+(Bonferroni, over the pairs). Five intervals of 95 % do not hold together with 95 %.
 
 "Comparable", "little dependence" and "steep" are given no number in the text; here a difference is
 small below a tenth of the non-private run's gain over 1, the score of images that are all alike.
@@ -32,7 +31,7 @@ Verdict = Literal["confirmed", "refuted", "not decided at this scale"]
 
 
 class Finding(NamedTuple):
-    """A sentence of the paper and what the runs say to it.
+    """A sentence of the paper, and the verdict of the runs on it.
 
     difference: of two plateaus, in inception score; None where a run is not stored.
     spread: half the width of its 95 % interval, one pair taken alone; None where no run has two
@@ -86,14 +85,14 @@ class _Plateaus:
     """The plateaus of a figure's runs by value, and how far their means are known."""
 
     def __init__(self, stored: Stored, prefix: str, value: Any) -> None:
-        found: dict[float, list[Mapping[str, Any]]] = {}
+        curves: dict[float, list[Mapping[str, Any]]] = {}
         parts = cut(stored, prefix)
         for name, part in parts.items():
             if not name.startswith("non-private-"):
                 key = float(value(part["provenance"]["settings"]))
-                found.setdefault(key, []).append(part["values"]["curve"])
-        self.curves = dict(sorted(found.items()))
-        self.seeds = {key: [plateau(c) for c in curves] for key, curves in self.curves.items()}
+                curves.setdefault(key, []).append(part["values"]["curve"])
+        self.curves = dict(sorted(curves.items()))
+        self.seeds = {key: [plateau(c) for c in several] for key, several in self.curves.items()}
         level = level_of(parts)
         self.small = None if level is None else SMALL * (level - 1)
         scales = {part["provenance"]["scale"] for part in parts.values()}
@@ -108,9 +107,9 @@ class _Plateaus:
         return float(np.mean(self.seeds[key]))
 
     def spread(self, first: float, second: float, *, pairs: int = 1) -> float | None:
-        """Half the interval of the difference of two means, chosen from so many pairs.
+        """Half the interval of the difference of two means; None without a run of two seeds.
 
-        None without a run of two seeds.
+        pairs: from which these two were chosen after looking.
         """
         if self.deviation is None:
             return None
@@ -197,17 +196,23 @@ def _between(of: _Plateaus, id: str, where: str, says: str) -> Finding:
 
 
 def _decided(
-    of: _Plateaus, keys: tuple[float, float], told: tuple[str, str, str, str], *, confirmed: bool,
-    refuted: bool, guards: tuple[tuple[float, ...], tuple[float, ...]], margin: float = 0.0,
-) -> Finding:  # fmt: skip
-    """A finding, told by the difference of two plateaus.
+    of: _Plateaus,
+    keys: tuple[float, float],
+    sentence: tuple[str, str, str, str],
+    *,
+    confirmed: bool,
+    refuted: bool,
+    guards: tuple[tuple[float, ...], tuple[float, ...]],
+    margin: float = 0.0,
+) -> Finding:
+    """A finding from the difference of two plateaus.
 
     Args:
-        told: id, where, says, and the plateaus in words.
-        guards: runs that must not be seen to rise, to confirm and to refute.
+        sentence: id, where, says, and the plateaus in words.
+        guards: runs that must not rise any more, to confirm and to refute.
         margin: a difference that counts as none.
     """
-    id, where, says, reached = told
+    id, where, says, reached = sentence
     difference, spread = of.mean(keys[0]) - of.mean(keys[1]), of.spread(*keys)
     why = f"a difference of {difference:.2f}"
     if spread is None:

@@ -1,7 +1,7 @@
 """The prior work that section 3.1 of the paper reviews: what was charged, what is guaranteed.
 
-dpGAN (Zhang, Ji, Wang 2018) has a package of its own; here are the two factors that section 3.1
-names of it.
+dpGAN (Zhang, Ji, Wang 2018) has its own package; here are only the two factors of it that section
+3.1 names.
 """
 
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ DIGIT_COUNTS = (5_923, 6_742, 5_958, 6_131, 5_842, 5_421, 5_918, 6_265, 5_851, 5
 class Xie:
     """Xie, Lin, Wang, Wang, Zhou 2018 (DPGAN; code: illidanlab/dpgan): WGAN with clipped weights.
 
-    Noise N(0, noise_std^2) / batch on the gradient of the mean loss (wgan.py). What ties it to an
-    epsilon is a line of a test script (`published_epsilon`). That file makes 100 critic steps, not
-    5, in the first 25 iterations and every 500th, and leaves the last tensor without noise: two
-    more things that the line does not count, nor the claims here.
+    Noise N(0, noise_std^2) / batch on the gradient of the mean loss (wgan.py). A line of a test
+    script ties it to an epsilon (`published_epsilon`). That file takes 100 critic steps, not 5, in
+    the first 25 iterations and every 500th, and adds no noise to the last tensor: neither the line
+    nor the claims here count these two.
 
     Args:
         noise_std: 5, 10 and 15 in the experiments on MNIST.
-        gradient_bound: c_g, how far an example's gradient is said to reach.
+        gradient_bound: c_g, the bound stated for the length of an example's gradient.
         steps_times_log: n_d log(1/delta) as a number, as the script has it.
         critic_steps: n_d, of one generator iteration; the code's.
 
@@ -78,8 +78,8 @@ class Xie:
     def ledger(self, *, size: int, iterations: int = 1) -> list[Release]:
         """What one GAN releases in `iterations`, if batches are Poisson and c_g holds.
 
-        c_g must bound each example's own gradient in L2 norm. Batch normalisation in the critic, as
-        in part of the code, leaves no gradient of an example's own, and nothing is guaranteed.
+        c_g must bound each example's gradient in L2 norm. Batch normalisation in the critic, as in
+        part of the code, mixes the examples' gradients, and nothing is guaranteed.
         """
         checks.whole(self.batch_size, size=size)
         checks.whole(iterations=iterations)

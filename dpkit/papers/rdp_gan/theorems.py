@@ -1,16 +1,29 @@
-"""The paper's own accountant: its theorems as printed. They are claims, not certified bounds.
+"""The paper's theorems as printed: claims, not certified bounds.
 
-What a ledger of noisy releases really costs is `dpkit.privacy`'s to say; `claims.py` compares the
-two. Delta is throughout the paper's, epsilons are in nats, noise is a standard deviation in the
-unit of the loss.
+`claims.py` compares them with what `dpkit.privacy` proves of the same releases. Delta is the
+paper's throughout, epsilons are in nats, noise is a standard deviation in the unit of the loss.
 """
 
 import math
 from collections.abc import Iterable
+from typing import TypedDict, Unpack
 
 from dpkit import checks
 
 BEST_ORDER = 2.0  # order^2 / (order - 1) is least there: Theorem 1 names no order
+
+
+class Setting(TypedDict):
+    """What Theorems 2 to 4 ask for beside the order and the noise."""
+
+    sample_rate: float
+    sensitivity: float
+    discriminator_steps: int
+    delta: float
+
+
+class ConditionFails(ValueError):
+    """Theorem 2 does not apply: log(1 / delta) < eps^2 n_d."""
 
 
 def sensitivity(largest_loss: float, *, batch_size: int) -> float:
@@ -79,9 +92,14 @@ def eq_15(renyi_epsilon: float, *, discriminator_steps: int, delta: float) -> fl
 
 
 def theorem_2(
-    order: float = BEST_ORDER, *, sample_rate: float, sensitivity: float, noise_std: float,
-    discriminator_steps: int, delta: float,
-) -> float:  # fmt: skip
+    order: float = BEST_ORDER,
+    *,
+    sample_rate: float,
+    sensitivity: float,
+    noise_std: float,
+    discriminator_steps: int,
+    delta: float,
+) -> float:
     """Theorem 2: epsilon_d of n_d discriminator steps by eq. 15, eps by Theorem 1.
 
     Not a bound: it rests on Theorem 1 and on eq. 28.
@@ -92,37 +110,33 @@ def theorem_2(
         order, sample_rate, sensitivity, noise_std: as `theorem_1`.
 
     Raises:
-        ValueError: bad input, or the theorem's condition log(1 / delta) >= eps^2 n_d fails.
+        ConditionFails: log(1 / delta) < eps^2 n_d.
+        ValueError: bad input.
     """
-    renyi = theorem_1(
-        order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std
-    )  # fmt: skip
+    renyi = theorem_1(order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std)
     if not condition_of_theorem_2(renyi, discriminator_steps=discriminator_steps, delta=delta):
-        raise ValueError(
+        raise ConditionFails(
             f"Theorem 2 asks for log(1 / delta) >= eps^2 n_d, got {math.log(1 / delta):.4g} and "
             f"{renyi**2 * discriminator_steps:.4g} at noise_std {noise_std:g}; raise the noise"
         )
     return eq_15(renyi, discriminator_steps=discriminator_steps, delta=delta)
 
 
-def theorem_3(
-    order: float = BEST_ORDER, *, sample_rate: float, sensitivity: float, noise_std: float,
-    discriminator_steps: int, delta: float,
-) -> float:  # fmt: skip
-    """Theorem 3, eq. 16: epsilon_g of one generator iteration, that of Theorem 2 after processing.
+def theorem_3(order: float = BEST_ORDER, *, noise_std: float, **setting: Unpack[Setting]) -> float:
+    """Theorem 3, eq. 16: epsilon_g of one generator iteration, by post-processing that of eq. 15.
 
     Arguments and errors as `theorem_2`.
     """
-    return theorem_2(
-        order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std,
-        discriminator_steps=discriminator_steps, delta=delta,
-    )  # fmt: skip
+    return theorem_2(order, noise_std=noise_std, **setting)
 
 
 def theorem_4(
-    order: float = BEST_ORDER, *, generator_steps: int, sample_rate: float, sensitivity: float,
-    noise_std: float, discriminator_steps: int, delta: float,
-) -> float:  # fmt: skip
+    order: float = BEST_ORDER,
+    *,
+    generator_steps: int,
+    noise_std: float,
+    **setting: Unpack[Setting],
+) -> float:
     """Theorem 4: n_g epsilon_g. The paper keeps delta; basic composition makes it n_g delta.
 
     Args:
@@ -130,85 +144,63 @@ def theorem_4(
         The others, and errors: as `theorem_2`.
     """
     checks.whole(generator_steps=generator_steps)
-    return generator_steps * theorem_3(
-        order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std,
-        discriminator_steps=discriminator_steps, delta=delta,
-    )  # fmt: skip
-
-
-def total_epsilon(
-    noises: Iterable[float], *, sample_rate: float, sensitivity: float, discriminator_steps: int,
-    delta: float, order: float = BEST_ORDER,
-) -> float:  # fmt: skip
-    """Theorem 4 where the noise changes (section IV): the sum of epsilon_g over the iterations.
-
-    Args:
-        noises: noise_std of each generator iteration.
-        The others, and errors: as `theorem_2`.
-    """
-    return math.fsum(
-        theorem_3(
-            order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std,
-            discriminator_steps=discriminator_steps, delta=delta,
-        )
-        for noise_std in noises
-    )  # fmt: skip
+    return generator_steps * theorem_3(order, noise_std=noise_std, **setting)
 
 
 def iterations_within(
-    target_epsilon: float, noises: Iterable[float], *, sample_rate: float, sensitivity: float,
-    discriminator_steps: int, delta: float, order: float = BEST_ORDER,
-) -> int:  # fmt: skip
+    target_epsilon: float,
+    noises: Iterable[float],
+    *,
+    order: float = BEST_ORDER,
+    **setting: Unpack[Setting],
+) -> int:
     """Generator iterations, of those in `noises`, whose sum by Theorem 4 is within the target.
 
-    Algorithm 2's end: when the budget runs out. An iteration that Theorem 2 does not cover, its
-    condition failing, ends the count as well.
+    This is how Algorithm 2 ends. An iteration that Theorem 2 does not cover ends the count as well.
 
     Args:
         target_epsilon: > 0.
-        noises: noise_std of each iteration; may go on for ever if it does not grow.
+        noises: noise_std of each iteration; may be endless if it does not grow.
         The others: as `theorem_2`.
     """
     checks.positive(target_epsilon=target_epsilon)
     spent, done = 0.0, 0
     for noise_std in noises:
-        renyi = theorem_1(
-            order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std
-        )  # fmt: skip
-        spent += eq_15(renyi, discriminator_steps=discriminator_steps, delta=delta)
-        covered = condition_of_theorem_2(
-            renyi, discriminator_steps=discriminator_steps, delta=delta
-        )  # fmt: skip
-        if not (covered and spent <= target_epsilon):
+        try:
+            spent += theorem_3(order, noise_std=noise_std, **setting)
+        except ConditionFails:
+            break
+        if not spent <= target_epsilon:
             break
         done += 1
     return done
 
 
 def noise_for(
-    total_epsilon: float, *, generator_steps: int, sample_rate: float, sensitivity: float,
-    discriminator_steps: int, delta: float, order: float = BEST_ORDER,
-) -> float:  # fmt: skip
+    total_epsilon: float,
+    *,
+    generator_steps: int,
+    order: float = BEST_ORDER,
+    **setting: Unpack[Setting],
+) -> float:
     """The noise_std at which Theorem 4 gives `total_epsilon` (Algorithm 2, line 4).
 
     Args:
         total_epsilon: > 0.
         generator_steps: n_g >= 1.
-        sample_rate: in (0, 1].
-        The others: as `theorem_2`.
+        setting: as `theorem_2`, with sample_rate > 0.
 
     Raises:
-        ValueError: bad input, or Theorem 2's condition fails at that noise.
+        ConditionFails: Theorem 2 does not apply at that noise.
+        ValueError: bad input.
     """
-    checks.positive(total_epsilon=total_epsilon, sample_rate=sample_rate)
+    rate, sensitivity = setting["sample_rate"], setting["sensitivity"]
+    each = {"discriminator_steps": setting["discriminator_steps"], "delta": setting["delta"]}
+    checks.positive(total_epsilon=total_epsilon, sample_rate=rate)
     checks.whole(1, generator_steps=generator_steps)
-    at_1 = theorem_1(order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=1.0)
-    each = eq_15(at_1, discriminator_steps=discriminator_steps, delta=delta)
-    noise_std = math.sqrt(generator_steps * each / total_epsilon)
-    theorem_3(  # raises where its condition fails
-        order, sample_rate=sample_rate, sensitivity=sensitivity, noise_std=noise_std,
-        discriminator_steps=discriminator_steps, delta=delta,
-    )  # fmt: skip
+    at_1 = theorem_1(order, sample_rate=rate, sensitivity=sensitivity, noise_std=1.0)
+    noise_std = math.sqrt(generator_steps * eq_15(at_1, **each) / total_epsilon)
+    theorem_3(order, noise_std=noise_std, **setting)  # raises where its condition fails
     return noise_std
 
 

@@ -1,0 +1,395 @@
+"""What enters an accountant: ledgers, numbers of every type, and what it may not be asked."""
+
+import math
+from fractions import Fraction
+from functools import partial
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from dpkit.privacy import (
+    DiagonalGaussian,
+    DiscreteGaussian,
+    Gaussian,
+    GroupedGaussian,
+    Laplace,
+    Ledger,
+    RandomizedResponse,
+    Release,
+    RenyiFilter,
+    SampledGaussian,
+    Unsupported,
+    WithoutReplacementGaussian,
+    calibrate,
+    composition,
+    filters,
+    gdp,
+    moments,
+    parallel,
+    pld,
+    rdp,
+    tradeoff,
+)
+from dpkit.privacy.ledger import FIXED
+from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling, ShuffledBatches
+from dpkit.privacy.schedules import ExponentialDecay, TimeDecay, noise_ledger
+
+REPLACE = "replace-one"
+LEDGER = [Release(SampledGaussian(1.1, 0.01), 1000), Release(Gaussian(20.0), 3)]
+
+# Every public function that takes a ledger.
+TAKES_A_LEDGER = {
+    "rdp.epsilon": partial(rdp.epsilon, delta=1e-5),
+    "rdp.delta": partial(rdp.delta, epsilon=1.0),
+    "rdp.curve": lambda ledger: rdp.curve(ledger, [2, 8])[1].tolist(),
+    "pld.epsilon": partial(pld.epsilon, delta=1e-5),
+    "pld.delta": partial(pld.delta, epsilon=1.0),
+    "moments.epsilon": partial(moments.epsilon, delta=1e-5),
+    "moments.delta": partial(moments.delta, epsilon=1.0),
+    "moments.curve": lambda ledger: moments.curve(ledger)[1].tolist(),
+    "moments.exceeded_at": partial(moments.exceeded_at, target_epsilon=9, target_delta=1e-5),
+    "gdp.epsilon": partial(gdp.epsilon, delta=1e-5),
+    "gdp.delta": partial(gdp.delta, epsilon=1.0),
+    "gdp.mu": gdp.mu,
+    "basic": partial(composition.basic, delta=1e-5),
+    "advanced": partial(composition.advanced, delta=1e-5),
+    "tradeoff.profile": lambda ledger: tradeoff.profile(
+        ledger, [0.0, 1.0], accountant=rdp.delta
+    ).tolist(),
+    "tradeoff.curve": lambda ledger: tradeoff.curve(
+        ledger, [0.1], accountant=rdp.delta, epsilons=[0.0, 1.0]
+    ).tolist(),
+    "parallel": parallel,
+    "best_order": lambda ledger: filters.best_order(9.0, delta=1e-5, ledger=ledger),
+    "Ledger.of": Ledger.of,
+}
+every_function = pytest.mark.parametrize(
+    "function", TAKES_A_LEDGER.values(), ids=list(TAKES_A_LEDGER)
+)
+
+
+@every_function
+def test_a_tuple_is_as_good_as_a_list_and_what_is_read_once_is_refused(function):
+    """A generator costs 0 when something has read it before: no accountant can see that."""
+    listed = function(list(LEDGER))
+    assert function(tuple(LEDGER)) == listed
+    assert function([LEDGER[1], *LEDGER[:1], Release(Laplace(2.0), 0)]) is not None
+    with pytest.raises(
+        ValueError, match=r"must be a list of Release.*got list_iterator; pass list"
+    ):
+        function(iter(LEDGER))
+    for once in (
+        (release for release in LEDGER),
+        map(tuple, LEDGER),
+        zip([SampledGaussian(1.1, 0.01)], [1000], strict=True),
+        filter(None, LEDGER),
+    ):
+        with pytest.raises(ValueError, match="ledger must be a list of Release"):
+            function(once)
+
+
+@every_function
+@pytest.mark.parametrize("wrong", ["", None, {}, set(), SampledGaussian(1.1, 0.01), 3], ids=repr)
+def test_what_is_no_list_of_releases_is_refused(function, wrong):
+    with pytest.raises(ValueError, match=r"ledger must be a list of Release\(mechanism, count\)"):
+        function(wrong)
+
+
+def test_a_ledger_is_folded_once():
+    ledger = Ledger.of([*LEDGER, Release(SampledGaussian(1.1, 0.01), 5), Release(Laplace(1.0), 0)])
+    assert ledger.releases == (Release(SampledGaussian(1.1, 0.01), 1005), LEDGER[1])
+    assert ledger.total == 1008
+    assert Ledger.of(ledger) is ledger
+    assert Ledger.of(LEDGER[1]).releases == (LEDGER[1],)
+
+
+# --- numbers of other types -----------------------------------------------------------------------
+
+FLOATS = [np.float16, np.float32, np.float64, np.longdouble, Fraction]
+WHOLE = [np.int8, np.uint8, np.int16, np.int32, np.uint64]
+MADE_OF_FLOATS = {
+    "Gaussian": lambda z, q: Gaussian(z),
+    "SampledGaussian": SampledGaussian,
+    "replace-one": lambda z, q: SampledGaussian(z, q, REPLACE),
+    "WithoutReplacementGaussian": WithoutReplacementGaussian,
+    "Laplace": lambda z, q: Laplace(z),
+    "RandomizedResponse": lambda z, q: RandomizedResponse(z),
+    "DiscreteGaussian": lambda z, q: DiscreteGaussian(z),
+    "DiagonalGaussian": lambda z, q: DiagonalGaussian((z, z)),
+    "GroupedGaussian": lambda z, q: GroupedGaussian(z, 2, q),
+    "groups": lambda z, q: GroupedGaussian((z, z), 2, q),
+    "drawn": lambda z, q: PoissonSampling(3).release(noise_multiplier=z, sample_rate=q),
+    "fixed": lambda z, q: FixedSizeBatches(3).release(noise_multiplier=z, sample_rate=q),
+    "TimeDecay": lambda z, q: TimeDecay(z, q),
+    "ExponentialDecay": lambda z, q: ExponentialDecay(z, q),
+}
+
+
+@pytest.mark.parametrize("kind", FLOATS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("make", MADE_OF_FLOATS.values(), ids=list(MADE_OF_FLOATS))
+def test_a_parameter_of_few_bits_is_the_number_that_it_is(make, kind):
+    z, q = kind(0.7), kind(0.013)
+    ours, theirs = make(float(z), float(q)), make(z, q)
+    assert ours == theirs
+    assert repr(ours) == repr(theirs)  # the type too: arithmetic would go on in 16 bits
+    if isinstance(ours, TimeDecay | ExponentialDecay):
+        assert ours(7) == theirs(7)
+        return
+    assert (ours.rdp([1.5, 8]) == theirs.rdp([1.5, 8])).all()
+
+
+@pytest.mark.parametrize("kind", FLOATS, ids=lambda kind: kind.__name__)
+def test_delta_epsilon_and_targets_of_few_bits_are_what_they_are(kind):
+    delta, epsilon = kind(1e-3), kind(1.3)
+    d, e = float(delta), float(epsilon)
+    for accountant in (rdp, pld, moments, gdp):
+        assert accountant.epsilon(LEDGER, delta=delta) == accountant.epsilon(LEDGER, delta=d)
+        assert accountant.delta(LEDGER, epsilon=epsilon) == accountant.delta(LEDGER, epsilon=e)
+    for rule in (composition.basic, composition.advanced):
+        assert rule(LEDGER, delta=delta) == rule(LEDGER, delta=d)
+    run = {"sample_rate": kind(0.01), "steps": 10, "delta": delta}
+    same = {"sample_rate": float(kind(0.01)), "steps": 10, "delta": d}
+    assert calibrate.noise_multiplier(epsilon, **run) == calibrate.noise_multiplier(e, **same)
+    one = RenyiFilter.for_target(epsilon, delta=delta, order=kind(8))
+    assert one.guarantee() == RenyiFilter.for_target(e, delta=d, order=8.0).guarantee()
+    spent = moments.exceeded_at(LEDGER, target_epsilon=epsilon, target_delta=delta)
+    assert spent == moments.exceeded_at(LEDGER, target_epsilon=e, target_delta=d)
+
+
+@pytest.mark.parametrize("kind", WHOLE, ids=lambda kind: kind.__name__)
+def test_counts_of_few_bits_do_not_overflow(kind):
+    most = min(int(np.iinfo(kind).max), 30_000)
+    entries = [Release(SampledGaussian(1.1, 0.01), kind(most))] * 3
+    ours = [Release(SampledGaussian(1.1, 0.01), most * 3)]
+    entries += [Release(Gaussian(11.0 + z), kind(most)) for z in range(3)]
+    ours += [Release(Gaussian(11.0 + z), most) for z in range(3)]
+    for accountant in (rdp.epsilon, pld.epsilon, moments.epsilon, gdp.epsilon):
+        assert accountant(entries, delta=1e-5) == accountant(ours, delta=1e-5)
+    assert composition.basic(entries, delta=1e-5) == composition.basic(ours, delta=1e-5)
+    assert GroupedGaussian(1.0, kind(100)) == GroupedGaussian(1.0, 100)
+    passes = {"noise_multiplier": 1.0, "public_size": kind(100)}
+    found = ShuffledBatches(kind(7)).passes(**passes, steps=kind(120))
+    assert found == ShuffledBatches(7).passes(noise_multiplier=1.0, public_size=100, steps=120)
+
+
+def test_a_schedule_of_few_bits_is_priced_as_it_is():
+    release = partial(SampledGaussian, sample_rate=0.1)
+    ours = noise_ledger(TimeDecay(float(np.float16(9.1)), 0.1), steps=9, release=release)
+    assert noise_ledger(TimeDecay(np.float16(9.1), 0.1), steps=9, release=release) == ours
+
+
+# --- what a guarantee assumes ---------------------------------------------------------------------
+
+
+def test_every_guarantee_says_that_its_ledger_was_fixed_beforehand():
+    for accountant in (rdp, pld, moments, gdp):
+        for found in (accountant.epsilon(LEDGER, delta=1e-5), accountant.delta(LEDGER, epsilon=1)):
+            assert FIXED in found.assumptions
+            assert any("the size of the batch is not released" in a for a in found.assumptions)
+    assert FIXED in composition.advanced(LEDGER, delta=1e-5).assumptions
+    one = RenyiFilter(8, 1.0, delta=1e-5)  # that is what a filter is for
+    one.charge(Gaussian(9.0))
+    assert FIXED not in one.guarantee().assumptions
+
+
+def test_epsilon_and_delta_are_the_first_two():
+    epsilon, delta, *_ = pld.epsilon(LEDGER, delta=1e-5)
+    assert epsilon > 1
+    assert delta == 1e-5
+
+
+def test_parts_that_a_record_may_change_need_mechanisms_that_hide_who_takes_part():
+    """Two numbers of answers differ under replace-one: no finite epsilon, and 1.99998 was said."""
+    shown = [
+        RandomizedResponse(1.0),
+        WithoutReplacementGaussian(1.0, 0.1),
+        ShuffledBatches(5).passes(noise_multiplier=1.0, public_size=50, steps=10).mechanism,
+    ]
+    for mechanism in shown:
+        with pytest.raises(Unsupported, match="does not hide how many records take part"):
+            parallel([Release(mechanism)], [Release(mechanism)])
+    hidden = SampledGaussian(1.0, 0.1, REPLACE)
+    two = parallel([Release(hidden, 3)], [Release(hidden, 2)], [])
+    assert two[0].mechanism.rdp([2.0]) == pytest.approx(5 * hidden.rdp([2.0]))
+
+    class Undeclared:
+        adjacency, assumptions = REPLACE, ()
+
+        def rdp(self, orders):
+            return np.ones(np.size(orders))
+
+    with pytest.raises(Unsupported, match="Undeclared does not hide"):
+        parallel([Release(Undeclared())])
+
+
+def test_a_calibration_by_an_approximation_warns():
+    run = {"sample_rate": 0.01, "steps": 1000, "delta": 1e-5}
+    with pytest.warns(calibrate.ApproximationWarning, match="may exceed epsilon 1; use pld"):
+        noise = calibrate.noise_multiplier(1.0, accountant=gdp.epsilon, **run)
+    assert pld.epsilon([Release(SampledGaussian(noise, 0.01), 1000)], delta=1e-5).lower > 1.06
+    exact = calibrate.noise_multiplier(
+        1.0, accountant=gdp.epsilon, mechanism=Gaussian, sample_rate=1, steps=3, delta=1e-5
+    )
+    assert exact > 5
+
+
+def test_an_adjacency_beside_a_mechanism_is_refused():
+    run = {"sample_rate": 0.01, "steps": 1000, "delta": 1e-5}
+    with pytest.raises(ValueError, match="adjacency replace-one is not used where `mechanism`"):
+        calibrate.noise_multiplier(1.0, mechanism=Gaussian, adjacency=REPLACE, **run)
+
+
+# --- tiny rates, single releases, mixed lattices, limits of work ----------------------------------
+
+
+def direction(noise, q, eps, sign):
+    """delta(eps) of the mixture against N(0) (sign 1), or the reverse, with 60 digits."""
+    s, q, t = mp.mpf(noise), mp.mpf(q), mp.exp(mp.mpf(eps))
+    level = (mp.exp(sign * mp.mpf(eps)) - 1 + q) / q
+    if level <= 0:
+        return mp.mpf(0)
+    x = s * s * mp.log(level) + mp.mpf(1) / 2
+    still, moved = mp.ncdf(-sign * x / s), mp.ncdf(-sign * (x - 1) / s)
+    mixture = (1 - q) * still + q * moved
+    return mixture - t * still if sign > 0 else still - t * mixture
+
+
+@pytest.mark.parametrize("q", [1e-9, 1e-6, 1e-3, 0.3])
+def test_the_profile_keeps_its_digits_where_records_are_rare(q):
+    with mp.workdps(60):
+        for noise in (0.3, 1.1, 8.0):
+            for eps in (0.0, 1e-3 * q, 0.5 * q, 1e-4, 0.2, 3.0):
+                found = SampledGaussian(noise, q).profile([eps])[:, 0]
+                for sign, value in zip((1, -1), found, strict=True):
+                    true = direction(noise, q, eps, sign)
+                    if true > 1e-60:
+                        assert value == pytest.approx(float(true), rel=1e-11)
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", REPLACE])
+def test_at_negative_epsilons_the_profile_is_that_of_the_other_direction(adjacency):
+    eps = np.array([0.001, 0.1, 2.0])
+    one = SampledGaussian(1.1, 0.2, adjacency)
+    above, below = one.profile(eps), one.profile(-eps)
+    np.testing.assert_allclose(below, 1 - np.exp(-eps) * (1 - above[::-1]), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("noise", "q", "delta"),
+    [(0.169, 6.6e-7, 6.9e-4), (0.374, 3.8e-7, 7.8e-11), (0.463, 2.9e-8, 4e-24), (3.0, 1e-5, 1e-9)],
+)
+def test_one_release_has_a_narrow_pair_however_rare(noise, q, delta):
+    found = pld.epsilon([Release(SampledGaussian(noise, q))], delta=delta)
+    assert found.epsilon - found.lower <= 1e-3 * found.epsilon
+    with mp.workdps(60):
+        true = [max(direction(noise, q, e, s) for s in (1, -1)) for e in found[:3:2]]
+    assert true[0] <= delta
+    assert found.lower == 0 or true[1] >= delta
+
+
+def test_what_is_drawn_more_rarely_than_delta_costs_nothing():
+    found = pld.epsilon([Release(SampledGaussian(0.05, 1e-170), 3)], delta=1e-5)
+    assert (found.epsilon, found.lower) == (0, 0)
+    assert pld.epsilon([Release(SampledGaussian(0.4, 1e-9), 100)], delta=1e-6).epsilon == 0
+
+
+@pytest.mark.parametrize(
+    ("cheap", "count"),
+    [
+        (DiscreteGaussian(1000.0), 1),
+        (DiscreteGaussian(100.0, 1000), 10),
+        (DiscreteGaussian(10_000.0), 1),
+        (Laplace(1e6), 1),
+    ],
+    ids=repr,
+)
+def test_a_cheap_release_on_a_fine_lattice_keeps_the_pair_narrow(cheap, count):
+    """The pair was [0, 5.63], after 77 s and 3.9 GB: the finest lattice became the spacing."""
+    found = pld.epsilon(
+        [Release(SampledGaussian(1.1, 0.01), 10_000), Release(cheap, count)], delta=1e-5
+    )
+    assert 5.19 < found.lower < found.epsilon < 5.20
+    assert found.epsilon - found.lower <= 1e-3 * found.epsilon
+
+
+def test_what_has_no_grid_is_priced_by_rdp_and_not_called_certified():
+    beyond = [Release(SampledGaussian(1e-9, 0.01), 10**15)]
+    found = pld.epsilon(beyond, delta=1e-5)
+    assert found.epsilon == rdp.epsilon(beyond, delta=1e-5).epsilon < math.inf
+    assert "upper end by RDP, whose rounding has no proven bound" in found.method
+    assert pld.delta(beyond, epsilon=1.0).delta == 1
+
+
+def test_losses_of_very_different_sizes_do_not_crash():
+    mixed = [
+        Release(Gaussian(47.3, REPLACE), 5),
+        Release(SampledGaussian(0.00136, 0.19, REPLACE), 6),
+        Release(SampledGaussian(7.3, 0.033, REPLACE), 3),
+    ]
+    found = pld.epsilon(mixed, delta=5.7e-8)
+    assert found.epsilon < rdp.epsilon(mixed, delta=5.7e-8).epsilon
+    masses = SampledGaussian(0.001, 0.1, REPLACE).privacy_loss().masses(np.zeros(1))
+    np.testing.assert_allclose(masses, [[0.45, 0.55], [0.55, 0.45]])
+
+
+def test_more_moments_than_can_be_computed_are_refused():
+    with pytest.raises(ValueError, match=r"moments must lie in \[1, 4096\], got 100000"):
+        moments.epsilon(LEDGER, delta=1e-5, moments=100_000)
+
+
+# --- an oracle without grids ----------------------------------------------------------------------
+
+
+def bromwich(noise, q, steps, epsilon, *, removed=True):
+    """delta(epsilon) as an inverse Laplace transform of the moment function M(s) = E_P[(P/Q)^s].
+
+    delta = 1/(2 pi i) integral of M(s)^T e^(-s epsilon) / (s (1 + s)) ds over Re s = c > 0, by the
+    trapezoidal rule in both x and Im s: neither a grid of losses nor an FFT.
+    """
+    x = np.arange(-14 * noise, 1 + 14 * noise, noise / 40)
+    base = -x * x / (2 * noise**2)
+    loss = np.logaddexp(np.log1p(-q), np.log(q) + (2 * x - 1) / (2 * noise**2))
+    log_p = base + loss if removed else base
+    loss = loss if removed else -loss
+    scale = np.log(noise / 40 / (noise * math.sqrt(2 * math.pi)))
+
+    def log_moment(s):
+        terms = log_p + scale + s[:, None] * loss
+        top = terms.real.max(axis=1, keepdims=True)
+        return np.log(np.exp(terms - top).sum(axis=1)) + top[:, 0]
+
+    reals = np.geomspace(0.05, 400, 400)
+    bound = steps * log_moment(reals).real - reals * epsilon - np.log(reals * (1 + reals))
+    c = reals[np.argmin(bound)]
+    step = c / 60
+    s = c + 1j * step * np.arange(60_000)
+    found = []
+    for some in np.array_split(s, 60):
+        power = np.exp(steps * log_moment(some) - some * epsilon - bound.min()) / (
+            some * (1 + some)
+        )
+        found.append(power)
+        if np.abs(power).max() < 1e-16:
+            break
+    values = np.concatenate(found)
+    return float((values.sum() - values[0] / 2).real * step / math.pi * np.exp(bound.min()))
+
+
+@pytest.mark.parametrize(
+    ("noise", "q", "steps", "delta"),
+    [
+        (1.5, 0.04, 2250, 1e-5),
+        (1.0, 0.2, 500, 1e-5),
+        (1.1, 0.01, 1000, 1e-12),
+        (0.7, 0.01, 300, 1e-3),
+    ],
+)
+def test_the_pair_holds_the_inverse_laplace_transform(noise, q, steps, delta):
+    found = pld.epsilon([Release(SampledGaussian(noise, q), steps)], delta=delta)
+    at = [
+        max(bromwich(noise, q, steps, e, removed=way) for way in (True, False))
+        for e in (found.lower, found.epsilon)
+    ]
+    assert at[1] <= delta <= at[0]
+    assert at[0] < 1.02 * at[1]
