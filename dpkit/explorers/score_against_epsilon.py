@@ -31,7 +31,7 @@ HEADINGS = (
 )
 FIGURES = {f"{name[-1]}: {what}": name for name, what in VARIED.items()}
 NO_SCORES = "No scores of this figure are stored here: the picture shows epsilon by step instead."
-NO_MORE = "only that a record is in at most one batch of a pass"
+ONE_BATCH = "a record is in at most one batch of a pass"
 LESSON = (
     "The images, and so the score, are the same whichever epsilon is taken: only the accounting "
     "moves a run along the axis."
@@ -146,9 +146,11 @@ def _notes(result: dict[str, Any]) -> list[str]:
         prices = [getattr(row, axis) for row in rows]
         methods = dict.fromkeys(price.method.partition(", order ")[0] for price in prices)
         assumed = dict.fromkeys(one for price in prices for one in price.assumptions)
+        if axis == "proven":
+            assumed = [ONE_BATCH, *assumed]
         notes.append(
             f"{SHORT[axis][:1].upper()}{SHORT[axis][1:]}: {prices[0].adjacency}; "
-            f"{' or '.join(methods)}; assumes {'; '.join(assumed) or NO_MORE}."
+            f"{' or '.join(methods)}; assumes {'; '.join(assumed)}."
         )
     notes[-1] += (
         f" Each pass of {PASS} batches that was begun is one Gaussian release. At least is what "

@@ -236,7 +236,7 @@ CASES = {
             *(interval(row.certified.lower, row.certified.epsilon) for row in found["rows"]),
             *(at_most(row.proven.epsilon) for row in found["rows"]),
             "add-remove", "replace-one", "delta 1e-05", "Poisson", "classic conversion",
-            score_against_epsilon.LESSON,
+            score_against_epsilon.LESSON, score_against_epsilon.ONE_BATCH,
         ),
         words=lambda found: (
             *(f"score {row.score:.2f}" for row in found["rows"]),
