@@ -7,19 +7,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
+from matplotlib.ticker import LogLocator, NullLocator
 
 # Okabe and Ito 2008: distinct to all common kinds of colour vision, and in grey by lightness
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINE_OF_TEXT = 15.0  # pixels
+LABEL_BOX = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}  # behind words on lines
 
 
 def figure(
-    *, width: float = 7.0, height: float = 3.2, panels: int = 1
+    *, width: float = 7.0, height: float = 3.2, panels: int = 1, **room: float
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with panels side by side, without the box around each."""
-    drawn = Figure(figsize=(width, height), layout="constrained", dpi=100)
+    """A figure with panels side by side, without the box around each.
+
+    `room`, the arguments of `subplots_adjust`, saves the time to lay the figure out.
+    """
+    layout = None if room else "constrained"
+    drawn = Figure(figsize=(width, height), layout=layout, dpi=100)
+    if room:
+        drawn.subplots_adjust(**room)
     axes = [drawn.add_subplot(1, panels, index + 1) for index in range(panels)]
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
@@ -65,6 +74,30 @@ def lines(
             path_effects=[withStroke(linewidth=3, foreground="white")],  # over other curves
         )  # fmt: skip
     return ax
+
+
+def plain(axis: Axis, subs: Sequence[float] = (1, 2, 5), numticks: int | None = None) -> None:
+    """Plain numbers, such as 1, 2, 5 and 10, on a logarithmic axis."""
+    axis.set_major_locator(LogLocator(subs=subs, numticks=numticks))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_locator(NullLocator())
+
+
+def note(
+    ax: Axes, text: str, at: tuple[float, float], offset: tuple[float, float], **style: Any
+) -> None:
+    """Words beside a point, `offset` points from it, readable over lines."""
+    style = {"fontsize": 9, "bbox": LABEL_BOX, **style}
+    ax.annotate(text, at, offset, textcoords="offset points", **style)
+
+
+def mark(ax: Axes, x: float, text: str, *, colour: str = "0.4", top: bool = True) -> None:
+    """A dotted vertical line, its name at its left at the top or at its right at the bottom."""
+    ax.axvline(x, color=colour, linestyle=":", linewidth=1)
+    align: Any = {"ha": "right", "va": "top"} if top else {"ha": "left", "va": "bottom"}
+    at, offset = ((x, 1), (-3, -3)) if top else ((x, 0), (4, 4))
+    across = ("data", "axes fraction")
+    note(ax, text, at, offset, xycoords=across, color=colour, fontsize=8, rotation=90, **align)
 
 
 def bars(ax: Axes, groups: Mapping[str, Sequence[float]], *, labels: Sequence[str], y: str) -> Axes:

@@ -10,7 +10,7 @@ import pytest
 
 from dpkit import __main__ as command_line
 from dpkit import datasets
-from dpkit.commands.output import plain, rounded_up
+from dpkit.commands.output import plain
 from dpkit.papers import PAPERS
 from dpkit.privacy import Release, SampledGaussian, rdp
 
@@ -252,15 +252,6 @@ def test_numbers_are_numbers_null_or_inf():
     }
     with pytest.raises(ValueError, match="NaN"):
         plain(math.nan)
-
-
-def test_epsilons_are_rounded_up():
-    assert rounded_up(5.63111) == "5.632"
-    assert rounded_up(9.6) == "9.6"
-    assert rounded_up(0.00012341) == "0.0001235"
-    assert rounded_up(1107.81) == "1108"
-    assert rounded_up(math.inf) == "inf"
-    assert rounded_up(0.0) == "0"
 
 
 def interpreter(code: str) -> str:

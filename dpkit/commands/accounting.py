@@ -2,15 +2,15 @@
 
 import math
 import warnings
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Annotated, Any
 
 import typer
 
 from dpkit import __version__
-from dpkit.commands.output import AsJson, print_json, rounded_up
+from dpkit.commands.output import AsJson, print_json
 from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, chosen, steps_of
 from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.show import at_least, at_most
 
 SampleRate = typer.Option(
     help="Chance of each record to enter a batch: batch size / number of records."
@@ -192,7 +192,7 @@ def noise(
         fields = _fields(found, pricing, value, sample_rate, steps)
         print_json({"target_epsilon": epsilon, **fields})
     else:
-        print(f"noise multiplier {_rounded(value, 6, ROUND_CEILING)}: {_line(found)}")
+        print(f"noise multiplier {at_most(value, 6)}: {_line(found)}")
 
 
 def _fields(
@@ -234,9 +234,9 @@ def _is_bound(found: Guarantee) -> bool:
 
 
 def _line(found: Guarantee) -> str:
-    value = rounded_up(found.epsilon)
+    value = at_most(found.epsilon)
     if found.lower > 0:
-        value = f"{_rounded(found.lower, 4, ROUND_FLOOR)}..{value}"
+        value = f"{at_least(found.lower)}..{value}"
     elif not _is_bound(found):
         value = f"about {value}"
     assumed = "".join(f"\nassumes {one}" for one in found.assumptions)
@@ -260,7 +260,7 @@ def _sentence(
     )
     drawn = " and ".join(KINDS[kind][1] for kind in parts)
     return (
-        f"Training satisfies ({rounded_up(found.epsilon)}, {found.delta:g})-differential "
+        f"Training satisfies ({at_most(found.epsilon)}, {found.delta:g})-differential "
         f"privacy under {found.adjacency} adjacency, the unit of privacy being {unit}: "
         f"{done}, accounted by dpkit {__version__} "
         f"({found.method}). Sampling assumed: {drawn}; sampling used: {sampling_used}. "
@@ -271,8 +271,3 @@ def _sentence(
 def _range(values: list[float]) -> str:
     low, high = min(values), max(values)
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
-
-
-def _rounded(value: float, digits: int, direction: str) -> str:
-    """That many significant digits, away from the side on which a printed number would lie."""
-    return f"{float(Context(prec=digits, rounding=direction).create_decimal(value)):.{digits}g}"

@@ -1,7 +1,6 @@
-"""How the commands speak: JSON with plain numbers, null or "inf", and numbers a person can read."""
+"""How the commands speak: JSON with plain numbers, null or "inf"."""
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -26,11 +25,3 @@ def plain(value: Any) -> Any:
 def print_json(value: Any) -> None:
     """One JSON value on standard output."""
     print(json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False))
-
-
-def rounded_up(epsilon: float) -> str:
-    """Four significant digits, rounded up: an epsilon that is printed is never below the proven."""
-    if epsilon == 0 or not math.isfinite(epsilon):
-        return f"{epsilon:g}"
-    scale = 10.0 ** (3 - math.floor(math.log10(epsilon)))
-    return f"{math.ceil(epsilon * scale - 1e-9) / scale:.10g}"

@@ -1,6 +1,7 @@
 """supports: which accountant prices which mechanism, and why the others do not."""
 
 from dpkit.commands.output import AsJson, print_json
+from dpkit.show import Table
 
 
 def supports(as_json: AsJson = False) -> None:
@@ -29,11 +30,8 @@ def _table(rows: list) -> str:
         cells = lines.setdefault((row.mechanism, row.adjacency), [])
         cells.append(("yes" if row.supported else "no") + note)
     accountants = list(dict.fromkeys(row.accountant for row in rows))
-    table = [["mechanism", "adjacency", *accountants]]
-    table += [[*names, *cells] for names, cells in lines.items()]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    shown = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in table
-    ]
-    return "\n".join([*shown, "", *(f"[{number}] {note}" for note, number in notes.items())])
+    return Table(
+        ("mechanism", "adjacency", *accountants),
+        [(*names, *cells) for names, cells in lines.items()],
+        ("", *(f"[{number}] {note}" for note, number in notes.items())),
+    ).text()

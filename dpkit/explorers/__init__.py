@@ -3,21 +3,22 @@
 Each is a VBox that needs no argument; its `compute` is a pure function of its controls' values.
 """
 
+import re
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_HOMES = {
-    "Accountant": "accountant",
-    "Calibration": "calibration",
-    "RenyiOrders": "renyi_orders",
-    "TradeOff": "trade_off",
-    "ClippingAndNoise": "clipping_and_noise",
-    "GroupDirections": "group_directions",
-    "LossNoise": "loss_noise",
-    "Schedules": "schedules",
-    "ScoreAgainstEpsilon": "score_against_epsilon",
-    "Claims": "claims",
-}
+if TYPE_CHECKING:
+    from dpkit.explorers.accountant import Accountant
+    from dpkit.explorers.calibration import Calibration
+    from dpkit.explorers.claims import Claims
+    from dpkit.explorers.clipping_and_noise import ClippingAndNoise
+    from dpkit.explorers.group_directions import GroupDirections
+    from dpkit.explorers.loss_noise import LossNoise
+    from dpkit.explorers.renyi_orders import RenyiOrders
+    from dpkit.explorers.schedules import Schedules
+    from dpkit.explorers.score_against_epsilon import ScoreAgainstEpsilon
+    from dpkit.explorers.trade_off import TradeOff
+
 __all__ = [
     "Accountant",
     "Calibration",
@@ -34,6 +35,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The explorer of that name; loaded, with ipywidgets, when it is asked for."""
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"dpkit.explorers has no {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"dpkit.explorers.{_HOMES[name]}"), name)
+    home = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()  # TradeOff is in trade_off
+    return getattr(import_module(f"dpkit.explorers.{home}"), name)

@@ -1,4 +1,4 @@
-"""A target epsilon, and what of noise, steps or sample rate reaches it: by PLD, and by RDP."""
+"""The noise, number of steps or sample rate that meets a target epsilon: by PLD, and by RDP."""
 
 import math
 from collections.abc import Callable
@@ -6,15 +6,22 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import Explorer, Table, at_least, at_most, choice, number
+from dpkit.explorers.explorer import Explorer, choice, number
+from dpkit.explorers.run_controls import (
+    RunInput,
+    adjacency_control,
+    check_sample_rate,
+    delta_control,
+)
 from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, pld, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES
+from dpkit.show import Table, at_least, at_most
 
 NOISE, STEPS, RATE = "noise multiplier", "steps", "sample rate"
-FIND = (NOISE, STEPS, RATE)
+FIELDS = {NOISE: "noise_multiplier", STEPS: "steps", RATE: "sample_rate"}
+FIND = tuple(FIELDS)
 TOLERANCE = 1e-4  # relative, of noise and rate: shown are four digits
 QUICK = 0.005  # sample rates below it take PLD long: its row comes with the picture
 PATIENCE = 3.0  # seconds that PLD may take for a value, then the row says so
@@ -25,7 +32,7 @@ LATER = "comes with the picture"
 
 
 class Setting(NamedTuple):
-    """A target and a run; what is to be found of the run is not looked at."""
+    """A target and a run; the value of the run that is to be found is not read."""
 
     find: str
     target_epsilon: float
@@ -35,16 +42,18 @@ class Setting(NamedTuple):
     steps: float
     adjacency: str
 
-    def run(self, value: float) -> list[Release]:
-        """The ledger, with `value` for what is found."""
-        noise = value if self.find == NOISE else self.noise_multiplier
-        rate = value if self.find == RATE else self.sample_rate
-        count = value if self.find == STEPS else self.steps
-        mechanism = SampledGaussian(noise, rate, self.adjacency)  # type: ignore[arg-type]
-        return [Release(mechanism, int(count))]
+    def filled(self, value: float) -> "Setting":
+        """With `value` for what is to be found."""
+        return self._replace(**{FIELDS[self.find]: value})
+
+    @property
+    def run(self) -> RunInput:
+        """The run, to be priced."""
+        step = SampledGaussian(self.noise_multiplier, self.sample_rate, self.adjacency)  # type: ignore[arg-type]
+        return RunInput(step, int(self.steps))
 
 
-class Found(NamedTuple):
+class Solution(NamedTuple):
     """A value, and the epsilon (upper, lower) it was priced at as it is shown."""
 
     value: float
@@ -63,60 +72,60 @@ class Calibration(Explorer):
             {
                 "find": choice("find", FIND, "Which of the three to compute from the others"),
                 "target_epsilon": number("target epsilon", 2.0, "Nats, > 0"),
-                "delta": number("delta", 1e-5, "Of (epsilon, delta)-DP, in (0, 1)"),
+                "delta": delta_control(),
                 "noise_multiplier": number(NOISE, 1.1, "Standard deviation / clip norm, > 0"),
                 "sample_rate": number(RATE, 0.01, "Chance to be in a batch, in (0, 1]"),
                 "steps": number(STEPS, 10_000, "Noisy updates, a whole number"),
-                "adjacency": choice(
-                    "adjacency", ADJACENCIES, "What neighbouring data sets differ by"
-                ),
+                "adjacency": adjacency_control(),
             }
         )
 
     @staticmethod
     def compute(**values: Any) -> dict[str, Any]:
-        """{"setting", "RDP", "PLD", "why"}: what each accountant finds, None where it does not.
+        """{"setting", "RDP", "PLD", "why"}: the value that each accountant finds, or None.
 
-        PLD is None without a `why` where it takes long; `by_pld` then tells.
+        PLD is None without a `why` where it takes long and comes with the picture.
         Args: the fields of `Setting`, each by name.
 
         Raises:
-            ValueError: a value is out of range, or the target cannot be reached.
+            ValueError: a value is out of range, or no value meets the target.
         """
         setting = Setting(**values)
         _check(setting)
         try:
             by_rdp = _solved(setting, rdp.epsilon)
         except ValueError:
-            if setting.find != STEPS:  # what no noise or rate reaches by RDP, none does by PLD
+            if setting.find != STEPS:  # without a noise or rate by RDP there is none by PLD
                 raise
             return {"setting": setting, "RDP": None, "PLD": by_pld(setting), "why": ""}
-        rate = by_rdp.value if setting.find == RATE else setting.sample_rate
+        rate = setting.filled(by_rdp.value).sample_rate
         quick = by_pld(setting) if rate >= QUICK else None
         return {"setting": setting, "RDP": by_rdp, "PLD": quick, "why": ""}
 
     def table(self, result: dict[str, Any]) -> Table:
-        """What PLD and RDP make you use."""
+        """A row for each accountant: the value and its price."""
         setting, proven, by_rdp = result["setting"], result["PLD"], result["RDP"]
-        rows: list[tuple[str, ...]]
-        if proven is None:
-            rows = [("PLD", result["why"] or LATER, "", "", "")]
-        else:
-            rows = [_row("PLD", proven, "proven, with a proven lower bound")]
-        if by_rdp is None:
-            rows.append(("RDP", "none", "", "", "RDP does not prove the target"))
-        else:
-            rows.append(_row("RDP", by_rdp, _beside(setting.find, by_rdp, proven)))
-        given = {NOISE: setting.noise_multiplier, RATE: setting.sample_rate, STEPS: setting.steps}
-        told = [f"{name} {value:g}" for name, value in given.items() if name != setting.find]
+        rows: list[tuple[str, ...]] = [
+            _row("PLD", proven, "proven, with a proven lower bound")
+            if proven
+            else ("PLD", result["why"] or LATER, "", "", ""),
+            _row("RDP", by_rdp, _beside(setting.find, by_rdp, proven))
+            if by_rdp
+            else ("RDP", "none", "", "", "RDP does not prove the target"),
+        ]
+        given = [
+            f"{name} {getattr(setting, FIELDS[name]):g}"
+            for name in (NOISE, RATE, STEPS)
+            if name != setting.find
+        ]
         aim = f"epsilon {setting.target_epsilon:g}, delta {setting.delta:g}, {setting.adjacency}"
-        note = f"Target {aim}; {', '.join(told)}; Poisson batches."
+        note = f"Target {aim}; {', '.join(given)}; Poisson batches."
         return Table((HEADINGS[0], setting.find, *HEADINGS[1:]), rows, (note,))
 
-    def _tell(self) -> None:
-        for name, label in zip(("noise_multiplier", "steps", "sample_rate"), FIND, strict=True):
-            self.values[name].disabled = self.values["find"].value == label
-        super()._tell()
+    def _show_numbers(self) -> None:
+        for name, field in FIELDS.items():
+            self.values[field].disabled = self.values["find"].value == name
+        super()._show_numbers()
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
         """With PLD's answer, where it takes long."""
@@ -129,39 +138,38 @@ class Calibration(Explorer):
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """The least noise by steps or by rate: RDP's curve, and PLD at a few points."""
-        setting, found = result["setting"], result["PLD"] or result["RDP"]
+        setting = result["setting"]
+        solved = setting.filled((result["PLD"] or result["RDP"]).value)
         name = RATE if setting.find == RATE else STEPS
-        centre = found.value if setting.find == name else float(setting.steps)
+        centre = float(getattr(solved, FIELDS[name]))
         curve = _noises(setting, name, centre * np.geomspace(0.1, 10, POINTS), rdp.epsilon)
         if len(curve) < 2:
             raise ValueError("RDP proves the target at fewer than two of the places looked at")
         points = []
         if result["PLD"] is not None:
-            noise = found.value if setting.find == NOISE else setting.noise_multiplier
-            points.append((centre, noise))
-            rate = found.value if setting.find == RATE else setting.sample_rate
-            if rate >= QUICK:
+            points.append((centre, solved.noise_multiplier))
+            if solved.sample_rate >= QUICK:
                 places = centre * 10 ** np.array(BESIDE)
                 points += _noises(setting, name, places, _patient(pld.epsilon, gap=0.01))
         figure = _drawn(setting, name, curve, sorted(points))
-        fixed = (
-            f"sample rate {setting.sample_rate:g}" if name == STEPS else f"{setting.steps:g} steps"
-        )
+        rate, steps = f"sample rate {setting.sample_rate:g}", f"{setting.steps:g} steps"
         (first, low), (last, high) = curve[0], curve[-1]
         words = (
-            f"To stay at epsilon {setting.target_epsilon:g} at {fixed}, RDP asks for noise "
-            f"multipliers from {at_most(low, 3)} at {name} {first:.6g} to {at_most(high, 3)} "
-            f"at {name} {last:.6g}."
+            f"To stay at epsilon {setting.target_epsilon:g} at {rate if name == STEPS else steps}, "
+            f"RDP asks for noise multipliers from {at_most(low, 3)} at {name} {first:.6g} to "
+            f"{at_most(high, 3)} at {name} {last:.6g}."
         )
-        told = [f"{at_most(y, 3)} at {x:.6g}" for x, y in sorted(points)]
-        return plots.picture(figure, f"{words} By PLD: {', '.join(told)}." if told else words)
+        if points:
+            by_pld = [f"{at_most(y, 3)} at {x:.6g}" for x, y in sorted(points)]
+            words += f" By PLD: {', '.join(by_pld)}."
+        return plots.picture(figure, words)
 
 
-def by_pld(setting: Setting) -> Found:
-    """What PLD finds, with the certified epsilon of what is shown.
+def by_pld(setting: Setting) -> Solution:
+    """The value that PLD finds, priced as it is shown.
 
     Raises:
-        ValueError: the target cannot be reached, or the search takes more than `PATIENCE` seconds.
+        ValueError: no value meets the target, or the search takes more than `PATIENCE` seconds.
     """
     price = _patient(pld.epsilon)
     if setting.find != STEPS:
@@ -171,11 +179,11 @@ def by_pld(setting: Setting) -> Found:
         spent = rdp.epsilon(ledger, delta=delta)
         return spent if spent.epsilon <= setting.target_epsilon else price(ledger, delta=delta)
 
-    found = _solved(setting, either)
-    spent = price(setting.run(found.value), delta=setting.delta)
-    if not spent.epsilon <= found.epsilon:
-        return found
-    return Found(found.value, spent.epsilon, spent.lower)
+    solved = _solved(setting, either)
+    spent = price(setting.filled(solved.value).run.ledger, delta=setting.delta)
+    if not spent.epsilon <= solved.epsilon:
+        return solved
+    return Solution(solved.value, spent.epsilon, spent.lower)
 
 
 def _check(setting: Setting) -> None:
@@ -185,46 +193,42 @@ def _check(setting: Setting) -> None:
     checks.between(0, 1, delta=setting.delta)
     if setting.find != NOISE:
         checks.positive(noise_multiplier=setting.noise_multiplier)
-    if setting.find != RATE and not 0 < setting.sample_rate <= 1:
-        raise ValueError(f"sample_rate must lie in (0, 1], got {setting.sample_rate:g}")
+    if setting.find != RATE:
+        check_sample_rate(setting.sample_rate)
     steps = setting.steps
     if setting.find != STEPS and not (1 <= steps < math.inf and steps == round(steps)):
         raise ValueError(f"steps must be a whole number >= 1, got {steps:g}")
-    if setting.find == NOISE:  # told at once, where the search would double the noise 40 times
-        least = rdp.epsilon(setting.run(2.0**40), delta=setting.delta).epsilon
+    if setting.find == NOISE:  # refused at once, where the search would double the noise 40 times
+        least = rdp.epsilon(setting.filled(2.0**40).run.ledger, delta=setting.delta).epsilon
         if not least <= setting.target_epsilon:
             raise ValueError(f"no noise below 2^40 proves epsilon {setting.target_epsilon:g}")
 
 
-def _solved(setting: Setting, accountant: Callable[..., Guarantee]) -> Found:
+def _solved(setting: Setting, accountant: Callable[..., Guarantee]) -> Solution:
     """The value in few digits, rounded to the private side and priced as rounded."""
     target, delta = setting.target_epsilon, setting.delta
-    adjacency: Any = setting.adjacency
+    shared: Any = {"delta": delta, "accountant": accountant}
+    of_run = {"steps": int(setting.steps), "adjacency": setting.adjacency, "tolerance": TOLERANCE}
     if setting.find == STEPS:
-        mechanism = SampledGaussian(setting.noise_multiplier, setting.sample_rate, adjacency)
-        count = calibrate.steps(target, mechanism=mechanism, delta=delta, accountant=accountant)
+        count = calibrate.steps(target, mechanism=setting.run.step, **shared)
         if count == 0:
             raise ValueError(
                 f"already one step costs more than epsilon {target:g}: take more noise, a lower "
                 "sample rate or a larger target"
             )
         shown = [count]
+    elif setting.find == NOISE:
+        rate = setting.sample_rate
+        exact = calibrate.noise_multiplier(target, sample_rate=rate, **of_run, **shared)
+        shown = [float(at_most(exact, 4)), float(at_most(exact, 6)), exact]
     else:
-        shared: Any = {
-            "delta": delta, "steps": int(setting.steps), "accountant": accountant,
-            "adjacency": adjacency, "tolerance": TOLERANCE,
-        }  # fmt: skip
-        if setting.find == NOISE:
-            exact = calibrate.noise_multiplier(target, sample_rate=setting.sample_rate, **shared)
-            shown = [float(at_most(exact, digits)) for digits in (4, 6)] + [exact]
-        else:
-            noise = setting.noise_multiplier
-            exact = calibrate.sample_rate(target, noise_multiplier=noise, **shared)
-            shown = [float(at_least(exact, digits)) for digits in (4, 6)] + [exact]
+        noise = setting.noise_multiplier
+        exact = calibrate.sample_rate(target, noise_multiplier=noise, **of_run, **shared)
+        shown = [float(at_least(exact, 4)), float(at_least(exact, 6)), exact]
     for value in shown:
-        spent = accountant(setting.run(value), delta=delta)
+        spent = accountant(setting.filled(value).run.ledger, delta=delta)
         if spent.epsilon <= target:
-            return Found(value, spent.epsilon, spent.lower)
+            return Solution(value, spent.epsilon, spent.lower)
     raise ArithmeticError(f"no value near {shown[-1]:g} was priced at or under epsilon {target:g}")
 
 
@@ -244,29 +248,25 @@ def _noises(
     setting: Setting, name: str, places: Any, accountant: Callable[..., Guarantee]
 ) -> list[tuple[float, float]]:
     """(place, least noise multiplier) where there is one, by steps or by sample rate."""
-    found = []
+    points = []
     for place in places:
-        one = setting._replace(find=NOISE)
-        if name == STEPS:
-            one = one._replace(steps=max(round(place), 1))
-        else:
-            one = one._replace(sample_rate=min(float(place), 1.0))
-        at = float(one.steps if name == STEPS else one.sample_rate)
+        at = max(round(place), 1) if name == STEPS else min(float(place), 1.0)
+        one = setting._replace(find=NOISE, **{FIELDS[name]: at})
         try:
             noise = _solved(one, accountant).value
         except (ValueError, ArithmeticError):
             continue  # no noise that can be named: the curve has no point here
-        if (at, noise) not in found:
-            found.append((at, noise))
-    return found
+        if (at, noise) not in points:
+            points.append((float(at), noise))
+    return points
 
 
-def _row(name: str, found: Found, note: str) -> tuple[str, ...]:
-    lower = at_least(found.lower) if found.lower > 0 else ""
-    return name, f"{found.value}", at_most(found.epsilon), lower, note
+def _row(name: str, solution: Solution, note: str) -> tuple[str, ...]:
+    lower = at_least(solution.lower) if solution.lower > 0 else ""
+    return name, f"{solution.value}", at_most(solution.epsilon), lower, note
 
 
-def _beside(find: str, by_rdp: Found, proven: Found | None) -> str:
+def _beside(find: str, by_rdp: Solution, proven: Solution | None) -> str:
     """How much more RDP asks for than PLD."""
     if proven is None:
         return "proven (improved conversion)"
@@ -282,19 +282,12 @@ def _drawn(setting: Setting, name: str, curve: list, points: list) -> Any:
     unit = "steps (noisy updates)" if name == STEPS else "sample rate (chance per batch)"
     plots.lines(ax, {"RDP": (xs, ys)}, x=unit, y="noise multiplier (sd / clip norm)", y_scale="log")
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter(NullFormatter())
+        plots.plain(axis)
     ax.fill_between(xs, ys, ax.get_ylim()[1], color=plots.COLOURS[0], alpha=0.1, linewidth=0)
-    ax.text(
-        0.02, 0.97, f"epsilon <= {setting.target_epsilon:g}: enough noise", va="top", fontsize=9,
-        transform=ax.transAxes,
-    )  # fmt: skip
+    enough = f"epsilon <= {setting.target_epsilon:g}: enough noise"
+    ax.text(0.02, 0.97, enough, va="top", fontsize=9, transform=ax.transAxes)
     if points:
         px, py = ([pair[i] for pair in points] for i in (0, 1))
         ax.plot(px, py, "o", color=plots.COLOURS[1])
-        ax.annotate(
-            "PLD", (px[-1], py[-1]), (6, -6), textcoords="offset points", va="top", fontsize=9,
-            color=plots.COLOURS[1],
-        )  # fmt: skip
+        plots.note(ax, "PLD", (px[-1], py[-1]), (6, -6), va="top", color=plots.COLOURS[1])
     return figure

@@ -6,7 +6,8 @@ from typing import Any
 
 from dpkit import checks, claims, papers, plots
 from dpkit.claims import Claim, Curve, Verdict
-from dpkit.explorers.explorer import Explorer, Table, at_least, at_most, choice
+from dpkit.explorers.explorer import Explorer, choice
+from dpkit.show import Table, at_least, at_most
 
 ALL = "all"
 VERDICTS = (ALL, *claims.OUTCOMES)
@@ -51,9 +52,13 @@ class Claims(Explorer):
             raise ValueError(f"claim must be one of those chosen, {', '.join(chosen)}; got {claim}")
         found = checked(_by_id()[claim])
         return {
-            "claim": found.claim, "computed": found.computed, "verdict": found.verdict,
-            "explanation": found.explanation, "chosen": len(chosen), "all": len(_by_id()),
-        }  # fmt: skip
+            "claim": found.claim,
+            "computed": found.computed,
+            "verdict": found.verdict,
+            "explanation": found.explanation,
+            "chosen": len(chosen),
+            "all": len(_by_id()),
+        }
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each thing there is to say of the claim."""
@@ -81,21 +86,21 @@ class Claims(Explorer):
             return plots.Picture(b"", f"No {curve.y_name} of this claim is finite.")
         xs, ys = [x for x, _ in points], [y for _, y in points]
         shown = {"computed": (xs, ys)}
-        told = ""
+        stated = ""
         # the statement belongs to the curve where the curve ends at what is compared with it
         if claim.stated is not None and math.isclose(ys[-1], result["computed"], rel_tol=1e-6):
             shown["stated"] = ([xs[0], xs[-1]], [claim.stated] * 2)
-            told = f" Stated is {claim.stated:.6g}."
+            stated = f" Stated is {claim.stated:.6g}."
         figure, (ax,) = plots.figure(width=6.4, height=3.2)
         plots.lines(ax, shown, x=curve.x_name, y=curve.y_name)
         words = (
             f"{curve.y_name} from {_upper(claim, ys[0])} at {curve.x_name} {xs[0]:g} to "
-            f"{_upper(claim, ys[-1])} at {curve.x_name} {xs[-1]:g}.{told}"
+            f"{_upper(claim, ys[-1])} at {curve.x_name} {xs[-1]:g}.{stated}"
         )
         return plots.picture(figure, words[:1].upper() + words[1:])
 
     def _changed(self, change: Any) -> None:
-        if self._filtering:  # one change of the choice is one answer, told below
+        if self._filtering:  # one change of the choice is one answer, given below
             return
         control = self.values["claim"]
         if change["owner"] is not control:

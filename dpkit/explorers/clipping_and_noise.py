@@ -10,21 +10,14 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import Circle, Rectangle
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import (
-    STYLE,
-    WIDE,
-    Explorer,
-    Table,
-    at_least,
-    at_most,
-    choice,
-    logarithmic,
-)
+from dpkit.explorers.explorer import Explorer, choice, control, logarithmic
 from dpkit.privacy import Gaussian, Release, gdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping, PerCoordinateClipping
 from dpkit.privacy.wrong_clipping import ClippedAfterMean, honest_noise_multiplier
+from dpkit.show import Table, at_least, at_most
 
-RULES = ("flat", "per coordinate", "per group", "after the mean (wrong)")
+WRONG = "after the mean (wrong)"
+RULES = ("flat", "per coordinate", "per group", WRONG)
 DELTA = 1e-5
 MOST_EXAMPLES = 500  # that a picture can still show
 SEED = 7  # of the cloud: a batch of more examples holds those of fewer
@@ -47,34 +40,43 @@ class ClippingAndNoise(Explorer):
                 "noise_multiplier": logarithmic(
                     "noise multiplier", -1, 1, 1.1, "Noise standard deviation / clip norm"
                 ),
-                "batch_size": widgets.IntText(
-                    value=40, description="batch size", style=STYLE,
-                    tooltip=f"Examples in the batch, 1 to {MOST_EXAMPLES}",
-                    layout=widgets.Layout(width="240px"),
+                "batch_size": control(
+                    widgets.IntText,
+                    240,
+                    "batch size",
+                    f"Examples in the batch, 1 to {MOST_EXAMPLES}",
+                    value=40,
                 ),
                 "length": logarithmic(
                     "record's length", -1, 4, 5.0, "L2 norm of the one record's gradient"
                 ),
-                "angle": widgets.FloatSlider(
-                    value=120.0, min=0.0, max=360.0, step=1.0, description="record's angle",
-                    tooltip="Degrees from the first coordinate", style=STYLE, layout=WIDE,
+                "angle": control(
+                    widgets.FloatSlider,
+                    420,
+                    "record's angle",
+                    "Degrees from the first coordinate",
+                    value=120.0,
+                    max=360.0,
+                    step=1.0,
                 ),
             }
-        )  # fmt: skip
+        )
 
     @staticmethod
     def compute(
-        *, rule: str, max_grad_norm: float, noise_multiplier: float, batch_size: int,
-        length: float, angle: float,
-    ) -> dict[str, Any]:  # fmt: skip
+        *,
+        rule: str,
+        max_grad_norm: float,
+        noise_multiplier: float,
+        batch_size: int,
+        length: float,
+        angle: float,
+    ) -> dict[str, Any]:
         """What is released with and without the record, and what protects it.
 
-        Gradients are arrays (batch, 2); "per group" takes each coordinate as a group. `charged`
-        and `honest` hold the noise multiplier and epsilon of one step (`lower` is the same but for
-        rounding).
-
-        Raises:
-            ValueError: a value is out of range.
+        Gradients are arrays (batch, 2); "per group" takes each coordinate as a group. `claimed`
+        and `proven` hold the noise multiplier and epsilon of one step (`lower` is the same but for
+        rounding); they differ where clipping comes after the mean.
         """
         checks.one_of(RULES, rule=rule)
         checks.positive(max_grad_norm=max_grad_norm, noise_multiplier=noise_multiplier)
@@ -85,51 +87,52 @@ class ClippingAndNoise(Explorer):
         cloud = gradients(batch_size)
         turned = math.radians(angle)
         record = length * np.array([[math.cos(turned), math.sin(turned)]])
-        if rule == RULES[3]:
-            found = _after_mean(cloud, record, max_grad_norm, noise_multiplier)
+        if rule == WRONG:
+            release = _after_mean(cloud, record, max_grad_norm, noise_multiplier)
         else:
-            found = _each_example(rule, cloud, record, max_grad_norm, noise_multiplier)
-        moved = float(np.linalg.norm(found["with"] - found["without"]))
-        charged, honest = found.pop("multipliers")
-        return {
-            "rule": rule, "max_grad_norm": max_grad_norm, "batch_size": batch_size,
-            "length": length, "cloud": cloud, "record": record[0], "moved": moved,
-            "charged": _priced(charged), "honest": _priced(honest), **found,
-        }  # fmt: skip
+            release = _each_example(rule, cloud, record, max_grad_norm, noise_multiplier)
+        claimed, proven = release.pop("multipliers")
+        setting = {"rule": rule, "max_grad_norm": max_grad_norm, "batch_size": batch_size}
+        prices = {"claimed": _priced(claimed), "proven": _priced(proven)}
+        moved = float(np.linalg.norm(release["with"] - release["without"]))
+        clouds = {"cloud": cloud, "record": record[0], "length": length, "moved": moved}
+        return {**setting, **prices, **clouds, **release}
 
     def table(self, result: dict[str, Any]) -> Table:
-        """The record's move against sensitivity and noise; claimed beside honest for the slip."""
-        wrong = result["rule"] == RULES[3]
-        what = "mean" if wrong else "sum"
+        """The record's move against sensitivity and noise; claimed beside proven for the slip."""
+        wrong = result["rule"] == WRONG
+        both = result["claimed"], result["proven"]
+        moved, noise_std = (f"{result[name]:.4g}" for name in ("moved", "noise_std"))
+        sensitivity = map(at_most, result["sensitivity"])
+        noise = (at_least(one["noise"]) for one in both)
+        epsilon = (at_most(one["epsilon"]) for one in both)
+        clipped = f"{result['clipped']:.1%}"
         rows = [
-            (f"this record moves the {what} by", (f"{result['moved']:.4g}",) * 2),
-            ("any record moves it by at most (sensitivity)", _each(at_most, result["sensitivity"])),
-            ("noise standard deviation, each coordinate", (f"{result['noise_std']:.4g}",) * 2),
-            ("noise multiplier of what is released", _each(at_least, _of(result, "noise"))),
-            (
-                f"epsilon of one step, delta {DELTA:g} (exact)",
-                _each(at_most, _of(result, "epsilon")),
-            ),
-            ("share of examples that are clipped", (f"{result['clipped']:.1%}",) * 2),
+            (f"this record moves the {'mean' if wrong else 'sum'} by", moved, moved),
+            ("any record moves it by at most (sensitivity)", *sensitivity),
+            ("noise standard deviation, each coordinate", noise_std, noise_std),
+            ("noise multiplier of what is released", *noise),
+            (f"epsilon of one step, delta {DELTA:g} (exact)", *epsilon),
+            ("share of examples that are clipped", clipped, clipped),
         ]
-        shown = [(name, *(cells if wrong else cells[1:])) for name, cells in rows]
-        headings = ("quantity", "claimed", "honest") if wrong else ("quantity", "value")
-        return Table(headings, shown, (_note(result), "A record is added or removed, no sampling."))
+        notes = (_note(result), "A record is added or removed, no sampling.")
+        if wrong:
+            return Table(("quantity", "claimed", "proven"), rows, notes)
+        return Table(("quantity", "value"), [(name, value) for name, _, value in rows], notes)
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left the gradients before and after clipping; right what is released, with its noise."""
         figure, (left, right) = plots.figure(width=7.6, height=3.9, panels=2)
         _draw_gradients(left, result)
         _draw_released(right, result)
-        charged, honest = result["charged"], result["honest"]
-        claim = f" (claimed: {at_most(charged['epsilon'], 3)})" if charged != honest else ""
+        claimed, proven = (at_most(result[name]["epsilon"], 3) for name in ("claimed", "proven"))
+        claim = f" (claimed: {claimed})" if result["rule"] == WRONG else ""
         words = (
             f"Left: {result['batch_size']} gradients, clipping {result['rule']} at "
             f"{result['max_grad_norm']:.3g}; {result['clipped']:.0%} of them are clipped. Right: "
             f"the record, of length {result['length']:.3g}, moves what is released by "
             f"{result['moved']:.3g}; any record by at most {at_most(result['sensitivity'][1], 3)}; "
-            f"noise {result['noise_std']:.3g}. Epsilon of one step: at most "
-            f"{at_most(honest['epsilon'], 3)}{claim}."
+            f"noise {result['noise_std']:.3g}. Epsilon of one step: at most {proven}{claim}."
         )
         return plots.picture(figure, words)
 
@@ -145,7 +148,7 @@ def _each_example(
 ) -> dict[str, Any]:
     """Clip every example, then sum."""
     both = np.concatenate([cloud, record])
-    honest = noise_multiplier
+    proven = noise_multiplier
     if rule == "flat":
         chosen = FlatClipping(bound)
         after = both * chosen.weights(np.linalg.norm(both, axis=1)[None])[0][:, None]
@@ -155,18 +158,23 @@ def _each_example(
         after = chosen.clip([both])[0]
         noise_stds = chosen.noise_stds(noise_multiplier)
         noise_std = float(noise_stds[0][0])
-        honest = chosen.mechanism(noise_stds).noise_multiplier
+        proven = chosen.mechanism(noise_stds).noise_multiplier
     else:
         chosen = GroupClipping((bound, bound), (0, 1))
         after = both * chosen.weights(abs(both).T).T
         noise_std = chosen.noise_stds(noise_multiplier)[0]
-        honest = chosen.mechanism(noise_multiplier=noise_multiplier).one.noise_multiplier
+        proven = chosen.mechanism(noise_multiplier=noise_multiplier).one.noise_multiplier
     sensitivity = chosen.sensitivity("add-remove")
     return {
-        "after": after[:-1], "record_after": after[-1], "without": after[:-1].sum(0),
-        "with": after.sum(0), "noise_std": noise_std, "sensitivity": (sensitivity, sensitivity),
-        "clipped": float((after[:-1] != cloud).any(axis=1).mean()), "multipliers": (honest, honest),
-    }  # fmt: skip
+        "after": after[:-1],
+        "record_after": after[-1],
+        "without": after[:-1].sum(0),
+        "with": after.sum(0),
+        "noise_std": noise_std,
+        "sensitivity": (sensitivity, sensitivity),
+        "clipped": float((after[:-1] != cloud).any(axis=1).mean()),
+        "multipliers": (proven, proven),
+    }
 
 
 def _after_mean(
@@ -177,24 +185,21 @@ def _after_mean(
     means = cloud.sum(0) / len(cloud), (cloud.sum(0) + record[0]) / len(cloud)
     without, moved = (wrong.clip([mean])[0] for mean in means)
     return {
-        "after": cloud, "record_after": record[0], "without": without, "with": moved,
-        "means": means, "noise_std": wrong.noise_std(noise_multiplier), "clipped": 0.0,
+        "after": cloud,
+        "record_after": record[0],
+        "without": without,
+        "with": moved,
+        "means": means,
+        "noise_std": wrong.noise_std(noise_multiplier),
+        "clipped": 0.0,
         "sensitivity": (wrong.claimed_sensitivity("add-remove"), wrong.sensitivity("add-remove")),
         "multipliers": (noise_multiplier, honest_noise_multiplier(wrong, noise_multiplier)),
-    }  # fmt: skip
+    }
 
 
 def _priced(noise: float) -> dict[str, float]:
     pair = gdp.epsilon([Release(Gaussian(noise))], delta=DELTA)  # exact for a Gaussian
     return {"noise": noise, "epsilon": pair.epsilon, "lower": pair.lower}
-
-
-def _of(result: dict[str, Any], key: str) -> tuple[float, float]:
-    return result["charged"][key], result["honest"][key]
-
-
-def _each(rounded: Any, pair: tuple[float, float]) -> tuple[str, str]:
-    return rounded(pair[0]), rounded(pair[1])
 
 
 def _note(result: dict[str, Any]) -> str:
@@ -221,7 +226,7 @@ def _note(result: dict[str, Any]) -> str:
 
 def _draw_gradients(ax: Axes, result: dict[str, Any]) -> None:
     cloud, after = result["cloud"], result["after"]
-    bound, wrong = result["max_grad_norm"], result["rule"] == RULES[3]
+    bound, wrong = result["max_grad_norm"], result["rule"] == WRONG
     size = 14 if len(cloud) <= 100 else 6
     reach = 1.12 * max(float(abs(cloud).max()), 1.3 * bound)
     if not wrong:
@@ -246,22 +251,19 @@ def _draw_gradients(ax: Axes, result: dict[str, Any]) -> None:
     outside = float(abs(record).max()) > reach
     at = record * (0.8 * reach / float(abs(record).max())) if outside else record
     name = f"record, length {result['length']:.3g}" + (", outside" if outside else "")
-    ax.annotate(
-        name, at, (5 if at[0] < 0 else -5, 5 if at[1] >= 0 else -11), color=WITH, fontsize=8,
-        textcoords="offset points", ha="left" if at[0] < 0 else "right",
-    )  # fmt: skip
+    (across, side), up = ((5, "left") if at[0] < 0 else (-5, "right")), 5 if at[1] >= 0 else -11
+    plots.note(ax, name, at, (across, up), color=WITH, fontsize=8, ha=side)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-    told = "grey: gradients; diamonds: the clipped mean" if wrong else "grey: before; blue: after"
-    ax.set_title(told, fontsize=9)
-    ax.set_xlabel("gradient, coordinate 1")
-    ax.set_ylabel("gradient, coordinate 2")
+    title = "grey: gradients; diamonds: the clipped mean" if wrong else "grey: before; blue: after"
+    ax.set_title(title, fontsize=9)
+    ax.set(xlabel="gradient, coordinate 1", ylabel="gradient, coordinate 2")
 
 
 def _draw_released(ax: Axes, result: dict[str, Any]) -> None:
-    noise, (_, honest) = result["noise_std"], result["sensitivity"]
+    noise, (_, most) = result["noise_std"], result["sensitivity"]
     start, end = ((float(x), float(y)) for x, y in (result["without"], result["with"]))
-    wrong = result["rule"] == RULES[3]
-    centre, radius = ((0.0, 0.0), honest / 2) if wrong else (start, honest)
+    wrong = result["rule"] == WRONG
+    centre, radius = ((0.0, 0.0), most / 2) if wrong else (start, most)
     for place, colour in ((start, WITHOUT), (end, WITH)):
         ax.add_patch(Circle(place, noise, color=colour, alpha=0.22, linewidth=0))
         ax.scatter(*place, s=6 if wrong else 22, color=colour, zorder=3)
@@ -269,20 +271,12 @@ def _draw_released(ax: Axes, result: dict[str, Any]) -> None:
     ax.plot([start[0], end[0]], [start[1], end[1]], color="black", linewidth=1.2)
     reach = 1.25 * max(radius, noise + (0 if wrong else result["moved"]))
     up = 1 if end[1] >= start[1] else -1
-    for place, way, name, colour in (
-        (start, -up, "without", WITHOUT),
-        (end, up, "with the record", WITH),
-    ):
-        ax.annotate(
-            name, place, (0, 10 * way), textcoords="offset points", color=colour, fontsize=9,
-            ha="center", va="center",
-        )  # fmt: skip
-    ax.set(
-        xlim=(centre[0] - reach, centre[0] + reach), ylim=(centre[1] - reach, centre[1] + reach),
-        aspect="equal",
-    )  # fmt: skip
-    reached = "all clipped means" if wrong else "sensitivity"
-    ax.set_title(f"discs: noise (1 std), dashed: {reached}", fontsize=9)
+    middle: Any = {"ha": "center", "va": "center", "bbox": None}
+    plots.note(ax, "without", start, (0, -10 * up), color=WITHOUT, **middle)
+    plots.note(ax, "with the record", end, (0, 10 * up), color=WITH, **middle)
+    xlim, ylim = ((one - reach, one + reach) for one in centre)
+    ax.set(xlim=xlim, ylim=ylim, aspect="equal")
+    dashed = "all clipped means" if wrong else "sensitivity"
+    ax.set_title(f"discs: noise (1 std), dashed: {dashed}", fontsize=9)
     name = "released mean" if wrong else "released sum"
-    ax.set_xlabel(f"{name}, coordinate 1")
-    ax.set_ylabel(f"{name}, coordinate 2")
+    ax.set(xlabel=f"{name}, coordinate 1", ylabel=f"{name}, coordinate 2")

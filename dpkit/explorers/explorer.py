@@ -1,4 +1,4 @@
-"""What all explorers share: controls above, numbers that answer at once, a picture that follows.
+"""The base of all explorers: controls on top, numbers at once, then the picture.
 
 An explorer is a VBox without Output widgets, so that it works in Lab, under Voila and in a notebook
 that is compared cell by cell. Its numbers are HTML; before a kernel runs, and where a clone is not
@@ -6,50 +6,21 @@ trusted, the same table stands as static text.
 """
 
 import asyncio
-import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import ipywidgets as widgets
 
 from dpkit.plots import Picture
+from dpkit.show import Table
 
-STYLE = {"description_width": "initial"}
-WIDE = widgets.Layout(width="420px")
 DELAY = 0.05  # seconds without a further change, after which a picture is drawn
 
 
-class Table(NamedTuple):
-    """Rows of text under headings; `notes` are sentences below them."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()
-
-    def html(self) -> str:
-        """As an HTML table."""
-        head = "".join(f"<th style='text-align:left'>{escape(cell)}</th>" for cell in self.headings)
-        rows = "".join(
-            "<tr>"
-            + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in row)
-            + "</tr>"
-            for row in self.rows
-        )
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{notes}"
-
-    def text(self) -> str:
-        """As lines of text, for screens without HTML."""
-        lines = [self.headings, *self.rows]
-        widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
-        shown = ["  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) for line in lines]
-        return "\n".join([*(line.rstrip() for line in shown), *self.notes])
-
-
 class Explorer(widgets.VBox):
-    """Controls over a pure `compute`; a subclass says what to compute, to tell and to draw.
+    """Controls over a pure `compute`; a subclass says what to compute, to tabulate and to draw.
 
     Attributes:
         values: name -> control; their names are `compute`'s arguments.
@@ -86,34 +57,34 @@ class Explorer(widgets.VBox):
 
     @abstractmethod
     def table(self, result: dict[str, Any]) -> Table:
-        """What `compute` found, as rows."""
+        """The result as rows."""
 
     @abstractmethod
     def draw(self, result: dict[str, Any]) -> Picture:
-        """What `compute` found, as a picture with its words."""
+        """The result as a picture with its words."""
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The result with numbers that take long and come with the picture."""
+        """The result with those numbers added that take long and come with the picture."""
         return result
 
     def update(self) -> None:
-        """Compute and show at once; the picture too."""
-        self._tell()
-        self._draw()
+        """Compute, and show numbers and picture at once."""
+        self._show_numbers()
+        self._show_picture()
 
     def _changed(self, _: Any) -> None:
-        self._tell()
+        self._show_numbers()
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # no kernel: nobody waits
-            self._draw()
+            self._show_picture()
             return
         if self._waiting is not None:
             self._waiting.cancel()
-        self._waiting = loop.call_later(DELAY, self._draw)
+        self._waiting = loop.call_later(DELAY, self._show_picture)
 
-    def _tell(self) -> None:
-        """The numbers, or one sentence in their place: never those of other values."""
+    def _show_numbers(self) -> None:
+        """Show the numbers, or a sentence in their place; never the numbers of other values."""
         try:
             self.result = self.compute(**{name: c.value for name, c in self.values.items()})
             self.numbers.value = self.table(self.result).html()
@@ -121,35 +92,35 @@ class Explorer(widgets.VBox):
         except Exception as error:
             self.result = None
             self.numbers.value = f"<p role='alert'>{escape(_sentence(error))}</p>"
-            self._show(None)
+            self._set_picture(None)
 
-    def _draw(self) -> None:
+    def _show_picture(self) -> None:
         self._waiting = None
         if self.result is None:
-            self._show(None)
+            self._set_picture(None)
             return
         try:
             later = self.late(self.result)
             if later is not self.result:
                 self.result = later
                 self.numbers.value = self.table(later).html()
-            self._show(self.draw(later))
+            self._set_picture(self.draw(later))
         except Exception as error:
-            self._show(None)
+            self._set_picture(None)
             self.words.value = f"<p role='alert'>No picture: {escape(_sentence(error))}</p>"
 
-    def _show(self, picture: Picture | None) -> None:
+    def _set_picture(self, picture: Picture | None) -> None:
         self.picture.value = b"" if picture is None else picture.png
         self.words.value = (
             "" if picture is None else f"<p><small>{escape(picture.words)}</small></p>"
         )
 
     def __repr__(self) -> str:
-        told = self.table(self.result).text() if self.result is not None else "no numbers"
-        return f"{self.title}\n{told}"
+        text = self.table(self.result).text() if self.result is not None else "no numbers"
+        return f"{self.title}\n{text}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **kwargs: Any) -> Any:
-        """The live widget, and the present numbers as they stand where no kernel runs."""
+        """The live widget, and its present numbers as static text for where no kernel runs."""
         bundle: Any = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
         data = dict(bundle[0] if isinstance(bundle, tuple) else bundle)
         data["text/plain"] = repr(self)
@@ -164,42 +135,41 @@ def _sentence(error: Exception) -> str:
     return f"This should not happen; please report it: {type(error).__name__}: {error}."
 
 
-def at_most(value: float, digits: int = 4) -> str:
-    """An upper bound in a few digits, rounded up."""
-    return _rounded(value, digits, math.ceil)
+def control(kind: Any, width: int, description: str, tooltip: str, **traits: Any) -> Any:
+    """A widget of that kind with its name beside it, `width` pixels wide."""
+    layout = widgets.Layout(width=f"{width}px")
+    style = {"description_width": "initial"}
+    return kind(description=description, tooltip=tooltip, layout=layout, style=style, **traits)
 
 
-def at_least(value: float, digits: int = 4) -> str:
-    """A lower bound in a few digits, rounded down."""
-    return _rounded(value, digits, math.floor)
-
-
-def _rounded(value: float, digits: int, way: Callable[[float], int]) -> str:
-    if not math.isfinite(value) or value == 0:
-        return f"{value:g}"
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) + 1 - digits)
-    return f"{way(value / unit) * unit:.{digits}g}"
-
-
-def logarithmic(description: str, low: float, high: float, value: float, tooltip: str) -> Any:
+def logarithmic(
+    description: str, low: float, high: float, value: float, tooltip: str, **traits: Any
+) -> Any:
     """A slider over powers of 10, from 10^low to 10^high."""
-    return widgets.FloatLogSlider(
-        value=value, min=low, max=high, step=0.02, description=description, tooltip=tooltip,
-        style=STYLE, layout=WIDE, readout_format=".4g",
-    )  # fmt: skip
+    traits = {"step": 0.02, "readout_format": ".4g", **traits}
+    kind = widgets.FloatLogSlider
+    return control(kind, 420, description, tooltip, value=value, min=low, max=high, **traits)
+
+
+def whole(description: str, low: int, high: int, value: int, tooltip: str, **traits: Any) -> Any:
+    """A slider over whole numbers."""
+    kind = widgets.IntSlider
+    return control(kind, 420, description, tooltip, value=value, min=low, max=high, **traits)
 
 
 def number(description: str, value: float, tooltip: str) -> Any:
-    """A number to type, of any size: what is out of range is told in a sentence."""
-    return widgets.FloatText(
-        value=value, description=description, tooltip=tooltip, style=STYLE,
-        layout=widgets.Layout(width="240px"),
-    )  # fmt: skip
+    """A number to type, of any size: `compute` refuses one that is out of range."""
+    return control(widgets.FloatText, 240, description, tooltip, value=value)
 
 
-def choice(description: str, options: Sequence[str], tooltip: str) -> Any:
-    """One of a few names."""
-    return widgets.Dropdown(
-        options=options, description=description, tooltip=tooltip, style=STYLE,
-        layout=widgets.Layout(width="320px"),
-    )  # fmt: skip
+def choice(
+    description: str,
+    options: Sequence[str] | Mapping[str, Any],
+    tooltip: str,
+    *,
+    width: int = 320,
+    **traits: Any,
+) -> Any:
+    """One of a few names, or of a few values by name."""
+    pairs = list(options.items()) if isinstance(options, Mapping) else options
+    return control(widgets.Dropdown, width, description, tooltip, options=pairs, **traits)

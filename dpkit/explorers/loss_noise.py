@@ -3,38 +3,29 @@
 import math
 from typing import Any
 
-import ipywidgets as widgets
 import numpy as np
-from matplotlib.ticker import LogLocator, NullLocator
 
-from dpkit import plots
-from dpkit.explorers.explorer import (
-    STYLE,
-    WIDE,
-    Explorer,
-    Table,
-    at_least,
-    at_most,
-    logarithmic,
-    number,
-)
-from dpkit.explorers.loss_noise_numbers import LEAST_MULTIPLIER, TOP, certified, formulas, numbers
+from dpkit import checks, plots
+from dpkit.explorers.certified import certified, finding
+from dpkit.explorers.explorer import Explorer, choice, logarithmic, number, whole
 from dpkit.papers.rdp_gan import theorems
-from dpkit.papers.rdp_gan.settings import DELTA
-from dpkit.privacy import SampledGaussian
-from dpkit.privacy.privacy_loss import Floats
+from dpkit.papers.rdp_gan.settings import DELTA, LossValueNoise
+from dpkit.privacy import SampledGaussian, pld
+from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats
+from dpkit.privacy.schedules import Constant
+from dpkit.show import Table, at_least, at_most, counted, interval
 
+LEAST_MULTIPLIER = 0.1  # below it epsilon is in the hundreds and more, and takes PLD long
+MOST_MULTIPLIER = 1e12
+HALVINGS = 20  # of log2(order - 1), which lies in (-20, 20)
+TOP = 1e6 + 0.5  # orders up to here are looked at; one that is not whole is priced sooner
 BATCHES = {"64": 64, "128": 128}
 RECORDS = {"20,000 (Adult)": 20_000, "60,000 (MNIST)": 60_000}
 LEAST_NOISE, MOST_NOISE = 0.3, 300.0  # of the slider and the picture
 NOISES: Floats = np.geomspace(LEAST_NOISE, MOST_NOISE, 13)  # of the picture
 ORDERS, NEAR = 24, 16  # of the picture, and of it around the order up to which Theorem 1 holds
 THEOREM_4, CERTIFIED, EQ_23 = "Theorem 4 ∝ 1/σ²", "certified", "eq. 23 ∝ 1/σ"  # curves
-PAPER = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}  # behind words on lines
 HEADINGS = ("what", "value", "what it is")
-ENOUGH = "enough: not below the certified upper bound"
-OPEN = "between the certified bounds"
-TOO_SMALL = "too small: below the certified lower bound"
 CONDITIONAL = (
     "All of this is conditional on C: the cross-entropy of a sigmoid has no largest value, and the "
     "paper reads C from the private data. Where a loss is above C nothing here holds, the "
@@ -60,61 +51,113 @@ class LossNoise(Explorer):
         super().__init__(
             {
                 "noise_std": logarithmic(
-                    "noise sigma", math.log10(LEAST_NOISE), math.log10(MOST_NOISE), 10.0,
+                    "noise sigma",
+                    math.log10(LEAST_NOISE),
+                    math.log10(MOST_NOISE),
+                    10.0,
                     "Standard deviation of the noise, in the loss's own unit",
                 ),
                 "largest_loss": number(
-                    "largest loss C", 20.0,
+                    "largest loss C",
+                    20.0,
                     "Table II takes 20 and 23 on Adult, 25 and 28 on MNIST, for batches 64 and 128",
                 ),
-                "batch": _one_of("batch", BATCHES, "Records a step, on average"),
-                "records": _one_of("records N", RECORDS, "In the training set"),
-                "discriminator_steps": widgets.IntSlider(
-                    value=5, min=1, max=10, description="discriminator steps n_d", style=STYLE,
-                    tooltip="Noised losses in each generator iteration", layout=WIDE,
+                "batch": choice("batch", BATCHES, "Records a step, on average"),
+                "records": choice("records N", RECORDS, "In the training set"),
+                "discriminator_steps": whole(
+                    "discriminator steps n_d", 1, 10, 5, "Noised losses in each generator iteration"
                 ),
                 "iterations": logarithmic(
                     "generator iterations n_g", 0, math.log10(3000), 1000, "Each of n_d steps"
                 ),
-                "order": widgets.FloatLogSlider(  # of base 2, so that it stops at 2 itself
-                    value=2.0, base=2, min=0.15, max=6, step=0.05, description="order alpha",
-                    tooltip="Of the Renyi divergence; 2 is best for Theorems 1 to 4", style=STYLE,
-                    layout=WIDE, readout_format=".4g",
+                "order": logarithmic(  # of base 2, so that it stops at 2 itself
+                    "order alpha",
+                    0.15,
+                    6,
+                    2.0,
+                    "Of the Renyi divergence; 2 is best for Theorems 1 to 4",
+                    base=2,
+                    step=0.05,
                 ),
             }
-        )  # fmt: skip
+        )
 
     @staticmethod
-    def compute(**values: Any) -> dict[str, Any]:
-        """The theorems' values, certified pairs, and up to which order Theorem 1 holds: `numbers`.
+    def compute(
+        *,
+        noise_std: float,
+        largest_loss: float,
+        batch: int,
+        records: int,
+        discriminator_steps: int,
+        iterations: float,
+        order: float,
+    ) -> dict[str, Any]:
+        """The theorems' values, certified pairs, and the order up to which Theorem 1 holds.
+
+        Pairs (lower, upper) are of Poisson-sampled Gaussian releases under add-remove, at delta
+        1e-5. Theorems 2 and 4 are None where their condition fails.
+
+        Args:
+            noise_std: sigma, in the unit of the loss.
+            largest_loss: C > 0, taken to bound every example's loss.
+            batch: records a step, on average.
+            records: N, at least `batch`.
+            discriminator_steps: n_d.
+            iterations: n_g, of the generator; rounded.
+            order: of the Renyi divergence, in (1, 2^20].
 
         Raises:
-            ValueError: a value is out of range.
+            ValueError: a value is out of range, or noise over sensitivity is not in [0.1, 1e12].
         """
-        return numbers(**values)
+        checks.positive(noise_std=noise_std)
+        checks.whole(1, batch=batch, records=records, discriminator_steps=discriminator_steps)
+        checks.in_range(1, 1e6, iterations=iterations)
+        if not batch <= records:
+            raise ValueError(f"batch must be at most records, {records}, got {batch}")
+        if not 1 < order <= LARGEST_ORDER:
+            raise ValueError(f"order must lie in (1, {LARGEST_ORDER}], got {order:g}")
+        sensitivity = theorems.sensitivity(largest_loss, batch_size=batch)
+        multiplier = noise_std / sensitivity if sensitivity else math.inf
+        if not LEAST_MULTIPLIER <= multiplier <= MOST_MULTIPLIER:
+            raise ValueError(
+                f"noise over sensitivity must lie in [{LEAST_MULTIPLIER}, {MOST_MULTIPLIER:g}], "
+                f"and largest_loss {largest_loss:g} at noise_std {noise_std:g} makes it "
+                f"{multiplier:.3g}; change one of the two"
+            )
+        rate, rounds = batch / records, round(iterations)
+        releases = discriminator_steps * rounds
+        run = {"noise_std": noise_std, "order": order, "sample_rate": rate}
+        run |= {"sensitivity": sensitivity, "noise_multiplier": multiplier, "releases": releases}
+        run |= {"discriminator_steps": discriminator_steps, "iterations": rounds}
+        return {
+            **run,
+            **formulas(run, noise_std),
+            "exact": float(SampledGaussian(multiplier, rate).rdp([order])[0]),
+            "holds_to": holds_to(multiplier, rate),
+            "pair_each": certified(multiplier, rate, discriminator_steps, DELTA),
+            "pair": certified(multiplier, rate, releases, DELTA),
+            "training": of_training(noise_std),
+        }
 
     def table(self, result: dict[str, Any]) -> Table:
         """The formulas, each with what is certified of as many releases; then training itself."""
-        each, every = (_releases(result[name]) for name in ("discriminator_steps", "releases"))
+        each, every = (
+            counted(result[name], "release") for name in ("discriminator_steps", "releases")
+        )
+        ratio = f"C / batch (eq. 13); noise over sensitivity: {result['noise_multiplier']:.4g}"
+        theorem_2 = _verdict(result, "theorem_2", "pair_each")
+        theorem_4, eq_23 = (_verdict(result, name, "pair") for name in ("theorem_4", "eq_23"))
         rows = [
-            (
-                "sensitivity", f"{result['sensitivity']:.4g}",
-                f"C / batch (eq. 13); noise over sensitivity: {result['noise_multiplier']:.4g}",
-            ),
-            ("Theorem 1: 1 release", _told(result["theorem_1"]), _of_theorem_1(result)),
-            (
-                f"Theorem 2: {each}", _told(result["theorem_2"]),
-                _verdict(result, "theorem_2", "pair_each"),
-            ),
-            (f"certified: {each}", _between(result["pair_each"]), "of noised losses"),
-            (
-                f"Theorem 4: {every}", _told(result["theorem_4"]),
-                _verdict(result, "theorem_4", "pair"),
-            ),
-            (f"eq. 23: {every}", _told(result["eq_23"]), _verdict(result, "eq_23", "pair")),
-            (f"certified: {every}", _between(result["pair"]), "of noised losses"),
+            ("sensitivity", f"{result['sensitivity']:.4g}", ratio),
+            ("Theorem 1: 1 release", _value(result["theorem_1"]), _of_theorem_1(result)),
+            (f"Theorem 2: {each}", _value(result["theorem_2"]), theorem_2),
+            (f"certified: {each}", interval(*result["pair_each"]), "of noised losses"),
+            (f"Theorem 4: {every}", _value(result["theorem_4"]), theorem_4),
+            (f"eq. 23: {every}", _value(result["eq_23"]), eq_23),
+            (f"certified: {every}", interval(*result["pair"]), "of noised losses"),
             ("training by Algorithm 1", f"{result['training']:g}", "no guarantee at any noise"),
-        ]  # fmt: skip
+        ]
         run = (
             f"Theorem 1: Renyi divergence in nats; the others: epsilon at delta {DELTA:g}, which "
             "Theorem 4 keeps for the sum; eq. 23 leaves the sensitivity out. Poisson batches at "
@@ -124,32 +167,74 @@ class LossNoise(Explorer):
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left epsilon of all releases by noise, right the divergence of one by order."""
-        figure, (left, right) = plots.figure(width=9.8, height=3.7, panels=2)
-        figure.set_layout_engine(None)  # room by hand: laying out three times takes long
-        figure.subplots_adjust(left=0.095, right=0.92, bottom=0.14, top=0.9, wspace=0.68)
+        room = {"left": 0.095, "right": 0.92, "bottom": 0.14, "top": 0.9, "wspace": 0.68}
+        figure, (left, right) = plots.figure(width=9.8, height=3.7, panels=2, **room)
         _draw_by_noise(left, result)
         _draw_by_order(right, result)
         words = (
-            f"Left: at noise {result['noise_std']:.3g}, of {_releases(result['releases'])}, "
-            f"Theorem 4 gives {_told(result['theorem_4'], 3)} and eq. 23 "
-            f"{_told(result['eq_23'], 3)}; publishing the noised losses costs "
-            f"{_between(result['pair'], 3)}, and training as the algorithm reads has no finite "
-            f"epsilon. Right: Theorem 1 bounds the exact divergence of one release "
-            f"{_up_to(result)}; at order {result['order']:.3g} it gives "
+            f"Left: at noise {result['noise_std']:.3g}, of "
+            f"{counted(result['releases'], 'release')}, Theorem 4 gives "
+            f"{_value(result['theorem_4'], 3)} and eq. 23 {_value(result['eq_23'], 3)}; publishing "
+            f"the noised losses costs {interval(*result['pair'], digits=3)}, and training as the "
+            "algorithm reads has no finite epsilon. Right: Theorem 1 bounds the exact divergence "
+            f"of one release {_up_to(result)}; at order {result['order']:.3g} it gives "
             f"{result['theorem_1']:.3g}, and {result['exact']:.3g} is exact."
         )
         return plots.picture(figure, words)
 
 
+def formulas(run: dict[str, Any], noise_std: float) -> dict[str, Any]:
+    """The values of Theorems 1, 2 and 4 and of eq. 23 for all iterations, at that noise.
+
+    Theorems 2 and 4 are None where their condition log(1 / delta) >= eps^2 n_d fails.
+    """
+    step = {"sample_rate": run["sample_rate"], "sensitivity": run["sensitivity"]}
+    each: Any = {"discriminator_steps": run["discriminator_steps"], "delta": DELTA}
+    values: dict[str, Any] = {"theorem_2": None, "theorem_4": None}
+    values["theorem_1"] = theorems.theorem_1(run["order"], noise_std=noise_std, **step)
+    if theorems.condition_of_theorem_2(values["theorem_1"], **each):
+        given = {**step, **each, "noise_std": noise_std, "order": run["order"]}
+        values["theorem_2"] = theorems.theorem_2(**given)
+        values["theorem_4"] = theorems.theorem_4(generator_steps=run["iterations"], **given)
+    rate = run["sample_rate"]
+    moments = theorems.moments_accountant_epsilon(noise_std, sample_rate=rate, **each)
+    return {**values, "eq_23": run["iterations"] * moments}
+
+
+def holds_to(noise_multiplier: float, sample_rate: float) -> float:
+    """The order, to four digits and at most TOP, up to which Theorem 1 is no underestimate.
+
+    (order - 1) times the exact divergence starts below (order - 1) times Theorem 1's, which is a
+    parabola, and crosses it once, where the part of the mixture with the record begins to rule.
+    """
+    mechanism = SampledGaussian(noise_multiplier, sample_rate)
+    step = {"sample_rate": sample_rate, "sensitivity": 1.0, "noise_std": noise_multiplier}
+
+    def enough(power: float) -> bool:
+        order = 1 + 2**power
+        return bool(theorems.theorem_1(order, **step) >= mechanism.rdp([order])[0])
+
+    low, high = -20.0, math.log2(TOP - 1)
+    if enough(high):
+        return TOP
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return 1 + 2**low
+
+
+def of_training(noise_std: float) -> float:
+    """Epsilon of the updates themselves, by the ledger of Algorithm 1 as printed: inf."""
+    return pld.epsilon(LossValueNoise(Constant(noise_std)).ledger(), delta=DELTA).epsilon
+
+
 def _verdict(result: dict[str, Any], name: str, pair: str) -> str:
     """What the certified pair says of a value."""
-    (low, high), value = result[pair], result[name]
+    value = result[name]
     if value is None:
         spent = result["theorem_1"] ** 2 * result["discriminator_steps"]
         return f"its condition fails: log(1/delta) {-math.log(DELTA):.4g} < eps^2 n_d {spent:.4g}"
-    if value < low:
-        return TOO_SMALL
-    return ENOUGH if value >= high else OPEN
+    return finding(value, result[pair])
 
 
 def _of_theorem_1(result: dict[str, Any]) -> str:
@@ -163,48 +248,34 @@ def _up_to(result: dict[str, Any]) -> str:
     return f"up to order {at_least(to)}" if to < TOP else "at all orders up to a million"
 
 
-def _told(value: float | None, digits: int = 4) -> str:
+def _value(value: float | None, digits: int = 4) -> str:
     return "no value" if value is None else f"{value:.{digits}g}"
-
-
-def _between(pair: tuple[float, float], digits: int = 4) -> str:
-    low, high = pair
-    return f"{at_least(low, digits)} to {at_most(high, digits)}" if high else "0"
-
-
-def _releases(count: int) -> str:
-    return "1 release" if count == 1 else f"{count} releases"
 
 
 def _draw_by_noise(ax: Any, result: dict[str, Any]) -> None:
     rate, releases, now = result["sample_rate"], result["releases"], result["noise_std"]
     noises = np.union1d(NOISES, now)
-    found = [formulas(result, noise) for noise in noises]
+    at = [formulas(result, noise) for noise in noises]
     multipliers = noises / now * result["noise_multiplier"]
     multipliers[noises == now] = result["noise_multiplier"]  # to the bit: it is remembered
     unknown = math.nan, math.nan
-    pairs = [
-        certified(float(z), rate, releases) if z >= LEAST_MULTIPLIER else unknown
-        for z in multipliers
-    ]
+    priced = [float(z) if z >= LEAST_MULTIPLIER else 0.0 for z in multipliers]
+    pairs = [certified(z, rate, releases, DELTA) if z else unknown for z in priced]
     lower, upper = np.array(pairs).T
     curves = {
-        THEOREM_4: (noises, [one["theorem_4"] for one in found]),
+        THEOREM_4: (noises, [one["theorem_4"] for one in at]),
         CERTIFIED: (noises, upper),
-        EQ_23: (noises, [one["eq_23"] for one in found]),
+        EQ_23: (noises, [one["eq_23"] for one in at]),
     }
     colours = _log_lines(ax, curves, x="noise σ", y=f"epsilon at delta {DELTA:g}")
     ax.fill_between(
         noises, lower, upper, color=colours.get(CERTIFIED, "none"), alpha=0.3, linewidth=0
     )
     spent = "" if result["pair"][1] else f" (certified 0 at σ {now:.3g})"
-    ax.set_title(f"Epsilon of {_releases(releases)}{spent}", fontsize=11)
-    _mark(ax, now, f"σ {now:.3g}", late=now > math.sqrt(LEAST_NOISE * MOST_NOISE))
-    dots = zip(
-        (THEOREM_4, CERTIFIED, EQ_23),
-        (result["theorem_4"], result["pair"][1], result["eq_23"]), strict=True,
-    )  # fmt: skip
-    for name, value in dots:
+    ax.set_title(f"Epsilon of {counted(releases, 'release')}{spent}", fontsize=11)
+    plots.mark(ax, now, f"σ {now:.3g}", top=now > math.sqrt(LEAST_NOISE * MOST_NOISE))
+    values = result["theorem_4"], result["pair"][1], result["eq_23"]
+    for name, value in zip((THEOREM_4, CERTIFIED, EQ_23), values, strict=True):
         if value:  # there is one, and it has a place on a logarithmic axis
             ax.plot(now, value, "o", color=colours[name], markersize=5, zorder=3)
 
@@ -223,7 +294,7 @@ def _draw_by_order(ax: Any, result: dict[str, Any]) -> None:
     ax.set_title("One release", fontsize=11)
     if to < TOP:
         ax.axvspan(to, most, color="0.93", linewidth=0, zorder=0)
-        _mark(ax, to, f"α {at_most(to, 3)}", late=False)
+        plots.mark(ax, to, f"α {at_most(to, 3)}", top=False)
         ax.set_title("One release: Theorem 1 too small in grey", fontsize=11)
     for name, value in (("Theorem 1", result["theorem_1"]), ("exact", result["exact"])):
         ax.plot(order, value, "o", color=colours[name], markersize=5, zorder=3)
@@ -242,27 +313,8 @@ def _log_lines(ax: Any, curves: dict[str, Any], *, x: str, y: str) -> dict[str, 
     ax.set_xscale("log")
     plots.lines(ax, drawn, x=x, y=y, y_scale="log")
     for axis, ticks in ((ax.xaxis, 5), (ax.yaxis, 7)):
-        axis.set_major_locator(LogLocator(numticks=ticks))
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_locator(NullLocator())
+        plots.plain(axis, subs=(1,), numticks=ticks)
     ax.tick_params(**dict.fromkeys(shown, True))
     for text in ax.texts:
-        text.set_bbox(PAPER)
+        text.set_bbox(plots.LABEL_BOX)
     return dict(zip(drawn, plots.COLOURS, strict=False))
-
-
-def _mark(ax: Any, x: float, text: str, *, late: bool) -> None:
-    """A dotted line with its name: left of it at the top where it is late, else right, below."""
-    ax.axvline(x, color="0.4", linestyle=":", linewidth=1)
-    ax.annotate(
-        text, (x, 1 if late else 0), (-3, -3) if late else (4, 4),
-        xycoords=("data", "axes fraction"), textcoords="offset points", color="0.3", fontsize=8,
-        rotation=90, ha="right" if late else "left", va="top" if late else "bottom", bbox=PAPER,
-    )  # fmt: skip
-
-
-def _one_of(description: str, options: dict[str, int], tooltip: str) -> Any:
-    return widgets.Dropdown(
-        options=list(options.items()), description=description, tooltip=tooltip, style=STYLE,
-        layout=widgets.Layout(width="240px"),
-    )  # fmt: skip

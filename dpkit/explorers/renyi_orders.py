@@ -5,19 +5,20 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import Explorer, Table, at_most, choice, logarithmic, number
+from dpkit.explorers.explorer import Explorer
+from dpkit.explorers.run_controls import RunInput, delta_control, run_controls, run_input
 from dpkit.papers.as_published import OPACUS_ORDERS
-from dpkit.privacy import Release, SampledGaussian, conversions, rdp
-from dpkit.privacy.mechanisms import ADJACENCIES, LARGEST_ORDER, Floats
+from dpkit.privacy import conversions, rdp
+from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats
+from dpkit.show import Table, at_most
 
 WHOLE = tuple(range(2, 65))
 LISTS = {"2 to 64": WHOLE, "Opacus' default": OPACUS_ORDERS}
 NEAR = 48  # orders of the picture of epsilon, around the best one
 FAR: Floats = 1 + np.geomspace(0.05, 1023, 80)  # orders of the picture of RDP
-SHOWN = 3.0  # epsilons up to this many times the least are drawn
+SHOWN = 3.0  # epsilons up to this multiple of the smallest are drawn
 HEADINGS = ("conversion", "orders", "epsilon", "best order", "more than the search")
 LATER = "with the picture"
 
@@ -29,75 +30,55 @@ class RenyiOrders(Explorer):
 
     def __init__(self) -> None:
         """100 steps at sample rate 0.01 with noise multiplier 4: the best order is large."""
-        super().__init__(
-            {
-                "noise_multiplier": logarithmic(
-                    "noise multiplier", -1, 2, 4.0, "Noise standard deviation / clip norm"
-                ),
-                "sample_rate": logarithmic(
-                    "sample rate", -5, 0, 0.01, "Probability that a record is in a batch"
-                ),
-                "steps": logarithmic("steps", 0, 6, 100, "Noisy updates"),
-                "delta": number("delta", 1e-5, "Of (epsilon, delta)-DP, in (0, 1)"),
-                "adjacency": choice(
-                    "adjacency", ADJACENCIES, "What neighbouring data sets differ by"
-                ),
-            }
-        )
+        super().__init__({**run_controls(4.0, 100), "delta": delta_control()})
 
     @staticmethod
-    def compute(
-        *, noise_multiplier: float, sample_rate: float, steps: float, delta: float, adjacency: str
-    ) -> dict[str, Any]:
+    def compute(*, delta: float, **run: Any) -> dict[str, Any]:
         """Epsilon and its order by the search and by lists of orders; `optimal` comes later.
 
-        Raises:
-            ValueError: a value is out of range.
+        Args: delta, and the arguments of `run_input`.
         """
         checks.between(0, 1, delta=delta)
-        checks.between(0, math.inf, steps=steps)
-        if not 0 < sample_rate <= 1:
-            raise ValueError(f"sample_rate must lie in (0, 1], got {sample_rate:g}")
-        if not round(steps) >= 1:
-            raise ValueError(f"steps must be at least 1, got {steps:g}: without one, nothing costs")
-        mechanism = SampledGaussian(noise_multiplier, sample_rate, adjacency)  # type: ignore[arg-type]
-        ledger = [Release(mechanism, round(steps))]
+        described = run_input(**run)
         rows = []
         for conversion in ("improved", "classic"):
             for name, orders in {"search": None, **LISTS}.items():
-                found = rdp.epsilon(ledger, delta=delta, conversion=conversion, orders=orders)
-                order = float(found.method.rsplit(" ", 1)[1])
-                rows.append((conversion, name, found.epsilon, order))
-        return {
-            "noise_multiplier": noise_multiplier, "sample_rate": sample_rate,
-            "steps": round(steps), "delta": delta, "adjacency": adjacency, "rows": rows,
-            "ledger": ledger, "optimal": None,
-        }  # fmt: skip
+                spent = rdp.epsilon(
+                    described.ledger, delta=delta, conversion=conversion, orders=orders
+                )
+                order = float(spent.method.rsplit(" ", 1)[1])
+                rows.append((conversion, name, spent.epsilon, order))
+        return {"run": described, "delta": delta, "rows": rows, "optimal": None}
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each conversion and list of orders."""
         least = {row[0]: row[2] for row in result["rows"] if row[1] == "search"}
         rows = [
             (
-                conversion, name, at_most(value), f"{order:.4g}",
+                conversion,
+                name,
+                at_most(value),
+                f"{order:.4g}",
                 "" if name == "search" else _more(value, least[conversion]),
             )
             for conversion, name, value, order in result["rows"]
-        ]  # fmt: skip
+        ]
         if result["optimal"] is None:
             rows.append(("optimal", "as drawn", LATER, "", ""))
         else:
             value, order = result["optimal"]
             rows.append(("optimal", "as drawn", at_most(value), f"{order:.4g}", ""))
-        run = f"{result['steps']} steps, delta {result['delta']:g}, {result['adjacency']}"
+        (step, steps), delta = result["run"], result["delta"]
+        run = f"{steps} steps, delta {delta:g}, {step.adjacency}"
         return Table(
-            HEADINGS, rows,
+            HEADINGS,
+            rows,
             (
                 f"{run}, Poisson batches. Each is proven; at every order, optimal <= improved <= "
                 "classic.",
                 "Opacus' default list: 1.1 to 10.9 by tenths, 12 to 63.",
             ),
-        )  # fmt: skip
+        )
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
         """With the optimal conversion, which takes some tenths of a second."""
@@ -111,15 +92,13 @@ class RenyiOrders(Explorer):
         _, _, least, _ = result["rows"][0]
         figure, (left, right) = plots.figure(width=8.6, height=3.4, panels=2)
         left.set_xscale("log")
-        far, costs = rdp.curve(result["ledger"], FAR)
+        far, costs = rdp.curve(result["run"].ledger, FAR)
         shown = np.isfinite(costs) & (costs > 0)
         drawn: Any = {"RDP": (far[shown], costs[shown])}
         plots.lines(left, drawn, x="order", y="RDP (nats)", y_scale="log")
         left.set(title="RDP by order")
         right.set_xscale("log")
-        right.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        right.xaxis.set_major_formatter("{x:g}")
-        right.xaxis.set_minor_formatter(NullFormatter())
+        plots.plain(right.xaxis)
         top = SHOWN * (least if least > 0 else float(curves["classic"].min()))
         drawn = {}
         for name, values in curves.items():
@@ -130,9 +109,9 @@ class RenyiOrders(Explorer):
         right.set(title="Epsilon by order", ylim=(0, top))
         right.plot(order, least, "o", color=plots.COLOURS[1], zorder=3)
         for ax in (left, right):
-            _mark(ax, order, f"best order {order:.3g}", plots.COLOURS[1], side=-1)
+            plots.mark(ax, order, f"best order {order:.3g}", colour=plots.COLOURS[1])
             if order > 1.05 * WHOLE[-1]:
-                _mark(ax, WHOLE[-1], "cap 64", "0.4", side=-1)
+                plots.mark(ax, WHOLE[-1], "cap 64")
         optimal = float(curves["optimal"].min())
         words = (
             f"RDP grows from {at_most(costs[0], 3)} nats at order {far[0]:.3g} to "
@@ -145,19 +124,17 @@ class RenyiOrders(Explorer):
 
 
 def _key(result: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(result["ledger"]), result["delta"], result["rows"][0][3]
+    return result["run"], result["delta"], result["rows"][0][3]
 
 
 @lru_cache(maxsize=16)
-def _near(
-    ledger: tuple[Release, ...], delta: float, best: float
-) -> tuple[Floats, float, dict[str, Floats]]:
+def _near(run: RunInput, delta: float, best: float) -> tuple[Floats, float, dict[str, Floats]]:
     """Orders around the best one, that one, and epsilon at each by each conversion."""
     best = max(best, 1 + 1e-6)  # of few digits, and orders are above 1
     spread = 1 + (best - 1) * np.geomspace(1 / 12, 12, NEAR)
     below = spread[spread > 1]
     orders = np.unique(np.clip(np.append(below, best), below[0], LARGEST_ORDER))
-    orders, costs = rdp.curve(ledger, orders)
+    orders, costs = rdp.curve(run.ledger, orders)
     curves = {}
     for one in conversions.CONVERSIONS:
         values = np.full_like(costs, np.inf)
@@ -172,12 +149,3 @@ def _more(value: float, least: float) -> str:
     if not (math.isfinite(value) and least > 0):
         return ""
     return f"{100 * max(value / least - 1, 0):.2g} %"
-
-
-def _mark(ax: Any, x: float, text: str, colour: str, *, side: int) -> None:
-    ax.axvline(x, color=colour, linestyle=":", linewidth=1)
-    ax.annotate(
-        text, (x, 1), (3 * side, -3), xycoords=("data", "axes fraction"),
-        textcoords="offset points", color=colour, fontsize=8, rotation=90, va="top",
-        ha="right" if side < 0 else "left",
-    )  # fmt: skip

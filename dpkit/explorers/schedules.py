@@ -3,34 +3,30 @@
 import math
 from typing import Any
 
-import ipywidgets as widgets
 import numpy as np
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import (
-    STYLE,
-    WIDE,
-    Explorer,
-    Table,
-    at_least,
-    at_most,
-    choice,
-    logarithmic,
-    number,
+from dpkit.explorers.certified import GAP, draw_by_step
+from dpkit.explorers.explorer import Explorer, choice, logarithmic, whole
+from dpkit.explorers.run_controls import (
+    check_sample_rate,
+    delta_control,
+    sample_rate_control,
+    steps_control,
 )
 from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
 from dpkit.privacy.privacy_loss import Floats
 from dpkit.privacy.schedules import Schedule
+from dpkit.show import Table, at_least, at_most
 
 KINDS = ("constant", "linear", "exponential", "time", "step")
 DOWN, UP = 20, 12  # different noises that are priced, at most: from above, and from below
 MOST_STEPS = 100_000
 POINTS = 32  # of the RDP line
-GAP = 0.01  # of the pair, relative
 ADAPTIVE = (
     "These schedules are fixed before training. A noise that follows what training sees (adaptive "
-    "decay) looks at private data: each look must be a noised release with a price of its own, and "
-    "it is not offered here."
+    "decay) looks at private data: each look must be a noised release with its own price, and it "
+    "is not offered here."
 )
 
 
@@ -41,8 +37,9 @@ class Schedules(Explorer):
 
     def __init__(self) -> None:
         """Exponential decay from 1.6 to 0.8 over 2,000 steps at sample rate 0.01."""
-        kind = choice("decay", KINDS, "How the noise goes from its start to its end")
-        kind.value = "exponential"
+        kind = choice(
+            "decay", KINDS, "How the noise goes from its start to its end", value="exponential"
+        )
         super().__init__(
             {
                 "kind": kind,
@@ -52,36 +49,34 @@ class Schedules(Explorer):
                 "end": logarithmic(
                     "noise at the end", -0.5, 1, 0.8, "Noise multiplier of the last step"
                 ),
-                "drops": widgets.IntSlider(
-                    value=4, min=1, max=UP - 1, description="drops (step)", style=STYLE,
-                    tooltip="How often the noise drops, by the same factor", layout=WIDE,
+                "drops": whole(
+                    "drops (step)", 1, UP - 1, 4, "How often the noise drops, by the same factor"
                 ),
-                "steps": logarithmic("steps", 0, 4.5, 2_000, "Noisy updates"),
-                "sample_rate": logarithmic(
-                    "sample rate", -4, 0, 0.01, "Probability that a record is in a batch"
-                ),
-                "delta": number("delta", 1e-5, "Of (epsilon, delta)-DP, in (0, 1)"),
+                "steps": steps_control(4.5, 2_000),
+                "sample_rate": sample_rate_control(-4),
+                "delta": delta_control(),
             }
-        )  # fmt: skip
+        )
 
     @staticmethod
     def compute(
-        *, kind: str, start: float, end: float, drops: int, steps: float, sample_rate: float,
+        *,
+        kind: str,
+        start: float,
+        end: float,
+        drops: int,
+        steps: float,
+        sample_rate: float,
         delta: float,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         """The schedule's noise at each step, its price by RDP and PLD, and a constant like it.
 
         Prices are of the noise rounded to a few levels: down for upper bounds, up for lower ones,
         for less noise never costs less.
-
-        Raises:
-            ValueError: a value is out of range.
         """
         checks.between(0, 1, delta=delta)
         checks.in_range(1, MOST_STEPS, steps=steps)
-        checks.in_range(0, 1, sample_rate=sample_rate)
-        if sample_rate == 0:
-            raise ValueError("sample_rate 0 draws nobody: such a run costs nothing, learns nothing")
+        check_sample_rate(sample_rate)
         count = round(steps)
         noises = schedules.values(schedule(kind, start, end, drops, count), steps=count)
         down, up = rounded(noises)
@@ -94,11 +89,9 @@ class Schedules(Explorer):
             alike = calibrate.noise_multiplier(
                 spent, sample_rate=sample_rate, steps=count, delta=delta, tolerance=1e-4
             )
-        return {
-            "kind": kind, "steps": count, "sample_rate": sample_rate, "delta": delta,
-            "noises": noises, "down": down, "up": up, "rdp": spent, "pld": most, "lower": least,
-            "alike": alike, "mean": float(noises.mean()),
-        }  # fmt: skip
+        run = {"kind": kind, "steps": count, "sample_rate": sample_rate, "delta": delta}
+        levels = {"noises": noises, "down": down, "up": up, "mean": float(noises.mean())}
+        return {**run, **levels, "rdp": spent, "pld": most, "lower": least, "alike": alike}
 
     def table(self, result: dict[str, Any]) -> Table:
         """Prices, then the noise."""
@@ -122,14 +115,14 @@ class Schedules(Explorer):
         )
         return Table(("quantity", "value", "what it is"), rows, (run, priced, ADAPTIVE))
 
-    def _tell(self) -> None:
+    def _show_numbers(self) -> None:
         self.values["drops"].disabled = self.values["kind"].value != "step"
         self.values["end"].disabled = self.values["kind"].value == "constant"
-        super()._tell()
+        super()._show_numbers()
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left the noise of every step, and the constant; right epsilon by step."""
-        noises, down, steps = result["noises"], result["down"], result["steps"]
+        noises, steps = result["noises"], result["steps"]
         figure, (left, right) = plots.figure(width=8.6, height=3.3, panels=2)
         shown = np.unique(np.linspace(0, steps - 1, 400).astype(int))
         curves: dict[str, Any] = {result["kind"]: (shown + 1, noises[shown])}
@@ -141,21 +134,11 @@ class Schedules(Explorer):
         counts = np.unique(np.linspace(1, steps, POINTS).astype(int))
         spent = by_step(result, counts)
         few = np.unique(np.linspace(0, steps, 4).astype(int)[1:].clip(min=1))
-        rate, delta = result["sample_rate"], result["delta"]
-        pairs = [_pair(down[:n], result["up"][:n], rate, delta) for n in few[:-1]]
+        down, up, rate, delta = (result[name] for name in ("down", "up", "sample_rate", "delta"))
+        pairs = [_pair(down[:n], up[:n], rate, delta) for n in few[:-1]]
         pairs.append((result["lower"], result["pld"]))
         right.set_ylim(0, 1.08 * max(spent[-1], pairs[-1][1]) or 1)
-        plots.lines(
-            right,
-            {"RDP": (counts, spent), "PLD": (few, [most for _, most in pairs])},  # type: ignore
-            x="steps", y=f"epsilon at delta {delta:g}",
-        )  # fmt: skip
-        colour = plots.COLOURS[1]
-        right.scatter(few, [most for _, most in pairs], s=14, color=colour)
-        right.fill_between(
-            few, [least for least, _ in pairs], [most for _, most in pairs], color=colour,
-            alpha=0.3, linewidth=0,
-        )  # fmt: skip
+        draw_by_step(right, (counts, spent), (few, pairs), delta)
         words = (
             f"Left: the noise goes from {noises[0]:.3g} at the first to {noises[-1]:.3g} at the "
             f"last of {steps} steps; a constant noise of {_alike(result)} costs the "
@@ -234,8 +217,8 @@ def by_step(result: dict[str, Any], counts: Floats) -> list[float]:
     spent = []
     for count in counts:
         curve = np.bincount(level[: int(count)], minlength=len(different)) @ costs
-        found = conversions.named("improved").epsilon(orders, curve, result["delta"])
-        spent.append(max(float(np.min(found)), 0.0))
+        epsilons = conversions.named("improved").epsilon(orders, curve, result["delta"])
+        spent.append(max(float(np.min(epsilons)), 0.0))
     return spent
 
 

@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import ipywidgets as widgets
-
 from dpkit import checks, plots
-from dpkit.explorers.explorer import STYLE, Explorer, Table, at_least, at_most
+from dpkit.explorers.explorer import Explorer, choice, whole
 from dpkit.explorers.score_against_epsilon_drawing import (
     SHORT,
     draw_by_accounting,
@@ -25,10 +23,15 @@ from dpkit.explorers.score_against_epsilon_numbers import (
     planned,
 )
 from dpkit.records import SCALES
+from dpkit.show import Table, at_least, at_most, interval
 
+HEADINGS = (
+    *("inception score", "after step", "epsilon charged", SHORT["certified"], SHORT["proven"]),
+    "at least, as drawn",
+)
 FIGURES = {f"{name[-1]}: {what}": name for name, what in VARIED.items()}
 NO_SCORES = "No scores of this figure are stored here: the picture shows epsilon by step instead."
-NO_MORE = "only that a record is in at most one batch of a pass"
+ONE_BATCH = "a record is in at most one batch of a pass"
 LESSON = (
     "The images, and so the score, are the same whichever epsilon is taken: only the accounting "
     "moves a run along the axis."
@@ -58,25 +61,34 @@ class ScoreAgainstEpsilon(Explorer):
         self.compute = partial(type(self).compute, scale=scale, stored=stored)
         super().__init__(
             {
-                "figure": _one_of("figure", FIGURES, "What the paper's figure varies"),
-                "axis": _one_of(
-                    "epsilon", {told: axis for axis, told in AXES.items()},
+                "figure": choice("figure", FIGURES, "What the paper's figure varies", width=520),
+                "axis": choice(
+                    "epsilon",
+                    {text: axis for axis, text in AXES.items()},
                     "Whose epsilon is drawn: the same runs, the same images",
+                    width=520,
                 ),
-                "steps": widgets.IntSlider(
-                    value=last, min=EVERY[scale], max=last, step=EVERY[scale],
-                    description="read up to step", continuous_update=False, style=STYLE,
-                    tooltip="Each run is read at its last point up to here",
-                    layout=widgets.Layout(width="520px"),
+                "steps": whole(
+                    "read up to step",
+                    EVERY[scale],
+                    last,
+                    last,
+                    "Each run is read at its last point up to here",
+                    step=EVERY[scale],
+                    continuous_update=False,
                 ),
             }
-        )  # fmt: skip
+        )
 
     @staticmethod
     def compute(
-        *, figure: str, axis: str, steps: int, scale: str = "reduced",
+        *,
+        figure: str,
+        axis: str,
+        steps: int,
+        scale: str = "reduced",
         stored: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         """Every run of the figure at that step: `numbers`.
 
         Raises:
@@ -85,27 +97,26 @@ class ScoreAgainstEpsilon(Explorer):
         return numbers(figure=figure, axis=axis, steps=steps, scale=scale, stored=stored)
 
     def table(self, result: dict[str, Any]) -> Table:
-        """A row for each run; then how each epsilon comes about."""
-        headings = (
-            result["what"], "inception score", "after step", "epsilon charged",
-            "certified, if Poisson", "proven, as drawn", "at least, as drawn",
-        )  # fmt: skip
+        """A row for each run; the notes say how each epsilon is computed."""
+        headings = (result["what"], *HEADINGS)
         rows = [
             (
-                f"{row.value:g}", _score(row), str(row.step),
+                f"{row.value:g}",
+                _score(row),
+                str(row.step),
                 f"{at_most(row.charged.epsilon)} ({_order(row)})",
-                f"{at_least(row.certified.lower)} to {at_most(row.certified.epsilon)}",
-                at_most(row.proven.epsilon), at_least(row.at_least) if row.at_least else "-",
+                interval(row.certified.lower, row.certified.epsilon),
+                at_most(row.proven.epsilon),
+                at_least(row.at_least) if row.at_least else "-",
             )
             for row in result["rows"]
-        ]  # fmt: skip
+        ]
         return Table(headings, rows, tuple(_notes(result)))
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left scores (or steps) against the chosen epsilon; right each run's three epsilons."""
-        figure, (left, right) = plots.figure(width=9.8, height=3.9, panels=2)
-        figure.set_layout_engine(None)  # room by hand: laying out three times takes long
-        figure.subplots_adjust(left=0.075, right=0.985, bottom=0.135, top=0.83, wspace=0.52)
+        room = {"left": 0.075, "right": 0.985, "bottom": 0.135, "top": 0.83, "wspace": 0.52}
+        figure, (left, right) = plots.figure(width=9.8, height=3.9, panels=2, **room)
         drawn = draw_scores if result["curves"] else draw_by_step
         colours = drawn(left, result)
         draw_by_accounting(right, result, colours)
@@ -115,10 +126,10 @@ class ScoreAgainstEpsilon(Explorer):
 def _score(row: Row) -> str:
     if row.score is None:
         return "no point so far" if row.seeds else "not stored"
-    told = f"{row.score:.3f} ± {row.spread:.3f}"
+    score = f"{row.score:.3f} ± {row.spread:.3f}"
     if row.seeds == 1:
-        return told
-    return f"{told} ({row.seeds} seeds, {row.lowest:.3f} to {row.highest:.3f})"
+        return score
+    return f"{score} ({row.seeds} seeds, {row.lowest:.3f} to {row.highest:.3f})"
 
 
 def _order(row: Row) -> str:
@@ -132,12 +143,14 @@ def _notes(result: dict[str, Any]) -> list[str]:
         at += f" The shortest run of this figure ends at step {result['end']}: all are read there."
     notes = [at, LESSON, *_scores_noted(result)]
     for axis in AXES:
-        found = [getattr(row, axis) for row in rows]
-        methods = dict.fromkeys(one.method.partition(", order ")[0] for one in found)
-        assumed = dict.fromkeys(told for one in found for told in one.assumptions)
+        prices = [getattr(row, axis) for row in rows]
+        methods = dict.fromkeys(price.method.partition(", order ")[0] for price in prices)
+        assumed = dict.fromkeys(one for price in prices for one in price.assumptions)
+        if axis == "proven":
+            assumed = [ONE_BATCH, *assumed]
         notes.append(
-            f"{SHORT[axis][:1].upper()}{SHORT[axis][1:]}: {found[0].adjacency}; "
-            f"{' or '.join(methods)}; assumes {'; '.join(assumed) or NO_MORE}."
+            f"{SHORT[axis][:1].upper()}{SHORT[axis][1:]}: {prices[0].adjacency}; "
+            f"{' or '.join(methods)}; assumes {'; '.join(assumed)}."
         )
     notes[-1] += (
         f" Each pass of {PASS} batches that was begun is one Gaussian release. At least is what "
@@ -158,13 +171,13 @@ def _scores_noted(result: dict[str, Any]) -> list[str]:
         command = f"python -m dpkit reproduce small_images {result['figure']}"
         make = f"`{command} --scale {result['scale']}`, and the same of `common`"
         return [f"{NO_SCORES} They are made by {make}."]
-    told = "The score is ± its spread over splits of the generated images"
+    note = "The score is ± its spread over splits of the generated images"
     if any(row.seeds > 1 for row in result["rows"]):
-        told += ", both means over seeds"
+        note += ", both means over seeds"
     level = result["level"]
     if level is None:
-        return [f"{told}. The non-private level is not stored here."]
-    return [f"{told}. Without privacy it reaches {level:.3f}, the dashed line."]
+        return [f"{note}. The non-private level is not stored here."]
+    return [f"{note}. Without privacy it is {level:.3f}, the dashed line."]
 
 
 def _words(result: dict[str, Any]) -> str:
@@ -182,10 +195,3 @@ def _words(result: dict[str, Any]) -> str:
         f"Left: {shown}, {SHORT[axis]}{level}. Right: three epsilons of each run up to step "
         f"{result['steps']}. {'; '.join(each)}."
     )
-
-
-def _one_of(description: str, options: dict[str, str], tooltip: str) -> Any:
-    return widgets.Dropdown(
-        options=list(options.items()), description=description, tooltip=tooltip, style=STYLE,
-        layout=widgets.Layout(width="520px"),
-    )  # fmt: skip

@@ -21,13 +21,8 @@ from dpkit.explorers.score_against_epsilon_numbers import (
     price,
 )
 
-SHORT = {
-    "charged": "charged",
-    "certified": "certified, if Poisson",
-    "proven": "proven, as drawn",
-}
+SHORT = {"charged": "charged", "certified": "certified, if Poisson", "proven": "proven, as drawn"}
 MARKERS = {"charged": "o", "certified": "D", "proven": "s"}
-PAPER = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}  # behind words on lines
 UNSTORED, RANGE = "0.45", "0.87"  # greys: of a run that is not stored, and of what is open
 POINTS = 12  # of a line of epsilon by step
 TICKS = 6  # at most, of an axis of epsilons
@@ -58,20 +53,15 @@ def draw_scores(ax: Axes, result: dict[str, Any]) -> Colours:
         line.set_alpha(0.35 if line.get_linestyle() == "-" else 1)
     for value, curve in drawn.items():
         read = sum(step <= result["steps"] for step in curve.steps)
-        ax.errorbar(
-            epsilons[value][:read], curve.scores[:read], yerr=curve.spreads[:read], linewidth=1.8,
-            elinewidth=0.9, capsize=1.5, color=colours[value], zorder=3,
-        )  # fmt: skip
+        xs, ys, spreads = (many[:read] for many in (epsilons[value], curve.scores, curve.spreads))
+        thin: Any = {"linewidth": 1.8, "elinewidth": 0.9, "capsize": 1.5}
+        ax.errorbar(xs, ys, yerr=spreads, color=colours[value], zorder=3, **thin)
         if read:
-            ax.plot(
-                epsilons[value][read - 1], curve.scores[read - 1], MARKERS[result["axis"]],
-                color=colours[value], markersize=7, zorder=4,
-            )  # fmt: skip
+            mark = MARKERS[result["axis"]]
+            ax.plot(xs[-1], ys[-1], mark, color=colours[value], markersize=7, zorder=4)
     if result["level"] is not None:
-        ax.annotate(
-            "non-private", (0, result["level"]), (3, 3), xycoords=("axes fraction", "data"),
-            textcoords="offset points", fontsize=8, color="0.3", bbox=PAPER,
-        )  # fmt: skip
+        across, at = ("axes fraction", "data"), (0, result["level"])
+        plots.note(ax, "non-private", at, (3, 3), xycoords=across, fontsize=8, color="0.3")
     _plain(ax.xaxis)
     _clear(ax)
     ax.set_title(f"Score by {result['what']}, up to step {result['steps']}", fontsize=11, pad=18)
@@ -105,7 +95,7 @@ def draw_by_step(ax: Axes, result: dict[str, Any]) -> Colours:
 
 
 def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> None:
-    """A line for each run with its three epsilons; grey is where the drawn batches' own lies."""
+    """A line for each run with its three epsilons; grey is the range proven for drawn batches."""
     rows: list[Row] = result["rows"]
     for place, row in enumerate(rows):
         colour = colours.get(row.value, UNSTORED)
@@ -113,10 +103,8 @@ def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> No
             ax.barh(place, row.proven.epsilon - row.at_least, 0.5, row.at_least, color=RANGE)
         for axis, marker in MARKERS.items():
             filled = colour if axis == result["axis"] else "white"
-            ax.plot(
-                getattr(row, axis).epsilon, place, marker, color=colour, markerfacecolor=filled,
-                markersize=7, zorder=3,
-            )  # fmt: skip
+            style: Any = {"color": colour, "markerfacecolor": filled, "markersize": 7, "zorder": 3}
+            ax.plot(getattr(row, axis).epsilon, place, marker, **style)
     ax.set_xscale("log")
     ax.margins(x=0.08)
     ax.set_ylim(len(rows) - 0.4, -0.6)
@@ -136,10 +124,9 @@ def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> No
     names = list(SHORT.values())
     if any(row.at_least for row in rows):
         keys, names = [*keys, Patch(color=RANGE)], [*names, "at least to proven"]
-    ax.legend(
-        keys, names, ncols=2, fontsize=8, frameon=False, loc="lower center",
-        bbox_to_anchor=(0.5, 1.0), columnspacing=1.2, handletextpad=0.4, borderaxespad=0.1,
-    )  # fmt: skip
+    close: Any = {"columnspacing": 1.2, "handletextpad": 0.4, "borderaxespad": 0.1}
+    above: Any = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
+    ax.legend(keys, names, ncols=2, fontsize=8, **above, **close)
 
 
 def _epsilon(result: dict[str, Any], run: Planned, step: int) -> float:
@@ -151,7 +138,7 @@ def _epsilon(result: dict[str, Any], run: Planned, step: int) -> float:
 def _clear(ax: Axes) -> None:
     """Names of lines a little right of their marks, and readable where they lie on a line."""
     for text in ax.texts:
-        text.set_bbox(PAPER)
+        text.set_bbox(plots.LABEL_BOX)
         text.xyann = (max(7, text.xyann[0]), text.xyann[1])  # type: ignore[attr-defined]
 
 
@@ -161,8 +148,8 @@ def _plain(axis: Axis) -> None:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     even = [np.arange(10, 100, step) for step in (0.1, 0.5, 1, 2.5, 5, 10)]
     for digits in (*even, (10, 20, 30, 50, 70), (10, 20, 50), (10, 30), (10,)):
-        found = [d * 10.0 ** (p - 1) for p in powers for d in digits]
-        ticks = [tick for tick in found if low <= tick <= high]
+        places = [d * 10.0 ** (p - 1) for p in powers for d in digits]
+        ticks = [tick for tick in places if low <= tick <= high]
         if len(ticks) <= TICKS:
             break
     axis.set_major_locator(FixedLocator(ticks))

@@ -1,4 +1,4 @@
-"""What an attacker on a run can reach: the trade-off of its errors, and the privacy profile."""
+"""The errors that an attacker on a run must make: a trade-off curve, and the privacy profile."""
 
 import math
 from functools import lru_cache
@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import Explorer, Table, at_least, at_most, choice, logarithmic
-from dpkit.privacy import Release, SampledGaussian, pld, rdp, tradeoff
-from dpkit.privacy.mechanisms import ADJACENCIES, Floats
+from dpkit.explorers.explorer import Explorer, logarithmic
+from dpkit.explorers.run_controls import RunInput, run_controls, run_input
+from dpkit.privacy import pld, rdp, tradeoff
+from dpkit.privacy.mechanisms import Floats
+from dpkit.show import Table, at_least, at_most
 
 PAIRS = 16  # (epsilon, delta) pairs whose lines bound the curve from below
 TAIL = 1e-5  # the largest epsilon that is asked has about this delta
@@ -26,58 +28,49 @@ _SAYS = {
 }
 
 
+MEASURED = (
+    "Error rates measured on finitely many trials refute a guarantee only where their confidence "
+    "limits do."
+)
+
+
 class TradeOff(Explorer):
     """Noise, rate and steps of a run, and a point (alpha, beta): may an attacker be there?"""
 
-    title = "What can an attacker reach?"
+    title = "Can this attacker exist?"
 
     def __init__(self) -> None:
         """10,000 steps at sample rate 0.01 with noise multiplier 2; alpha 0.1, beta 0.85."""
+        least = math.log10(LEAST_ALPHA)
         super().__init__(
             {
-                "noise_multiplier": logarithmic(
-                    "noise multiplier", -1, 2, 2.0, "Noise standard deviation / clip norm"
-                ),
-                "sample_rate": logarithmic(
-                    "sample rate", -5, 0, 0.01, "Probability that a record is in a batch"
-                ),
-                "steps": logarithmic("steps", 0, 6, 10_000, "Noisy updates"),
-                "adjacency": choice(
-                    "adjacency", ADJACENCIES, "What neighbouring data sets differ by"
-                ),
+                **run_controls(2.0, 10_000),
                 "alpha": logarithmic(
-                    "alpha: false positive rate", math.log10(LEAST_ALPHA), 0, 0.1,
+                    "alpha: false positive rate",
+                    least,
+                    0,
+                    0.1,
                     "Chance that the attacker calls a record a member that is none",
                 ),
                 "beta": logarithmic(
-                    "beta: false negative rate", math.log10(LEAST_ALPHA), 0, 0.85,
+                    "beta: false negative rate",
+                    least,
+                    0,
+                    0.85,
                     "Chance that the attacker misses a member",
                 ),
             }
-        )  # fmt: skip
+        )
 
     @staticmethod
-    def compute(
-        *,
-        noise_multiplier: float,
-        sample_rate: float,
-        steps: float,
-        adjacency: str,
-        alpha: float,
-        beta: float,
-    ) -> dict[str, Any]:
+    def compute(*, alpha: float, beta: float, **run: Any) -> dict[str, Any]:
         """The least beta at alpha, the pair that proves it, and whether (alpha, beta) may be.
 
-        Raises:
-            ValueError: a value is out of range.
+        Args: alpha and beta, and the arguments of `run_input`.
         """
         checks.in_range(0, 1, alpha=alpha, beta=beta)
-        checks.between(0, math.inf, steps=steps)
-        if not 0 < sample_rate <= 1:
-            raise ValueError(f"sample_rate must lie in (0, 1], got {sample_rate:g}")
-        if not round(steps) >= 1:
-            raise ValueError(f"steps must be at least 1, got {steps:g}: without one, nothing leaks")
-        pairs = _pairs(noise_multiplier, sample_rate, round(steps), adjacency)
+        described = run_input(**run)
+        pairs = _pairs(described)
         epsilons, deltas = pairs["epsilons"], pairs["deltas"]
         at_alpha = [
             tradeoff.from_profile([e], [d], [alpha])[0]
@@ -92,50 +85,39 @@ class TradeOff(Explorer):
             verdict = REFUTES
         else:
             verdict = WORSE if beta > 1 - alpha else POSSIBLE
+        point = {"run": described, "alpha": alpha, "beta": beta, "verdict": verdict}
         return {
-            "noise_multiplier": noise_multiplier, "sample_rate": sample_rate,
-            "steps": round(steps), "adjacency": adjacency, "alpha": alpha, "beta": beta,
-            "least_beta": least, "by_rdp": by_rdp, "verdict": verdict,
+            **point,
+            "least_beta": least,
+            "by_rdp": by_rdp,
             "advantage": float(deltas[0]),  # delta at epsilon 0 bounds 1 - alpha - beta
-            "epsilon": float(epsilons[best]), "delta": float(deltas[best]),
+            "epsilon": float(epsilons[best]),
+            "delta": float(deltas[best]),
             "proven_by": "PLD" if deltas[best] < pairs["rdp"][best] else "RDP",
-        }  # fmt: skip
+        }
 
     def table(self, result: dict[str, Any]) -> Table:
-        """What the attacker reaches at most, the line that says so, and the point's verdict."""
-        alpha, least = result["alpha"], result["least_beta"]
-        line = f"epsilon {at_most(result['epsilon'])}, delta {at_most(result['delta'])}"
-        run = f"{result['steps']} steps, {result['adjacency']}, Poisson batches."
-        return Table(
-            HEADINGS,
-            [
-                ("false negative rate", f"at least {at_least(least)}", f"at alpha {alpha:.4g}"),
-                ("the same by RDP", f"at least {at_least(result['by_rdp'])}", ""),
-                ("members found", f"at most {at_most(1 - least)}", "1 - false negative rate"),
-                (
-                    "advantage", f"at most {at_most(result['advantage'])}",
-                    "found minus falsely accused, at any alpha",
-                ),
-                (
-                    "line that binds", line if least > 0 else "none",
-                    f"proven by {result['proven_by']}" if least > 0 else "beta 0 is not excluded",
-                ),
-                (
-                    f"point ({alpha:.4g}, {result['beta']:.4g})", result["verdict"],
-                    _SAYS[result["verdict"]],
-                ),
-            ],
-            (
-                run,
-                "Error rates measured on finitely many trials refute a guarantee only where their "
-                "confidence limits do.",
-            ),
-        )  # fmt: skip
+        """The attacker's best errors, the line that proves them, and the point's verdict."""
+        alpha, least, verdict = result["alpha"], result["least_beta"], result["verdict"]
+        line, why = "none", "beta 0 is not excluded"
+        if least > 0:
+            line = f"epsilon {at_most(result['epsilon'])}, delta {at_most(result['delta'])}"
+            why = f"proven by {result['proven_by']}"
+        best = f"at most {at_most(result['advantage'])}"
+        rows = [
+            ("false negative rate", f"at least {at_least(least)}", f"at alpha {alpha:.4g}"),
+            ("the same by RDP", f"at least {at_least(result['by_rdp'])}", ""),
+            ("members found", f"at most {at_most(1 - least)}", "1 - false negative rate"),
+            ("advantage", best, "found minus falsely accused, at any alpha"),
+            ("line that binds", line, why),
+            (f"point ({alpha:.4g}, {result['beta']:.4g})", verdict, _SAYS[verdict]),
+        ]
+        run = f"{result['run'].steps} steps, {result['run'].step.adjacency}, Poisson batches."
+        return Table(HEADINGS, rows, (run, MEASURED))
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """The trade-off curve with both points, and the profile with the pair that binds."""
-        pairs = _pairs(*(result[k] for k in ("noise_multiplier", "sample_rate", "steps")),
-                       result["adjacency"])  # fmt: skip
+        pairs = _pairs(result["run"])
         figure, (left, right) = plots.figure(width=8.4, height=3.5, panels=2)
         _draw_curve(left, result, pairs)
         _draw_profile(right, result, pairs)
@@ -151,12 +133,9 @@ class TradeOff(Explorer):
 
 
 @lru_cache(maxsize=64)
-def _pairs(
-    noise_multiplier: float, sample_rate: float, steps: int, adjacency: str
-) -> dict[str, Floats]:
-    """epsilons, deltas (the lesser of PLD's and RDP's) and rdp's own, each (PAIRS,) or fewer."""
-    mechanism = SampledGaussian(noise_multiplier, sample_rate, adjacency)  # type: ignore[arg-type]
-    ledger = [Release(mechanism, steps)]
+def _pairs(run: RunInput) -> dict[str, Floats]:
+    """epsilons, deltas (the smaller of PLD's and RDP's) and RDP's, each (PAIRS,) or fewer."""
+    ledger = run.ledger
     top = min(-math.log(LEAST_ALPHA), rdp.epsilon(ledger, delta=TAIL).epsilon)
     epsilons = np.unique(top * np.linspace(0, 1, PAIRS) ** 1.5)  # closer where delta falls fast
     by_rdp = tradeoff.profile(ledger, epsilons, accountant=rdp.delta)
@@ -173,21 +152,16 @@ def _draw_curve(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> No
         tradeoff.from_profile(pairs["epsilons"], pairs[name], alphas) for name in ("deltas", "rdp")
     )
     ax.fill_between(alphas, 0, proven, color="0.93", linewidth=0)
-    curves: Any = {
-        "proven": (alphas, proven), "RDP": (alphas, by_rdp), "guessing": (alphas, 1 - alphas),
-    }  # fmt: skip
+    curves: Any = {"proven": (alphas, proven), "RDP": (alphas, by_rdp)}
+    curves["guessing"] = alphas, 1 - alphas
     plots.lines(ax, curves, x="alpha: false positive rate", y="beta: false negative rate")
     alpha, beta, least = result["alpha"], result["beta"], result["least_beta"]
     ax.plot([alpha, alpha], [least, beta], color="0.5", linestyle=":", linewidth=1)
     ax.plot(alpha, least, "o", color=plots.COLOURS[0], clip_on=False, zorder=3)
-    mark = "X" if result["verdict"] == REFUTES else "D"
+    mark, name = ("X", "refutes") if result["verdict"] == REFUTES else ("D", "possible")
     ax.plot(alpha, beta, mark, color="black", markersize=8, clip_on=False, zorder=3)
-    ax.annotate(
-        "refutes" if result["verdict"] == REFUTES else "possible", (alpha, beta),
-        (9 if alpha < 0.7 else -9, 0), textcoords="offset points", fontsize=9, va="center",
-        ha="left" if alpha < 0.7 else "right",
-        bbox={"facecolor": "white", "alpha": 0.7, "linewidth": 0, "pad": 1},
-    )  # fmt: skip
+    across, side = (9, "left") if alpha < 0.7 else (-9, "right")
+    plots.note(ax, name, (alpha, beta), (across, 0), va="center", ha=side)
     ax.set(xlim=(0, 1), ylim=(0, 1), title="Errors of an attacker")
 
 
@@ -201,8 +175,6 @@ def _draw_profile(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> 
         plots.lines(ax, curves, x="epsilon (nats)", y="delta", y_scale="log")
     if result["least_beta"] > 0 and result["delta"] > LEAST_SHOWN:
         ax.plot(result["epsilon"], result["delta"], "o", color=plots.COLOURS[0], zorder=3)
-        ax.annotate(
-            "binds", (result["epsilon"], result["delta"]), (0, -8), textcoords="offset points",
-            fontsize=9, ha="center", va="top",
-        )  # fmt: skip
+        at = result["epsilon"], result["delta"]
+        plots.note(ax, "binds", at, (0, -8), ha="center", va="top", bbox=None)
     ax.set(title="Privacy profile")

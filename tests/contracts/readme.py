@@ -18,6 +18,7 @@ from dpkit import records
 from dpkit.claims import OUTCOMES, as_json, check, counted
 from dpkit.papers import PAPERS
 from dpkit.privacy import Guarantee, pld
+from dpkit.show import at_most
 
 ROOT = Path(__file__).resolve().parents[2]
 # What mybinder.org calls a host, and how it wants owner and name joined.
@@ -272,8 +273,7 @@ def _epsilon(value: float | str | None) -> str:
         return "" if value is None else "0"
     if isinstance(value, str) or math.isinf(value):
         return "none"
-    digits = 3 - math.floor(math.log10(value))  # four of them, rounded up: an epsilon is a bound
-    return f"{math.ceil(round(value * 10**digits, 6)) / 10**digits:.4g}"
+    return at_most(value)
 
 
 def _share(row: dict, score: str) -> str:

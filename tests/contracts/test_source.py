@@ -20,6 +20,7 @@ LONGEST_FILE, MEDIAN_FILE, MEDIAN_FUNCTION = 350, 160, 8  # lines; CONTRIBUTING'
 LAYERS = {
     "paths": 0,
     "checks": 0,
+    "show": 0,
     "memory_guard": 1,
     "records": 1,
     "privacy": 2,
@@ -29,15 +30,14 @@ LAYERS = {
     "audit": 3,
     "metrics": 4,
     "papers": 5,
-    "tables": 5,
     "plots": 5,
     "experiments": 6,
     "explorers": 6,
     "commands": 7,
     "__main__": 8,
 }
-# Tables and plots are for those who show things: nothing else builds on them.
-SHOWING = {"tables", "plots"}
+# Texts and plots are for those who show things: nothing else builds on them.
+SHOWING = {"show", "plots"}
 MAY_SHOW = {"explorers", "commands", "__main__"}
 # Parts that need torch as a whole; elsewhere only functions that need it import it.
 TORCH_PARTS = {"training"}

@@ -1,6 +1,7 @@
 """What a target epsilon asks for: as the calibration says, on the private side, or a sentence."""
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ VALUES = {
     "find": NOISE, "target_epsilon": 2.0, "delta": 1e-5, "noise_multiplier": 1.1,
     "sample_rate": 0.02, "steps": 500.0, "adjacency": "add-remove",
 }  # fmt: skip
+computed = partial(Calibration.compute, **VALUES)
 PLACE = {NOISE: "noise_multiplier", STEPS: "steps", RATE: "sample_rate"}
 
 
@@ -28,24 +30,11 @@ def no_curve(monkeypatch):
     monkeypatch.setattr(calibration, "BESIDE", ())
 
 
-def computed(**changed):
-    return Calibration.compute(**(VALUES | changed))
-
-
 def ledger(find: str, value: float, **changed) -> list[Release]:
     values = VALUES | changed | {PLACE[find]: value}
     adjacency: Any = values["adjacency"]
     mechanism = SampledGaussian(values["noise_multiplier"], values["sample_rate"], adjacency)
     return [Release(mechanism, int(values["steps"]))]
-
-
-def set_all(explorer: Calibration, **changed) -> None:
-    """All at once: one answer and one picture."""
-    for name, value in (VALUES | changed).items():
-        explorer.values[name].unobserve(explorer._changed, names="value")
-        explorer.values[name].value = value
-        explorer.values[name].observe(explorer._changed, names="value")
-    explorer.update()
 
 
 def calibrated(find: str, accountant, adjacency: Any) -> float:
@@ -72,6 +61,7 @@ def test_values_are_those_of_the_calibration_and_on_the_private_side(find, adjac
         spent = accountant(run, delta=1e-5)
         assert (found.epsilon, found.lower) == (spent.epsilon, spent.lower)
         assert spent.epsilon <= 2.0
+        assert len(f"{found.value}") <= 8  # shown in full
         exact = calibrated(find, accountant, adjacency)
         assert found.value == pytest.approx(exact, rel=1.5e-3)
         if find == STEPS:
@@ -83,39 +73,28 @@ def test_what_is_found_needs_no_value():
     assert computed(noise_multiplier=math.nan)["RDP"] == computed()["RDP"]
 
 
-@pytest.mark.parametrize("find", FIND)
-def test_the_control_that_is_found_is_shut(explorer, find):
-    set_all(explorer, find=find)
-    shut = {name for name in PLACE.values() if explorer.values[name].disabled}
-    assert shut == {PLACE[find]}
-    assert bytes(explorer.picture.value).startswith(b"\x89PNG")
-
-
-def test_digits_shown_are_those_priced(explorer):
-    set_all(explorer)
-    found = explorer.result["PLD"]
-    assert f"<td style='text-align:left'>{found.value}</td>" in explorer.numbers.value
-    assert f"{found.value}" in repr(explorer)
-    assert len(f"{found.value}") <= 8
-
-
 def test_pld_reaches_what_rdp_does_not():
     result = computed(find=STEPS, noise_multiplier=0.9024, sample_rate=0.01, target_epsilon=0.5)
     assert result["RDP"] is None
     assert result["PLD"].value >= 1
 
 
+def test_the_control_that_is_found_is_shut(explorer):
+    for find in FIND:
+        explorer.values["find"].value = find
+        shut = [name for name in PLACE.values() if explorer.values[name].disabled]
+        assert shut == [PLACE[find]]
+
+
 def test_slow_prices_come_with_the_picture(explorer, monkeypatch):
-    rare = {"sample_rate": 0.004}
-    result = computed(**rare)
+    result = computed(sample_rate=0.004)
     assert result["PLD"] is None
-    assert LATER in Calibration.table(explorer, result).text()
-    set_all(explorer, **rare)
-    assert explorer.result["PLD"].epsilon <= 2
-    assert LATER not in explorer.numbers.value
+    assert LATER in explorer.table(result).text()
+    later = explorer.late(result)
+    assert later["PLD"].epsilon <= 2
+    assert LATER not in explorer.table(later).text()
     monkeypatch.setattr(calibration, "PATIENCE", 0.0)
-    set_all(explorer, **rare, target_epsilon=1.5)
-    assert explorer.result is not None
-    assert explorer.result["PLD"] is None
-    assert "more than 0 seconds" in explorer.numbers.value
-    assert explorer.picture.value != b""
+    later = explorer.late(result)
+    assert later["PLD"] is None
+    assert "more than 0 seconds" in explorer.table(later).text()
+    assert explorer.draw(later).png != b""

@@ -12,7 +12,7 @@ from dpkit import claims, papers, paths
 from dpkit.claims import Claim, Curve, Evidence, Measured
 from dpkit.explorers import Claims
 from dpkit.explorers.claims import ALL, VERDICTS, checked, matching
-from dpkit.explorers.explorer import at_most
+from dpkit.show import at_most
 
 EVERY = [claim for paper in papers.PAPERS for claim in paper.CLAIMS]
 
@@ -154,12 +154,6 @@ def test_a_curve_without_finite_points_is_words(made_up):
     explorer.values["paper"].value = "made_up"
     assert explorer.picture.value == b""
     assert "is finite" in explorer.words.value
-
-
-def test_text_of_claims_is_escaped(made_up):
-    explorer = made_up(claim_of("escaped"))
-    explorer.values["paper"].value = "made_up"
-    assert "Table &lt;1&gt;" in explorer.numbers.value
 
 
 def test_import_checks_no_claim():

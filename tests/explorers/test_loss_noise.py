@@ -1,6 +1,7 @@
 """Noise on the loss: formulas by hand, verdicts by closed forms, pictures at every extreme."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ from scipy.integrate import quad
 from scipy.stats import binom, norm
 
 from dpkit.explorers import LossNoise
-from dpkit.explorers.loss_noise import ENOUGH, TOO_SMALL
-from dpkit.explorers.loss_noise_numbers import TOP, holds_to
+from dpkit.explorers.certified import ENOUGH, TOO_SMALL
+from dpkit.explorers.loss_noise import TOP, holds_to
 from dpkit.papers.rdp_gan import theorems
 from dpkit.privacy import SampledGaussian
 
@@ -17,16 +18,13 @@ VALUES = {
     "noise_std": 10.0, "largest_loss": 20.0, "batch": 64, "records": 20_000,
     "discriminator_steps": 5, "iterations": 1000.0, "order": 2.0,
 }  # fmt: skip
+computed = partial(LossNoise.compute, **VALUES)
 FAILING = {"noise_std": 0.3, "largest_loss": 150.0, "order": 64.0, "discriminator_steps": 10}
 
 
 @pytest.fixture(scope="module")
 def explorer() -> LossNoise:
     return LossNoise()
-
-
-def computed(**changed):
-    return LossNoise.compute(**(VALUES | changed))
 
 
 def by_a_threshold(epsilon, *, noise_multiplier, rate, releases):

@@ -1,6 +1,6 @@
 """Noise that changes: prices of the rounded ledger enclose those of the schedule's own."""
 
-import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,33 +14,12 @@ VALUES = {
     "kind": "exponential", "start": 1.6, "end": 0.8, "drops": 4, "steps": 30.0,
     "sample_rate": 0.02, "delta": 1e-5,
 }  # fmt: skip
+computed = partial(Schedules.compute, **VALUES)
 
 
 @pytest.fixture(scope="module")
-def shown() -> Schedules:
-    """As it opens: for tests that move nothing."""
+def explorer() -> Schedules:
     return Schedules()
-
-
-@pytest.fixture(scope="module")
-def moved() -> Schedules:
-    """Few steps of one noise, soon priced; each test sets back what it moves."""
-    explorer = Schedules()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(explorer, "draw", sketch)
-        explorer.values["kind"].value = "constant"
-        explorer.values["steps"].value = 10.0
-    explorer.update()
-    return explorer
-
-
-def sketch(result) -> Picture:
-    """Sooner than a drawing, where only whether there is one matters."""
-    return Picture(f"noise {result['noises'][0]}".encode(), "A sketch.")
-
-
-def computed(**changed):
-    return Schedules.compute(**(VALUES | changed))
 
 
 def own_ledger(**changed):
@@ -117,33 +96,21 @@ def test_the_line_ends_at_the_accountants_number():
     assert curve[0] == rdp.epsilon(ledger, delta=1e-5, orders=rdp.ORDERS).epsilon
 
 
-def test_one_step_and_all_records():
-    found = computed(steps=1.0, sample_rate=1.0)
-    assert len(found["noises"]) == 1
-    assert 0 < found["lower"] <= found["pld"] < math.inf
-
-
-def test_the_rounding_of_the_noise_is_a_note(shown):
-    assert f"rounded to {DOWN} levels: down" in shown.numbers.value
-
-
-def test_a_run_that_costs_nothing_takes_noise_of_any_size(shown):
+def test_a_run_that_costs_nothing_takes_noise_of_any_size(explorer):
     """At delta 0.9 epsilon is 0."""
-    assert "any size" in shown.table(computed(delta=0.9)).text()
+    assert "any size" in explorer.table(computed(delta=0.9)).text()
 
 
-def test_adaptive_decay_is_a_note_and_no_choice(shown):
-    assert "adaptive" not in shown.values["kind"].options
-    assert "a price of its own" in shown.numbers.value
+def test_notes_tell_of_rounding_and_of_what_is_not_offered(explorer):
+    assert f"rounded to {DOWN} levels: down" in repr(explorer)
+    assert "its own noise" in explorer.table(computed(kind="constant")).text()
+    assert "adaptive" not in explorer.values["kind"].options
+    assert "its own price" in repr(explorer)
 
 
-def test_what_a_decay_does_not_read_cannot_be_moved(moved, monkeypatch):
-    monkeypatch.setattr(moved, "draw", sketch)
-    assert moved.values["drops"].disabled
-    assert moved.values["end"].disabled
-    assert "its own noise" in moved.numbers.value
-    moved.values["kind"].value = "step"
-    assert not moved.values["drops"].disabled
-    assert not moved.values["end"].disabled
-    assert moved.result["kind"] == "step"
-    moved.values["kind"].value = "constant"
+def test_what_a_decay_does_not_read_cannot_be_moved(explorer, monkeypatch):
+    monkeypatch.setattr(explorer, "draw", lambda _: Picture(b"", ""))
+    for kind in KINDS:
+        explorer.values["kind"].value = kind
+        assert explorer.values["drops"].disabled == (kind != "step")
+        assert explorer.values["end"].disabled == (kind == "constant")

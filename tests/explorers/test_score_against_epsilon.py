@@ -4,6 +4,7 @@ import json
 import math
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +14,6 @@ from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
 from dpkit.explorers import ScoreAgainstEpsilon, score_against_epsilon_runs
-from dpkit.explorers.explorer import at_least, at_most
 from dpkit.explorers.score_against_epsilon import NO_SCORES
 from dpkit.explorers.score_against_epsilon_drawing import TICKS, _plain
 from dpkit.explorers.score_against_epsilon_numbers import (
@@ -26,9 +26,11 @@ from dpkit.explorers.score_against_epsilon_numbers import (
 )
 from dpkit.papers.small_images.settings import FIGURE_2, NON_PRIVATE, ORDERS, SETTINGS, reduced
 from dpkit.records import describe
+from dpkit.show import at_least, at_most
 
 RATE, DELTA = 128 / 60_000, 1e-5
 VALUES = {"figure": "figure_1", "axis": "charged", "steps": 3_000}
+computed = partial(ScoreAgainstEpsilon.compute, **VALUES, stored={})
 PNG = b"\x89PNG"
 
 
@@ -63,10 +65,6 @@ ALL = everything()
 @pytest.fixture(scope="module")
 def explorer() -> ScoreAgainstEpsilon:
     return ScoreAgainstEpsilon(ALL)
-
-
-def computed(**changed):
-    return ScoreAgainstEpsilon.compute(**({**VALUES, "stored": {}} | changed))
 
 
 def by_value(result):
@@ -162,7 +160,8 @@ def test_proven_is_the_closed_form_over_the_passes_begun(noise, steps, passes):
     wanted = gaussian_epsilon(noise, passes)
     assert found.lower <= wanted * (1 + 1e-9)
     assert wanted <= found.epsilon <= 1.002 * wanted
-    assert (found.adjacency, found.delta, found.assumptions) == ("replace-one", DELTA, ())
+    assert (found.adjacency, found.delta) == ("replace-one", DELTA)
+    assert "Poisson" not in "".join(found.assumptions)
 
 
 def test_the_accounting_alone_moves_a_run():
@@ -331,17 +330,6 @@ def test_broken_runs_are_refused_by_name(told):
     computed(figure="figure_2", stored=broken(BROKEN[told]))  # which has no such run
 
 
-def test_an_error_is_a_sentence_and_forgotten():
-    shown = ScoreAgainstEpsilon(broken(BROKEN["lacks 'curve'"]))
-    assert shown.result is None
-    assert shown.numbers.value.startswith("<p role='alert'>stored run norm-100-seed0 lacks")
-    assert (shown.picture.value, shown.words.value) == (b"", "")
-    assert "role='alert'" in shown._repr_mimebundle_()["text/html"]
-    shown.values["figure"].value = "figure_2"
-    assert "role='alert'" not in shown.numbers.value
-    assert shown.picture.value[:4] == PNG
-
-
 def test_the_kits_own_runs_are_read_at_each_move(tmp_path, monkeypatch):
     monkeypatch.setattr(score_against_epsilon_runs, "results_dir", lambda: tmp_path)
     own = ScoreAgainstEpsilon()
@@ -372,32 +360,6 @@ def test_a_step_is_priced_once(explorer):
     explorer.values["steps"].value = 3_000
 
 
-def test_controls_say_what_they_are(explorer):
-    assert set(explorer.values) == set(VALUES)
-    assert explorer.values["steps"].continuous_update is False
-    assert all(control.tooltip for control in explorer.values.values())
-    assert [told for told, _ in explorer.values["axis"].options] == list(AXES.values())
-    assert [value for _, value in explorer.values["figure"].options] == list(VARIED)
-    slider = explorer.values["steps"]
-    assert (slider.min, slider.max, slider.step) == (250, 3_000, 250)
-
-
-@pytest.mark.parametrize(
-    ("figure", "axis", "steps"),
-    [*(("figure_1", axis, 250) for axis in AXES), ("figure_2", "certified", 3_000)],
-)
-@pytest.mark.filterwarnings("error")
-def test_extremes_are_drawn_too(explorer, figure, axis, steps):
-    alike = {}
-    for run in planned(figure, scale="reduced"):
-        alike |= part(run.key, run.settings, [1.0], spread=0.0)
-    for stored in (ALL, alike):
-        found = computed(figure=figure, axis=axis, steps=steps, stored=stored)
-        picture = explorer.draw(found)
-        assert picture.png.startswith(PNG)
-        assert "nan" not in explorer.table(found).text() + picture.words
-
-
 def test_paper_scale_has_its_own_steps():
     long = ScoreAgainstEpsilon(everything("paper"), scale="paper")
     slider = long.values["steps"]
@@ -422,3 +384,15 @@ def test_other_settings_are_not_taken_for_the_figures():
     other = replace(reduced(SETTINGS), noise_multiplier=0.6)
     with pytest.raises(ValueError, match=r"base-seed0 has noise_multiplier.*0\.6"):
         computed(stored=part("base", other, [2.0]))
+
+
+@pytest.mark.filterwarnings("error")
+def test_equal_scores_of_one_point_are_drawn(explorer):
+    for figure, axis in zip(VARIED, AXES, strict=True):
+        alike = {}
+        for run in planned(figure, scale="reduced"):
+            alike |= part(run.key, run.settings, [1.0], spread=0.0)
+        found = computed(figure=figure, axis=axis, steps=250, stored=alike)
+        picture = explorer.draw(found)
+        assert picture.png.startswith(PNG)
+        assert "nan" not in explorer.table(found).text() + picture.words

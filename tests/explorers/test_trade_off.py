@@ -1,12 +1,13 @@
 """Errors an attacker can have: below the truth, never above, and a point that moves with them."""
 
 import math
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
 from dpkit.explorers import TradeOff, trade_off
+from dpkit.explorers.run_controls import RunInput
 from dpkit.explorers.trade_off import POSSIBLE, REFUTES, WORSE
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp, tradeoff
 
@@ -14,6 +15,7 @@ VALUES = {
     "noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 1000.0, "adjacency": "add-remove",
     "alpha": 0.1, "beta": 0.5,
 }  # fmt: skip
+computed = partial(TradeOff.compute, **VALUES)
 
 
 ALPHAS = [1e-4, 0.01, 0.1, 0.5, 1.0]
@@ -30,19 +32,6 @@ def finely(adjacency: str) -> list[float]:
 @pytest.fixture(scope="module")
 def explorer() -> TradeOff:
     return TradeOff()
-
-
-def computed(**changed):
-    return TradeOff.compute(**(VALUES | changed))
-
-
-def set_all(explorer: TradeOff, **changed) -> None:
-    """All at once: one answer and one picture."""
-    for name, value in (VALUES | changed).items():
-        explorer.values[name].unobserve(explorer._changed, names="value")
-        explorer.values[name].value = value
-        explorer.values[name].observe(explorer._changed, names="value")
-    explorer.update()
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -86,18 +75,15 @@ def test_verdicts_on_points():
     assert computed(alpha=0.0, beta=1.0)["verdict"] == POSSIBLE
 
 
+def test_curves_are_remembered_by_run_alone():
+    runs = [RunInput(SampledGaussian(2.0, 0.01, a), 1000) for a in ("add-remove", "replace-one")]
+    ones = [trade_off._pairs(run) for run in runs]
+    assert not np.array_equal(ones[0]["deltas"], ones[1]["deltas"])
+    assert trade_off._pairs(runs[0]) is ones[0]
+
+
 def test_moving_the_point_asks_no_accountant(explorer, monkeypatch):
-    set_all(explorer)
+    computed()
     monkeypatch.setattr(trade_off.pld, "delta", None)
     monkeypatch.setattr(trade_off.rdp, "delta", None)
-    seen = {bytes(explorer.picture.value)}
-    for name in ("alpha", "beta"):
-        explorer.values[name].value = 0.3
-        seen.add(bytes(explorer.picture.value))
-    assert len(seen) == 3
-
-
-def test_curves_are_remembered_by_run_alone():
-    ones = [trade_off._pairs(2.0, 0.01, 1000, a) for a in ("add-remove", "replace-one")]
-    assert not np.array_equal(ones[0]["deltas"], ones[1]["deltas"])
-    assert trade_off._pairs(2.0, 0.01, 1000, "add-remove") is ones[0]
+    assert explorer.draw(computed(alpha=0.3, beta=0.3)).png != b""

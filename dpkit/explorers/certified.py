@@ -1,0 +1,57 @@
+"""The certified epsilon of sampled Gaussian releases, and what it says of a formula's value."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from matplotlib.axes import Axes
+
+from dpkit import plots
+from dpkit.privacy import Release, SampledGaussian, pld
+
+LEAST_CERTIFIED = 0.04  # noise multipliers below it take PLD seconds
+GAP = 0.01  # relative, of the pair
+ENOUGH = "enough: not below the certified upper bound"
+OPEN = "between the certified bounds"
+TOO_SMALL = "too small: below the certified lower bound"
+NOTHING = "nothing certified to compare with"
+
+
+@lru_cache(maxsize=512)
+def certified(
+    noise_multiplier: float, sample_rate: float, releases: int, delta: float
+) -> tuple[float, float]:
+    """(lower, upper) of epsilon by PLD, add-remove; (0, inf) where it fails or would take long."""
+    if noise_multiplier < LEAST_CERTIFIED:
+        return 0.0, math.inf
+    ledger = [Release(SampledGaussian(noise_multiplier, sample_rate), releases)]
+    try:
+        pair = pld.epsilon(ledger, delta=delta, gap=GAP)
+    except ArithmeticError:
+        return 0.0, math.inf
+    return pair.lower, pair.epsilon
+
+
+def finding(value: float, pair: tuple[float, float]) -> str:
+    """Whether a value is an upper bound, as far as the certified pair can say."""
+    if not math.isfinite(pair[1]):
+        return NOTHING
+    if value < pair[0]:
+        return TOO_SMALL
+    return ENOUGH if value >= pair[1] else OPEN
+
+
+def draw_by_step(
+    ax: Axes,
+    curve: tuple[Any, Sequence[float]],
+    pairs: tuple[Any, Sequence[tuple[float, float]]],
+    delta: float,
+) -> None:
+    """RDP's epsilon after many numbers of steps, and PLD's (lower, upper) after a few."""
+    few, (lower, upper) = pairs[0], zip(*pairs[1], strict=True)
+    lines: Any = {"RDP": curve, "PLD": (few, upper)}
+    plots.lines(ax, lines, x="steps", y=f"epsilon at delta {delta:g}")
+    colour = plots.COLOURS[1]
+    ax.scatter(few, upper, s=14, color=colour)
+    ax.fill_between(few, lower, upper, color=colour, alpha=0.3, linewidth=0)

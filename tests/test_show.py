@@ -1,0 +1,70 @@
+"""What is shown of a bound is a bound too; tables as HTML and as text."""
+
+import math
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpkit.show import Table, at_least, at_most, interval
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+digits = st.integers(2, 8)
+
+
+@given(finite, digits)
+def test_a_bound_never_crosses_to_the_unsafe_side(value, digits):
+    assert float(at_least(value, digits)) <= value <= float(at_most(value, digits))
+
+
+@given(st.floats(1e-290, 1e290), digits)
+def test_a_bound_is_off_by_less_than_a_unit_of_its_last_digit(value, digits):
+    exact = Decimal(repr(value))
+    unit = Decimal(1).scaleb(exact.adjusted() + 1 - digits)
+    assert 0 <= Decimal(at_most(value, digits)) - exact < unit
+    assert 0 <= exact - Decimal(at_least(value, digits)) < unit
+
+
+@given(st.integers(1, 9999), st.integers(-30, 30))
+def test_a_decimal_of_that_many_digits_stays_as_it_is(whole, power):
+    value = float(f"{whole}e{power}")
+    assert float(at_most(value)) == float(at_least(value)) == value
+
+
+@given(finite, digits)
+def test_a_negative_bound_is_the_mirror_image(value, digits):
+    assert float(at_most(-value, digits)) == -float(at_least(value, digits))
+
+
+def test_bounds_in_four_digits():
+    assert at_most(5.19341) == "5.194"
+    assert at_least(5.19049) == "5.19"
+    assert at_most(0.00012341) == "0.0001235"
+    assert at_most(1107.81) == "1108"
+    assert at_most(12345.1) == "1.235e+04"
+    assert at_most(9.6) == at_least(9.6) == "9.6"  # whose float is a little less
+    assert at_most(math.inf) == "inf"
+    assert at_least(0.0) == at_most(-0.0) == "0"
+
+
+@pytest.mark.parametrize("shown", [at_most, at_least, lambda value: interval(0.0, value)])
+def test_what_is_not_a_number_is_refused(shown):
+    with pytest.raises(ValueError, match="got nan"):
+        shown(math.nan)
+
+
+def test_an_interval_is_rounded_outwards():
+    assert interval(1.23456, 1.23461) == "1.234 to 1.235"
+    assert interval(1.23456, 1.23461, 2) == "1.2 to 1.3"
+    assert interval(0.0, math.inf) == "inf"
+    assert interval(0.0, 0.0) == "0"
+
+
+def test_a_table_is_text_in_columns():
+    table = Table(("a", "long"), (("wide", "b"), ("c", "")), ("A note.",))
+    assert table.text() == "a     long\nwide  b\nc\nA note."
+
+
+def test_what_is_shown_is_escaped():
+    assert "<b>" not in Table(("<b>",), (("<b>",),), ("<b>",)).html()
