@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpkit.training import batches, gradient_penalty, marginals, per_example
     from dpkit.training.batches import micro_batches
-    from dpkit.training.checkpoint import Checkpoints, charged_steps, spent
+    from dpkit.training.checkpoint import Checkpoints, spent
     from dpkit.training.clipped import clipped_sum, coordinate_clipped_sum
     from dpkit.training.device import device_named, generator_on, seeded
     from dpkit.training.layers import UnsupportedLayer
@@ -37,7 +37,6 @@ _HOMES = {  # of each name its module; a name that is its own home is that modul
     "called_fake": "losses",
     "called_real": "losses",
     "capture": "per_example",
-    "charged_steps": "checkpoint",
     "clipped_sum": "clipped",
     "coordinate_clipped_sum": "clipped",
     "device_named": "device",
@@ -72,7 +71,6 @@ __all__ = [
     "called_fake",
     "called_real",
     "capture",
-    "charged_steps",
     "clipped_sum",
     "coordinate_clipped_sum",
     "device_named",

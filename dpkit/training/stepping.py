@@ -1,17 +1,13 @@
-"""What surrounds each step of a run: untouched networks, draws that repeat, waiting interrupts."""
+"""Guards around each step of a stored run: untouched networks, and draws that repeat."""
 
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from dpkit.training.identity import flags_of
 from dpkit.training.types import Gan
 
 
@@ -31,7 +27,7 @@ def present(gan: Gan, rng: torch.Generator) -> Present:
         if isinstance(part, nn.Module):
             tensors = (*part.parameters(), *part.buffers())
             networks += [(id(tensor), tensor._version) for tensor in tensors]
-            networks += flags_of(part)
+            networks += [module.training for module in part.modules()]
         else:
             for group in part.param_groups:
                 numbers = {name: value for name, value in group.items() if name != "params"}
@@ -39,30 +35,30 @@ def present(gan: Gan, rng: torch.Generator) -> Present:
     return Present(rng.get_state(), networks, optimizers, torch.get_num_threads())
 
 
-def check_untouched(left: Present, found: Present) -> None:
-    """Between two steps nothing happened that a repetition of them would not know of.
+def check_untouched(left: Present, now: Present) -> None:
+    """Refuse changes between two steps: a repetition of the steps would not know of them.
 
     Raises:
         RuntimeError: the rng was used, or networks, optimisers or threads were changed.
     """
     changed = {
-        "the rng": not torch.equal(left.rng, found.rng),
-        "the networks (weights, buffers, train or eval)": left.networks != found.networks,
-        "the optimisers' settings": left.optimizers != found.optimizers,
-        "torch's number of threads": left.threads != found.threads,
+        "the rng": not torch.equal(left.rng, now.rng),
+        "the networks (weights, buffers, train or eval)": left.networks != now.networks,
+        "the optimisers' settings": left.optimizers != now.optimizers,
+        "torch's number of threads": left.threads != now.threads,
     }
     names = ", ".join(name for name, is_so in changed.items() if is_so)
     if names:
         raise RuntimeError(
             f"{names} changed between two steps, which after a crash could not be repeated; the "
-            "checkpoint is as it was: go on from it with new networks and rng, draw from a "
-            "generator of your own, and look at copies of the networks"
+            "checkpoint is as it was: go on from it with new networks and rng, draw from another "
+            "generator, and look at copies of the networks"
         )
 
 
 @contextmanager
 def global_draws_follow(rng: torch.Generator) -> Iterator[None]:
-    """Torch's global generators (dropout) seeded from rng's state, and as before after the block.
+    """Seed torch's global generators (dropout) from rng's state; put them back after the block.
 
     rng itself stays where it is. What is drawn so is the same whenever rng's state is.
     """
@@ -74,26 +70,3 @@ def global_draws_follow(rng: torch.Generator) -> Iterator[None]:
         for index in on_gpu:
             torch.cuda.default_generators[index].manual_seed(seed)
         yield
-
-
-@contextmanager
-def interrupts_wait() -> Iterator[None]:
-    """An interrupt (Ctrl-C) within the block takes effect at its end; a second one at once."""
-    usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
-        yield
-        return
-    waiting: list[int] = []
-
-    def wait(number: int, frame: FrameType | None) -> None:
-        if waiting:
-            usual(number, frame)
-        waiting.append(number)
-
-    signal.signal(signal.SIGINT, wait)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, usual)
-    if waiting:
-        usual(signal.SIGINT, None)
