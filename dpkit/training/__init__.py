@@ -1,14 +1,14 @@
 """How a private model is trained: clipped sums, noise, batches, the loop.
 
 Each name is loaded when it is asked for, and torch with it where it needs torch. `batches`,
-`gradient_penalty`, `marginals` and `per_example` are modules: `per_example.per_example(...)`.
+`gradient_penalty` and `per_example` are modules: `per_example.per_example(...)`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpkit.training import batches, gradient_penalty, marginals, per_example
+    from dpkit.training import batches, gradient_penalty, per_example
     from dpkit.training.batches import micro_batches
     from dpkit.training.checkpoint import Checkpoints, spent
     from dpkit.training.clipped import clipped_sum, coordinate_clipped_sum
@@ -42,7 +42,6 @@ _HOMES = {  # of each name its module; a name that is its own home is that modul
     "device_named": "device",
     "generator_on": "device",
     "gradient_penalty": "gradient_penalty",
-    "marginals": "marginals",
     "micro_batches": "batches",
     "mlp": "networks",
     "noised": "optimizers",
@@ -76,7 +75,6 @@ __all__ = [
     "device_named",
     "generator_on",
     "gradient_penalty",
-    "marginals",
     "micro_batches",
     "mlp",
     "noised",

@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
 from hashlib import sha256
+from importlib import metadata
 from itertools import takewhile
 from pathlib import PurePath
 from types import FunctionType, MethodType
@@ -17,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpkit import __version__
 from dpkit.training.types import Data, Gan
 
 _PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
@@ -50,7 +50,7 @@ def fingerprint(
         "data": sha256(f"{_array(data.features)} {_array(data.labels)}".encode()).hexdigest(),
         "step": _step(step),
         **{f"gan.{name}": _part(getattr(gan, name)) for name in gan._fields},
-        "dpkit": __version__,
+        "dpkit": metadata.version("dpkit"),
         "torch": str(torch.__version__),
         "device": torch.cuda.get_device_name(rng.device) if on_gpu else rng.device.type,
         "dtype": str(torch.get_default_dtype()),

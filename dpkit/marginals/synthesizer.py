@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpkit import checks
-from dpkit.privacy import calibrate, pld
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian, check_noise
-from dpkit.privacy.no_guarantee import NoGuarantee
-from dpkit.training.consistent_tables import (
+from dpkit.marginals.consistent_tables import (
     Floats,
     Tables,
     dependence,
     made_consistent,
     triangle,
 )
+from dpkit.privacy import calibrate, pld
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import Gaussian, check_noise
+from dpkit.privacy.no_guarantee import NoGuarantee
 
 Codes = NDArray[np.int64]
 MOST_CELLS = 50_000_000  # of all pairs, each by the target: 400 MB
