@@ -48,7 +48,7 @@ import torch
 
 from dpkit import datasets
 from dpkit.papers.small_images import scores
-from dpkit.training.loop import Data, generator_on, train
+from dpkit.training import Data, generator_on, train
 
 digits, cpu = datasets.digits(split="train"), torch.device("cpu")
 images, labels = scores.as_images(digits, cpu), torch.from_numpy(digits.labels)
@@ -78,7 +78,7 @@ print(f"norms from {whole.min():.2f} to {whole.max():.2f}")
 # penalty's second derivative included. Clip to $C = 1$, add up, add noise once, divide:
 
 # %%
-from dpkit.training.optimizers import noised
+from dpkit.training import noised
 
 clip, z = FlatClipping(1.0), paper.SMALL.noise_multiplier
 weights = clip.weights(norms)
@@ -213,7 +213,7 @@ plots.picture(
 
 # %%
 from dpkit.papers.small_images import networks
-from dpkit.training.loop import seeded
+from dpkit.training import seeded
 
 learning = scores.CLASSIFIERS["digits"]
 with seeded(learning.seed):

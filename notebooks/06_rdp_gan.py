@@ -31,7 +31,7 @@ import torch
 
 from dpkit import datasets
 from dpkit.papers import rdp_gan as paper
-from dpkit.training.loop import Data, generator_on, train
+from dpkit.training import Data, generator_on, train
 
 # Training amplifies the last digits, which are a machine's own: in double precision they stay small.
 torch.set_default_dtype(torch.float64)

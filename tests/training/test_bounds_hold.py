@@ -9,12 +9,17 @@ import torch
 from torch import nn
 
 from dpkit.privacy.clipping import FlatClipping, PerTensorClipping
-from dpkit.training import gradient_penalty
-from dpkit.training.clipped import clipped_sum
-from dpkit.training.layers import HalfPrecision, MixesExamples, UnsupportedLayer
+from dpkit.training.gradients import (
+    HalfPrecision,
+    MixesExamples,
+    UnsupportedLayer,
+    capture,
+    clipped_sum,
+    gradient_penalty,
+    per_example,
+)
 from dpkit.training.losses import called_real
 from dpkit.training.optimizers import noised, update
-from dpkit.training.per_example import capture, per_example
 
 pytestmark = pytest.mark.torch
 

@@ -13,10 +13,13 @@ from dpkit.privacy.clipping import (
     PerTensorClipping,
     Unclipped,
 )
-from dpkit.training import gradient_penalty
-from dpkit.training.clipped import clipped_sum, coordinate_clipped_sum
+from dpkit.training.gradients import (
+    clipped_sum,
+    coordinate_clipped_sum,
+    gradient_penalty,
+    per_example,
+)
 from dpkit.training.losses import called_real
-from dpkit.training.per_example import per_example
 
 pytestmark = pytest.mark.torch
 

@@ -9,9 +9,12 @@ from torch.autograd import forward_ad
 from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training import gradient_penalty, penalty_ways
-from dpkit.training.gradients import Gradients
-from dpkit.training.layers import MixesExamples, UnsupportedLayer
+from dpkit.training.gradients import (
+    Gradients,
+    MixesExamples,
+    UnsupportedLayer,
+    gradient_penalty,
+)
 from dpkit.training.networks import Conditional, mlp
 
 pytestmark = pytest.mark.torch
@@ -121,8 +124,8 @@ def test_a_curved_critic_that_is_called_straight_is_found_out():
     real, fake, mixing = drawn(3)
     between = torch.lerp(fake, real, mixing[:, None, None, None])
     critic = convolutional(nn.Tanh)
-    wrong, _ = penalty_ways.straight(critic, real, fake, between, (), 10.0)
-    right, _ = penalty_ways.curved(critic, real, fake, between, (), 10.0)
+    wrong, _ = gradient_penalty.straight(critic, real, fake, between, (), 10.0)
+    right, _ = gradient_penalty.curved(critic, real, fake, between, (), 10.0)
     assert not torch.allclose(wrong.norms(), right.norms(), rtol=1e-3)
 
 

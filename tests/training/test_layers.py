@@ -11,15 +11,15 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping, PerTensorClipping, Unclipped
-from dpkit.training import layers
-from dpkit.training.layers import products
-from dpkit.training.per_example import (
+from dpkit.training.gradients import (
     MixesExamples,
     UnsupportedLayer,
     capture,
+    layers,
     paired,
     per_example,
 )
+from dpkit.training.gradients.layers import products
 
 pytestmark = pytest.mark.torch
 

@@ -10,8 +10,8 @@ from torch import nn
 from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping, PerTensorClipping, Unclipped
+from dpkit.training.gradients import UnsupportedLayer, capture, paired
 from dpkit.training.losses import called_fake, called_real
-from dpkit.training.per_example import UnsupportedLayer, capture, paired
 
 pytestmark = pytest.mark.torch
 

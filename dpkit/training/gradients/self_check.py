@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from dpkit.training.gradients import Gradients
-from dpkit.training.layers import MixesExamples
+from dpkit.training.gradients.factored import Gradients
+from dpkit.training.gradients.layers import MixesExamples
 
 _seen: WeakKeyDictionary[nn.Module, dict[tuple, bool]] = WeakKeyDictionary()
 _apart: WeakKeyDictionary[nn.Module, set[tuple]] = WeakKeyDictionary()

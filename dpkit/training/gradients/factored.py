@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from dpkit.training.layers import KINDS, Kind
-from dpkit.training.layers.products import Pass
+from dpkit.training.gradients.layers import KINDS, Kind
+from dpkit.training.gradients.layers.products import Pass
 
 
 class PerExample(Protocol):

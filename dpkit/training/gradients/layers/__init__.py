@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from dpkit.training.layers.convolutions import Conv2d, ConvTranspose2d
-from dpkit.training.layers.others import Affine, Embedding
-from dpkit.training.layers.products import Kind, Linear
+from dpkit.training.gradients.layers.convolutions import Conv2d, ConvTranspose2d
+from dpkit.training.gradients.layers.others import Affine, Embedding
+from dpkit.training.gradients.layers.products import Kind, Linear
 
 KINDS: dict[type[nn.Module], Kind] = {
     nn.Linear: Linear(),

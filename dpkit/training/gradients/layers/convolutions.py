@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.grad import conv2d_weight
 
-from dpkit.training.layers.products import Outer, Pass, scaled
+from dpkit.training.gradients.layers.products import Outer, Pass, scaled
 
 
 class Conv2d(Outer):

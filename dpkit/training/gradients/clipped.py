@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dpkit import checks
 from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
-from dpkit.training.gradients import PerExample
+from dpkit.training.gradients.factored import PerExample
 
 
 class Clipped(NamedTuple):

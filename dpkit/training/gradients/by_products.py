@@ -1,7 +1,7 @@
 """Per-example gradient norms and clipped sums, without storing per-example gradients.
 
 One forward and one backward pass give each layer's features a and the gradients d at its output, of
-every example. Norms and weighted sums follow from a and d alone (`layers`, `gradients`). A network
+every example. Norms and weighted sums follow from a and d alone (`layers`, `factored`). A network
 with a layer whose products are not known goes through torch.func instead (`functional`).
 """
 
@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from dpkit.training import functional, proof
-from dpkit.training.gradients import Gradients, LayerPasses, PerExample, paired
-from dpkit.training.layers import (
+from dpkit.training.gradients import functional, self_check
+from dpkit.training.gradients.factored import Gradients, LayerPasses, PerExample
+from dpkit.training.gradients.layers import (
     KINDS,
     HalfPrecision,
     MixesExamples,
@@ -23,19 +23,6 @@ from dpkit.training.layers import (
     check,
     parametrised,
 )
-
-__all__ = [
-    "Capture",
-    "Gradients",
-    "HalfPrecision",
-    "LayerPasses",
-    "MixesExamples",
-    "PerExample",
-    "UnsupportedLayer",
-    "capture",
-    "paired",
-    "per_example",
-]
 
 BESIDE = (
     "the network uses parameters beside running its layers (in a formula, a hook), so that "
@@ -185,7 +172,7 @@ def per_example(
 def _by_products(
     network: nn.Module, loss: Callable[[Tensor], Tensor], inputs: tuple[Tensor, ...]
 ) -> tuple[PerExample, Tensor]:
-    known = proof.known(network, "loss")
+    known = self_check.known(network, "loss")
     if known is False:
         raise UnsupportedLayer(BESIDE)
     with capture(network) as captured:
@@ -197,11 +184,11 @@ def _by_products(
         with torch.no_grad():
             return loss(network(*(x[:1] for x in inputs)))
 
-    proof.refuse_mixing(network, "loss", losses.detach(), alone)
+    self_check.refuse_mixing(network, "loss", losses.detach(), alone)
     parameters = list(network.parameters())
     total = losses.sum()
     wanted = torch.autograd.grad(total, parameters, retain_graph=True, allow_unused=True)
     gradients = captured.gradients(losses)
-    if not proof.judged(network, "loss", gradients, wanted):
+    if not self_check.judged(network, "loss", gradients, wanted):
         raise UnsupportedLayer(BESIDE)
     return gradients, losses.detach()

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from dpkit.training.layers import UnsupportedLayer, refuse_mixing
+from dpkit.training.gradients.layers import UnsupportedLayer, refuse_mixing
 
 AT_ONCE = 2**22  # numbers in the gradients and passes of one chunk
 WIDER = 64  # times as many numbers as an input has, in what a network makes of it
@@ -153,7 +153,7 @@ def _norm(gradient: Tensor) -> Tensor:
 def per_example(
     network: nn.Module, loss: Callable[[Tensor], Tensor], *inputs: Tensor, reason: str | None
 ) -> tuple[Functional, Tensor]:
-    """As `dpkit.training.per_example.per_example`, for any network; `reason` is told once.
+    """As `by_products.per_example`, for any network; `reason` is told once.
 
     Raises:
         MixesExamples: a layer in which the examples of a batch meet.

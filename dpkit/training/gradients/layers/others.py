@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dpkit.training.layers.products import DIGITS, Kind, Pass, rounded_up
+from dpkit.training.gradients.layers.products import DIGITS, Kind, Pass, rounded_up
 
 
 class Affine(Kind):
