@@ -1,6 +1,6 @@
 """Trains on the digits in processes that are killed at random moments; prints what was seen.
 
-Run by test_checkpoint.py. The parent only forks and kills; every child trains, on one thread.
+Run by test_crashes.py. The parent only forks and kills; every child trains, on one thread.
 """
 
 import hashlib
@@ -19,9 +19,9 @@ import torch
 from dpkit import datasets
 from dpkit.papers import dp_cgan as paper
 from dpkit.training.checkpoint import Checkpoints, spent
+from dpkit.training.checkpoint.ledger import ledger_path
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
-from dpkit.training.reservation import ledger_path
 from dpkit.training.types import Data
 
 KILLS, STEPS = 20, 60

@@ -23,10 +23,9 @@ from tiny import (
     whole_run,
 )
 
-from dpkit.training import reservation
-from dpkit.training.checkpoint import Checkpoints, spent
-from dpkit.training.reservation import ledger_path
-from dpkit.training.saved import read_saved
+from dpkit.training.checkpoint import Checkpoints, ledger, spent
+from dpkit.training.checkpoint.file import read_saved
+from dpkit.training.checkpoint.ledger import ledger_path
 
 pytestmark = pytest.mark.torch
 
@@ -208,7 +207,7 @@ def test_a_second_run_at_one_path_is_refused(place):
 
 def try_to_lock(path, answer):
     try:
-        with reservation.locked(path):
+        with ledger.locked(path):
             answer.put("locked")
     except RuntimeError:
         answer.put("RuntimeError")
@@ -218,7 +217,7 @@ def test_a_forked_copy_of_a_run_neither_goes_on_nor_stores(place, monkeypatch):
     run = Run(place)
     next(run.records)
     stored = place.path.read_bytes(), ledger_path(place.path).read_bytes()
-    monkeypatch.setattr("dpkit.training.checkpoint.os.getpid", lambda: -1)
+    monkeypatch.setattr("dpkit.training.checkpoint.keeper.os.getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="a forked process"):
         next(run.records)
     assert stored == (place.path.read_bytes(), ledger_path(place.path).read_bytes())

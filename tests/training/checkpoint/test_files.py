@@ -12,7 +12,7 @@ import torch
 from tiny import STEPS, Run, killed_in
 
 from dpkit.training.checkpoint import Checkpoints, spent
-from dpkit.training.reservation import ledger_path, lock_path
+from dpkit.training.checkpoint.ledger import ledger_path, lock_path
 
 pytestmark = pytest.mark.torch
 

@@ -13,11 +13,10 @@ from torch import nn
 
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant
-from dpkit.training import reservation
-from dpkit.training.checkpoint import Checkpoints, spent
+from dpkit.training.checkpoint import Checkpoints, ledger, spent
+from dpkit.training.checkpoint.ledger import ledger_path
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
-from dpkit.training.reservation import ledger_path
 from dpkit.training.types import Data, Gan, Record
 
 CPU = torch.device("cpu")
@@ -160,7 +159,7 @@ class Machine:
     def __init__(self, monkeypatch, dies_at=None):
         self.events, self.dies_at, self.computed = 0, dies_at, 0
         for name in ("open", "fsync", "replace"):
-            monkeypatch.setattr(reservation.os, name, self.wrapped(getattr(os, name)))
+            monkeypatch.setattr(ledger.os, name, self.wrapped(getattr(os, name)))
 
     def event(self):
         self.events += 1

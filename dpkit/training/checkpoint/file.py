@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dpkit.training.identity import differing
-from dpkit.training.reservation import Charged, write_whole
+from dpkit.training.checkpoint.fingerprint import differing
+from dpkit.training.checkpoint.ledger import Charged, write_whole
 
 _HEADER = (
     b"dpkit checkpoint 3. PRIVATE: the state of the random generator in it reveals the noise that "

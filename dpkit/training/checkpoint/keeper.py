@@ -12,20 +12,17 @@ import torch
 from torch import Tensor
 
 from dpkit import checks
-from dpkit.training.identity import fingerprint, state_of
-from dpkit.training.reservation import (
+from dpkit.training.checkpoint.file import Saved, restored, write_saved
+from dpkit.training.checkpoint.fingerprint import fingerprint, state_of
+from dpkit.training.checkpoint.guards import check_untouched, global_draws_follow, present
+from dpkit.training.checkpoint.ledger import (
     Charged,
     locked,
     mark_begun,
     read_charged,
-    spent,
     write_charged,
 )
-from dpkit.training.saved import Saved, restored, write_saved
-from dpkit.training.stepping import check_untouched, global_draws_follow, present
 from dpkit.training.types import Data, Gan
-
-__all__ = ["Checkpoints", "Keeper", "kept", "spent"]
 
 
 @dataclass(frozen=True)
