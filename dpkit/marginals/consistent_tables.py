@@ -1,4 +1,4 @@
-"""Noisy two-way tables made into probabilities that agree: post-processing, which costs no privacy.
+"""Turn noisy two-way tables into probabilities that agree: post-processing, at no privacy cost.
 
 A pair's table has shape (categories of the first column, of the second), first < second. Noise is
 independent in every cell, with one standard deviation `std` for all (in shares of the total).
@@ -97,17 +97,17 @@ def fitted(start: Floats, sums: Mapping[tuple[int, ...], Floats]) -> Floats:
         start: >= 0.
         sums: what is left when all axes but those of the key are summed, each shaped by its axes.
     """
-    found = start.copy()
+    fit = start.copy()
     for _ in range(ROUNDS):
         furthest = 0.0
         for kept, wanted in sums.items():
-            others = tuple(axis for axis in range(found.ndim) if axis not in kept)
-            now = found.sum(others)
+            others = tuple(axis for axis in range(fit.ndim) if axis not in kept)
+            now = fit.sum(others)
             furthest = max(furthest, float(np.abs(now - wanted).max()))
-            found *= np.expand_dims(wanted / _no_zero(now), others)
+            fit *= np.expand_dims(wanted / _no_zero(now), others)
         if furthest <= AGREED:
             break
-    return found
+    return fit
 
 
 def _shares(noisy: Pairs, sizes: Sequence[int], column: int) -> Floats:

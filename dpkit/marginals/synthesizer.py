@@ -105,7 +105,7 @@ def settings_for(
         sizes, target: as `MarginalsSettings`.
 
     Raises:
-        ValueError: bad input, or a target that no noise between 2^-20 and 2^40 reaches.
+        ValueError: bad input, or a target that no noise between 2^-20 and 2^40 meets.
     """
     noise = calibrate.noise_multiplier(
         target_epsilon, sample_rate=1, steps=1, delta=delta,
@@ -127,11 +127,11 @@ class Conditional(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MarginalsModel:
-    """What `fit` releases: made from noisy counts and public values alone.
+    """What `fit` releases: it follows from noisy counts and public values alone.
 
     columns: in the order they are drawn, the target first.
-    tables: the shares and two-way tables the model was made from, which agree with one another.
-    noisy_size: number of records as the noisy counts tell it, and its standard deviation; far from
+    tables: the shares and two-way tables behind the model, which agree with one another.
+    noisy_size: number of records by the noisy counts, and its standard deviation; far from
         the declared public_size, the model is blurred (larger) or cut off (smaller).
     """
 

@@ -51,7 +51,7 @@ class Capture:
         self.seen: list[_Seen] = []
 
     def remember(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        """Keep a layer's features and the place of its output in the graph; that output."""
+        """Record a layer's features and the graph edge of its output; return the output."""
         if any(layer is seen.layer for seen in self.seen):
             raise UnsupportedLayer(
                 f"layer {layer} ran twice in one capture: its gradients would be mixed up; "
@@ -108,12 +108,12 @@ class Capture:
         if not self.seen:
             raise UnsupportedLayer("no layer with parameters ran")
         ends = [*(seen.output for seen in self.seen), *others]
-        found = torch.autograd.grad(losses.sum(), ends, allow_unused=True)
+        gradients = torch.autograd.grad(losses.sum(), ends, allow_unused=True)
         passes = {layer: LayerPasses(layer, ()) for layer in self.layers}
-        for seen, d in zip(self.seen, found, strict=False):
+        for seen, d in zip(self.seen, gradients, strict=False):
             d = losses.new_zeros(seen.shape) if d is None else d
             passes[seen.layer] = LayerPasses(seen.layer, ((seen.features, d),))
-        rest = zip(others, found[len(self.seen) :], strict=True)
+        rest = zip(others, gradients[len(self.seen) :], strict=True)
         return tuple(passes.values()), [torch.zeros_like(x) if g is None else g for x, g in rest]
 
 
@@ -189,6 +189,6 @@ def _by_products(
     total = losses.sum()
     wanted = torch.autograd.grad(total, parameters, retain_graph=True, allow_unused=True)
     gradients = captured.gradients(losses)
-    if not self_check.judged(network, "loss", gradients, wanted):
+    if not self_check.agrees(network, "loss", gradients, wanted):
         raise UnsupportedLayer(BESIDE)
     return gradients, losses.detach()

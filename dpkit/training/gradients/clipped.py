@@ -48,8 +48,8 @@ def clipped_sum(
     for part in zip(*(x.split(at_most) for x in inputs), strict=True):
         gradients, losses = of(*part)
         weights = rule.weights(gradients.norms())
-        found = Clipped(gradients.parameters, gradients.weighted_sum(weights), weights, losses)
-        total = found if total is None else _added(total, found)
+        clipped = Clipped(gradients.parameters, gradients.weighted_sum(weights), weights, losses)
+        total = clipped if total is None else _added(total, clipped)
     assert total is not None  # even an empty batch is one empty part
     return total
 

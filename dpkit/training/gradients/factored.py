@@ -89,16 +89,16 @@ class Gradients:
 
     def norms(self) -> Tensor:
         """L2 norm of each example's gradient by tensor, (parameter tensors, batch)."""
-        found: list[Tensor] = []
+        norms: list[Tensor] = []
         for one, bias in zip(self.layers, self._biases, strict=True):
             if not one.passes:  # it did not run
                 some = next(one.layer.parameters(recurse=False))
-                found += [some.new_zeros(self.batch).detach()] * _tensors(one)
+                norms += [some.new_zeros(self.batch).detach()] * _tensors(one)
                 continue
-            found.append(one.kind.norms(one.layer, one.passes))
+            norms.append(one.kind.norms(one.layer, one.passes))
             if bias is not None:
-                found.append(torch.linalg.vector_norm(bias.flatten(1), dim=1))
-        return torch.stack(found)
+                norms.append(torch.linalg.vector_norm(bias.flatten(1), dim=1))
+        return torch.stack(norms)
 
     def weighted_sum(self, weights: Tensor) -> list[Tensor]:
         """The sum over examples of weight times gradient (see `PerExample`)."""
@@ -119,18 +119,18 @@ class Gradients:
         """Full gradients, as many examples at a time as fit in `at_most` numbers."""
         rows = max(at_most // max(sum(p.numel() for p in self.parameters), 1), 1)
         for start in range(0, self.batch, rows):
-            found = []
+            gradients = []
             for one in self.layers:
                 part = one.rows(slice(start, start + rows))
                 if not part.passes:
                     count = min(rows, self.batch - start)
                     own = one.layer.parameters(recurse=False)
-                    found += [p.new_zeros(count, *p.shape).detach() for p in own]
+                    gradients += [p.new_zeros(count, *p.shape).detach() for p in own]
                     continue
-                found.append(one.kind.each(one.layer, part.passes))
+                gradients.append(one.kind.each(one.layer, part.passes))
                 if (bias := part.biases()) is not None:
-                    found.append(bias)
-            yield found
+                    gradients.append(bias)
+            yield gradients
 
 
 def _tensors(one: LayerPasses) -> int:

@@ -18,7 +18,7 @@ from dpkit.training.gradients.layers import UnsupportedLayer, refuse_mixing
 
 AT_ONCE = 2**22  # numbers in the gradients and passes of one chunk
 WIDER = 64  # times as many numbers as an input has, in what a network makes of it
-_told: set[str] = set()
+_warned: set[str] = set()
 
 # (call, rows): `call` runs the network on inputs of one example with their batch dimension of 1
 OneLoss = Callable[..., Tensor]
@@ -57,9 +57,9 @@ class Functional:
             for loss, inputs in self.terms:
                 part = [x[start : start + rows] for x in inputs]
                 with as_it_was(self.network):
-                    found = vmap(grad(self._one(loss)), (None, *[0] * len(part)))(values, *part)
-                found = list(found.values())
-                total = [t + g for t, g in zip(total, found, strict=True)] if total else found
+                    named = vmap(grad(self._one(loss)), (None, *[0] * len(part)))(values, *part)
+                one = list(named.values())
+                total = [t + g for t, g in zip(total, one, strict=True)] if total else one
             yield total
 
     @property
@@ -85,7 +85,7 @@ class Functional:
     def losses(self) -> Tensor:
         """Each example's loss, the sum of the terms, (batch,)."""
         values = {name: p.detach() for name, p in self._values.items()}
-        found = [self.parameters[0].new_zeros(0).detach()]
+        losses = [self.parameters[0].new_zeros(0).detach()]
         rows = self._rows(AT_ONCE)
         with torch.no_grad():
             for start in range(0, self._batch, rows):
@@ -96,8 +96,8 @@ class Functional:
                     with as_it_was(self.network):
                         total = total + run(values, *part)
                 assert isinstance(total, Tensor)
-                found.append(total)
-        return torch.cat(found)
+                losses.append(total)
+        return torch.cat(losses)
 
     def norms(self) -> Tensor:
         """L2 norm of each example's gradient by tensor, (parameter tensors, batch)."""
@@ -153,35 +153,26 @@ def _norm(gradient: Tensor) -> Tensor:
 def per_example(
     network: nn.Module, loss: Callable[[Tensor], Tensor], *inputs: Tensor, reason: str | None
 ) -> tuple[Functional, Tensor]:
-    """As `by_products.per_example`, for any network; `reason` is told once.
+    """As `by_products.per_example`, for any network; `reason` is warned about once.
 
     Raises:
         MixesExamples: a layer in which the examples of a batch meet.
     """
     refuse_mixing(network)
     if reason is not None:
-        tell_once(reason)
+        warn_once(reason)
 
     def one(call: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         return loss(call(*rows)).sum()
 
-    found = Functional(network, (Term(one, inputs),))
-    return found, found.losses()
+    gradients = Functional(network, (Term(one, inputs),))
+    return gradients, gradients.losses()
 
 
-def tell_once(reason: str) -> None:
+def warn_once(reason: str) -> None:
     """Warn that the slow way is taken, once for each reason."""
-    if reason not in _told:
-        _told.add(reason)
+    if reason not in _warned:
+        _warned.add(reason)
         warnings.warn(
             f"{reason}; all of the network goes through torch.func, which is slower", stacklevel=4
         )
-
-
-def paired(first: Functional, second: Functional) -> Functional:
-    """The i-th gradient of `first` plus the i-th of `second`."""
-    if first.network is not second.network:
-        raise ValueError("paired gradients need two passes of one network")
-    if len({len(term.inputs[0]) for term in first.terms + second.terms}) > 1:
-        raise ValueError("paired gradients need two passes of one network, equal in batch")
-    return Functional(first.network, first.terms + second.terms)

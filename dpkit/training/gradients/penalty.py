@@ -94,9 +94,9 @@ def per_example(
     batch = (real.detach(), fake.detach(), between, conditions, weight)
     for way in ways:
         if self_check.known(critic, way.__name__) is not False and (
-            found := _proven(way, critic, batch)
+            answer := _checked(way, critic, batch)
         ):
-            return found
+            return answer
     reason = "the critic's tangents are not known to have right gradients"
     return by_functional(critic, *batch, reason)
 
@@ -104,14 +104,14 @@ def per_example(
 Batch = tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...], float]
 
 
-def _proven(
+def _checked(
     way: Callable[..., tuple[Gradients, Tensor]], critic: nn.Module, batch: Batch
 ) -> tuple[Gradients, Tensor] | None:
-    """What a way finds; None where it cannot, or where autograd finds another sum (asked once)."""
+    """The answer of a way; None where it has none, or where autograd has another sum."""
     try:
-        found, losses = way(critic, *batch)
+        gradients, losses = way(critic, *batch)
         if self_check.known(critic, way.__name__):
-            return found, losses
+            return gradients, losses
 
         def alone() -> Tensor:
             *points, conditions, weight = batch
@@ -124,11 +124,9 @@ def _proven(
         raise
     except (UnsupportedLayer, RuntimeError):
         return None
-    return (
-        (found, losses)
-        if self_check.judged(critic, way.__name__, found, _wanted(critic, batch))
-        else None
-    )
+    if self_check.agrees(critic, way.__name__, gradients, _wanted(critic, batch)):
+        return gradients, losses
+    return None
 
 
 def _wanted(critic: nn.Module, batch: Batch) -> tuple[Tensor | None, ...]:
@@ -187,12 +185,11 @@ def straight(
             continue
         ((a, d),) = one.passes
         (real_a, fake_a, _), (real_d, fake_d, between_d) = a.chunk(3), d.chunk(3)
-        found = ((real_a, real_d), (fake_a, fake_d))
-        if (
-            tangent := tangents[layer]
-        ) is not None:  # else it sees conditions alone, which do not move
-            found = (*found, (tangent, between_d))
-        layers.append(LayerPasses(layer, found, bias_passes=2))
+        pairs = ((real_a, real_d), (fake_a, fake_d))
+        tangent = tangents[layer]
+        if tangent is not None:  # else it sees conditions alone, which do not move
+            pairs = (*pairs, (tangent, between_d))
+        layers.append(LayerPasses(layer, pairs, bias_passes=2))
     return Gradients(tuple(layers)), losses.detach()
 
 
@@ -213,22 +210,22 @@ def _tangents(
     critic: nn.Module, points: Tensor, unit: Tensor, conditions: tuple[Tensor, ...]
 ) -> dict[nn.Module, Tensor | None]:
     """The tangent of each layer's features along `unit`."""
-    found: dict[nn.Module, Tensor | None] = {}
+    tangents: dict[nn.Module, Tensor | None] = {}
 
     def remember(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         features = KINDS[type(layer)].features(layer, inputs[0])
-        found[layer] = forward_ad.unpack_dual(features).tangent
+        tangents[layer] = forward_ad.unpack_dual(features).tangent
 
     with forward_ad.dual_level(), hooked(critic, remember):
         critic(forward_ad.make_dual(points, unit), *conditions)
-    return found
+    return tangents
 
 
 def curved(
     critic: nn.Module, real: Tensor, fake: Tensor, between: Tensor,
     conditions: tuple[Tensor, ...], weight: float,
 ) -> tuple[Gradients, Tensor]:  # fmt: skip
-    """The tangent pass with a graph of its own, and the backward pass of its outcome."""
+    """A tangent pass with its own graph, and the backward pass of its outcome."""
     with capture(critic) as captured:
         both = (torch.cat((c, c)) for c in conditions)
         scores = critic(torch.cat((real, fake)), *both).view(2, len(real))
@@ -256,7 +253,7 @@ def curved(
         raise UnsupportedLayer("the critic's output does not move with its first input")
     outcome = (slope * tangent.view(len(real))).sum()
     order = [end for one in passes if one.passes for end in ends[one.layer]]
-    found = iter(torch.autograd.grad(outcome, order, allow_unused=True))
+    ends_gradients = iter(torch.autograd.grad(outcome, order, allow_unused=True))
 
     layers = []
     for one in passes:
@@ -267,7 +264,7 @@ def curved(
         ((a, d),) = one.passes
         (real_a, fake_a), (real_d, fake_d) = a.chunk(2), d.chunk(2)
         still, along = (
-            torch.zeros_like(real_d) if (g := next(found)) is None else g for _ in range(2)
+            torch.zeros_like(real_d) if (g := next(ends_gradients)) is None else g for _ in range(2)
         )
         point, moved = seen[layer]
         both = ((real_a, real_d), (fake_a, fake_d), (point.detach(), still))
@@ -285,7 +282,7 @@ def by_functional(
     """Nested torch.func gradients of each example, for layers that are not known as products."""
     functional.refuse_mixing(critic)
     if reason is not None:
-        functional.tell_once(reason)
+        functional.warn_once(reason)
 
     def one(call: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         real_row, fake_row, point, *others = rows
@@ -293,5 +290,5 @@ def by_functional(
         wasserstein = call(fake_row, *others).sum() - call(real_row, *others).sum()
         return wasserstein + weight * (gradient.norm() - 1).square()
 
-    found = Functional(critic, (Term(one, (real, fake, between, *conditions)),))
-    return found, found.losses()
+    gradients = Functional(critic, (Term(one, (real, fake, between, *conditions)),))
+    return gradients, gradients.losses()

@@ -1,4 +1,4 @@
-"""Once for each network: does the fast way give the gradients that autograd gives?
+"""Self-check: compare the fast gradients with autograd's on each network's first batch.
 
 Layers say how their gradients are made of products, but a network may do more than run its layers:
 use a parameter in a formula, change an output in a hook, mix the examples of its batch. So the
@@ -29,7 +29,7 @@ def known(network: nn.Module, kind: str) -> bool | None:
     return _seen.get(network, {}).get(state(network, kind))
 
 
-def judged(
+def agrees(
     network: nn.Module, kind: str, gradients: Gradients, wanted: Sequence[Tensor | None]
 ) -> bool:
     """Whether the batch's gradients add up to autograd's; remembered where they are finite."""
@@ -69,7 +69,7 @@ def refuse_mixing(
         raise MixesExamples(f"the network does not run on one example alone: {error}") from error
     if same and not (one.isfinite().all() and losses.isfinite().all()):
         return  # nothing to compare: ask again at the next batch
-    if same and torch.equal(one, again):  # else it draws random numbers, and nothing can be told
+    if same and torch.equal(one, again):  # else it draws random numbers, and nothing can be said
         off = float((one[0] - losses[0]).abs())
         same = off <= 1e-3 * float(one[0].abs() + losses.abs().max())
     if not same:

@@ -61,11 +61,11 @@ class Embedding(Kind):
         """Indices (batch, positions) and gradients (batch, positions, features) of all passes."""
         assert isinstance(layer, nn.Embedding)
         indices = torch.cat([a.reshape(len(a), prod(a.shape[1:])) for a, _ in passes], 1)
-        rows = [d.reshape(len(d), prod(d.shape[1:-1]), d.shape[-1]) for _, d in passes]
-        found = torch.cat(rows, 1)
+        parts = [d.reshape(len(d), prod(d.shape[1:-1]), d.shape[-1]) for _, d in passes]
+        rows = torch.cat(parts, 1)
         if layer.padding_idx is not None:
-            found = found * (indices != layer.padding_idx).unsqueeze(2)
-        return indices, found
+            rows = rows * (indices != layer.padding_idx).unsqueeze(2)
+        return indices, rows
 
     def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
         indices, rows = self._rows(layer, passes)
@@ -87,5 +87,5 @@ class Embedding(Kind):
     def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
         assert isinstance(layer, nn.Embedding)
         indices, rows = self._rows(layer, passes)
-        found = rows.new_zeros(len(rows), *layer.weight.shape)
-        return found.scatter_add_(1, indices.unsqueeze(2).expand_as(rows), rows)
+        full = rows.new_zeros(len(rows), *layer.weight.shape)
+        return full.scatter_add_(1, indices.unsqueeze(2).expand_as(rows), rows)

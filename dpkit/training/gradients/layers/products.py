@@ -89,25 +89,25 @@ class Outer(Kind):
         product = 2 * positions**2 if gram else wide * high
         one = groups * (runs * positions * (wide + high) + product)
         rows = max(WORKSPACE // max(one, 1), 1) if positions > 1 else max(batch, 1)
-        found = []
+        norms = []
         for start in range(0, max(batch, 1), rows):
             part = [(a[start : start + rows], d[start : start + rows]) for a, d in passes]
             pairs = [self.columns(layer, *one) for one in part]
             if not gram:
                 reach = sum(_size(a) * _size(d) for a, d in part) * self.spread(layer)
                 assert isinstance(reach, Tensor)
-                found.append(rounded_up(_added(_by_product(pairs), groups), reach.square_()))
+                norms.append(rounded_up(_added(_by_product(pairs), groups), reach.square_()))
                 continue
             squares, reach = (_added(one, groups) for one in _by_gram(pairs))
             if runs == positions == 1:  # one product: nothing can cancel
-                found.append(squares.sqrt())
+                norms.append(squares.sqrt())
                 continue
             if (poor := ~(squares >= DIGITS * reach)).any():
                 few = poor.nonzero()[:, 0]
                 full = self.each(layer, [(a[few], d[few]) for a, d in part]).flatten(1)
                 squares[few] = torch.linalg.vector_norm(full, dim=1).square()
-            found.append(rounded_up(squares, reach))
-        return torch.cat(found)
+            norms.append(rounded_up(squares, reach))
+        return torch.cat(norms)
 
     def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
         weight = layer.weight
