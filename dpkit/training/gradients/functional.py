@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,23 +19,19 @@ AT_ONCE = 2**22  # numbers in the gradients and passes of one chunk
 WIDER = 64  # times as many numbers as an input has, in what a network makes of it
 _warned: set[str] = set()
 
-# (call, rows): `call` runs the network on inputs of one example with their batch dimension of 1
-OneLoss = Callable[..., Tensor]
-
-
-class Term(NamedTuple):
-    """A loss of one example: loss(call, *rows) -> scalar, and the inputs of the whole batch."""
-
-    loss: OneLoss
-    inputs: tuple[Tensor, ...]
-
 
 @dataclass(frozen=True, eq=False)
 class Functional:
-    """Per-example gradients of a sum of terms, formed when they are asked for."""
+    """Per-example gradients of a loss, formed when they are asked for.
+
+    loss: loss(call, *rows) -> scalar, of one example; `call` runs the network on its rows, which
+        keep a batch dimension of 1.
+    inputs: of the whole batch, (batch, ...) each.
+    """
 
     network: nn.Module
-    terms: tuple[Term, ...]
+    loss: Callable[..., Tensor]
+    inputs: tuple[Tensor, ...]
     _norms: list[Tensor] = field(default_factory=list)  # of the last `norms`, chunk by chunk
 
     @property
@@ -53,50 +48,37 @@ class Functional:
         values = {name: p.detach() for name, p in self._values.items()}
         batch, rows = self._batch, self._rows(at_most)
         for start in range(0, batch, rows):
-            total: list[Tensor] = []
-            for loss, inputs in self.terms:
-                part = [x[start : start + rows] for x in inputs]
-                with as_it_was(self.network):
-                    named = vmap(grad(self._one(loss)), (None, *[0] * len(part)))(values, *part)
-                one = list(named.values())
-                total = [t + g for t, g in zip(total, one, strict=True)] if total else one
-            yield total
+            part = [x[start : start + rows] for x in self.inputs]
+            with as_it_was(self.network):
+                named = vmap(grad(self._one), (None, *[0] * len(part)))(values, *part)
+            yield list(named.values())
 
     @property
     def _batch(self) -> int:
-        return len(self.terms[0].inputs[0])
+        return len(self.inputs[0])
 
     def _rows(self, at_most: int) -> int:
         """Examples at a time: their gradients, inputs and (about as much) outputs must fit."""
         one = sum(p.numel() for p in self.parameters)
-        for _, inputs in self.terms:
-            one += WIDER * sum(x[:1].numel() for x in inputs)
+        one += WIDER * sum(x[:1].numel() for x in self.inputs)
         return max(at_most // max(one, 1), 1)
 
-    def _one(self, loss: OneLoss) -> Callable[..., Tensor]:
-        def one(values: dict[str, Tensor], *rows: Tensor) -> Tensor:
-            def call(*inputs: Tensor) -> Tensor:
-                return functional_call(self.network, values, inputs)
+    def _one(self, values: dict[str, Tensor], *rows: Tensor) -> Tensor:
+        def call(*inputs: Tensor) -> Tensor:
+            return functional_call(self.network, values, inputs)
 
-            return loss(call, *(row[None] for row in rows))
-
-        return one
+        return self.loss(call, *(row[None] for row in rows))
 
     def losses(self) -> Tensor:
-        """Each example's loss, the sum of the terms, (batch,)."""
+        """Each example's loss, (batch,)."""
         values = {name: p.detach() for name, p in self._values.items()}
         losses = [self.parameters[0].new_zeros(0).detach()]
         rows = self._rows(AT_ONCE)
         with torch.no_grad():
             for start in range(0, self._batch, rows):
-                total = 0.0
-                for loss, inputs in self.terms:
-                    part = [x[start : start + rows] for x in inputs]
-                    run = vmap(self._one(loss), (None, *[0] * len(part)))
-                    with as_it_was(self.network):
-                        total = total + run(values, *part)
-                assert isinstance(total, Tensor)
-                losses.append(total)
+                part = [x[start : start + rows] for x in self.inputs]
+                with as_it_was(self.network):
+                    losses.append(vmap(self._one, (None, *[0] * len(part)))(values, *part))
         return torch.cat(losses)
 
     def norms(self) -> Tensor:
@@ -165,7 +147,7 @@ def per_example(
     def one(call: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         return loss(call(*rows)).sum()
 
-    gradients = Functional(network, (Term(one, inputs),))
+    gradients = Functional(network, one, inputs)
     return gradients, gradients.losses()
 
 

@@ -21,7 +21,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from dpkit.training.gradients import functional, self_check
 from dpkit.training.gradients.by_products import capture, hooked, own
 from dpkit.training.gradients.factored import Gradients, LayerPasses, PerExample
-from dpkit.training.gradients.functional import Functional, Term
+from dpkit.training.gradients.functional import Functional
 from dpkit.training.gradients.layers import KINDS, MixesExamples, UnsupportedLayer, check
 
 STRAIGHT: tuple[type[nn.Module], ...] = (
@@ -290,5 +290,5 @@ def by_functional(
         wasserstein = call(fake_row, *others).sum() - call(real_row, *others).sum()
         return wasserstein + weight * (gradient.norm() - 1).square()
 
-    gradients = Functional(critic, (Term(one, (real, fake, between, *conditions)),))
+    gradients = Functional(critic, one, (real, fake, between, *conditions))
     return gradients, gradients.losses()
