@@ -37,18 +37,18 @@ def digits() -> Data:
     return Data(torch.from_numpy(images.flat()), torch.from_numpy(images.labels), public_size=1437)
 
 
-def child(path: Path, told: int, seed: int) -> None:
+def child(path: Path, report: int, seed: int) -> None:
     """Train to the end; report each step's number, then a digest of all that training changed."""
     place = Checkpoints(path, every=5, reserve=8)
     gan, rng = paper.new_gan(SETTINGS, seed=0, device=CPU), generator_on(CPU, seed=seed)
     for record in train(
         paper.step, gan, digits(), settings=SETTINGS, rng=rng, checkpoint=place
     ):  # fmt: skip
-        os.write(told, f"{record.step + 1}\n".encode())
+        os.write(report, f"{record.step + 1}\n".encode())
     digest = hashlib.sha256(rng.get_state().numpy().tobytes())
     for part in gan:
         digest.update(described(part.state_dict()))
-    os.write(told, f"end {digest.hexdigest()}\n".encode())
+    os.write(report, f"end {digest.hexdigest()}\n".encode())
 
 
 def described(value) -> bytes:
@@ -108,12 +108,12 @@ def main(folder: Path) -> None:
     torch.set_num_threads(1)
     warm_up()
     chance = random.Random(0)
-    found = {"uninterrupted": finish(folder / "whole", 0), "kills": [], "finished": []}
+    saw = {"uninterrupted": finish(folder / "whole", 0), "kills": [], "finished": []}
     chain = 0
-    while len(found["kills"]) < KILLS:
+    while len(saw["kills"]) < KILLS:
         path = folder / str(chain)
         done, ended = 0, False
-        while not ended and len(found["kills"]) < KILLS:
+        while not ended and len(saw["kills"]) < KILLS:
             # the rng's seed must not matter, once there is a checkpoint
             process, source = started(path, seed=0 if not path.exists() else chance.randrange(99))
             report = lines_until(source, chance.randrange(12))
@@ -127,10 +127,10 @@ def main(folder: Path) -> None:
             steps = [int(line) for line in whole if line.isdigit()]
             done = max([done, *steps])
             charged = spent(path) if ledger_path(path).exists() else 0
-            found["kills"].append({"chain": chain, "done": done, "charged": charged})
-        found["finished"].append(finish(path, 7 if path.exists() else 0))
+            saw["kills"].append({"chain": chain, "done": done, "charged": charged})
+        saw["finished"].append(finish(path, 7 if path.exists() else 0))
         chain += 1
-    sys.stdout.write(json.dumps(found))
+    sys.stdout.write(json.dumps(saw))
 
 
 if __name__ == "__main__":

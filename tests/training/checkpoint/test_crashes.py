@@ -71,7 +71,7 @@ def test_a_run_that_was_closed_goes_on_to_the_same_bit(place, settings, stop):
 
 @EACH
 def test_a_death_at_every_single_point_costs_no_charge_and_no_bit(tmp_path, settings):
-    """Every call that reaches the disk and every step's begin and end is a place to die once."""
+    """Every call that writes to the disk and every step's begin and end is a place to die once."""
     whole = whole_run(settings=settings).state()
     dies_at, ended = 0, None
     while ended is None:

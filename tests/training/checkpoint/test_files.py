@@ -99,7 +99,7 @@ def test_a_ledger_that_is_gone_is_no_ledger_of_zero(place):
             next(Run(place).records)
         with pytest.raises(ValueError, match=r"ledger\.json is gone"):
             spent(place.path)
-        place.path.unlink(missing_ok=True)  # without either file the lock tells
+        place.path.unlink(missing_ok=True)  # without either file the lock says
     lock_path(place.path).unlink()
     assert len(Run(place).all().done) == STEPS
 
@@ -121,7 +121,7 @@ def test_a_checkpoint_of_another_run_beside_a_ledger_is_refused(tmp_path):
     shutil.copy(a.path, b.path)
     with pytest.raises(ValueError, match="of another run than the ledger beside it"):
         Run(b, seed=1).all()
-    shutil.copy(ledger_path(a.path), ledger_path(b.path))  # both: then the lock tells
+    shutil.copy(ledger_path(a.path), ledger_path(b.path))  # both: then the lock says
     for ask in (lambda: Run(b).all(), lambda: spent(b.path)):
         with pytest.raises(ValueError, match="of another run than the one that began here"):
             ask()

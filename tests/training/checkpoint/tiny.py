@@ -150,9 +150,9 @@ def killed_in(place, index, **changes):
 
 
 class Machine:
-    """Dies at its n-th event: a call that reaches the disk, or the begin or end of a step.
+    """Dies at its n-th event: a call that writes to the disk, or the begin or end of a step.
 
-    Once dead it reaches the disk no more, so that handlers on the way out change nothing, as after
+    Once dead it writes no more, so that handlers on the way out change nothing, as after
     SIGKILL. Two calls with nothing between them are one place to die, not two.
     """
 
