@@ -7,10 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["claims", "datasets", "experiments", "metrics", "papers", "privacy", "training"]
+__all__ = [
+    "claims",
+    "datasets",
+    "experiments",
+    "marginals",
+    "metrics",
+    "papers",
+    "privacy",
+    "training",
+]
 
 if TYPE_CHECKING:
-    from dpkit import claims, datasets, experiments, metrics, papers, privacy, training
+    from dpkit import claims, datasets, experiments, marginals, metrics, papers, privacy, training
 
 
 def __getattr__(name: str) -> Any:

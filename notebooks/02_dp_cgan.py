@@ -41,7 +41,7 @@ for name in ("noise_multiplier", "max_grad_norm", "sampling", "target_epsilon", 
 import torch
 
 from dpkit import datasets
-from dpkit.training.loop import Data, generator_on, train
+from dpkit.training import Data, generator_on, train
 
 # Training amplifies the last digits, which are a machine's own: in double precision they stay small.
 torch.set_default_dtype(torch.float64)
@@ -64,8 +64,7 @@ print(tuple(data.features.shape), *(tuple(p.shape) for p in gan.discriminator.pa
 
 # %%
 from dpkit.privacy.clipping import FlatClipping, PerTensorClipping
-from dpkit.training.losses import called_real
-from dpkit.training.per_example import capture
+from dpkit.training import called_real, capture
 
 images, labels = data.features[:6], data.labels[:6]
 with capture(gan.discriminator) as captured:

@@ -54,7 +54,7 @@ import torch
 
 from dpkit import datasets
 from dpkit.papers.small_images import scores
-from dpkit.training.loop import Data, generator_on, train
+from dpkit.training import Data, generator_on, train
 
 digits, cpu = datasets.digits(split="train"), torch.device("cpu")
 images, labels = scores.as_images(digits, cpu), torch.from_numpy(digits.labels)
@@ -85,7 +85,7 @@ print(f"norms from {whole.min():.2f} to {whole.max():.2f}")
 # noise once, divide:
 
 # %%
-from dpkit.training.optimizers import noised
+from dpkit.training import noised
 
 clip, z = FlatClipping(1.0), paper.SMALL.noise_multiplier
 weights = clip.weights(norms)
@@ -223,7 +223,7 @@ plots.picture(
 
 # %%
 from dpkit.papers.small_images import networks
-from dpkit.training.loop import seeded
+from dpkit.training import seeded
 
 learning = scores.CLASSIFIERS["digits"]
 with seeded(learning.seed):

@@ -50,7 +50,7 @@ from dataclasses import replace
 from dpkit.papers.dpgan.settings import small, ungrouped
 from dpkit.papers.dpgan.variants import sized
 from dpkit.privacy.schedules import Constant
-from dpkit.training.optimizers import Adam
+from dpkit.training import Adam
 
 FAST = Adam(Constant(0.002), betas=(0.5, 0.9))
 DIGITS = {"critic_optimizer": FAST, "generator_optimizer": FAST,
@@ -85,8 +85,7 @@ for name, tensor in critic.named_parameters():
 # one *for each example*.
 
 # %%
-from dpkit.training import gradient_penalty
-from dpkit.training.loop import generator_on
+from dpkit.training import generator_on, gradient_penalty
 
 rng = generator_on(cpu, seed=0)
 real, mixing = digits.private[:32], torch.rand(32, generator=rng)
@@ -140,7 +139,7 @@ print("group of each tensor ", groups)
 print("share scaled down    ", (scales < 1).float().mean(1).numpy().round(2))
 
 # %%
-from dpkit.training.optimizers import noised_each
+from dpkit.training import noised_each
 
 clipped = [(norms[list(members)] * scales[list(members)]).norm(dim=0).max().item()
            for members in ((0,), (2,), (4,), (6,), (1, 3, 5))]  # fmt: skip
@@ -240,7 +239,7 @@ for count in range(7, 0, -1):
 # %%
 from copy import deepcopy
 
-from dpkit.training.loop import Data, train
+from dpkit.training import Data, train
 
 SLOW = Adam(Constant(0.0002), betas=(0.5, 0.9))
 warm = replace(brief(paper.REPAIRED, steps=20), warm_start=25)

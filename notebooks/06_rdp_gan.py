@@ -34,7 +34,7 @@ import torch
 
 from dpkit import datasets
 from dpkit.papers import rdp_gan as paper
-from dpkit.training.loop import Data, generator_on, train
+from dpkit.training import Data, generator_on, train
 
 # Training amplifies the last digits, which are a machine's own: in double precision they stay small.
 torch.set_default_dtype(torch.float64)
@@ -378,8 +378,8 @@ encoder.frame(made.numpy()[:3])
 # %%
 import numpy as np
 
+from dpkit import marginals
 from dpkit.papers.rdp_gan.tasks import INCOME, SIZES
-from dpkit.training import marginals
 
 scores = {"GAN, 40 iterations": wanted.judge(made.numpy(), asked.numpy())}
 for epsilon in (5.0, 0.5):

@@ -1,55 +1,61 @@
 """How a private model is trained: clipped sums, noise, batches, the loop.
 
-Each name is loaded when it is asked for, and torch with it where it needs torch. `batches`,
-`gradient_penalty`, `marginals` and `per_example` are modules: `per_example.per_example(...)`.
+Each name is loaded when it is asked for, and torch with it where it needs torch. `gradient_penalty`
+is a module: `gradient_penalty.per_example(...)`.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpkit.training import batches, gradient_penalty, marginals, per_example
     from dpkit.training.batches import micro_batches
-    from dpkit.training.checkpoint import Checkpoints, charged_steps, spent
-    from dpkit.training.clipped import clipped_sum, coordinate_clipped_sum
+    from dpkit.training.checkpoint import Checkpoints, spent
     from dpkit.training.device import device_named, generator_on, seeded
-    from dpkit.training.layers import UnsupportedLayer
+    from dpkit.training.gradients import (
+        Gradients,
+        PerExample,
+        UnsupportedLayer,
+        capture,
+        clipped_sum,
+        coordinate_clipped_sum,
+        gradient_penalty,
+        paired,
+        per_example,
+    )
     from dpkit.training.loop import train
     from dpkit.training.losses import called_fake, called_real
     from dpkit.training.networks import Conditional, mlp
     from dpkit.training.optimizers import Adam, Sgd, average, noised, noised_each, set_rate, update
-    from dpkit.training.per_example import capture, paired
     from dpkit.training.types import Data, Gan, Record, Settings, Step
 
-_HOMES = {  # of each name its module; a name that is its own home is that module
+_HOMES = {  # of each name its module
     "Adam": "optimizers",
     "Checkpoints": "checkpoint",
     "Conditional": "networks",
     "Data": "types",
     "Gan": "types",
+    "Gradients": "gradients",
+    "PerExample": "gradients",
     "Record": "types",
     "Settings": "types",
     "Sgd": "optimizers",
     "Step": "types",
-    "UnsupportedLayer": "layers",
+    "UnsupportedLayer": "gradients",
     "average": "optimizers",
-    "batches": "batches",
     "called_fake": "losses",
     "called_real": "losses",
-    "capture": "per_example",
-    "charged_steps": "checkpoint",
-    "clipped_sum": "clipped",
-    "coordinate_clipped_sum": "clipped",
+    "capture": "gradients",
+    "clipped_sum": "gradients",
+    "coordinate_clipped_sum": "gradients",
     "device_named": "device",
     "generator_on": "device",
-    "gradient_penalty": "gradient_penalty",
-    "marginals": "marginals",
+    "gradient_penalty": "gradients",
     "micro_batches": "batches",
     "mlp": "networks",
     "noised": "optimizers",
     "noised_each": "optimizers",
-    "paired": "per_example",
-    "per_example": "per_example",
+    "paired": "gradients",
+    "per_example": "gradients",
     "seeded": "device",
     "set_rate": "optimizers",
     "spent": "checkpoint",
@@ -62,23 +68,22 @@ __all__ = [
     "Conditional",
     "Data",
     "Gan",
+    "Gradients",
+    "PerExample",
     "Record",
     "Settings",
     "Sgd",
     "Step",
     "UnsupportedLayer",
     "average",
-    "batches",
     "called_fake",
     "called_real",
     "capture",
-    "charged_steps",
     "clipped_sum",
     "coordinate_clipped_sum",
     "device_named",
     "generator_on",
     "gradient_penalty",
-    "marginals",
     "micro_batches",
     "mlp",
     "noised",
@@ -94,8 +99,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The function, class or module of that name; its module is imported when it is asked for."""
+    """The function, class or module of that name; its home is imported when it is asked for."""
     if name not in _HOMES:
         raise AttributeError(f"dpkit.training has no {name!r}; it has {', '.join(__all__)}")
-    home = import_module(f"dpkit.training.{_HOMES[name]}")
-    return home if name == _HOMES[name] else getattr(home, name)
+    return getattr(import_module(f"dpkit.training.{_HOMES[name]}"), name)

@@ -47,7 +47,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def generator_on(device: torch.device, *, seed: int, stream: str = "training") -> torch.Generator:
-    """A fresh source of randomness on `device`, of its own for each seed and stream.
+    """A fresh source of randomness on `device`, another one for each seed and stream.
 
     The accounting takes the noise to be independent of all else that is drawn, so what is drawn for
     another purpose (initial weights, latents of what is released) comes from another stream.

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from dpkit.training.batches import batches
-from dpkit.training.budget import steps_to_run
 from dpkit.training.checkpoint import Checkpoints, kept
 from dpkit.training.device import generator_on, precision, seeded
 from dpkit.training.types import Data, Gan, Record, Settings, Step
@@ -31,8 +30,8 @@ def train(
         steps: stop earlier than the settings allow.
         checkpoint: where to store the run, and go on with it if it is stored there: `gan` and `rng`
             then take the stored state, and only the steps that remain are run. A run that begins
-            there has noise of its own (see Checkpoints). Count what was spent by
-            `dpkit.training.checkpoint.spent(path)`, not by the records of one process.
+            there draws other noise than one without (see Checkpoints). Count what was spent by
+            `dpkit.training.spent(path)`, not by the records of one process.
         tf32: let a GPU multiply with 10 bits of mantissa: faster, and no longer float32. Norms and
             noise stay float32, but norms of gradients that were multiplied so are as rough.
 
@@ -41,29 +40,41 @@ def train(
 
     Raises:
         ValueError: more steps are asked for than the budget allows; or the files at `checkpoint`
-            are of another run, damaged, or lost, or the step or the networks cannot be compared by
+            are of another run, damaged, or lost, or the settings or the step cannot be compared by
             another process (see Checkpoints).
         RuntimeError: another run is at work at `checkpoint`, or rng or networks were changed
             between two steps of a run that is stored.
     """
+    # First of all, and once, the accountant says how many steps the budget allows.
     allowed = settings.steps_allowed(public_size=data.public_size)
+    steps = _steps_to_run(steps, allowed=allowed)
     if checkpoint is None:
         draws = _draws(settings, data, rng)
-        for index in range(steps_to_run(steps, allowed=allowed)):
+        for index in range(steps):
             with precision(tf32=tf32):
                 record = _run(step, gan, data, next(draws), settings=settings, index=index, rng=rng)
             yield record
         return
     with kept(
-        checkpoint, gan, data, step=step, settings=settings, rng=rng, steps=steps, allowed=allowed,
-        tf32=tf32,
-    ) as run:  # fmt: skip
+        checkpoint, gan, data, step=step, settings=settings, rng=rng, steps=steps, tf32=tf32
+    ) as run:
         draws = run.replayed(_draws(settings, data, rng))
         while run.step < run.steps:
             with run.one_step(), precision(tf32=tf32):
                 chosen = run.draw(draws)
                 record = _run(step, gan, data, chosen, settings=settings, index=run.step, rng=rng)
             yield record
+
+
+def _steps_to_run(steps: int | None, *, allowed: int) -> int:
+    if steps is None:
+        return allowed
+    if not 0 <= steps <= allowed:
+        raise ValueError(
+            f"steps must be between 0 and the {allowed} that the settings' budget allows, got "
+            f"{steps}; raise the target epsilon or the noise"
+        )
+    return steps
 
 
 def _draws(settings: Settings, data: Data, rng: torch.Generator) -> Iterator[Tensor]:

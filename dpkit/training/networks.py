@@ -25,6 +25,10 @@ class Conditional(nn.Module):
         self.classes = classes
         self.label_scale = label_scale
 
+    def extra_repr(self) -> str:
+        """The numbers that no parameter holds: a checkpoint compares networks by their repr."""
+        return f"classes={self.classes}, label_scale={self.label_scale}"
+
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Args: inputs (batch, features), labels (batch,) int64."""
         # not functional.one_hot, which looks at the labels' values and so fails under vmap

@@ -71,7 +71,7 @@ def noised_each(
     noise_stds: Sequence["float | torch.Tensor"],
     rng: "torch.Generator",
 ) -> list["torch.Tensor"]:
-    """As `noised`, with a noise of its own for each tensor or each coordinate.
+    """As `noised`, with another noise_std for each tensor or each coordinate.
 
     For clipping by groups and by coordinate (`noise_stds` of the rule).
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from dpkit.records import Work
 from dpkit.training.batches import batches
+from dpkit.training.checkpoint import CannotRestore, read_saved
 from dpkit.training.device import generator_on, precision, seeded
-from dpkit.training.saved import CannotRestore, read_saved
 from dpkit.training.types import Gan, Record, Settings, Step
 
 

@@ -17,12 +17,10 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training import gradient_penalty
+from dpkit.training import PerExample, gradient_penalty, per_example
 from dpkit.training.device import seeded
-from dpkit.training.gradients import PerExample
 from dpkit.training.losses import called_real
 from dpkit.training.optimizers import noised, update
-from dpkit.training.per_example import per_example
 
 DEVICE = torch.device(os.environ.get("DEVICE", "cpu"))
 THREADS = 2

@@ -27,6 +27,7 @@ LAYERS = {
     "claims": 2,
     "datasets": 2,
     "training": 3,
+    "marginals": 3,
     "audit": 3,
     "metrics": 4,
     "papers": 5,
@@ -48,8 +49,6 @@ TORCH_IN_PAPERS = {  # what trains and what shows runs; settings, claims and the
 TORCH_IN_METRICS = {"dpkit/metrics/judge.py"}  # a network that is trained
 TORCH_FREE_IN_TRAINING = {
     "dpkit/training/__init__.py",
-    "dpkit/training/consistent_tables.py",
-    "dpkit/training/marginals.py",
     "dpkit/training/optimizers.py",
 }
 TORCH = {"torch", "torchvision", "opacus", "safetensors.torch"}

@@ -38,7 +38,16 @@ NEEDS_TORCH = (  # of a paper's modules
 
 def torch_free_modules() -> list[str]:
     """Every module that is promised to import without torch and exists."""
-    whole = ("privacy", "datasets", "audit", "explorers", "metrics", "experiments", "commands")
+    whole = (
+        "privacy",
+        "datasets",
+        "audit",
+        "explorers",
+        "metrics",
+        "experiments",
+        "commands",
+        "marginals",
+    )
     files = [path for name in whole for path in (PACKAGE / name).rglob("*.py")]
     files.remove(PACKAGE / "metrics" / "judge.py")  # trains a network
     files += [path for path in PACKAGE.glob("*.py") if path.name != "__main__.py"]

@@ -29,11 +29,11 @@ from dpkit.papers.rdp_gan.settings import (
 )
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant, Linear, PiecewiseConstant
+from dpkit.training import per_example
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
 from dpkit.training.losses import called_fake, called_real
 from dpkit.training.optimizers import Sgd
-from dpkit.training.per_example import per_example
 from dpkit.training.types import Data
 
 CPU = torch.device("cpu")

@@ -20,8 +20,8 @@ from dpkit.privacy.sampling import (
     ShuffledBatches,
 )
 from dpkit.training.batches import batches, micro_batches
+from dpkit.training.gradients import capture
 from dpkit.training.losses import called_real
-from dpkit.training.per_example import capture
 
 pytestmark = pytest.mark.torch
 

@@ -9,7 +9,6 @@ import torch
 from dpkit.papers import dp_cgan as paper
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Linear
-from dpkit.training.budget import steps_to_run
 from dpkit.training.checkpoint import Checkpoints, spent
 from dpkit.training.device import generator_on, precision
 from dpkit.training.loop import train
@@ -147,14 +146,6 @@ def test_no_steps_at_all(tmp_path, place):
     assert list(looked_at(Counting(allowed=0), checkpoint=None)[1]) == []
     if place:
         assert spent(tmp_path / "it") == 0
-
-
-def test_the_budget_less_what_was_charged_before():
-    assert steps_to_run(None, allowed=10) == 10
-    assert steps_to_run(None, allowed=7, charged=3, done=2) == 7
-    assert steps_to_run(7, allowed=7, charged=3) == 7
-    with pytest.raises(ValueError, match=r"between 0 and the 7 .* beside the 3 charged"):
-        steps_to_run(8, allowed=7, charged=3)
 
 
 def test_schedules_and_critic_steps_go_on_where_they_were(tmp_path):

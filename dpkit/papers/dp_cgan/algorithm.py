@@ -9,11 +9,10 @@ from torch import Tensor, nn
 
 from dpkit.papers.dp_cgan.settings import Settings
 from dpkit.privacy.clipping import RealFakeApart, RealFakeSummed
-from dpkit.training.clipped import clipped_sum
+from dpkit.training import Gradients, capture, clipped_sum, paired, per_example
 from dpkit.training.losses import called_fake, called_real
 from dpkit.training.networks import Conditional, mlp
 from dpkit.training.optimizers import average, noised, set_rate, update
-from dpkit.training.per_example import Gradients, capture, paired, per_example
 from dpkit.training.types import Gan, Record
 
 AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory

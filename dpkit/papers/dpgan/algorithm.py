@@ -22,11 +22,9 @@ from dpkit.privacy.clip_bounds import mean_norm_bounds
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
-from dpkit.training import gradient_penalty
+from dpkit.training import PerExample, clipped_sum, gradient_penalty
 from dpkit.training.checkpoint import Checkpoints
-from dpkit.training.clipped import clipped_sum
 from dpkit.training.device import seeded
-from dpkit.training.gradients import PerExample
 from dpkit.training.loop import train
 from dpkit.training.optimizers import noised_each, set_rate, update
 from dpkit.training.types import Data, Gan, Record, Step

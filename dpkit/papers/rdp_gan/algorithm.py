@@ -23,11 +23,10 @@ from dpkit.papers.rdp_gan.settings import (
     ParameterNoise,
     Settings,
 )
-from dpkit.training.clipped import clipped_sum
+from dpkit.training import clipped_sum, per_example
 from dpkit.training.device import seeded
 from dpkit.training.losses import called_fake, called_real
 from dpkit.training.optimizers import average, noised, set_rate, update
-from dpkit.training.per_example import per_example
 from dpkit.training.types import Gan, Record, Step
 
 AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dpkit import marginals
 from dpkit.papers.rdp_gan import algorithm
 from dpkit.papers.rdp_gan.honest import DECAYS, RECORDS, honest
 from dpkit.papers.rdp_gan.runs import Run, training
@@ -26,7 +27,6 @@ from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.records import Part, Progress, Result, Work, describe, json_number
-from dpkit.training import marginals
 from dpkit.training.device import device_named, generator_on
 from dpkit.training.loop import train
 from dpkit.training.losses import called_real

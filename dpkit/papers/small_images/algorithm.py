@@ -11,8 +11,7 @@ from torch import Tensor
 from dpkit.papers.small_images import networks
 from dpkit.papers.small_images.settings import Settings
 from dpkit.privacy.clipping import FlatClipping, Unclipped
-from dpkit.training import gradient_penalty
-from dpkit.training.clipped import clipped_sum
+from dpkit.training import clipped_sum, gradient_penalty
 from dpkit.training.device import seeded
 from dpkit.training.optimizers import average, noised, set_rate, update
 from dpkit.training.types import Gan, Record, Step

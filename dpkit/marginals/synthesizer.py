@@ -1,0 +1,283 @@
+"""A private synthesizer for tables of categories: noisy two-way counts, and a tree drawn from them.
+
+Of the family of PrivBayes (Zhang et al. 2017) and MST (McKenna, Miklau, Sheldon 2021): one Gaussian
+release of all two-way counts is all that reads the records; structure, probabilities and rows are
+post-processing. Structure: every column depends on the target and on at most one column more, the
+tree of Friedman, Geiger, Goldszmidt 1997. Works without torch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpkit import checks
+from dpkit.marginals.consistent_tables import (
+    Floats,
+    Tables,
+    dependence,
+    made_consistent,
+    triangle,
+)
+from dpkit.privacy import calibrate, pld
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import Gaussian, check_noise
+from dpkit.privacy.no_guarantee import NoGuarantee
+
+Codes = NDArray[np.int64]
+MOST_CELLS = 50_000_000  # of all pairs, each by the target: 400 MB
+
+
+@dataclass(frozen=True)
+class MarginalsSettings:
+    """What is measured of a table, and with how much noise.
+
+    Args:
+        sizes: categories of each column, in order; public, never read off the records. Each >= 2.
+        target: index of the column that every other one depends on, such as what is to be
+            predicted.
+        noise_multiplier: noise standard deviation of a cell / sqrt(pairs of columns); 0 for none,
+            which is not private.
+
+    Raises:
+        ValueError: fewer than two columns, a size below 2, more than 50 million cells of pairs
+            by the target, a target that is no column, or a noise_multiplier that is neither 0
+            nor in [1e-9, 1e13].
+    """
+
+    sizes: tuple[int, ...]
+    target: int
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", tuple(self.sizes))
+        checks.whole(2, columns=len(self.sizes))
+        for column, size in enumerate(self.sizes):
+            checks.whole(2, **{f"sizes[{column}]": size})
+        checks.whole(target=self.target)
+        checks.in_range(0, len(self.sizes) - 1, target=self.target)
+        checks.non_negative(noise_multiplier=self.noise_multiplier)
+        if self.noise_multiplier:
+            check_noise(self.noise_multiplier)
+        held = self.cells * self.sizes[self.target]
+        if not held <= MOST_CELLS:
+            raise ValueError(f"sizes make {held} cells and {MOST_CELLS} fit; merge categories")
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The pairs of columns that are counted, (i, j) with i < j."""
+        return list(combinations(range(len(self.sizes)), 2))
+
+    @property
+    def cells(self) -> int:
+        """Cells of all pairs' tables together."""
+        return sum(self.sizes[i] * self.sizes[j] for i, j in self.pairs)
+
+    @property
+    def sensitivity(self) -> float:
+        """L2, under add-remove: a record counts once in each pair's table, so sqrt(pairs)."""
+        return sqrt(len(self.pairs))
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise on each cell, in records."""
+        return self.noise_multiplier * self.sensitivity
+
+    def ledger(self) -> list[Release]:
+        """What `fit` releases, whatever the number of records: one Gaussian, under add-remove."""
+        if not self.noise_multiplier:
+            return [Release(NoGuarantee("no noise is added"))]
+        return [Release(Gaussian(self.noise_multiplier))]
+
+
+def settings_for(
+    target_epsilon: float, *, delta: float, sizes: tuple[int, ...], target: int
+) -> MarginalsSettings:
+    """The settings with the least noise for an epsilon, certified by the PLD accountant.
+
+    Args:
+        target_epsilon: nats, > 0, under add-remove; what the settings cost is at most this.
+        delta: in (0, 1).
+        sizes, target: as `MarginalsSettings`.
+
+    Raises:
+        ValueError: bad input, or a target that no noise between 2^-20 and 2^40 meets.
+    """
+    noise = calibrate.noise_multiplier(
+        target_epsilon, sample_rate=1, steps=1, delta=delta,
+        accountant=pld.epsilon, mechanism=Gaussian,
+    )  # fmt: skip
+    return MarginalsSettings(sizes, target, noise)
+
+
+class Conditional(NamedTuple):
+    """One column given others, drawn before it.
+
+    table: probabilities, shape (categories of each column in `given`..., categories of `column`).
+    """
+
+    column: int
+    given: tuple[int, ...]
+    table: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalsModel:
+    """What `fit` releases: it follows from noisy counts and public values alone.
+
+    columns: in the order they are drawn, the target first.
+    tables: the shares and two-way tables behind the model, which agree with one another.
+    noisy_size: number of records by the noisy counts, and its standard deviation; far from
+        the declared public_size, the model is blurred (larger) or cut off (smaller).
+    """
+
+    settings: MarginalsSettings
+    columns: tuple[Conditional, ...]
+    tables: Tables
+    noisy_size: tuple[float, float]
+
+    def sample(self, n: int, *, rng: np.random.Generator) -> Codes:
+        """`n` rows of codes, shape (n, columns), each drawn from the model on its own.
+
+        Raises:
+            ValueError: n is not an integer >= 0.
+        """
+        checks.whole(n=n)
+        rows = np.zeros((n, len(self.settings.sizes)), dtype=np.int64)
+        for column, given, table in self.columns:
+            below = np.cumsum(table, axis=-1)[..., :-1]  # the last category takes what is left
+            limits = below[tuple(rows[:, other] for other in given)]
+            rows[:, column] = (rng.random((n, 1)) >= limits).sum(-1)
+        return rows
+
+
+def fit(
+    codes: ArrayLike, *, settings: MarginalsSettings, public_size: int, rng: np.random.Generator
+) -> MarginalsModel:
+    """A model of the records, which costs `settings.ledger()`.
+
+    Args:
+        codes: integers, shape (records, columns), column i in 0 .. sizes[i] - 1; records may be 0.
+        public_size: number of records as declared, not as counted: the total of every table.
+        rng: of the noise, which is ordinary floating-point Gaussian noise.
+
+    Raises:
+        ValueError: a code that is NaN, not whole or out of range (its row and column are named),
+            another shape or type, or a public_size that is not an integer >= 1.
+    """
+    checks.whole(1, public_size=public_size)
+    counts = pair_counts(codes, settings.sizes)
+    noisy = counts + rng.normal(0.0, settings.noise_std, counts.shape)
+    return model_from(noisy, settings=settings, public_size=public_size)
+
+
+def pair_counts(codes: ArrayLike, sizes: tuple[int, ...]) -> Floats:
+    """Records in every cell of every pair's table: what noise is added to, shape (cells,).
+
+    Pairs in the order of `MarginalsSettings.pairs`, each in row-major order. A record is 1 in one
+    cell of each pair.
+
+    Raises:
+        ValueError: as `fit`.
+    """
+    checked = _checked(codes, sizes)
+    return np.concatenate([
+        np.bincount(checked[:, i] * sizes[j] + checked[:, j], minlength=sizes[i] * sizes[j])
+        for i, j in combinations(range(len(sizes)), 2)
+    ]).astype(np.float64)  # fmt: skip
+
+
+def model_from(noisy: Floats, *, settings: MarginalsSettings, public_size: int) -> MarginalsModel:
+    """The model of noisy `pair_counts`: post-processing, which sees no record.
+
+    Raises:
+        ValueError: another shape, or counts that are not finite.
+    """
+    if noisy.shape != (settings.cells,) or not np.isfinite(noisy).all():
+        raise ValueError(f"noisy must be {settings.cells} finite counts, got shape {noisy.shape}")
+    sizes, target = settings.sizes, settings.target
+    ends = np.cumsum([sizes[i] * sizes[j] for i, j in settings.pairs])
+    counts = {
+        (i, j): part.reshape(sizes[i], sizes[j])
+        for (i, j), part in zip(settings.pairs, np.split(noisy, ends[:-1]), strict=True)
+    }
+    tables = made_consistent(
+        {pair: table / public_size for pair, table in counts.items()},
+        sizes, target=target, std=settings.noise_std / public_size,
+    )  # fmt: skip
+    columns = [Conditional(target, (), tables.shares[target])]
+    cubes = {
+        pair: triangle(tables, *pair, target) for pair in counts
+        if target not in pair and tables.seen[pair]
+    }  # fmt: skip
+    for column, parent in _tree(tables, cubes, target):
+        if parent is None:
+            columns.append(Conditional(column, (target,), _given(tables.pair(target, column))))
+        else:
+            first = column < parent
+            cube = cubes[column, parent] if first else cubes[parent, column]
+            table = _given(np.moveaxis(cube, 0 if first else 1, -1))  # parent, target, column
+            columns.append(Conditional(column, (parent, target), table))
+    return MarginalsModel(settings, tuple(columns), tables, _size(counts, settings))
+
+
+def _tree(
+    tables: Tables, cubes: Mapping[tuple[int, int], Floats], target: int
+) -> list[tuple[int, int | None]]:
+    """(column, parent) from a maximum spanning forest by dependence given the target (Prim).
+
+    Pairs that show nothing but noise are no edges; a column without one has no parent.
+    """
+    weights = {pair: dependence(cube) for pair, cube in cubes.items()}
+    left = [column for column in range(len(tables.shares)) if column != target]
+    tree: list[tuple[int, int | None]] = []
+    while left:
+        edges = [
+            (weights[min(new, old), max(new, old)], new, old)
+            for new in left for old, _ in tree if (min(new, old), max(new, old)) in weights
+        ]  # fmt: skip
+        weight, column, parent = max(edges, default=(0.0, left[0], left[0]))
+        tree.append((column, parent if weight > 0 else None))
+        left.remove(column)
+    return tree
+
+
+def _given(table: Floats) -> Floats:
+    """The last axis given the others; where they never occur, uniform."""
+    total = table.sum(-1, keepdims=True)
+    return np.where(total > 0, table / np.where(total > 0, total, 1.0), 1 / table.shape[-1])
+
+
+def _size(
+    counts: Mapping[tuple[int, int], Floats], settings: MarginalsSettings
+) -> tuple[float, float]:
+    """The tables' totals averaged by inverse variance, and the standard deviation of that."""
+    weights = np.array([1 / table.size for table in counts.values()])
+    totals = np.array([table.sum() for table in counts.values()])
+    return float(totals @ weights / weights.sum()), settings.noise_std / sqrt(weights.sum())
+
+
+def _checked(codes: ArrayLike, sizes: tuple[int, ...]) -> Codes:
+    array = np.asarray(codes)
+    if array.ndim != 2 or array.shape[1] != len(sizes):
+        raise ValueError(
+            f"codes must have shape (records, {len(sizes)}), one column a size, got {array.shape}"
+        )
+    if array.dtype.kind not in "iuf":
+        raise ValueError(
+            f"codes must be integers, got {array.dtype}; encode categories as 0, 1, .."
+        )
+    fine = (array >= 0) & (array < np.array(sizes)) & (array == np.floor(array))
+    if not fine.all():
+        row, column = np.argwhere(~fine)[0]
+        raise ValueError(
+            f"codes must be whole numbers in 0 .. {sizes[column] - 1} in column {column}, "
+            f"got {array[row, column]} in row {row}; encode missing values as a category"
+        )
+    if array.dtype.kind == "f" and array.size:
+        raise ValueError(f"codes must be integers, got {array.dtype}; use codes.astype(np.int64)")
+    return array.astype(np.int64)

@@ -1,0 +1,195 @@
+"""Training that goes on after a crash with the same batches and noise: each step charged once."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dpkit import checks
+from dpkit.training.checkpoint.file import Saved, restored, write_saved
+from dpkit.training.checkpoint.fingerprint import fingerprint, state_of
+from dpkit.training.checkpoint.guards import check_untouched, global_draws_follow, present
+from dpkit.training.checkpoint.ledger import (
+    Charged,
+    locked,
+    mark_begun,
+    read_charged,
+    write_charged,
+)
+from dpkit.training.types import Data, Gan
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Where and how often training is stored, so that it goes on after a crash.
+
+    The checkpoint is PRIVATE, as the data are: it holds the raw state of the generator of all
+    noise, and with it anybody takes the noise off again. Its file is its owner's alone (mode 0600).
+    Beside it lie `<name>.ledger.json`, which counts the charged steps (see `spent`), and
+    `<name>.lock`, which says that a run began there: without its ledger none begins again.
+
+    Charges are on disk before the steps run, `reserve` of them at once. Training that goes on
+    repeats what a crash lost with the same batches and noise: the same releases, charged once. It
+    does so to the bit, so everything that the steps depend on must be the same (`fingerprint`:
+    settings, data, step, networks, device, version of torch, number of threads); the rng that is
+    passed takes the stored state, whatever its seed. Where anything differs, or the checkpoint is
+    lost, training refuses to go on. The step is a function of a module, a partial of one, or a
+    frozen dataclass with __call__. Torch's global generators (dropout) are seeded from the rng
+    within each step; draws from Python's or numpy's are not repeated. Between two steps nobody
+    else uses the rng or changes the networks.
+
+    A run that begins draws its batches and noise from its seed together with its fingerprint and
+    its initial weights: the same seed is the same release where all is the same, and other noise
+    where anything differs. (So it differs from a run without a checkpoint, too.)
+
+    Args:
+        path: the checkpoint's file; one path for each training run. Its folder is made.
+        every: steps between two checkpoints. One is also written before the first step, at the end,
+            and when the records' iterator is closed.
+        reserve: steps that are charged at once, ahead.
+
+    Raises:
+        ValueError: every or reserve is not an integer >= 1.
+    """
+
+    path: Path | str
+    every: int = 100
+    reserve: int = 64
+
+    def __post_init__(self) -> None:
+        checks.whole(1, every=self.every, reserve=self.reserve)
+
+
+class Keeper:
+    """One run and its files: charges each step, stores what it did, knows how many remain."""
+
+    def __init__(
+        self, place: Checkpoints, gan: Gan, rng: torch.Generator, *,
+        words: dict[str, str], steps: int,
+    ) -> None:  # fmt: skip
+        """Go on from the files, or start; afterwards all of them lie there and agree."""
+        self.step, self.steps = 0, steps
+        self._place, self._path, self._gan, self._rng = place, Path(place.path), gan, rng
+        self._words = words  # the fingerprint
+        self._stored = -1  # step of the checkpoint on disk
+        self._process = os.getpid()
+        self._whole = True  # False within a step, whose half cannot be stored
+        charged = read_charged(self._path)
+        self._charged = Charged(os.urandom(16).hex()) if charged is None else charged
+        if self._charged.steps or self._path.exists():
+            self._restore()
+        else:
+            self._draw_anew()
+        self._floor = self._charged.steps  # a process before this one may have come so far
+        if charged is None:
+            write_charged(self._path, self._charged)
+        mark_begun(self._path, self._charged)
+        self._left = present(gan, rng)
+        if self._stored < 0:
+            self._store()
+
+    def _restore(self) -> None:
+        saved = restored(self._path, self._words, self._charged)
+        if not saved.step <= self.steps:
+            raise ValueError(
+                f"steps must be at least the {saved.step} that the checkpoint has done, got "
+                f"{self.steps}; give another path for a shorter run"
+            )
+        for name, state in saved.gan.items():
+            getattr(self._gan, name).load_state_dict(state)
+        self._rng.set_state(saved.rng)
+        self._drawn_from, self._drawn = saved.drawn_from, saved.drawn
+        self.step = self._stored = saved.step
+
+    def _draw_anew(self) -> None:
+        """Seed the rng from everything that identifies the run: no other draws the same noise."""
+        seed = sha256(self._rng.get_state().numpy().tobytes())
+        seed.update(repr(sorted(self._words.items())).encode() + state_of(self._gan).encode())
+        self._rng.manual_seed(int.from_bytes(seed.digest()[:8], "big") >> 1)
+        self._drawn_from, self._drawn = self._rng.get_state(), 0
+
+    def replayed(self, draws: Iterator[Tensor]) -> Iterator[Tensor]:
+        """Bring a new drawer of batches to where the stored one was; the rng stays in place."""
+        now = self._rng.get_state()
+        self._rng.set_state(self._drawn_from)
+        for _ in range(self._drawn):
+            next(draws)
+        self._rng.set_state(now)
+        return draws
+
+    def draw(self, draws: Iterator[Tensor]) -> Tensor:
+        """The next batch. A draw that leaves the rng alone took it from an earlier permutation."""
+        before = self._rng.get_state()
+        chosen = next(draws)
+        if torch.equal(before, self._rng.get_state()):
+            self._drawn += 1
+        else:
+            self._drawn_from, self._drawn = before, 1
+        return chosen
+
+    @contextmanager
+    def one_step(self) -> Iterator[None]:
+        """Charge a step on disk before the block; count it after, and store it at its turn."""
+        if os.getpid() != self._process:
+            raise RuntimeError("a forked process cannot go on with its parent's run; start it anew")
+        self._whole = False  # nothing is stored of what a caller changed, nor of half a step
+        check_untouched(self._left, present(self._gan, self._rng))
+        if self.step >= self._charged.steps:
+            self._charge(min(self.step + self._place.reserve, self.steps))
+        with global_draws_follow(self._rng):
+            yield
+        self._left = present(self._gan, self._rng)
+        self.step += 1
+        self._whole = True
+        if self.step % self._place.every == 0:
+            self._store()
+
+    def close(self) -> None:
+        """Store the last whole step. What this run reserved and did not need is given back."""
+        if not self._whole or os.getpid() != self._process:  # a fork's copy has nothing to store
+            return
+        if self._stored != self.step:
+            self._store()
+        needed = max(self.step, self._floor)
+        if needed < self._charged.steps:
+            self._charge(needed)
+
+    def _charge(self, steps: int) -> None:
+        charged = self._charged._replace(steps=steps)
+        write_charged(self._path, charged)
+        self._charged = charged
+
+    def _store(self) -> None:
+        saved = Saved(
+            fingerprint=self._words, identity=self._charged.identity, step=self.step,
+            gan={name: getattr(self._gan, name).state_dict() for name in self._gan._fields},
+            rng=self._left.rng, drawn_from=self._drawn_from, drawn=self._drawn,
+        )  # fmt: skip
+        write_saved(self._path, saved)
+        self._stored = self.step
+
+
+@contextmanager
+def kept(
+    place: Checkpoints, gan: Gan, data: Data, *,
+    step: Any, settings: Any, rng: torch.Generator, steps: int, tf32: bool,
+) -> Iterator[Keeper]:  # fmt: skip
+    """The run at `place`, brought into `gan` and `rng`; stored and unlocked when the block ends.
+
+    Raises:
+        ValueError: the files are of another run, damaged or lost, or have done more than `steps`.
+        RuntimeError: another run is at work there.
+    """
+    words = fingerprint(gan, data, step=step, settings=settings, rng=rng, tf32=tf32)
+    with locked(Path(place.path)):
+        keeper = Keeper(place, gan, rng, words=words, steps=steps)
+        try:
+            yield keeper
+        finally:
+            keeper.close()

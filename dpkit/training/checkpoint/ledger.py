@@ -1,0 +1,171 @@
+"""Write-ahead log of charged steps: it may over-count after a crash, and never under-counts."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from dpkit import checks
+
+try:
+    import fcntl
+except ImportError:  # there is none on Windows
+    fcntl = None
+
+_NOTE = (
+    "Number of steps charged to a privacy budget, reserved before they run. Keep it with its "
+    "checkpoint."
+)
+
+
+class Charged(NamedTuple):
+    """The steps charged by one run: 0, 1, ... below `steps`, done or reserved.
+
+    identity: random; the checkpoint and the lock hold it too, which shows that they belong together
+    """
+
+    identity: str  # 32 hexadecimal digits
+    steps: int = 0
+
+
+def spent(path: Path | str) -> int:
+    """Number of steps charged by training with its checkpoint at `path`, read from disk.
+
+    It is never below the steps that ran. It equals them where training ended or was closed; after a
+    crash it counts the whole block that was reserved, until training goes on and passes it. The
+    ledger follows: `settings.ledger(public_size=data.public_size, steps=spent(path))`.
+
+    Raises:
+        FileNotFoundError: nothing was trained there.
+        ValueError: the ledger is damaged, or gone while its checkpoint or lock is there.
+    """
+    charged = read_charged(Path(path))
+    if charged is None:
+        raise FileNotFoundError(
+            f"no ledger lies at {ledger_path(Path(path))}; give the path of Checkpoints"
+        )
+    return charged.steps
+
+
+def ledger_path(path: Path) -> Path:
+    """Path of the ledger beside a checkpoint."""
+    return path.with_name(path.name + ".ledger.json")
+
+
+def lock_path(path: Path) -> Path:
+    """Path of the lock beside a checkpoint, which names the run that began there."""
+    return path.with_name(path.name + ".lock")
+
+
+def read_charged(path: Path) -> Charged | None:
+    """The charges of the checkpoint at `path`, or None where no training began.
+
+    Raises:
+        ValueError: the ledger is damaged, of another run than the lock, or gone while its
+            checkpoint is there, or the lock of a run that began.
+    """
+    ledger, began = ledger_path(path), _began(path)
+    try:
+        text = ledger.read_bytes()
+    except FileNotFoundError:
+        if path.exists() or began:
+            raise ValueError(
+                f"{ledger} is gone, and with it what training at {path} has charged; restore it "
+                f"from a copy, or add by hand what it spent and begin anew: at another path, or "
+                f"here once {path} and {lock_path(path)} are moved away"
+            ) from None
+        return None
+    try:
+        stored = json.loads(text)
+        charged = Charged(stored["id"], stored["charged"])
+        if not re.fullmatch("[0-9a-f]{32}", charged.identity):
+            raise ValueError("its id is not one")
+        checks.whole(charged=charged.steps)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"the ledger {ledger} is damaged ({error}); restore it from a copy: without it nobody "
+            "knows what was spent"
+        ) from error
+    if len(began) == 32 and began != charged.identity:  # a shorter one was torn by a crash
+        raise ValueError(
+            f"{ledger} is of another run than the one that began here (as {lock_path(path)} says), "
+            "whose charges it does not count; restore the ledger of this one"
+        )
+    return charged
+
+
+def write_charged(path: Path, charged: Charged) -> None:
+    """Write the charges of the checkpoint at `path`; they are on disk when this returns."""
+    content = {"note": _NOTE, "id": charged.identity, "charged": charged.steps}
+    write_whole(ledger_path(path), (json.dumps(content, indent=1) + "\n").encode())
+
+
+def _began(path: Path) -> str:
+    """Identity of the run that began at `path`; empty where none did, short where it was torn."""
+    with suppress(FileNotFoundError):
+        return lock_path(path).read_text(errors="replace").partition(" ")[0]
+    return ""
+
+
+def mark_begun(path: Path, charged: Charged) -> None:
+    """Write the identity of the run into its lock, in place: the lock's file must stay the same."""
+    if _began(path) == charged.identity:
+        return
+    handle = os.open(lock_path(path), os.O_WRONLY)
+    with os.fdopen(handle, "w") as file:
+        file.write(f"{charged.identity} began here; its ledger counts what it spent.\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file for its owner alone: whole and on disk, or not at all.
+
+    There is one writer at a time (`locked`), so what a killed one left is overwritten.
+    """
+    temporary = path.with_name(f".{path.name}.part")
+    temporary.unlink(missing_ok=True)
+    try:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the new name itself
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on the checkpoint at `path`.
+
+    Raises:
+        RuntimeError: another run holds it.
+        ValueError: the system has no lock that ends with its process (Windows).
+    """
+    if fcntl is None:
+        raise ValueError("checkpoints need fcntl, which this system lacks; train without them")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError(
+                f"another run trains with the checkpoint {path}; wait for its end, or give "
+                "another path (a run of this process ends with its iterator's close())"
+            ) from None
+        yield
+    finally:
+        os.close(handle)  # without unlocking: a fork's copy must not free its parent's

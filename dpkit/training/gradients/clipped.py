@@ -1,0 +1,75 @@
+"""Clipped sums of a batch, in parts where the batch is large: what noise is then added to."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dpkit import checks
+from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
+from dpkit.training.gradients.factored import PerExample
+
+
+class Clipped(NamedTuple):
+    """A clipped sum. It describes private data until noise is added: do not release it."""
+
+    parameters: list[Tensor]
+    sums: list[Tensor]  # one for each parameter
+    weights: Tensor  # (tensors or 1, batch): what each example's gradient was scaled by
+    losses: Tensor  # (batch,)
+
+
+def clipped_sum(
+    of: Callable[..., tuple[PerExample, Tensor]],
+    *inputs: Tensor,
+    rule: ClippingRule,
+    at_most: int | None = None,
+) -> Clipped:
+    """The sum over a batch of gradients that are clipped example by example.
+
+    A sum over examples is the sum of its parts' sums, so a Poisson batch of any size fits into the
+    memory of `at_most` examples, and the answer is the same.
+
+    Args:
+        of: per-example gradients and losses of inputs, such as
+            `functools.partial(per_example, network, loss)`.
+        inputs: tensors whose first dimension is the example's, (batch, ...).
+        rule: clips, and answers the sensitivity of the sum.
+        at_most: examples at a time; None takes all at once.
+
+    Raises:
+        ValueError: at_most is not an integer >= 1.
+    """
+    if at_most is None:
+        at_most = max(len(inputs[0]), 1)
+    checks.whole(1, at_most=at_most)
+    total: Clipped | None = None
+    for part in zip(*(x.split(at_most) for x in inputs), strict=True):
+        gradients, losses = of(*part)
+        weights = rule.weights(gradients.norms())
+        clipped = Clipped(gradients.parameters, gradients.weighted_sum(weights), weights, losses)
+        total = clipped if total is None else _added(total, clipped)
+    assert total is not None  # even an empty batch is one empty part
+    return total
+
+
+def _added(first: Clipped, second: Clipped) -> Clipped:
+    if any(p is not q for p, q in zip(first.parameters, second.parameters, strict=True)):
+        raise ValueError("all parts of a batch must take the same way through the network")
+    for total, more in zip(first.sums, second.sums, strict=True):
+        total += more
+    weights = torch.cat((first.weights, second.weights), 1)
+    return first._replace(weights=weights, losses=torch.cat((first.losses, second.losses)))
+
+
+def coordinate_clipped_sum(gradients: PerExample, rule: PerCoordinateClipping) -> list[Tensor]:
+    """The sum of gradients clipped at each coordinate, (*parameter.shape) for each parameter.
+
+    Full gradients are formed a few examples at a time; bounds follow `gradients.parameters`.
+    """
+    sums = [torch.zeros_like(p).detach() for p in gradients.parameters]
+    for full in gradients.each():
+        for total, clipped in zip(sums, rule.clip(full), strict=True):
+            total += clipped.sum(0)
+    return sums

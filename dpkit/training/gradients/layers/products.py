@@ -1,0 +1,202 @@
+"""Kinds of layers whose weight gradients are sums of outer products; the linear layer.
+
+A pass is one run of a layer on a batch: its features `a` and the gradient `d` at its output, both
+(batch, ...). The i-th example's gradient is the sum over passes of what their i-th rows make.
+
+Norms come from Gram matrices where positions are few and from the products themselves, some
+examples at a time, where the weight is small (Goodfellow 2015; Rochette et al. 2019; Li et al.
+2021, "ghost clipping"; Bu et al. 2022, "book-keeping").
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from math import prod
+
+import torch
+from torch import Tensor, nn
+
+WORKSPACE = 2**19  # numbers that norms may keep at a time
+DIGITS = 1e-2  # of a Gram sum that must be left after cancelling; else products are formed
+SLACK = 4  # units of rounding, of the size of what is added up, that a norm is rounded up by
+
+Pass = tuple[Tensor, Tensor]
+
+
+class Kind(ABC):
+    """How one type of layer's weight meets its input; a layer's bias adds to its output."""
+
+    def refused(self, layer: nn.Module) -> str | None:
+        """Why per-example gradients of this layer are not known or not defined, or None."""
+        return None
+
+    def features(self, layer: nn.Module, inputs: Tensor) -> Tensor:
+        """What the weight multiplies: (batch, ...), differentiable in the inputs."""
+        return inputs
+
+    @abstractmethod
+    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        """L2 norm of each example's weight gradient, (batch,), rounded up.
+
+        By as much as rounding may add to the example's part of a weighted sum, so that a part that
+        is clipped to a norm keeps to it even where its terms cancel.
+        """
+
+    @abstractmethod
+    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+        """The sum over one pass of weight (batch,) times weight gradient, shaped as the weight."""
+
+    def weighted_sum(self, layer: nn.Module, passes: Sequence[Pass], weights: Tensor) -> Tensor:
+        """The sum over examples of weight (batch,) times weight gradient, shaped as the weight."""
+        first, *others = passes
+        total = self.weighted(layer, *first, weights)
+        for a, d in others:
+            total += self.weighted(layer, a, d, weights)
+        return total
+
+    @abstractmethod
+    def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        """Every example's weight gradient in full, (batch, *weight.shape)."""
+
+    def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
+        """Every example's bias gradient in one pass, (batch, *bias.shape)."""
+        raise TypeError(f"{layer} has no bias")
+
+
+class Outer(Kind):
+    """A weight (out, in) of `groups` blocks that is applied at several positions.
+
+    An example's gradient is D A^T, with A (in, positions) and D (out, positions) side by side for
+    all its passes.
+    """
+
+    @abstractmethod
+    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
+        """A (batch * groups, in, positions) and D (batch * groups, out, positions)."""
+
+    def spread(self, layer: nn.Module) -> float:
+        """How much larger `columns` may be than the features, in L2 norm."""
+        return 1.0
+
+    @abstractmethod
+    def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
+        """groups, in and out of one group, positions."""
+
+    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        a, d = passes[0]
+        groups, wide, high, positions = self.sizes(layer, a, d)
+        runs, batch = len(passes), len(d)
+        gram = positions == 1 or (runs + 1) / 2 * positions * (wide + high) < wide * high
+        product = 2 * positions**2 if gram else wide * high
+        one = groups * (runs * positions * (wide + high) + product)
+        rows = max(WORKSPACE // max(one, 1), 1) if positions > 1 else max(batch, 1)
+        norms = []
+        for start in range(0, max(batch, 1), rows):
+            part = [(a[start : start + rows], d[start : start + rows]) for a, d in passes]
+            pairs = [self.columns(layer, *one) for one in part]
+            if not gram:
+                reach = sum(_size(a) * _size(d) for a, d in part) * self.spread(layer)
+                assert isinstance(reach, Tensor)
+                norms.append(rounded_up(_added(_by_product(pairs), groups), reach.square_()))
+                continue
+            squares, reach = (_added(one, groups) for one in _by_gram(pairs))
+            if runs == positions == 1:  # one product: nothing can cancel
+                norms.append(squares.sqrt())
+                continue
+            if (poor := ~(squares >= DIGITS * reach)).any():
+                few = poor.nonzero()[:, 0]
+                full = self.each(layer, [(a[few], d[few]) for a, d in part]).flatten(1)
+                squares[few] = torch.linalg.vector_norm(full, dim=1).square()
+            norms.append(rounded_up(squares, reach))
+        return torch.cat(norms)
+
+    def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        weight = layer.weight
+        assert isinstance(weight, Tensor)
+        products = _sum_of_products([self.columns(layer, *one) for one in passes])
+        return products.reshape(len(passes[0][1]), *weight.shape)
+
+
+def rounded_up(squares: Tensor, reach: Tensor) -> Tensor:
+    """Norms from squared norms; `reach`, squared, is the size of what was added up."""
+    slack = SLACK * torch.finfo(squares.dtype).eps * reach.sqrt()
+    return squares.clamp(min=0).sqrt() + slack
+
+
+def _size(x: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(x.flatten(1), dim=1)
+
+
+def _added(norms: Tensor, groups: int) -> Tensor:
+    """Squared norms of each example's groups (batch * groups,) added up."""
+    return norms if groups == 1 else norms.view(-1, groups).sum(1)
+
+
+def _by_gram(pairs: list[Pass]) -> tuple[Tensor, Tensor]:
+    """|sum of D A^T|^2 = sum over passes p, q and positions of (A_p^T A_q) (D_p^T D_q).
+
+    And the square of the sum over passes and positions of |a| |d|: no gradient is longer.
+    """
+    total = reach = None
+    for p, (a, d) in enumerate(pairs):
+        for q, (b, e) in enumerate(pairs[: p + 1]):
+            if p == q and a.shape[2] == 1:
+                size = torch.linalg.vector_norm(a[:, :, 0], dim=1)
+                size = size * torch.linalg.vector_norm(d[:, :, 0], dim=1)
+                term = size.square()
+            elif a.shape[2] == 1:
+                term, size = 2 * (_dots(a, b) * _dots(d, e)), None
+            else:
+                grams = a.mT @ b, d.mT @ e
+                term = (grams[0] * grams[1]).sum((1, 2)) * (1 if p == q else 2)
+                size = _diagonal(grams[0]).mul_(_diagonal(grams[1])).sum(1) if p == q else None
+            total = term if total is None else total + term
+            if size is not None:
+                reach = size if reach is None else reach + size
+    assert total is not None
+    assert reach is not None
+    return total, reach.square()
+
+
+def _diagonal(gram: Tensor) -> Tensor:
+    return gram.diagonal(dim1=1, dim2=2).clamp(min=0).sqrt()
+
+
+def _dots(x: Tensor, y: Tensor) -> Tensor:
+    """Dot products of (batch, features, 1), without a copy of them."""
+    return torch.bmm(x.mT, y)[:, 0, 0]
+
+
+def _by_product(pairs: list[Pass]) -> Tensor:
+    return torch.linalg.vector_norm(_sum_of_products(pairs), dim=(1, 2)).square()
+
+
+def _sum_of_products(pairs: list[Pass]) -> Tensor:
+    """The sum over passes of D A^T, (batch * groups, out, in)."""
+    a, d = pairs[0]
+    total = torch.bmm(d, a.mT)
+    for b, e in pairs[1:]:
+        total.baddbmm_(e, b.mT)
+    return total
+
+
+class Linear(Outer):
+    """y = W x + b at each position of (batch, ..., in)."""
+
+    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
+        if a.ndim == 2:
+            return a[:, :, None], d[:, :, None]
+        return a.flatten(1, -2).mT, d.flatten(1, -2).mT
+
+    def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
+        return 1, a.shape[-1], d.shape[-1], prod(a.shape[1:-1])
+
+    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+        return scaled(d, weights).flatten(0, -2).mT @ a.flatten(0, -2)
+
+    def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
+        return d if d.ndim == 2 else d.flatten(1, -2).sum(1)
+
+
+def scaled(d: Tensor, weights: Tensor) -> Tensor:
+    """d (batch, ...) times a weight for each example."""
+    return d * weights.view(-1, *[1] * (d.ndim - 1))

@@ -1,0 +1,165 @@
+"""Files that are damaged, lost or another run's are refused, and stay as they are."""
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import stat
+
+import pytest
+import torch
+from tiny import STEPS, Run, killed_in
+
+from dpkit.training.checkpoint import Checkpoints, spent
+from dpkit.training.checkpoint.ledger import ledger_path, lock_path
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Checkpoints(tmp_path / "run" / "gan.checkpoint", every=3, reserve=4)
+
+
+def contents(place):
+    return {path.name: path.read_bytes() for path in place.path.parent.iterdir()}
+
+
+def cut(content):
+    return content[: len(content) // 2]
+
+
+def with_another_bit(content):
+    return content[:-900] + bytes([content[-900] ^ 1]) + content[-899:]
+
+
+def of_an_older_version(content):
+    return content.replace(b"checkpoint 3", b"checkpoint 2")
+
+
+@pytest.mark.parametrize(
+    "broken", [cut, with_another_bit, of_an_older_version, lambda content: b"", None]
+)
+def test_a_damaged_or_lost_checkpoint_is_refused_and_its_charges_stay(place, broken):
+    killed_in(place, 5)
+    content = place.path.read_bytes()
+    place.path.unlink() if broken is None else place.path.write_bytes(broken(content))
+    before = contents(place)
+    with pytest.raises(ValueError, match=r"(damaged|is gone).* the 8 steps charged here cannot"):
+        next(Run(place).records)
+    assert contents(place) == before
+    assert spent(place.path) == STEPS
+    place.path.write_bytes(content)
+    assert Run(place).all().done[0] == 3
+
+
+def test_code_in_a_checkpoint_is_not_run(place, tmp_path):
+    Run(place, steps=2).all()
+    header = place.path.read_bytes().partition(b"\n")[0]
+
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    buffer = io.BytesIO()
+    torch.save({"fingerprint": Evil()}, buffer)
+    content = buffer.getvalue()
+    digest = hashlib.sha256(content).hexdigest().encode()
+    place.path.write_bytes(header[:-64] + digest + b"\n" + content)
+    with pytest.raises(ValueError, match="holds what is not read"):
+        next(Run(place).records)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "7", '{"id": "I"}', '{"charged": 2}', '{"id": 7, "charged": 2}',
+     '{"id": "short", "charged": 2}', '{"id": "I", "charged": -1}', '{"id": "I", "charged": 2.5}',
+     '{"id": "I", "charged": NaN}', '{"id": "I", "charged": true}',
+     '{"id": "I", "charged": [[0, 2]]}'],
+)  # fmt: skip
+def test_a_damaged_ledger_is_refused(place, content):
+    Run(place, steps=2).all()
+    identity = json.loads(ledger_path(place.path).read_text())["id"]
+    ledger_path(place.path).write_text(content.replace("I", identity))
+    with pytest.raises(ValueError, match=r"ledger .* is damaged"):
+        spent(place.path)
+    with pytest.raises(ValueError, match=r"ledger .* is damaged"):
+        next(Run(place).records)
+
+
+def test_a_ledger_that_is_gone_is_no_ledger_of_zero(place):
+    with pytest.raises(FileNotFoundError, match="no ledger lies at"):
+        spent(place.path)
+    Run(place, steps=2).all()
+    ledger_path(place.path).unlink()
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"ledger\.json is gone.* moved away"):
+            next(Run(place).records)
+        with pytest.raises(ValueError, match=r"ledger\.json is gone"):
+            spent(place.path)
+        place.path.unlink(missing_ok=True)  # without either file the lock says
+    lock_path(place.path).unlink()
+    assert len(Run(place).all().done) == STEPS
+
+
+def test_a_ledger_that_knows_less_than_the_checkpoint_is_refused(place):
+    run = Run(place)
+    next(run.records)
+    old = ledger_path(place.path).read_bytes()
+    run.all()
+    ledger_path(place.path).write_bytes(old)
+    with pytest.raises(ValueError, match="has done 8 steps, more than the ledger beside it knows"):
+        next(Run(place).records)
+
+
+def test_a_checkpoint_of_another_run_beside_a_ledger_is_refused(tmp_path):
+    a, b, c = (Checkpoints(tmp_path / name / "it") for name in "abc")
+    Run(a, steps=2).all()
+    Run(b, steps=6, seed=1).all()
+    shutil.copy(a.path, b.path)
+    with pytest.raises(ValueError, match="of another run than the ledger beside it"):
+        Run(b, seed=1).all()
+    shutil.copy(ledger_path(a.path), ledger_path(b.path))  # both: then the lock says
+    for ask in (lambda: Run(b).all(), lambda: spent(b.path)):
+        with pytest.raises(ValueError, match="of another run than the one that began here"):
+            ask()
+    c.path.parent.mkdir()  # without its lock a run may be moved
+    shutil.copy(a.path, c.path)
+    shutil.copy(ledger_path(a.path), ledger_path(c.path))
+    assert Run(c).all().done == list(range(2, STEPS))
+
+
+def test_a_torn_lock_is_mended_where_the_ledger_is_there(place):
+    Run(place, steps=2).all()
+    lock_path(place.path).write_text("12ab")
+    Run(place).all()
+    identity = json.loads(ledger_path(place.path).read_text())["id"]
+    assert lock_path(place.path).read_text().startswith(identity + " ")
+
+
+def test_the_files_are_their_owners_alone_and_say_why(place):
+    Run(place, steps=2).all()
+    for path in (place.path, ledger_path(place.path)):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    header = place.path.read_bytes().partition(b"\n")[0].decode()
+    assert "PRIVATE" in header
+    assert "do not release it" in header
+    names = {"gan.checkpoint", "gan.checkpoint.ledger.json", "gan.checkpoint.lock"}
+    assert contents(place).keys() == names
+
+
+def test_a_file_that_a_kill_left_half_written_is_no_hindrance(place):
+    Run(place, steps=2).all()
+    half = place.path.with_name(f".{place.path.name}.part")
+    half.write_bytes(b"half")
+    Run(place).all()
+    assert spent(place.path) == STEPS
+    assert not half.exists()
+
+
+@pytest.mark.parametrize("bad", [{"every": 0}, {"every": float("nan")}, {"reserve": 0}])
+def test_bad_places_are_refused(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Checkpoints("here", **bad)

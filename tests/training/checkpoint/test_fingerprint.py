@@ -1,0 +1,350 @@
+"""A run that goes on is the run that was begun, or says what differs; two runs share no noise."""
+
+import importlib
+import linecache
+import sys
+from copy import deepcopy
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial, wraps
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from tiny import SHUFFLED, STEPS, Plain, Run, data, killed_in, networks, step
+from torch import nn
+
+from dpkit.privacy.clipping import PerCoordinateClipping
+from dpkit.privacy.sampling import PoissonSampling
+from dpkit.privacy.schedules import Constant
+from dpkit.training.checkpoint import Checkpoints, spent
+from dpkit.training.checkpoint.fingerprint import Unstable, described
+from dpkit.training.checkpoint.ledger import ledger_path
+from dpkit.training.networks import Conditional
+from dpkit.training.types import Record
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Checkpoints(tmp_path / "run" / "it", every=3, reserve=4)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def another_step(*args, **keywords):
+    return step(*args, **keywords)
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A step with a number."""
+
+    scale: float
+
+    def __call__(self, *args, **keywords):
+        return step(*args, scale=self.scale, **keywords)
+
+
+def frozen_first():
+    gan = networks()
+    gan.discriminator[0].weight.requires_grad_(False)
+    return gan
+
+
+def in_eval():
+    gan = networks()
+    gan.discriminator[2].eval()
+    return gan
+
+
+def with_a_buffer():
+    gan = networks()
+    gan.generator_net.register_buffer("more", torch.zeros(3))
+    return gan
+
+
+def in_double():
+    gan = networks()
+    gan.averaged_net.double()
+    return gan
+
+
+def with_sgd():
+    gan = networks()
+    sgd = torch.optim.SGD(gan.discriminator.parameters(), lr=0.1)
+    return gan._replace(discriminator_optimizer=sgd)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"settings": Plain(noise=Constant(2.0))}, r"settings\.noise \(stored .*1\.0.*now .*2\.0"),
+        ({"settings": Plain(sampling=PoissonSampling(5))}, r"settings\.sampling"),
+        ({"settings": SHUFFLED}, r"settings\.sampling"),
+        ({"settings": Plain(bounds=np.ones(3))}, r"settings\.bounds"),
+        ({"on": data(seed=1)}, r"these differ: data\."),
+        ({"on": data(size=19)}, r"these differ: data\."),
+        ({"on": data()._replace(features=data().features.double())}, r"these differ: data\."),
+        ({"on": data(public_size=21)}, r"public_size \(stored 20, now 21\)"),
+        ({"by": another_step}, r"step \(stored tiny\.step .*, now .*\.another_step"),
+        ({"by": partial(step, scale=1.0)}, r"step \(stored tiny\.step"),
+        ({"tf32": True}, r"tf32 \(stored False, now True\)"),
+        ({"gan": networks(nn.ReLU)}, r"gan\.discriminator .*Tanh.*ReLU"),
+        ({"gan": networks(dropout=0.5)}, r"gan\.discriminator .*p=0\.0.*p=0\.5"),
+        ({"gan": frozen_first()}, r"gan\.discriminator .*frozen: \['0\.weight'\]"),
+        ({"gan": in_eval()}, r"gan\.discriminator .*True, False"),
+        ({"gan": with_a_buffer()}, r"gan\.generator_net .* more \(3,\) float32"),
+        ({"gan": in_double()}, r"gan\.averaged_net .*float64"),
+        ({"gan": with_sgd()}, r"stored .*Adam of \[4\] tensors, now .*SGD of \[4\]"),
+    ],
+)
+def test_another_run_is_refused_and_nothing_is_lost(place, change, words):
+    killed_in(place, 4)
+    before = {path.name: path.read_bytes() for path in place.path.parent.iterdir()}
+    with pytest.raises(ValueError, match=words):
+        next(Run(place, **change).records)
+    assert before == {path.name: path.read_bytes() for path in place.path.parent.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (partial(step, scale=1.0), partial(step, scale=-1.0)),
+        (partial(partial(step, scale=1.0)), partial(step, scale=2.0)),
+        (Scaled(1.0), Scaled(-1.0)),
+        (Scaled(1.0).__call__, Scaled(2.0).__call__),
+    ],
+)
+def test_another_argument_of_a_step_is_refused(place, first, then):
+    killed_in(place, 4, by=first)
+    with pytest.raises(ValueError, match=r"step \(stored .*1\.0"):
+        Run(place, by=then).all()
+    Run(place, by=first).all()
+    assert spent(place.path) == STEPS
+
+
+def test_another_version_of_torch_or_number_of_threads_is_refused(place, monkeypatch):
+    killed_in(place, 4)
+    torch.set_num_threads(2)
+    with pytest.raises(ValueError, match=r"differ: threads \(stored 1, now 2\)\. Train as it was"):
+        next(Run(place).records)
+    torch.set_num_threads(1)
+    monkeypatch.setattr("dpkit.training.checkpoint.fingerprint.torch.__version__", "0.0")
+    with pytest.raises(ValueError, match=r"differ: torch \(stored .*, now 0\.0\)"):
+        next(Run(place).records)
+
+
+OWN = """
+import tiny
+from torch import nn
+
+def by(*args, **keywords):
+    return tiny.step(*args, **keywords)
+
+class Own(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x)
+"""
+
+
+@pytest.mark.parametrize("what", ["by", "gan"])
+def test_a_step_or_network_whose_source_was_changed_is_refused(place, tmp_path, monkeypatch, what):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    path = tmp_path / f"own_{what}.py"
+    path.write_text(OWN)
+    own = importlib.import_module(path.stem)
+
+    def change():
+        gan = networks()
+        gan = gan._replace(discriminator=own.Own(*gan.discriminator))
+        return {"by": own.by} if what == "by" else {"gan": gan}
+
+    killed_in(place, 4, **change())
+    path.write_text(OWN + "later = True\n")
+    with pytest.raises(ValueError, match=r"(step|gan\.discriminator) \(stored .*source"):
+        next(Run(place, **change()).records)
+    path.write_text(OWN)
+    assert Run(place, **change()).all().done[0] == 3
+
+
+def typed(source):
+    """A function typed into a notebook: its module has no file, its cell has a source."""
+    cell = f"<cell {hash(source)}>"
+    linecache.cache[cell] = (len(source), None, source.splitlines(True), cell)
+    module = ModuleType("notebook")
+    exec(compile(source, cell, "exec"), module.__dict__)
+    return module.__dict__["by"]
+
+
+def test_a_step_typed_into_a_notebook_is_compared_by_its_own_source(place, monkeypatch):
+    monkeypatch.setitem(sys.modules, "notebook", ModuleType("notebook"))
+    source = "import tiny\ndef by(*args, **keywords):\n    return tiny.step(*args, **keywords)\n"
+    killed_in(place, 4, by=typed(source))
+    other = source.replace("(*args, **keywords)\n", "(*args, **keywords, scale=2.0)\n")
+    with pytest.raises(ValueError, match=r"step \(stored notebook\.by of source"):
+        next(Run(place, by=typed(other)).records)
+    assert Run(place, by=typed(source)).all().done[0] == 3
+
+
+def local_step():
+    number = 2.0
+
+    def inner(*args, **keywords):
+        return step(*args, scale=number, **keywords)
+
+    return inner
+
+
+def decorated(function):
+    @wraps(function)
+    def inner(*args, **keywords):
+        return function(*args, **keywords)
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        (lambda *args, **keywords: None, "lambda"),
+        (local_step(), r"local_step\.<locals>\.inner is a lambda, a closure"),
+        (decorated(another_step), "another_step is a lambda, a closure"),
+        (partial(step, scale=object()), "object at 0x.* is neither a plain value"),
+        (partial(local_step()), "closure"),
+        (partial(step, scale=lambda x: x), "lambda"),
+        (print, "built-in function print"),
+    ],
+)
+def test_a_step_that_no_other_process_can_compare_is_refused(place, bad, words):
+    with pytest.raises(ValueError, match=f"step must be something .*{words}"):
+        Run(place, by=bad).all()
+    assert not ledger_path(place.path).exists()
+
+
+def test_a_step_whose_source_cannot_be_read_is_refused(place):
+    names = {"__name__": "nowhere"}
+    exec("def by(*args, **keywords):\n    pass", names)
+    with pytest.raises(ValueError, match="the source of by cannot be read"):
+        Run(place, by=names["by"]).all()
+    assert not place.path.exists()
+
+
+def test_settings_that_no_other_process_can_compare_are_refused(place):
+    with pytest.raises(ValueError, match=r"settings\.bounds must be something .*<lambda>"):
+        next(Run(place, settings=Plain(bounds=lambda x: x)).records)
+
+
+def test_a_layers_numbers_are_in_its_repr():
+    wide, wider = (Conditional(nn.Linear(5, 1), classes=2, label_scale=s) for s in (1.0, 2.0))
+    assert str(wide) != str(wider)
+
+
+def test_a_place_in_memory_is_not_part_of_a_network(place):
+    class Own(nn.Tanh):
+        def extra_repr(self):
+            return object.__repr__(self)
+
+    killed_in(place, 4, gan=networks(Own))
+    assert Run(place, gan=networks(Own)).all().done[0] == 3
+
+
+# Noise that no other run shares
+
+
+def test_the_same_run_elsewhere_is_the_same_release(tmp_path):
+    one, other = (Run(Checkpoints(tmp_path / name)).all() for name in "ab")
+    assert torch.equal(one.noise, other.noise)
+    assert one.state() == other.state()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"settings": Plain(noise=Constant(1.1))},
+        {"settings": Plain(bounds=np.ones(3))},
+        {"on": data(seed=1)},
+        {"by": partial(step, scale=2.0)},
+        {"gan": networks(seed=1)},  # other initial weights
+        {"gan": networks(nn.ReLU)},
+        {"tf32": True},
+        {"seed": 1},
+    ],
+    ids=lambda change: "-".join(change),
+)
+def test_another_run_with_the_same_seed_has_other_noise(tmp_path, change):
+    """Else a difference of the two takes the noise off. Equal normals: probability 0."""
+    one, other = Run(Checkpoints(tmp_path / "a")), Run(Checkpoints(tmp_path / "b"), **change)
+    next(one.records), next(other.records)
+    assert not (one.noise == other.noise).any()
+
+
+# Values in words
+
+
+class Colour(Enum):
+    RED = 1
+    BLUE = 2
+
+
+@pytest.mark.parametrize("kind", [np.array, torch.tensor])
+def test_arrays_that_print_alike_are_described_differently(kind):
+    """They differ in the middle, or in the seventh digit."""
+    arrays = [np.ones(2000, dtype=np.float32) for _ in range(3)]
+    arrays[1][1000], arrays[2][1000] = 5e5, np.nextafter(np.float32(1), np.float32(2))
+    assert len({described(PerCoordinateClipping((kind(one),))) for one in arrays}) == 3
+
+
+DIFFERENT = [
+    1, 1.0, True, "1", b"1", None, 0.1, 0.1 + 2**-56, -0.0, 0.0, (1,), [1], {1}, {1: 1}, (1, 1),
+    ("1, 1",), Path("a"),
+    np.float32(1), np.float64(1), np.ones(1), np.ones((1, 1)), np.ones(1, dtype="f4"),
+    np.array([-0.0]), np.array([0.0]), torch.ones(1), torch.ones(1, 1), torch.ones(1).half(),
+    torch.ones(1).bfloat16(), torch.zeros(4)[1:2], torch.tensor(1), {"a": np.ones(2)},
+    {"a": np.zeros(2)}, Colour.RED, Colour.BLUE, Plain(), SHUFFLED, Plain(bounds=(np.ones(2),)),
+    Plain(bounds=[np.ones(2)]), step, another_step, partial(step), partial(step, 1), Plain, Scaled,
+    torch.float32, torch.float64, Record(1, 1, 0.0, None, 0.0), float("nan"),
+    float("inf"),
+]  # fmt: skip
+
+
+def test_different_values_have_different_descriptions_and_equal_ones_the_same():
+    words = [described(value) for value in DIFFERENT]
+    assert len(set(words)) == len(words)
+    assert [described(deepcopy(value)) for value in DIFFERENT] == words
+    assert described({"a": 1, "b": 2}) == described({"b": 2, "a": 1})
+    transposed = np.arange(6).reshape(2, 3).T
+    assert described(transposed) == described(np.ascontiguousarray(transposed))
+
+
+@dataclass
+class Mutable:
+    number: int = 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(), lambda x: x, local_step(), Mutable(), (1, Mutable()), {"a": [object()]},
+        np.array([object()]), torch.ones(2).to_sparse(), nn.Linear(1, 1), iter([]),
+        partial(local_step()),
+    ],
+)  # fmt: skip
+def test_what_has_no_stable_description_is_refused(value):
+    with pytest.raises(Unstable):
+        described(value)
+    with pytest.raises(Unstable):
+        described(Plain(bounds=(value,)))

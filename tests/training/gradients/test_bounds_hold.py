@@ -1,0 +1,242 @@
+"""What could make a record move a clipped sum further than its rule says."""
+
+import random
+import warnings
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from dpkit.privacy.clipping import FlatClipping, PerTensorClipping
+from dpkit.training.gradients import (
+    HalfPrecision,
+    MixesExamples,
+    UnsupportedLayer,
+    capture,
+    clipped_sum,
+    gradient_penalty,
+    per_example,
+)
+from dpkit.training.losses import called_real
+from dpkit.training.optimizers import noised, update
+
+pytestmark = pytest.mark.torch
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def length(sums) -> float:
+    return float(torch.cat([total.double().flatten() for total in sums]).norm())
+
+
+def squares(outputs: torch.Tensor) -> torch.Tensor:
+    return outputs.flatten(1).square().sum(1)
+
+
+class Difference(nn.Module):
+    """Of what a layer makes of two inputs that are nearly equal: its terms cancel."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        h = self.layer(x)
+        return (h[:, 0] - h[:, 1]).flatten(1)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("layer", ["linear", "embedding"])
+def test_one_record_keeps_to_the_bound_where_terms_cancel(size, layer):
+    """Float32 loses all digits of a Gram sum whose terms are 10^14 times as large."""
+    one = nn.Linear(64, 64) if layer == "linear" else nn.Embedding(4, 64)
+    network = Difference(one)
+    nn.init.normal_(one.weight, generator=torch.Generator().manual_seed(1))
+    first = size * normal(1, 64).abs()
+    if layer == "linear":
+        inputs = torch.stack((first, first + 1e-6 * size * normal(1, 64, seed=2)), 1)
+    else:
+        inputs = torch.tensor([[1, 1]])  # the same row twice: the gradient is 0, its terms are not
+    scale = normal(64, seed=3) * size
+
+    def loss(outputs):
+        return (outputs * scale).sum(1)
+
+    sums = clipped_sum(partial(per_example, network, loss), inputs, rule=FlatClipping(1.0)).sums
+    assert length(sums) <= 1 + 1e-4
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e5])
+def test_a_penalised_record_keeps_to_the_bound_where_real_and_fake_are_alike(size):
+    critic = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+    real = size * normal(1, 64).abs()
+    fake = real + 1e-4 * size * normal(1, 64, seed=1)
+    mixing = torch.tensor([0.5])
+
+    def of(real, fake):
+        return gradient_penalty.per_example(critic, real, fake, mixing=mixing)
+
+    assert length(clipped_sum(of, real, fake, rule=FlatClipping(1.0)).sums) <= 1 + 1e-4
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_refused(dtype):
+    network = nn.Linear(4, 1).to(dtype)
+    with pytest.raises(HalfPrecision, match="call float"):
+        per_example(network, squares, torch.ones(3, 4, dtype=dtype))
+    with (
+        pytest.raises(HalfPrecision, match="autocast"),
+        torch.autocast("cpu", dtype=torch.bfloat16),
+        capture(nn.Linear(4, 1)) as captured,
+    ):
+        captured.layers[0](torch.ones(3, 4))
+
+
+def test_the_grid_of_the_noise_is_as_fine_as_that_of_the_sums():
+    """Float32 noise would leave the digits of a float64 sum beyond its own to be read."""
+    rng = torch.Generator().manual_seed(0)
+    (noisy,) = noised([torch.zeros(1000, dtype=torch.float64)], noise_std=1.0, rng=rng)
+    assert noisy.dtype == torch.float64
+    # a draw lies on float32's grid with probability 2^-29 or so: all 1,000 off it but for 2e-6
+    assert (noisy != noisy.float().double()).all()
+
+
+class Functionally(nn.Module):
+    """A parameter that is used beside its layer's own run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        h = self.a(x).tanh()
+        return self.b(h) + nn.functional.linear(h, self.a.weight.T)
+
+
+def scaled_by_a_hook() -> nn.Module:
+    network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+    network[0].register_forward_hook(lambda module, inputs, output: 3 * output)
+    return network
+
+
+def twice() -> nn.Module:
+    layer = nn.Linear(6, 6)
+    return nn.Sequential(layer, nn.Tanh(), layer)
+
+
+def partly_frozen() -> nn.Module:
+    network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+    network[0].requires_grad_(False)
+    return network
+
+
+@pytest.mark.parametrize("make", [Functionally, scaled_by_a_hook, twice, partly_frozen])
+def test_networks_that_do_more_than_run_their_layers(make):
+    network, inputs = make(), normal(7, 6)
+    values = {n: p.detach() for n, p in network.named_parameters() if p.requires_grad}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2):  # what was found out the first time is remembered
+            found, _ = per_example(network, squares, inputs)
+    ones = found.weighted_sum(torch.ones(1, 7))
+    names = {id(p): name for name, p in network.named_parameters()}
+    assert [names[id(p)] for p in found.parameters] == list(values)
+    trained = [p for p in network.parameters() if p.requires_grad]
+    whole = torch.autograd.grad(squares(network(inputs)).sum(), trained)
+    for total, wanted in zip(ones, whole, strict=True):
+        torch.testing.assert_close(total, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_frozen_parameters_stay():
+    network = partly_frozen()
+    before = network[0].weight.clone()
+    optimizer = torch.optim.SGD(network.parameters(), lr=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, _ = per_example(network, squares, normal(7, 6))
+    update(optimizer, found.parameters, found.weighted_sum(torch.ones(1, 7)))
+    assert torch.equal(network[0].weight, before)
+
+
+@pytest.mark.parametrize(
+    ("network", "loss"),
+    [
+        (nn.Sequential(nn.Linear(6, 3), nn.Softmax(dim=0)), squares),
+        (nn.Linear(6, 3), lambda o: squares(o - o.mean(0))),
+    ],
+)
+def test_examples_that_meet_are_found_out(network, loss):
+    with pytest.raises(MixesExamples, match="rest of its batch"):
+        per_example(network, loss, normal(8, 6))
+
+
+def test_a_critic_that_centres_its_batch_is_found_out():
+    critic = nn.Sequential(nn.Linear(6, 3), Centre(), nn.ReLU(), nn.Linear(3, 1))
+    with pytest.raises(MixesExamples, match="rest of its batch"):
+        gradient_penalty.per_example(
+            critic, normal(5, 6), normal(5, 6, seed=1), mixing=torch.full((5,), 0.5)
+        )
+
+
+class Centre(nn.Module):
+    piecewise_linear = True
+
+    def forward(self, x):
+        return x - x.mean(0)
+
+
+def test_the_released_tensors_do_not_depend_on_the_batch():
+    class Spare(nn.Sequential):
+        def forward(self, x):
+            return self[0](x)
+
+    network = Spare(nn.Linear(6, 3), nn.Linear(3, 3))
+    for batch in (0, 1, 7):
+        found, _ = per_example(network, squares, normal(batch, 6))
+        assert len(found.parameters) == 4
+        assert found.norms().shape == (4, batch)
+        sums = found.weighted_sum(PerTensorClipping(1.0, tensors=4).weights(found.norms()))
+        assert [total.shape for total in sums] == [p.shape for p in network.parameters()]
+
+
+class Moody(nn.Module):
+    """Parameters of its own, and another output each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+        self.draw = random.Random(0)
+
+    def forward(self, x):
+        return x * self.weight * self.draw.choice([1.0, 100.0])
+
+
+def test_a_network_that_does_not_repeat_itself_cannot_be_clipped_in_two_runs():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, _ = per_example(Moody(), squares, normal(3, 4))
+    found.network.draw.seed(4)  # 1, then 100
+    weights = FlatClipping(1.0).weights(found.norms())
+    with pytest.raises(UnsupportedLayer, match="each time it runs"):
+        found.weighted_sum(weights)
+
+
+def test_a_large_batch_on_the_slow_way_is_cut_by_its_inputs():
+    network = nn.Sequential(nn.PReLU(), nn.Flatten(), nn.Linear(4096, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found, losses = per_example(network, called_real, torch.zeros(40, 1, 64, 64))
+    assert losses.shape == (40,)
+    assert max(len(part[0]) for part in found.each()) <= 16
+
+
+def test_a_first_batch_of_nan_does_not_count_as_looked_at():
+    network = nn.Sequential(nn.Linear(6, 3), Centre())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        per_example(network, squares, torch.full((8, 6), torch.nan))
+    with pytest.raises(MixesExamples, match="rest of its batch"):
+        per_example(network, squares, normal(8, 6))

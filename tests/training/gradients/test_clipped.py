@@ -1,0 +1,117 @@
+"""Clipped sums do not depend on how a batch is cut, and obey each rule's own definition."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from dpkit.privacy.clipping import (
+    FlatClipping,
+    GroupClipping,
+    PerCoordinateClipping,
+    PerTensorClipping,
+    Unclipped,
+)
+from dpkit.training.gradients import (
+    clipped_sum,
+    coordinate_clipped_sum,
+    gradient_penalty,
+    per_example,
+)
+from dpkit.training.losses import called_real
+
+pytestmark = pytest.mark.torch
+
+RULES = (
+    FlatClipping(0.2),
+    PerTensorClipping(0.1, tensors=4),
+    GroupClipping((0.1, 0.05), (0, 1, 0, 1)),
+    Unclipped(),
+)
+
+
+def critic() -> nn.Module:
+    network = nn.Sequential(nn.Conv2d(1, 3, 3), nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(48, 1))
+    rng = torch.Generator().manual_seed(0)
+    for parameter in network.double().parameters():
+        parameter.data.normal_(std=0.3, generator=rng)
+    return network
+
+
+def images(batch: int, seed: int = 1) -> torch.Tensor:
+    rng = torch.Generator().manual_seed(seed)
+    return torch.randn(batch, 1, 6, 6, generator=rng, dtype=torch.float64)
+
+
+def full_gradients(network: nn.Module, batch: torch.Tensor) -> list[torch.Tensor]:
+    """One backward pass for each example: (batch, *shape) for each parameter."""
+    rows = [
+        torch.autograd.grad(called_real(network(x[None])).sum(), list(network.parameters()))
+        for x in batch
+    ]
+    return [torch.stack(each) for each in zip(*rows, strict=True)]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize("batch", [0, 1, 7])
+def test_a_batch_in_parts_is_the_same_batch(rule, batch):
+    network = critic()
+    of = partial(per_example, network, called_real)
+    whole = clipped_sum(of, images(batch), rule=rule)
+    for at_most in (1, 2, 3, 7, 100):
+        parts = clipped_sum(of, images(batch), rule=rule, at_most=at_most)
+        for found, wanted in zip(parts.sums, whole.sums, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(parts.weights, whole.weights)
+        torch.testing.assert_close(parts.losses, whole.losses)
+        assert parts.losses.shape == (batch,)
+
+
+@pytest.mark.parametrize("rule", RULES[:3], ids=lambda rule: type(rule).__name__)
+def test_no_record_moves_the_sum_further_than_the_rule_says(rule):
+    """Add one record to a batch of 6: the joint L2 distance, for 20 records of any size."""
+    of = partial(per_example, critic(), called_real)
+    base = clipped_sum(of, images(6), rule=rule).sums
+    furthest = 0.0
+    for seed in range(20):
+        record = 10 ** (seed / 5 - 2) * images(1, seed=10 + seed)
+        moved = clipped_sum(of, torch.cat((images(6), record)), rule=rule).sums
+        distance = sum(((a - b) ** 2).sum() for a, b in zip(moved, base, strict=True)).sqrt()
+        furthest = max(furthest, float(distance))
+    bound = rule.sensitivity("add-remove")
+    assert 0.5 * bound < furthest <= bound * (1 + 1e-9)
+
+
+def test_coordinates_are_clipped_one_by_one():
+    network, batch = critic(), images(7)
+    rng = torch.Generator().manual_seed(5)
+    bounds = tuple(
+        0.05 * torch.rand(p.shape, generator=rng, dtype=torch.float64) for p in network.parameters()
+    )
+    rule = PerCoordinateClipping(bounds)
+    gradients, _ = per_example(network, called_real, batch)
+    sums = coordinate_clipped_sum(gradients, rule)
+    for found, full, bound in zip(sums, full_gradients(network, batch), bounds, strict=True):
+        wanted = torch.minimum(torch.maximum(full, -bound), bound).sum(0)
+        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-13)
+
+
+def test_a_gradient_penalty_in_parts():
+    network = critic()
+
+    def of(real, fake, mixing):
+        return gradient_penalty.per_example(network, real, fake, mixing=mixing)
+
+    inputs = images(5), images(5, seed=2), torch.linspace(0, 1, 5, dtype=torch.float64)
+    whole = clipped_sum(of, *inputs, rule=FlatClipping(3.0))
+    parts = clipped_sum(of, *inputs, rule=FlatClipping(3.0), at_most=2)
+    for found, wanted in zip(parts.sums, whole.sums, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("at_most", [0, -1, 2.5, float("nan")])
+def test_a_part_has_at_least_one_example(at_most):
+    of = partial(per_example, critic(), called_real)
+    with pytest.raises(ValueError, match="at_most"):
+        clipped_sum(of, images(2), rule=Unclipped(), at_most=at_most)

@@ -1,0 +1,254 @@
+"""WGAN-GP's per-example gradients against nested torch.func gradients and a double backward."""
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd import forward_ad
+from torch.func import functional_call, grad, vmap
+
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.training.gradients import (
+    Gradients,
+    MixesExamples,
+    UnsupportedLayer,
+    gradient_penalty,
+)
+from dpkit.training.networks import Conditional, mlp
+
+pytestmark = pytest.mark.torch
+
+
+def convolutional(activation=lambda: nn.LeakyReLU(0.2), norm=None) -> nn.Module:
+    layers = [nn.Conv2d(1, 4, 5, 2, 2), activation(), nn.Conv2d(4, 6, 3, 2, 1)]
+    if norm is not None:
+        layers.append(norm(6))
+    return nn.Sequential(*layers, activation(), nn.Flatten(), nn.Linear(96, 1)).double()
+
+
+def straight(critic: nn.Module) -> bool:
+    return gradient_penalty.is_made_of(gradient_penalty.STRAIGHT, critic)
+
+
+class TwoInputs(nn.Module):
+    """Image and label map by a convolution each: the second one's input does not move."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image, self.label = nn.Conv2d(1, 3, 4, 2, 1), nn.Conv2d(2, 3, 4, 2, 1)
+        self.rest = nn.Sequential(nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(6 * 49, 1))
+        self.piecewise_linear = True
+        self.double()
+
+    def forward(self, images, labels):
+        classes = torch.arange(2)
+        maps = (labels[:, None] == classes)[:, :, None, None].expand(-1, -1, 14, 14)
+        return self.rest(torch.cat((self.image(images), self.label(maps.to(images))), 1))
+
+
+def reference(critic, real, fake, mixing, *conditions, weight):
+    """vmap of nested grad: each example's gradient by parameter."""
+    values = {name: p.detach() for name, p in critic.named_parameters()}
+
+    def one(values, real, fake, mix, *others):
+        def score(x):
+            return functional_call(critic, values, (x[None], *(c[None] for c in others))).sum()
+
+        slope = grad(score)(mix * real + (1 - mix) * fake)
+        return score(fake) - score(real) + weight * (slope.norm() - 1) ** 2
+
+    rows = (values, real, fake, mixing, *conditions)
+    found = vmap(grad(one), (None, *[0] * (len(rows) - 1)))(*rows)
+    return {id(p): found[name] for name, p in critic.named_parameters()}
+
+
+def drawn(batch: int, *, seed: int = 0, dtype=torch.float64):
+    rng = torch.Generator().manual_seed(seed)
+    real, fake = (torch.randn(batch, 1, 14, 14, generator=rng, dtype=dtype) for _ in range(2))
+    return real, fake, torch.rand(batch, generator=rng, dtype=dtype)
+
+
+def assert_as_reference(critic, batch=5, *conditions, dtype=torch.float64, **options):
+    real, fake, mixing = drawn(batch, dtype=dtype)
+    critic = critic.to(dtype)
+    found, losses = gradient_penalty.per_example(
+        critic, real, fake, *conditions, mixing=mixing, weight=7.0, **options
+    )
+    wanted = reference(critic, real, fake, mixing, *conditions, weight=7.0)
+    wanted = [wanted[id(p)] for p in found.parameters]
+    norms = torch.stack([g.flatten(1).norm(dim=1) for g in wanted])
+    rtol = 1e-10 if dtype == torch.float64 else 1e-5
+    close = {"rtol": 0, "atol": rtol * float(norms.max())}
+    torch.testing.assert_close(found.norms(), norms, **close)
+    weights = FlatClipping(float(norms.max()) / 2).weights(norms)
+    for total, g in zip(found.weighted_sum(weights), wanted, strict=True):
+        torch.testing.assert_close(total, torch.tensordot(weights[0], g, 1), **close)
+    for index, g in enumerate(wanted):
+        each = torch.cat([part[index] for part in found.each()])
+        torch.testing.assert_close(each, g, **close)
+    assert losses.shape == (batch,)
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("batch", [1, 7])
+def test_piecewise_linear_critics_by_the_tangent_pass(batch, dtype):
+    for activation in (lambda: nn.LeakyReLU(0.2), lambda: nn.ReLU(inplace=True)):
+        critic = convolutional(activation)
+        assert straight(critic)
+        assert isinstance(assert_as_reference(critic, batch, dtype=dtype), Gradients)
+
+
+@pytest.mark.parametrize(
+    ("activation", "norm"),
+    [
+        (nn.Tanh, None),
+        (nn.Softplus, lambda c: nn.GroupNorm(2, c)),
+        (lambda: nn.LeakyReLU(0.2), lambda c: nn.GroupNorm(c, c)),
+        (nn.SiLU, None),
+    ],
+)
+def test_curved_critics_by_the_backward_pass_of_the_tangent(activation, norm):
+    critic = convolutional(activation, norm)
+    assert not straight(critic)
+    assert isinstance(assert_as_reference(critic), Gradients)
+
+
+def test_both_ways_agree_where_both_hold():
+    assert_as_reference(convolutional(), piecewise_linear=False)
+
+
+def test_a_curved_critic_that_is_called_straight_is_found_out():
+    assert_as_reference(convolutional(nn.Tanh), piecewise_linear=True)
+    real, fake, mixing = drawn(3)
+    between = torch.lerp(fake, real, mixing[:, None, None, None])
+    critic = convolutional(nn.Tanh)
+    wrong, _ = gradient_penalty.straight(critic, real, fake, between, (), 10.0)
+    right, _ = gradient_penalty.curved(critic, real, fake, between, (), 10.0)
+    assert not torch.allclose(wrong.norms(), right.norms(), rtol=1e-3)
+
+
+def test_a_hook_that_bends_a_straight_critic_is_found_out():
+    critic = convolutional(nn.ReLU)
+    critic[1].register_forward_hook(lambda module, inputs, output: output.tanh())
+    assert_as_reference(critic)
+
+
+def test_activations_in_place_after_layers_at_many_positions():
+    critic = nn.Sequential(nn.Unflatten(3, (7, 2)), nn.Linear(2, 8), nn.ReLU(inplace=True))
+    critic = nn.Sequential(critic, nn.Flatten(), nn.Linear(14 * 7 * 8, 1)).double()
+    assert_as_reference(critic)
+
+
+@pytest.mark.parametrize("straight", [None, False])
+def test_conditions_do_not_move(straight):
+    labels = torch.tensor([0, 1, 1, 0, 1])
+    assert_as_reference(TwoInputs(), 5, labels, piecewise_linear=straight)
+
+
+def test_a_conditional_critic_counts_as_straight():
+    body = mlp((14, 6, 1), last=None, rng=torch.Generator().manual_seed(0))
+    assert straight(Conditional(body, classes=4))
+    curved = Conditional(nn.Sequential(nn.Linear(14, 1), nn.Tanh()), classes=4)
+    assert not straight(curved)
+
+
+@pytest.mark.parametrize(
+    ("activation", "norm"),
+    [
+        (nn.PReLU, None),
+        (nn.ReLU, lambda c: nn.InstanceNorm2d(c, affine=True)),
+        (nn.ReLU, lambda c: nn.LayerNorm([c, 4, 4])),
+        (nn.Mish, None),
+    ],
+)
+def test_other_layers_go_through_torch_func(activation, norm):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = assert_as_reference(convolutional(activation, norm))
+    assert not isinstance(found, Gradients)
+
+
+@pytest.mark.parametrize("name", ["group_norm", "layer_norm", "instance_norm"])
+def test_why_layer_and_instance_normalisation_do(name):
+    """Differentiating torch's tangent of them gives another slope than differences do."""
+    norm = {
+        "group_norm": lambda x: nn.functional.group_norm(x, 3),
+        "layer_norm": lambda x: nn.functional.layer_norm(x, [3, 4, 4]),
+        "instance_norm": nn.functional.instance_norm,
+    }[name]
+    rng = torch.Generator().manual_seed(0)
+    x, along, change = (torch.randn(2, 3, 4, 4, generator=rng).double() for _ in range(3))
+    scale = torch.linspace(-1, 1, 96).view_as(x).double()
+
+    def moved(x):
+        with forward_ad.dual_level():
+            tangent = forward_ad.unpack_dual(norm(forward_ad.make_dual(x, along))).tangent
+            return (scale * tangent).sum()
+
+    point = x.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(moved(point), point)
+    step = 1e-5 * change
+    by_differences = (moved(x + step) - moved(x - step)) / 2e-5
+    off = abs((slope * change).sum() / by_differences - 1)
+    if name == "group_norm":
+        assert off < 1e-6
+    elif torch.__version__.startswith("2.13"):  # mended one day: then they may join CURVED
+        assert off > 0.01
+
+
+def test_the_batch_gradient_is_that_of_plain_training():
+    """Weights 1 / batch: torch's own double backward of the mean loss."""
+    critic = convolutional()
+    real, fake, mixing = drawn(6)
+    points = torch.lerp(fake, real, mixing[:, None, None, None]).requires_grad_()
+    (slope,) = torch.autograd.grad(critic(points).sum(), points, create_graph=True)
+    penalty = (slope.flatten(1).norm(dim=1) - 1).square()
+    loss = (critic(fake) - critic(real)).mean() + 10 * penalty.mean()
+    wanted = torch.autograd.grad(loss, list(critic.parameters()))
+    found, losses = gradient_penalty.per_example(critic, real, fake, mixing=mixing)
+    torch.testing.assert_close(losses.mean(), loss.detach())
+    for total, g in zip(
+        found.weighted_sum(torch.full((1, 6), 1 / 6, dtype=torch.float64)), wanted, strict=True
+    ):
+        torch.testing.assert_close(total, g, rtol=1e-9, atol=1e-12)
+
+
+def test_an_empty_batch_sums_to_zero():
+    critic = convolutional()
+    found, losses = gradient_penalty.per_example(critic, *drawn(0)[:2], mixing=drawn(0)[2])
+    assert losses.shape == (0,)
+    assert found.norms().shape == (6, 0)
+    sums = found.weighted_sum(torch.zeros(1, 0).double())
+    assert [s.shape for s in sums] == [p.shape for p in found.parameters]
+    assert all((s == 0).all() for s in sums)
+
+
+def test_a_flat_point_has_no_direction():
+    """Where grad f is 0, |grad f| takes 0 as its derivative, as torch's norm does."""
+    critic = convolutional(nn.ReLU)
+    with torch.no_grad():
+        for parameter in critic.parameters():
+            parameter.zero_()
+    real, fake, mixing = drawn(3)
+    found, losses = gradient_penalty.per_example(critic, real, fake, mixing=mixing)
+    assert torch.equal(losses, torch.full((3,), 10.0).double())
+    assert found.norms().isfinite().all()
+
+
+def test_bad_input_is_refused():
+    critic = convolutional()
+    real, fake, mixing = drawn(3)
+    with pytest.raises(ValueError, match="one shape"):
+        gradient_penalty.per_example(critic, real, fake[:2], mixing=mixing)
+    with pytest.raises(ValueError, match="one number an example"):
+        gradient_penalty.per_example(critic, real, fake, mixing=mixing[:2])
+    with pytest.raises(UnsupportedLayer, match="eval"):
+        gradient_penalty.per_example(
+            nn.Sequential(nn.Dropout(0.5), critic), real, fake, mixing=mixing
+        )
+    with pytest.raises(MixesExamples, match="mixes the examples"):
+        gradient_penalty.per_example(
+            nn.Sequential(critic, nn.BatchNorm1d(1)), real, fake, mixing=mixing
+        )
