@@ -222,6 +222,17 @@ def test_a_gan_a_digit_sees_its_own_digit_alone(monkeypatch):
         assert Counter(asked.tolist()) == dict.fromkeys(range(10), JUDGED // 10)
 
 
+def test_a_gan_a_digit_is_trained_on_all_images_of_its_digit_however_many(monkeypatch):
+    """A tenth of the images is no digit's own number, neither of MNIST's nor of scikit-learn's."""
+    task = made_up("digits", 6)
+    labels = task.data.labels.clone()
+    labels[0] = 1  # three images of 0, five of 1
+    task = task._replace(data=task.data._replace(labels=labels))
+    monkeypatch.setattr(runs, "task", lambda name, *, scale: task)
+    values = run(small(SETTINGS), by_digit=True).compute().values
+    assert len(values["curve"]["by_digit"]) == 10
+
+
 def test_a_digits_accuracy_is_asked_of_its_own_digit(monkeypatch):
     asked = []
     task = made_up("digits", 6)

@@ -153,8 +153,9 @@ class Run(NamedTuple):
         curves = []
         for digit in range(10):
             chosen = wanted.data.labels == digit
-            size = wanted.data.public_size // 10
-            data = Data(wanted.data.features[chosen], wanted.data.labels[chosen] * 0, size)
+            features = wanted.data.features[chosen]
+            # Shuffled batches take a declared size for the true one: this digit's own count.
+            data = Data(features, wanted.data.labels[chosen] * 0, len(features))
             only = wanted._replace(
                 data=data, accuracy=lambda x, y, asked=digit: wanted.accuracy(x, y * 0 + asked)
             )
