@@ -69,7 +69,7 @@ def reproduce(
     checks.one_of(("paper", "reduced"), scale=scale)
     checks.one_of(("auto", "cpu", "cuda"), device=device)
     checks.whole(1, seeds=seeds)
-    papers.named(paper)
+    plans = papers.plans_of(paper)
     from tqdm import tqdm
 
     from dpkit.experiments import reproduce as experiments
@@ -79,8 +79,8 @@ def reproduce(
     told = partial(print, file=sys.stderr if json_ else sys.stdout, flush=True)
     done = []
     for row in experiments.reproduce(
-        paper, table, scale=scale, seeds=seeds, parts=wanted, device=device, reprice=reprice,
-        progress=bar, estimated=told,
+        paper, table, plans=plans, scale=scale, seeds=seeds, parts=wanted, device=device,
+        reprice=reprice, progress=bar, estimated=told,
     ):  # fmt: skip
         done.append(row)
         if not json_:

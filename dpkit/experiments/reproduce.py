@@ -1,29 +1,21 @@
 """Reproduce a paper's table part by part, storing each part when it is done."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from dpkit.experiments import store
 from dpkit.experiments.estimate import Estimate, estimate
-from dpkit.papers import named
-from dpkit.records import (
-    Part,
-    Progress,
-    alike,
-    code_version,
-    provenance,
-    read_json,
-    silent,
-    write_json,
-)
+from dpkit.experiments.part import Part, Plan, Progress, silent
+from dpkit.records import alike, code_version, provenance, read_json, write_json
 
 
 def reproduce(
     paper: str,
     table: str,
     *,
+    plans: Mapping[str, Plan],
     scale: str = "paper",
     seeds: int = 3,
     parts: Sequence[str] | None = None,
@@ -37,8 +29,9 @@ def reproduce(
     """Compute the parts of `table` that are not stored yet, one after another.
 
     Args:
-        paper: name of a paper's package, such as "dp_cgan".
+        paper: name of a paper's package, such as "dp_cgan": where its parts are stored.
         table: name of one of its tables, such as "table_1".
+        plans: the paper's `experiments.PLANS`, a plan for each table.
         scale: "paper" on the paper's data and sizes, or "reduced", which each paper's plans
             describe: small sets that need no download, in minutes; or MNIST with smaller networks
             and fewer steps, in tens of minutes a run.
@@ -57,12 +50,11 @@ def reproduce(
         for each part its stored file ("record") and a line about it ("summary").
 
     Raises:
-        ValueError: no such paper, table, scale or part; or a part is stored with other settings.
+        ValueError: no such table, scale or part; or a part is stored with other settings.
     """
     if not seeds >= 1:
         raise ValueError(f"seeds must be >= 1, got {seeds}")
     folder = store.folder(paper, table, scale=scale, results=results)
-    plans = named(paper).tables.PLANS
     if table not in plans:
         raise ValueError(f"table must be one of {', '.join(plans)}, got {table!r}")
     planned = plans[table](scale=scale, seeds=seeds, device=device, progress=progress)

@@ -17,13 +17,13 @@ from dpkit.explorers.score_against_epsilon_drawing import (
 from dpkit.explorers.score_against_epsilon_numbers import (
     AXES,
     DELTA,
-    EVERY,
     PASS,
     VARIED,
     Row,
     numbers,
     planned,
 )
+from dpkit.papers.small_images.settings import EVERY
 from dpkit.records import SCALES
 
 FIGURES = {f"{name[-1]}: {what}": name for name, what in VARIED.items()}

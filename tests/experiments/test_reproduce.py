@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from dpkit.experiments import store
+from dpkit.experiments.part import Part
 from dpkit.experiments.reproduce import reproduce
-from dpkit.papers.dp_cgan import tables
-from dpkit.records import Part, code_version, write_json
+from dpkit.papers.dp_cgan import experiments
+from dpkit.records import code_version, write_json
 
 pytestmark = pytest.mark.torch
 
@@ -18,13 +19,21 @@ PARTS = ["honest-seed0-train", "honest-seed0-lr"]
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setattr(experiments, "cache_dir", lambda: tmp_path / "cache")
     return tmp_path / "results"
 
 
 def run(results, parts=PARTS, **more):
     return list(
-        reproduce("dp_cgan", "table_1", scale="reduced", parts=parts, results=results, **more)
+        reproduce(
+            "dp_cgan",
+            "table_1",
+            plans=experiments.PLANS,
+            scale="reduced",
+            parts=parts,
+            results=results,
+            **more,
+        )
     )
 
 
@@ -32,7 +41,7 @@ def run(results, parts=PARTS, **more):
 def stored_once(tmp_path_factory):
     results = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "cache_dir", lambda: results / "cache")
+        patch.setattr(experiments, "cache_dir", lambda: results / "cache")
         run(results)
     return results
 
@@ -78,7 +87,7 @@ def test_a_part_that_fails_leaves_nothing_behind(results, monkeypatch):
     def fail(*args, **more):
         raise FloatingPointError("a gradient is NaN")
 
-    monkeypatch.setattr(tables, "train", fail)
+    monkeypatch.setattr(experiments, "train", fail)
     with pytest.raises(FloatingPointError):
         run(results)
     assert not list(results.rglob("*.*"))
@@ -87,7 +96,6 @@ def test_a_part_that_fails_leaves_nothing_behind(results, monkeypatch):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"paper": "dp_gan"}, "paper must be one of dp_cgan"),
         ({"table": "table_9"}, "table must be one of table_1, got 'table_9'"),
         ({"scale": "huge"}, "scale must be one of paper, reduced, got 'huge'"),
         ({"seeds": 0}, "seeds must be >= 1, got 0"),
@@ -97,7 +105,7 @@ def test_a_part_that_fails_leaves_nothing_behind(results, monkeypatch):
 def test_what_is_not_there_is_named(results, asked, words):
     asked = {"paper": "dp_cgan", "table": "table_1", "scale": "reduced", **asked}
     with pytest.raises(ValueError, match=words):
-        list(reproduce(**asked, results=results))
+        list(reproduce(**asked, plans=experiments.PLANS, results=results))
 
 
 def test_stored_json_that_is_cut_off_is_named(stored):
@@ -107,7 +115,7 @@ def test_stored_json_that_is_cut_off_is_named(stored):
         store.load("dp_cgan", "table_1", scale="reduced", results=stored)
 
 
-def test_what_is_stored_is_priced_anew_and_not_run(tmp_path, monkeypatch):
+def test_what_is_stored_is_priced_anew_and_not_run(tmp_path):
     """Old records keep their scores and get today's epsilons; parts without a price stay."""
     part = Part(
         "run-seed0", {"noise": 2.0}, 0, compute=lambda: pytest.fail("it was run"),
@@ -115,7 +123,7 @@ def test_what_is_stored_is_priced_anew_and_not_run(tmp_path, monkeypatch):
     )  # fmt: skip
     other = part._replace(name="fit", prices=None)
     absent = part._replace(name="run-seed1")
-    monkeypatch.setitem(tables.PLANS, "table_1", lambda **_: [part, other, absent])
+    plans = {"table_1": lambda **_: [part, other, absent]}
     folder = store.folder("dp_cgan", "table_1", scale="reduced", results=tmp_path)
     told = {"settings": {"noise": 2.0}, "wall_seconds": 9.0, "code": "old"}
     old = {"values": {"score": 0.5, "steps": 2, "epsilon": 1.0}, "provenance": told}
@@ -124,7 +132,9 @@ def test_what_is_stored_is_priced_anew_and_not_run(tmp_path, monkeypatch):
 
     def again():
         return list(
-            reproduce("dp_cgan", "table_1", scale="reduced", results=tmp_path, reprice=True)
+            reproduce(
+                "dp_cgan", "table_1", plans=plans, scale="reduced", results=tmp_path, reprice=True
+            )
         )
 
     (row,) = again()

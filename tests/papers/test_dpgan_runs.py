@@ -12,16 +12,16 @@ import pytest
 import torch
 
 from dpkit.experiments import store
+from dpkit.experiments.part import silent
 from dpkit.metrics.js_score import MOST
 from dpkit.papers import dpgan as paper
-from dpkit.papers.dpgan import plans, runs, scores, tables, variants
+from dpkit.papers.dpgan import experiments, runs, scores, tables, variants
 from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import MNIST, SETTINGS
 from dpkit.papers.dpgan.variants import CONFIGURATIONS
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling
-from dpkit.records import silent
 from dpkit.training.device import generator_on
 
 pytestmark = pytest.mark.torch
@@ -271,15 +271,15 @@ PLANNED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", plans.PLANS)
+@pytest.mark.parametrize("name", experiments.PLANS)
 def test_plans_name_their_parts_once_and_describe_them_in_json(name: str):
-    planned = plans.PLANS[name](scale="reduced", seeds=2, device="cpu", progress=silent)
+    planned = experiments.PLANS[name](scale="reduced", seeds=2, device="cpu", progress=silent)
     names = [part.name for part in planned]
     assert len(names) == len(set(names)) == PLANNED[name]
-    again = plans.PLANS[name](scale="reduced", seeds=2, device="cpu", progress=silent)
+    again = experiments.PLANS[name](scale="reduced", seeds=2, device="cpu", progress=silent)
     for one, other in zip(planned, again, strict=True):
         assert json.loads(json.dumps(one.settings)) == one.settings == other.settings
-    assert set(plans.PLANS) == set(PLANNED)
+    assert set(experiments.PLANS) == set(PLANNED)
 
 
 def test_the_snapshot_leaves_the_generator_as_it_began(quick: Path):
@@ -359,7 +359,7 @@ def stored_runs(values):
         settings = variants.without_privacy(scale="reduced")
         if key != "gan":
             configuration, _, arm = key.rpartition("-")
-            settings = plans.ARMS[arm](configuration, scale="reduced")
+            settings = experiments.ARMS[arm](configuration, scale="reduced")
         parts[name] = {"values": {**runs.priced(settings, steps=2_000), **scores_of}}
     return parts
 

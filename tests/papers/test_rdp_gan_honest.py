@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 
 from dpkit.papers.rdp_gan import algorithm, honest
-from dpkit.papers.rdp_gan.plans import PUBLISHED
+from dpkit.papers.rdp_gan.experiments import PUBLISHED
 from dpkit.papers.rdp_gan.settings import (
     SETTINGS,
     GradientNoise,

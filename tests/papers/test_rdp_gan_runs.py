@@ -15,8 +15,9 @@ import pytest
 import torch
 
 from dpkit.experiments import reproduce
-from dpkit.papers.rdp_gan import honest, plans, runs, tasks
-from dpkit.papers.rdp_gan.plans import PUBLISHED
+from dpkit.experiments.part import Part, Result, silent
+from dpkit.papers.rdp_gan import experiments, honest, runs, tasks
+from dpkit.papers.rdp_gan.experiments import PUBLISHED
 from dpkit.papers.rdp_gan.runs import Run
 from dpkit.papers.rdp_gan.settings import (
     NON_PRIVATE,
@@ -28,7 +29,7 @@ from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant, ExponentialDecay
-from dpkit.records import Part, Result, silent, write_json
+from dpkit.records import write_json
 from dpkit.training.types import Data
 
 SIZE, JUDGED, POINTS = 40, 100, 20
@@ -73,7 +74,7 @@ def made_up(records, features):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     features = {"digits": 6}
-    for module in (runs, plans):
+    for module in (runs, experiments):
         monkeypatch.setattr(
             module, "task", lambda name, *, scale: made_up(name, features.get(name, 5))
         )
@@ -346,7 +347,7 @@ def test_one_private_image_moves_the_tested_count_by_at_most_one(monkeypatch):
     assert {int(a - b) for a, b in pairwise(found)} == {0, 1}
 
 
-# The plans.
+# The experiments.
 
 
 @pytest.fixture
@@ -358,16 +359,16 @@ def planned(monkeypatch):
         asked.append({"records": records, **wanted})
         return replace(HONEST, chosen=json.dumps(asked[-1], sort_keys=True))
 
-    monkeypatch.setattr(plans, "honest", noted)
+    monkeypatch.setattr(experiments, "honest", noted)
 
     def parts(table, *, scale="paper", seeds=3):
-        return plans.PLANS[table](scale=scale, seeds=seeds, device="cpu", progress=silent)
+        return experiments.PLANS[table](scale=scale, seeds=seeds, device="cpu", progress=silent)
 
     return parts, asked
 
 
 @pytest.mark.parametrize("scale", ["paper", "reduced"])
-@pytest.mark.parametrize("table", plans.PLANS)
+@pytest.mark.parametrize("table", experiments.PLANS)
 def test_parts_have_names_of_their_own_and_settings_that_can_be_compared(table, scale, planned):
     parts, _ = planned
     first, again = parts(table, scale=scale), parts(table, scale=scale)
@@ -421,7 +422,7 @@ def test_sweeps_have_other_rates_than_the_tables(planned):
 
 
 def test_printed_iterations_are_kept_where_the_schedules_end():
-    assert plans.PRINTED_ITERATIONS == {
+    assert experiments.PRINTED_ITERATIONS == {
         "digits": {"time": 657, "step": 564, "exp": 902, "ant": 868},
         "census": {"time": 632, "step": 532, "exp": 894, "ant": 845},
     }
@@ -429,26 +430,26 @@ def test_printed_iterations_are_kept_where_the_schedules_end():
 
 @pytest.mark.parametrize("records", honest.RECORDS)
 def test_a_reduced_tuned_run_tests_its_accuracy_at_least_once(records):
-    settings = plans._honest(records, "reduced", 5.0, "ant")
+    settings = experiments._honest(records, "reduced", 5.0, "ant")
     assert settings.iterations >= settings.tuning.every
 
 
 def test_the_largest_losses_are_seen_before_each_step(monkeypatch):
     """One record's is the largest; the whole batch's loss is that of the records of the run."""
     seen = []
-    real = plans.algorithm.loss_value_step
+    real = experiments.algorithm.loss_value_step
 
     def spied(gan, features, labels, **more):
         with torch.no_grad():
-            seen.append(plans.called_real(gan.discriminator(features, labels)))
+            seen.append(experiments.called_real(gan.discriminator(features, labels)))
         record = real(gan, features, labels, **more)
         seen[-1] = (seen[-1], record.discriminator_loss)
         return record
 
-    monkeypatch.setattr(plans.algorithm, "loss_value_step", spied)
+    monkeypatch.setattr(experiments.algorithm, "loss_value_step", spied)
     settings = replace(small(NON_PRIVATE), sampling=ShuffledBatches(16))
     values = [
-        plans._largest_loss(name, settings, 0, "reduced", "cpu", silent).values
+        experiments._largest_loss(name, settings, 0, "reduced", "cpu", silent).values
         for name in ("digits", "digits", "census")
     ]
     assert values[0] == values[1]
@@ -471,7 +472,7 @@ def test_stored_parts_are_reproduced_once(tmp_path, monkeypatch):
     monkeypatch.setattr(Run, "compute", counted)
     part = run(small(SETTINGS)).part
     assert isinstance(part, Part)
-    monkeypatch.setitem(plans.PLANS, "table_2", lambda **_: [part])
+    monkeypatch.setitem(experiments.PLANS, "table_2", lambda **_: [part])
     for _ in range(2):
         told = list(reproduce.reproduce("rdp_gan", "table_2", scale="reduced", results=tmp_path))
         assert len(told) == 1
@@ -479,7 +480,7 @@ def test_stored_parts_are_reproduced_once(tmp_path, monkeypatch):
     record = json.loads(next(tmp_path.rglob("*.json")).read_text())
     assert record["provenance"]["settings"] == part.settings
     changed = run(replace(small(SETTINGS), noise=SETTINGS.noise, iterations=7)).part
-    monkeypatch.setitem(plans.PLANS, "table_2", lambda **_: [changed])
+    monkeypatch.setitem(experiments.PLANS, "table_2", lambda **_: [changed])
     with pytest.raises(ValueError, match="iterations differ"):
         list(reproduce.reproduce("rdp_gan", "table_2", scale="reduced", results=tmp_path))
 
@@ -512,7 +513,7 @@ def test_parts_that_train_say_their_work(planned):
     parts, _ = planned
     unknown = {
         table: {part.name for part in parts(table, seeds=1) if part.work is None}
-        for table in plans.PLANS
+        for table in experiments.PLANS
     }
     fitted = {"real-seed0", "marginals-0.5-seed0", "marginals-5-seed0"}
     assert unknown.pop("table_5") == fitted
@@ -520,5 +521,5 @@ def test_parts_that_train_say_their_work(planned):
     assert not any(unknown.values())
     for part in parts("table_2", seeds=1, scale="reduced"):
         (work,) = part.work()
-        assert work.left == 5 * plans.REDUCED_ITERATIONS
+        assert work.left == 5 * experiments.REDUCED_ITERATIONS
         assert len(list(islice(work.trial(), 2))) == 2

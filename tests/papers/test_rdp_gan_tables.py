@@ -8,7 +8,7 @@ import pytest
 
 from dpkit import plots
 from dpkit.experiments import store
-from dpkit.papers.rdp_gan import plans, recomputed, tables
+from dpkit.papers.rdp_gan import experiments, recomputed, tables
 from dpkit.papers.rdp_gan.tasks import SIZES
 from dpkit.privacy import Release, SampledGaussian, pld
 
@@ -111,7 +111,7 @@ def test_figure_3_agrees_with_its_formulas_and_with_the_accountant():
 
 def test_what_is_stored_is_complete_and_says_its_epsilon():
     """Real data at the paper's scale: every part of every plan, none left from another one."""
-    for name in plans.PLANS:
+    for name in experiments.PLANS:
         stored = store.load("rdp_gan", name)
         assert stored, f"{name} has no stored runs"
         for key, one in stored.items():

@@ -9,15 +9,21 @@ import pytest
 import torch
 
 from dpkit.experiments import store
+from dpkit.experiments.part import silent
 from dpkit.experiments.reproduce import reproduce
 from dpkit.metrics import judge
 from dpkit.papers import small_images as paper
-from dpkit.papers.small_images import plans, runs, tables
+from dpkit.papers.small_images import experiments, runs, tables
 from dpkit.papers.small_images.runs import COLUMNS, Run
-from dpkit.papers.small_images.settings import DIGITS_SIZE, ORDERS, REDUCED_STEPS
+from dpkit.papers.small_images.settings import (
+    DIGITS_SIZE,
+    EVERY,
+    ORDERS,
+    REDUCED_STEPS,
+    settings_of,
+)
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.records import silent
 
 pytestmark = pytest.mark.torch
 
@@ -167,12 +173,12 @@ def test_the_published_run_is_priced_both_ways(cache):
     assert values["claimed_assumptions"]
 
 
-def test_parts_are_stored_and_resumed_by_the_command(cache, monkeypatch):
+def test_parts_are_stored_and_resumed_by_the_command(cache):
     run = tiny(samples=True)
-    monkeypatch.setitem(tables.PLANS, "figure_2", lambda **_: [run.part])
+    plans = {"figure_2": lambda **_: [run.part]}
     asked = {"scale": "reduced", "results": cache / "results"}
     for words in ("epsilon_proven", "stored already"):
-        (row,) = reproduce("small_images", "figure_2", **asked)
+        (row,) = reproduce("small_images", "figure_2", plans=plans, **asked)
         assert words in row["summary"]
     stored = store.load("small_images", "figure_2", **asked)
     assert stored["tiny-seed0"]["values"]["steps"] == 5
@@ -182,8 +188,8 @@ def test_parts_are_stored_and_resumed_by_the_command(cache, monkeypatch):
 def test_figures_are_planned_on_mnist_at_both_scales():
     names = {}
     for scale in ("paper", "reduced"):
-        for plan in tables.PLANS:
-            made = tables.PLANS[plan](scale=scale, seeds=2, device="cpu", progress=silent)
+        for plan in experiments.PLANS:
+            made = experiments.PLANS[plan](scale=scale, seeds=2, device="cpu", progress=silent)
             names[scale, plan] = [
                 part.name.removesuffix("-seed0") for part in made if not part.seed
             ]
@@ -200,14 +206,14 @@ def test_figures_are_planned_on_mnist_at_both_scales():
         assert names[scale, "figure_2"] == ["noise-0.8", "noise-0.9", "noise-1"]
     assert names["paper", "figure_3"] == ["capacity-16", "capacity-96", "capacity-128"]
     assert names["reduced", "figure_3"] == ["capacity-8", "capacity-32", "capacity-64"]
-    settings = plans.settings_of("figure_1", scale="reduced")["norm-100"]
+    settings = settings_of("figure_1", scale="reduced")["norm-100"]
     assert (settings.capacity, settings.clipping) == (16, FlatClipping(100.0))
     with pytest.raises(ValueError, match="plan must be one of common, figure_1"):
-        plans.settings_of("figure_4", scale="paper")
+        settings_of("figure_4", scale="paper")
 
 
 def test_points_are_epochs_at_the_papers_scale():
-    run = Run("base", paper.SETTINGS, 0, plans.EVERY["paper"])
+    run = Run("base", paper.SETTINGS, 0, EVERY["paper"])
     assert run.points() == [469 * epoch for epoch in range(1, 41)]
     assert Run("short", replace(paper.SETTINGS, max_steps=5), 0, 7).points() == [5]
 
@@ -319,7 +325,7 @@ def test_seeds_share_their_steps_and_the_classifier_is_trained_once(cache, monke
 
 
 def test_the_classifiers_own_part_counts_its_epochs_and_scores(cache):
-    (part,) = plans.plan_classifier(scale="paper", seeds=1, device="cpu", progress=silent)
+    (part,) = experiments.plan_classifier(scale="paper", seeds=1, device="cpu", progress=silent)
     trained, scored = part.work()
     assert trained.left == 16 * 469
     assert scored.left == 137  # 70,000 images by 512

@@ -12,6 +12,8 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from dpkit.experiments import trial
+from dpkit.experiments.part import Part, Progress, Result, Work
 from dpkit.papers.dpgan import algorithm, scores, semi_supervised
 from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.semi_supervised import Learning
@@ -20,8 +22,7 @@ from dpkit.paths import cache_dir
 from dpkit.privacy import moments, pld
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import ShuffledBatches
-from dpkit.records import Part, Progress, Result, Work, describe, json_number, write_bytes
-from dpkit.training import trial
+from dpkit.records import describe, json_number, write_bytes
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import device_label, device_named, generator_on
 from dpkit.training.loop import train

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from dpkit import checks
+from dpkit.experiments.part import Work
 from dpkit.metrics.inception import inception_score
 from dpkit.metrics.js_score import js_score
 from dpkit.metrics.judge import CLASSIFIERS, Judge, judge, scoring_work, training_work
@@ -20,7 +21,6 @@ from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.networks import Classifier
 from dpkit.papers.dpgan.semi_supervised import RATE
 from dpkit.privacy.schedules import Constant
-from dpkit.records import Work
 from dpkit.training.device import generator_on, seeded
 from dpkit.training.optimizers import Adam, update
 

@@ -5,6 +5,7 @@ its batches are taken as Poisson, with noise to match; `honest`, at the epsilon 
 make as many steps.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from math import ceil, inf, sqrt
@@ -137,6 +138,13 @@ def _repaired(name: str, old: Settings, steps: int) -> Settings:
         sampling=PoissonSampling(old.expected_batch_size), devices=1,
         noise_over_sqrt_batch=False, moments=None, max_steps=steps,
     )  # fmt: skip
+
+
+ARMS: dict[str, Callable[..., Settings]] = {
+    "published": published,
+    "matched": matched,  # repaired, at the epsilon that the published run costs
+    "honest": honest,  # at the epsilon that is claimed
+}
 
 
 @cache

@@ -28,6 +28,11 @@ RATES = {  # of the captions of Tables IV (MNIST) and V (Adult)
     "digits": {"time": 0.05, "step": 0.6, "exp": 0.01, "ant": 0.8},
     "census": {"time": 0.04, "step": 0.5, "exp": 0.01, "ant": 0.7},
 }
+EPSILONS = (0.5, 5.0)
+SWEEPS = {  # decay rates of Figures 9 (Adult) and 10 (MNIST), beside those of the tables
+    "time": (0.01, 0.02, 0.1), "exp": (0.001, 0.003, 0.03), "step": (0.3, 0.8, 0.9),
+    "ant": (0.5, 0.6, 0.9),
+}  # fmt: skip
 DECAYS = ("constant", "time", "step", "exp", "ant")
 TESTED_EVERY = 50  # generator iterations, in a run of 1,000; each test is charged
 IMPROVEMENT = 0.005  # of an accuracy, below which the noise is lowered

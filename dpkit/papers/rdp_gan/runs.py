@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from dpkit.experiments import trial
+from dpkit.experiments.part import Part, Progress, Result, Work
 from dpkit.papers.rdp_gan import adaptive, algorithm, honest
 from dpkit.papers.rdp_gan.settings import (
     GradientNoise,
@@ -19,8 +21,7 @@ from dpkit.papers.rdp_gan.tasks import CHANGES, JUDGED, PUBLIC_SIZES, Task, task
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
 from dpkit.privacy.sampling import mechanism
-from dpkit.records import Part, Progress, Result, Work, describe, json_number
-from dpkit.training import trial
+from dpkit.records import describe, json_number
 from dpkit.training.device import device_label, device_named, generator_on
 from dpkit.training.loop import train
 from dpkit.training.types import Data, Gan

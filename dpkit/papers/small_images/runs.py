@@ -14,6 +14,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from dpkit import datasets
+from dpkit.experiments import trial
+from dpkit.experiments.part import Part, Progress, Result, Work, silent
 from dpkit.metrics.judge import (
     CLASSIFIERS,
     Judge,
@@ -28,19 +30,7 @@ from dpkit.papers.small_images.settings import ORDERS, PUBLIC_SIZES, Settings
 from dpkit.paths import cache_dir
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.ledger import Guarantee
-from dpkit.records import (
-    Part,
-    Progress,
-    Result,
-    Work,
-    describe,
-    json_number,
-    read_json,
-    silent,
-    write_bytes,
-    write_json,
-)
-from dpkit.training import trial
+from dpkit.records import describe, json_number, read_json, write_bytes, write_json
 from dpkit.training.checkpoint import Checkpoints, spent
 from dpkit.training.device import device_label, device_named, generator_on
 from dpkit.training.loop import train

@@ -18,6 +18,7 @@ from dpkit.privacy.sampling import (
     mechanism,
 )
 from dpkit.privacy.schedules import Constant
+from dpkit.records import SCALES
 from dpkit.training.optimizers import Adam
 
 # The orders of the code's accountant (compute_renyi_privacy in ganlib/privacy.py)
@@ -239,3 +240,36 @@ def reduced(
         return found
     chosen = "the noise is the least, in thousandths, for the reduced steps at the same target"
     return replace(found, noise_multiplier=REDUCED_NOISE, chosen=chosen)
+
+
+EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 250}  # steps from one point of a curve to the next
+FIGURES = ("figure_1", "figure_2", "figure_3")
+
+
+def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
+    """The runs of "common" or of a figure by name, without those that figures share with `common`.
+
+    Raises:
+        ValueError: plan or scale is another word.
+    """
+    checks.one_of(("common", *FIGURES), plan=plan)
+    checks.one_of(SCALES, scale=scale)
+    capacities = FIGURE_3 if scale == "paper" else REDUCED_CAPACITIES
+    own = {
+        "common": {"base": SETTINGS, "non-private": NON_PRIVATE, "honest": HONEST},
+        "figure_1": {f"norm-{norm:g}": run for norm, run in FIGURE_1.items()},
+        "figure_2": {f"noise-{noise:g}": run for noise, run in FIGURE_2.items()},
+        "figure_3": {f"capacity-{c}": replace(SETTINGS, capacity=c) for c in capacities},
+    }[plan]
+    base = SETTINGS
+    if scale == "reduced":
+        base, steps = reduced(SETTINGS), REDUCED_STEPS_BY_CAPACITY
+        own = {
+            name: reduced(run, capacity=run.capacity, steps=steps)
+            if plan == "figure_3"
+            else reduced(run)
+            for name, run in own.items()
+        }
+    if plan == "common":
+        return own
+    return {n: run for n, run in own.items() if replace(run, max_steps=base.max_steps) != base}

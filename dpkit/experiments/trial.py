@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpkit.records import Work
+from dpkit.experiments.part import Work
 from dpkit.training.batches import batches
 from dpkit.training.device import generator_on, precision, seeded
 from dpkit.training.saved import CannotRestore, read_saved

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from dpkit.experiments.part import Part, Progress, Result, Work
 from dpkit.papers.rdp_gan import algorithm
-from dpkit.papers.rdp_gan.honest import DECAYS, RECORDS, honest
+from dpkit.papers.rdp_gan.honest import DECAYS, EPSILONS, RECORDS, SWEEPS, honest
 from dpkit.papers.rdp_gan.runs import Run, training
 from dpkit.papers.rdp_gan.settings import (
     DP_GAN,
@@ -21,22 +22,18 @@ from dpkit.papers.rdp_gan.settings import (
     Dcgan,
     Settings,
 )
+from dpkit.papers.rdp_gan.tables import PRINTED_ITERATIONS
 from dpkit.papers.rdp_gan.tasks import CHANGES, INCOME, JUDGED, PUBLIC_SIZES, SIZES, Task, task
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
-from dpkit.records import Part, Progress, Result, Work, describe, json_number
+from dpkit.records import describe, json_number
 from dpkit.training import marginals
 from dpkit.training.device import device_named, generator_on
 from dpkit.training.loop import train
 from dpkit.training.losses import called_real
 from dpkit.training.types import Record
 
-EPSILONS = (0.5, 5.0)
-PRINTED_ITERATIONS = {  # Tables IV and V
-    "digits": {"time": 657, "step": 564, "exp": 902, "ant": 868},
-    "census": {"time": 632, "step": 532, "exp": 894, "ant": 845},
-}
 PUBLISHED = {
     "loss-value": SETTINGS, "multiplicative": MULTIPLICATIVE, "output-error": OUTPUT_ERROR,
     "dp-gan": DP_GAN, "none": NON_PRIVATE,
@@ -46,10 +43,6 @@ PUBLISHED_TUNING = tuple(  # tau as printed, and as half a per cent; eq. 18's me
     for threshold in (0.5, 0.005)
     for averaged in (True, False)
 )
-SWEEPS = {  # decay rates of Figures 9 (Adult) and 10 (MNIST), beside those of the tables
-    "time": (0.01, 0.02, 0.1), "exp": (0.001, 0.003, 0.03), "step": (0.3, 0.8, 0.9),
-    "ant": (0.5, 0.6, 0.9),
-}  # fmt: skip
 REDUCED_ITERATIONS = 40
 
 

@@ -3,21 +3,15 @@
 CelebA and LSUN are not among the kit's data sets: tables that are of them alone are not planned.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
+from dpkit.experiments.part import Part, Progress
 from dpkit.papers.dpgan import variants
 from dpkit.papers.dpgan.runs import Classified, Run, real_part
 from dpkit.papers.dpgan.semi_supervised import Learning
-from dpkit.papers.dpgan.settings import Settings
-from dpkit.records import Part, Progress
+from dpkit.papers.dpgan.tables import LABELS
+from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
 
-ARMS: dict[str, Callable[..., Settings]] = {
-    "published": variants.published,
-    "matched": variants.matched,  # honest, at the epsilon that the published run costs
-    "honest": variants.honest,  # at the epsilon that is claimed
-}
-LABELS = (100, 200, 300, 500, 1_000)  # Table 6
 LEARNING = {"paper": Learning(), "reduced": Learning(iterations=600, width=16)}
 
 
@@ -62,7 +56,7 @@ def plan_table_9(*, scale: str, seeds: int, device: str, progress: Progress) -> 
     return [
         Run(f"{name}-{arm}", made(name, scale=scale), seed, scale, device, progress).part
         for seed in range(seeds)
-        for name in variants.CONFIGURATIONS
+        for name in CONFIGURATIONS
         if name != "all"
         for arm, made in ARMS.items()
     ]

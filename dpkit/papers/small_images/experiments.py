@@ -6,10 +6,10 @@ end after `settings.REDUCED_STEPS` steps, Figure 3's after `REDUCED_STEPS_BY_CAP
 batches, noise and scores are the same.
 """
 
-from dataclasses import replace
 from functools import partial
 
-from dpkit import checks, datasets
+from dpkit import datasets
+from dpkit.experiments.part import Part, Progress, Result, Work
 from dpkit.metrics.judge import (
     CLASSIFIERS,
     Learning,
@@ -19,54 +19,9 @@ from dpkit.metrics.judge import (
     training_work,
 )
 from dpkit.papers.small_images.runs import Run
-from dpkit.papers.small_images.settings import (
-    FIGURE_1,
-    FIGURE_2,
-    FIGURE_3,
-    HONEST,
-    NON_PRIVATE,
-    PUBLIC_SIZES,
-    REDUCED_CAPACITIES,
-    REDUCED_STEPS_BY_CAPACITY,
-    SETTINGS,
-    STEPS_PER_EPOCH,
-    Settings,
-    reduced,
-)
-from dpkit.records import SCALES, Part, Progress, Result, Work, describe
+from dpkit.papers.small_images.settings import EVERY, FIGURES, PUBLIC_SIZES, settings_of
+from dpkit.records import describe
 from dpkit.training.device import device_label, device_named
-
-EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 250}  # steps from one point of a curve to the next
-FIGURES = ("figure_1", "figure_2", "figure_3")
-
-
-def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
-    """The runs of "common" or of a figure by name, without those that figures share with `common`.
-
-    Raises:
-        ValueError: plan or scale is another word.
-    """
-    checks.one_of(("common", *FIGURES), plan=plan)
-    checks.one_of(SCALES, scale=scale)
-    capacities = FIGURE_3 if scale == "paper" else REDUCED_CAPACITIES
-    own = {
-        "common": {"base": SETTINGS, "non-private": NON_PRIVATE, "honest": HONEST},
-        "figure_1": {f"norm-{norm:g}": run for norm, run in FIGURE_1.items()},
-        "figure_2": {f"noise-{noise:g}": run for noise, run in FIGURE_2.items()},
-        "figure_3": {f"capacity-{c}": replace(SETTINGS, capacity=c) for c in capacities},
-    }[plan]
-    base = SETTINGS
-    if scale == "reduced":
-        base, steps = reduced(SETTINGS), REDUCED_STEPS_BY_CAPACITY
-        own = {
-            name: reduced(run, capacity=run.capacity, steps=steps)
-            if plan == "figure_3"
-            else reduced(run)
-            for name, run in own.items()
-        }
-    if plan == "common":
-        return own
-    return {n: run for n, run in own.items() if replace(run, max_steps=base.max_steps) != base}
 
 
 def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
+from dpkit.experiments import trial
 from dpkit.papers import dp_cgan
 from dpkit.papers.dp_cgan.settings import SMALL
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
-from dpkit.training import trial
 from dpkit.training.checkpoint import Checkpoints, spent
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
