@@ -5,6 +5,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dpkit.privacy.ledger import Guarantee
+from dpkit.records import json_number
+
 
 class Progress(Protocol):
     """Wraps a run's records to show how far it is, as `tqdm.tqdm` does."""
@@ -64,3 +67,23 @@ class Plan(Protocol):
     def __call__(
         self, *, scale: str, seeds: int, device: str, progress: Progress
     ) -> list[Part]: ...
+
+
+def priced(
+    proven: Guarantee, *, claimed: float | None, assumptions: Iterable[str] = ()
+) -> dict[str, Any]:
+    """What a run costs, as JSON values: the claimed epsilon, and the proven one with its terms.
+
+    Args:
+        proven: what an accountant says of the run's ledger; its epsilon may be infinite.
+        claimed: the epsilon that was stated for the run, None where none was.
+        assumptions: what the price rests on beside what the accountant assumes.
+    """
+    return {
+        "epsilon_claimed": json_number(claimed),
+        "epsilon_proven": json_number(proven.epsilon),
+        "delta": proven.delta,
+        "adjacency": proven.adjacency,
+        "method": proven.method,
+        "assumptions": [*proven.assumptions, *assumptions],
+    }

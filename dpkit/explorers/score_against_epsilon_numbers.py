@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpkit import checks
+from dpkit.experiments.rows import seeds
 from dpkit.explorers.score_against_epsilon_runs import Curve, curves_of, loaded
 from dpkit.papers.small_images import shuffled, tables
 from dpkit.papers.small_images.settings import (
@@ -109,7 +110,7 @@ def numbers(
     runs = planned(figure, scale=scale)
     parts = loaded(scale) if stored is None else stored
     curves = {run.value: one for run in runs if (one := curves_of(parts, run.key, run.settings))}
-    level = tables.seeds(parts, "non-private")
+    level = seeds(parts, "non-private")
     level_curves = curves_of(level, "non-private", None)
     lasts = [run.settings.max_steps for run in runs]
     lasts += [one.steps[-1] for ones in (*curves.values(), level_curves) for one in ones]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dpkit import records
 from dpkit.experiments import store
-from dpkit.papers.small_images import tables
+from dpkit.experiments.rows import seeds
 from dpkit.papers.small_images.settings import FIGURES, Settings
 
 RECORDS = "mnist"  # whose public size the prices take
@@ -48,7 +48,7 @@ def curves_of(parts: Mapping[str, Any], key: str, settings: Settings | None) -> 
     Raises:
         ValueError: a part is not a run of these settings with a score at every point.
     """
-    return [_curve(name, part, settings) for name, part in tables.seeds(parts, key).items()]
+    return [_curve(name, part, settings) for name, part in seeds(parts, key).items()]
 
 
 def _curve(name: str, part: Any, settings: Settings | None) -> Curve:

@@ -134,13 +134,14 @@ def test_durations(seconds, said):
 
 def test_estimating_a_private_run_writes_nothing(tmp_path: Path, monkeypatch):
     pytest.importorskip("torch")
+    from dpkit.experiments import run
     from dpkit.papers import small_images as paper
-    from dpkit.papers.small_images import runs
+    from dpkit.papers.small_images.experiments import Curve
 
-    monkeypatch.setattr(runs, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(run, "cache_dir", lambda: tmp_path)
     settings = paper.reduced(paper.SETTINGS, capacity=2)
-    run = runs.Run("base", settings, 0, 250, device="cpu", records="digits", images=64)
-    answer = estimate("figure_1", [run.part], stored=(), device="cpu")
+    curve = Curve.of("base", settings, 0, 250, device="cpu", records="digits", images=64)
+    answer = estimate("figure_1", [curve.part], stored=(), device="cpu")
     assert answer.unknown == 0
     assert answer.seconds > 0
     assert list(tmp_path.iterdir()) == []

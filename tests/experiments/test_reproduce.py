@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
+from dpkit.experiments import run as run_module
 from dpkit.experiments import store
 from dpkit.experiments.part import Part
 from dpkit.experiments.reproduce import reproduce
@@ -19,7 +20,7 @@ PARTS = ["honest-seed0-train", "honest-seed0-lr"]
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    monkeypatch.setattr(experiments, "cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path / "cache")
     return tmp_path / "results"
 
 
@@ -41,7 +42,7 @@ def run(results, parts=PARTS, **more):
 def stored_once(tmp_path_factory):
     results = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiments, "cache_dir", lambda: results / "cache")
+        patch.setattr(run_module, "cache_dir", lambda: results / "cache")
         run(results)
     return results
 
@@ -87,7 +88,7 @@ def test_a_part_that_fails_leaves_nothing_behind(results, monkeypatch):
     def fail(*args, **more):
         raise FloatingPointError("a gradient is NaN")
 
-    monkeypatch.setattr(experiments, "train", fail)
+    monkeypatch.setattr(run_module, "train", fail)
     with pytest.raises(FloatingPointError):
         run(results)
     assert not list(results.rglob("*.*"))
@@ -96,7 +97,7 @@ def test_a_part_that_fails_leaves_nothing_behind(results, monkeypatch):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"table": "table_9"}, "table must be one of table_1, got 'table_9'"),
+        ({"table": "table_9"}, "table must be one of table_1, pilot, got 'table_9'"),
         ({"scale": "huge"}, "scale must be one of paper, reduced, got 'huge'"),
         ({"seeds": 0}, "seeds must be >= 1, got 0"),
         ({"parts": ["honest-seed7"]}, "parts must begin one of"),

@@ -202,7 +202,7 @@ def test_runs_are_those_that_are_planned():
 @pytest.mark.torch
 def test_runs_and_prices_are_those_of_the_paper():
     pytest.importorskip("torch")
-    from dpkit.papers.small_images import runs, tables
+    from dpkit.papers.small_images import experiments, tables
     from dpkit.papers.small_images.settings import settings_of
 
     for scale in EVERY:
@@ -212,8 +212,10 @@ def test_runs_and_prices_are_those_of_the_paper():
             assert {run.key: run.settings for run in planned(name, scale=scale)} == wanted
     size = {"public_size": 60_000, "steps": 1_500}
     for run in planned("figure_2", scale="reduced"):
-        assert price("charged", run.settings, 1_500) == runs.claimed_epsilon(run.settings, **size)
-        assert price("proven", run.settings, 1_500) == runs.proven_epsilon(run.settings, **size)
+        claimed = experiments.claimed_epsilon(run.settings, **size)
+        assert price("charged", run.settings, 1_500) == claimed
+        proven = experiments.proven_epsilon(run.settings, **size)
+        assert price("proven", run.settings, 1_500) == proven
     stored = deepcopy(ALL)
     for one in stored.values():  # what tables asks of a curve, and is not read here
         curve = one["values"]["curve"]

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import torch
 
+from dpkit.experiments import run as run_module
 from dpkit.experiments import store
 from dpkit.experiments.part import silent
 from dpkit.metrics.js_score import MOST
 from dpkit.papers import dpgan as paper
-from dpkit.papers.dpgan import experiments, runs, scores, tables, variants
+from dpkit.papers.dpgan import experiments, scores, tables, variants
 from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import MNIST, SETTINGS
@@ -52,15 +53,15 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
     judge = SimpleNamespace(probabilities=probabilities, accuracy=0.9)
     monkeypatch.setattr(scores, "classifier", lambda records: judge)
-    monkeypatch.setattr(runs, "cache_dir", lambda: tmp_path)
-    monkeypatch.setattr(runs, "JUDGED", {"reduced": 40, "paper": 40})
+    monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(experiments, "JUDGED", {"reduced": 40, "paper": 40})
     quick = replace(scores.DISCRIMINATING["digits"], iterations=3)
     monkeypatch.setattr(scores, "DISCRIMINATING", {"digits": quick})
     return tmp_path / "runs" / "dpgan"
 
 
 def run_of(settings, *, key="all-honest", seed=0, progress=silent):
-    return runs.Run(key, settings, seed, "reduced", "cpu", progress, "digits")
+    return experiments.new_run(key, settings, seed, "reduced", "cpu", progress, "digits")
 
 
 def same(one, other):
@@ -70,7 +71,7 @@ def same(one, other):
 
 def test_a_run_stores_scores_settings_and_both_epsilons(quick: Path):
     run = run_of(tiny(variants.honest("all", scale="reduced")))
-    result = run.compute()
+    result = experiments.compute(run)
     values = json.loads(json.dumps(result.values, allow_nan=False))
     assert (values["steps"], values["iterations"], values["warm_start"]) == (6, 3, 2)
     assert 1 <= values["inception"] <= 10
@@ -81,34 +82,34 @@ def test_a_run_stores_scores_settings_and_both_epsilons(quick: Path):
     assert values["epsilon_proven"] == found.epsilon <= 4
     assert values["epsilon_lower"] == found.lower
     assert values["epsilon_charged"] is None
-    assert runs.PUBLIC in values["assumptions"]
+    assert experiments.PUBLIC in values["assumptions"]
     assert result.images is not None
     assert (result.images.shape, result.images.dtype) == ((40, 28, 28), np.uint8)
     assert set(result.data) == {"digits train", "digits test"}
-    assert run.part.settings["noise_multiplier"] == run.settings.noise_multiplier
+    assert experiments.gan_part(run).settings["noise_multiplier"] == run.settings.noise_multiplier
     assert [path.suffix for path in quick.iterdir()] == [".safetensors"]  # no state of the noise
 
 
 def test_the_cached_generator_is_the_trained_one(quick: Path):
     run = run_of(tiny(variants.published("all", scale="reduced")))
-    trained = run.trained()
+    trained = experiments.trained(run)
     (path,) = quick.iterdir()
     before = path.stat().st_mtime_ns
-    assert same(trained, run.released())
+    assert same(trained, experiments.released(run))
     assert path.stat().st_mtime_ns == before  # read, not trained anew
     assert not trained.training
     other = run._replace(settings=replace(run.settings, noise_multiplier=2.0))
-    assert not same(trained, other.released())
+    assert not same(trained, experiments.released(other))
 
 
 @pytest.mark.parametrize("stop", [1, 3, 7, 9], ids=lambda n: f"after {n}")
 def test_an_interrupted_run_goes_on_where_it_stopped(quick: Path, monkeypatch, stop: int):
     """Four steps of warm start and six private ones, interrupted in either."""
     settings = tiny(variants.honest("grouping-adaptive-warm", scale="reduced"))
-    whole = run_of(settings).trained()
+    whole = experiments.trained(run_of(settings))
     for path in quick.iterdir():
         path.unlink()
-    monkeypatch.setattr(runs, "EVERY", 2)
+    monkeypatch.setattr(experiments, "EVERY", 2)
     seen = 0
 
     def stopped(records, /, *, total, desc):
@@ -120,7 +121,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(quick: Path, monkeypatch, s
             yield record
 
     with pytest.raises(KeyboardInterrupt):
-        run_of(settings, progress=stopped).trained()
+        experiments.trained(run_of(settings, progress=stopped))
     seen = 0
     counted = []
 
@@ -129,7 +130,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(quick: Path, monkeypatch, s
             counted.append(record.step)
             yield record
 
-    again = run_of(settings, progress=count).trained()
+    again = experiments.trained(run_of(settings, progress=count))
     assert same(whole, again)
     assert len(counted) < 10
 
@@ -148,7 +149,7 @@ class Spy:
 def test_the_warm_start_reads_public_images_and_private_steps_private_ones(
     quick: Path, monkeypatch
 ):
-    train, given = runs.train, {"warm": [], "private": []}
+    train, given = run_module.train, {"warm": [], "private": []}
 
     def spied(name):
         def run(step, *rest, checkpoint=None, **others):
@@ -156,9 +157,9 @@ def test_the_warm_start_reads_public_images_and_private_steps_private_ones(
 
         return run
 
-    monkeypatch.setattr(runs.algorithm, "train", spied("warm"))
-    monkeypatch.setattr(runs, "train", spied("private"))
-    run_of(tiny(variants.honest("all", scale="reduced"))).trained()
+    monkeypatch.setattr(experiments.algorithm, "train", spied("warm"))
+    monkeypatch.setattr(run_module, "train", spied("private"))
+    experiments.trained(run_of(tiny(variants.honest("all", scale="reduced"))))
     real = material("digits")
     known = {
         name: {tuple(one.flatten().tolist()) for one in images}
@@ -171,11 +172,13 @@ def test_the_warm_start_reads_public_images_and_private_steps_private_ones(
 
 
 def test_codes_that_are_judged_are_not_those_of_training(quick: Path, monkeypatch):
-    seen, generate = [], runs.algorithm.generate
+    seen, generate = [], experiments.algorithm.generate
     monkeypatch.setattr(
-        runs.algorithm, "generate", lambda net, codes: seen.append(codes) or generate(net, codes)
+        experiments.algorithm,
+        "generate",
+        lambda net, codes: seen.append(codes) or generate(net, codes),
     )
-    run_of(tiny(variants.honest("none", scale="reduced"))).compute()
+    experiments.compute(run_of(tiny(variants.honest("none", scale="reduced"))))
     (codes,) = seen
     assert codes.shape == (40, 4)
     assert not torch.equal(codes, torch.randn(40, 4, generator=generator_on(CPU, seed=0)))
@@ -194,11 +197,11 @@ def test_private_and_public_images_are_apart():
 
 def test_a_run_refuses_settings_of_other_data(quick: Path):
     with pytest.raises(ValueError, match="must be those of digits, 1337 and 100"):
-        run_of(tiny(SETTINGS, private_examples=49_000)).trained()
+        experiments.trained(run_of(tiny(SETTINGS, private_examples=49_000)))
 
 
 def test_what_is_claimed_charged_and_proven():
-    old = runs.priced(SETTINGS, steps=3_120)
+    old = experiments.priced(SETTINGS, steps=3_120)
     assert old["epsilon_claimed"] == 4
     assert 4 < old["epsilon_charged"] < 4.04
     assert 1_000 < old["epsilon_if_poisson"] < old["epsilon_proven"]
@@ -206,14 +209,14 @@ def test_what_is_claimed_charged_and_proven():
     assert old["if_poisson_adjacency"] == "add-remove"
     assert SHUFFLED_AS_POISSON in old["if_poisson_assumptions"]
     assert old["adjacency"] == "replace-one"  # of its passes, which assume no Poisson batches
-    assert runs.PUBLIC in old["assumptions"]
+    assert experiments.PUBLIC in old["assumptions"]
     assert SHUFFLED_AS_POISSON not in old["assumptions"]
-    plain = runs.priced(paper.NON_PRIVATE, steps=10)
+    plain = experiments.priced(paper.NON_PRIVATE, steps=10)
     assert (plain["epsilon_claimed"], plain["epsilon_proven"]) == (None, "inf")
-    fixed = runs.priced(variants.honest("grouping", scale="paper"), steps=10)
-    assert runs.PUBLIC not in fixed["assumptions"]
-    warm = runs.priced(variants.honest("warm", scale="paper"), steps=10)
-    assert runs.PUBLIC in warm["assumptions"]
+    fixed = experiments.priced(variants.honest("grouping", scale="paper"), steps=10)
+    assert experiments.PUBLIC not in fixed["assumptions"]
+    warm = experiments.priced(variants.honest("warm", scale="paper"), steps=10)
+    assert experiments.PUBLIC in warm["assumptions"]
     assert SHUFFLED_AS_POISSON not in warm["assumptions"]
 
 
@@ -286,7 +289,7 @@ def test_the_snapshot_leaves_the_generator_as_it_began(quick: Path):
     settings = tiny(variants.published("all", scale="reduced"), generator_trained=False)
     run = run_of(settings)
     start = paper.new_gan(settings, seed=0, device=CPU).generator_net
-    pairs = zip(start.parameters(), run.trained().parameters(), strict=True)
+    pairs = zip(start.parameters(), experiments.trained(run).parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
@@ -294,7 +297,7 @@ def test_the_snapshot_leaves_the_generator_as_it_began(quick: Path):
 def test_classifiers_of_few_labels(quick: Path, kind: str):
     learning = Learning(iterations=6, batch_size=4, width=1)
     gan = run_of(tiny(variants.honest("all", scale="reduced")))
-    one = runs.Classified(
+    one = experiments.Classified.of(
         kind, 20, learning, 0, "cpu", "digits", gan if kind == "semi-supervised" else None
     )
     values = one.compute().values
@@ -304,7 +307,7 @@ def test_classifiers_of_few_labels(quick: Path, kind: str):
     assert ("gan" in one.part.settings) == (kind == "semi-supervised")
     assert one.part.name == f"{kind}-n20-seed0"
     with pytest.raises(ValueError, match=r"labels must lie in \[1, 100\]"):
-        one._replace(labels=101).compute()
+        one._replace(run=one.run._replace(size=101)).compute()
 
 
 def test_the_baseline_sees_the_labelled_images_that_the_other_sees(quick: Path):
@@ -312,7 +315,9 @@ def test_the_baseline_sees_the_labelled_images_that_the_other_sees(quick: Path):
     learning = Learning(iterations=6, batch_size=4, width=1, share=0.0)
     gan = run_of(tiny(variants.honest("all", scale="reduced")))
     found = [
-        runs.Classified("one", 20, learning, 0, "cpu", "digits", one).compute().values["accuracy"]
+        experiments.Classified.of("one", 20, learning, 0, "cpu", "digits", one)
+        .compute()
+        .values["accuracy"]
         for one in (None, gan)
     ]
     assert found[0] == found[1]
@@ -359,8 +364,8 @@ def stored_runs(values):
         settings = variants.without_privacy(scale="reduced")
         if key != "gan":
             configuration, _, arm = key.rpartition("-")
-            settings = experiments.ARMS[arm](configuration, scale="reduced")
-        parts[name] = {"values": {**runs.priced(settings, steps=2_000), **scores_of}}
+            settings = variants.ARMS[arm](configuration, scale="reduced")
+        parts[name] = {"values": {**experiments.priced(settings, steps=2_000), **scores_of}}
     return parts
 
 
@@ -472,7 +477,7 @@ def unread(monkeypatch: pytest.MonkeyPatch):
     def refused(records):
         raise AssertionError("an estimate reads no data")
 
-    monkeypatch.setattr(runs, "material", refused)
+    monkeypatch.setattr(experiments, "material", refused)
     monkeypatch.setattr(scores, "material", refused)
     monkeypatch.setattr(scores, "training_work", lambda learning, *, device: [])
 
@@ -489,11 +494,10 @@ def test_the_work_of_a_run_is_its_warm_start_its_steps_and_its_scores(
     quick: Path, unread, settings, left: list[int]
 ):
     run = run_of(tiny(settings))
-    assert tried(run.work()) == left
-    assert run.part.work == run.work
+    assert tried(experiments.work(run)) == left
     assert not quick.exists()
-    again = run._replace(seed=1).work()
-    assert [work.what for work in run.work()] == [work.what for work in again]
+    again = experiments.work(run._replace(seed=1))
+    assert [work.what for work in experiments.work(run)] == [work.what for work in again]
 
 
 @pytest.mark.parametrize(("stop", "left"), [(1, [3, 6, 1]), (7, [0, 3, 1])])
@@ -512,23 +516,23 @@ def test_the_work_of_an_interrupted_run_is_what_is_left(
 
     settings = tiny(variants.honest("all", scale="reduced"))
     with pytest.raises(KeyboardInterrupt):
-        run_of(settings, progress=stopped).trained()
+        experiments.trained(run_of(settings, progress=stopped))
     monkeypatch.setattr(scores, "training_work", lambda learning, *, device: [])
-    files = {path: path.read_bytes() for path in quick.iterdir()}
-    assert tried(run_of(settings).work()) == left
-    assert {path: path.read_bytes() for path in quick.iterdir()} == files
+    files = {path: path.read_bytes() for path in quick.rglob("*") if path.is_file()}
+    assert tried(experiments.work(run_of(settings))) == left
+    assert {path: path.read_bytes() for path in quick.rglob("*") if path.is_file()} == files
 
 
 def test_the_work_of_classifiers_and_of_a_generator_that_is_not_there(quick: Path, unread):
     learning = Learning(iterations=6, batch_size=4, width=1)
     gan = run_of(tiny(variants.honest("all", scale="reduced")))
-    alone = runs.Classified("supervised", 20, learning, 0, "cpu", "digits")
-    both = runs.Classified("semi", 20, learning, 0, "cpu", "digits", gan)
+    alone = experiments.Classified.of("supervised", 20, learning, 0, "cpu", "digits")
+    both = experiments.Classified.of("semi", 20, learning, 0, "cpu", "digits", gan)
     assert tried(alone.work()) == [6]
     found = both.work()
     assert tried(found) == [4, 6, 2, 4]
     assert [work.once for work in found] == [str(gan.weights)] * 2 + [None] * 2
-    assert [work.what for work in found[:2]] == [work.what for work in gan.training()]
+    assert [work.what for work in found[:2]] == [work.what for work in experiments.training(gan)]
     assert found[2].what == alone.work()[0].what
     gan.weights.parent.mkdir(parents=True)
     gan.weights.touch()

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 import torch
 
-from dpkit.experiments import reproduce
+from dpkit.experiments import run as run_module
 from dpkit.experiments.part import Part, Result, silent
-from dpkit.papers.rdp_gan import experiments, honest, runs, tasks
+from dpkit.experiments.reproduce import reproduce
+from dpkit.papers.rdp_gan import experiments, honest, runs, tables, tasks
 from dpkit.papers.rdp_gan.experiments import PUBLISHED
-from dpkit.papers.rdp_gan.runs import Run
+from dpkit.papers.rdp_gan.runs import Judged
 from dpkit.papers.rdp_gan.settings import (
     NON_PRIVATE,
     SETTINGS,
@@ -85,7 +86,11 @@ def quick(monkeypatch):
 
 
 def run(settings, records="digits", **more):
-    return Run("key", records, settings, 0, "reduced", "cpu", silent, **more)
+    return Judged.of("key", records, settings, 0, "reduced", "cpu", silent, **more)
+
+
+def with_seed(judged, seed):
+    return judged._replace(run=judged.run._replace(seed=seed))
 
 
 def plain(values):
@@ -122,7 +127,7 @@ def test_what_is_stored_is_json_and_the_same_each_time(name, tmp_path):
 
 
 def test_the_seed_decides():
-    values = [RUNS["honest"]._replace(seed=seed).compute().values for seed in (0, 1)]
+    values = [with_seed(RUNS["honest"], seed).compute().values for seed in (0, 1)]
     assert values[0]["scores"] != values[1]["scores"]
     assert values[0]["epsilon_proven"] == values[1]["epsilon_proven"]
 
@@ -197,7 +202,7 @@ def test_published_tuning_reads_the_papers_accuracy_within_the_papers_budget():
 def test_a_gan_a_digit_sees_its_own_digit_alone(monkeypatch):
     """Ten GANs; curves by digit and their mean; records as asked for, a tenth of each digit."""
     sizes, judged = [], []
-    real = runs.train
+    real = run_module.train
 
     def spied(step, gan, data, **more):
         digit = len(sizes)
@@ -209,7 +214,7 @@ def test_a_gan_a_digit_sees_its_own_digit_alone(monkeypatch):
         sizes.append((len(data.features), data.public_size))
         return real(step, gan, data, **more)
 
-    monkeypatch.setattr(runs, "train", spied)
+    monkeypatch.setattr(run_module, "train", spied)
     task = made_up("digits", 6)
     task = task._replace(judge=lambda made, asked: judged.append((made, asked)) or {"accuracy": 0})
     monkeypatch.setattr(runs, "task", lambda name, *, scale: task)
@@ -274,7 +279,7 @@ def test_no_guarantee_is_made_up_for_tuned_noise_whose_test_is_free():
 def test_tuned_noise_with_a_free_test_has_no_guarantee_by_itself_either():
     free = replace(TUNED, tuning=Tuning(0.5, 1.0, count_noise=0.0), target_epsilon=5.0)
     with pytest.raises(ValueError, match="tuned"):
-        runs._proven(free, SIZE)
+        runs._priced(free, SIZE)
 
 
 @pytest.mark.parametrize("name", ["loss-value", "honest-census"])
@@ -422,7 +427,7 @@ def test_sweeps_have_other_rates_than_the_tables(planned):
 
 
 def test_printed_iterations_are_kept_where_the_schedules_end():
-    assert experiments.PRINTED_ITERATIONS == {
+    assert tables.PRINTED_ITERATIONS == {
         "digits": {"time": 657, "step": 564, "exp": 902, "ant": 868},
         "census": {"time": 632, "step": 532, "exp": 894, "ant": 845},
     }
@@ -449,7 +454,7 @@ def test_the_largest_losses_are_seen_before_each_step(monkeypatch):
     monkeypatch.setattr(experiments.algorithm, "loss_value_step", spied)
     settings = replace(small(NON_PRIVATE), sampling=ShuffledBatches(16))
     values = [
-        experiments._largest_loss(name, settings, 0, "reduced", "cpu", silent).values
+        experiments._largest_loss(run(settings, name).run).values
         for name in ("digits", "digits", "census")
     ]
     assert values[0] == values[1]
@@ -466,23 +471,22 @@ def test_stored_parts_are_reproduced_once(tmp_path, monkeypatch):
     computed = []
 
     def counted(self):
-        computed.append(self.key)
+        computed.append(self.run.key)
         return Result({"iterations": 0}, {}, "cpu")
 
-    monkeypatch.setattr(Run, "compute", counted)
+    monkeypatch.setattr(Judged, "compute", counted)
     part = run(small(SETTINGS)).part
     assert isinstance(part, Part)
-    monkeypatch.setitem(experiments.PLANS, "table_2", lambda **_: [part])
+    asked = {"scale": "reduced", "results": tmp_path}
     for _ in range(2):
-        told = list(reproduce.reproduce("rdp_gan", "table_2", scale="reduced", results=tmp_path))
+        told = list(reproduce("rdp_gan", "table_2", plans={"table_2": lambda **_: [part]}, **asked))
         assert len(told) == 1
     assert computed == ["key"]
     record = json.loads(next(tmp_path.rglob("*.json")).read_text())
     assert record["provenance"]["settings"] == part.settings
     changed = run(replace(small(SETTINGS), noise=SETTINGS.noise, iterations=7)).part
-    monkeypatch.setitem(experiments.PLANS, "table_2", lambda **_: [changed])
     with pytest.raises(ValueError, match="iterations differ"):
-        list(reproduce.reproduce("rdp_gan", "table_2", scale="reduced", results=tmp_path))
+        list(reproduce("rdp_gan", "table_2", plans={"table_2": lambda **_: [changed]}, **asked))
 
 
 # What is left to do.
@@ -495,15 +499,14 @@ def test_the_work_of_a_run_is_all_of_its_steps(monkeypatch):
     monkeypatch.setattr(runs, "task", refused)
     settings = replace(SETTINGS, iterations=30, network=replace(SETTINGS.network, hidden=4))
     for records, size in (("digits", 1_437), ("census", 20_000)):
-        one = Run("key", records, settings, 0, "reduced", "cpu", silent)
-        assert one.part.work == one.work
+        one = run(settings, records)
         (work,) = one.work()
         assert (work.left, work.every) == (150, 5)
         assert work.what[2] == size
         losses = [record.generator_loss for record in islice(work.trial(), 6)]
         assert [loss is None for loss in losses] == [True] * 4 + [False, True]
-        assert [work.what] == [other.what for other in one._replace(seed=1).work()]
-    (digits,) = one._replace(records="digits", by_digit=True).work()
+        assert [work.what] == [other.what for other in with_seed(one, 1).work()]
+    (digits,) = run(settings, by_digit=True).work()
     assert digits.left == 10 * 150
     assert digits.what[2] == 143
     assert len(list(islice(digits.trial(), 2))) == 2

@@ -8,13 +8,13 @@ from itertools import islice
 import pytest
 import torch
 
-from dpkit.experiments import store
+from dpkit.experiments import run, store
 from dpkit.experiments.part import silent
 from dpkit.experiments.reproduce import reproduce
 from dpkit.metrics import judge
 from dpkit.papers import small_images as paper
-from dpkit.papers.small_images import experiments, runs, tables
-from dpkit.papers.small_images.runs import COLUMNS, Run
+from dpkit.papers.small_images import experiments, tables
+from dpkit.papers.small_images.experiments import COLUMNS, Curve
 from dpkit.papers.small_images.settings import (
     DIGITS_SIZE,
     EVERY,
@@ -24,6 +24,7 @@ from dpkit.papers.small_images.settings import (
 )
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.clipping import FlatClipping
+from dpkit.records import describe
 
 pytestmark = pytest.mark.torch
 
@@ -36,15 +37,15 @@ def tiny(settings=paper.SMALL, **changes):
     sampling = type(settings.sampling)(8)
     settings = replace(settings, sampling=sampling, **SIZES)
     fields = {"device": "cpu", "records": "digits", "images": 40, **changes}
-    return Run("tiny", settings, 0, 2, **fields)
+    return Curve.of("tiny", settings, 0, 2, **fields)
 
 
 def isolate(patch, folder):
     """Everything below `folder`, with a classifier that takes no time."""
-    for module in (runs, judge):
+    for module in (run, judge):
         patch.setattr(module, "cache_dir", lambda: folder)
     patch.setitem(judge.CLASSIFIERS, "digits", QUICK)
-    patch.setattr(runs, "WATCHED", 16)
+    patch.setattr(experiments, "WATCHED", 16)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def after(count):
 
 def test_a_run_is_a_curve_with_both_prices(finished):
     folder, result = finished
-    values, settings = result.values, tiny().settings
+    values, settings = result.values, tiny().run.settings
     curve = values["curve"]
     assert tuple(curve) == COLUMNS
     assert curve["steps"] == [2, 4, 5]
@@ -117,7 +118,7 @@ def test_a_run_is_a_curve_with_both_prices(finished):
 def test_an_interrupted_run_goes_on_to_the_same_curve(steps, cache, finished):
     with pytest.raises(Interrupted):
         tiny(progress=after(steps)).compute()
-    assert tiny().checkpoint.exists()
+    assert tiny().run.checkpoint().exists()
     seen = []
 
     def counted(records, *, total, desc):
@@ -152,7 +153,7 @@ def test_a_run_whose_result_was_lost_is_measured_at_its_end_again(cache, finishe
         raise Interrupted
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "write_bytes", fails)
+        patch.setattr(run, "write_bytes", fails)
         with pytest.raises(Interrupted):
             tiny().compute()
     assert tiny().compute().values == finished[1].values
@@ -174,8 +175,7 @@ def test_the_published_run_is_priced_both_ways(cache):
 
 
 def test_parts_are_stored_and_resumed_by_the_command(cache):
-    run = tiny(samples=True)
-    plans = {"figure_2": lambda **_: [run.part]}
+    plans = {"figure_2": lambda **_: [tiny(samples=True).part]}
     asked = {"scale": "reduced", "results": cache / "results"}
     for words in ("epsilon_proven", "stored already"):
         (row,) = reproduce("small_images", "figure_2", plans=plans, **asked)
@@ -213,9 +213,9 @@ def test_figures_are_planned_on_mnist_at_both_scales():
 
 
 def test_points_are_epochs_at_the_papers_scale():
-    run = Run("base", paper.SETTINGS, 0, EVERY["paper"])
-    assert run.points() == [469 * epoch for epoch in range(1, 41)]
-    assert Run("short", replace(paper.SETTINGS, max_steps=5), 0, 7).points() == [5]
+    base = Curve.of("base", paper.SETTINGS, 0, EVERY["paper"])
+    assert base.points() == [469 * epoch for epoch in range(1, 41)]
+    assert Curve.of("short", replace(paper.SETTINGS, max_steps=5), 0, 7).points() == [5]
 
 
 def stored(key, inception, settings, *, seed=0, private=True):
@@ -228,7 +228,7 @@ def stored(key, inception, settings, *, seed=0, private=True):
         "epsilon_proven": [10 * e for e in epsilons] if private else ["inf"] * len(inception),
     }  # fmt: skip
     ends = {"epsilon_claimed": curve["epsilon_claimed"][-1]}
-    described = runs.describe(settings)
+    described = describe(settings)
     return {
         f"{key}-seed{seed}": {
             "values": {"curve": curve, **ends}, "provenance": {"settings": described},
@@ -290,7 +290,7 @@ def taken(monkeypatch, works):
         raise AssertionError("an estimate reads no data")
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs.datasets, "load", refused)
+        patch.setattr(experiments.datasets, "load", refused)
         for work in works:
             for _ in islice(work.trial(), 2):
                 pass
@@ -299,7 +299,7 @@ def taken(monkeypatch, works):
 
 def test_the_work_that_is_left_shrinks_as_a_run_goes_on(cache, monkeypatch):
     assert taken(monkeypatch, tiny().work()) == [5, 1, 1]
-    monkeypatch.setattr(runs.algorithm, "AT_MOST", 10)
+    monkeypatch.setattr(experiments.algorithm, "AT_MOST", 10)
     monkeypatch.setattr(judge, "AT_ONCE", 10)
     assert [work.left for work in tiny().work()] == [5, 12, 12]  # 40 images at three points
     with pytest.raises(Interrupted):
@@ -312,7 +312,8 @@ def test_the_work_that_is_left_shrinks_as_a_run_goes_on(cache, monkeypatch):
 
 
 def test_seeds_share_their_steps_and_the_classifier_is_trained_once(cache, monkeypatch):
-    one, other = tiny().work(), tiny()._replace(seed=1).work()
+    curve = tiny()
+    one, other = curve.work(), curve._replace(run=curve.run._replace(seed=1)).work()
     assert [work.what for work in one] == [work.what for work in other]
     (weights,) = (cache / "runs" / "small_images").glob("classifier-*.safetensors")
     weights.rename(weights.with_name("elsewhere"))

@@ -1,34 +1,28 @@
 """What is run for Table 1: training runs, and the classifiers fitted to what they generate."""
 
-import json
 from functools import partial
-from hashlib import sha256
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save
 
 from dpkit import datasets
-from dpkit.experiments import trial
-from dpkit.experiments.part import Part, Progress, Result, Work
+from dpkit.experiments.part import Part, Progress, Result, Work, priced
+from dpkit.experiments.rows import part_name
+from dpkit.experiments.run import CPU, Run, as_bytes
 from dpkit.metrics import utility
 from dpkit.papers.dp_cgan import algorithm
 from dpkit.papers.dp_cgan.settings import (
     BASIC,
     HONEST,
     NON_PRIVATE,
+    PILOT,
     PUBLIC_SIZE,
     SETTINGS,
     Settings,
     small,
-)  # fmt: skip
-from dpkit.paths import cache_dir
+)
 from dpkit.privacy import rdp
-from dpkit.records import describe, json_number, write_bytes
-from dpkit.training.device import device_label, device_named, generator_on
-from dpkit.training.loop import train
 from dpkit.training.types import Data, Step
 
 
@@ -47,12 +41,15 @@ COLUMNS = {
     "honest": Column(HONEST, algorithm.step, 0),
 }
 PUBLIC_SIZES = {"paper": PUBLIC_SIZE, "reduced": 1_437}  # declared: rates follow from it
-CLASSIFIERS = {"lr": utility.logistic_regression, "mlp": utility.neural_network}
-PRECISION = {"lr": np.float64, "mlp": np.float32}  # of the fit; scores are in double precision
+# What is fitted, and in which precision; scores are in double precision.
+CLASSIFIERS = {
+    "lr": (utility.logistic_regression, np.float64),
+    "mlp": (utility.neural_network, np.float32),
+}
 
 
 def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The parts of Table 1: each column's training runs, then a classifier's fit on each.
+    """Table 1: each column's training runs, then a classifier's fit on each (reduced: the digits).
 
     Args:
         scale: "paper" (MNIST, the columns' own settings) or "reduced" (the digits, batch 128).
@@ -61,121 +58,110 @@ def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> 
         progress: wraps a run's records, as tqdm does.
     """
     parts = [
-        Part(f"real-seed0-{name}", {"classifier": name}, 0, partial(_fit_on_real, name, scale))
+        Part(
+            part_name("real", 0, name), {"classifier": name}, 0, partial(_fit_on_real, name, scale)
+        )
         for name in CLASSIFIERS
     ]
     for seed in range(seeds):
         for key, column in COLUMNS.items():
-            run = Run(key, _scaled(column, scale), seed, scale, device, progress)
-            settings = describe(run.column.settings)
-            name = f"{key}-seed{seed}-train"
-            parts.append(Part(name, settings, seed, run.train, run.work, run.prices))
-            for name in CLASSIFIERS:
-                fit = partial(run.fit, name)
-                parts.append(
-                    Part(f"{key}-seed{seed}-{name}", {**settings, "classifier": name}, seed, fit)
-                )
+            parts += _parts(key, column, seed, scale, device, progress, tuple(CLASSIFIERS))
     return parts
 
 
-PLANS = {"table_1": plan_table_1}
+def plan_pilot(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """The repaired run that was scored before Table 1's settings were chosen: one seed.
+
+    Arguments as `plan_table_1`.
+    """
+    column = Column(PILOT, algorithm.step, 0)
+    return _parts("honest", column, 0, scale, device, progress, ("lr",))
 
 
-class Run(NamedTuple):
-    """One column trained with one seed, and the classifiers fitted to what it generates."""
-
-    key: str
-    column: Column
-    seed: int
-    scale: str
-    device: str
-    progress: Progress
-
-    def train(self) -> Result:
-        """Train, keep the generator in the cache, and show ten samples a class."""
-        images, device = _images(self.scale, "train"), device_named(self.device)
-        settings, public_size = self.column.settings, PUBLIC_SIZES[self.scale]
-        data = Data(
-            torch.from_numpy(images.flat()[self.column.skipped :]).to(device),
-            torch.from_numpy(images.labels[self.column.skipped :]).to(device),
-            public_size,
-        )
-        gan = algorithm.new_gan(settings, seed=self.seed, device=device)
-        rng = generator_on(device, seed=self.seed)
-        steps = settings.steps_allowed(public_size=public_size)
-        records = train(self.column.step, gan, data, settings=settings, rng=rng)
-        for _ in self.progress(records, total=steps, desc=f"{self.key} seed {self.seed}"):
-            pass
-        write_bytes(self._cached(), save(gan.averaged_net.state_dict()))
-        classes = torch.arange(settings.classes, device=device)
-        shown_rng = generator_on(device, seed=self.seed, stream="samples")
-        samples = algorithm.generate(gan, classes.repeat(10), settings=settings, rng=shown_rng)
-        values = {"steps": steps}
-        values |= self.prices(values)
-        side = round(settings.pixels**0.5)
-        shown = (samples * 255).round().byte().reshape(-1, side, side).cpu().numpy()
-        return Result(
-            values, {images.name: images.checksum}, device_label(device),
-            shown if self.seed == 0 else None,
-        )  # fmt: skip
-
-    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
-        """What a run of the stored number of steps costs."""
-        settings, public_size = self.column.settings, PUBLIC_SIZES[self.scale]
-        ledger = settings.ledger(public_size=public_size, steps=values["steps"])
-        proven = rdp.epsilon(ledger, delta=settings.target_delta)
-        return {
-            "epsilon_claimed": settings.target_epsilon if settings.noise_multiplier > 0 else None,
-            "epsilon_proven": json_number(proven.epsilon),
-            "delta": proven.delta,
-            "adjacency": proven.adjacency,
-            "method": proven.method,
-            "assumptions": [*proven.assumptions, *settings.sampling.assumptions],
-        }
-
-    def work(self) -> list[Work]:
-        """The steps of its training, all of them: it is not stored on the way."""
-        settings, size = self.column.settings, PUBLIC_SIZES[self.scale]
-        return [trial.training(
-            self.column.step, algorithm.new_gan, settings=settings, shape=(settings.pixels,),
-            size=size, device=device_named(self.device),
-            left=trial.steps_allowed(settings, public_size=size),
-            every=settings.discriminator_steps,
-        )]  # fmt: skip
-
-    def fit(self, classifier: str) -> Result:
-        """Fit a classifier to as many generated images as there are real ones; test it."""
-        if not self._cached().exists():
-            self.train()
-        train_set, test_set = _images(self.scale, "train"), _images(self.scale, "test")
-        labels = self._labels(train_set.labels)
-        gan = algorithm.new_gan(self.column.settings, seed=self.seed, device=torch.device("cpu"))
-        gan.averaged_net.load_state_dict(load_file(self._cached()))
-        rng = generator_on(torch.device("cpu"), seed=self.seed, stream="synthesis")
-        features = algorithm.generate(
-            gan, torch.from_numpy(labels), settings=self.column.settings, rng=rng
-        ).numpy()
-        return _fit(classifier, features, labels, train_set, test_set, seed=self.seed)
-
-    def _labels(self, private_labels: np.ndarray) -> np.ndarray:
-        """Labels to generate: the private class counts as published; balanced where honest."""
-        if self.column.settings.clipping.fakes_use_private_labels:
-            return np.sort(private_labels)
-        return np.sort(np.arange(len(private_labels)) % self.column.settings.classes)
-
-    def _cached(self) -> Path:
-        settings = json.dumps(describe(self.column.settings), sort_keys=True)
-        digest = sha256(settings.encode()).hexdigest()[:12]
-        name = f"{self.scale}-{self.key}-seed{self.seed}-{digest}.safetensors"
-        return cache_dir() / "runs" / "dp_cgan" / name
+PLANS = {"table_1": plan_table_1, "pilot": plan_pilot}
 
 
-def _scaled(column: Column, scale: str) -> Column:
-    if scale == "paper":
-        return column
-    return column._replace(
-        settings=small(column.settings, batch_size=128, steps=1_000), skipped=0
+def _parts(
+    key: str, column: Column, seed: int, scale: str, device: str, progress: Progress,
+    classifiers: tuple[str, ...],
+) -> list[Part]:  # fmt: skip
+    """A training run of a column, and the classifiers fitted to what it generates."""
+    if scale == "reduced":
+        column = Column(small(column.settings, batch_size=128, steps=1_000), column.step, 0)
+    run = Run(
+        "dp_cgan", key, column.settings, seed, PUBLIC_SIZES[scale], scale, device_name=device,
+        progress=progress,
     )  # fmt: skip
+    trained = run.part(
+        partial(_train, run, column), what="train", work=partial(_work, run, column),
+        prices=partial(_prices, run),
+    )  # fmt: skip
+    fits = [
+        run.part(partial(_fit_on_generated, run, column, name), what=name, classifier=name)
+        for name in classifiers
+    ]
+    return [trained, *fits]
+
+
+def _train(run: Run, column: Column) -> Result:
+    """Train, keep the generator in the cache, and show ten samples a class."""
+    images, device, settings = _images(run.scale, "train"), run.device, run.settings
+    data = Data(
+        torch.from_numpy(images.flat()[column.skipped :]).to(device),
+        torch.from_numpy(images.labels[column.skipped :]).to(device),
+        run.size,
+    )
+    gan = algorithm.new_gan(settings, seed=run.seed, device=device)
+    for _ in run.shown(run.train(column.step, gan, data), total=run.steps):
+        pass
+    run.keep(gan.averaged_net)
+    classes = torch.arange(settings.classes, device=device).repeat(10)
+    samples = algorithm.generate(gan, classes, settings=settings, rng=run.rng("samples"))
+    side = round(settings.pixels**0.5)
+    shown = as_bytes(samples.reshape(-1, side, side), low=0.0) if run.seed == 0 else None
+    values = {"steps": run.steps}
+    run.forget()
+    return run.result(values | _prices(run, values), {images.name: images.checksum}, shown)
+
+
+def _prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
+    """What a run of the stored number of steps costs."""
+    settings = run.settings
+    ledger = settings.ledger(public_size=run.size, steps=values["steps"])
+    claimed = settings.target_epsilon if settings.noise_multiplier > 0 else None
+    proven = rdp.epsilon(ledger, delta=settings.target_delta)
+    return priced(proven, claimed=claimed, assumptions=settings.sampling.assumptions)
+
+
+def _work(run: Run, column: Column) -> list[Work]:
+    settings = run.settings
+    return [
+        run.left(
+            column.step, algorithm.new_gan, shape=(settings.pixels,),
+            every=settings.discriminator_steps,
+        )
+    ]  # fmt: skip
+
+
+def _fit_on_generated(run: Run, column: Column, classifier: str) -> Result:
+    """Fit a classifier to as many generated images as there are real ones; test it."""
+    if not run.weights.exists():
+        _train(run, column)
+    train_set, test_set = _images(run.scale, "train"), _images(run.scale, "test")
+    labels = _labels(run.settings, train_set.labels)
+    gan = algorithm.new_gan(run.settings, seed=run.seed, device=CPU)
+    run.load(gan.averaged_net)
+    features = algorithm.generate(
+        gan, torch.from_numpy(labels), settings=run.settings, rng=run.rng("synthesis", device=CPU)
+    ).numpy()
+    return _fit(classifier, features, labels, train_set, test_set, seed=run.seed)
+
+
+def _labels(settings: Settings, private_labels: np.ndarray) -> np.ndarray:
+    """Labels to generate: the private class counts as published; balanced in the repaired run."""
+    if settings.clipping.fakes_use_private_labels:
+        return np.sort(private_labels)
+    return np.sort(np.arange(len(private_labels)) % settings.classes)
 
 
 def _images(scale: str, split: str) -> datasets.Images:
@@ -192,7 +178,8 @@ def _fit(
     name: str, features: np.ndarray, labels: np.ndarray,
     train_set: datasets.Images, test_set: datasets.Images, *, seed: int,
 ) -> Result:  # fmt: skip
-    classifier = utility.fit(CLASSIFIERS[name](seed=seed), features.astype(PRECISION[name]), labels)
+    new, precision = CLASSIFIERS[name]
+    classifier = utility.fit(new(seed=seed), features.astype(precision), labels)
     pixels = test_set.pixels.reshape(len(test_set.labels), -1)
     checksums = {f"{s.name} {w}": s.checksum for s, w in ((train_set, "train"), (test_set, "test"))}
     return Result(utility.evaluate(classifier, pixels, test_set.labels), checksums, "cpu")

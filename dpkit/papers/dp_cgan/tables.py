@@ -1,9 +1,8 @@
 """Table 1 of the paper: AUROC on real test images of classifiers trained on generated ones."""
 
-from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
+from dpkit.experiments.rows import Stored, spread, values
 
 TITLES = {
     "real": "Real data",
@@ -21,9 +20,7 @@ PRINTED = {  # Table 1 of the paper, per cent
 }
 
 
-def table_1(
-    stored: Mapping[str, Mapping[str, Any]], *, protocol: str = "auroc_255"
-) -> list[dict[str, Any]]:
+def table_1(stored: Stored, *, protocol: str = "auroc_255") -> list[dict[str, Any]]:
     """Rows of Table 1: the paper's number beside the stored runs' mean and spread, in per cent.
 
     Args:
@@ -31,21 +28,13 @@ def table_1(
         protocol: "auroc_255" (test images in 0..255, as published) or "auroc" (in [0, 1]);
             "accuracy_255" and "accuracy" likewise.
     """
-    rows = []
-    for key, title in TITLES.items():
-        for name in CLASSIFIERS:
-            found = [
-                100 * part["values"][protocol]
-                for part_name, part in stored.items()
-                if part_name.startswith(f"{key}-seed") and part_name.endswith(f"-{name}")
-            ]
-            rows.append({
-                "column": title,
-                "classifier": name.upper(),
-                "paper": PRINTED.get(key, {}).get(name),
-                "mean": float(np.mean(found)) if found else None,
-                "lowest": min(found, default=None),
-                "highest": max(found, default=None),
-                "seeds": len(found),
-            })  # fmt: skip
-    return rows
+    return [
+        {
+            "column": title,
+            "classifier": name.upper(),
+            "paper": PRINTED.get(key, {}).get(name),
+            **spread([100 * one[protocol] for one in values(stored, key, name)]),
+        }
+        for key, title in TITLES.items()
+        for name in CLASSIFIERS
+    ]

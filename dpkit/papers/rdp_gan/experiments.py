@@ -1,6 +1,6 @@
 """Which runs each table and figure rests on, at the paper's scale and at a reduced one."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from dpkit.experiments.part import Part, Progress, Result, Work
+from dpkit.experiments.part import Part, Progress, Result, Work, priced
+from dpkit.experiments.rows import part_name
+from dpkit.experiments.run import Run
 from dpkit.papers.rdp_gan import algorithm
 from dpkit.papers.rdp_gan.honest import DECAYS, EPSILONS, RECORDS, SWEEPS, honest
-from dpkit.papers.rdp_gan.runs import Run, training
+from dpkit.papers.rdp_gan.runs import Judged, on_device, training
 from dpkit.papers.rdp_gan.settings import (
+    DELTA,
     DP_GAN,
     MULTIPLICATIVE,
     NON_PRIVATE,
@@ -27,10 +30,8 @@ from dpkit.papers.rdp_gan.tasks import CHANGES, INCOME, JUDGED, PUBLIC_SIZES, SI
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
-from dpkit.records import describe, json_number
+from dpkit.records import describe
 from dpkit.training import marginals
-from dpkit.training.device import device_named, generator_on
-from dpkit.training.loop import train
 from dpkit.training.losses import called_real
 from dpkit.training.types import Record
 
@@ -59,7 +60,7 @@ def plan_runs(
         device: auto, cpu or cuda; classifiers run on the CPU.
         progress: wraps a run's records, as tqdm does.
     """
-    made = partial(Run, records=records, scale=scale, device=device, progress=progress)
+    made = partial(Judged.of, records=records, scale=scale, device=device, progress=progress)
     printed = tuple(PRINTED_ITERATIONS[records].values())
     runs = []
     honest_runs = {
@@ -97,7 +98,7 @@ def plan_sweep(
 ) -> list[Part]:
     """Figures 9 and 10: honest runs at epsilon 0.5 with other decay rates, one seed each."""
     return [
-        Run(
+        Judged.of(
             f"{name}-{rate:g}", records, _honest(records, scale, 0.5, name, rate), 0, scale,
             device, progress,
         ).part
@@ -113,11 +114,12 @@ def plan_losses(*, scale: str, seeds: int, device: str, progress: Progress) -> l
         for batch in (64, 128):
             settings = _sized(replace(NON_PRIVATE, sampling=ShuffledBatches(batch)), scale)
             for seed in range(seeds):
-                compute = partial(_largest_loss, records, settings, seed, scale, device, progress)
-                work = partial(_untold, records, settings, scale, device)
-                described = {"records": records, **describe(settings)}
-                name = f"{records}-{batch}-seed{seed}"
-                parts.append(Part(name, described, seed, compute, work))
+                run = Run(
+                    "rdp_gan", f"{records}-{batch}", settings, seed, PUBLIC_SIZES[records][scale],
+                    scale, records, device, progress, also={"records": records},
+                )  # fmt: skip
+                work = partial(_work_of_losses, run)
+                parts.append(run.part(partial(_largest_loss, run), work=work))
     return parts
 
 
@@ -160,12 +162,8 @@ def _dcgan(records: str, scale: str) -> dict[str, Settings]:
 
 def _real(records: str, scale: str) -> Part:
     """Real records judged as generated ones are: what could be reached."""
-    return Part(
-        "real-seed0",
-        {"records": records, "judged": JUDGED},
-        0,
-        partial(_judged_real, records, scale),
-    )
+    settings = {"records": records, "judged": JUDGED}
+    return Part(part_name("real", 0), settings, 0, partial(_judged_real, records, scale))
 
 
 def _judged_real(records: str, scale: str) -> Result:
@@ -186,48 +184,45 @@ def _codes(wanted: Task) -> np.ndarray:
 
 def _marginals(records: str, scale: str, seeds: int) -> list[Part]:
     """The kit's best generator for tables: one noisy release of two-way counts."""
-    if records != "census":
-        return []
     parts = []
-    for epsilon in EPSILONS:
-        settings = marginals.settings_for(epsilon, delta=1e-5, sizes=SIZES, target=INCOME)
+    for epsilon in EPSILONS if records == "census" else ():
+        settings = marginals.settings_for(epsilon, delta=DELTA, sizes=SIZES, target=INCOME)
+        described = describe(settings) | {"target_epsilon": epsilon}
+        prices = partial(_price_of_marginals, settings, epsilon)
         for seed in range(seeds):
-            compute = partial(_from_marginals, settings, epsilon, seed, scale)
-            described = describe(settings) | {"target_epsilon": epsilon}
-            parts.append(Part(f"marginals-{epsilon:g}-seed{seed}", described, seed, compute))
+            compute = partial(_from_marginals, settings, seed, scale, prices)
+            name = part_name(f"marginals-{epsilon:g}", seed)
+            parts.append(Part(name, described, seed, compute, prices=prices))
     return parts
 
 
+def _price_of_marginals(
+    settings: marginals.MarginalsSettings, epsilon: float, values: dict[str, Any]
+) -> dict[str, Any]:
+    return priced(pld.epsilon(settings.ledger(), delta=DELTA), claimed=epsilon)
+
+
 def _from_marginals(
-    settings: marginals.MarginalsSettings, epsilon: float, seed: int, scale: str
-) -> Result:
+    settings: marginals.MarginalsSettings, seed: int, scale: str,
+    prices: Callable[[dict[str, Any]], dict[str, Any]],
+) -> Result:  # fmt: skip
     wanted = task("census", scale=scale)
     size = wanted.data.public_size
     noise, rows = (np.random.default_rng([seed, stream]) for stream in (0, 1))
     model = marginals.fit(_codes(wanted), settings=settings, public_size=size, rng=noise)
     scores = wanted.judge(model.sample(size, rng=rows), np.zeros(size))
-    found = pld.epsilon(settings.ledger(), delta=1e-5)
-    values = {
-        "epsilon_claimed": epsilon, "epsilon_proven": json_number(found.epsilon),
-        "delta": found.delta, "adjacency": found.adjacency, "method": found.method,
-        "assumptions": list(found.assumptions), "scores": {"0": scores}, "iterations": 0,
-    }  # fmt: skip
-    return Result(values, wanted.checksums, "cpu")
+    return Result(prices({}) | {"scores": {"0": scores}, "iterations": 0}, wanted.checksums, "cpu")
 
 
-def _untold(records: str, settings: Settings, scale: str, device: str) -> list[Work]:
-    """The work of `_largest_loss`."""
-    settings = replace(settings, **CHANGES[records] | {"classes": 0})
-    return [training(settings, size=PUBLIC_SIZES[records][scale], device=device_named(device))]
+def _work_of_losses(run: Run) -> list[Work]:
+    return [training(run, replace(run.settings, **CHANGES[run.records] | {"classes": 0}))]
 
 
-def _largest_loss(
-    records: str, settings: Settings, seed: int, scale: str, device_name: str, progress: Progress
-) -> Result:
-    """One GAN on all records, untold of labels; the losses of real records before each step."""
-    wanted, device = task(records, scale=scale), device_named(device_name)
-    settings = replace(settings, **wanted.changes | {"classes": 0})
-    gan = algorithm.new_gan(settings, seed=seed, device=device)
+def _largest_loss(run: Run) -> Result:
+    """One unconditional GAN on all records; the losses of real records before each step."""
+    wanted = task(run.records, scale=run.scale)
+    settings = replace(run.settings, **wanted.changes | {"classes": 0})
+    gan = algorithm.new_gan(settings, seed=run.seed, device=run.device)
     largest = {"one_record": 0.0, "mean_of_a_batch": 0.0, "batch_total": 0.0}
 
     def watched(gan: Any, features: torch.Tensor, labels: torch.Tensor, **kwargs: Any) -> Record:
@@ -240,12 +235,8 @@ def _largest_loss(
         largest["batch_total"] = max(largest["batch_total"], record.discriminator_loss)
         return record
 
-    data = wanted.data._replace(
-        features=wanted.data.features.to(device), labels=wanted.data.labels.to(device) * 0
-    )
-    total = settings.iterations * settings.discriminator_steps
-    rng = generator_on(device, seed=seed)
-    run: Iterable[Record] = train(watched, gan, data, settings=settings, rng=rng)
-    for _ in progress(run, total=total, desc=f"{records} seed {seed}"):
+    data = on_device(wanted.data._replace(labels=wanted.data.labels * 0), run.device)
+    records = run.train(watched, gan, data, settings=settings)
+    for _ in run.shown(records, total=settings.iterations * settings.discriminator_steps):
         pass
-    return Result(dict(largest), wanted.checksums, device.type)
+    return run.result(dict(largest), wanted.checksums)

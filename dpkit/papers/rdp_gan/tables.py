@@ -8,11 +8,11 @@ formulas. A stored run has `scores` at the iterations that the tables ask for; b
 * honest: each schedule is a run of its own.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from dpkit.experiments.rows import Stored, mean, spread, values
 from dpkit.papers.rdp_gan import accounting
 from dpkit.papers.rdp_gan.honest import DECAYS, EPSILONS, RATES, SWEEPS
 from dpkit.papers.rdp_gan.recomputed import TABLE_2, Column
@@ -20,7 +20,6 @@ from dpkit.papers.rdp_gan.settings import DELTA, GENERATOR_STEPS
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Release
 
-Stored = Mapping[str, Mapping[str, Any]]
 ATTRIBUTES = (
     "age", "occupation", "education", "gender", "work class", "marital status", "work hours",
     "income",
@@ -65,15 +64,12 @@ def table_2(stored: Stored) -> list[dict[str, Any]]:
     rows = []
     for column in TABLE_2:
         records = _records(column)
-        found = [
-            part["values"] for name, part in stored.items()
-            if name.startswith(f"{records}-{column.batch}-seed")
-        ]  # fmt: skip
+        found = values(stored, f"{records}-{column.batch}")
         rows.append({
             "data": column.data, "batch": column.batch,
             "printed_largest": PRINTED["table_2"][records][column.batch == 128],
-            "one_record": _mean([one["one_record"] for one in found]),
-            "batch_mean": _mean([one["mean_of_a_batch"] for one in found]),
+            "one_record": mean(one["one_record"] for one in found),
+            "batch_mean": mean(one["mean_of_a_batch"] for one in found),
             "C": column.largest_loss, "printed_sensitivity": column.printed,
             "sensitivity": column.sensitivity, "seeds": len(found),
         })  # fmt: skip
@@ -89,8 +85,8 @@ def table_3(stored: Stored) -> list[dict[str, Any]]:
     """
     rows = [
         {"row": f"paper, {name if name == 'no privacy' else f'epsilon {name}'}",
-         **dict(zip(ATTRIBUTES, values, strict=True))}
-        for name, values in PRINTED["table_3"].items()
+         **dict(zip(ATTRIBUTES, errors, strict=True))}
+        for name, errors in PRINTED["table_3"].items()
     ]  # fmt: skip
     for title, key in METHODS:
         means = mean_score(stored, key, "pmf_error")
@@ -140,7 +136,7 @@ def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> list[di
         for title, epsilon, key in others
     ]
     real = _scores(stored, "real", score)
-    return [*rows, {"row": "real records", "epsilon": "none", "none": _mean(real)}]
+    return [*rows, {"row": "real records", "epsilon": "none", "none": mean(real)}]
 
 
 def figure_3(column: Column, noises: "list[float]") -> dict[str, list[float]]:
@@ -178,8 +174,7 @@ def figure_5(
     }  # fmt: skip
     found = {}
     for key, title in names.items():
-        curves = [part["values"]["curve"] for name, part in stored.items()
-                  if name.startswith(f"{key}-seed")]  # fmt: skip
+        curves = [one["curve"] for one in values(stored, key)]
         if curves:
             found[title] = (
                 curves[0]["iterations"], np.mean([c[score] for c in curves], axis=0).tolist()
@@ -203,8 +198,7 @@ def figure_8(stored: Stored) -> list[dict[str, Any]]:
     for title, key in (*METHODS, ("published DP-GAN", "dp-gan")):
         row: dict[str, Any] = {"trained on or tested on": title}
         for score in ("accuracy", "trained_on_generated", "balanced", "high_income"):
-            found = _scores(stored, key, score)
-            row |= {score: _mean(found), f"{score}_range": _range(found)}
+            row |= _mean_and_range(score, _scores(stored, key, score))
         rows.append(row)
     return rows
 
@@ -221,12 +215,12 @@ def figure_9(sweep: Stored, stored: Stored, records: str) -> dict[str, dict[str,
         parts = {rate: sweep.get(f"{name}-{rate:g}-seed0") for rate in rates}
         parts[RATES[records][name]] = stored.get(f"honest-{name}-0.5-seed0")
         points = [(rate, part["values"]) for rate, part in sorted(parts.items()) if part]
-        last = [values["scores"][str(values["iterations"])] for _, values in points]
+        last = [one["scores"][str(one["iterations"])] for _, one in points]
         found[name] = {
             "rate": [rate for rate, _ in points],
             "accuracy": [one["accuracy"] for one in last],
             "trained_on_generated": [one["trained_on_generated"] for one in last],
-            "iterations": [values["iterations"] for _, values in points],
+            "iterations": [one["iterations"] for _, one in points],
         }
     return found
 
@@ -244,31 +238,22 @@ def _cell(
     found = _scores(stored, key, score, iterations)
     if not found:
         return {}
-    counts = iterations or _mean([
-        part["values"]["iterations"] for name, part in stored.items()
-        if name.startswith(f"{key}-seed")
-    ])  # fmt: skip
-    return {column: _mean(found), f"{column}_range": _range(found), f"{column}_iterations": counts}
+    counts = iterations or mean(one["iterations"] for one in values(stored, key))
+    return _mean_and_range(column, found) | {f"{column}_iterations": counts}
+
+
+def _mean_and_range(name: str, numbers: list[float]) -> dict[str, Any]:
+    every = spread(numbers)
+    ends = (every["lowest"], every["highest"]) if numbers else None
+    return {name: every["mean"], f"{name}_range": ends}
 
 
 def _scores(stored: Stored, key: str, score: str, iterations: int | None = None) -> list[Any]:
     """A score of each seed's run, at `iterations` or at its end."""
-    found = []
-    for name, part in sorted(stored.items()):
-        if name.startswith(f"{key}-seed"):
-            values = part["values"]
-            at = values["scores"].get(str(iterations or values["iterations"]), {})
-            if score in at:
-                found.append(at[score])
-    return found
-
-
-def _mean(found: list[float]) -> float | None:
-    return float(np.mean(found)) if found else None
-
-
-def _range(found: list[float]) -> tuple[float, float] | None:
-    return (min(found), max(found)) if found else None
+    at = [
+        one["scores"].get(str(iterations or one["iterations"]), {}) for one in values(stored, key)
+    ]
+    return [scores[score] for scores in at if score in scores]
 
 
 def _records(column: Column) -> str:

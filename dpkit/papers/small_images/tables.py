@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-Stored = Mapping[str, Mapping[str, Any]]
+from dpkit.experiments.rows import Stored, mean, seeds, spread
+
 Curve = Mapping[str, Sequence[Any]]
 
 PLATEAU = 0.25  # the share of a curve's points, its last ones, whose scores are its plateau
@@ -146,11 +147,6 @@ def _rows(stored: Stored, prefix: str, value: Any) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["value"])
 
 
-def seeds(stored: Stored, key: str) -> dict[str, Mapping[str, Any]]:
-    """The parts of one run, by name: a part a seed."""
-    return {n: part for n, part in sorted(stored.items()) if n.rpartition("-seed")[0] == key}
-
-
 def level_of(stored: Stored) -> float | None:
     """The dashed line: the largest score of the non-private run, as in the paper; mean of seeds.
 
@@ -158,23 +154,22 @@ def level_of(stored: Stored) -> float | None:
     """
     parts = seeds(stored, "non-private").values()
     scores = [part["values"]["curve"]["inception"] for part in parts]
-    return float(np.mean([max(one) for one in scores])) if scores and all(scores) else None
+    return mean(max(one) for one in scores) if all(scores) else None
 
 
 def _row(parts: Sequence[Mapping[str, Any]], level: float | None) -> dict[str, Any]:
     curves = [part["values"]["curve"] for part in parts]
     plateaus = [plateau(curve) for curve in curves]
     breaks = [epsilon for curve in curves if (epsilon := break_off(curve)) is not None]
-    mean = float(np.mean(plateaus))
+    scores = spread(plateaus)
+    level_off = scores.pop("mean")
     return {
-        "plateau": mean,
-        "lowest": min(plateaus),
-        "highest": max(plateaus),
-        "spread": float(np.mean([curve["inception_spread"][-1] for curve in curves])),
-        "break_off_epsilon": float(np.mean(breaks)) if breaks else None,
+        "plateau": level_off,
+        **scores,
+        "spread": mean(curve["inception_spread"][-1] for curve in curves),
+        "break_off_epsilon": mean(breaks),
         "steps": curves[0]["steps"][-1],
         "epsilon_claimed": curves[0]["epsilon_claimed"][-1],
         "epsilon_proven": curves[0]["epsilon_proven"][-1],
-        "difference": None if level is None else level - mean,
-        "seeds": len(parts),
+        "difference": None if level is None else level - level_off,
     }
