@@ -27,7 +27,7 @@ for name in ("noise_multiplier", "max_grad_norm", "sampling", "target_epsilon", 
     print(f"{name:17} {getattr(paper.SETTINGS, name)}")
 
 # %% [markdown]
-# `SETTINGS` is what the paper's code runs; `HONEST` is what this notebook ends with.
+# `SETTINGS` is what the paper's code runs; `REPAIRED` is what this notebook ends with.
 #
 # ## 1. The data and the two networks
 #
@@ -102,7 +102,7 @@ for rule in (FlatClipping(1.1), PerTensorClipping(1.1, tensors=4)):
 # much again. Sensitivity belongs to the clipping rule, so the rule is asked:
 
 # %%
-for name, settings in (("as published", paper.SETTINGS), ("honest", paper.HONEST)):
+for name, settings in (("as published", paper.SETTINGS), ("honest", paper.REPAIRED)):
     moved = settings.clipping.sensitivity("add-remove")
     ratio = settings.noise_std / moved
     print(
@@ -208,7 +208,7 @@ plots.picture(drawn, f"Epsilon against steps; at the last step: {ends}.")
 # %%
 import textwrap
 
-honest = paper.HONEST
+honest = paper.REPAIRED
 for name in ("noise_multiplier", "sampling", "max_steps", "discriminator_optimizer", "label_scale"):
     print(f"{name:24} {getattr(honest, name)}")
 print(textwrap.fill(f"chosen: {honest.chosen}", 100))
@@ -239,7 +239,8 @@ frame = pd.DataFrame(table_1(stored, protocol="auroc")).round(2).drop(columns="p
 frame.astype(object).where(frame.notna(), "")
 
 # %%
-names = {"published": "as published", "honest": "honest", "basic_dp": "basic DP", "cgan": "CGAN"}
+names = {"published": "as published", "repaired": "repaired",
+         "basic_dp": "basic DP", "cgan": "CGAN"}  # fmt: skip
 shown = {
     title: store.load_images("dp_cgan", "table_1", f"{key}-seed0-train")
     for key, title in names.items()
@@ -272,8 +273,8 @@ frame.astype(object).where(frame.notna(), "")
 # learning rate, so the weight is not the only difference.)
 
 # %%
-pilot = store.load("dp_cgan", "pilot")["honest-seed0-lr"]["values"]
-honest_run = stored["honest-seed0-lr"]["values"]
+pilot = store.load("dp_cgan", "pilot")["repaired-seed0-lr"]["values"]
+honest_run = stored["repaired-seed0-lr"]["values"]
 for name in ("auroc_255", "auroc", "accuracy"):
     print(f"{name:10} pilot {pilot[name]:.3f}, honest run {honest_run[name]:.3f}")
 
@@ -284,7 +285,7 @@ for name in ("auroc_255", "auroc", "accuracy"):
 # %%
 from dpkit.privacy import Release, SampledGaussian
 
-one = paper.HONEST.ledger(public_size=60_000)
+one = paper.REPAIRED.ledger(public_size=60_000)
 first = [Release(SampledGaussian(noise_multiplier=1.713, sample_rate=0.04), 5_000)]
 bundles = {"one run": one, "pilot and run": first + one, "three seeds": 3 * one,
            "pilot and three seeds": first + 3 * one}  # fmt: skip
@@ -320,8 +321,8 @@ if "DPKIT_DATA" in os.environ:
     require(600, what="training on MNIST")
     mnist = datasets.mnist(split="train")
     real = Data(torch.from_numpy(mnist.flat()).double(), torch.from_numpy(mnist.labels), 60_000)
-    gan = paper.new_gan(paper.HONEST, seed=0, device=cpu)
-    run = train(paper.step, gan, real, settings=paper.HONEST, rng=rng, steps=60)
+    gan = paper.new_gan(paper.REPAIRED, seed=0, device=cpu)
+    run = train(paper.step, gan, real, settings=paper.REPAIRED, rng=rng, steps=60)
     print([round(record.discriminator_loss, 3) for record in run][::10])
 else:
     print("set DPKIT_DATA to a folder with mnist/ to run this cell")

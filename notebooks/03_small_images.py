@@ -575,7 +575,7 @@ print(f"it has {there:.4f} +- {spread:.4f}")
 
 # %% [markdown]
 # Refuted, by a coin anyone can toss. It does not say that shuffled training on MNIST *is* attacked, only that this accountant does not bound it. The repair costs one line: draw Poisson batches, as `SMALL` and
-# `HONEST` do.
+# `REPAIRED` do.
 
 # %% [markdown]
 # ## 6. What the paper's runs cost
@@ -621,8 +621,8 @@ pd.DataFrame.from_dict(rows, orient="index", columns=names).round(3)
 import textwrap
 
 for name in ("sampling", "noise_multiplier", "target_epsilon", "max_steps"):
-    print(f"{name:17} {getattr(paper.HONEST, name)}")
-print(textwrap.fill(f"chosen: {paper.HONEST.chosen}", 100))
+    print(f"{name:17} {getattr(paper.REPAIRED, name)}")
+print(textwrap.fill(f"chosen: {paper.REPAIRED.chosen}", 100))
 
 # %% [markdown]
 # ## 7. Figures 1 to 3
@@ -708,7 +708,7 @@ def shown_rows(rows):
 level = tables.level_of(common)
 if level is not None:
     print(f"best without privacy: {level:.3f}")
-draw(curves(common, "honest-", lambda s: s["noise_multiplier"]), level, "noise")
+draw(curves(common, "repaired-", lambda s: s["noise_multiplier"]), level, "noise")
 
 # %% [markdown]
 # After as many steps the honest run has a plateau of 4.03 where the base run has 4.27, which is less than its seeds differ. What may be said of the two differs: a certified 8.30 here; there, of
@@ -802,7 +802,7 @@ for one in decided:
 # learned from MNIST, whose images are not stored here).
 
 # %%
-PLANS = {"common": ("non-private", "base", "honest"), "figure_1": ("norm-0.1", "norm-100"),
+PLANS = {"common": ("non-private", "base", "repaired"), "figure_1": ("norm-0.1", "norm-100"),
          "figure_2": ("noise-0.8", "noise-0.9", "noise-1")}  # fmt: skip
 shown = {"digits": digits.pixels[:20, 0]}
 for plan, keys in PLANS.items():
@@ -834,9 +834,9 @@ for plan, keys in PLANS.items():
 # - **measured**: what an attack reached. There is no audit of these models yet, so nothing is measured.
 
 # %%
-runs = {"base, paper's steps": paper.SETTINGS, "honest, paper's steps": paper.HONEST,
+runs = {"base, paper's steps": paper.SETTINGS, "honest, paper's steps": paper.REPAIRED,
         "base, as stored": paper.reduced(paper.SETTINGS),
-        "honest, as stored": paper.reduced(paper.HONEST)}  # fmt: skip
+        "honest, as stored": paper.reduced(paper.REPAIRED)}  # fmt: skip
 rows = []
 for name, run in runs.items():
     charged, _, lower, upper, proven, adjacency = prices(run)
@@ -855,7 +855,7 @@ pd.DataFrame(rows, columns=columns).round(3)
 # says itself: choosing knobs by looking at scores, and the classifier that gives them, cost privacy too; no column has that. And each epsilon is that of one run; several seeds, published together, add up:
 
 # %%
-one = paper.reduced(paper.HONEST).ledger(public_size=60_000)
+one = paper.reduced(paper.REPAIRED).ledger(public_size=60_000)
 for count in (1, 3):
     print(f"{count} honest run(s): epsilon {pld.epsilon(count * one, delta=1e-5).epsilon:.3f}")
 

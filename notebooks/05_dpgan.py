@@ -60,7 +60,7 @@ def brief(settings, *, steps=60):
     return replace(small(sized(settings, scale="reduced"), batch_size=32, steps=steps), **DIGITS)
 
 
-one_step = brief(ungrouped(paper.HONEST))  # Algorithm 1: each tensor clipped apart
+one_step = brief(ungrouped(paper.REPAIRED))  # Algorithm 1: each tensor clipped apart
 gan = paper.new_gan(one_step, seed=0, device=cpu)
 critic = gan.discriminator
 for name, tensor in critic.named_parameters():
@@ -230,7 +230,7 @@ from copy import deepcopy
 from dpkit.training.loop import Data, train
 
 SLOW = Adam(Constant(0.0002), betas=(0.5, 0.9))
-warm = replace(brief(paper.HONEST, steps=20), warm_start=25)
+warm = replace(brief(paper.REPAIRED, steps=20), warm_start=25)
 private = replace(warm, critic_optimizer=SLOW, generator_optimizer=SLOW)
 data = Data(digits.private, torch.zeros(1_337, dtype=torch.int64), public_size=1_337)
 print("clipping:", private.clipping)
@@ -699,7 +699,7 @@ def cell(value, empty=""):
 
 
 # %%
-KEYS = ("real", "gan", "all-published", "all-matched", "all-honest")
+KEYS = ("real", "gan", "all-published", "all-matched", "all-repaired")
 called = ("real", "GAN", "as published", "matched", "honest")
 SHORT = {tables.TITLES[key]: name for key, name in zip(KEYS, called, strict=True)}
 for title, name in SHORT.items():
@@ -743,7 +743,7 @@ table(tables.table_4(stored), kept, measured=["mean"])
 
 # %%
 titles = {"real": "real", "gan-seed0": "GAN", "all-published-seed0": "as published",
-          "all-matched-seed0": "matched", "all-honest-seed0": "honest"}  # fmt: skip
+          "all-matched-seed0": "matched", "all-repaired-seed0": "honest"}  # fmt: skip
 shown = {
     title: store.load_images("dpgan", "table_2", key, scale="reduced")[:20]
     for key, title in titles.items() if key in stored
@@ -898,7 +898,7 @@ table(rows, ["run", "claimed", "charged", "if Poisson", "proven", "measured"], m
 # Each epsilon is that of one run. Whoever publishes several runs on the same records publishes all of them:
 
 # %%
-honest = variants.honest("all", scale="reduced")
+honest = variants.repaired("all", scale="reduced")
 ledger = honest.ledger(public_size=49_000)
 for runs in (1, 3, 8):
     bundle = pld.epsilon(runs * ledger, delta=1e-5)
@@ -922,7 +922,7 @@ from dpkit.privacy import calibrate
 
 single = calibrate.noise_multiplier(4, sample_rate=256 / 49_000, steps=4 * 780, delta=1e-5)
 needed = single * 5**0.5
-print(f"{single:.4f} for one group, {needed:.4f} for five; the kit has {paper.HONEST.noise_multiplier}")  # fmt: skip
+print(f"{single:.4f} for one group, {needed:.4f} for five; the kit has {paper.REPAIRED.noise_multiplier}")  # fmt: skip
 
 # %% [markdown]
 # **2.** And with the printed noise, 1.0859, how many *critic steps* of five groups are within 4? Ask RDP, then PLD. Write `allowed = ...`.

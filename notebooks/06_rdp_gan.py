@@ -297,9 +297,9 @@ except ValueError as error:
 # coordinate. Its price is that of $5 \times$ iterations Poisson-sampled Gaussian releases, and nothing else.
 
 # %%
-from dpkit.papers.rdp_gan.honest import honest
+from dpkit.papers.rdp_gan.repaired import repaired
 
-settings = honest("census", target_epsilon=5.0, public_size=20_000)
+settings = repaired("census", target_epsilon=5.0, public_size=20_000)
 ledger = settings.ledger(public_size=20_000)
 spent = pld.epsilon(ledger, delta=1e-5)
 print(f"noise multiplier {settings.noise.schedule(0):.3f}, clip {settings.noise.max_grad_norm}")
@@ -313,7 +313,7 @@ print(
 # total of 0.5; beside it, how many iterations each schedule affords when it starts at a noise multiplier of 10:
 
 # %%
-from dpkit.papers.rdp_gan.honest import RATES, decay
+from dpkit.papers.rdp_gan.repaired import RATES, decay
 from dpkit.privacy import SampledGaussian
 from dpkit.privacy.schedule_calibration import initial_noise, iterations_within
 
@@ -340,12 +340,12 @@ from dpkit.papers.rdp_gan.tasks import task
 require(300, what="training on the census")
 wanted = task("census", scale="reduced")
 short = replace(
-    honest("census", target_epsilon=5.0, public_size=20_000, iterations=40), **wanted.changes
+    repaired("census", target_epsilon=5.0, public_size=20_000, iterations=40), **wanted.changes
 )
 
 # %%
 gan = paper.new_gan(short, seed=0, device=cpu)
-run = train(paper.honest_step, gan, wanted.data, settings=short, rng=generator_on(cpu, seed=0))
+run = train(paper.repaired_step, gan, wanted.data, settings=short, rng=generator_on(cpu, seed=0))
 records = list(tqdm(run, total=200, leave=False))
 asked = torch.zeros(20_000, dtype=torch.int64)
 made = paper.generate(gan, asked, settings=short, rng=generator_on(cpu, seed=0, stream="made"))
@@ -427,9 +427,9 @@ for key in ("ant-0.5-last", "ant-0.5-mean", "ant-0.005-last", "ant-0.005-mean"):
 # guarantee is then the filter's, whatever the outcomes were:
 
 # %%
-from dpkit.papers.rdp_gan.honest import filter_for
+from dpkit.papers.rdp_gan.repaired import filter_for
 
-tuned = honest("census", target_epsilon=5.0, public_size=20_000, decay_name="ant")
+tuned = repaired("census", target_epsilon=5.0, public_size=20_000, decay_name="ant")
 filter = filter_for(tuned, public_size=20_000)
 print(tuned.tuning)
 print(filter.guarantee().method)
@@ -460,7 +460,7 @@ table(mnist, "digits", "accuracy")
 
 # %%
 names = {"loss-value": "as published", "multiplicative": "multiplicative", "output-error": "eq. 9",
-         "honest-constant-5": "honest, 5", "honest-constant-0.5": "honest, 0.5"}  # fmt: skip
+         "repaired-constant-5": "honest, 5", "repaired-constant-0.5": "honest, 0.5"}  # fmt: skip
 shown = {
     title: store.load_images("rdp_gan", "table_4", f"{key}-seed0")[:20]
     for key, title in names.items() if f"{key}-seed0" in mnist
@@ -501,7 +501,7 @@ rows = {
     for r in tables.table_4(adult, "census", score="trained_on_generated")
 }
 real = rows["real records", "none"]["none"]
-for name in ("honest", "honest marginals"):
+for name in ("repaired", "private marginals"):
     low, high = rows[name, "5"]["constant_range"]
     print(
         f"{name:16} {100 * (real - high):.2f} to {100 * (real - low):.2f} points below {real:.4f}"
@@ -597,8 +597,8 @@ pd.DataFrame(rows, columns=["schedule", "k", "iterations", "learned from it"]).r
 
 # %%
 rows = []
-for key in ("loss-value", "multiplicative", "output-error", "dp-gan", "honest-constant-5",
-            "honest-ant-5", "honest-constant-0.5", "marginals-0.5"):  # fmt: skip
+for key in ("loss-value", "multiplicative", "output-error", "dp-gan", "repaired-constant-5",
+            "repaired-ant-5", "repaired-constant-0.5", "marginals-0.5"):  # fmt: skip
     values = adult[f"{key}-seed0"]["values"]
     score = values["scores"][str(values["iterations"])]["trained_on_generated"]
     rows.append((key, values["epsilon_claimed"], values["epsilon_proven"], score))

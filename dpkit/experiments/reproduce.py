@@ -59,6 +59,8 @@ def reproduce(
         raise ValueError(f"table must be one of {', '.join(plans)}, got {table!r}")
     planned = plans[table](scale=scale, seeds=seeds, device=device, progress=progress)
     chosen = _chosen(planned, parts)
+    for part in chosen:
+        store.check_renamed(folder / f"{part.name}.json")
     if reprice:
         yield from _repriced(chosen, folder)
         return

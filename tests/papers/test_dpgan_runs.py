@@ -60,7 +60,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "runs" / "dpgan"
 
 
-def run_of(settings, *, key="all-honest", seed=0, progress=silent):
+def run_of(settings, *, key="all-repaired", seed=0, progress=silent):
     return experiments.new_run(key, settings, seed, "reduced", "cpu", progress, "digits")
 
 
@@ -70,7 +70,7 @@ def same(one, other):
 
 
 def test_a_run_stores_scores_settings_and_both_epsilons(quick: Path):
-    run = run_of(tiny(variants.honest("all", scale="reduced")))
+    run = run_of(tiny(variants.repaired("all", scale="reduced")))
     result = experiments.compute(run)
     values = json.loads(json.dumps(result.values, allow_nan=False))
     assert (values["steps"], values["iterations"], values["warm_start"]) == (6, 3, 2)
@@ -105,7 +105,7 @@ def test_the_cached_generator_is_the_trained_one(quick: Path):
 @pytest.mark.parametrize("stop", [1, 3, 7, 9], ids=lambda n: f"after {n}")
 def test_an_interrupted_run_goes_on_where_it_stopped(quick: Path, monkeypatch, stop: int):
     """Four steps of warm start and six private ones, interrupted in either."""
-    settings = tiny(variants.honest("grouping-adaptive-warm", scale="reduced"))
+    settings = tiny(variants.repaired("grouping-adaptive-warm", scale="reduced"))
     whole = experiments.trained(run_of(settings))
     for path in quick.iterdir():
         path.unlink()
@@ -159,7 +159,7 @@ def test_the_warm_start_reads_public_images_and_private_steps_private_ones(
 
     monkeypatch.setattr(experiments.algorithm, "train", spied("warm"))
     monkeypatch.setattr(run_module, "train", spied("private"))
-    experiments.trained(run_of(tiny(variants.honest("all", scale="reduced"))))
+    experiments.trained(run_of(tiny(variants.repaired("all", scale="reduced"))))
     real = material("digits")
     known = {
         name: {tuple(one.flatten().tolist()) for one in images}
@@ -178,7 +178,7 @@ def test_codes_that_are_judged_are_not_those_of_training(quick: Path, monkeypatc
         "generate",
         lambda net, codes: seen.append(codes) or generate(net, codes),
     )
-    experiments.compute(run_of(tiny(variants.honest("none", scale="reduced"))))
+    experiments.compute(run_of(tiny(variants.repaired("none", scale="reduced"))))
     (codes,) = seen
     assert codes.shape == (40, 4)
     assert not torch.equal(codes, torch.randn(40, 4, generator=generator_on(CPU, seed=0)))
@@ -213,9 +213,9 @@ def test_what_is_claimed_charged_and_proven():
     assert SHUFFLED_AS_POISSON not in old["assumptions"]
     plain = experiments.priced(paper.NON_PRIVATE, steps=10)
     assert (plain["epsilon_claimed"], plain["epsilon_proven"]) == (None, "inf")
-    fixed = experiments.priced(variants.honest("grouping", scale="paper"), steps=10)
+    fixed = experiments.priced(variants.repaired("grouping", scale="paper"), steps=10)
     assert experiments.PUBLIC not in fixed["assumptions"]
-    warm = experiments.priced(variants.honest("warm", scale="paper"), steps=10)
+    warm = experiments.priced(variants.repaired("warm", scale="paper"), steps=10)
     assert experiments.PUBLIC in warm["assumptions"]
     assert SHUFFLED_AS_POISSON not in warm["assumptions"]
 
@@ -223,14 +223,15 @@ def test_what_is_claimed_charged_and_proven():
 @pytest.mark.parametrize("scale", variants.SCALES)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_the_three_runs_of_a_configuration(name: str, scale: str):
-    """As many steps each; matched costs what published does if all batches are Poisson, honest no
+    """As many steps each; matched costs what published does if all batches are Poisson, repaired no
     more than is claimed."""
-    old, matched, honest = (
-        made(name, scale=scale) for made in (variants.published, variants.matched, variants.honest)
+    old, matched, repaired = (
+        made(name, scale=scale)
+        for made in (variants.published, variants.matched, variants.repaired)
     )
     steps = old.steps_allowed(public_size=SIZE)
     assert steps == (2_000 if scale == "reduced" else 4 * (560 if old.charged_groups == 7 else 780))
-    for other in (matched, honest):
+    for other in (matched, repaired):
         assert other.steps_allowed(public_size=SIZE) == steps
         assert isinstance(other.sampling, PoissonSampling)
         assert other.noise_divisor == 1
@@ -238,10 +239,10 @@ def test_the_three_runs_of_a_configuration(name: str, scale: str):
         assert other.chosen is not None
     spent = [
         rdp.epsilon(one.poisson_ledger(public_size=SIZE, steps=steps), delta=1e-5).epsilon
-        for one in (old, matched, honest)
+        for one in (old, matched, repaired)
     ]
     assert spent[1] == pytest.approx(spent[0], rel=1e-9)
-    assert 0.995 * honest.target_epsilon < spent[2] <= honest.target_epsilon == 4
+    assert 0.995 * repaired.target_epsilon < spent[2] <= repaired.target_epsilon == 4
     assert matched.target_epsilon == pytest.approx(spent[0], abs=1e-3)
 
 
@@ -253,9 +254,9 @@ def test_configurations_are_those_that_fit_table_9():
     assert [sum(row) for row in marks] == [0, 1, 1, 2, 2, 3]
     assert variants.published("all", scale="paper") == SETTINGS
     assert variants.published("grouping", scale="paper") == replace(MNIST, warm_start=0)
-    honest = variants.honest("all", scale="paper")
-    assert honest.clipping == paper.HONEST.clipping
-    assert honest.noise_multiplier == pytest.approx(paper.HONEST.noise_multiplier, abs=2e-3)
+    repaired = variants.repaired("all", scale="paper")
+    assert repaired.clipping == paper.REPAIRED.clipping
+    assert repaired.noise_multiplier == pytest.approx(paper.REPAIRED.noise_multiplier, abs=2e-3)
 
 
 def test_the_reduced_scale_is_narrower_and_shorter():
@@ -266,7 +267,7 @@ def test_the_reduced_scale_is_narrower_and_shorter():
     with pytest.raises(ValueError, match="scale must be one of paper, reduced"):
         variants.published("all", scale="huge")
     with pytest.raises(ValueError, match="name must be one of none"):
-        variants.honest("both", scale="paper")
+        variants.repaired("both", scale="paper")
 
 
 PLANNED = {
@@ -296,7 +297,7 @@ def test_the_snapshot_leaves_the_generator_as_it_began(quick: Path):
 @pytest.mark.parametrize("kind", ["supervised", "semi-supervised"])
 def test_classifiers_of_few_labels(quick: Path, kind: str):
     learning = Learning(iterations=6, batch_size=4, width=1)
-    gan = run_of(tiny(variants.honest("all", scale="reduced")))
+    gan = run_of(tiny(variants.repaired("all", scale="reduced")))
     one = experiments.Classified.of(
         kind, 20, learning, 0, "cpu", "digits", gan if kind == "semi-supervised" else None
     )
@@ -313,7 +314,7 @@ def test_classifiers_of_few_labels(quick: Path, kind: str):
 def test_the_baseline_sees_the_labelled_images_that_the_other_sees(quick: Path):
     """With no share of generated images both are right as often: batches and weights agree."""
     learning = Learning(iterations=6, batch_size=4, width=1, share=0.0)
-    gan = run_of(tiny(variants.honest("all", scale="reduced")))
+    gan = run_of(tiny(variants.repaired("all", scale="reduced")))
     found = [
         experiments.Classified.of("one", 20, learning, 0, "cpu", "digits", one)
         .compute()
@@ -389,7 +390,7 @@ def test_table_2_sets_scores_beside_the_epsilons():
     assert matched["epsilon if Poisson"] == matched["epsilon proven"] < old["epsilon proven"]
     passes = SETTINGS.ledger(public_size=SIZE, steps=2_000)
     assert old["epsilon proven"] == pld.epsilon(passes, delta=1e-5).epsilon
-    assert rows[tables.TITLES["all-honest"]]["mean"] is None
+    assert rows[tables.TITLES["all-repaired"]]["mean"] is None
     assert len(found) == 5
 
 
@@ -405,9 +406,9 @@ def test_the_arms_keep_their_promise(table: str):
     priced = {
         name: each["values"] for name, each in found.items() if "epsilon_proven" in each["values"]
     }
-    assert {arm for arm in ("honest", "matched") if any(f"-{arm}-" in name for name in priced)}
+    assert {arm for arm in ("repaired", "matched") if any(f"-{arm}-" in name for name in priced)}
     for name, values in priced.items():
-        if "-honest-" in name:
+        if "-repaired-" in name:
             assert values["epsilon_proven"] <= values["epsilon_claimed"] == 4
         if "-matched-" in name:
             old = priced[name.replace("matched", "published")]
@@ -433,20 +434,22 @@ def test_table_6_sets_the_text_beside_what_was_measured():
 
 def test_table_9_has_a_row_for_each_configuration_and_arm():
     found = tables.table_9(
-        stored_runs({"none-honest-seed0": {"inception": 2}, "all-honest-seed0": {"inception": 5}})
+        stored_runs(
+            {"none-repaired-seed0": {"inception": 2}, "all-repaired-seed0": {"inception": 5}}
+        )
     )
     rows = {(row["configuration"], row["arm"]): row for row in found}
     assert len(rows) == 8 * 3
-    assert rows["none", "honest"]["mean"] == 2.0
-    assert 3 < rows["none", "honest"]["epsilon proven"] < 4
-    assert rows["none", "honest"]["paper"] == 6.59
-    assert rows["all", "honest"]["paper"] == 8.64
+    assert rows["none", "repaired"]["mean"] == 2.0
+    assert 3 < rows["none", "repaired"]["epsilon proven"] < 4
+    assert rows["none", "repaired"]["paper"] == 6.59
+    assert rows["all", "repaired"]["paper"] == 8.64
     assert rows["adaptive", "published"]["mean"] is None
     assert (rows["all", "matched"]["grouping"], rows["all", "matched"]["warm"]) == (
         "clusters",
         True,
     )
-    by_js = tables.table_10(stored_runs({"none-honest-seed0": {"js": 0.3}}))
+    by_js = tables.table_10(stored_runs({"none-repaired-seed0": {"js": 0.3}}))
     assert {row["paper"] for row in by_js} == {None}
     assert by_js[2]["mean"] == 0.3
 
@@ -485,10 +488,10 @@ def unread(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("settings", "left"),
     [
-        (variants.honest("all", scale="reduced"), [4, 6, 1]),
+        (variants.repaired("all", scale="reduced"), [4, 6, 1]),
         (variants.without_privacy(scale="reduced"), [6, 1]),
     ],
-    ids=["honest", "without privacy"],
+    ids=["repaired", "without privacy"],
 )
 def test_the_work_of_a_run_is_its_warm_start_its_steps_and_its_scores(
     quick: Path, unread, settings, left: list[int]
@@ -514,7 +517,7 @@ def test_the_work_of_an_interrupted_run_is_what_is_left(
             if seen == stop:
                 raise KeyboardInterrupt
 
-    settings = tiny(variants.honest("all", scale="reduced"))
+    settings = tiny(variants.repaired("all", scale="reduced"))
     with pytest.raises(KeyboardInterrupt):
         experiments.trained(run_of(settings, progress=stopped))
     monkeypatch.setattr(scores, "training_work", lambda learning, *, device: [])
@@ -525,7 +528,7 @@ def test_the_work_of_an_interrupted_run_is_what_is_left(
 
 def test_the_work_of_classifiers_and_of_a_generator_that_is_not_there(quick: Path, unread):
     learning = Learning(iterations=6, batch_size=4, width=1)
-    gan = run_of(tiny(variants.honest("all", scale="reduced")))
+    gan = run_of(tiny(variants.repaired("all", scale="reduced")))
     alone = experiments.Classified.of("supervised", 20, learning, 0, "cpu", "digits")
     both = experiments.Classified.of("semi", 20, learning, 0, "cpu", "digits", gan)
     assert tried(alone.work()) == [6]

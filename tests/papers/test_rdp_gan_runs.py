@@ -17,7 +17,7 @@ import torch
 from dpkit.experiments import run as run_module
 from dpkit.experiments.part import Part, Result, silent
 from dpkit.experiments.reproduce import reproduce
-from dpkit.papers.rdp_gan import experiments, honest, runs, tables, tasks
+from dpkit.papers.rdp_gan import experiments, repaired, runs, tables, tasks
 from dpkit.papers.rdp_gan.experiments import PUBLISHED
 from dpkit.papers.rdp_gan.runs import Judged
 from dpkit.papers.rdp_gan.settings import (
@@ -37,11 +37,11 @@ SIZE, JUDGED, POINTS = 40, 100, 20
 SMALL: dict[str, Any] = {
     "network": Mlp(4), "latent_size": 3, "iterations": 6, "discriminator_steps": 2,
 }  # fmt: skip
-HONEST = replace(
+REPAIRED = replace(
     SETTINGS, noise=GradientNoise(ExponentialDecay(20.0, 0.1), 0.5), sampling=PoissonSampling(8),
     target_epsilon=1.0, **SMALL,
 )  # fmt: skip
-TUNED = replace(HONEST, tuning=Tuning(0.5, 1.0, every=2, count_noise=12.0), iterations=12)
+TUNED = replace(REPAIRED, tuning=Tuning(0.5, 1.0, every=2, count_noise=12.0), iterations=12)
 PARTS = (3, 2)
 
 
@@ -101,8 +101,8 @@ def plain(values):
 RUNS = {
     **{name: run(small(settings), kept=(2, 4, 657), by_digit=True)
        for name, settings in PUBLISHED.items()},
-    "census": run(small(SETTINGS), "census", kept=(4,)), "honest": run(HONEST),
-    "honest-census": run(HONEST, "census"), "tuned": run(TUNED),
+    "census": run(small(SETTINGS), "census", kept=(4,)), "repaired": run(REPAIRED),
+    "repaired-census": run(REPAIRED, "census"), "tuned": run(TUNED),
     "tuned-census": run(TUNED, "census"),
     "tuned-as-published": run(
         replace(small(SETTINGS), tuning=Tuning(0.7, 0.5)), "census"
@@ -127,7 +127,7 @@ def test_what_is_stored_is_json_and_the_same_each_time(name, tmp_path):
 
 
 def test_the_seed_decides():
-    values = [with_seed(RUNS["honest"], seed).compute().values for seed in (0, 1)]
+    values = [with_seed(RUNS["repaired"], seed).compute().values for seed in (0, 1)]
     assert values[0]["scores"] != values[1]["scores"]
     assert values[0]["epsilon_proven"] == values[1]["epsilon_proven"]
 
@@ -143,8 +143,8 @@ def test_published_runs_claim_what_was_claimed_and_prove_nothing(name):
     assert values["discriminator_steps"] == 2
 
 
-@pytest.mark.parametrize("name", ["honest", "honest-census", "tuned", "tuned-census"])
-def test_honest_runs_prove_no_more_than_they_claim(name):
+@pytest.mark.parametrize("name", ["repaired", "repaired-census", "tuned", "tuned-census"])
+def test_repaired_runs_prove_no_more_than_they_claim(name):
     values = RUNS[name].compute().values
     assert values["epsilon_claimed"] == 1.0
     assert 0 < values["epsilon_proven"] <= 1.0
@@ -154,19 +154,19 @@ def test_honest_runs_prove_no_more_than_they_claim(name):
         assert "filter" in values["method"]
         assert any("fixed before" in one for one in values["assumptions"])
     else:
-        ledger = HONEST.ledger(public_size=SIZE)
+        ledger = REPAIRED.ledger(public_size=SIZE)
         assert values["epsilon_proven"] == pld.epsilon(ledger, delta=1e-5).epsilon
 
 
 def test_a_run_tells_its_schedules_noise_at_the_points_of_its_curve():
-    curve = RUNS["honest"].compute().values["curve"]
-    schedule = HONEST.noise.schedule  # counted from 0: iteration 2 is the second
+    curve = RUNS["repaired"].compute().values["curve"]
+    schedule = REPAIRED.noise.schedule  # counted from 0: iteration 2 is the second
     assert curve["iterations"] == [2, 4, 6]
     assert curve["noise"] == [schedule(1), schedule(3), schedule(5)]
 
 
 def test_a_run_that_would_overspend_computes_nothing():
-    dear = replace(HONEST, noise=GradientNoise(Constant(1.0), 0.5))
+    dear = replace(REPAIRED, noise=GradientNoise(Constant(1.0), 0.5))
     with pytest.raises(ValueError, match="more than target_epsilon"):
         run(dear).compute()
 
@@ -250,12 +250,12 @@ def test_a_digits_accuracy_is_asked_of_its_own_digit(monkeypatch):
 
 def test_samples_are_five_images_a_label_and_never_table_records(quick):
     quick["digits"] = 784
-    images = run(HONEST, samples=True).compute().images
+    images = run(REPAIRED, samples=True).compute().images
     assert images.shape == (50, 28, 28)
     assert images.dtype == np.uint8
     images = run(small(SETTINGS), samples=True, by_digit=True).compute().images
     assert images.shape == (50, 28, 28)
-    for name in ("honest-census", "tuned-census", "census"):
+    for name in ("repaired-census", "tuned-census", "census"):
         assert RUNS[name]._replace(samples=True).compute().images is None
 
 
@@ -282,7 +282,7 @@ def test_tuned_noise_with_a_free_test_has_no_guarantee_by_itself_either():
         runs._priced(free, SIZE)
 
 
-@pytest.mark.parametrize("name", ["loss-value", "honest-census"])
+@pytest.mark.parametrize("name", ["loss-value", "repaired-census"])
 def test_a_record_describes_the_networks_that_were_trained(name, monkeypatch):
     """Features, classes and declared size: without them its epsilon cannot be computed again."""
     used = []
@@ -357,14 +357,14 @@ def test_one_private_image_moves_the_tested_count_by_at_most_one(monkeypatch):
 
 @pytest.fixture
 def planned(monkeypatch):
-    """All parts by table, with honest settings noted and not computed."""
+    """All parts by table, with repaired settings noted and not computed."""
     asked = []
 
     def noted(records, **wanted):
         asked.append({"records": records, **wanted})
-        return replace(HONEST, chosen=json.dumps(asked[-1], sort_keys=True))
+        return replace(REPAIRED, chosen=json.dumps(asked[-1], sort_keys=True))
 
-    monkeypatch.setattr(experiments, "honest", noted)
+    monkeypatch.setattr(experiments, "repaired", noted)
 
     def parts(table, *, scale="paper", seeds=3):
         return experiments.PLANS[table](scale=scale, seeds=seeds, device="cpu", progress=silent)
@@ -394,9 +394,9 @@ def test_every_method_has_its_seeds_and_the_run_without_privacy_one(table, plann
     found = Counter(part.name.rpartition("-seed")[0] for part in parts(table, seeds=4))
     for name in ("loss-value", "multiplicative", "output-error", "dp-gan"):
         assert found[name] == 4
-    for name in honest.DECAYS:
+    for name in repaired.DECAYS:
         for epsilon in ("0.5", "5"):
-            assert found[f"honest-{name}-{epsilon}"] == 4
+            assert found[f"repaired-{name}-{epsilon}"] == 4
     assert found["none"] == 1
     once = {name for name in found if name.startswith(("dcgan", "ant"))}
     assert {found[name] for name in once} == {1}
@@ -422,7 +422,7 @@ def test_sweeps_have_other_rates_than_the_tables(planned):
         assert all(part.seed == 0 for part in found)
         rates = {(one["decay_name"], one["rate"]) for one in asked}
         assert len(rates) == len(found)
-        assert not rates & set(honest.RATES[records].items())
+        assert not rates & set(repaired.RATES[records].items())
         assert {one["target_epsilon"] for one in asked} == {0.5}
 
 
@@ -433,9 +433,9 @@ def test_printed_iterations_are_kept_where_the_schedules_end():
     }
 
 
-@pytest.mark.parametrize("records", honest.RECORDS)
+@pytest.mark.parametrize("records", repaired.RECORDS)
 def test_a_reduced_tuned_run_tests_its_accuracy_at_least_once(records):
-    settings = experiments._honest(records, "reduced", 5.0, "ant")
+    settings = experiments._repaired(records, "reduced", 5.0, "ant")
     assert settings.iterations >= settings.tuning.every
 
 

@@ -201,7 +201,7 @@ def test_figures_are_planned_on_mnist_at_both_scales():
                 assert {part.settings["max_steps"] for part in made} == {steps}
                 assert {part.settings["images"] for part in made} == {9_984}
     for scale in ("paper", "reduced"):
-        assert names[scale, "common"] == ["base", "non-private", "honest"]
+        assert names[scale, "common"] == ["base", "non-private", "repaired"]
         assert names[scale, "figure_1"] == ["norm-0.1", "norm-100"]
         assert names[scale, "figure_2"] == ["noise-0.8", "noise-0.9", "noise-1"]
     assert names["paper", "figure_3"] == ["capacity-16", "capacity-96", "capacity-128"]
@@ -276,7 +276,7 @@ def test_rows_of_a_figure_are_read_up_to_where_the_shortest_curve_ends():
         **stored("base", [1.0, 2.0, 3.0, 8.0], paper.SETTINGS),
         **stored("capacity-96", [2.0, 4.0], paper.FIGURE_3[96]),
         **stored("non-private", [5.0, 6.0, 7.0], paper.NON_PRIVATE, private=False),
-        **stored("honest", [1.0], paper.HONEST),  # in no row of the figure
+        **stored("repaired", [1.0], paper.REPAIRED),  # in no row of the figure
     }
     base, wide = tables.figure_3(parts)
     assert (base["plateau"], base["steps"], base["epsilon_claimed"]) == (2.0, 500, 2.0)

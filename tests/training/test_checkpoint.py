@@ -34,7 +34,7 @@ pytestmark = pytest.mark.torch
 CPU = torch.device("cpu")
 STEPS = 7
 SETTINGS = replace(
-    paper.settings.small(paper.HONEST, batch_size=8, steps=STEPS),
+    paper.settings.small(paper.REPAIRED, batch_size=8, steps=STEPS),
     pixels=12, hidden=5, noise_multiplier=4.0,
 )  # fmt: skip
 # Three batches an epoch: a crash may come in the middle of one, and between two.

@@ -9,7 +9,7 @@ paper reports classifiers trained on the generated data at epsilon 9.6, delta 1e
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dpkit.papers.dp_cgan.settings import BASIC, HONEST, NON_PRIVATE, SETTINGS, SMALL
+from dpkit.papers.dp_cgan.settings import BASIC, NON_PRIVATE, REPAIRED, SETTINGS, SMALL
 
 if TYPE_CHECKING:
     from dpkit.papers.dp_cgan import algorithm, tables
@@ -19,8 +19,20 @@ if TYPE_CHECKING:
 NAME = "dp_cgan"
 TITLE = "DP-CGAN (Torkzadehmahani, Kairouz, Paten 2019)"
 __all__ = [
-    "BASIC", "CLAIMS", "HONEST", "NAME", "NON_PRIVATE", "SETTINGS", "SMALL", "TITLE",
-    "algorithm", "basic_step", "generate", "new_gan", "step", "tables",
+    "BASIC",
+    "CLAIMS",
+    "NAME",
+    "NON_PRIVATE",
+    "REPAIRED",
+    "SETTINGS",
+    "SMALL",
+    "TITLE",
+    "algorithm",
+    "basic_step",
+    "generate",
+    "new_gan",
+    "step",
+    "tables",
 ]  # fmt: skip
 
 

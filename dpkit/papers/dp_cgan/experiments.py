@@ -14,10 +14,10 @@ from dpkit.metrics import utility
 from dpkit.papers.dp_cgan import algorithm
 from dpkit.papers.dp_cgan.settings import (
     BASIC,
-    HONEST,
     NON_PRIVATE,
     PILOT,
     PUBLIC_SIZE,
+    REPAIRED,
     SETTINGS,
     Settings,
     small,
@@ -38,7 +38,7 @@ COLUMNS = {
     "cgan": Column(NON_PRIVATE, algorithm.step, 5_000),
     "basic_dp": Column(BASIC, algorithm.basic_step, 5_000),
     "published": Column(SETTINGS, algorithm.step, 5_000),
-    "honest": Column(HONEST, algorithm.step, 0),
+    "repaired": Column(REPAIRED, algorithm.step, 0),
 }
 PUBLIC_SIZES = {"paper": PUBLIC_SIZE, "reduced": 1_437}  # declared: rates follow from it
 # What is fitted, and in which precision; scores are in double precision.
@@ -75,7 +75,7 @@ def plan_pilot(*, scale: str, seeds: int, device: str, progress: Progress) -> li
     Arguments as `plan_table_1`.
     """
     column = Column(PILOT, algorithm.step, 0)
-    return _parts("honest", column, 0, scale, device, progress, ("lr",))
+    return _parts("repaired", column, 0, scale, device, progress, ("lr",))
 
 
 PLANS = {"table_1": plan_table_1, "pilot": plan_pilot}

@@ -1,4 +1,4 @@
-"""What the paper ran, as its text and its public code say, and what an honest run changes."""
+"""What the paper ran, as its text and its public code say, and what a repaired run changes."""
 
 from dataclasses import dataclass, replace
 
@@ -111,7 +111,7 @@ class Settings:
         return min(allowed, self.max_steps)
 
     def _mechanism(self, public_size: int) -> Mechanism:
-        """One step; Unsupported for shuffled batches, which an honest run does not draw."""
+        """One step; Unsupported for shuffled batches, which a repaired run does not draw."""
         clip_norm = self.clipping.sensitivity("add-remove")  # the sampling knows its adjacency
         return mechanism(
             self.sampling, noise_multiplier=self.noise_std / clip_norm, public_size=public_size
@@ -150,9 +150,9 @@ NON_PRIVATE = replace(
     max_steps=10_000,
 )
 
-# Honest: the real gradients clipped jointly, fake examples with labels drawn uniformly (public),
+# Repaired: the real gradients clipped jointly, fake examples with labels drawn uniformly (public),
 # Poisson batches, and the accountant fed with the noise that is added.
-HONEST = Settings(
+REPAIRED = Settings(
     clipping=RealFakeApart(FlatClipping(0.5), FlatClipping(0.5), fakes_use_private_labels=False),
     noise_multiplier=1.401,
     max_grad_norm=0.5,
@@ -173,7 +173,7 @@ HONEST = Settings(
 
 # The run that was scored before the label weight of the one above was looked into.
 PILOT = replace(
-    HONEST,
+    REPAIRED,
     noise_multiplier=1.713,
     generator_optimizer=Adam(Linear(1e-3, 1e-4, over=5_000), betas=(0.5, 0.999)),
     discriminator_optimizer=Adam(Linear(1e-3, 1e-4, over=5_000), betas=(0.5, 0.999)),
@@ -194,4 +194,4 @@ def small(settings: Settings, *, batch_size: int, steps: int) -> Settings:
     )
 
 
-SMALL = small(HONEST, batch_size=128, steps=150)
+SMALL = small(REPAIRED, batch_size=128, steps=150)

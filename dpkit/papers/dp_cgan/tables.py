@@ -9,7 +9,7 @@ TITLES = {
     "cgan": "CGAN",
     "basic_dp": "CGAN with basic DP",
     "published": "DP-CGAN, as published",
-    "honest": "DP-CGAN, honest",
+    "repaired": "DP-CGAN, repaired",
 }
 CLASSIFIERS = ("lr", "mlp")
 PRINTED = {  # Table 1 of the paper, per cent

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from dpkit.papers.dpgan.settings import (
     CELEBA,
-    HONEST,
     LSUN_L,
     LSUN_U,
     MNIST,
     NON_PRIVATE,
+    REPAIRED,
     SETTINGS,
     SMALL,
 )
@@ -41,9 +41,28 @@ _STEPS = (
     "advanced_step", "basic_step", "generate", "new_gan", "plain_step", "step_of", "warm_start",
 )  # fmt: skip
 __all__ = [
-    "CELEBA", "CLAIMS", "HONEST", "LSUN_L", "LSUN_U", "MNIST", "NAME", "NON_PRIVATE", "SETTINGS",
-    "SMALL", "TITLE", "advanced_step", "algorithm", "basic_step", "generate", "new_gan",
-    "plain_step", "scores", "semi_supervised", "step_of", "tables", "warm_start",
+    "CELEBA",
+    "CLAIMS",
+    "LSUN_L",
+    "LSUN_U",
+    "MNIST",
+    "NAME",
+    "NON_PRIVATE",
+    "REPAIRED",
+    "SETTINGS",
+    "SMALL",
+    "TITLE",
+    "advanced_step",
+    "algorithm",
+    "basic_step",
+    "generate",
+    "new_gan",
+    "plain_step",
+    "scores",
+    "semi_supervised",
+    "step_of",
+    "tables",
+    "warm_start",
 ]  # fmt: skip
 
 

@@ -34,7 +34,7 @@ TITLES = {
     "gan": "GAN",
     "all-published": "dpGAN, as published",
     "all-matched": "dpGAN repaired, at the epsilon that the published run costs if Poisson",
-    "all-honest": "dpGAN repaired, at the epsilon that is claimed",
+    "all-repaired": "dpGAN repaired, at the epsilon that is claimed",
 }
 SHARE = 0.2  # p in both tables of classifiers
 

@@ -22,25 +22,40 @@ if TYPE_CHECKING:
     from dpkit.papers.rdp_gan import accounting, adaptive, algorithm, tables
     from dpkit.papers.rdp_gan.algorithm import (
         generate,
-        honest_step,
         loss_value_step,
         multiplicative_step,
         new_gan,
         output_error_step,
+        repaired_step,
     )
     from dpkit.papers.rdp_gan.claims import CLAIMS
 
 NAME = "rdp_gan"
 TITLE = "RDP-GAN (Ma, Li, Ding, Liu, Wei, Weng, Poor 2020)"
 _STEPS = (
-    "generate", "honest_step", "loss_value_step", "multiplicative_step", "new_gan",
+    "generate", "repaired_step", "loss_value_step", "multiplicative_step", "new_gan",
     "output_error_step",
 )  # fmt: skip
 __all__ = [
-    "CLAIMS", "DP_GAN", "MULTIPLICATIVE", "NAME", "NON_PRIVATE", "OUTPUT_ERROR", "SETTINGS",
-    "SMALL", "TITLE",
-    "accounting", "adaptive", "algorithm", "generate", "honest_step", "loss_value_step",
-    "multiplicative_step", "new_gan", "output_error_step", "tables",
+    "CLAIMS",
+    "DP_GAN",
+    "MULTIPLICATIVE",
+    "NAME",
+    "NON_PRIVATE",
+    "OUTPUT_ERROR",
+    "SETTINGS",
+    "SMALL",
+    "TITLE",
+    "accounting",
+    "adaptive",
+    "algorithm",
+    "generate",
+    "loss_value_step",
+    "multiplicative_step",
+    "new_gan",
+    "output_error_step",
+    "repaired_step",
+    "tables",
 ]  # fmt: skip
 
 

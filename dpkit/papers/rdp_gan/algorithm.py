@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper, a step for each reading of where its noise goes, and an honest one.
+"""Algorithm 1 of the paper, a step for each reading of where its noise goes, and a repaired one.
 
 Every step has one form: it updates `gan` in place and tells what it saw. `index` counts
 discriminator steps; every `discriminator_steps`-th also updates the generator. Noise is drawn even
@@ -111,7 +111,7 @@ def parameter_noise_step(
     return _record(gan, (real, fake), settings, index, rng, clipped=0.0)
 
 
-def honest_step(
+def repaired_step(
     gan: Gan, features: Tensor, labels: Tensor, *,
     settings: Settings, index: int, rng: torch.Generator,
 ) -> Record:  # fmt: skip
@@ -229,7 +229,7 @@ _STEPS: dict[type, Step] = {
     MultiplicativeNoise: multiplicative_step,
     OutputErrorNoise: output_error_step,
     ParameterNoise: parameter_noise_step,
-    GradientNoise: honest_step,
+    GradientNoise: repaired_step,
 }
 
 

@@ -12,7 +12,7 @@ from dpkit.experiments.part import Part, Progress, Result, Work, priced
 from dpkit.experiments.rows import part_name
 from dpkit.experiments.run import Run
 from dpkit.papers.rdp_gan import algorithm
-from dpkit.papers.rdp_gan.honest import DECAYS, EPSILONS, RECORDS, SWEEPS, honest
+from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RECORDS, SWEEPS, repaired
 from dpkit.papers.rdp_gan.runs import Judged, on_device, training
 from dpkit.papers.rdp_gan.settings import (
     DELTA,
@@ -50,7 +50,7 @@ REDUCED_ITERATIONS = 40
 def plan_runs(
     records: str, *, scale: str, seeds: int, device: str, progress: Progress
 ) -> list[Part]:
-    """Tables III to V and Figures 4 to 8: published in each reading, honest at each epsilon.
+    """Tables III to V and Figures 4 to 8: published in each reading, repaired at each epsilon.
 
     Args:
         records: "digits" or "census".
@@ -63,8 +63,8 @@ def plan_runs(
     made = partial(Judged.of, records=records, scale=scale, device=device, progress=progress)
     printed = tuple(PRINTED_ITERATIONS[records].values())
     runs = []
-    honest_runs = {
-        f"honest-{name}-{epsilon:g}": _honest(records, scale, epsilon, name)
+    repaired_runs = {
+        f"repaired-{name}-{epsilon:g}": _repaired(records, scale, epsilon, name)
         for epsilon in reversed(EPSILONS)
         for name in DECAYS
     }
@@ -78,7 +78,7 @@ def plan_runs(
             ))  # fmt: skip
         runs += [
             made(key=key, settings=settings, seed=seed, samples=not seed)
-            for key, settings in honest_runs.items()
+            for key, settings in repaired_runs.items()
         ]
     if records == "census":
         runs += [
@@ -96,10 +96,10 @@ def plan_runs(
 def plan_sweep(
     records: str, *, scale: str, seeds: int, device: str, progress: Progress
 ) -> list[Part]:
-    """Figures 9 and 10: honest runs at epsilon 0.5 with other decay rates, one seed each."""
+    """Figures 9 and 10: repaired runs at epsilon 0.5 with other decay rates, one seed each."""
     return [
         Judged.of(
-            f"{name}-{rate:g}", records, _honest(records, scale, 0.5, name, rate), 0, scale,
+            f"{name}-{rate:g}", records, _repaired(records, scale, 0.5, name, rate), 0, scale,
             device, progress,
         ).part
         for name, rates in SWEEPS.items()
@@ -136,26 +136,26 @@ def _sized(settings: Settings, scale: str) -> Settings:
     return settings if scale == "paper" else replace(settings, iterations=REDUCED_ITERATIONS)
 
 
-def _honest(
+def _repaired(
     records: str, scale: str, epsilon: float, name: str, rate: float | None = None
 ) -> Settings:
     iterations = SETTINGS.iterations if scale == "paper" else REDUCED_ITERATIONS
-    return honest(
+    return repaired(
         records, target_epsilon=epsilon, public_size=PUBLIC_SIZES[records][scale],
         decay_name=name, rate=rate, iterations=iterations,
     )  # fmt: skip
 
 
 def _dcgan(records: str, scale: str) -> dict[str, Settings]:
-    """The text's networks and rates: published (one GAN told the labels), and honest."""
+    """The text's networks and rates: published (one GAN told the labels), and repaired."""
     published = replace(
         SETTINGS, network=Dcgan(), generator_optimizer=TEXT_RATE,
         discriminator_optimizer=TEXT_RATE,
     )  # fmt: skip
     found = {"loss-value": _sized(published, scale)}
     for epsilon in EPSILONS:
-        found[f"honest-{epsilon:g}"] = replace(
-            _honest(records, scale, epsilon, "constant"), network=Dcgan()
+        found[f"repaired-{epsilon:g}"] = replace(
+            _repaired(records, scale, epsilon, "constant"), network=Dcgan()
         )
     return found
 

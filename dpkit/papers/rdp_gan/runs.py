@@ -10,7 +10,7 @@ import torch
 
 from dpkit.experiments.part import Part, Progress, Result, Work, priced
 from dpkit.experiments.run import Run
-from dpkit.papers.rdp_gan import adaptive, algorithm, honest
+from dpkit.papers.rdp_gan import adaptive, algorithm, repaired
 from dpkit.papers.rdp_gan.settings import (
     GradientNoise,
     MultiplicativeNoise,
@@ -127,7 +127,7 @@ class Judged(NamedTuple):
         count, share = wanted.correct, 1.0
         if isinstance(settings.noise, GradientNoise):
             budget: adaptive.Budget = adaptive.FilterBudget(
-                honest.filter_for(settings, public_size=data.public_size), settings,
+                repaired.filter_for(settings, public_size=data.public_size), settings,
                 data.public_size,
             )  # fmt: skip
         else:  # the paper's accuracy, for free
@@ -204,7 +204,7 @@ def _shown(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def _priced(settings: Settings, public_size: int) -> dict[str, Any]:
     """The run's claim, by the paper or by us, and its guarantee: by PLD, by the filter, or none."""
     if settings.tuning is not None and settings.tuning.count_noise > 0:
-        proven = honest.filter_for(settings, public_size=public_size).guarantee()
+        proven = repaired.filter_for(settings, public_size=public_size).guarantee()
     else:
         ledger = settings.ledger(public_size=public_size)
         proven = pld.epsilon(ledger, delta=settings.target_delta)

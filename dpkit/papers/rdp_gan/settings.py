@@ -1,4 +1,4 @@
-"""What the paper ran, in every reading of where its noise goes, and what an honest run changes."""
+"""What the paper ran, in every reading of where its noise goes, and what a repaired run changes."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -208,10 +208,10 @@ class Settings:
         )  # fmt: skip
 
     def steps_allowed(self, *, public_size: int) -> int:
-        """Discriminator steps: all, once an honest run's ledger is certified within its target.
+        """Discriminator steps: all, once a repaired run's ledger is certified within its target.
 
         Raises:
-            ValueError: an honest run would cost more than its target.
+            ValueError: a repaired run would cost more than its target.
         """
         if isinstance(self.noise, GradientNoise) and self.target_epsilon is not None:
             ledger = self.ledger(public_size=public_size)

@@ -5,7 +5,7 @@ formulas. A stored run has `scores` at the iterations that the tables ask for; b
 
 * loss value: noise on the value changes nothing, so that a schedule decides no more than where the
   one run ends, and each column reads the same run at the iteration that is printed for it;
-* honest: each schedule is a run of its own.
+* repaired: each schedule is a run of its own.
 """
 
 from typing import Any
@@ -14,8 +14,8 @@ import numpy as np
 
 from dpkit.experiments.rows import Stored, mean, spread, values
 from dpkit.papers.rdp_gan import accounting
-from dpkit.papers.rdp_gan.honest import DECAYS, EPSILONS, RATES, SWEEPS
 from dpkit.papers.rdp_gan.recomputed import TABLE_2, Column
+from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RATES, SWEEPS
 from dpkit.papers.rdp_gan.settings import DELTA, GENERATOR_STEPS
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Release
@@ -45,8 +45,8 @@ PRINTED_ITERATIONS = {  # Tables IV and V
 METHODS = (  # on census records: title, and how the names of its parts begin
     ("real records", "real"),
     ("as published (epsilon: none)", "loss-value"),
-    *((f"honest GAN, epsilon {e:g}", f"honest-constant-{e:g}") for e in EPSILONS[::-1]),
-    *((f"honest marginals, epsilon {e:g}", f"marginals-{e:g}") for e in EPSILONS[::-1]),
+    *((f"repaired GAN, epsilon {e:g}", f"repaired-constant-{e:g}") for e in EPSILONS[::-1]),
+    *((f"private marginals, epsilon {e:g}", f"marginals-{e:g}") for e in EPSILONS[::-1]),
 )
 READINGS = {
     "loss-value": "noise on the loss value", "multiplicative": "multiplicative noise",
@@ -79,9 +79,9 @@ def table_2(stored: Stored) -> list[dict[str, Any]]:
 def table_3(stored: Stored) -> list[dict[str, Any]]:
     """Error of each attribute's PMF (eq. 22): printed, and of our runs, mean over seeds.
 
-    Rows: the paper's three, the published reading (which is the run without privacy), honest GANs
-    and honest marginals at each epsilon. The weights of eq. 22 are the labels' numbers, whose order
-    the text does not state: compare rows of one encoding alone.
+    Rows: the paper's three, the published reading (which is the run without privacy), repaired
+    GANs and private marginals at each epsilon. The weights of eq. 22 are the labels' numbers, whose
+    order the text does not state: compare rows of one encoding alone.
     """
     rows = [
         {"row": f"paper, {name if name == 'no privacy' else f'epsilon {name}'}",
@@ -96,7 +96,7 @@ def table_3(stored: Stored) -> list[dict[str, Any]]:
 
 
 def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> list[dict[str, Any]]:
-    """Tables IV ("digits") and V ("census"): a row each for the paper, as published, and honest.
+    """Tables IV ("digits") and V ("census"): a row each for the paper, as published, and repaired.
 
     Keys: row, epsilon (proven; "none" where there is no guarantee), and for each column (none,
     constant, time, step, exp, ant) "<column>" with the mean over seeds, "<column>_range" with the
@@ -123,14 +123,16 @@ def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> list[di
         row = {"row": READINGS[key], "epsilon": "none"} | _cell(stored, key, score, "constant")
         rows.append(row)
     for epsilon in EPSILONS:
-        row = {"row": "honest", "epsilon": f"{epsilon:g}"}
+        row = {"row": "repaired", "epsilon": f"{epsilon:g}"}
         for name in DECAYS:
-            row |= _cell(stored, f"honest-{name}-{epsilon:g}", score, name)
+            row |= _cell(stored, f"repaired-{name}-{epsilon:g}", score, name)
         rows.append(row)
     others = [("the text's networks (DCGAN), as published", "none", "dcgan-loss-value")]
-    others += [("the text's networks, honest", f"{e:g}", f"dcgan-honest-{e:g}") for e in EPSILONS]
+    others += [
+        ("the text's networks, repaired", f"{e:g}", f"dcgan-repaired-{e:g}") for e in EPSILONS
+    ]
     if records == "census":
-        others += [("honest marginals", f"{e:g}", f"marginals-{e:g}") for e in EPSILONS]
+        others += [("private marginals", f"{e:g}", f"marginals-{e:g}") for e in EPSILONS]
     rows += [
         {"row": title, "epsilon": epsilon} | _cell(stored, key, score, "constant")
         for title, epsilon, key in others
@@ -170,7 +172,7 @@ def figure_5(
 ) -> dict[str, tuple[list[int], list[float]]]:
     """Accuracy along training, mean over seeds: name -> (iterations, accuracy). Figures 5 and 6."""
     names = {
-        **READINGS, **{f"honest-constant-{e:g}": f"honest, epsilon {e:g}" for e in EPSILONS}
+        **READINGS, **{f"repaired-constant-{e:g}": f"repaired, epsilon {e:g}" for e in EPSILONS}
     }  # fmt: skip
     found = {}
     for key, title in names.items():
@@ -204,7 +206,7 @@ def figure_8(stored: Stored) -> list[dict[str, Any]]:
 
 
 def figure_9(sweep: Stored, stored: Stored, records: str) -> dict[str, dict[str, list[float]]]:
-    """Figures 9 and 10: score by decay rate of honest runs at epsilon 0.5, one seed.
+    """Figures 9 and 10: score by decay rate of repaired runs at epsilon 0.5, one seed.
 
     Returns:
         schedule -> {"rate", "accuracy", "trained_on_generated", "iterations"}, by rising rate; the
@@ -213,7 +215,7 @@ def figure_9(sweep: Stored, stored: Stored, records: str) -> dict[str, dict[str,
     found = {}
     for name, rates in SWEEPS.items():
         parts = {rate: sweep.get(f"{name}-{rate:g}-seed0") for rate in rates}
-        parts[RATES[records][name]] = stored.get(f"honest-{name}-0.5-seed0")
+        parts[RATES[records][name]] = stored.get(f"repaired-{name}-0.5-seed0")
         points = [(rate, part["values"]) for rate, part in sorted(parts.items()) if part]
         last = [one["scores"][str(one["iterations"])] for _, one in points]
         found[name] = {

@@ -13,8 +13,8 @@ from dpkit.papers.small_images.settings import (
     FIGURE_1,
     FIGURE_2,
     FIGURE_3,
-    HONEST,
     NON_PRIVATE,
+    REPAIRED,
     SETTINGS,
     SMALL,
     reduced,
@@ -30,9 +30,28 @@ TITLE = "Small images (Schwabedal, Michel, Riontino 2020)"
 _STEPS = ("generate", "new_gan", "plain_step", "step", "step_of")
 _MODULES = ("adam", "algorithm", "findings", "prior_work", "scores", "tables")
 __all__ = [
-    "CLAIMS", "FIGURE_1", "FIGURE_2", "FIGURE_3", "HONEST", "NAME", "NON_PRIVATE", "SETTINGS",
-    "SMALL", "TITLE", "adam", "algorithm", "findings", "generate", "new_gan", "plain_step",
-    "prior_work", "reduced", "scores", "step", "step_of", "tables",
+    "CLAIMS",
+    "FIGURE_1",
+    "FIGURE_2",
+    "FIGURE_3",
+    "NAME",
+    "NON_PRIVATE",
+    "REPAIRED",
+    "SETTINGS",
+    "SMALL",
+    "TITLE",
+    "adam",
+    "algorithm",
+    "findings",
+    "generate",
+    "new_gan",
+    "plain_step",
+    "prior_work",
+    "reduced",
+    "scores",
+    "step",
+    "step_of",
+    "tables",
 ]  # fmt: skip
 
 

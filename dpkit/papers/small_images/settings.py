@@ -1,4 +1,4 @@
-"""What the paper ran, as its text and its public code say, and what an honest run changes.
+"""What the paper ran, as its text and its public code say, and what a repaired run changes.
 
 A step is one update of the critic, which is what is charged.
 """
@@ -202,8 +202,8 @@ FIGURE_3 = {capacity: replace(SETTINGS, capacity=capacity) for capacity in (16, 
 # The dashed line of the figures: "a non-anonymous GAN training".
 NON_PRIVATE = replace(SETTINGS, clipping=Unclipped(), noise_multiplier=0.0)
 
-# Honest: the batches are those that are accounted for.
-HONEST = replace(
+# Repaired: the batches are those that are accounted for.
+REPAIRED = replace(
     SETTINGS,
     sampling=PoissonSampling(128),
     noise_multiplier=0.545,
@@ -222,7 +222,7 @@ def small(settings: Settings, *, batch_size: int, steps: int, capacity: int) -> 
 
 # More noise, or epsilon 10 would be spent after 24 steps on so few records.
 SMALL = replace(
-    small(HONEST, batch_size=64, steps=100, capacity=8),
+    small(REPAIRED, batch_size=64, steps=100, capacity=8),
     noise_multiplier=0.66,
     chosen="noise that lets 100 steps of 64 of 1,437 records cost no more than epsilon 10",
 )
@@ -256,7 +256,7 @@ def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
     checks.one_of(SCALES, scale=scale)
     capacities = FIGURE_3 if scale == "paper" else REDUCED_CAPACITIES
     own = {
-        "common": {"base": SETTINGS, "non-private": NON_PRIVATE, "honest": HONEST},
+        "common": {"base": SETTINGS, "non-private": NON_PRIVATE, "repaired": REPAIRED},
         "figure_1": {f"norm-{norm:g}": run for norm, run in FIGURE_1.items()},
         "figure_2": {f"noise-{noise:g}": run for noise, run in FIGURE_2.items()},
         "figure_3": {f"capacity-{c}": replace(SETTINGS, capacity=c) for c in capacities},

@@ -1,4 +1,4 @@
-"""Honest counterparts: DP-SGD on the discriminator at a certified epsilon, by any schedule."""
+"""Repaired counterparts: DP-SGD on the discriminator at a certified epsilon, by any schedule."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -61,7 +61,7 @@ def decay(name: str, rate: float) -> Callable[[float], Schedule]:
 
 
 @cache
-def honest(
+def repaired(
     records: str,
     *,
     target_epsilon: float,
@@ -71,7 +71,7 @@ def honest(
     iterations: int = SETTINGS.iterations,
     batch_size: int | None = None,
 ) -> Settings:
-    """An honest run that stays within target_epsilon (delta 1e-5, add-remove).
+    """A repaired run that stays within target_epsilon (delta 1e-5, add-remove).
 
     Args:
         records: "digits" or "census": what the other settings were chosen for.
