@@ -32,9 +32,7 @@ def reproduce(
         paper: name of a paper's package, such as "dp_cgan": where its parts are stored.
         table: name of one of its tables, such as "table_1".
         plans: the paper's `experiments.PLANS`, a plan for each table.
-        scale: "paper" on the paper's data and sizes, or "reduced", which each paper's plans
-            describe: small sets that need no download, in minutes; or MNIST with smaller networks
-            and fewer steps, in tens of minutes a run.
+        scale: "paper" on the paper's data and sizes, or "reduced", which its plans describe.
         seeds: how many seeds a column is run with.
         parts: names, or beginnings of names, of the parts wanted; all by default.
         device: auto, cpu or cuda.

@@ -49,7 +49,7 @@ CLASSIFIERS = {
 
 
 def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """Table 1: each column's training runs, then a classifier's fit on each (reduced: the digits).
+    """Table 1: training runs and classifiers (reduced: scikit-learn's digits, in minutes).
 
     Args:
         scale: "paper" (MNIST, the columns' own settings) or "reduced" (the digits, batch 128).
@@ -70,7 +70,7 @@ def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> 
 
 
 def plan_pilot(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The repaired run that was scored before Table 1's settings were chosen: one seed.
+    """The repaired run that was scored before Table 1's settings were chosen, one seed.
 
     Arguments as `plan_table_1`.
     """

@@ -50,7 +50,7 @@ REDUCED_ITERATIONS = 40
 def plan_runs(
     records: str, *, scale: str, seeds: int, device: str, progress: Progress
 ) -> list[Part]:
-    """Tables III to V and Figures 4 to 8: published in each reading, repaired at each epsilon.
+    """Tables III to V, Figures 4 to 8 (reduced: digits or simulated census, 40 iterations).
 
     Args:
         records: "digits" or "census".

@@ -55,7 +55,7 @@ COLUMNS = (
 
 
 def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The runs of "common" or of a figure: one part for each run and seed, on MNIST.
+    """Scores of a figure's runs on MNIST (reduced: smaller networks, tens of minutes a run).
 
     Args:
         plan: "common", "figure_1", "figure_2" or "figure_3".
@@ -74,7 +74,7 @@ def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progr
 
 
 def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The classifier behind the scores: its accuracy, and the scores of real images.
+    """The classifier behind all scores, and scores of real images; the same at both scales.
 
     There is one, whatever the seeds and the scale. Arguments as for `plan_runs`.
     """
