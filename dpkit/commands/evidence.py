@@ -84,11 +84,11 @@ def reproduce(
 
     bar = partial(tqdm, mininterval=1, leave=False, disable=True if json_ else None)
     wanted = None if parts is None else [part.strip() for part in parts.split(",")]
-    told = partial(print, file=sys.stderr if json_ else sys.stdout, flush=True)
+    say = partial(print, file=sys.stderr if json_ else sys.stdout, flush=True)
     done = []
     for row in experiments.reproduce(
         paper, table, plans=plans, scale=scale, seeds=seeds, parts=wanted, device=device,
-        reprice=reprice, progress=bar, estimated=told,
+        reprice=reprice, progress=bar, estimated=say,
     ):  # fmt: skip
         done.append(row)
         if not json_:

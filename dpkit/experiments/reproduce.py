@@ -41,8 +41,8 @@ def reproduce(
             settings and steps: the epsilons of an old record become those of today's accountants.
         results: folder to store in, instead of the kit's own.
         progress: wraps the steps of a run, as tqdm does.
-        estimated: told, before the first part is computed, how long those that are not stored will
-            take; a few steps of each kind are tried for it. None tries none.
+        estimated: called, before the first part is computed, with how long those that are not
+            stored will take; a few steps of each kind are timed for it. None times none.
 
     Yields:
         for each part its stored file ("record") and a line about it ("summary").
@@ -88,8 +88,8 @@ def _repriced(chosen: list[Part], folder: Path) -> Iterator[dict[str, str]]:
             record["values"] = old | new
             record["provenance"]["priced_by"] = code_version()
             write_json(path, record)
-        told = ", ".join(f"{key} {old.get(key)} is now {new[key]}" for key in changed)
-        yield {"record": str(path), "summary": f"{part.name}: {told or 'priced as stored'}"}
+        changes = ", ".join(f"{key} {old.get(key)} is now {new[key]}" for key in changed)
+        yield {"record": str(path), "summary": f"{part.name}: {changes or 'priced as stored'}"}
 
 
 def _label(device: str) -> str:

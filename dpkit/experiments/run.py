@@ -36,9 +36,9 @@ class Run(NamedTuple):
     scale, records: what else its files are named after.
     device_name: auto, cpu or cuda.
     progress: wraps its records, as tqdm does.
-    every: steps between two checkpoints, from which an interrupted run goes on; None stores none. A
-        run with checkpoints has noise of its own (see `Checkpoints`), so that a stored result is
-        repeated only with `every` as it was.
+    every: steps between two checkpoints, from which an interrupted run goes on; None stores none.
+        With checkpoints a run draws other batches and noise from its seed (see `Checkpoints`), so
+        that a stored result is repeated only with `every` as it was, None or not.
     also: what else is set, as JSON values.
     """
 
@@ -125,6 +125,11 @@ class Run(NamedTuple):
     def shown(self, records: Iterable[Any], *, total: int, what: str = "") -> Iterable[Any]:
         """The records, with their progress."""
         return self.progress(records, total=total, desc=f"{self.key} seed {self.seed}{what}")
+
+    def finish(self, records: Iterable[Any], *, total: int, what: str = "") -> None:
+        """Run through all records, with their progress."""
+        for _ in self.shown(records, total=total, what=what):
+            pass
 
     def keep(self, net: nn.Module) -> None:
         """Store the network that is released; scores and samples are made of it again."""

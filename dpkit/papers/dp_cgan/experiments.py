@@ -112,8 +112,7 @@ def _train(run: Run, column: Column) -> Result:
         run.size,
     )
     gan = algorithm.new_gan(settings, seed=run.seed, device=device)
-    for _ in run.shown(run.train(column.step, gan, data), total=run.steps):
-        pass
+    run.finish(run.train(column.step, gan, data), total=run.steps)
     run.keep(gan.averaged_net)
     classes = torch.arange(settings.classes, device=device).repeat(10)
     samples = algorithm.generate(gan, classes, settings=settings, rng=run.rng("samples"))

@@ -181,12 +181,10 @@ def trained(run: Run) -> nn.Module:
         warm = algorithm.warm_start(
             gan, public, settings=settings, rng=run.rng("warm start"), checkpoint=run.place("warm")
         )
-        for _ in run.shown(warm, total=settings.warm_start * settings.critic_steps, what=", warm"):
-            pass
+        run.finish(warm, total=settings.warm_start * settings.critic_steps, what=", warm")
     unused = torch.zeros(len(private), dtype=torch.int64, device=device)
     records = run.train(algorithm.step_of(settings, public), gan, Data(private, unused, run.size))
-    for _ in run.shown(records, total=run.steps):
-        pass
+    run.finish(records, total=run.steps)
     net = gan.generator_net.cpu()
     run.keep(net)
     run.forget()

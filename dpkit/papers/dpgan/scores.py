@@ -107,7 +107,7 @@ def judged(images: Tensor, *, records: str, seed: int) -> dict[str, Any]:
         seed: of the discriminator behind the JS score.
     """
     known = classifier(records)
-    found = inception_score(known.probabilities(images), splits=SPLITS)
+    inception = inception_score(known.probabilities(images), splits=SPLITS)
     said_of_real, said_of_made = (
         said.double().numpy()
         for said in told_apart(
@@ -118,8 +118,8 @@ def judged(images: Tensor, *, records: str, seed: int) -> dict[str, Any]:
     right = ((said_of_real > 0.5).mean() + (said_of_made <= 0.5).mean()) / 2
     return {
         "images": len(images),
-        "inception": found.mean,
-        "inception_spread": found.spread,
+        "inception": inception.mean,
+        "inception_spread": inception.spread,
         "classifier_accuracy": known.accuracy,
         "js": made.mean,  # of generated images, as in the text
         "js_error": made.error,

@@ -149,7 +149,7 @@ ARMS: dict[str, Callable[..., Settings]] = {
 
 @cache
 def _least_noise(parts: int, batch: int, steps: int) -> float:
-    """z of each part with which so many steps cost no more than is claimed (RDP, rounded up)."""
+    """z of each part with which this many steps cost no more than is claimed (RDP, rounded up)."""
     found = calibrate.noise_multiplier(
         MNIST.target_epsilon, sample_rate=batch / MNIST.private_examples, steps=steps,
         delta=MNIST.target_delta,

@@ -40,11 +40,11 @@ class Budget(Protocol):
         ...
 
     def iteration(self, noise: float) -> bool:
-        """Charge one generator iteration at `noise`; False, and nothing charged, if too dear."""
+        """Charge one generator iteration at `noise`; False, and nothing charged, if too much."""
         ...
 
     def test(self) -> bool:
-        """Charge one test of the accuracy; False, and nothing charged, if too dear."""
+        """Charge one test of the accuracy; False, and nothing charged, if too much."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Algorithm 1 of the paper, a step for each reading of where its noise goes, and a repaired one.
 
-Every step has one form: it updates `gan` in place and tells what it saw. `index` counts
+Every step has one form: it updates `gan` in place and returns what it saw. `index` counts
 discriminator steps; every `discriminator_steps`-th also updates the generator. Noise is drawn even
 where its scale is 0, so that a run with noise and one without differ in nothing else; those of the
 loss value and the multiplicative form, which draw one number a step, also share all else that is

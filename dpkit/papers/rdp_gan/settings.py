@@ -162,7 +162,7 @@ class Settings:
         iterations: n_g.
         network: architecture of both networks.
         features: numbers a record has as network input.
-        classes: labels that both networks are told; 0 where a record has none.
+        classes: labels that both networks are given; 0 where a record has none.
         parts: sizes of a record's one-hot parts; empty for images in [-1, 1].
         tuning: Algorithm 2's rule, if the noise follows it.
         generator_decay: of the average of the generator's weights, if that is released.

@@ -5,7 +5,7 @@ formulas. A stored run has `scores` at the iterations that the tables ask for; b
 
 * loss value: noise on the value changes nothing, so that a schedule decides no more than where the
   one run ends, and each column reads the same run at the iteration that is printed for it;
-* repaired: each schedule is a run of its own.
+* repaired: each schedule is a separate run.
 """
 
 from typing import Any
@@ -148,23 +148,27 @@ def figure_3(column: Column, noises: "list[float]") -> dict[str, list[float]]:
     is released.
     """
     setting = column.setting
-    rate = setting["sample_rate"]
-    found: dict[str, list[float]] = {"noise": list(noises), "theorem 4": [], "eq. 23": [],
-                                     "lower": [], "upper": []}  # fmt: skip
-    for noise in noises:
-        found["theorem 4"].append(
+    rate, each = setting["sample_rate"], setting["discriminator_steps"]
+    pairs = [
+        pld.epsilon([Release(column.release(noise), GENERATOR_STEPS * each)], delta=DELTA)
+        for noise in noises
+    ]
+    return {
+        "noise": list(noises),
+        "theorem 4": [
             accounting.theorem_4(noise_std=noise, generator_steps=GENERATOR_STEPS, **setting)
-        )
-        each = accounting.moments_accountant_epsilon(
-            noise, sample_rate=rate, discriminator_steps=setting["discriminator_steps"],
-            delta=DELTA,
-        )  # fmt: skip
-        found["eq. 23"].append(GENERATOR_STEPS * each)
-        steps = GENERATOR_STEPS * setting["discriminator_steps"]
-        pair = pld.epsilon([Release(column.release(noise), steps)], delta=DELTA)
-        found["lower"].append(pair.lower)
-        found["upper"].append(pair.epsilon)
-    return found
+            for noise in noises
+        ],
+        "eq. 23": [
+            GENERATOR_STEPS
+            * accounting.moments_accountant_epsilon(
+                noise, sample_rate=rate, discriminator_steps=each, delta=DELTA
+            )
+            for noise in noises
+        ],
+        "lower": [pair.lower for pair in pairs],
+        "upper": [pair.epsilon for pair in pairs],
+    }
 
 
 def figure_5(
@@ -174,24 +178,20 @@ def figure_5(
     names = {
         **READINGS, **{f"repaired-constant-{e:g}": f"repaired, epsilon {e:g}" for e in EPSILONS}
     }  # fmt: skip
-    found = {}
-    for key, title in names.items():
-        curves = [one["curve"] for one in values(stored, key)]
-        if curves:
-            found[title] = (
-                curves[0]["iterations"], np.mean([c[score] for c in curves], axis=0).tolist()
-            )  # fmt: skip
-    return found
+    curves = {title: [one["curve"] for one in values(stored, key)] for key, title in names.items()}
+    return {
+        title: (some[0]["iterations"], np.mean([one[score] for one in some], axis=0).tolist())
+        for title, some in curves.items()
+        if some
+    }
 
 
 def figure_7(stored: Stored, attribute: int) -> dict[str, list[float]]:
     """The PMF of one attribute in what each method generates, mean over seeds."""
-    found = {}
-    for title, key in METHODS:
-        pmfs = [one[attribute] for one in _scores(stored, key, "pmf")]
-        if pmfs:
-            found[title] = np.mean(pmfs, axis=0).tolist()
-    return found
+    pmfs = {
+        title: [one[attribute] for one in _scores(stored, key, "pmf")] for title, key in METHODS
+    }
+    return {title: np.mean(some, axis=0).tolist() for title, some in pmfs.items() if some}
 
 
 def figure_8(stored: Stored) -> list[dict[str, Any]]:

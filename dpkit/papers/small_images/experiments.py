@@ -145,8 +145,7 @@ class Curve(NamedTuple):
         curve = self._begun()
         left = self.points()[-1] - (curve["steps"] or [0])[-1]
         with closing(self._steps(gan, data, classifier, curve)) as steps:  # stored on an error too
-            for _ in run.shown(steps, total=left):
-                pass
+            run.finish(steps, total=left)
         run.keep(gan.averaged_net)
         values = {"curve": curve, "accuracy": classifier.accuracy, **self._spent()}
         samples = self._samples(gan) if self.samples else None

@@ -235,11 +235,11 @@ def reduced(
 
     What has a target epsilon gets the noise that `REDUCED_STEPS` steps need.
     """
-    found = replace(settings, max_steps=steps, capacity=capacity)
+    smaller = replace(settings, max_steps=steps, capacity=capacity)
     if settings.target_epsilon is None:
-        return found
+        return smaller
     chosen = "the noise is the least, in thousandths, for the reduced steps at the same target"
-    return replace(found, noise_multiplier=REDUCED_NOISE, chosen=chosen)
+    return replace(smaller, noise_multiplier=REDUCED_NOISE, chosen=chosen)
 
 
 EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 250}  # steps from one point of a curve to the next

@@ -36,8 +36,7 @@ def _train(run: Run) -> Result:
     images = torch.from_numpy(digits.flat()).to(run.device)
     data = Data(images, torch.zeros(len(images), dtype=torch.int64, device=run.device), run.size)
     gan = algorithm.new_gan(run.settings, seed=run.seed, device=run.device)
-    for _ in run.shown(run.train(algorithm.step, gan, data), total=run.steps):
-        pass
+    run.finish(run.train(algorithm.step, gan, data), total=run.steps)
     run.keep(gan.generator_net)
     with torch.no_grad():
         made = gan.generator_net(algorithm.latents(9, run.settings, run.rng("samples")))
