@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -153,21 +154,23 @@ class Run(NamedTuple):
         settings: Any = None, size: int | None = None, steps: int | None = None,
         what: str = "checkpoint",
     ) -> Work:  # fmt: skip
-        """The steps of training that are left, tried on fake records.
+        """The steps of training that are left, to be timed on fake records.
 
         Args:
             step, new_gan: of the paper's algorithm.
             shape: of one record.
-            every: steps after which one trains the generator, too.
+            every: one step in this many also trains the generator.
             settings, size, steps: the run's own by default.
             what: name of the checkpoint.
         """
+        settings = self.settings if settings is None else settings
+        size = self.size if size is None else size
         total = self.steps if steps is None else steps
-        return trial.training(
-            step, new_gan, settings=self.settings if settings is None else settings, shape=shape,
-            size=self.size if size is None else size, device=self.device,
-            left=total - trial.steps_done(self.checkpoint(what)), every=every,
-        )  # fmt: skip
+        timed = partial(
+            trial.steps, step, new_gan, settings, shape=shape, size=size, device=self.device
+        )
+        left = total - trial.steps_done(self.checkpoint(what))
+        return Work((settings, shape, size, str(self.device)), left, timed, every)
 
     def _described(self) -> dict[str, Any]:
         return describe(self.settings) | dict(self.also)
