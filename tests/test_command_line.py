@@ -213,7 +213,8 @@ def test_reproduce_prints_each_part_that_is_done(dpkit, monkeypatch: pytest.Monk
     from dpkit.experiments import reproduce
 
     def parts(paper, table, **options):
-        assert (paper, table, *options.pop("plans")) == ("dp_cgan", "table_1", "table_1")
+        assert (paper, table) == ("dp_cgan", "table_1")
+        assert table in options.pop("plans")
         assert callable(options.pop("progress"))
         options.pop("estimated")("about an hour")
         known = {"scale": "reduced", "seeds": 1, "parts": ["a", "b"], "device": "cpu"}

@@ -48,9 +48,14 @@ class Estimate(NamedTuple):
 
 
 def estimate(
-    table: str, parts: Sequence[Part], *, stored: Collection[str], device: str,
-    progress: Progress = silent, clock: Callable[[], float] = perf_counter,
-) -> Estimate:  # fmt: skip
+    table: str,
+    parts: Sequence[Part],
+    *,
+    stored: Collection[str],
+    device: str,
+    progress: Progress = silent,
+    clock: Callable[[], float] = perf_counter,
+) -> Estimate:
     """Try a few steps of each kind that the parts have still to make.
 
     Args:

@@ -129,9 +129,13 @@ def _compute(part: Part, path: Path, scale: str) -> str:
     if result.images is not None:
         store.save_images(path.with_suffix(".npz"), result.images)
     written = provenance(
-        settings=part.settings, seed=part.seed, data=result.data, device=result.device,
-        wall_seconds=seconds, scale=scale,
-    )  # fmt: skip
+        settings=part.settings,
+        seed=part.seed,
+        data=result.data,
+        device=result.device,
+        wall_seconds=seconds,
+        scale=scale,
+    )
     write_json(path, {"values": result.values, "provenance": written})
     shown = ", ".join(
         f"{key} {value:.4g}" for key, value in result.values.items() if isinstance(value, float)

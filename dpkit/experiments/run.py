@@ -82,10 +82,14 @@ class Run(NamedTuple):
         return cache_dir() / "runs" / self.paper / f"{'-'.join(filter(None, words))}.{what}"
 
     def part(
-        self, compute: Callable[[], Result], *, what: str = "",
+        self,
+        compute: Callable[[], Result],
+        *,
+        what: str = "",
         work: Callable[[], list[Work]] | None = None,
-        prices: Callable[[dict[str, Any]], dict[str, Any]] | None = None, **more: Any,
-    ) -> Part:  # fmt: skip
+        prices: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        **more: Any,
+    ) -> Part:
         """A part of a table, named after the run; `more` are settings of the part alone."""
         name = part_name(self.key, self.seed, what)
         return Part(name, self._described() | more, self.seed, compute, work, prices)
@@ -107,21 +111,30 @@ class Run(NamedTuple):
         return None if self.every is None else Checkpoints(self.checkpoint(what), every=self.every)
 
     def train(
-        self, step: Step, gan: Gan, data: Data, *,
-        settings: Any = None, steps: int | None = None, rng: torch.Generator | None = None,
-    ) -> Iterator[Record]:  # fmt: skip
+        self,
+        step: Step,
+        gan: Gan,
+        data: Data,
+        *,
+        settings: Any = None,
+        steps: int | None = None,
+    ) -> Iterator[Record]:
         """Train `gan`, from where an interrupted run stopped: a record a step, as `loop.train`.
 
         Args:
             step, gan, data: of the paper's algorithm, on the run's device.
             settings: those that are trained with, where the records' form changes the run's own.
             steps: fewer than the budget allows.
-            rng: the stream "training" by default.
         """
         return train(
-            step, gan, data, settings=self.settings if settings is None else settings,
-            rng=self.rng() if rng is None else rng, steps=steps, checkpoint=self.place(),
-        )  # fmt: skip
+            step,
+            gan,
+            data,
+            settings=self.settings if settings is None else settings,
+            rng=self.rng(),
+            steps=steps,
+            checkpoint=self.place(),
+        )
 
     def shown(self, records: Iterable[Any], *, total: int, what: str = "") -> Iterable[Any]:
         """The records, with their progress."""
@@ -150,10 +163,17 @@ class Run(NamedTuple):
             shutil.rmtree(done)
 
     def left(
-        self, step: Step, new_gan: Callable[..., Gan], *, shape: tuple[int, ...], every: int,
-        settings: Any = None, size: int | None = None, steps: int | None = None,
+        self,
+        step: Step,
+        new_gan: Callable[..., Gan],
+        *,
+        shape: tuple[int, ...],
+        every: int,
+        settings: Any = None,
+        size: int | None = None,
+        steps: int | None = None,
         what: str = "checkpoint",
-    ) -> Work:  # fmt: skip
+    ) -> Work:
         """The steps of training that are left, to be timed on fake records.
 
         Args:

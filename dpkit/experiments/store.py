@@ -35,7 +35,8 @@ def rename_honest(results: Path) -> list[Path]:
       python -c "from dpkit.experiments import store; store.rename_honest('data/results')"
 
     Args:
-        results: a folder of results; those of all papers below it are renamed.
+        results: a folder of results; those of all papers below it are renamed. The folder "runs"
+            of the cache may be given as well: its generators are then not trained again.
 
     Returns:
         the new paths.

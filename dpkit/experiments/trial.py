@@ -16,9 +16,14 @@ from dpkit.training.types import Gan, Record, Settings, Step
 
 
 def steps(
-    step: Step, new_gan: Callable[..., Gan], settings: Any, *,
-    shape: tuple[int, ...], size: int, device: torch.device,
-) -> Iterator[Record]:  # fmt: skip
+    step: Step,
+    new_gan: Callable[..., Gan],
+    settings: Any,
+    *,
+    shape: tuple[int, ...],
+    size: int,
+    device: torch.device,
+) -> Iterator[Record]:
     """Train without end on fake records of this shape and number, to time the steps.
 
     Whatever is drawn for it, a run's own draws stay as they are.

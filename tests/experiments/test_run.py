@@ -19,10 +19,17 @@ def run(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     "change",
-    [{"seed": 1}, {"key": "published"}, {"settings": dp_cgan.SETTINGS}, {"scale": "paper"},
-     {"records": "digits"}, {"paper": "dpgan"}, {"also": {"images": 3}}],
+    [
+        {"seed": 1},
+        {"key": "published"},
+        {"settings": dp_cgan.SETTINGS},
+        {"scale": "paper"},
+        {"records": "digits"},
+        {"paper": "dpgan"},
+        {"also": {"images": 3}},
+    ],
     ids=lambda change: next(iter(change)),
-)  # fmt: skip
+)
 def test_another_run_has_other_files(run, change):
     other = run._replace(**change)
     assert run.weights != other.weights

@@ -309,10 +309,3 @@ def test_what_may_be_none_at_all():
     """No public examples, no warm start, and the steps of one that is left out."""
     none = replace(REPAIRED, public_examples=0, warm_start=0, max_steps=0)
     assert none.ledger(public_size=SIZE)[0].count == 0
-
-
-def test_the_package_offers_what_it_names():
-    for name in dpgan.__all__:
-        assert getattr(dpgan, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = dpgan.nothing

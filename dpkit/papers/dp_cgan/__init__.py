@@ -8,6 +8,7 @@ paper reports classifiers trained on the generated data at epsilon 9.6, delta 1e
 
 from typing import Any
 
+from dpkit.lazy import lazy
 from dpkit.papers.dp_cgan.settings import (  # noqa: F401
     BASIC,
     NON_PRIVATE,
@@ -15,7 +16,6 @@ from dpkit.papers.dp_cgan.settings import (  # noqa: F401
     SETTINGS,
     SMALL,
 )
-from dpkit.papers.lazy import lazy
 
 NAME = "dp_cgan"
 TITLE = "DP-CGAN (Torkzadehmahani, Kairouz, Paten 2019)"

@@ -82,20 +82,25 @@ PLANS = {"table_1": plan_table_1, "pilot": plan_pilot}
 
 
 def _parts(
-    key: str, column: Column, seed: int, scale: str, device: str, progress: Progress,
+    key: str,
+    column: Column,
+    seed: int,
+    scale: str,
+    device: str,
+    progress: Progress,
     classifiers: tuple[str, ...],
-) -> list[Part]:  # fmt: skip
+) -> list[Part]:
     """A training run of a column, and the classifiers fitted to what it generates."""
     if scale == "reduced":
         column = Column(small(column.settings, batch_size=128, steps=1_000), column.step, 0)
-    run = Run(
-        "dp_cgan", key, column.settings, seed, PUBLIC_SIZES[scale], scale, device_name=device,
-        progress=progress,
-    )  # fmt: skip
+    settings, size = column.settings, PUBLIC_SIZES[scale]
+    run = Run("dp_cgan", key, settings, seed, size, scale, "", device, progress)
     trained = run.part(
-        partial(_train, run, column), what="train", work=partial(_work, run, column),
+        partial(_train, run, column),
+        what="train",
+        work=partial(_work, run, column),
         prices=partial(_prices, run),
-    )  # fmt: skip
+    )
     fits = [
         run.part(partial(_fit_on_generated, run, column, name), what=name, classifier=name)
         for name in classifiers
@@ -136,10 +141,12 @@ def _work(run: Run, column: Column) -> list[Work]:
     settings = run.settings
     return [
         run.left(
-            column.step, algorithm.new_gan, shape=(settings.pixels,),
+            column.step,
+            algorithm.new_gan,
+            shape=(settings.pixels,),
             every=settings.discriminator_steps,
         )
-    ]  # fmt: skip
+    ]
 
 
 def _fit_on_generated(run: Run, column: Column, classifier: str) -> Result:
@@ -174,9 +181,14 @@ def _fit_on_real(classifier: str, scale: str) -> Result:
 
 
 def _fit(
-    name: str, features: np.ndarray, labels: np.ndarray,
-    train_set: datasets.Images, test_set: datasets.Images, *, seed: int,
-) -> Result:  # fmt: skip
+    name: str,
+    features: np.ndarray,
+    labels: np.ndarray,
+    train_set: datasets.Images,
+    test_set: datasets.Images,
+    *,
+    seed: int,
+) -> Result:
     new, precision = CLASSIFIERS[name]
     classifier = utility.fit(new(seed=seed), features.astype(precision), labels)
     pixels = test_set.pixels.reshape(len(test_set.labels), -1)

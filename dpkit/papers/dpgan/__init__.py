@@ -9,6 +9,7 @@ LSUN at epsilon 4 and 10, delta 1e-5.
 
 from typing import Any
 
+from dpkit.lazy import lazy
 from dpkit.papers.dpgan.settings import (  # noqa: F401
     CELEBA,
     LSUN_L,
@@ -19,7 +20,6 @@ from dpkit.papers.dpgan.settings import (  # noqa: F401
     SETTINGS,
     SMALL,
 )
-from dpkit.papers.lazy import lazy
 
 NAME = "dpgan"
 TITLE = "dpGAN (Zhang, Ji, Wang 2018)"

@@ -55,12 +55,13 @@ def plan_table_6(*, scale: str, seeds: int, device: str, progress: Progress) -> 
     Arguments as `plan_table_2`.
     """
     return [
-        Classified.of("supervised" if gan is None else gan.key, labels, LEARNING[scale], seed,
-                      device, gan=gan).part
+        Classified.of(
+            "supervised" if gan is None else gan.key, labels, LEARNING[scale], seed, device, gan=gan
+        ).part
         for seed in range(seeds)
         for labels in LABELS
         for gan in (None, *_gans(scale, seed, device, progress))
-    ]  # fmt: skip
+    ]
 
 
 def plan_table_9(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
@@ -98,14 +99,17 @@ PLANS = {
 
 
 def new_run(
-    key: str, settings: Settings, seed: int, scale: str, device: str, progress: Progress,
+    key: str,
+    settings: Settings,
+    seed: int,
+    scale: str,
+    device: str,
+    progress: Progress,
     records: str = "mnist",
-) -> Run:  # fmt: skip
+) -> Run:
     """One GAN with one seed."""
-    return Run(
-        "dpgan", key, settings, seed, settings.private_examples, scale, records, device, progress,
-        every=EVERY,
-    )  # fmt: skip
+    size = settings.private_examples
+    return Run("dpgan", key, settings, seed, size, scale, records, device, progress, EVERY)
 
 
 def _gans(scale: str, seed: int, device: str, progress: Progress) -> list[Run]:
@@ -133,11 +137,12 @@ def compute(run: Run) -> Result:
     codes = torch.randn(JUDGED[run.scale], settings.latent_size, generator=rng)
     images = algorithm.generate(net, codes)
     values = {
-        "steps": run.steps, "iterations": run.steps // settings.critic_steps,
+        "steps": run.steps,
+        "iterations": run.steps // settings.critic_steps,
         "warm_start": settings.warm_start,
         **scores.judged(images, records=run.records, seed=run.seed),
         **priced(settings, steps=run.steps),
-    }  # fmt: skip
+    }
     return run.result(values, material(run.records).checksums, as_bytes(images[:SHOWN, 0]))
 
 
@@ -228,7 +233,8 @@ def priced(settings: Settings, *, steps: int) -> dict[str, Any]:
     reads = settings.warm_start > 0 or not isinstance(settings.clipping, GroupClipping | Unclipped)
     shuffled = isinstance(settings.sampling, ShuffledBatches)  # the price of passes is no lower one
     return part.priced(
-        proven, claimed=settings.target_epsilon if settings.noise_multiplier > 0 else None,
+        proven,
+        claimed=settings.target_epsilon if settings.noise_multiplier > 0 else None,
         assumptions=(PUBLIC,) if reads else (),
     ) | {
         "epsilon_charged": json_number(charged),
@@ -236,7 +242,7 @@ def priced(settings: Settings, *, steps: int) -> dict[str, Any]:
         "epsilon_if_poisson": json_number(poisson.epsilon),
         "if_poisson_adjacency": poisson.adjacency,
         "if_poisson_assumptions": list(poisson.assumptions),
-    }  # fmt: skip
+    }
 
 
 class Classified(NamedTuple):
@@ -247,14 +253,18 @@ class Classified(NamedTuple):
 
     @classmethod
     def of(
-        cls, key: str, labels: int, learning: Learning, seed: int, device: str,
-        records: str = "mnist", gan: Run | None = None,
-    ) -> "Classified":  # fmt: skip
+        cls,
+        key: str,
+        labels: int,
+        learning: Learning,
+        seed: int,
+        device: str,
+        records: str = "mnist",
+        gan: Run | None = None,
+    ) -> "Classified":
         """The classifier of this many labels that the table calls `key`."""
         name = f"{key}-n{labels}"
-        run = Run(
-            "dpgan", name, learning, seed, labels, records=records, device_name=device
-        )  # fmt: skip
+        run = Run("dpgan", name, learning, seed, labels, records=records, device_name=device)
         return cls(run, gan)
 
     @property
@@ -262,9 +272,13 @@ class Classified(NamedTuple):
         """Its name and settings, and what computes it."""
         also = {} if self.gan is None else {"gan": describe(self.gan.settings)}
         return self.run.part(
-            self.compute, work=self.work, prices=None if self.gan is None else self.prices,
-            labels=self.run.size, records=self.run.records, **also,
-        )  # fmt: skip
+            self.compute,
+            work=self.work,
+            prices=None if self.gan is None else self.prices,
+            labels=self.run.size,
+            records=self.run.records,
+            **also,
+        )
 
     def prices(self, values: dict[str, Any]) -> dict[str, Any]:
         """What the GAN cost; its images are post-processing."""
@@ -291,8 +305,9 @@ class Classified(NamedTuple):
 
         return [
             *(one._replace(once=str(weights)) for one in steps),
-            Work(kind, learning.joined_at, alone), Work((*kind, gan), joined, both),
-        ]  # fmt: skip
+            Work(kind, learning.joined_at, alone),
+            Work((*kind, gan), joined, both),
+        ]
 
     def compute(self) -> Result:
         """Train on the first public images in a random order; test on real ones."""
@@ -316,9 +331,15 @@ class Classified(NamedTuple):
         else:
             net = released(self.gan).to(device)
             steps = semi_supervised.semi_supervised(
-                pair, images, labels, partial(algorithm.generate, net), code_size=size,
-                settings=run.settings, rng=rng, codes_rng=run.rng("codes"),
-            )  # fmt: skip
+                pair,
+                images,
+                labels,
+                partial(algorithm.generate, net),
+                code_size=size,
+                settings=run.settings,
+                rng=rng,
+                codes_rng=run.rng("codes"),
+            )
             values |= self.prices(values)
         for _ in steps:
             pass

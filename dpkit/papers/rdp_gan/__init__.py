@@ -8,7 +8,7 @@ and census records at a stated total epsilon of 0.5 and 5, delta 1e-5.
 
 from typing import Any
 
-from dpkit.papers.lazy import lazy
+from dpkit.lazy import lazy
 from dpkit.papers.rdp_gan.settings import (  # noqa: F401
     DP_GAN,
     MULTIPLICATIVE,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,12 @@ from dpkit.training.losses import called_real
 from dpkit.training.types import Record
 
 PUBLISHED = {
-    "loss-value": SETTINGS, "multiplicative": MULTIPLICATIVE, "output-error": OUTPUT_ERROR,
-    "dp-gan": DP_GAN, "none": NON_PRIVATE,
-}  # fmt: skip
+    "loss-value": SETTINGS,
+    "multiplicative": MULTIPLICATIVE,
+    "output-error": OUTPUT_ERROR,
+    "dp-gan": DP_GAN,
+    "none": NON_PRIVATE,
+}
 PUBLISHED_TUNING = tuple(  # tau as printed, and as half a per cent; eq. 18's mean, or eq. 17's last
     Tuning(0.7, threshold, averaged=averaged)
     for threshold in (0.5, 0.005)
@@ -72,20 +76,29 @@ def plan_runs(
         for key, settings in PUBLISHED.items():
             if key == "none" and seed:
                 continue  # the same weights as loss-value, to the bit: once is enough to see it
-            runs.append(made(
-                key=key, settings=_sized(settings, scale), seed=seed, kept=printed,
-                by_digit=records == "digits", samples=not seed,
-            ))  # fmt: skip
+            runs.append(
+                made(
+                    key=key,
+                    settings=_sized(settings, scale),
+                    seed=seed,
+                    kept=printed,
+                    by_digit=records == "digits",
+                    samples=not seed,
+                )
+            )
         runs += [
             made(key=key, settings=settings, seed=seed, samples=not seed)
             for key, settings in repaired_runs.items()
         ]
     if records == "census":
         runs += [
-            made(key=f"ant-{tuning.threshold:g}-{'mean' if tuning.averaged else 'last'}", seed=0,
-                 settings=_sized(replace(SETTINGS, tuning=tuning), scale))
+            made(
+                key=f"ant-{tuning.threshold:g}-{'mean' if tuning.averaged else 'last'}",
+                seed=0,
+                settings=_sized(replace(SETTINGS, tuning=tuning), scale),
+            )
             for tuning in PUBLISHED_TUNING
-        ]  # fmt: skip
+        ]
     runs += [
         made(key=f"dcgan-{name}", settings=settings, seed=0, samples=True)
         for name, settings in _dcgan(records, scale).items()
@@ -99,27 +112,27 @@ def plan_sweep(
     """Repaired runs at epsilon 0.5 with other decay rates, one seed (reduced: 40 iterations)."""
     return [
         Judged.of(
-            f"{name}-{rate:g}", records, _repaired(records, scale, 0.5, name, rate), 0, scale,
-            device, progress,
+            f"{name}-{rate:g}",
+            records,
+            _repaired(records, scale, 0.5, name, rate),
+            0,
+            scale,
+            device,
+            progress,
         ).part
         for name, rates in SWEEPS.items()
         for rate in rates
-    ]  # fmt: skip
+    ]
 
 
 def plan_losses(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Table II: the largest loss of training without noise (reduced: 40 iterations)."""
     parts = []
-    for records in RECORDS:
-        for batch in (64, 128):
-            settings = _sized(replace(NON_PRIVATE, sampling=ShuffledBatches(batch)), scale)
-            for seed in range(seeds):
-                run = Run(
-                    "rdp_gan", f"{records}-{batch}", settings, seed, PUBLIC_SIZES[records][scale],
-                    scale, records, device, progress, also={"records": records},
-                )  # fmt: skip
-                work = partial(_work_of_losses, run)
-                parts.append(run.part(partial(_largest_loss, run), work=work))
+    for records, batch, seed in product(RECORDS, (64, 128), range(seeds)):
+        key, size, also = f"{records}-{batch}", PUBLIC_SIZES[records][scale], {"records": records}
+        settings = _sized(replace(NON_PRIVATE, sampling=ShuffledBatches(batch)), scale)
+        run = Run("rdp_gan", key, settings, seed, size, scale, records, device, progress, also=also)
+        parts.append(run.part(partial(_largest_loss, run), work=partial(_work_of_losses, run)))
     return parts
 
 
@@ -141,17 +154,23 @@ def _repaired(
 ) -> Settings:
     iterations = SETTINGS.iterations if scale == "paper" else REDUCED_ITERATIONS
     return repaired(
-        records, target_epsilon=epsilon, public_size=PUBLIC_SIZES[records][scale],
-        decay_name=name, rate=rate, iterations=iterations,
-    )  # fmt: skip
+        records,
+        target_epsilon=epsilon,
+        public_size=PUBLIC_SIZES[records][scale],
+        decay_name=name,
+        rate=rate,
+        iterations=iterations,
+    )
 
 
 def _dcgan(records: str, scale: str) -> dict[str, Settings]:
     """The text's networks and rates: published (a label-conditional GAN), and repaired."""
     published = replace(
-        SETTINGS, network=Dcgan(), generator_optimizer=TEXT_RATE,
+        SETTINGS,
+        network=Dcgan(),
+        generator_optimizer=TEXT_RATE,
         discriminator_optimizer=TEXT_RATE,
-    )  # fmt: skip
+    )
     repaired_runs = {
         f"repaired-{e:g}": replace(_repaired(records, scale, e, "constant"), network=Dcgan())
         for e in EPSILONS
@@ -202,9 +221,11 @@ def _price_of_marginals(
 
 
 def _from_marginals(
-    settings: marginals.MarginalsSettings, seed: int, scale: str,
+    settings: marginals.MarginalsSettings,
+    seed: int,
+    scale: str,
     prices: Callable[[dict[str, Any]], dict[str, Any]],
-) -> Result:  # fmt: skip
+) -> Result:
     wanted = task("census", scale=scale)
     size = wanted.data.public_size
     noise, rows = (np.random.default_rng([seed, stream]) for stream in (0, 1))

@@ -37,15 +37,22 @@ class Judged(NamedTuple):
 
     @classmethod
     def of(
-        cls, key: str, records: str, settings: Settings, seed: int, scale: str, device: str,
-        progress: Progress, *, kept: tuple[int, ...] = (), by_digit: bool = False,
+        cls,
+        key: str,
+        records: str,
+        settings: Settings,
+        seed: int,
+        scale: str,
+        device: str,
+        progress: Progress,
+        *,
+        kept: tuple[int, ...] = (),
+        by_digit: bool = False,
         samples: bool = False,
-    ) -> "Judged":  # fmt: skip
+    ) -> "Judged":
         """The run that the tables call `key`, of "digits" or "census"."""
-        run = Run(
-            "rdp_gan", key, settings, seed, PUBLIC_SIZES[records][scale], scale, records, device,
-            progress, also={"records": records, "by_digit": by_digit},
-        )  # fmt: skip
+        size, also = PUBLIC_SIZES[records][scale], {"records": records, "by_digit": by_digit}
+        run = Run("rdp_gan", key, settings, seed, size, scale, records, device, progress, also=also)
         return cls(run, kept, by_digit, samples)
 
     @property
@@ -79,15 +86,18 @@ class Judged(NamedTuple):
         made, curve = run(wanted, settings, kept)
         last, size = max(made), wanted.data.public_size
         values = {
-            "iterations": last, "discriminator_steps": settings.discriminator_steps,
+            "iterations": last,
+            "discriminator_steps": settings.discriminator_steps,
             "scores": {str(i): wanted.judge(*records) for i, records in sorted(made.items())},
             "curve": curve,
             "trained": {
-                "features": settings.features, "classes": settings.classes,
-                "parts": list(settings.parts), "public_size": size,
+                "features": settings.features,
+                "classes": settings.classes,
+                "parts": list(settings.parts),
+                "public_size": size,
             },
             **_priced(settings, size),
-        }  # fmt: skip
+        }
         shown = self.samples and not settings.parts
         return self.run.result(values, wanted.checksums, _shown(*made[last]) if shown else None)
 
@@ -127,16 +137,22 @@ class Judged(NamedTuple):
         count, share = wanted.correct, 1.0
         if isinstance(settings.noise, GradientNoise):
             budget: adaptive.Budget = adaptive.FilterBudget(
-                repaired.filter_for(settings, public_size=data.public_size), settings,
+                repaired.filter_for(settings, public_size=data.public_size),
+                settings,
                 data.public_size,
-            )  # fmt: skip
+            )
         else:  # the paper's accuracy, for free
             count, share = wanted.accuracy, data.public_size
             budget = adaptive.PaperBudget.of(settings, data.public_size, self.run.records)
         tested = adaptive.tuned(
-            step, gan, data, settings=settings, rng=self.run.rng(), budget=budget,
+            step,
+            gan,
+            data,
+            settings=settings,
+            rng=self.run.rng(),
+            budget=budget,
             correct=lambda g: share * count(*_generated(g, settings, CURVE_RECORDS, sampled)),
-        )  # fmt: skip
+        )
         for one in self.run.shown(tested, total=settings.iterations):
             yield one.iteration + 1, one.noise
 
@@ -169,10 +185,14 @@ def training(run: Run, settings: Settings, *, gans: int = 1) -> Work:
     """The steps of one GAN, or of one a digit on a share of the records each."""
     each = settings.discriminator_steps
     return run.left(
-        algorithm.step_of(settings), algorithm.new_gan, settings=settings,
-        shape=(settings.features,), size=run.size // gans,
-        steps=gans * settings.iterations * each, every=each,
-    )  # fmt: skip
+        algorithm.step_of(settings),
+        algorithm.new_gan,
+        settings=settings,
+        shape=(settings.features,),
+        size=run.size // gans,
+        steps=gans * settings.iterations * each,
+        every=each,
+    )
 
 
 def _joined(parts: list[np.ndarray]) -> Generated:

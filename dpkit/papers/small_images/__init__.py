@@ -8,7 +8,7 @@ three earlier private GANs (Beaulieu-Jones et al. 2017, Xie et al. 2018, Zhang e
 
 from typing import Any
 
-from dpkit.papers.lazy import lazy
+from dpkit.lazy import lazy
 from dpkit.papers.small_images.settings import (  # noqa: F401
     FIGURE_1,
     FIGURE_2,

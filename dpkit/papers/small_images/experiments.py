@@ -49,9 +49,16 @@ CHECKPOINT_EVERY = 250  # steps
 WATCHED = 1_024  # private images on which the critic is looked at, the first ones
 SHOWN = 100  # generated images that are kept to be looked at
 COLUMNS = (
-    "steps", "epsilon_claimed", "epsilon_proven", "inception", "inception_spread", "critic_loss",
-    "smallest_norm", "median_norm", "clipped",
-)  # fmt: skip
+    "steps",
+    "epsilon_claimed",
+    "epsilon_proven",
+    "inception",
+    "inception_spread",
+    "critic_loss",
+    "smallest_norm",
+    "median_norm",
+    "clipped",
+)
 
 
 def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
@@ -106,17 +113,23 @@ class Curve(NamedTuple):
 
     @classmethod
     def of(
-        cls, key: str, settings: Settings, seed: int, every: int, *, device: str = "auto",
-        progress: Progress = silent, records: str = "mnist", images: int = IMAGES,
+        cls,
+        key: str,
+        settings: Settings,
+        seed: int,
+        every: int,
+        *,
+        device: str = "auto",
+        progress: Progress = silent,
+        records: str = "mnist",
+        images: int = IMAGES,
         samples: bool = False,
-    ) -> "Curve":  # fmt: skip
+    ) -> "Curve":
         """The run that the figure calls `key`, on an image set of the kit, "mnist" or "digits"."""
-        classifier = describe(CLASSIFIERS[records])
+        classifier, size = describe(CLASSIFIERS[records]), PUBLIC_SIZES[records]
         also = {"records": records, "every": every, "images": images, "classifier": classifier}
-        run = Run(
-            "small_images", key, settings, seed, PUBLIC_SIZES[records], records=records,
-            device_name=device, progress=progress, every=CHECKPOINT_EVERY, also=also,
-        )  # fmt: skip
+        run = Run("small_images", key, settings, seed, size, "", records, device, progress)
+        run = run._replace(every=CHECKPOINT_EVERY, also=also)
         return cls(run, every, images, samples)
 
     @property
@@ -168,12 +181,14 @@ class Curve(NamedTuple):
         return [
             *training_work(learning, device=device),
             run.left(
-                algorithm.step_of(settings), algorithm.new_gan,
-                shape=(1, settings.side, settings.side), every=settings.critic_steps,
+                algorithm.step_of(settings),
+                algorithm.new_gan,
+                shape=(1, settings.side, settings.side),
+                every=settings.critic_steps,
             ),
             Work(("generated", settings, str(device)), -(-images // algorithm.AT_MOST), generated),
             scoring_work(learning, images=images, device=device),
-        ]  # fmt: skip
+        ]
 
     def _steps(
         self, gan: Gan, data: Data, classifier: Judge, curve: dict[str, list[Any]]

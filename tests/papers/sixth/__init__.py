@@ -7,7 +7,7 @@ from typing import Any
 
 from dpkit.papers.sixth.settings import SETTINGS, SMALL  # noqa: F401
 
-from dpkit.papers.lazy import lazy
+from dpkit.lazy import lazy
 
 NAME = "sixth"
 TITLE = "A sixth paper (made up)"

@@ -25,9 +25,14 @@ def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
 
 
 def step(
-    gan: Gan, images: Tensor, labels: Tensor, *, settings: Settings, index: int,
+    gan: Gan,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
     rng: torch.Generator,
-) -> Record:  # fmt: skip
+) -> Record:
     """Real and generated gradients clipped one by one, noise on the real ones' sum."""
     size = settings.sampling.expected_batch_size
     fakes = gan.generator_net(latents(size, settings, rng))

@@ -18,10 +18,19 @@ def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> 
     """Table 1: how bright the generated digits are (reduced: six steps)."""
     settings = SETTINGS if scale == "paper" else SMALL
     runs = [
-        Run("sixth", "repaired", settings, seed, PUBLIC_SIZE, scale, device_name=device,
-            progress=progress, every=2)
+        Run(
+            "sixth",
+            "repaired",
+            settings,
+            seed,
+            PUBLIC_SIZE,
+            scale,
+            device_name=device,
+            progress=progress,
+            every=2,
+        )
         for seed in range(seeds)
-    ]  # fmt: skip
+    ]
     return [
         run.part(partial(_train, run), work=partial(_work, run), prices=partial(_prices, run))
         for run in runs
