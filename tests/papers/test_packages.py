@@ -22,5 +22,5 @@ def test_a_package_offers_settings_claims_modules_and_its_algorithm(paper):
 
 
 def test_a_paper_that_is_not_there_is_named_beside_those_that_are():
-    with pytest.raises(ValueError, match="paper must be one of dp_cgan, .*; got 'dp_gan'"):
+    with pytest.raises(ValueError, match=r"paper must be one of dp_cgan, .*; got 'dp_gan'"):
         plans_of("dp_gan")
