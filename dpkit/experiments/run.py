@@ -100,8 +100,10 @@ class Run(NamedTuple):
         """What was measured, with the device that the run took."""
         return Result(values, data, device_label(self.device), images)
 
-    def rng(self, stream: str = "training", *, device: torch.device | None = None):
-        """A fresh torch.Generator of the run's seed for one purpose, on its device by default."""
+    def rng(
+        self, stream: str = "training", *, device: torch.device | None = None
+    ) -> torch.Generator:
+        """A fresh source of randomness of the run's seed for one purpose, on its device by default."""
         return generator_on(
             self.device if device is None else device, seed=self.seed, stream=stream
         )
