@@ -103,7 +103,7 @@ class Run(NamedTuple):
     def rng(
         self, stream: str = "training", *, device: torch.device | None = None
     ) -> torch.Generator:
-        """A fresh source of randomness of the run's seed for one purpose, on its device by default."""
+        """A fresh source of randomness for one purpose, on the run's device by default."""
         return generator_on(
             self.device if device is None else device, seed=self.seed, stream=stream
         )
