@@ -6,70 +6,14 @@ import os
 import platform
 import subprocess
 import tempfile
-from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any
 
 from dpkit.paths import CHECKOUT, PACKAGE
 
-if TYPE_CHECKING:
-    import numpy as np
-
 SCALES = ("paper", "reduced")
-
-
-class Progress(Protocol):
-    """Wraps a run's records to show how far it is, as `tqdm.tqdm` does."""
-
-    def __call__(self, records: Iterable[Any], /, *, total: int, desc: str) -> Iterable[Any]: ...
-
-
-def silent(records: Iterable[Any], /, *, total: int, desc: str) -> Iterable[Any]:
-    """The records as they are: no progress shown."""
-    return records
-
-
-class Result(NamedTuple):
-    """What one part of a table measured."""
-
-    values: dict[str, Any]  # JSON values
-    data: dict[str, str]  # data set -> sha256 of what was read
-    device: str
-    images: "np.ndarray | None" = None  # samples worth looking at, uint8
-
-
-class Work(NamedTuple):
-    """Steps that a part has still to make, and how a few like them are tried beforehand.
-
-    what: steps with equal `what` take equally long: they are tried once for all parts.
-    left: how many there are; those that an interrupted part has stored are not among them.
-    trial: makes such steps, one an item, on made-up records. It reads and writes nothing.
-    every: one of so many steps is dearer (it trains the generator, too).
-    once: a name for what the steps leave to other parts, which do not make them again.
-    """
-
-    what: Hashable
-    left: int
-    trial: Callable[[], Iterator[Any]]
-    every: int = 1
-    once: str | None = None
-
-
-class Part(NamedTuple):
-    """One part of a table or figure, computed and stored by itself: a run can be resumed.
-
-    work: what is left to do for it, from which its time is estimated; None where that is unknown.
-    prices: what a run of stored values costs by today's accountants; None where it has no price.
-    """
-
-    name: str
-    settings: dict[str, Any]
-    seed: int | None
-    compute: Callable[[], Result]
-    work: Callable[[], list[Work]] | None = None
-    prices: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
 
 def write_json(path: Path, content: Any) -> Path:

@@ -406,11 +406,11 @@ plots.picture(drawn, "What is released as one record's gradient turns once round
 
 # %%
 from dpkit.papers.small_images import prior_work
-from dpkit.privacy.wrong_clipping import ClippedAfterMean, honest_noise_multiplier
+from dpkit.privacy.wrong_clipping import ClippedAfterMean, actual_noise_multiplier
 
 print(f"moves by {prior_work.clipped_mean_moves(batch_size=100):.3f} C")
 for batch in (1, 64):
-    true = honest_noise_multiplier(ClippedAfterMean(1.0, batch), 1.0)
+    true = actual_noise_multiplier(ClippedAfterMean(1.0, batch), 1.0)
     print(f"noise of 1.0 C / {batch:2} on the clipped mean: a noise multiplier of {true:.4f}")
 
 # %% [markdown]

@@ -214,6 +214,7 @@ def test_reproduce_prints_each_part_that_is_done(dpkit, monkeypatch: pytest.Monk
 
     def parts(paper, table, **options):
         assert (paper, table) == ("dp_cgan", "table_1")
+        assert table in options.pop("plans")
         assert callable(options.pop("progress"))
         options.pop("estimated")("about an hour")
         known = {"scale": "reduced", "seeds": 1, "parts": ["a", "b"], "device": "cpu"}

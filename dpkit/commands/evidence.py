@@ -1,8 +1,10 @@
 """claims and reproduce: what a paper says against what is computed, and its tables made again."""
 
 import sys
+from collections.abc import Mapping
 from functools import partial
-from typing import Annotated
+from inspect import getdoc
+from typing import Annotated, Any
 
 import typer
 
@@ -40,13 +42,14 @@ def claims(
 
 def reproduce(
     paper: Annotated[str, typer.Argument(help="Such as dp_cgan.")],
-    table: Annotated[str, typer.Argument(help="Such as table_1.")],
+    table: Annotated[
+        str | None, typer.Argument(help="Such as table_1. Without it: what there is.")
+    ] = None,
     scale: Annotated[
         str,
         typer.Option(
-            help="paper: its own data and sizes. reduced: digits or simulated records, in minutes "
-            "(dp_cgan, rdp_gan); MNIST, smaller networks and fewer steps, in tens of minutes a run "
-            "(small_images, dpgan)."
+            help="paper: its own data and sizes. reduced: smaller and shorter, as the list of a "
+            "paper's tables says."
         ),
     ] = "paper",
     seeds: Annotated[int, typer.Option(help="How many seeds a column is run with.")] = 3,
@@ -62,34 +65,51 @@ def reproduce(
 ) -> None:
     """Make a paper's table again; each part is stored when it is done, and kept if it is stored.
 
+    python -m dpkit reproduce dp_cgan
+
     python -m dpkit reproduce dp_cgan table_1 --scale reduced
 
     DPKIT_DATA=... python -m dpkit reproduce dp_cgan table_1 --scale paper
 
     First it says how long the parts that are not stored will take, from a few steps of each (with
-    --json on stderr). A run of small_images or dpgan that was interrupted goes on where it stopped.
+    --json on stderr). Where a paper stores its training on the way, an interrupted run goes on.
     """
     checks.one_of(("paper", "reduced"), scale=scale)
     checks.one_of(("auto", "cpu", "cuda"), device=device)
     checks.whole(1, seeds=seeds)
-    papers.named(paper)
+    plans = papers.plans_of(paper)
+    if table is None:
+        _list(plans, as_json=json_)
+        return
     from tqdm import tqdm
 
     from dpkit.experiments import reproduce as experiments
 
     bar = partial(tqdm, mininterval=1, leave=False, disable=True if json_ else None)
     wanted = None if parts is None else [part.strip() for part in parts.split(",")]
-    told = partial(print, file=sys.stderr if json_ else sys.stdout, flush=True)
+    say = partial(print, file=sys.stderr if json_ else sys.stdout, flush=True)
     done = []
     for row in experiments.reproduce(
-        paper, table, scale=scale, seeds=seeds, parts=wanted, device=device, reprice=reprice,
-        progress=bar, estimated=told,
+        paper, table, plans=plans, scale=scale, seeds=seeds, parts=wanted, device=device,
+        reprice=reprice, progress=bar, estimated=say,
     ):  # fmt: skip
         done.append(row)
         if not json_:
             print(row["summary"], flush=True)
     if json_:
         print_json(done)
+
+
+def _list(plans: Mapping[str, Any], *, as_json: bool) -> None:
+    """What can be reproduced of a paper: the first line of each plan's docstring."""
+    lines = {
+        table: (getdoc(getattr(plan, "func", plan)) or "").partition("\n")[0]
+        for table, plan in plans.items()
+    }
+    if as_json:
+        print_json([{"table": table, "plan": line} for table, line in lines.items()])
+    else:
+        print("\n".join(f"{table}: {line}" for table, line in lines.items()))
 
 
 def _show(verdicts: list[Verdict]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from time import perf_counter
 from typing import NamedTuple
 
-from dpkit.records import Part, Progress, Work, silent
+from dpkit.experiments.part import Part, Progress, Work, silent
 
 TIMED = 3  # steps that are timed, at least
 BRIEF = 0.2  # seconds they take together, at least: one alone is short beside the clock's noise
@@ -48,9 +48,14 @@ class Estimate(NamedTuple):
 
 
 def estimate(
-    table: str, parts: Sequence[Part], *, stored: Collection[str], device: str,
-    progress: Progress = silent, clock: Callable[[], float] = perf_counter,
-) -> Estimate:  # fmt: skip
+    table: str,
+    parts: Sequence[Part],
+    *,
+    stored: Collection[str],
+    device: str,
+    progress: Progress = silent,
+    clock: Callable[[], float] = perf_counter,
+) -> Estimate:
     """Try a few steps of each kind that the parts have still to make.
 
     Args:

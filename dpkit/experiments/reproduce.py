@@ -1,29 +1,21 @@
 """Reproduce a paper's table part by part, storing each part when it is done."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from dpkit.experiments import store
 from dpkit.experiments.estimate import Estimate, estimate
-from dpkit.papers import named
-from dpkit.records import (
-    Part,
-    Progress,
-    alike,
-    code_version,
-    provenance,
-    read_json,
-    silent,
-    write_json,
-)
+from dpkit.experiments.part import Part, Plan, Progress, silent
+from dpkit.records import alike, code_version, provenance, read_json, write_json
 
 
 def reproduce(
     paper: str,
     table: str,
     *,
+    plans: Mapping[str, Plan],
     scale: str = "paper",
     seeds: int = 3,
     parts: Sequence[str] | None = None,
@@ -37,11 +29,10 @@ def reproduce(
     """Compute the parts of `table` that are not stored yet, one after another.
 
     Args:
-        paper: name of a paper's package, such as "dp_cgan".
+        paper: name of a paper's package, such as "dp_cgan": where its parts are stored.
         table: name of one of its tables, such as "table_1".
-        scale: "paper" on the paper's data and sizes, or "reduced", which each paper's plans
-            describe: small sets that need no download, in minutes; or MNIST with smaller networks
-            and fewer steps, in tens of minutes a run.
+        plans: the paper's `experiments.PLANS`, a plan for each table.
+        scale: "paper" on the paper's data and sizes, or "reduced", which its plans describe.
         seeds: how many seeds a column is run with.
         parts: names, or beginnings of names, of the parts wanted; all by default.
         device: auto, cpu or cuda.
@@ -50,23 +41,24 @@ def reproduce(
             settings and steps: the epsilons of an old record become those of today's accountants.
         results: folder to store in, instead of the kit's own.
         progress: wraps the steps of a run, as tqdm does.
-        estimated: told, before the first part is computed, how long those that are not stored will
-            take; a few steps of each kind are tried for it. None tries none.
+        estimated: called, before the first part is computed, with how long those that are not
+            stored will take; a few steps of each kind are timed for it. None times none.
 
     Yields:
         for each part its stored file ("record") and a line about it ("summary").
 
     Raises:
-        ValueError: no such paper, table, scale or part; or a part is stored with other settings.
+        ValueError: no such table, scale or part; or a part is stored with other settings.
     """
     if not seeds >= 1:
         raise ValueError(f"seeds must be >= 1, got {seeds}")
     folder = store.folder(paper, table, scale=scale, results=results)
-    plans = named(paper).tables.PLANS
     if table not in plans:
         raise ValueError(f"table must be one of {', '.join(plans)}, got {table!r}")
     planned = plans[table](scale=scale, seeds=seeds, device=device, progress=progress)
     chosen = _chosen(planned, parts)
+    for part in chosen:
+        store.check_renamed(folder / f"{part.name}.json")
     if reprice:
         yield from _repriced(chosen, folder)
         return
@@ -96,8 +88,8 @@ def _repriced(chosen: list[Part], folder: Path) -> Iterator[dict[str, str]]:
             record["values"] = old | new
             record["provenance"]["priced_by"] = code_version()
             write_json(path, record)
-        told = ", ".join(f"{key} {old.get(key)} is now {new[key]}" for key in changed)
-        yield {"record": str(path), "summary": f"{part.name}: {told or 'priced as stored'}"}
+        changes = ", ".join(f"{key} {old.get(key)} is now {new[key]}" for key in changed)
+        yield {"record": str(path), "summary": f"{part.name}: {changes or 'priced as stored'}"}
 
 
 def _label(device: str) -> str:
@@ -137,9 +129,13 @@ def _compute(part: Part, path: Path, scale: str) -> str:
     if result.images is not None:
         store.save_images(path.with_suffix(".npz"), result.images)
     written = provenance(
-        settings=part.settings, seed=part.seed, data=result.data, device=result.device,
-        wall_seconds=seconds, scale=scale,
-    )  # fmt: skip
+        settings=part.settings,
+        seed=part.seed,
+        data=result.data,
+        device=result.device,
+        wall_seconds=seconds,
+        scale=scale,
+    )
     write_json(path, {"values": result.values, "provenance": written})
     shown = ", ".join(
         f"{key} {value:.4g}" for key, value in result.values.items() if isinstance(value, float)

@@ -29,6 +29,44 @@ def load(
     return {path.stem: read_json(path) for path in paths}
 
 
+def rename_honest(results: Path) -> list[Path]:
+    """Give parts that older versions stored as "honest" today's name, "repaired".
+
+      python -c "from dpkit.experiments import store; store.rename_honest('data/results')"
+
+    Args:
+        results: a folder of results; those of all papers below it are renamed. The folder "runs"
+            of the cache may be given as well: its generators are then not trained again.
+
+    Returns:
+        the new paths.
+
+    Raises:
+        ValueError: a part is stored under both names.
+    """
+    every = sorted(Path(results).rglob("*honest*-seed*"))
+    paths = {old: old.with_name(old.name.replace("honest", "repaired")) for old in every}
+    for old, new in paths.items():
+        if new.exists():
+            raise ValueError(f"{new.name} is stored beside {old}: move one of them away")
+    return [old.rename(new) for old, new in paths.items()]
+
+
+def check_renamed(path: Path) -> None:
+    """Refuse to compute a part again that is stored under the name that older versions gave it.
+
+    Raises:
+        ValueError: it is; the message says how to rename it.
+    """
+    old = path.with_name(path.name.replace("repaired", "honest"))
+    if old != path and old.exists() and not path.exists():
+        raise ValueError(
+            f"{old} is stored under an older version's name of {path.name}; rename it, and all "
+            'others, by `python -c "from dpkit.experiments import store; '
+            f"store.rename_honest('{path.parents[3]}')\"`, or move it away to compute it anew"
+        )
+
+
 def save_images(path: Path, images: np.ndarray) -> Path:
     """Sample images, uint8 (images, height, width), in a compressed .npz without pickle."""
     if images.dtype != np.uint8 or images.ndim != 3:

@@ -13,7 +13,7 @@ from dpkit import checks, plots
 from dpkit.explorers.explorer import Explorer, choice, control, logarithmic
 from dpkit.privacy import Gaussian, Release, gdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping, PerCoordinateClipping
-from dpkit.privacy.wrong_clipping import ClippedAfterMean, honest_noise_multiplier
+from dpkit.privacy.wrong_clipping import ClippedAfterMean, actual_noise_multiplier
 from dpkit.show import Table, at_least, at_most
 
 WRONG = "after the mean (wrong)"
@@ -193,7 +193,7 @@ def _after_mean(
         "noise_std": wrong.noise_std(noise_multiplier),
         "clipped": 0.0,
         "sensitivity": (wrong.claimed_sensitivity("add-remove"), wrong.sensitivity("add-remove")),
-        "multipliers": (noise_multiplier, honest_noise_multiplier(wrong, noise_multiplier)),
+        "multipliers": (noise_multiplier, actual_noise_multiplier(wrong, noise_multiplier)),
     }
 
 

@@ -15,13 +15,13 @@ from dpkit.explorers.score_against_epsilon_drawing import (
 from dpkit.explorers.score_against_epsilon_numbers import (
     AXES,
     DELTA,
-    EVERY,
     PASS,
     VARIED,
     Row,
     numbers,
     planned,
 )
+from dpkit.papers.small_images.settings import EVERY
 from dpkit.records import SCALES
 from dpkit.show import Table, at_least, at_most, interval
 

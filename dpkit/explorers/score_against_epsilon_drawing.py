@@ -14,12 +14,12 @@ from dpkit import plots
 from dpkit.explorers.score_against_epsilon_numbers import (
     COARSE,
     DELTA,
-    EVERY,
     FINE,
     Planned,
     Row,
     price,
 )
+from dpkit.papers.small_images.settings import EVERY
 
 SHORT = {"charged": "charged", "certified": "certified, if Poisson", "proven": "proven, as drawn"}
 MARKERS = {"charged": "o", "certified": "D", "proven": "s"}

@@ -1,40 +1,37 @@
 """Scores of stored runs joined with three epsilons: the numbers behind `ScoreAgainstEpsilon`."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpkit import checks
-from dpkit.explorers.score_against_epsilon_runs import Curve, curves_of, level_of, loaded
-from dpkit.papers.small_images import shuffled
+from dpkit.experiments.rows import seeds
+from dpkit.explorers.score_against_epsilon_runs import Curve, curves_of, loaded
+from dpkit.papers.small_images import shuffled, tables
 from dpkit.papers.small_images.settings import (
-    FIGURE_1,
-    FIGURE_2,
-    FIGURE_3,
     ORDERS,
     PUBLIC_SIZE,
-    REDUCED_CAPACITIES,
-    REDUCED_STEPS_BY_CAPACITY,
     SETTINGS,
-    STEPS_PER_EPOCH,
     Settings,
-    reduced,
+    settings_of,
 )
 from dpkit.privacy import Release, pld, rdp
 from dpkit.privacy.ledger import Guarantee
-from dpkit.records import SCALES
 
 VARIED = {"figure_1": "clip norm", "figure_2": "noise", "figure_3": "capacity"}
-PREFIXES = {"figure_1": "norm", "figure_2": "noise", "figure_3": "capacity"}
+VALUES: dict[str, Callable[[Any], float]] = {  # of what the figure varies, in a run's settings
+    "figure_1": attrgetter("clipping.max_grad_norm"),
+    "figure_2": attrgetter("noise_multiplier"),
+    "figure_3": attrgetter("capacity"),
+}
 AXES = {
     "charged": "charged: RDP, Poisson assumed, classic conversion, the code's orders",
     "certified": "certified PLD, if batches were Poisson",
     "proven": "proven for the shuffled batches that were drawn",
 }
-EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 250}  # steps from one point of a curve to the next
 DELTA = SETTINGS.target_delta
 FINE, COARSE = 1e-3, 1e-2  # relative gaps of certified pairs: of a number, of a picture's point
 PASS = PUBLIC_SIZE // SETTINGS.expected_batch_size  # batches of a pass, without a short last one
@@ -81,23 +78,10 @@ def planned(figure: str, *, scale: str) -> list[Planned]:
         ValueError: figure or scale is another word.
     """
     checks.one_of(tuple(VARIED), figure=figure)
-    checks.one_of(SCALES, scale=scale)
-    runs: dict[Any, Settings] = {
-        "figure_1": FIGURE_1, "figure_2": FIGURE_2, "figure_3": FIGURE_3
-    }[figure]  # fmt: skip
-    base = SETTINGS
-    if scale == "reduced":
-        base = reduced(SETTINGS)
-        runs = {value: reduced(run) for value, run in runs.items()}
-        if figure == "figure_3":
-            steps = REDUCED_STEPS_BY_CAPACITY
-            runs = {c: reduced(SETTINGS, capacity=c, steps=steps) for c in REDUCED_CAPACITIES}
-    found = []
-    for value, run in sorted(runs.items()):
-        shared = replace(run, max_steps=base.max_steps) == base
-        key = "base" if shared else f"{PREFIXES[figure]}-{value:g}"
-        found.append(Planned(key, value, base if shared else run))
-    return found
+    base = settings_of("common", scale=scale)["base"]
+    runs = settings_of(figure, scale=scale) | {"base": base}
+    found = [Planned(key, VALUES[figure](run), run) for key, run in runs.items()]
+    return sorted(found, key=lambda run: run.value)
 
 
 def numbers(
@@ -126,7 +110,8 @@ def numbers(
     runs = planned(figure, scale=scale)
     parts = loaded(scale) if stored is None else stored
     curves = {run.value: one for run in runs if (one := curves_of(parts, run.key, run.settings))}
-    level_curves = curves_of(parts, "non-private", None)
+    level = seeds(parts, "non-private")
+    level_curves = curves_of(level, "non-private", None)
     lasts = [run.settings.max_steps for run in runs]
     lasts += [one.steps[-1] for ones in (*curves.values(), level_curves) for one in ones]
     end = min(lasts)
@@ -136,7 +121,7 @@ def numbers(
     return {
         "figure": figure, "what": VARIED[figure], "axis": axis, "scale": scale, "asked": steps,
         "steps": at, "end": end, "runs": runs, "curves": joined,
-        "level": level_of(level_curves, end),
+        "level": tables.level_of(tables.until(level, end)),
         "rows": [_row(run, curves.get(run.value, []), at) for run in runs],
     }  # fmt: skip
 

@@ -1,19 +1,16 @@
 """Stored runs of Small Images as curves of inception score by step; what is broken is refused."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dpkit import records
-from dpkit.papers.small_images.settings import Settings
-from dpkit.paths import results_dir
+from dpkit.experiments import store
+from dpkit.experiments.rows import seeds
+from dpkit.papers.small_images.settings import FIGURES, Settings
 
-PAPER = "small_images"
 RECORDS = "mnist"  # whose public size the prices take
-PLANS = ("common", "figure_1", "figure_2", "figure_3")
 
 
 class Curve(NamedTuple):
@@ -35,9 +32,8 @@ def loaded(scale: str) -> dict[str, Any]:
     Raises:
         ValueError: a file is not whole JSON.
     """
-    folders = [results_dir() / PAPER / plan / scale for plan in PLANS]
-    paths = [path for folder in folders for path in sorted(folder.glob("*.json"))]
-    return {path.stem: records.read_json(path) for path in paths}
+    plans = [store.load("small_images", plan, scale=scale) for plan in ("common", *FIGURES)]
+    return {name: part for parts in plans for name, part in parts.items()}
 
 
 def curves_of(parts: Mapping[str, Any], key: str, settings: Settings | None) -> list[Curve]:
@@ -52,18 +48,7 @@ def curves_of(parts: Mapping[str, Any], key: str, settings: Settings | None) -> 
     Raises:
         ValueError: a part is not a run of these settings with a score at every point.
     """
-    names = [name for name in sorted(parts) if name.rpartition("-seed")[0] == key]
-    return [_curve(name, parts[name], settings) for name in names]
-
-
-def level_of(curves: Sequence[Curve], end: int) -> float | None:
-    """The dashed line: the largest score up to step `end`, as in the paper; mean over seeds."""
-    best = [max(_until(one, end), default=math.nan) for one in curves]
-    return float(np.mean(best)) if best and not any(map(math.isnan, best)) else None
-
-
-def _until(curve: Curve, end: int) -> list[float]:
-    return [s for step, s in zip(curve.steps, curve.scores, strict=True) if step <= end]
+    return [_curve(name, part, settings) for name, part in seeds(parts, key).items()]
 
 
 def _curve(name: str, part: Any, settings: Settings | None) -> Curve:

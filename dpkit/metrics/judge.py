@@ -22,20 +22,12 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from dpkit import checks, datasets
+from dpkit.experiments import trial
+from dpkit.experiments.part import Progress, Work, silent
 from dpkit.metrics.inception import InceptionScore, inception_score
 from dpkit.paths import cache_dir
 from dpkit.privacy.schedules import Linear
-from dpkit.records import (
-    Progress,
-    Work,
-    code_version,
-    describe,
-    read_json,
-    silent,
-    write_bytes,
-    write_json,
-)
-from dpkit.training import trial
+from dpkit.records import code_version, describe, read_json, write_bytes, write_json
 from dpkit.training.device import device_label, generator_on, seeded
 from dpkit.training.optimizers import set_rate
 

@@ -1,14 +1,17 @@
-"""The papers the kit knows. Adding one adds a package beside these and its name to PAPERS."""
+"""The papers the kit knows. Adding one adds a package beside these and its name here."""
 
+from collections.abc import Mapping
+from importlib import import_module
 from types import ModuleType
+from typing import Any
 
-from dpkit.papers import dp_cgan, dpgan, rdp_gan, small_images
-
-PAPERS: tuple[ModuleType, ...] = (dp_cgan, dpgan, rdp_gan, small_images)
+PAPERS: tuple[ModuleType, ...] = tuple(
+    import_module(f"{__name__}.{name}") for name in ("dp_cgan", "dpgan", "rdp_gan", "small_images")
+)
 
 
 def named(name: str) -> ModuleType:
-    """The paper's package by its name.
+    """Return the paper's package by its name.
 
     Raises:
         ValueError: there is none of that name, and the message lists those there are.
@@ -18,3 +21,12 @@ def named(name: str) -> ModuleType:
         return papers[name]
     known = ", ".join(papers)
     raise ValueError(f"paper must be one of {known}; got {name!r}")
+
+
+def plans_of(name: str) -> Mapping[str, Any]:
+    """Return what can be reproduced of a paper: a function that plans its parts, by table.
+
+    Raises:
+        ValueError: there is no paper of that name.
+    """
+    return import_module(f"{named(name).__name__}.experiments").PLANS

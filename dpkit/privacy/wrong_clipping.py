@@ -33,7 +33,7 @@ class WrongRule(Protocol):
         ...
 
 
-def honest_noise_multiplier(rule: WrongRule, noise_multiplier: float) -> float:
+def actual_noise_multiplier(rule: WrongRule, noise_multiplier: float) -> float:
     """The noise multiplier that a run with `rule` really had, where `noise_multiplier` was charged.
 
     Noise of deviation noise_multiplier * claimed sensitivity, over the true sensitivity. Both are

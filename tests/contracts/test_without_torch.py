@@ -30,10 +30,8 @@ def python(code: str) -> str:
     return result.stdout
 
 
-NEEDS_TORCH = (  # of a paper's modules
-    "adaptive", "algorithm", "findings", "material", "networks", "plans", "runs", "scores",
-    "semi_supervised", "tables", "tasks",
-)  # fmt: skip
+TRAINS = {"metrics/judge.py", "experiments/run.py", "experiments/trial.py"}
+PROMISED = ("__init__", "settings", "claims", "tables")  # of each paper, with what they import
 
 
 def torch_free_modules() -> list[str]:
@@ -49,10 +47,10 @@ def torch_free_modules() -> list[str]:
         "marginals",
     )
     files = [path for name in whole for path in (PACKAGE / name).rglob("*.py")]
-    files.remove(PACKAGE / "metrics" / "judge.py")  # trains a network
+    files = [path for path in files if path.relative_to(PACKAGE).as_posix() not in TRAINS]
     files += [path for path in PACKAGE.glob("*.py") if path.name != "__main__.py"]
     files += [*PACKAGE.glob("papers/*.py"), PACKAGE / "training" / "__init__.py"]
-    files += [path for path in PACKAGE.glob("papers/*/*.py") if path.stem not in NEEDS_TORCH]
+    files += [path for path in PACKAGE.glob("papers/*/*.py") if path.stem in PROMISED]
     if importlib.util.find_spec("matplotlib") is None:
         files.remove(PACKAGE / "plots.py")
     if importlib.util.find_spec("ipywidgets") is None:

@@ -1,12 +1,13 @@
 """How long a table will take: counted by a clock that the steps themselves move."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from dpkit.experiments.estimate import BRIEF, LONG, Estimate, duration, estimate, seconds_a_step
-from dpkit.records import Part, Result, Work
+from dpkit.experiments.part import Part, Result, Work
 
 
 class Clock:
@@ -133,13 +134,14 @@ def test_durations(seconds, said):
 
 def test_estimating_a_private_run_writes_nothing(tmp_path: Path, monkeypatch):
     pytest.importorskip("torch")
+    from dpkit.experiments import run
     from dpkit.papers import small_images as paper
-    from dpkit.papers.small_images import runs
+    from dpkit.papers.small_images.experiments import Curve
 
-    monkeypatch.setattr(runs, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(run, "cache_dir", lambda: tmp_path)
     settings = paper.reduced(paper.SETTINGS, capacity=2)
-    run = runs.Run("base", settings, 0, 250, device="cpu", records="digits", images=64)
-    answer = estimate("figure_1", [run.part], stored=(), device="cpu")
+    curve = Curve.of("base", settings, 0, 250, device="cpu", records="digits", images=64)
+    answer = estimate("figure_1", [curve.part], stored=(), device="cpu")
     assert answer.unknown == 0
     assert answer.seconds > 0
     assert list(tmp_path.iterdir()) == []
@@ -150,7 +152,7 @@ def planned(monkeypatch):
     """A table of four parts, one without an estimate: what reproduces it, and what is computed."""
     pytest.importorskip("torch")
     from dpkit.experiments import reproduce as module
-    from dpkit.papers.dp_cgan import tables
+    from dpkit.papers.dp_cgan import experiments
 
     clock, computed = Clock(), []
 
@@ -163,9 +165,9 @@ def planned(monkeypatch):
 
     works = [clock.work("run", 1_000, 1.0)]
     parts = [made(f"run-seed{seed}", lambda: works) for seed in range(3)] + [made("fit", None)]
-    monkeypatch.setitem(tables.PLANS, "table_1", lambda **_: parts)
+    monkeypatch.setitem(experiments.PLANS, "table_1", lambda **_: parts)
     monkeypatch.setattr(module, "estimate", lambda *a, **k: estimate(*a, **k, clock=clock))
-    return module.reproduce, computed, clock
+    return partial(module.reproduce, plans=experiments.PLANS), computed, clock
 
 
 @pytest.mark.torch

@@ -6,25 +6,35 @@ import shutil
 import numpy as np
 import pytest
 
+from dpkit.experiments import run as run_module
 from dpkit.experiments import store
+from dpkit.experiments.part import Part
 from dpkit.experiments.reproduce import reproduce
-from dpkit.papers.dp_cgan import tables
-from dpkit.records import Part, code_version, write_json
+from dpkit.papers.dp_cgan import experiments
+from dpkit.records import code_version, write_json
 
 pytestmark = pytest.mark.torch
 
-PARTS = ["honest-seed0-train", "honest-seed0-lr"]
+PARTS = ["repaired-seed0-train", "repaired-seed0-lr"]
 
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path / "cache")
     return tmp_path / "results"
 
 
 def run(results, parts=PARTS, **more):
     return list(
-        reproduce("dp_cgan", "table_1", scale="reduced", parts=parts, results=results, **more)
+        reproduce(
+            "dp_cgan",
+            "table_1",
+            plans=experiments.PLANS,
+            scale="reduced",
+            parts=parts,
+            results=results,
+            **more,
+        )
     )
 
 
@@ -32,7 +42,7 @@ def run(results, parts=PARTS, **more):
 def stored_once(tmp_path_factory):
     results = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "cache_dir", lambda: results / "cache")
+        patch.setattr(run_module, "cache_dir", lambda: results / "cache")
         run(results)
     return results
 
@@ -46,7 +56,7 @@ def stored(stored_once, results):
 def test_a_part_is_stored_with_its_provenance_and_skipped_when_it_is_there(stored):
     parts = store.load("dp_cgan", "table_1", scale="reduced", results=stored)
     assert sorted(parts) == sorted(PARTS)
-    trained, fitted = parts["honest-seed0-train"], parts["honest-seed0-lr"]
+    trained, fitted = parts["repaired-seed0-train"], parts["repaired-seed0-lr"]
     assert trained["values"]["epsilon_proven"] <= trained["values"]["epsilon_claimed"]
     assert trained["values"]["delta"] == 1e-5
     assert set(fitted["values"]) == {"auroc", "auroc_255", "accuracy", "accuracy_255"}
@@ -54,7 +64,7 @@ def test_a_part_is_stored_with_its_provenance_and_skipped_when_it_is_there(store
     for key in ("settings", "seed", "data", "code", "device", "wall_seconds", "scale"):
         assert key in fitted["provenance"]
     images = store.load_images(
-        "dp_cgan", "table_1", "honest-seed0-train", scale="reduced", results=stored
+        "dp_cgan", "table_1", "repaired-seed0-train", scale="reduced", results=stored
     )
     assert images.shape == (100, 28, 28)
     assert images.dtype == np.uint8
@@ -65,7 +75,7 @@ def test_a_part_is_stored_with_its_provenance_and_skipped_when_it_is_there(store
 
 def test_a_part_stored_with_other_settings_is_not_mixed_in(stored):
     path = store.folder("dp_cgan", "table_1", scale="reduced", results=stored)
-    path = path / "honest-seed0-lr.json"
+    path = path / "repaired-seed0-lr.json"
     changed = json.loads(path.read_text())
     changed["provenance"]["settings"]["noise_multiplier"] = 0.1
     path.write_text(json.dumps(changed))
@@ -78,7 +88,7 @@ def test_a_part_that_fails_leaves_nothing_behind(results, monkeypatch):
     def fail(*args, **more):
         raise FloatingPointError("a gradient is NaN")
 
-    monkeypatch.setattr(tables, "train", fail)
+    monkeypatch.setattr(run_module, "train", fail)
     with pytest.raises(FloatingPointError):
         run(results)
     assert not list(results.rglob("*.*"))
@@ -87,27 +97,26 @@ def test_a_part_that_fails_leaves_nothing_behind(results, monkeypatch):
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"paper": "dp_gan"}, "paper must be one of dp_cgan"),
-        ({"table": "table_9"}, "table must be one of table_1, got 'table_9'"),
+        ({"table": "table_9"}, "table must be one of table_1, pilot, got 'table_9'"),
         ({"scale": "huge"}, "scale must be one of paper, reduced, got 'huge'"),
         ({"seeds": 0}, "seeds must be >= 1, got 0"),
-        ({"parts": ["honest-seed7"]}, "parts must begin one of"),
+        ({"parts": ["repaired-seed7"]}, "parts must begin one of"),
     ],
 )
 def test_what_is_not_there_is_named(results, asked, words):
     asked = {"paper": "dp_cgan", "table": "table_1", "scale": "reduced", **asked}
     with pytest.raises(ValueError, match=words):
-        list(reproduce(**asked, results=results))
+        list(reproduce(**asked, plans=experiments.PLANS, results=results))
 
 
 def test_stored_json_that_is_cut_off_is_named(stored):
     path = store.folder("dp_cgan", "table_1", scale="reduced", results=stored)
-    (path / "honest-seed0-lr.json").write_text('{"values": ')
+    (path / "repaired-seed0-lr.json").write_text('{"values": ')
     with pytest.raises(ValueError, match="is not valid JSON"):
         store.load("dp_cgan", "table_1", scale="reduced", results=stored)
 
 
-def test_what_is_stored_is_priced_anew_and_not_run(tmp_path, monkeypatch):
+def test_what_is_stored_is_priced_anew_and_not_run(tmp_path):
     """Old records keep their scores and get today's epsilons; parts without a price stay."""
     part = Part(
         "run-seed0", {"noise": 2.0}, 0, compute=lambda: pytest.fail("it was run"),
@@ -115,7 +124,7 @@ def test_what_is_stored_is_priced_anew_and_not_run(tmp_path, monkeypatch):
     )  # fmt: skip
     other = part._replace(name="fit", prices=None)
     absent = part._replace(name="run-seed1")
-    monkeypatch.setitem(tables.PLANS, "table_1", lambda **_: [part, other, absent])
+    plans = {"table_1": lambda **_: [part, other, absent]}
     folder = store.folder("dp_cgan", "table_1", scale="reduced", results=tmp_path)
     told = {"settings": {"noise": 2.0}, "wall_seconds": 9.0, "code": "old"}
     old = {"values": {"score": 0.5, "steps": 2, "epsilon": 1.0}, "provenance": told}
@@ -124,7 +133,9 @@ def test_what_is_stored_is_priced_anew_and_not_run(tmp_path, monkeypatch):
 
     def again():
         return list(
-            reproduce("dp_cgan", "table_1", scale="reduced", results=tmp_path, reprice=True)
+            reproduce(
+                "dp_cgan", "table_1", plans=plans, scale="reduced", results=tmp_path, reprice=True
+            )
         )
 
     (row,) = again()
@@ -139,3 +150,18 @@ def test_what_is_stored_is_priced_anew_and_not_run(tmp_path, monkeypatch):
     write_json(folder / "run-seed0.json", old | {"provenance": {"settings": {"noise": 1.0}}})
     with pytest.raises(ValueError, match="stored with other settings"):
         again()
+
+
+def test_parts_under_their_older_names_are_renamed_and_never_computed_again(stored):
+    folder = store.folder("dp_cgan", "table_1", scale="reduced", results=stored)
+    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for path in list(folder.iterdir()):
+        path.rename(path.with_name(path.name.replace("repaired", "honest")))
+    with pytest.raises(ValueError, match=r"honest-seed0-train.json is stored under an older"):
+        run(stored)
+    renamed = store.rename_honest(stored)
+    assert {path.name: path.read_bytes() for path in renamed} == whole
+    assert all("stored already" in part["summary"] for part in run(stored))
+    (folder / "honest-seed0-lr.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"repaired-seed0-lr.json is stored beside"):
+        store.rename_honest(stored)

@@ -9,7 +9,8 @@ import pytest
 
 from dpkit import datasets, papers, paths
 from dpkit.experiments import store
-from dpkit.records import alike, read_json, silent
+from dpkit.experiments.part import silent
+from dpkit.records import alike, read_json
 
 pytestmark = pytest.mark.torch
 
@@ -35,7 +36,7 @@ def test_there_are_stored_parts_of_every_paper():
     [pytest.param(*one, marks=[pytest.mark.slow] if one[:2] in SLOW else []) for one in TABLES],
 )
 def test_stored_parts_are_todays(paper: str, table: str, scale: str):
-    plans = papers.named(paper).tables.PLANS
+    plans = papers.plans_of(paper)
     if table not in plans:  # what was looked at before the runs of the table
         pytest.skip("no table's")
     found = store.load(paper, table, scale=scale)

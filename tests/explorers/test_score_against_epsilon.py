@@ -13,18 +13,25 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
-from dpkit.explorers import ScoreAgainstEpsilon, score_against_epsilon_runs
+from dpkit.experiments import store
+from dpkit.explorers import ScoreAgainstEpsilon
 from dpkit.explorers.score_against_epsilon import NO_SCORES
 from dpkit.explorers.score_against_epsilon_drawing import TICKS, _plain
 from dpkit.explorers.score_against_epsilon_numbers import (
     AXES,
-    EVERY,
     VARIED,
     _pld,
     planned,
     price,
 )
-from dpkit.papers.small_images.settings import FIGURE_2, NON_PRIVATE, ORDERS, SETTINGS, reduced
+from dpkit.papers.small_images.settings import (
+    EVERY,
+    FIGURE_2,
+    NON_PRIVATE,
+    ORDERS,
+    SETTINGS,
+    reduced,
+)
 from dpkit.records import describe
 from dpkit.show import at_least, at_most
 
@@ -194,18 +201,20 @@ def test_runs_are_those_that_are_planned():
 @pytest.mark.torch
 def test_runs_and_prices_are_those_of_the_paper():
     pytest.importorskip("torch")
-    from dpkit.papers.small_images import plans, runs, tables
+    from dpkit.papers.small_images import experiments, tables
+    from dpkit.papers.small_images.settings import settings_of
 
-    assert plans.EVERY == EVERY
     for scale in EVERY:
-        shared = plans.settings_of("common", scale=scale)
+        shared = settings_of("common", scale=scale)
         for name in VARIED:
-            wanted = plans.settings_of(name, scale=scale) | {"base": shared["base"]}
+            wanted = settings_of(name, scale=scale) | {"base": shared["base"]}
             assert {run.key: run.settings for run in planned(name, scale=scale)} == wanted
     size = {"public_size": 60_000, "steps": 1_500}
     for run in planned("figure_2", scale="reduced"):
-        assert price("charged", run.settings, 1_500) == runs.claimed_epsilon(run.settings, **size)
-        assert price("proven", run.settings, 1_500) == runs.proven_epsilon(run.settings, **size)
+        claimed = experiments.claimed_epsilon(run.settings, **size)
+        assert price("charged", run.settings, 1_500) == claimed
+        proven = experiments.proven_epsilon(run.settings, **size)
+        assert price("proven", run.settings, 1_500) == proven
     stored = deepcopy(ALL)
     for one in stored.values():  # what tables asks of a curve, and is not read here
         curve = one["values"]["curve"]
@@ -331,7 +340,7 @@ def test_broken_runs_are_refused_by_name(told):
 
 
 def test_the_kits_own_runs_are_read_at_each_move(tmp_path, monkeypatch):
-    monkeypatch.setattr(score_against_epsilon_runs, "results_dir", lambda: tmp_path)
+    monkeypatch.setattr(store, "results_dir", lambda: tmp_path)
     own = ScoreAgainstEpsilon()
     assert NO_SCORES in repr(own)
     stored = part("base", reduced(SETTINGS), [3.0, 4.0])

@@ -76,8 +76,8 @@ def test_a_step_without_noise_is_the_listing_example_by_example(variant):
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_the_honest_step_clips_jointly_and_never_reads_labels_for_its_fakes():
-    settings = replace(tiny(paper.HONEST), noise_multiplier=0.0)
+def test_the_repaired_step_clips_jointly_and_never_reads_labels_for_its_fakes():
+    settings = replace(tiny(paper.REPAIRED), noise_multiplier=0.0)
     _, labels = batch(settings)
     outcomes = []
     for asked in (labels, (labels + 1) % 10):
@@ -92,7 +92,7 @@ def test_the_honest_step_clips_jointly_and_never_reads_labels_for_its_fakes():
 
 def test_one_record_moves_the_released_gradient_by_no_more_than_the_sensitivity():
     """Add-remove: the discriminator's whole update with and without one extreme record."""
-    settings = replace(tiny(paper.HONEST), noise_multiplier=0.0)
+    settings = replace(tiny(paper.REPAIRED), noise_multiplier=0.0)
     settings = replace(settings, discriminator_optimizer=paper.BASIC.discriminator_optimizer)
     images, labels = batch(settings)
     images[0] *= 1e3
@@ -109,16 +109,16 @@ def test_one_record_moves_the_released_gradient_by_no_more_than_the_sensitivity(
     assert moved <= settings.clipping.sensitivity("add-remove") * (1 + 1e-4)
 
 
-def test_what_was_published_has_no_finite_price_and_what_is_honest_keeps_its_budget():
+def test_what_was_published_has_no_finite_price_and_what_is_repaired_keeps_its_budget():
     for settings in (paper.SETTINGS, paper.BASIC, paper.NON_PRIVATE):
         ledger = settings.ledger(public_size=PUBLIC_SIZE, steps=1)
         assert rdp.epsilon(ledger, delta=1e-5).epsilon == float("inf")
-    steps = paper.HONEST.steps_allowed(public_size=PUBLIC_SIZE)
-    spent = rdp.epsilon(paper.HONEST.ledger(public_size=PUBLIC_SIZE), delta=1e-5)
-    assert spent.epsilon <= paper.HONEST.target_epsilon
-    if steps < paper.HONEST.max_steps:
-        more = paper.HONEST.ledger(public_size=PUBLIC_SIZE, steps=steps + 1)
-        assert rdp.epsilon(more, delta=1e-5).epsilon > paper.HONEST.target_epsilon
+    steps = paper.REPAIRED.steps_allowed(public_size=PUBLIC_SIZE)
+    spent = rdp.epsilon(paper.REPAIRED.ledger(public_size=PUBLIC_SIZE), delta=1e-5)
+    assert spent.epsilon <= paper.REPAIRED.target_epsilon
+    if steps < paper.REPAIRED.max_steps:
+        more = paper.REPAIRED.ledger(public_size=PUBLIC_SIZE, steps=steps + 1)
+        assert rdp.epsilon(more, delta=1e-5).epsilon > paper.REPAIRED.target_epsilon
 
 
 def test_published_settings_are_the_papers():
@@ -134,7 +134,7 @@ def test_published_settings_are_the_papers():
 
 
 def test_generated_images_are_in_the_unit_range_and_follow_the_labels_asked_for():
-    settings = tiny(paper.HONEST)
+    settings = tiny(paper.REPAIRED)
     gan = paper.new_gan(settings, seed=0, device=CPU)
     labels = torch.arange(10)
     images = paper.generate(gan, labels, settings=settings, rng=generator_on(CPU, seed=0))
@@ -148,7 +148,7 @@ def stored(values):
 
 def test_the_table_sets_stored_means_beside_the_papers_numbers():
     rows = tables.table_1(
-        stored({"published-seed0-lr": 0.8, "published-seed1-lr": 0.9, "honest-seed0-mlp": 0.5})
+        stored({"published-seed0-lr": 0.8, "published-seed1-lr": 0.9, "repaired-seed0-mlp": 0.5})
     )
     found = {(row["column"], row["classifier"]): row for row in rows}
     published = found["DP-CGAN, as published", "LR"]
@@ -156,5 +156,5 @@ def test_the_table_sets_stored_means_beside_the_papers_numbers():
     assert published["mean"] == pytest.approx(85.0)
     assert (published["lowest"], published["highest"]) == (80.0, 90.0)
     assert published["seeds"] == 2
-    assert found["DP-CGAN, honest", "LR"]["mean"] is None
-    assert found["DP-CGAN, honest", "MLP"]["mean"] == 50.0
+    assert found["DP-CGAN, repaired", "LR"]["mean"] is None
+    assert found["DP-CGAN, repaired", "MLP"]["mean"] == 50.0

@@ -35,9 +35,9 @@ def published(settings, *, batch=3, devices=1):
     return replace(settings, sampling=sampling, devices=devices, moments=None, **SMALL)
 
 
-def honest(clipping, *, batch=3):
+def repaired(clipping, *, batch=3):
     return replace(
-        paper.HONEST, clipping=clipping, sampling=PoissonSampling(batch), **SMALL, max_steps=8
+        paper.REPAIRED, clipping=clipping, sampling=PoissonSampling(batch), **SMALL, max_steps=8
     )
 
 
@@ -52,12 +52,12 @@ CASES = {
         replace(MNIST, clipping=GroupClipping(LOW, GROUPS)), batch=4, devices=2
     ),
     "automatic, published": published(paper.SETTINGS),
-    "basic, honest": honest(GroupClipping((0.03,) * 7, EACH)),
-    "flat, honest": honest(GroupClipping((0.1,), (0,) * 7)),
-    "grouped, honest": honest(GroupClipping(LOW, GROUPS)),
-    "adaptive, honest": honest(PublicBounds(EACH)),
-    "grouped, adaptive, honest": honest(PublicBounds(GROUPS)),
-    "automatic, honest": honest(PublicClusters(5, 7, False)),
+    "basic, repaired": repaired(GroupClipping((0.03,) * 7, EACH)),
+    "flat, repaired": repaired(GroupClipping((0.1,), (0,) * 7)),
+    "grouped, repaired": repaired(GroupClipping(LOW, GROUPS)),
+    "adaptive, repaired": repaired(PublicBounds(EACH)),
+    "grouped, adaptive, repaired": repaired(PublicBounds(GROUPS)),
+    "automatic, repaired": repaired(PublicClusters(5, 7, False)),
 }
 
 
@@ -220,7 +220,7 @@ def test_published_fixed_bounds_are_of_the_gradient_over_a_devices_batch():
     assert algorithm.fixed_rule(one).bounds == (BOUND,) * 5
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if "honest" in name])
+@pytest.mark.parametrize("name", [name for name in CASES if "repaired" in name])
 def test_one_record_moves_the_update_by_no_more_than_is_priced(
     name: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -247,7 +247,7 @@ def test_one_record_moves_the_update_by_no_more_than_is_priced(
 
 def test_generated_partners_do_not_tell_the_private_batch():
     """The generator's batch norm sees as many codes whatever the batch holds."""
-    settings, states = CASES["automatic, honest"], []
+    settings, states = CASES["automatic, repaired"], []
     for count in (0, 1, 9):
         gan, _ = run(settings, images(count), images(5, seed=8))
         states.append([b.clone() for b in gan.generator_net.buffers()])
@@ -255,7 +255,7 @@ def test_generated_partners_do_not_tell_the_private_batch():
         assert all(torch.equal(a, b) for a, b in zip(states[0], other, strict=True))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if "honest" in name])
+@pytest.mark.parametrize("name", [name for name in CASES if "repaired" in name])
 def test_an_empty_batch_releases_noise_alone(name: str):
     settings, public = CASES[name], images(5, seed=8)
     start = algorithm.new_gan(settings, seed=0, device=CPU).discriminator
@@ -270,7 +270,7 @@ def test_an_empty_batch_releases_noise_alone(name: str):
 
 def test_bounds_read_public_examples_alone(monkeypatch: pytest.MonkeyPatch):
     """Every value that bounds come from is public; the private batch is judged once, afterwards."""
-    settings = CASES["automatic, honest"]
+    settings = CASES["automatic, repaired"]
     private, public = images(3), images(5, seed=8)
     known = {tuple(one.flatten().tolist()) for one in public}
     seen, calls = Counter(), []
@@ -294,7 +294,7 @@ def test_bounds_read_public_examples_alone(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_bounds_do_not_move_with_the_private_batch(monkeypatch: pytest.MonkeyPatch):
-    settings, stds = CASES["automatic, honest"], []
+    settings, stds = CASES["automatic, repaired"], []
     noised = algorithm.noised_each
 
     def spy(sums, *, noise_stds, rng):
@@ -309,7 +309,7 @@ def test_bounds_do_not_move_with_the_private_batch(monkeypatch: pytest.MonkeyPat
 
 def test_the_warm_start_is_plain_training_on_public_examples():
     """Its steps are the mean gradient's, and what it reads has the public examples' length."""
-    settings = replace(CASES["automatic, honest"], critic_steps=2, critic_optimizer=SLOW)
+    settings = replace(CASES["automatic, repaired"], critic_steps=2, critic_optimizer=SLOW)
     public = images(5, seed=8)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     before = [p.detach().clone() for p in gan.generator_net.parameters()]
@@ -323,7 +323,7 @@ def test_the_warm_start_is_plain_training_on_public_examples():
 
 
 def test_a_plain_step_is_the_mean_gradient():
-    settings = algorithm.warm_settings(CASES["grouped, honest"], examples=4)
+    settings = algorithm.warm_settings(CASES["grouped, repaired"], examples=4)
     batch = images(3)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     rng = generator_on(CPU, seed=1)
@@ -344,7 +344,7 @@ def test_a_plain_step_is_the_mean_gradient():
 
 
 def test_the_generators_step_can_be_left_out_as_in_the_snapshot():
-    settings = replace(CASES["grouped, honest"], critic_steps=1)
+    settings = replace(CASES["grouped, repaired"], critic_steps=1)
     for trained in (True, False):
         start = algorithm.new_gan(settings, seed=0, device=CPU)
         gan, record = run(replace(settings, generator_trained=trained), images(3), images(3))
@@ -355,7 +355,7 @@ def test_the_generators_step_can_be_left_out_as_in_the_snapshot():
 
 def test_the_generators_step_follows_the_critic_uphill():
     settings = replace(
-        CASES["grouped, honest"], critic_steps=1, noise_multiplier=0.0,
+        CASES["grouped, repaired"], critic_steps=1, noise_multiplier=0.0,
         generator_optimizer=Sgd(Constant(0.5)),
     )  # fmt: skip
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
@@ -401,7 +401,7 @@ def test_mnists_networks_are_those_of_the_code():
 
 def test_the_order_of_norms_is_that_of_the_groups():
     """A bias's row of the norms is a bias's: what groups are named by."""
-    settings = CASES["grouped, honest"]
+    settings = CASES["grouped, repaired"]
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     rng = generator_on(CPU, seed=1)
     fakes, mixing = algorithm._partners(gan, images(2), settings, rng)
@@ -411,7 +411,7 @@ def test_the_order_of_norms_is_that_of_the_groups():
 
 def test_a_run_goes_on_from_its_checkpoint(tmp_path):
     """Steps bound to public examples can be stored: 6 steps at once, or 3 and then 3."""
-    settings = replace(CASES["automatic, honest"], critic_optimizer=SLOW)
+    settings = replace(CASES["automatic, repaired"], critic_optimizer=SLOW)
     public = images(5, seed=8)
     data = Data(images(40), torch.zeros(40, dtype=torch.int64), 100)
     ends = []
@@ -429,7 +429,7 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path):
 
 
 def test_generated_images_depend_on_their_own_code_alone():
-    settings = CASES["grouped, honest"]
+    settings = CASES["grouped, repaired"]
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     codes = torch.randn(7, 3, generator=generator_on(CPU, seed=0))
     whole = algorithm.generate(gan.generator_net, codes)

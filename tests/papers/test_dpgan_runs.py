@@ -11,17 +11,18 @@ import numpy as np
 import pytest
 import torch
 
+from dpkit.experiments import run as run_module
 from dpkit.experiments import store
+from dpkit.experiments.part import silent
 from dpkit.metrics.js_score import MOST
 from dpkit.papers import dpgan as paper
-from dpkit.papers.dpgan import plans, runs, scores, tables, variants
+from dpkit.papers.dpgan import experiments, scores, tables, variants
 from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import MNIST, SETTINGS
 from dpkit.papers.dpgan.variants import CONFIGURATIONS
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling
-from dpkit.records import silent
 from dpkit.training.device import generator_on
 
 pytestmark = pytest.mark.torch
@@ -52,15 +53,15 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
     judge = SimpleNamespace(probabilities=probabilities, accuracy=0.9)
     monkeypatch.setattr(scores, "classifier", lambda records: judge)
-    monkeypatch.setattr(runs, "cache_dir", lambda: tmp_path)
-    monkeypatch.setattr(runs, "JUDGED", {"reduced": 40, "paper": 40})
+    monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(experiments, "JUDGED", {"reduced": 40, "paper": 40})
     quick = replace(scores.DISCRIMINATING["digits"], iterations=3)
     monkeypatch.setattr(scores, "DISCRIMINATING", {"digits": quick})
     return tmp_path / "runs" / "dpgan"
 
 
-def run_of(settings, *, key="all-honest", seed=0, progress=silent):
-    return runs.Run(key, settings, seed, "reduced", "cpu", progress, "digits")
+def run_of(settings, *, key="all-repaired", seed=0, progress=silent):
+    return experiments.new_run(key, settings, seed, "reduced", "cpu", progress, "digits")
 
 
 def same(one, other):
@@ -69,8 +70,8 @@ def same(one, other):
 
 
 def test_a_run_stores_scores_settings_and_both_epsilons(quick: Path):
-    run = run_of(tiny(variants.honest("all", scale="reduced")))
-    result = run.compute()
+    run = run_of(tiny(variants.repaired("all", scale="reduced")))
+    result = experiments.compute(run)
     values = json.loads(json.dumps(result.values, allow_nan=False))
     assert (values["steps"], values["iterations"], values["warm_start"]) == (6, 3, 2)
     assert 1 <= values["inception"] <= 10
@@ -81,34 +82,34 @@ def test_a_run_stores_scores_settings_and_both_epsilons(quick: Path):
     assert values["epsilon_proven"] == found.epsilon <= 4
     assert values["epsilon_lower"] == found.lower
     assert values["epsilon_charged"] is None
-    assert runs.PUBLIC in values["assumptions"]
+    assert experiments.PUBLIC in values["assumptions"]
     assert result.images is not None
     assert (result.images.shape, result.images.dtype) == ((40, 28, 28), np.uint8)
     assert set(result.data) == {"digits train", "digits test"}
-    assert run.part.settings["noise_multiplier"] == run.settings.noise_multiplier
+    assert experiments.gan_part(run).settings["noise_multiplier"] == run.settings.noise_multiplier
     assert [path.suffix for path in quick.iterdir()] == [".safetensors"]  # no state of the noise
 
 
 def test_the_cached_generator_is_the_trained_one(quick: Path):
     run = run_of(tiny(variants.published("all", scale="reduced")))
-    trained = run.trained()
+    trained = experiments.trained(run)
     (path,) = quick.iterdir()
     before = path.stat().st_mtime_ns
-    assert same(trained, run.released())
+    assert same(trained, experiments.released(run))
     assert path.stat().st_mtime_ns == before  # read, not trained anew
     assert not trained.training
     other = run._replace(settings=replace(run.settings, noise_multiplier=2.0))
-    assert not same(trained, other.released())
+    assert not same(trained, experiments.released(other))
 
 
 @pytest.mark.parametrize("stop", [1, 3, 7, 9], ids=lambda n: f"after {n}")
 def test_an_interrupted_run_goes_on_where_it_stopped(quick: Path, monkeypatch, stop: int):
     """Four steps of warm start and six private ones, interrupted in either."""
-    settings = tiny(variants.honest("grouping-adaptive-warm", scale="reduced"))
-    whole = run_of(settings).trained()
+    settings = tiny(variants.repaired("grouping-adaptive-warm", scale="reduced"))
+    whole = experiments.trained(run_of(settings))
     for path in quick.iterdir():
         path.unlink()
-    monkeypatch.setattr(runs, "EVERY", 2)
+    monkeypatch.setattr(experiments, "EVERY", 2)
     seen = 0
 
     def stopped(records, /, *, total, desc):
@@ -120,7 +121,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(quick: Path, monkeypatch, s
             yield record
 
     with pytest.raises(KeyboardInterrupt):
-        run_of(settings, progress=stopped).trained()
+        experiments.trained(run_of(settings, progress=stopped))
     seen = 0
     counted = []
 
@@ -129,7 +130,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(quick: Path, monkeypatch, s
             counted.append(record.step)
             yield record
 
-    again = run_of(settings, progress=count).trained()
+    again = experiments.trained(run_of(settings, progress=count))
     assert same(whole, again)
     assert len(counted) < 10
 
@@ -148,7 +149,7 @@ class Spy:
 def test_the_warm_start_reads_public_images_and_private_steps_private_ones(
     quick: Path, monkeypatch
 ):
-    train, given = runs.train, {"warm": [], "private": []}
+    train, given = run_module.train, {"warm": [], "private": []}
 
     def spied(name):
         def run(step, *rest, checkpoint=None, **others):
@@ -156,9 +157,9 @@ def test_the_warm_start_reads_public_images_and_private_steps_private_ones(
 
         return run
 
-    monkeypatch.setattr(runs.algorithm, "train", spied("warm"))
-    monkeypatch.setattr(runs, "train", spied("private"))
-    run_of(tiny(variants.honest("all", scale="reduced"))).trained()
+    monkeypatch.setattr(experiments.algorithm, "train", spied("warm"))
+    monkeypatch.setattr(run_module, "train", spied("private"))
+    experiments.trained(run_of(tiny(variants.repaired("all", scale="reduced"))))
     real = material("digits")
     known = {
         name: {tuple(one.flatten().tolist()) for one in images}
@@ -171,11 +172,13 @@ def test_the_warm_start_reads_public_images_and_private_steps_private_ones(
 
 
 def test_codes_that_are_judged_are_not_those_of_training(quick: Path, monkeypatch):
-    seen, generate = [], runs.algorithm.generate
+    seen, generate = [], experiments.algorithm.generate
     monkeypatch.setattr(
-        runs.algorithm, "generate", lambda net, codes: seen.append(codes) or generate(net, codes)
+        experiments.algorithm,
+        "generate",
+        lambda net, codes: seen.append(codes) or generate(net, codes),
     )
-    run_of(tiny(variants.honest("none", scale="reduced"))).compute()
+    experiments.compute(run_of(tiny(variants.repaired("none", scale="reduced"))))
     (codes,) = seen
     assert codes.shape == (40, 4)
     assert not torch.equal(codes, torch.randn(40, 4, generator=generator_on(CPU, seed=0)))
@@ -194,11 +197,11 @@ def test_private_and_public_images_are_apart():
 
 def test_a_run_refuses_settings_of_other_data(quick: Path):
     with pytest.raises(ValueError, match="must be those of digits, 1337 and 100"):
-        run_of(tiny(SETTINGS, private_examples=49_000)).trained()
+        experiments.trained(run_of(tiny(SETTINGS, private_examples=49_000)))
 
 
 def test_what_is_claimed_charged_and_proven():
-    old = runs.priced(SETTINGS, steps=3_120)
+    old = experiments.priced(SETTINGS, steps=3_120)
     assert old["epsilon_claimed"] == 4
     assert 4 < old["epsilon_charged"] < 4.04
     assert 1_000 < old["epsilon_if_poisson"] < old["epsilon_proven"]
@@ -206,28 +209,29 @@ def test_what_is_claimed_charged_and_proven():
     assert old["if_poisson_adjacency"] == "add-remove"
     assert SHUFFLED_AS_POISSON in old["if_poisson_assumptions"]
     assert old["adjacency"] == "replace-one"  # of its passes, which assume no Poisson batches
-    assert runs.PUBLIC in old["assumptions"]
+    assert experiments.PUBLIC in old["assumptions"]
     assert SHUFFLED_AS_POISSON not in old["assumptions"]
-    plain = runs.priced(paper.NON_PRIVATE, steps=10)
+    plain = experiments.priced(paper.NON_PRIVATE, steps=10)
     assert (plain["epsilon_claimed"], plain["epsilon_proven"]) == (None, "inf")
-    fixed = runs.priced(variants.honest("grouping", scale="paper"), steps=10)
-    assert runs.PUBLIC not in fixed["assumptions"]
-    warm = runs.priced(variants.honest("warm", scale="paper"), steps=10)
-    assert runs.PUBLIC in warm["assumptions"]
+    fixed = experiments.priced(variants.repaired("grouping", scale="paper"), steps=10)
+    assert experiments.PUBLIC not in fixed["assumptions"]
+    warm = experiments.priced(variants.repaired("warm", scale="paper"), steps=10)
+    assert experiments.PUBLIC in warm["assumptions"]
     assert SHUFFLED_AS_POISSON not in warm["assumptions"]
 
 
 @pytest.mark.parametrize("scale", variants.SCALES)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_the_three_runs_of_a_configuration(name: str, scale: str):
-    """As many steps each; matched costs what published does if all batches are Poisson, honest no
+    """As many steps each; matched costs what published does if all batches are Poisson, repaired no
     more than is claimed."""
-    old, matched, honest = (
-        made(name, scale=scale) for made in (variants.published, variants.matched, variants.honest)
+    old, matched, repaired = (
+        made(name, scale=scale)
+        for made in (variants.published, variants.matched, variants.repaired)
     )
     steps = old.steps_allowed(public_size=SIZE)
     assert steps == (2_000 if scale == "reduced" else 4 * (560 if old.charged_groups == 7 else 780))
-    for other in (matched, honest):
+    for other in (matched, repaired):
         assert other.steps_allowed(public_size=SIZE) == steps
         assert isinstance(other.sampling, PoissonSampling)
         assert other.noise_divisor == 1
@@ -235,10 +239,10 @@ def test_the_three_runs_of_a_configuration(name: str, scale: str):
         assert other.chosen is not None
     spent = [
         rdp.epsilon(one.poisson_ledger(public_size=SIZE, steps=steps), delta=1e-5).epsilon
-        for one in (old, matched, honest)
+        for one in (old, matched, repaired)
     ]
     assert spent[1] == pytest.approx(spent[0], rel=1e-9)
-    assert 0.995 * honest.target_epsilon < spent[2] <= honest.target_epsilon == 4
+    assert 0.995 * repaired.target_epsilon < spent[2] <= repaired.target_epsilon == 4
     assert matched.target_epsilon == pytest.approx(spent[0], abs=1e-3)
 
 
@@ -250,9 +254,9 @@ def test_configurations_are_those_that_fit_table_9():
     assert [sum(row) for row in marks] == [0, 1, 1, 2, 2, 3]
     assert variants.published("all", scale="paper") == SETTINGS
     assert variants.published("grouping", scale="paper") == replace(MNIST, warm_start=0)
-    honest = variants.honest("all", scale="paper")
-    assert honest.clipping == paper.HONEST.clipping
-    assert honest.noise_multiplier == pytest.approx(paper.HONEST.noise_multiplier, abs=2e-3)
+    repaired = variants.repaired("all", scale="paper")
+    assert repaired.clipping == paper.REPAIRED.clipping
+    assert repaired.noise_multiplier == pytest.approx(paper.REPAIRED.noise_multiplier, abs=2e-3)
 
 
 def test_the_reduced_scale_is_narrower_and_shorter():
@@ -263,7 +267,7 @@ def test_the_reduced_scale_is_narrower_and_shorter():
     with pytest.raises(ValueError, match="scale must be one of paper, reduced"):
         variants.published("all", scale="huge")
     with pytest.raises(ValueError, match="name must be one of none"):
-        variants.honest("both", scale="paper")
+        variants.repaired("both", scale="paper")
 
 
 PLANNED = {
@@ -271,30 +275,30 @@ PLANNED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", plans.PLANS)
+@pytest.mark.parametrize("name", experiments.PLANS)
 def test_plans_name_their_parts_once_and_describe_them_in_json(name: str):
-    planned = plans.PLANS[name](scale="reduced", seeds=2, device="cpu", progress=silent)
+    planned = experiments.PLANS[name](scale="reduced", seeds=2, device="cpu", progress=silent)
     names = [part.name for part in planned]
     assert len(names) == len(set(names)) == PLANNED[name]
-    again = plans.PLANS[name](scale="reduced", seeds=2, device="cpu", progress=silent)
+    again = experiments.PLANS[name](scale="reduced", seeds=2, device="cpu", progress=silent)
     for one, other in zip(planned, again, strict=True):
         assert json.loads(json.dumps(one.settings)) == one.settings == other.settings
-    assert set(plans.PLANS) == set(PLANNED)
+    assert set(experiments.PLANS) == set(PLANNED)
 
 
 def test_the_snapshot_leaves_the_generator_as_it_began(quick: Path):
     settings = tiny(variants.published("all", scale="reduced"), generator_trained=False)
     run = run_of(settings)
     start = paper.new_gan(settings, seed=0, device=CPU).generator_net
-    pairs = zip(start.parameters(), run.trained().parameters(), strict=True)
+    pairs = zip(start.parameters(), experiments.trained(run).parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
 @pytest.mark.parametrize("kind", ["supervised", "semi-supervised"])
 def test_classifiers_of_few_labels(quick: Path, kind: str):
     learning = Learning(iterations=6, batch_size=4, width=1)
-    gan = run_of(tiny(variants.honest("all", scale="reduced")))
-    one = runs.Classified(
+    gan = run_of(tiny(variants.repaired("all", scale="reduced")))
+    one = experiments.Classified.of(
         kind, 20, learning, 0, "cpu", "digits", gan if kind == "semi-supervised" else None
     )
     values = one.compute().values
@@ -304,15 +308,17 @@ def test_classifiers_of_few_labels(quick: Path, kind: str):
     assert ("gan" in one.part.settings) == (kind == "semi-supervised")
     assert one.part.name == f"{kind}-n20-seed0"
     with pytest.raises(ValueError, match=r"labels must lie in \[1, 100\]"):
-        one._replace(labels=101).compute()
+        one._replace(run=one.run._replace(size=101)).compute()
 
 
 def test_the_baseline_sees_the_labelled_images_that_the_other_sees(quick: Path):
     """With no share of generated images both are right as often: batches and weights agree."""
     learning = Learning(iterations=6, batch_size=4, width=1, share=0.0)
-    gan = run_of(tiny(variants.honest("all", scale="reduced")))
+    gan = run_of(tiny(variants.repaired("all", scale="reduced")))
     found = [
-        runs.Classified("one", 20, learning, 0, "cpu", "digits", one).compute().values["accuracy"]
+        experiments.Classified.of("one", 20, learning, 0, "cpu", "digits", one)
+        .compute()
+        .values["accuracy"]
         for one in (None, gan)
     ]
     assert found[0] == found[1]
@@ -359,8 +365,8 @@ def stored_runs(values):
         settings = variants.without_privacy(scale="reduced")
         if key != "gan":
             configuration, _, arm = key.rpartition("-")
-            settings = plans.ARMS[arm](configuration, scale="reduced")
-        parts[name] = {"values": {**runs.priced(settings, steps=2_000), **scores_of}}
+            settings = variants.ARMS[arm](configuration, scale="reduced")
+        parts[name] = {"values": {**experiments.priced(settings, steps=2_000), **scores_of}}
     return parts
 
 
@@ -384,7 +390,7 @@ def test_table_2_sets_scores_beside_the_epsilons():
     assert matched["epsilon if Poisson"] == matched["epsilon proven"] < old["epsilon proven"]
     passes = SETTINGS.ledger(public_size=SIZE, steps=2_000)
     assert old["epsilon proven"] == pld.epsilon(passes, delta=1e-5).epsilon
-    assert rows[tables.TITLES["all-honest"]]["mean"] is None
+    assert rows[tables.TITLES["all-repaired"]]["mean"] is None
     assert len(found) == 5
 
 
@@ -400,9 +406,9 @@ def test_the_arms_keep_their_promise(table: str):
     priced = {
         name: each["values"] for name, each in found.items() if "epsilon_proven" in each["values"]
     }
-    assert {arm for arm in ("honest", "matched") if any(f"-{arm}-" in name for name in priced)}
+    assert {arm for arm in ("repaired", "matched") if any(f"-{arm}-" in name for name in priced)}
     for name, values in priced.items():
-        if "-honest-" in name:
+        if "-repaired-" in name:
             assert values["epsilon_proven"] <= values["epsilon_claimed"] == 4
         if "-matched-" in name:
             old = priced[name.replace("matched", "published")]
@@ -428,20 +434,22 @@ def test_table_6_sets_the_text_beside_what_was_measured():
 
 def test_table_9_has_a_row_for_each_configuration_and_arm():
     found = tables.table_9(
-        stored_runs({"none-honest-seed0": {"inception": 2}, "all-honest-seed0": {"inception": 5}})
+        stored_runs(
+            {"none-repaired-seed0": {"inception": 2}, "all-repaired-seed0": {"inception": 5}}
+        )
     )
     rows = {(row["configuration"], row["arm"]): row for row in found}
     assert len(rows) == 8 * 3
-    assert rows["none", "honest"]["mean"] == 2.0
-    assert 3 < rows["none", "honest"]["epsilon proven"] < 4
-    assert rows["none", "honest"]["paper"] == 6.59
-    assert rows["all", "honest"]["paper"] == 8.64
+    assert rows["none", "repaired"]["mean"] == 2.0
+    assert 3 < rows["none", "repaired"]["epsilon proven"] < 4
+    assert rows["none", "repaired"]["paper"] == 6.59
+    assert rows["all", "repaired"]["paper"] == 8.64
     assert rows["adaptive", "published"]["mean"] is None
     assert (rows["all", "matched"]["grouping"], rows["all", "matched"]["warm"]) == (
         "clusters",
         True,
     )
-    by_js = tables.table_10(stored_runs({"none-honest-seed0": {"js": 0.3}}))
+    by_js = tables.table_10(stored_runs({"none-repaired-seed0": {"js": 0.3}}))
     assert {row["paper"] for row in by_js} == {None}
     assert by_js[2]["mean"] == 0.3
 
@@ -472,7 +480,7 @@ def unread(monkeypatch: pytest.MonkeyPatch):
     def refused(records):
         raise AssertionError("an estimate reads no data")
 
-    monkeypatch.setattr(runs, "material", refused)
+    monkeypatch.setattr(experiments, "material", refused)
     monkeypatch.setattr(scores, "material", refused)
     monkeypatch.setattr(scores, "training_work", lambda learning, *, device: [])
 
@@ -480,20 +488,19 @@ def unread(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("settings", "left"),
     [
-        (variants.honest("all", scale="reduced"), [4, 6, 1]),
+        (variants.repaired("all", scale="reduced"), [4, 6, 1]),
         (variants.without_privacy(scale="reduced"), [6, 1]),
     ],
-    ids=["honest", "without privacy"],
+    ids=["repaired", "without privacy"],
 )
 def test_the_work_of_a_run_is_its_warm_start_its_steps_and_its_scores(
     quick: Path, unread, settings, left: list[int]
 ):
     run = run_of(tiny(settings))
-    assert tried(run.work()) == left
-    assert run.part.work == run.work
+    assert tried(experiments.work(run)) == left
     assert not quick.exists()
-    again = run._replace(seed=1).work()
-    assert [work.what for work in run.work()] == [work.what for work in again]
+    again = experiments.work(run._replace(seed=1))
+    assert [work.what for work in experiments.work(run)] == [work.what for work in again]
 
 
 @pytest.mark.parametrize(("stop", "left"), [(1, [3, 6, 1]), (7, [0, 3, 1])])
@@ -510,25 +517,25 @@ def test_the_work_of_an_interrupted_run_is_what_is_left(
             if seen == stop:
                 raise KeyboardInterrupt
 
-    settings = tiny(variants.honest("all", scale="reduced"))
+    settings = tiny(variants.repaired("all", scale="reduced"))
     with pytest.raises(KeyboardInterrupt):
-        run_of(settings, progress=stopped).trained()
+        experiments.trained(run_of(settings, progress=stopped))
     monkeypatch.setattr(scores, "training_work", lambda learning, *, device: [])
-    files = {path: path.read_bytes() for path in quick.iterdir()}
-    assert tried(run_of(settings).work()) == left
-    assert {path: path.read_bytes() for path in quick.iterdir()} == files
+    files = {path: path.read_bytes() for path in quick.rglob("*") if path.is_file()}
+    assert tried(experiments.work(run_of(settings))) == left
+    assert {path: path.read_bytes() for path in quick.rglob("*") if path.is_file()} == files
 
 
 def test_the_work_of_classifiers_and_of_a_generator_that_is_not_there(quick: Path, unread):
     learning = Learning(iterations=6, batch_size=4, width=1)
-    gan = run_of(tiny(variants.honest("all", scale="reduced")))
-    alone = runs.Classified("supervised", 20, learning, 0, "cpu", "digits")
-    both = runs.Classified("semi", 20, learning, 0, "cpu", "digits", gan)
+    gan = run_of(tiny(variants.repaired("all", scale="reduced")))
+    alone = experiments.Classified.of("supervised", 20, learning, 0, "cpu", "digits")
+    both = experiments.Classified.of("semi", 20, learning, 0, "cpu", "digits", gan)
     assert tried(alone.work()) == [6]
     found = both.work()
     assert tried(found) == [4, 6, 2, 4]
     assert [work.once for work in found] == [str(gan.weights)] * 2 + [None] * 2
-    assert [work.what for work in found[:2]] == [work.what for work in gan.training()]
+    assert [work.what for work in found[:2]] == [work.what for work in experiments.training(gan)]
     assert found[2].what == alone.work()[0].what
     gan.weights.parent.mkdir(parents=True)
     gan.weights.touch()

@@ -20,10 +20,10 @@ from dpkit.privacy.sampling import SHUFFLED_AS_POISSON
 from dpkit.privacy.wrong_clipping import (
     NoiseOverSqrtBatch,
     TensorsClippedAtGroupBound,
-    honest_noise_multiplier,
+    actual_noise_multiplier,
 )
 
-MNIST, HONEST = dpgan.MNIST, dpgan.HONEST
+MNIST, REPAIRED = dpgan.MNIST, dpgan.REPAIRED
 SIZE = MNIST.private_examples
 
 TABLE_1 = [  # as printed: betas, epsilon, noise scale, groups, warm start; then a device's batch
@@ -88,7 +88,7 @@ VARIANTS = {
     "celeba": PUBLISHED["celeba"],
     "lsun": PUBLISHED["lsun-l"],
     "lsun automatic": automatic(PUBLISHED["lsun-u"], groups=7),
-    "honest": HONEST,
+    "repaired": REPAIRED,
     "small": dpgan.SMALL,
 }
 
@@ -147,17 +147,17 @@ def test_shuffled_batches_and_bounds_are_said_in_the_assumptions():
     assert SHUFFLED_AS_POISSON not in proven.mechanism.assumptions
     for one in (release, proven):
         assert any("fixed without the private data" in a for a in one.mechanism.assumptions)
-    (honest,) = HONEST.ledger(public_size=SIZE, steps=1)
-    assert SHUFFLED_AS_POISSON not in honest.mechanism.assumptions
-    assert any("Poisson" in a for a in honest.mechanism.assumptions)
+    (repaired,) = REPAIRED.ledger(public_size=SIZE, steps=1)
+    assert SHUFFLED_AS_POISSON not in repaired.mechanism.assumptions
+    assert any("Poisson" in a for a in repaired.mechanism.assumptions)
 
 
 def test_the_noise_divisor_is_that_of_the_published_slip():
     one_device = replace(MNIST, devices=1)
-    wrong = honest_noise_multiplier(NoiseOverSqrtBatch(1.0, 256), MNIST.noise_multiplier)
+    wrong = actual_noise_multiplier(NoiseOverSqrtBatch(1.0, 256), MNIST.noise_multiplier)
     assert MNIST.noise_multiplier / one_device.noise_divisor == pytest.approx(wrong)
     assert replace(MNIST, noise_over_sqrt_batch=False).noise_divisor == 1
-    assert HONEST.noise_divisor == 1
+    assert REPAIRED.noise_divisor == 1
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -199,21 +199,21 @@ def test_what_is_proven_of_the_published_run_in_closed_form():
     assert pair.adjacency == "replace-one"
 
 
-def test_the_honest_run_keeps_its_budget_with_the_least_noise():
-    assert HONEST.steps_allowed(public_size=SIZE) == HONEST.max_steps == 4 * TABLE_7["mnist"][1]
-    ledger = HONEST.ledger(public_size=SIZE)
-    spent = rdp.epsilon(ledger, delta=HONEST.target_delta)
-    assert HONEST.target_epsilon * 0.998 < spent.epsilon <= HONEST.target_epsilon
-    assert pld.epsilon(ledger, delta=HONEST.target_delta).epsilon < spent.epsilon
+def test_the_repaired_run_keeps_its_budget_with_the_least_noise():
+    assert REPAIRED.steps_allowed(public_size=SIZE) == REPAIRED.max_steps == 4 * TABLE_7["mnist"][1]
+    ledger = REPAIRED.ledger(public_size=SIZE)
+    spent = rdp.epsilon(ledger, delta=REPAIRED.target_delta)
+    assert REPAIRED.target_epsilon * 0.998 < spent.epsilon <= REPAIRED.target_epsilon
+    assert pld.epsilon(ledger, delta=REPAIRED.target_delta).epsilon < spent.epsilon
     least = calibrate.noise_multiplier(
         4.0, sample_rate=256 / SIZE, steps=3_120, delta=1e-5, tolerance=1e-4,
-        mechanism=lambda noise: replace(HONEST, noise_multiplier=noise).ledger(
+        mechanism=lambda noise: replace(REPAIRED, noise_multiplier=noise).ledger(
             public_size=SIZE, steps=1
         )[0].mechanism,
     )  # fmt: skip
-    assert least <= HONEST.noise_multiplier < least + 0.001
-    less = replace(HONEST, noise_multiplier=HONEST.noise_multiplier - 0.002)
-    assert less.steps_allowed(public_size=SIZE) < HONEST.max_steps
+    assert least <= REPAIRED.noise_multiplier < least + 0.001
+    less = replace(REPAIRED, noise_multiplier=REPAIRED.noise_multiplier - 0.002)
+    assert less.steps_allowed(public_size=SIZE) < REPAIRED.max_steps
 
 
 def test_without_noise_there_is_no_guarantee():
@@ -286,7 +286,10 @@ def test_the_noise_formula():
         (lambda: replace(MNIST, generator_channels=()), r"len\(generator_channels\) must be"),
         (lambda: replace(MNIST, image_shape=(1, 28, math.nan)), r"image_shape\[2\] must be"),
         (lambda: MNIST.ledger(public_size=100), "declare the data set's public size"),
-        (lambda: HONEST.iterations_allowed(public_size=SIZE), "moments must be those of the code"),
+        (
+            lambda: REPAIRED.iterations_allowed(public_size=SIZE),
+            "moments must be those of the code",
+        ),
     ],
 )
 def test_bad_values_are_refused(call, message: str):
@@ -294,7 +297,7 @@ def test_bad_values_are_refused(call, message: str):
         call()
 
 
-@pytest.mark.parametrize("settings", [HONEST, MNIST, dpgan.NON_PRIVATE])
+@pytest.mark.parametrize("settings", [REPAIRED, MNIST, dpgan.NON_PRIVATE])
 @pytest.mark.parametrize("ledger", ["ledger", "poisson_ledger", "claimed_ledger"])
 @pytest.mark.parametrize("steps", [math.nan, -1, 2.5])
 def test_a_number_of_steps_that_is_none_is_refused_at_once(settings: Settings, ledger: str, steps):
@@ -304,12 +307,5 @@ def test_a_number_of_steps_that_is_none_is_refused_at_once(settings: Settings, l
 
 def test_what_may_be_none_at_all():
     """No public examples, no warm start, and the steps of one that is left out."""
-    none = replace(HONEST, public_examples=0, warm_start=0, max_steps=0)
+    none = replace(REPAIRED, public_examples=0, warm_start=0, max_steps=0)
     assert none.ledger(public_size=SIZE)[0].count == 0
-
-
-def test_the_package_offers_what_it_names():
-    for name in dpgan.__all__:
-        assert getattr(dpgan, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = dpgan.nothing

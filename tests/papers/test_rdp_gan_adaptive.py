@@ -29,7 +29,7 @@ EACH, BATCH, SIZE, ORDER = 3, 20, 200, 8
 PUBLISHED = replace(
     SETTINGS, iterations=12, discriminator_steps=EACH, tuning=Tuning(0.5, 0.1, averaged=False)
 )
-HONEST = replace(
+REPAIRED = replace(
     PUBLISHED, noise=GradientNoise(Constant(2.0), 0.5), sampling=PoissonSampling(BATCH),
     tuning=Tuning(0.5, 0.1, averaged=False, count_noise=6.0),
 )  # fmt: skip
@@ -191,7 +191,7 @@ def test_noise_starts_where_its_schedule_starts():
 
 def test_each_release_is_charged_before_it_is_made():
     budget = Watch(iterations=2)
-    found, seen = run(HONEST, correct=lambda _: 0.0, budget=budget)
+    found, seen = run(REPAIRED, correct=lambda _: 0.0, budget=budget)
     assert [name for name, _ in budget.events] == ["iteration", *["step"] * 3, "test"] * 2
     assert len(found) == 2
     assert len(seen) == 6
@@ -207,12 +207,12 @@ def test_the_accuracy_is_not_looked_at_before_its_charge_nor_after_a_refusal():
         looked.append(len(budget.events))
         return 0.0
 
-    run(HONEST, correct=correct, budget=budget)
+    run(REPAIRED, correct=correct, budget=budget)
     assert looked == [5]  # after one iteration, three steps and the test's charge
 
 
 def test_every_iteration_that_was_trained_is_told():
-    found, seen = run(HONEST, correct=lambda _: 0.0, budget=Watch(tests=1))
+    found, seen = run(REPAIRED, correct=lambda _: 0.0, budget=Watch(tests=1))
     assert len(seen) == EACH * len(found)
 
 
@@ -228,10 +228,10 @@ def renyi_by_hand(noise, order):
 
 @pytest.mark.parametrize("threshold", [-1.0, 0.02, 1.0])
 @pytest.mark.parametrize("records", [190, 200, 230])
-def test_an_honest_run_ends_before_it_overspends(threshold, records):
+def test_an_repaired_run_ends_before_it_overspends(threshold, records):
     """The charges by hand, from the noises of all steps; the next release would be too dear."""
     tuning = Tuning(0.8, threshold, every=2, count_noise=6.0)
-    settings = replace(HONEST, tuning=tuning, iterations=200)
+    settings = replace(REPAIRED, tuning=tuning, iterations=200)
     kept = RenyiFilter(ORDER, 4.0, delta=1e-5)
     budget = FilterBudget(kept, settings, SIZE)
     signal = np.random.default_rng(5).uniform(0, 200, size=200)
@@ -258,7 +258,7 @@ def test_a_filter_is_charged_by_the_declared_size_whatever_the_data():
     spent = []
     for records in (50, 200, 400):
         kept = RenyiFilter(ORDER, 1e6, delta=1e-5)
-        settings = replace(HONEST, tuning=replace(HONEST.tuning, threshold=-1.0))
+        settings = replace(REPAIRED, tuning=replace(REPAIRED.tuning, threshold=-1.0))
         found, seen = run(
             settings, correct=lambda _: 100.0, budget=FilterBudget(kept, settings, SIZE),
             records=data(records),
@@ -271,7 +271,7 @@ def test_a_filter_is_charged_by_the_declared_size_whatever_the_data():
 
 
 def test_what_is_tested_is_a_noisy_count_over_the_declared_size():
-    settings = replace(HONEST, iterations=400, tuning=replace(HONEST.tuning, count_noise=6.0))
+    settings = replace(REPAIRED, iterations=400, tuning=replace(REPAIRED.tuning, count_noise=6.0))
     found, _ = run(settings, correct=lambda _: 120.0, budget=Watch(), records=data(150))
     noise = np.array([SIZE * one.accuracy - 120.0 for one in found]) / 6.0
     assert stats.kstest(noise, "norm").pvalue > 1e-8
@@ -281,7 +281,7 @@ def test_what_is_tested_is_a_noisy_count_over_the_declared_size():
 def test_noises_follow_from_released_values_alone():
     """Neighbouring, and quite other, data: the same released accuracies, the same noises."""
     tuning = Tuning(0.5, 0.1, averaged=True, count_noise=1e-12)  # released: the counts themselves
-    settings = replace(HONEST, tuning=tuning)
+    settings = replace(REPAIRED, tuning=tuning)
     counts = [0, *np.random.default_rng(1).integers(0, SIZE, size=11).tolist()]
     whole = data()
     without = Data(whole.features[1:], whole.labels[1:], SIZE)
@@ -297,10 +297,10 @@ def test_noises_follow_from_released_values_alone():
     assert batches[0] != batches[2]
 
 
-def test_honest_runs_refuse_an_accuracy_read_for_free_and_all_refuse_to_run_without_a_rule():
-    free = replace(HONEST, tuning=replace(HONEST.tuning, count_noise=0.0))
+def test_repaired_runs_refuse_an_accuracy_read_for_free_and_all_refuse_to_run_without_a_rule():
+    free = replace(REPAIRED, tuning=replace(REPAIRED.tuning, count_noise=0.0))
     for settings, words in (
-        (free, "count_noise must be > 0"), (replace(HONEST, tuning=None), "use loop.train"),
+        (free, "count_noise must be > 0"), (replace(REPAIRED, tuning=None), "use loop.train"),
         (replace(PUBLISHED, tuning=None), "use loop.train"),
     ):  # fmt: skip
         budget = Watch()

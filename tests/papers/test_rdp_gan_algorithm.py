@@ -1,4 +1,4 @@
-"""RDP-GAN: every reading's step against a plain listing, and the honest step against brute force.
+"""RDP-GAN: every reading's step against a plain listing, and the repaired step against brute force.
 
 Update rules are plain gradient descent here, so that an update shows its gradient, scale and all.
 Fixed seeds. Each of the file's 19 statistical checks rejects at a p-value of 1e-8, so that right
@@ -40,7 +40,7 @@ CPU = torch.device("cpu")
 LEAST_P = 1e-8
 BATCH, CLASSES, FEATURES, LATENT, EACH = 5, 3, 6, 3, 2
 RATES = Linear(1.0, 0.5, over=2)  # by generator iteration: 1, 0.75, 0.5
-HONEST = replace(
+REPAIRED = replace(
     SETTINGS, noise=GradientNoise(Constant(0.0), 0.5), sampling=PoissonSampling(BATCH),
     label_scale=4.0, target_epsilon=None,
 )  # fmt: skip
@@ -266,12 +266,12 @@ def test_the_parameter_noise_baseline_projects_each_tensor_before_its_step():
             assert two_sided(stats.chi2(len(noise)), (noise.square().sum() / std**2).item()) > 1e-8
 
 
-@pytest.mark.parametrize("name", [*READINGS, "honest"])
+@pytest.mark.parametrize("name", [*READINGS, "repaired"])
 def test_the_generator_moves_after_every_n_d_th_step_and_rates_and_noise_follow_it(name):
     """Iteration 0 has rate 0 and no noise; from iteration 1 on both networks move, with noise."""
     late = PiecewiseConstant((0.0, 1.0), (1,))
     settings = tiny(
-        HONEST if name == "honest" else READINGS[name], discriminator_steps=3,
+        REPAIRED if name == "repaired" else READINGS[name], discriminator_steps=3,
         generator_optimizer=Sgd(late), discriminator_optimizer=Sgd(late),
     )  # fmt: skip
     rows, labels = records(30)
@@ -297,12 +297,12 @@ def test_the_generator_moves_after_every_n_d_th_step_and_rates_and_noise_follow_
 
 
 def test_the_released_generator_is_an_average_that_soon_forgets_the_first_weights():
-    settings = tiny(HONEST, generator_decay=0.3)
+    settings = tiny(REPAIRED, generator_decay=0.3)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     wanted = weights(gan.generator_net)
     rng = generator_on(CPU, seed=1)
     for index in range(2 * EACH):
-        algorithm.honest_step(gan, *records(), settings=settings, index=index, rng=rng)
+        algorithm.repaired_step(gan, *records(), settings=settings, index=index, rng=rng)
         if index % EACH == EACH - 1:
             decay = min(0.3, (1 + index // EACH) / (10 + index // EACH))
             present = weights(gan.generator_net)
@@ -326,7 +326,7 @@ def test_multiplicative_noise_shares_batches_latents_and_initial_weights_with_th
     close(shared_start("multiplicative"), shared_start("loss-value"))
 
 
-# The honest step.
+# The repaired step.
 
 
 def listed(settings, rows, labels, index=0):
@@ -350,10 +350,10 @@ def listed(settings, rows, labels, index=0):
 
 @pytest.mark.parametrize("count", [0, 1, 3, 9])
 @pytest.mark.parametrize("bound", [0.5, 1.3, 1e6])
-def test_without_noise_the_honest_step_clips_example_by_example(count, bound, monkeypatch):
+def test_without_noise_the_repaired_step_clips_example_by_example(count, bound, monkeypatch):
     """The batch drawn has `count` records and its expected size is 5, always divided by."""
     monkeypatch.setattr(algorithm, "AT_MOST", 4)  # in parts, as batches of thousands are
-    settings = tiny(HONEST, noise=GradientNoise(Constant(0.0), bound))
+    settings = tiny(REPAIRED, noise=GradientNoise(Constant(0.0), bound))
     rows, labels = records(count)
     rows = rows * torch.linspace(0.1, 3, max(count, 1))[:count, None]
     wanted, share = listed(settings, rows, labels, index=2)
@@ -367,7 +367,7 @@ def test_without_noise_the_honest_step_clips_example_by_example(count, bound, mo
 @pytest.mark.parametrize("network", [Mlp(4), Dcgan(2)])
 def test_one_record_moves_the_update_by_at_most_the_clip_norm(network):
     """Add-remove, any record, added or removed: brute force over 60 of them, some extreme."""
-    settings = tiny(HONEST, network=network, discriminator_optimizer=Sgd(Constant(1.0)))
+    settings = tiny(REPAIRED, network=network, discriminator_optimizer=Sgd(Constant(1.0)))
     rows, labels = records(3)
     others, told = records(60, seed=8)
     others = others * torch.logspace(-3, 6, 60)[:, None]
@@ -387,7 +387,7 @@ def test_one_record_moves_the_update_by_at_most_the_clip_norm(network):
 def test_the_noise_is_normal_on_every_coordinate_at_the_iterations_multiplier():
     """Of empty batches too: the noise alone is then released; N(0, (z C)^2) over 5, each step."""
     multipliers = PiecewiseConstant((3.0, 0.7), (1,))
-    settings = tiny(HONEST, discriminator_optimizer=Sgd(Constant(1.0)))
+    settings = tiny(REPAIRED, discriminator_optimizer=Sgd(Constant(1.0)))
     steps = 60
     for index, multiplier in ((1, 3.0), (2, 0.7)):
         _, added, _ = moves(settings, multipliers, batch=records(0), seeds=steps, index=index)
@@ -400,10 +400,10 @@ def test_the_noise_is_normal_on_every_coordinate_at_the_iterations_multiplier():
         assert two_sided(stats.chi2(steps), float((together**2).sum())) > LEAST_P
 
 
-@pytest.mark.parametrize("name", [*READINGS, "honest"])
+@pytest.mark.parametrize("name", [*READINGS, "repaired"])
 def test_nothing_private_reaches_what_is_generated(name):
     """The generator is asked for labels and fed latents that no private record or label moves."""
-    settings = noisy(tiny(HONEST if name == "honest" else READINGS[name]), Constant(1.0))
+    settings = noisy(tiny(REPAIRED if name == "repaired" else READINGS[name]), Constant(1.0))
     asked = []
     for rows, labels in (records(), records(seed=9), (records()[0], records()[1] * 0)):
         gan = algorithm.new_gan(settings, seed=0, device=CPU)
@@ -417,7 +417,7 @@ def test_nothing_private_reaches_what_is_generated(name):
 
 
 def test_fake_labels_are_drawn_uniformly():
-    settings = tiny(HONEST, sampling=PoissonSampling(6000), classes=7)
+    settings = tiny(REPAIRED, sampling=PoissonSampling(6000), classes=7)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     _, labels = algorithm._fakes(gan, settings, generator_on(CPU, seed=1))
     counts = torch.bincount(labels, minlength=7).numpy()
@@ -425,9 +425,9 @@ def test_fake_labels_are_drawn_uniformly():
     assert stats.chisquare(counts).pvalue > LEAST_P
 
 
-@pytest.mark.parametrize("name", [*READINGS, "honest"])
+@pytest.mark.parametrize("name", [*READINGS, "repaired"])
 def test_labels_are_not_looked_at_where_records_have_none(name):
-    settings = tiny(HONEST if name == "honest" else READINGS[name], classes=0)
+    settings = tiny(REPAIRED if name == "repaired" else READINGS[name], classes=0)
     rows, labels = records()
     ends = [
         weights(stepped(settings, 1, rows, told)[0].discriminator)
@@ -442,7 +442,7 @@ def test_labels_are_not_looked_at_where_records_have_none(name):
 @pytest.mark.parametrize("scale", [None, 20.0])
 @pytest.mark.parametrize(("network", "features"), [(Mlp(4), 6), (Dcgan(2), 9), (Dcgan(2), 16)])
 def test_gradients_of_one_example_each_are_those_of_torch_func(network, features, scale):
-    settings = tiny(HONEST, network=network, features=features, label_scale=scale)
+    settings = tiny(REPAIRED, network=network, features=features, label_scale=scale)
     discriminator = algorithm.new_gan(settings, seed=0, device=CPU).discriminator.double()
     rows, labels = records(4, features=features)
     parameters = {name: p.detach() for name, p in discriminator.named_parameters()}
@@ -467,7 +467,7 @@ def test_gradients_of_one_example_each_are_those_of_torch_func(network, features
 
 @pytest.mark.parametrize("features", [16, 20, 25, 70, 784])
 def test_the_texts_networks_use_every_feature_and_keep_examples_apart(features):
-    settings = tiny(HONEST, network=Dcgan(2), features=features)
+    settings = tiny(REPAIRED, network=Dcgan(2), features=features)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     for network in (gan.discriminator, gan.generator_net):
         kinds = {type(module).__name__ for module in network.modules()}
@@ -491,14 +491,14 @@ def test_the_texts_networks_use_every_feature_and_keep_examples_apart(features):
 
 @pytest.mark.parametrize("features", [4, 6, 9, 42, 90, 100])
 def test_the_texts_generator_makes_whole_records_of_any_size(features):
-    settings = tiny(HONEST, network=Dcgan(2), features=features)
+    settings = tiny(REPAIRED, network=Dcgan(2), features=features)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     fakes, _ = algorithm._fakes(gan, settings, generator_on(CPU, seed=1))
     assert fakes.shape == (BATCH, features)
 
 
 def test_new_networks_repeat_with_their_seed_and_leave_the_global_state_alone():
-    settings, state = tiny(HONEST), torch.random.get_rng_state()
+    settings, state = tiny(REPAIRED), torch.random.get_rng_state()
     first, again, other = (algorithm.new_gan(settings, seed=s, device=CPU) for s in (0, 0, 1))
     assert torch.equal(state, torch.random.get_rng_state())
     assert equal(weights(first.discriminator), weights(again.discriminator))
@@ -518,7 +518,7 @@ def test_the_papers_networks_have_the_codes_sizes():
 
 @pytest.mark.parametrize("network", [Mlp(4), Dcgan(2)])
 def test_a_label_scale_of_0_hides_the_label_or_is_refused(network):
-    discriminator = start_of(tiny(HONEST, network=network, features=9, label_scale=0.0))
+    discriminator = start_of(tiny(REPAIRED, network=network, features=9, label_scale=0.0))
     rows, labels = records(features=9)
     assert torch.equal(discriminator(rows, labels), discriminator(rows, (labels + 1) % CLASSES))
 
@@ -545,7 +545,7 @@ def test_records_of_categories_are_soft_while_training_and_drawn_as_codes():
 
 
 def test_images_are_released_in_their_range_from_the_averaged_generator():
-    settings = tiny(HONEST)
+    settings = tiny(REPAIRED)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     labels = torch.arange(9) % CLASSES
     images = algorithm.generate(gan, labels, settings=settings, rng=generator_on(CPU, seed=0))

@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 import torch
 
-from dpkit.experiments import reproduce
-from dpkit.papers.rdp_gan import honest, plans, runs, tasks
-from dpkit.papers.rdp_gan.plans import PUBLISHED
-from dpkit.papers.rdp_gan.runs import Run
+from dpkit.experiments import run as run_module
+from dpkit.experiments.part import Part, Result, silent
+from dpkit.experiments.reproduce import reproduce
+from dpkit.papers.rdp_gan import experiments, repaired, runs, tables, tasks
+from dpkit.papers.rdp_gan.experiments import PUBLISHED
+from dpkit.papers.rdp_gan.runs import Judged
 from dpkit.papers.rdp_gan.settings import (
     NON_PRIVATE,
     SETTINGS,
@@ -28,18 +30,18 @@ from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant, ExponentialDecay
-from dpkit.records import Part, Result, silent, write_json
+from dpkit.records import write_json
 from dpkit.training.types import Data
 
 SIZE, JUDGED, POINTS = 40, 100, 20
 SMALL: dict[str, Any] = {
     "network": Mlp(4), "latent_size": 3, "iterations": 6, "discriminator_steps": 2,
 }  # fmt: skip
-HONEST = replace(
+REPAIRED = replace(
     SETTINGS, noise=GradientNoise(ExponentialDecay(20.0, 0.1), 0.5), sampling=PoissonSampling(8),
     target_epsilon=1.0, **SMALL,
 )  # fmt: skip
-TUNED = replace(HONEST, tuning=Tuning(0.5, 1.0, every=2, count_noise=12.0), iterations=12)
+TUNED = replace(REPAIRED, tuning=Tuning(0.5, 1.0, every=2, count_noise=12.0), iterations=12)
 PARTS = (3, 2)
 
 
@@ -73,7 +75,7 @@ def made_up(records, features):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     features = {"digits": 6}
-    for module in (runs, plans):
+    for module in (runs, experiments):
         monkeypatch.setattr(
             module, "task", lambda name, *, scale: made_up(name, features.get(name, 5))
         )
@@ -84,7 +86,11 @@ def quick(monkeypatch):
 
 
 def run(settings, records="digits", **more):
-    return Run("key", records, settings, 0, "reduced", "cpu", silent, **more)
+    return Judged.of("key", records, settings, 0, "reduced", "cpu", silent, **more)
+
+
+def with_seed(judged, seed):
+    return judged._replace(run=judged.run._replace(seed=seed))
 
 
 def plain(values):
@@ -95,8 +101,8 @@ def plain(values):
 RUNS = {
     **{name: run(small(settings), kept=(2, 4, 657), by_digit=True)
        for name, settings in PUBLISHED.items()},
-    "census": run(small(SETTINGS), "census", kept=(4,)), "honest": run(HONEST),
-    "honest-census": run(HONEST, "census"), "tuned": run(TUNED),
+    "census": run(small(SETTINGS), "census", kept=(4,)), "repaired": run(REPAIRED),
+    "repaired-census": run(REPAIRED, "census"), "tuned": run(TUNED),
     "tuned-census": run(TUNED, "census"),
     "tuned-as-published": run(
         replace(small(SETTINGS), tuning=Tuning(0.7, 0.5)), "census"
@@ -121,7 +127,7 @@ def test_what_is_stored_is_json_and_the_same_each_time(name, tmp_path):
 
 
 def test_the_seed_decides():
-    values = [RUNS["honest"]._replace(seed=seed).compute().values for seed in (0, 1)]
+    values = [with_seed(RUNS["repaired"], seed).compute().values for seed in (0, 1)]
     assert values[0]["scores"] != values[1]["scores"]
     assert values[0]["epsilon_proven"] == values[1]["epsilon_proven"]
 
@@ -137,8 +143,8 @@ def test_published_runs_claim_what_was_claimed_and_prove_nothing(name):
     assert values["discriminator_steps"] == 2
 
 
-@pytest.mark.parametrize("name", ["honest", "honest-census", "tuned", "tuned-census"])
-def test_honest_runs_prove_no_more_than_they_claim(name):
+@pytest.mark.parametrize("name", ["repaired", "repaired-census", "tuned", "tuned-census"])
+def test_repaired_runs_prove_no_more_than_they_claim(name):
     values = RUNS[name].compute().values
     assert values["epsilon_claimed"] == 1.0
     assert 0 < values["epsilon_proven"] <= 1.0
@@ -148,19 +154,19 @@ def test_honest_runs_prove_no_more_than_they_claim(name):
         assert "filter" in values["method"]
         assert any("fixed before" in one for one in values["assumptions"])
     else:
-        ledger = HONEST.ledger(public_size=SIZE)
+        ledger = REPAIRED.ledger(public_size=SIZE)
         assert values["epsilon_proven"] == pld.epsilon(ledger, delta=1e-5).epsilon
 
 
 def test_a_run_tells_its_schedules_noise_at_the_points_of_its_curve():
-    curve = RUNS["honest"].compute().values["curve"]
-    schedule = HONEST.noise.schedule  # counted from 0: iteration 2 is the second
+    curve = RUNS["repaired"].compute().values["curve"]
+    schedule = REPAIRED.noise.schedule  # counted from 0: iteration 2 is the second
     assert curve["iterations"] == [2, 4, 6]
     assert curve["noise"] == [schedule(1), schedule(3), schedule(5)]
 
 
 def test_a_run_that_would_overspend_computes_nothing():
-    dear = replace(HONEST, noise=GradientNoise(Constant(1.0), 0.5))
+    dear = replace(REPAIRED, noise=GradientNoise(Constant(1.0), 0.5))
     with pytest.raises(ValueError, match="more than target_epsilon"):
         run(dear).compute()
 
@@ -196,7 +202,7 @@ def test_published_tuning_reads_the_papers_accuracy_within_the_papers_budget():
 def test_a_gan_a_digit_sees_its_own_digit_alone(monkeypatch):
     """Ten GANs; curves by digit and their mean; records as asked for, a tenth of each digit."""
     sizes, judged = [], []
-    real = runs.train
+    real = run_module.train
 
     def spied(step, gan, data, **more):
         digit = len(sizes)
@@ -208,7 +214,7 @@ def test_a_gan_a_digit_sees_its_own_digit_alone(monkeypatch):
         sizes.append((len(data.features), data.public_size))
         return real(step, gan, data, **more)
 
-    monkeypatch.setattr(runs, "train", spied)
+    monkeypatch.setattr(run_module, "train", spied)
     task = made_up("digits", 6)
     task = task._replace(judge=lambda made, asked: judged.append((made, asked)) or {"accuracy": 0})
     monkeypatch.setattr(runs, "task", lambda name, *, scale: task)
@@ -222,6 +228,17 @@ def test_a_gan_a_digit_sees_its_own_digit_alone(monkeypatch):
         assert Counter(asked.tolist()) == dict.fromkeys(range(10), JUDGED // 10)
 
 
+def test_a_gan_a_digit_is_trained_on_all_images_of_its_digit_however_many(monkeypatch):
+    """A tenth of the images is no digit's own number, neither of MNIST's nor of scikit-learn's."""
+    task = made_up("digits", 6)
+    labels = task.data.labels.clone()
+    labels[0] = 1  # three images of 0, five of 1
+    task = task._replace(data=task.data._replace(labels=labels))
+    monkeypatch.setattr(runs, "task", lambda name, *, scale: task)
+    values = run(small(SETTINGS), by_digit=True).compute().values
+    assert len(values["curve"]["by_digit"]) == 10
+
+
 def test_a_digits_accuracy_is_asked_of_its_own_digit(monkeypatch):
     asked = []
     task = made_up("digits", 6)
@@ -233,12 +250,12 @@ def test_a_digits_accuracy_is_asked_of_its_own_digit(monkeypatch):
 
 def test_samples_are_five_images_a_label_and_never_table_records(quick):
     quick["digits"] = 784
-    images = run(HONEST, samples=True).compute().images
+    images = run(REPAIRED, samples=True).compute().images
     assert images.shape == (50, 28, 28)
     assert images.dtype == np.uint8
     images = run(small(SETTINGS), samples=True, by_digit=True).compute().images
     assert images.shape == (50, 28, 28)
-    for name in ("honest-census", "tuned-census", "census"):
+    for name in ("repaired-census", "tuned-census", "census"):
         assert RUNS[name]._replace(samples=True).compute().images is None
 
 
@@ -262,10 +279,10 @@ def test_no_guarantee_is_made_up_for_tuned_noise_whose_test_is_free():
 def test_tuned_noise_with_a_free_test_has_no_guarantee_by_itself_either():
     free = replace(TUNED, tuning=Tuning(0.5, 1.0, count_noise=0.0), target_epsilon=5.0)
     with pytest.raises(ValueError, match="tuned"):
-        runs._proven(free, SIZE)
+        runs._priced(free, SIZE)
 
 
-@pytest.mark.parametrize("name", ["loss-value", "honest-census"])
+@pytest.mark.parametrize("name", ["loss-value", "repaired-census"])
 def test_a_record_describes_the_networks_that_were_trained(name, monkeypatch):
     """Features, classes and declared size: without them its epsilon cannot be computed again."""
     used = []
@@ -335,28 +352,28 @@ def test_one_private_image_moves_the_tested_count_by_at_most_one(monkeypatch):
     assert {int(a - b) for a, b in pairwise(found)} == {0, 1}
 
 
-# The plans.
+# The experiments.
 
 
 @pytest.fixture
 def planned(monkeypatch):
-    """All parts by table, with honest settings noted and not computed."""
+    """All parts by table, with repaired settings noted and not computed."""
     asked = []
 
     def noted(records, **wanted):
         asked.append({"records": records, **wanted})
-        return replace(HONEST, chosen=json.dumps(asked[-1], sort_keys=True))
+        return replace(REPAIRED, chosen=json.dumps(asked[-1], sort_keys=True))
 
-    monkeypatch.setattr(plans, "honest", noted)
+    monkeypatch.setattr(experiments, "repaired", noted)
 
     def parts(table, *, scale="paper", seeds=3):
-        return plans.PLANS[table](scale=scale, seeds=seeds, device="cpu", progress=silent)
+        return experiments.PLANS[table](scale=scale, seeds=seeds, device="cpu", progress=silent)
 
     return parts, asked
 
 
 @pytest.mark.parametrize("scale", ["paper", "reduced"])
-@pytest.mark.parametrize("table", plans.PLANS)
+@pytest.mark.parametrize("table", experiments.PLANS)
 def test_parts_have_names_of_their_own_and_settings_that_can_be_compared(table, scale, planned):
     parts, _ = planned
     first, again = parts(table, scale=scale), parts(table, scale=scale)
@@ -377,9 +394,9 @@ def test_every_method_has_its_seeds_and_the_run_without_privacy_one(table, plann
     found = Counter(part.name.rpartition("-seed")[0] for part in parts(table, seeds=4))
     for name in ("loss-value", "multiplicative", "output-error", "dp-gan"):
         assert found[name] == 4
-    for name in honest.DECAYS:
+    for name in repaired.DECAYS:
         for epsilon in ("0.5", "5"):
-            assert found[f"honest-{name}-{epsilon}"] == 4
+            assert found[f"repaired-{name}-{epsilon}"] == 4
     assert found["none"] == 1
     once = {name for name in found if name.startswith(("dcgan", "ant"))}
     assert {found[name] for name in once} == {1}
@@ -405,39 +422,39 @@ def test_sweeps_have_other_rates_than_the_tables(planned):
         assert all(part.seed == 0 for part in found)
         rates = {(one["decay_name"], one["rate"]) for one in asked}
         assert len(rates) == len(found)
-        assert not rates & set(honest.RATES[records].items())
+        assert not rates & set(repaired.RATES[records].items())
         assert {one["target_epsilon"] for one in asked} == {0.5}
 
 
 def test_printed_iterations_are_kept_where_the_schedules_end():
-    assert plans.PRINTED_ITERATIONS == {
+    assert tables.PRINTED_ITERATIONS == {
         "digits": {"time": 657, "step": 564, "exp": 902, "ant": 868},
         "census": {"time": 632, "step": 532, "exp": 894, "ant": 845},
     }
 
 
-@pytest.mark.parametrize("records", honest.RECORDS)
+@pytest.mark.parametrize("records", repaired.RECORDS)
 def test_a_reduced_tuned_run_tests_its_accuracy_at_least_once(records):
-    settings = plans._honest(records, "reduced", 5.0, "ant")
+    settings = experiments._repaired(records, "reduced", 5.0, "ant")
     assert settings.iterations >= settings.tuning.every
 
 
 def test_the_largest_losses_are_seen_before_each_step(monkeypatch):
     """One record's is the largest; the whole batch's loss is that of the records of the run."""
     seen = []
-    real = plans.algorithm.loss_value_step
+    real = experiments.algorithm.loss_value_step
 
     def spied(gan, features, labels, **more):
         with torch.no_grad():
-            seen.append(plans.called_real(gan.discriminator(features, labels)))
+            seen.append(experiments.called_real(gan.discriminator(features, labels)))
         record = real(gan, features, labels, **more)
         seen[-1] = (seen[-1], record.discriminator_loss)
         return record
 
-    monkeypatch.setattr(plans.algorithm, "loss_value_step", spied)
+    monkeypatch.setattr(experiments.algorithm, "loss_value_step", spied)
     settings = replace(small(NON_PRIVATE), sampling=ShuffledBatches(16))
     values = [
-        plans._largest_loss(name, settings, 0, "reduced", "cpu", silent).values
+        experiments._largest_loss(run(settings, name).run).values
         for name in ("digits", "digits", "census")
     ]
     assert values[0] == values[1]
@@ -454,23 +471,22 @@ def test_stored_parts_are_reproduced_once(tmp_path, monkeypatch):
     computed = []
 
     def counted(self):
-        computed.append(self.key)
+        computed.append(self.run.key)
         return Result({"iterations": 0}, {}, "cpu")
 
-    monkeypatch.setattr(Run, "compute", counted)
+    monkeypatch.setattr(Judged, "compute", counted)
     part = run(small(SETTINGS)).part
     assert isinstance(part, Part)
-    monkeypatch.setitem(plans.PLANS, "table_2", lambda **_: [part])
+    asked = {"scale": "reduced", "results": tmp_path}
     for _ in range(2):
-        told = list(reproduce.reproduce("rdp_gan", "table_2", scale="reduced", results=tmp_path))
+        told = list(reproduce("rdp_gan", "table_2", plans={"table_2": lambda **_: [part]}, **asked))
         assert len(told) == 1
     assert computed == ["key"]
     record = json.loads(next(tmp_path.rglob("*.json")).read_text())
     assert record["provenance"]["settings"] == part.settings
     changed = run(replace(small(SETTINGS), noise=SETTINGS.noise, iterations=7)).part
-    monkeypatch.setitem(plans.PLANS, "table_2", lambda **_: [changed])
     with pytest.raises(ValueError, match="iterations differ"):
-        list(reproduce.reproduce("rdp_gan", "table_2", scale="reduced", results=tmp_path))
+        list(reproduce("rdp_gan", "table_2", plans={"table_2": lambda **_: [changed]}, **asked))
 
 
 # What is left to do.
@@ -483,15 +499,14 @@ def test_the_work_of_a_run_is_all_of_its_steps(monkeypatch):
     monkeypatch.setattr(runs, "task", refused)
     settings = replace(SETTINGS, iterations=30, network=replace(SETTINGS.network, hidden=4))
     for records, size in (("digits", 1_437), ("census", 20_000)):
-        one = Run("key", records, settings, 0, "reduced", "cpu", silent)
-        assert one.part.work == one.work
+        one = run(settings, records)
         (work,) = one.work()
         assert (work.left, work.every) == (150, 5)
         assert work.what[2] == size
         losses = [record.generator_loss for record in islice(work.trial(), 6)]
         assert [loss is None for loss in losses] == [True] * 4 + [False, True]
-        assert [work.what] == [other.what for other in one._replace(seed=1).work()]
-    (digits,) = one._replace(records="digits", by_digit=True).work()
+        assert [work.what] == [other.what for other in with_seed(one, 1).work()]
+    (digits,) = run(settings, by_digit=True).work()
     assert digits.left == 10 * 150
     assert digits.what[2] == 143
     assert len(list(islice(digits.trial(), 2))) == 2
@@ -501,7 +516,7 @@ def test_parts_that_train_say_their_work(planned):
     parts, _ = planned
     unknown = {
         table: {part.name for part in parts(table, seeds=1) if part.work is None}
-        for table in plans.PLANS
+        for table in experiments.PLANS
     }
     fitted = {"real-seed0", "marginals-0.5-seed0", "marginals-5-seed0"}
     assert unknown.pop("table_5") == fitted
@@ -509,5 +524,5 @@ def test_parts_that_train_say_their_work(planned):
     assert not any(unknown.values())
     for part in parts("table_2", seeds=1, scale="reduced"):
         (work,) = part.work()
-        assert work.left == 5 * plans.REDUCED_ITERATIONS
+        assert work.left == 5 * experiments.REDUCED_ITERATIONS
         assert len(list(islice(work.trial(), 2))) == 2

@@ -8,7 +8,7 @@ import pytest
 
 from dpkit import plots
 from dpkit.experiments import store
-from dpkit.papers.rdp_gan import plans, recomputed, tables
+from dpkit.papers.rdp_gan import experiments, recomputed, tables
 from dpkit.papers.rdp_gan.tasks import SIZES
 from dpkit.privacy import Release, SampledGaussian, pld
 
@@ -38,17 +38,17 @@ def test_a_published_schedule_reads_the_one_run_at_its_printed_iteration():
     assert row["none"] == row["constant"] == pytest.approx(0.55 + 1e-3)
 
 
-def test_an_honest_cell_is_its_own_runs_at_their_own_end():
+def test_an_repaired_cell_is_its_own_runs_at_their_own_end():
     stored = {
-        "honest-ant-5-seed0": part(0.7, at=(150,), iterations=150),
-        "honest-ant-5-seed1": part(0.8, at=(250,), iterations=250),
-        "honest-ant-0.5-seed0": part(0.1, at=(90,), iterations=90),
+        "repaired-ant-5-seed0": part(0.7, at=(150,), iterations=150),
+        "repaired-ant-5-seed1": part(0.8, at=(250,), iterations=250),
+        "repaired-ant-0.5-seed0": part(0.1, at=(90,), iterations=90),
     }
     rows = {(row["row"], row["epsilon"]): row for row in tables.table_4(stored, "census")}
-    assert rows["honest", "5"]["ant"] == pytest.approx(0.75 + 2e-4)
-    assert rows["honest", "5"]["ant_iterations"] == 200
-    assert rows["honest", "0.5"]["ant"] == pytest.approx(0.1 + 9e-5)
-    assert "time" not in rows["honest", "5"]
+    assert rows["repaired", "5"]["ant"] == pytest.approx(0.75 + 2e-4)
+    assert rows["repaired", "5"]["ant_iterations"] == 200
+    assert rows["repaired", "0.5"]["ant"] == pytest.approx(0.1 + 9e-5)
+    assert "time" not in rows["repaired", "5"]
 
 
 def test_the_paper_s_row_stands_for_its_own_score_only():
@@ -93,7 +93,7 @@ def test_table_3_and_figure_7_are_means_over_seeds():
 
 def test_figure_9_puts_the_table_s_own_rate_in_its_place():
     sweep = {"time-0.1-seed0": part(0.3), "time-0.01-seed0": part(0.1)}
-    found = tables.figure_9(sweep, {"honest-time-0.5-seed0": part(0.2)}, "census")["time"]
+    found = tables.figure_9(sweep, {"repaired-time-0.5-seed0": part(0.2)}, "census")["time"]
     assert found["rate"] == [0.01, 0.04, 0.1]
     assert found["accuracy"] == pytest.approx([0.101, 0.201, 0.301])
 
@@ -111,14 +111,14 @@ def test_figure_3_agrees_with_its_formulas_and_with_the_accountant():
 
 def test_what_is_stored_is_complete_and_says_its_epsilon():
     """Real data at the paper's scale: every part of every plan, none left from another one."""
-    for name in plans.PLANS:
+    for name in experiments.PLANS:
         stored = store.load("rdp_gan", name)
         assert stored, f"{name} has no stored runs"
         for key, one in stored.items():
             values, made = one["values"], one["provenance"]
             assert made["scale"] == "paper"
             assert made["data"]
-            if key.startswith(("honest", "marginals", "dcgan-honest")) or "figure" in name:
+            if key.startswith(("repaired", "marginals", "dcgan-repaired")) or "figure" in name:
                 assert values["epsilon_proven"] <= values["epsilon_claimed"] <= 5
                 assert values["adjacency"] == "add-remove"
             elif "epsilon_proven" in values:

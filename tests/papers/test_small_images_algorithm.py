@@ -20,7 +20,11 @@ pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
 SIDE = 8
-VARIANTS = {"published": paper.SETTINGS, "honest": paper.HONEST, "non-private": paper.NON_PRIVATE}
+VARIANTS = {
+    "published": paper.SETTINGS,
+    "repaired": paper.REPAIRED,
+    "non-private": paper.NON_PRIVATE,
+}
 
 
 def tiny(settings, **changes):
@@ -163,7 +167,9 @@ def test_without_clipping_plain_training_and_the_private_steps_way_agree():
     assert record.clipped == 0
 
 
-@pytest.mark.parametrize("settings", [paper.SETTINGS, paper.HONEST], ids=["published", "honest"])
+@pytest.mark.parametrize(
+    "settings", [paper.SETTINGS, paper.REPAIRED], ids=["published", "repaired"]
+)
 def test_noise_comes_once_in_units_of_the_clip_norm(settings):
     settings = tiny(settings, capacity=4, clipping=FlatClipping(3.0), noise_multiplier=0.7)
     features = images(4)
@@ -188,7 +194,7 @@ def test_one_record_moves_the_released_sum_by_no_more_than_the_sensitivity():
 
 
 def test_an_empty_poisson_batch_releases_noise_alone():
-    settings = tiny(paper.HONEST, capacity=4)
+    settings = tiny(paper.REPAIRED, capacity=4)
     gan, record = run(settings, images(0))
     assert (record.batch_size, record.discriminator_loss, record.clipped) == (0, 0.0, 0.0)
     noise = released(gan) * 5 / settings.noise_std
@@ -206,7 +212,7 @@ def test_an_empty_poisson_batch_releases_noise_alone():
 
 
 def test_a_large_batch_in_parts_is_the_same_step(monkeypatch):
-    settings = tiny(paper.HONEST, noise_multiplier=0.0)
+    settings = tiny(paper.REPAIRED, noise_multiplier=0.0)
     whole, record = run(settings, images(7))
     monkeypatch.setattr(algorithm, "AT_MOST", 3)
     parts, again = run(settings, images(7))
@@ -278,8 +284,8 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_weights(variant, tmp_path
     assert not torch.equal(first, next(whole.discriminator.parameters()))
 
 
-def test_the_published_batches_are_shuffled_and_the_honest_ones_drawn():
+def test_the_published_batches_are_shuffled_and_the_repaired_ones_drawn():
     assert isinstance(paper.SETTINGS.sampling, ShuffledBatches)
-    assert isinstance(paper.HONEST.sampling, PoissonSampling)
-    assert paper.step_of(paper.SETTINGS) is paper.step_of(paper.HONEST) is paper.step
+    assert isinstance(paper.REPAIRED.sampling, PoissonSampling)
+    assert paper.step_of(paper.SETTINGS) is paper.step_of(paper.REPAIRED) is paper.step
     assert paper.step_of(paper.NON_PRIVATE) is paper.plain_step

@@ -8,16 +8,23 @@ from itertools import islice
 import pytest
 import torch
 
-from dpkit.experiments import store
+from dpkit.experiments import run, store
+from dpkit.experiments.part import silent
 from dpkit.experiments.reproduce import reproduce
 from dpkit.metrics import judge
 from dpkit.papers import small_images as paper
-from dpkit.papers.small_images import plans, runs, tables
-from dpkit.papers.small_images.runs import COLUMNS, Run
-from dpkit.papers.small_images.settings import DIGITS_SIZE, ORDERS, REDUCED_STEPS
+from dpkit.papers.small_images import experiments, tables
+from dpkit.papers.small_images.experiments import COLUMNS, Curve
+from dpkit.papers.small_images.settings import (
+    DIGITS_SIZE,
+    EVERY,
+    ORDERS,
+    REDUCED_STEPS,
+    settings_of,
+)
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.records import silent
+from dpkit.records import describe
 
 pytestmark = pytest.mark.torch
 
@@ -30,15 +37,15 @@ def tiny(settings=paper.SMALL, **changes):
     sampling = type(settings.sampling)(8)
     settings = replace(settings, sampling=sampling, **SIZES)
     fields = {"device": "cpu", "records": "digits", "images": 40, **changes}
-    return Run("tiny", settings, 0, 2, **fields)
+    return Curve.of("tiny", settings, 0, 2, **fields)
 
 
 def isolate(patch, folder):
     """Everything below `folder`, with a classifier that takes no time."""
-    for module in (runs, judge):
+    for module in (run, judge):
         patch.setattr(module, "cache_dir", lambda: folder)
     patch.setitem(judge.CLASSIFIERS, "digits", QUICK)
-    patch.setattr(runs, "WATCHED", 16)
+    patch.setattr(experiments, "WATCHED", 16)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +86,7 @@ def after(count):
 
 def test_a_run_is_a_curve_with_both_prices(finished):
     folder, result = finished
-    values, settings = result.values, tiny().settings
+    values, settings = result.values, tiny().run.settings
     curve = values["curve"]
     assert tuple(curve) == COLUMNS
     assert curve["steps"] == [2, 4, 5]
@@ -111,7 +118,7 @@ def test_a_run_is_a_curve_with_both_prices(finished):
 def test_an_interrupted_run_goes_on_to_the_same_curve(steps, cache, finished):
     with pytest.raises(Interrupted):
         tiny(progress=after(steps)).compute()
-    assert tiny().checkpoint.exists()
+    assert tiny().run.checkpoint().exists()
     seen = []
 
     def counted(records, *, total, desc):
@@ -146,7 +153,7 @@ def test_a_run_whose_result_was_lost_is_measured_at_its_end_again(cache, finishe
         raise Interrupted
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "write_bytes", fails)
+        patch.setattr(run, "write_bytes", fails)
         with pytest.raises(Interrupted):
             tiny().compute()
     assert tiny().compute().values == finished[1].values
@@ -167,12 +174,11 @@ def test_the_published_run_is_priced_both_ways(cache):
     assert values["claimed_assumptions"]
 
 
-def test_parts_are_stored_and_resumed_by_the_command(cache, monkeypatch):
-    run = tiny(samples=True)
-    monkeypatch.setitem(tables.PLANS, "figure_2", lambda **_: [run.part])
+def test_parts_are_stored_and_resumed_by_the_command(cache):
+    plans = {"figure_2": lambda **_: [tiny(samples=True).part]}
     asked = {"scale": "reduced", "results": cache / "results"}
     for words in ("epsilon_proven", "stored already"):
-        (row,) = reproduce("small_images", "figure_2", **asked)
+        (row,) = reproduce("small_images", "figure_2", plans=plans, **asked)
         assert words in row["summary"]
     stored = store.load("small_images", "figure_2", **asked)
     assert stored["tiny-seed0"]["values"]["steps"] == 5
@@ -182,8 +188,8 @@ def test_parts_are_stored_and_resumed_by_the_command(cache, monkeypatch):
 def test_figures_are_planned_on_mnist_at_both_scales():
     names = {}
     for scale in ("paper", "reduced"):
-        for plan in tables.PLANS:
-            made = tables.PLANS[plan](scale=scale, seeds=2, device="cpu", progress=silent)
+        for plan in experiments.PLANS:
+            made = experiments.PLANS[plan](scale=scale, seeds=2, device="cpu", progress=silent)
             names[scale, plan] = [
                 part.name.removesuffix("-seed0") for part in made if not part.seed
             ]
@@ -195,21 +201,21 @@ def test_figures_are_planned_on_mnist_at_both_scales():
                 assert {part.settings["max_steps"] for part in made} == {steps}
                 assert {part.settings["images"] for part in made} == {9_984}
     for scale in ("paper", "reduced"):
-        assert names[scale, "common"] == ["base", "non-private", "honest"]
+        assert names[scale, "common"] == ["base", "non-private", "repaired"]
         assert names[scale, "figure_1"] == ["norm-0.1", "norm-100"]
         assert names[scale, "figure_2"] == ["noise-0.8", "noise-0.9", "noise-1"]
     assert names["paper", "figure_3"] == ["capacity-16", "capacity-96", "capacity-128"]
     assert names["reduced", "figure_3"] == ["capacity-8", "capacity-32", "capacity-64"]
-    settings = plans.settings_of("figure_1", scale="reduced")["norm-100"]
+    settings = settings_of("figure_1", scale="reduced")["norm-100"]
     assert (settings.capacity, settings.clipping) == (16, FlatClipping(100.0))
     with pytest.raises(ValueError, match="plan must be one of common, figure_1"):
-        plans.settings_of("figure_4", scale="paper")
+        settings_of("figure_4", scale="paper")
 
 
 def test_points_are_epochs_at_the_papers_scale():
-    run = Run("base", paper.SETTINGS, 0, plans.EVERY["paper"])
-    assert run.points() == [469 * epoch for epoch in range(1, 41)]
-    assert Run("short", replace(paper.SETTINGS, max_steps=5), 0, 7).points() == [5]
+    base = Curve.of("base", paper.SETTINGS, 0, EVERY["paper"])
+    assert base.points() == [469 * epoch for epoch in range(1, 41)]
+    assert Curve.of("short", replace(paper.SETTINGS, max_steps=5), 0, 7).points() == [5]
 
 
 def stored(key, inception, settings, *, seed=0, private=True):
@@ -222,7 +228,7 @@ def stored(key, inception, settings, *, seed=0, private=True):
         "epsilon_proven": [10 * e for e in epsilons] if private else ["inf"] * len(inception),
     }  # fmt: skip
     ends = {"epsilon_claimed": curve["epsilon_claimed"][-1]}
-    described = runs.describe(settings)
+    described = describe(settings)
     return {
         f"{key}-seed{seed}": {
             "values": {"curve": curve, **ends}, "provenance": {"settings": described},
@@ -270,7 +276,7 @@ def test_rows_of_a_figure_are_read_up_to_where_the_shortest_curve_ends():
         **stored("base", [1.0, 2.0, 3.0, 8.0], paper.SETTINGS),
         **stored("capacity-96", [2.0, 4.0], paper.FIGURE_3[96]),
         **stored("non-private", [5.0, 6.0, 7.0], paper.NON_PRIVATE, private=False),
-        **stored("honest", [1.0], paper.HONEST),  # in no row of the figure
+        **stored("repaired", [1.0], paper.REPAIRED),  # in no row of the figure
     }
     base, wide = tables.figure_3(parts)
     assert (base["plateau"], base["steps"], base["epsilon_claimed"]) == (2.0, 500, 2.0)
@@ -284,7 +290,7 @@ def taken(monkeypatch, works):
         raise AssertionError("an estimate reads no data")
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs.datasets, "load", refused)
+        patch.setattr(experiments.datasets, "load", refused)
         for work in works:
             for _ in islice(work.trial(), 2):
                 pass
@@ -293,7 +299,7 @@ def taken(monkeypatch, works):
 
 def test_the_work_that_is_left_shrinks_as_a_run_goes_on(cache, monkeypatch):
     assert taken(monkeypatch, tiny().work()) == [5, 1, 1]
-    monkeypatch.setattr(runs.algorithm, "AT_MOST", 10)
+    monkeypatch.setattr(experiments.algorithm, "AT_MOST", 10)
     monkeypatch.setattr(judge, "AT_ONCE", 10)
     assert [work.left for work in tiny().work()] == [5, 12, 12]  # 40 images at three points
     with pytest.raises(Interrupted):
@@ -306,7 +312,8 @@ def test_the_work_that_is_left_shrinks_as_a_run_goes_on(cache, monkeypatch):
 
 
 def test_seeds_share_their_steps_and_the_classifier_is_trained_once(cache, monkeypatch):
-    one, other = tiny().work(), tiny()._replace(seed=1).work()
+    curve = tiny()
+    one, other = curve.work(), curve._replace(run=curve.run._replace(seed=1)).work()
     assert [work.what for work in one] == [work.what for work in other]
     (weights,) = (cache / "runs" / "small_images").glob("classifier-*.safetensors")
     weights.rename(weights.with_name("elsewhere"))
@@ -319,7 +326,7 @@ def test_seeds_share_their_steps_and_the_classifier_is_trained_once(cache, monke
 
 
 def test_the_classifiers_own_part_counts_its_epochs_and_scores(cache):
-    (part,) = plans.plan_classifier(scale="paper", seeds=1, device="cpu", progress=silent)
+    (part,) = experiments.plan_classifier(scale="paper", seeds=1, device="cpu", progress=silent)
     trained, scored = part.work()
     assert trained.left == 16 * 469
     assert scored.left == 137  # 70,000 images by 512

@@ -102,8 +102,8 @@ def test_what_is_not_noised_has_no_finite_price():
         paper.NON_PRIVATE.claimed_ledger(public_size=PUBLIC_SIZE)
 
 
-def test_the_honest_run_keeps_its_budget_and_needs_its_noise():
-    run = paper.HONEST
+def test_the_repaired_run_keeps_its_budget_and_needs_its_noise():
+    run = paper.REPAIRED
     assert run.ledger(public_size=PUBLIC_SIZE) == [(SampledGaussian(0.545, RATE), STEPS)]
     spent = rdp.epsilon(run.ledger(public_size=PUBLIC_SIZE), delta=1e-5).epsilon
     assert 9.9 < spent <= 10
@@ -124,8 +124,8 @@ def test_small_and_reduced_runs():
     assert paper.reduced(paper.NON_PRIVATE, capacity=64).capacity == 64
 
 
-def test_the_reduced_honest_run_keeps_its_budget_and_needs_its_noise():
-    run = paper.reduced(paper.HONEST)
+def test_the_reduced_repaired_run_keeps_its_budget_and_needs_its_noise():
+    run = paper.reduced(paper.REPAIRED)
     assert run.steps_allowed(public_size=PUBLIC_SIZE) == settings.REDUCED_STEPS
     less = replace(run, noise_multiplier=settings.REDUCED_NOISE - 1e-3)
     assert less.steps_allowed(public_size=PUBLIC_SIZE) < settings.REDUCED_STEPS
@@ -133,11 +133,11 @@ def test_the_reduced_honest_run_keeps_its_budget_and_needs_its_noise():
 
 def test_what_a_sum_is_divided_by_says_nothing_of_who_was_drawn():
     assert paper.SETTINGS.divisor(96) == 96
-    assert paper.HONEST.divisor(96) == paper.HONEST.divisor(0) == 128
+    assert paper.REPAIRED.divisor(96) == paper.REPAIRED.divisor(0) == 128
 
 
 def test_settings_are_json_values():
-    for run in (paper.SETTINGS, paper.HONEST, paper.NON_PRIVATE, paper.SMALL):
+    for run in (paper.SETTINGS, paper.REPAIRED, paper.NON_PRIVATE, paper.SMALL):
         shown = json.loads(json.dumps(describe(run)))
         assert shown["capacity"] == run.capacity
         assert shown["clipping"]["type"] in ("FlatClipping", "Unclipped")
@@ -172,7 +172,7 @@ def test_bad_settings_are_refused(changes, message):
         replace(paper.SETTINGS, **changes)
 
 
-@pytest.mark.parametrize("run", [paper.SETTINGS, paper.HONEST, paper.NON_PRIVATE])
+@pytest.mark.parametrize("run", [paper.SETTINGS, paper.REPAIRED, paper.NON_PRIVATE])
 @pytest.mark.parametrize("ledger", ["ledger", "claimed_ledger"])
 @pytest.mark.parametrize("steps", [float("nan"), -1, 2.5])
 def test_a_number_of_steps_that_is_none_is_refused_at_once(run, ledger, steps):

@@ -26,7 +26,7 @@ from dpkit.privacy.wrong_clipping import (
     ClippedAfterMean,
     NoiseOverSqrtBatch,
     TensorsClippedAtGroupBound,
-    honest_noise_multiplier,
+    actual_noise_multiplier,
 )
 
 GROUPED = GroupClipping((0.5, 2.0), groups=(1, 0, 0, 1))
@@ -376,14 +376,14 @@ def test_one_record_moves_a_mean_clipped_afterwards_across_the_ball():
     assert rule.claimed_sensitivity("add-remove") == pytest.approx(0.0015)
     assert rule.claimed_sensitivity("replace-one") == pytest.approx(0.003)
     noise_std = rule.noise_std(2.0)
-    assert honest_noise_multiplier(rule, 2.0) == pytest.approx(noise_std / moved)
+    assert actual_noise_multiplier(rule, 2.0) == pytest.approx(noise_std / moved)
     np.testing.assert_array_equal(rule.clip([np.full(4, 0.1)])[0], np.full(4, 0.1))
 
 
 def test_noise_over_the_root_of_the_batch_is_eight_times_too_small_at_64():
     rule = NoiseOverSqrtBatch(1.1, batch_size=64)
     assert rule.noise_std(1.0) == pytest.approx(1.1 / 8)
-    assert honest_noise_multiplier(rule, 1.0) == pytest.approx(rule.noise_std(1.0) / 1.1)
+    assert actual_noise_multiplier(rule, 1.0) == pytest.approx(rule.noise_std(1.0) / 1.1)
     assert rule.sensitivity("replace-one") == 8 * rule.claimed_sensitivity("replace-one")
     np.testing.assert_array_equal(rule.weights(NORMS), FlatClipping(1.1).weights(NORMS))
 
@@ -407,10 +407,10 @@ WRONG = [
 def test_what_was_charged_is_less_than_what_is_true(rule):
     for adjacency in ("add-remove", "replace-one"):
         assert 0 < rule.claimed_sensitivity(adjacency) < rule.sensitivity(adjacency)
-    assert honest_noise_multiplier(rule, 1.0) < 1
+    assert actual_noise_multiplier(rule, 1.0) < 1
     for bad in (0.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="noise_multiplier must be"):
-            honest_noise_multiplier(rule, bad)
+            actual_noise_multiplier(rule, bad)
     with pytest.raises(ValueError, match="adjacency must be"):
         rule.sensitivity("neighbours")
     # nobody meets it who does not ask for it by module and name

@@ -150,7 +150,7 @@ def test_no_steps_at_all(tmp_path, place):
 
 def test_schedules_and_critic_steps_go_on_where_they_were(tmp_path):
     """The rate follows the step's index and the generator's turn too, whatever came between."""
-    honest = paper.settings.small(paper.HONEST, batch_size=8, steps=7)
+    honest = paper.settings.small(paper.REPAIRED, batch_size=8, steps=7)
     adam = replace(honest.discriminator_optimizer, rate=Linear(1e-2, 1e-3, over=7))
     settings = replace(
         honest, pixels=12, hidden=5, noise_multiplier=4.0, discriminator_steps=3,

@@ -94,7 +94,7 @@ def run(settings, step, *, seed=0, data=None, steps=None):
     ("settings", "step"),
     [
         (paper.SETTINGS, "step"), (paper.BASIC, "basic_step"),
-        (paper.NON_PRIVATE, "step"), (paper.HONEST, "step"),
+        (paper.NON_PRIVATE, "step"), (paper.REPAIRED, "step"),
     ],
 )  # fmt: skip
 def test_a_run_repeats_to_the_bit_and_yields_a_record_a_step(settings, step):
@@ -110,7 +110,7 @@ def test_a_run_repeats_to_the_bit_and_yields_a_record_a_step(settings, step):
 
 
 def test_training_stops_before_it_would_overspend():
-    settings = replace(tiny(paper.HONEST), target_epsilon=3.0, max_steps=10_000)
+    settings = replace(tiny(paper.REPAIRED), target_epsilon=3.0, max_steps=10_000)
     _, records = run(settings, paper.step)
     ledger = settings.ledger(public_size=40, steps=len(records))
     one_more = settings.ledger(public_size=40, steps=len(records) + 1)
@@ -122,11 +122,11 @@ def test_training_stops_before_it_would_overspend():
 
 def test_asking_for_more_steps_than_the_budget_allows_is_refused():
     with pytest.raises(ValueError, match="steps must be between 0 and the 6"):
-        run(tiny(paper.HONEST), paper.step, steps=7)
+        run(tiny(paper.REPAIRED), paper.step, steps=7)
 
 
 def test_an_empty_poisson_batch_is_a_step_of_noise():
-    settings = tiny(paper.HONEST)
+    settings = tiny(paper.REPAIRED)
     data = tiny_data()
     nobody = Data(data.features[:0], data.labels[:0], public_size=40)
     gan, records = run(settings, paper.step, data=nobody)
@@ -147,7 +147,7 @@ def test_each_stream_of_a_seed_is_its_own():
 
 
 def test_the_generator_is_trained_every_few_steps_where_the_settings_say_so():
-    _, records = run(replace(tiny(paper.HONEST), discriminator_steps=3), paper.step)
+    _, records = run(replace(tiny(paper.REPAIRED), discriminator_steps=3), paper.step)
     assert [record.generator_loss is None for record in records] == [True, True, False] * 2
 
 

@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper and its baseline; the settings say whether published or honest."""
+"""Algorithm 1 of the paper and its baseline; the settings say whether published or repaired."""
 
 from collections.abc import Callable
 from copy import deepcopy

@@ -105,7 +105,7 @@ def step_of(settings: Settings, public: Tensor) -> Step:
 
 
 def warm_settings(settings: Settings, *, examples: int) -> Settings:
-    """The warm start as a run of its own: no clipping, no noise, on so many public examples."""
+    """The warm start as a separate run: no clipping, no noise, on this many public examples."""
     batch = min(settings.expected_batch_size, examples)
     return replace(
         settings, clipping=Unclipped(), noise_multiplier=0.0, noise_over_sqrt_batch=False,

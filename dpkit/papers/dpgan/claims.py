@@ -15,7 +15,7 @@ from dpkit.papers.dpgan.budget import BUDGET_DELTA, TABLE_7
 from dpkit.papers.dpgan.settings import MNIST, PUBLISHED, SETTINGS, Settings, ungrouped
 from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, moments
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch, honest_noise_multiplier
+from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch, actual_noise_multiplier
 
 PAPER = "dpgan"
 epsilon = AsPublished(OPACUS_ORDERS, MNIST.target_delta).of_steps
@@ -195,7 +195,7 @@ def stray(devices: int) -> SampledGaussian:
     The mean over devices divides how far a record moves the sum by their number.
     """
     batch = 64 * devices
-    over = honest_noise_multiplier(NoiseOverSqrtBatch(1.0, batch), MNIST.noise_multiplier)
+    over = actual_noise_multiplier(NoiseOverSqrtBatch(1.0, batch), MNIST.noise_multiplier)
     return SampledGaussian(over * devices, batch / MNIST.private_examples)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from dpkit import checks
+from dpkit.experiments.part import Work
 from dpkit.metrics.inception import inception_score
 from dpkit.metrics.js_score import js_score
 from dpkit.metrics.judge import CLASSIFIERS, Judge, judge, scoring_work, training_work
@@ -20,7 +21,6 @@ from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.networks import Classifier
 from dpkit.papers.dpgan.semi_supervised import RATE
 from dpkit.privacy.schedules import Constant
-from dpkit.records import Work
 from dpkit.training.device import generator_on, seeded
 from dpkit.training.optimizers import Adam, update
 
@@ -107,7 +107,7 @@ def judged(images: Tensor, *, records: str, seed: int) -> dict[str, Any]:
         seed: of the discriminator behind the JS score.
     """
     known = classifier(records)
-    found = inception_score(known.probabilities(images), splits=SPLITS)
+    inception = inception_score(known.probabilities(images), splits=SPLITS)
     said_of_real, said_of_made = (
         said.double().numpy()
         for said in told_apart(
@@ -118,8 +118,8 @@ def judged(images: Tensor, *, records: str, seed: int) -> dict[str, Any]:
     right = ((said_of_real > 0.5).mean() + (said_of_made <= 0.5).mean()) / 2
     return {
         "images": len(images),
-        "inception": found.mean,
-        "inception_spread": found.spread,
+        "inception": inception.mean,
+        "inception_spread": inception.spread,
         "classifier_accuracy": known.accuracy,
         "js": made.mean,  # of generated images, as in the text
         "js_error": made.error,

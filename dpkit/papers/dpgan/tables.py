@@ -1,17 +1,10 @@
 """The paper's tables from stored runs, beside what is printed of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from dpkit.papers.dpgan.plans import ARMS, LABELS, PLANS
-from dpkit.papers.dpgan.variants import CONFIGURATIONS
-
-__all__ = ["ARMS", "LABELS", "PLANS", "PRINTED", "table_2", "table_4", "table_5", "table_6",
-           "table_9", "table_10"]  # fmt: skip
-
-Stored = Mapping[str, Mapping[str, Any]]
+from dpkit.experiments.rows import Stored, mean, spread, values
+from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
 
 # What the text prints, as far as it is left: cells of Tables 2, 4 and 8 to 10 are lost, but for the
 # numbers that sentences repeat.
@@ -35,12 +28,13 @@ PRINTED: dict[str, dict[Any, Any]] = {
     # section 5.3, Table 2, MNIST: real images' inception score minus dpGAN's is less than this
     "table_2": {"real minus dpgan": 1.32},
 }
+LABELS = tuple(PRINTED["table_6"][""])  # of Table 6, MNIST
 TITLES = {
     "real": "Real images",
     "gan": "GAN",
     "all-published": "dpGAN, as published",
     "all-matched": "dpGAN repaired, at the epsilon that the published run costs if Poisson",
-    "all-honest": "dpGAN repaired, at the epsilon that is claimed",
+    "all-repaired": "dpGAN repaired, at the epsilon that is claimed",
 }
 SHARE = 0.2  # p in both tables of classifiers
 
@@ -52,11 +46,11 @@ def table_2(stored: Stored, *, score: str = "inception") -> list[dict[str, Any]]
         stored: parts by name, from `experiments.store.load("dpgan", "table_2")`.
         score: which of the stored scores, such as "inception" or "js".
     """
-    rows = []
-    for key, title in TITLES.items():
-        found = _values(stored, [key] if key == "real" else _named(stored, key))
-        rows.append({"setting": title, **_row(found, score)})
-    return rows
+    real = [stored["real"]["values"]] if "real" in stored else []
+    return [
+        {"setting": title, **_row(real if key == "real" else values(stored, key), score)}
+        for key, title in TITLES.items()
+    ]
 
 
 def table_4(stored: Stored) -> list[dict[str, Any]]:
@@ -91,14 +85,13 @@ def table_6(stored: Stored) -> list[dict[str, Any]]:
         if key == "real":
             continue
         for labels in LABELS:
-            alone = _values(stored, _named(stored, f"supervised-n{labels}"))
-            found = _values(stored, _named(stored, f"{key}-n{labels}"))
+            alone = values(stored, f"supervised-n{labels}")
             rows.append({
                 "setting": title, "labels": labels, "share": SHARE,
                 "paper, supervised": printed[""][labels],
                 "paper": printed["gan" if key == "gan" else "dpgan"][labels],
-                "supervised": _mean(one["accuracy"] for one in alone),
-                **_row(found, "accuracy"),
+                "supervised": mean(one["accuracy"] for one in alone),
+                **_row(values(stored, f"{key}-n{labels}"), "accuracy"),
             })  # fmt: skip
     return rows
 
@@ -114,7 +107,7 @@ def table_9(stored: Stored, *, score: str = "inception") -> list[dict[str, Any]]
     return [
         {
             "configuration": name, **chosen._asdict(), "arm": arm, "paper": printed.get(name),
-            **_row(_values(stored, _named(stored, f"{name}-{arm}")), score),
+            **_row(values(stored, f"{name}-{arm}"), score),
         }
         for name, chosen in CONFIGURATIONS.items()
         for arm in ARMS
@@ -126,38 +119,21 @@ def table_10(stored: Stored) -> list[dict[str, Any]]:
     return table_9(stored, score="js")
 
 
-def _named(stored: Stored, key: str) -> list[str]:
-    return [name for name in stored if name.startswith(f"{key}-seed")]
-
-
-def _values(stored: Stored, names: Iterable[str]) -> list[Mapping[str, Any]]:
-    return [stored[name]["values"] for name in names if name in stored]
-
-
-def _mean(numbers: Iterable[float]) -> float | None:
-    found = list(numbers)
-    return float(np.mean(found)) if found else None
-
-
-def _row(found: list[Mapping[str, Any]], score: str) -> dict[str, Any]:
+def _row(runs: list[Mapping[str, Any]], score: str) -> dict[str, Any]:
     """Mean and range of one score, and the epsilons, which all seeds share; delta is 1e-5.
 
     `epsilon if Poisson` is certified, add-remove, of Poisson batches; `epsilon proven` is certified
     of the batches that were drawn, under `adjacency`.
     """
-    some = found[0] if found else {}
-    missing = [one for one in found if score not in one]
+    some = runs[0] if runs else {}
+    missing = [one for one in runs if score not in one]
     if missing:
         names = sorted(name for name, value in some.items() if isinstance(value, float))
         raise ValueError(f"score must be one of {', '.join(names)}, got {score!r}")
-    scores = [one[score] for one in found]
     return {
-        "mean": _mean(scores),
-        "lowest": min(scores, default=None),
-        "highest": max(scores, default=None),
+        **spread([one[score] for one in runs]),
         "epsilon claimed": some.get("epsilon_claimed"),
         "epsilon if Poisson": some.get("epsilon_if_poisson"),
         "epsilon proven": some.get("epsilon_proven"),
         "adjacency": some.get("adjacency"),
-        "seeds": len(found),
     }

@@ -6,10 +6,10 @@ may be lowered while training when a test accuracy stops improving. The paper ge
 and census records at a stated total epsilon of 0.5 and 5, delta 1e-5.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dpkit.papers.rdp_gan.settings import (
+from dpkit.lazy import lazy
+from dpkit.papers.rdp_gan.settings import (  # noqa: F401
     DP_GAN,
     MULTIPLICATIVE,
     NON_PRIVATE,
@@ -18,38 +18,10 @@ from dpkit.papers.rdp_gan.settings import (
     SMALL,
 )
 
-if TYPE_CHECKING:
-    from dpkit.papers.rdp_gan import adaptive, algorithm, tables, theorems
-    from dpkit.papers.rdp_gan.algorithm import (
-        generate,
-        honest_step,
-        loss_value_step,
-        multiplicative_step,
-        new_gan,
-        output_error_step,
-    )
-    from dpkit.papers.rdp_gan.claims import CLAIMS
-
 NAME = "rdp_gan"
 TITLE = "RDP-GAN (Ma, Li, Ding, Liu, Wei, Weng, Poor 2020)"
-_STEPS = (
-    "generate", "honest_step", "loss_value_step", "multiplicative_step", "new_gan",
-    "output_error_step",
-)  # fmt: skip
-__all__ = [
-    "CLAIMS", "DP_GAN", "MULTIPLICATIVE", "NAME", "NON_PRIVATE", "OUTPUT_ERROR", "SETTINGS",
-    "SMALL", "TITLE",
-    "adaptive", "algorithm", "generate", "honest_step", "loss_value_step",
-    "multiplicative_step", "new_gan", "output_error_step", "tables", "theorems",
-]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Claims on first use; what needs torch only when it is asked for."""
-    if name == "CLAIMS":
-        return import_module(f"{__name__}.claims").CLAIMS
-    if name in ("adaptive", "algorithm", "tables", "theorems"):
-        return import_module(f"{__name__}.{name}")
-    if name in _STEPS:
-        return getattr(import_module(f"{__name__}.algorithm"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Claims, modules and the algorithm's functions on first use: what needs torch only then."""
+    return lazy(__name__, name)

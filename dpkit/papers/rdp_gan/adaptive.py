@@ -1,7 +1,7 @@
 """Algorithm 2: noise that is lowered while training, as published and with its signal charged.
 
 As published, Theorem 4 adds up what each iteration is said to cost, and the test accuracy is read
-for free. Honest, every noise multiplier is chosen from released values only, the accuracy is a
+for free. Repaired, every noise multiplier is chosen from released values only, the accuracy is a
 noisy count that is charged, and a Renyi filter at one order, fixed beforehand, ends the run.
 """
 
@@ -40,11 +40,11 @@ class Budget(Protocol):
         ...
 
     def iteration(self, noise: float) -> bool:
-        """Charge one generator iteration at `noise`; False, and nothing charged, if too dear."""
+        """Charge one generator iteration at `noise`; False, and nothing charged, if too much."""
         ...
 
     def test(self) -> bool:
-        """Charge one test of the accuracy; False, and nothing charged, if too dear."""
+        """Charge one test of the accuracy; False, and nothing charged, if too much."""
         ...
 
 
@@ -108,7 +108,7 @@ class FilterBudget:
 
     Args:
         filter: with its order and budget fixed before the run.
-        settings: honest; sampling, n_d and the noise on the counts.
+        settings: repaired; sampling, n_d and the noise on the counts.
         public_size: declared size, from which the sample rate follows.
     """
 
@@ -176,8 +176,8 @@ def tuned(
     tuning = settings.tuning
     if tuning is None:
         raise ValueError("settings.tuning is None: there is no rule to follow; use loop.train")
-    honest = isinstance(settings.noise, GradientNoise)
-    if honest and not tuning.count_noise > 0:
+    repaired = isinstance(settings.noise, GradientNoise)
+    if repaired and not tuning.count_noise > 0:
         raise ValueError("tuning.count_noise must be > 0: an accuracy read for free has no price")
     budget.check(settings, data.public_size)
     draws = batches(

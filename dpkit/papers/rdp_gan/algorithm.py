@@ -1,6 +1,6 @@
-"""Algorithm 1 of the paper, a step for each reading of where its noise goes, and an honest one.
+"""Algorithm 1 of the paper, a step for each reading of where its noise goes, and a repaired one.
 
-Every step has one form: it updates `gan` in place and tells what it saw. `index` counts
+Every step has one form: it updates `gan` in place and returns what it saw. `index` counts
 discriminator steps; every `discriminator_steps`-th also updates the generator. Noise is drawn even
 where its scale is 0, so that a run with noise and one without differ in nothing else; those of the
 loss value and the multiplicative form, which draw one number a step, also share all else that is
@@ -110,7 +110,7 @@ def parameter_noise_step(
     return _record(gan, (real, fake), settings, index, rng, clipped=0.0)
 
 
-def honest_step(
+def repaired_step(
     gan: Gan, features: Tensor, labels: Tensor, *,
     settings: Settings, index: int, rng: torch.Generator,
 ) -> Record:  # fmt: skip
@@ -228,7 +228,7 @@ _STEPS: dict[type, Step] = {
     MultiplicativeNoise: multiplicative_step,
     OutputErrorNoise: output_error_step,
     ParameterNoise: parameter_noise_step,
-    GradientNoise: honest_step,
+    GradientNoise: repaired_step,
 }
 
 

@@ -1,4 +1,4 @@
-"""What the paper ran, in every reading of where its noise goes, and what an honest run changes."""
+"""What the paper ran, in every reading of where its noise goes, and what a repaired run changes."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -162,7 +162,7 @@ class Settings:
         iterations: n_g.
         network: architecture of both networks.
         features: numbers a record has as network input.
-        classes: labels that both networks are told; 0 where a record has none.
+        classes: labels that both networks are given; 0 where a record has none.
         parts: sizes of a record's one-hot parts; empty for images in [-1, 1].
         tuning: Algorithm 2's rule, if the noise follows it.
         generator_decay: of the average of the generator's weights, if that is released.
@@ -208,10 +208,10 @@ class Settings:
         )  # fmt: skip
 
     def steps_allowed(self, *, public_size: int) -> int:
-        """Discriminator steps: all, once an honest run's ledger is certified within its target.
+        """Discriminator steps: all, once a repaired run's ledger is certified within its target.
 
         Raises:
-            ValueError: an honest run would cost more than its target.
+            ValueError: a repaired run would cost more than its target.
         """
         if isinstance(self.noise, GradientNoise) and self.target_epsilon is not None:
             ledger = self.ledger(public_size=public_size)

@@ -5,28 +5,21 @@ formulas. A stored run has `scores` at the iterations that the tables ask for; b
 
 * loss value: noise on the value changes nothing, so that a schedule decides no more than where the
   one run ends, and each column reads the same run at the iteration that is printed for it;
-* honest: each schedule is a run of its own.
+* repaired: each schedule is a separate run.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from dpkit.experiments.rows import Stored, mean, spread, values
 from dpkit.papers.rdp_gan import theorems
-from dpkit.papers.rdp_gan.honest import RATES
-from dpkit.papers.rdp_gan.plans import DECAYS, EPSILONS, PLANS, PRINTED_ITERATIONS, SWEEPS
 from dpkit.papers.rdp_gan.recomputed import TABLE_2, Column
+from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RATES, SWEEPS
 from dpkit.papers.rdp_gan.settings import DELTA, GENERATOR_STEPS
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Release
 
-__all__ = [
-    "ATTRIBUTES", "METHODS", "PLANS", "PRINTED", "figure_3", "figure_5", "figure_7", "figure_8",
-    "figure_9", "mean_score", "table_2", "table_3", "table_4",
-]  # fmt: skip
-
-Stored = Mapping[str, Mapping[str, Any]]
 ATTRIBUTES = (
     "age", "occupation", "education", "gender", "work class", "marital status", "work hours",
     "income",
@@ -45,11 +38,15 @@ PRINTED: dict[str, Any] = {
                    "ant": 0.843},
     },
 }  # fmt: skip
+PRINTED_ITERATIONS = {  # Tables IV and V
+    "digits": {"time": 657, "step": 564, "exp": 902, "ant": 868},
+    "census": {"time": 632, "step": 532, "exp": 894, "ant": 845},
+}
 METHODS = (  # on census records: title, and how the names of its parts begin
     ("real records", "real"),
     ("as published (epsilon: none)", "loss-value"),
-    *((f"honest GAN, epsilon {e:g}", f"honest-constant-{e:g}") for e in EPSILONS[::-1]),
-    *((f"honest marginals, epsilon {e:g}", f"marginals-{e:g}") for e in EPSILONS[::-1]),
+    *((f"repaired GAN, epsilon {e:g}", f"repaired-constant-{e:g}") for e in EPSILONS[::-1]),
+    *((f"private marginals, epsilon {e:g}", f"marginals-{e:g}") for e in EPSILONS[::-1]),
 )
 READINGS = {
     "loss-value": "noise on the loss value", "multiplicative": "multiplicative noise",
@@ -67,15 +64,12 @@ def table_2(stored: Stored) -> list[dict[str, Any]]:
     rows = []
     for column in TABLE_2:
         records = _records(column)
-        found = [
-            part["values"] for name, part in stored.items()
-            if name.startswith(f"{records}-{column.batch}-seed")
-        ]  # fmt: skip
+        found = values(stored, f"{records}-{column.batch}")
         rows.append({
             "data": column.data, "batch": column.batch,
             "printed_largest": PRINTED["table_2"][records][column.batch == 128],
-            "one_record": _mean([one["one_record"] for one in found]),
-            "batch_mean": _mean([one["mean_of_a_batch"] for one in found]),
+            "one_record": mean(one["one_record"] for one in found),
+            "batch_mean": mean(one["mean_of_a_batch"] for one in found),
             "C": column.largest_loss, "printed_sensitivity": column.printed,
             "sensitivity": column.sensitivity, "seeds": len(found),
         })  # fmt: skip
@@ -85,14 +79,14 @@ def table_2(stored: Stored) -> list[dict[str, Any]]:
 def table_3(stored: Stored) -> list[dict[str, Any]]:
     """Error of each attribute's PMF (eq. 22): printed, and of our runs, mean over seeds.
 
-    Rows: the paper's three, the published reading (which is the run without privacy), honest GANs
-    and honest marginals at each epsilon. The weights of eq. 22 are the labels' numbers, whose order
-    the text does not state: compare rows of one encoding alone.
+    Rows: the paper's three, the published reading (which is the run without privacy), repaired
+    GANs and private marginals at each epsilon. The weights of eq. 22 are the labels' numbers, whose
+    order the text does not state: compare rows of one encoding alone.
     """
     rows = [
         {"row": f"paper, {name if name == 'no privacy' else f'epsilon {name}'}",
-         **dict(zip(ATTRIBUTES, values, strict=True))}
-        for name, values in PRINTED["table_3"].items()
+         **dict(zip(ATTRIBUTES, errors, strict=True))}
+        for name, errors in PRINTED["table_3"].items()
     ]  # fmt: skip
     for title, key in METHODS:
         means = mean_score(stored, key, "pmf_error")
@@ -102,7 +96,7 @@ def table_3(stored: Stored) -> list[dict[str, Any]]:
 
 
 def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> list[dict[str, Any]]:
-    """Tables IV ("digits") and V ("census"): a row each for the paper, as published, and honest.
+    """Tables IV ("digits") and V ("census"): a row each for the paper, as published, and repaired.
 
     Keys: row, epsilon (proven; "none" where there is no guarantee), and for each column (none,
     constant, time, step, exp, ant) "<column>" with the mean over seeds, "<column>_range" with the
@@ -129,20 +123,22 @@ def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> list[di
         row = {"row": READINGS[key], "epsilon": "none"} | _cell(stored, key, score, "constant")
         rows.append(row)
     for epsilon in EPSILONS:
-        row = {"row": "honest", "epsilon": f"{epsilon:g}"}
+        row = {"row": "repaired", "epsilon": f"{epsilon:g}"}
         for name in DECAYS:
-            row |= _cell(stored, f"honest-{name}-{epsilon:g}", score, name)
+            row |= _cell(stored, f"repaired-{name}-{epsilon:g}", score, name)
         rows.append(row)
     others = [("the text's networks (DCGAN), as published", "none", "dcgan-loss-value")]
-    others += [("the text's networks, honest", f"{e:g}", f"dcgan-honest-{e:g}") for e in EPSILONS]
+    others += [
+        ("the text's networks, repaired", f"{e:g}", f"dcgan-repaired-{e:g}") for e in EPSILONS
+    ]
     if records == "census":
-        others += [("honest marginals", f"{e:g}", f"marginals-{e:g}") for e in EPSILONS]
+        others += [("private marginals", f"{e:g}", f"marginals-{e:g}") for e in EPSILONS]
     rows += [
         {"row": title, "epsilon": epsilon} | _cell(stored, key, score, "constant")
         for title, epsilon, key in others
     ]
     real = _scores(stored, "real", score)
-    return [*rows, {"row": "real records", "epsilon": "none", "none": _mean(real)}]
+    return [*rows, {"row": "real records", "epsilon": "none", "none": mean(real)}]
 
 
 def figure_3(column: Column, noises: "list[float]") -> dict[str, list[float]]:
@@ -152,23 +148,27 @@ def figure_3(column: Column, noises: "list[float]") -> dict[str, list[float]]:
     is released.
     """
     setting = column.setting
-    rate = setting["sample_rate"]
-    found: dict[str, list[float]] = {"noise": list(noises), "theorem 4": [], "eq. 23": [],
-                                     "lower": [], "upper": []}  # fmt: skip
-    for noise in noises:
-        found["theorem 4"].append(
+    rate, each = setting["sample_rate"], setting["discriminator_steps"]
+    pairs = [
+        pld.epsilon([Release(column.release(noise), GENERATOR_STEPS * each)], delta=DELTA)
+        for noise in noises
+    ]
+    return {
+        "noise": list(noises),
+        "theorem 4": [
             theorems.theorem_4(noise_std=noise, generator_steps=GENERATOR_STEPS, **setting)
-        )
-        each = theorems.moments_accountant_epsilon(
-            noise, sample_rate=rate, discriminator_steps=setting["discriminator_steps"],
-            delta=DELTA,
-        )  # fmt: skip
-        found["eq. 23"].append(GENERATOR_STEPS * each)
-        steps = GENERATOR_STEPS * setting["discriminator_steps"]
-        pair = pld.epsilon([Release(column.release(noise), steps)], delta=DELTA)
-        found["lower"].append(pair.lower)
-        found["upper"].append(pair.epsilon)
-    return found
+            for noise in noises
+        ],
+        "eq. 23": [
+            GENERATOR_STEPS
+            * theorems.moments_accountant_epsilon(
+                noise, sample_rate=rate, discriminator_steps=each, delta=DELTA
+            )
+            for noise in noises
+        ],
+        "lower": [pair.lower for pair in pairs],
+        "upper": [pair.epsilon for pair in pairs],
+    }
 
 
 def figure_5(
@@ -176,27 +176,22 @@ def figure_5(
 ) -> dict[str, tuple[list[int], list[float]]]:
     """Accuracy along training, mean over seeds: name -> (iterations, accuracy). Figures 5 and 6."""
     names = {
-        **READINGS, **{f"honest-constant-{e:g}": f"honest, epsilon {e:g}" for e in EPSILONS}
+        **READINGS, **{f"repaired-constant-{e:g}": f"repaired, epsilon {e:g}" for e in EPSILONS}
     }  # fmt: skip
-    found = {}
-    for key, title in names.items():
-        curves = [part["values"]["curve"] for name, part in stored.items()
-                  if name.startswith(f"{key}-seed")]  # fmt: skip
-        if curves:
-            found[title] = (
-                curves[0]["iterations"], np.mean([c[score] for c in curves], axis=0).tolist()
-            )  # fmt: skip
-    return found
+    curves = {title: [one["curve"] for one in values(stored, key)] for key, title in names.items()}
+    return {
+        title: (some[0]["iterations"], np.mean([one[score] for one in some], axis=0).tolist())
+        for title, some in curves.items()
+        if some
+    }
 
 
 def figure_7(stored: Stored, attribute: int) -> dict[str, list[float]]:
     """The PMF of one attribute in what each method generates, mean over seeds."""
-    found = {}
-    for title, key in METHODS:
-        pmfs = [one[attribute] for one in _scores(stored, key, "pmf")]
-        if pmfs:
-            found[title] = np.mean(pmfs, axis=0).tolist()
-    return found
+    pmfs = {
+        title: [one[attribute] for one in _scores(stored, key, "pmf")] for title, key in METHODS
+    }
+    return {title: np.mean(some, axis=0).tolist() for title, some in pmfs.items() if some}
 
 
 def figure_8(stored: Stored) -> list[dict[str, Any]]:
@@ -205,14 +200,13 @@ def figure_8(stored: Stored) -> list[dict[str, Any]]:
     for title, key in (*METHODS, ("published DP-GAN", "dp-gan")):
         row: dict[str, Any] = {"trained on or tested on": title}
         for score in ("accuracy", "trained_on_generated", "balanced", "high_income"):
-            found = _scores(stored, key, score)
-            row |= {score: _mean(found), f"{score}_range": _range(found)}
+            row |= _mean_and_range(score, _scores(stored, key, score))
         rows.append(row)
     return rows
 
 
 def figure_9(sweep: Stored, stored: Stored, records: str) -> dict[str, dict[str, list[float]]]:
-    """Figures 9 and 10: score by decay rate of honest runs at epsilon 0.5, one seed.
+    """Figures 9 and 10: score by decay rate of repaired runs at epsilon 0.5, one seed.
 
     Returns:
         schedule -> {"rate", "accuracy", "trained_on_generated", "iterations"}, by rising rate; the
@@ -221,14 +215,14 @@ def figure_9(sweep: Stored, stored: Stored, records: str) -> dict[str, dict[str,
     found = {}
     for name, rates in SWEEPS.items():
         parts = {rate: sweep.get(f"{name}-{rate:g}-seed0") for rate in rates}
-        parts[RATES[records][name]] = stored.get(f"honest-{name}-0.5-seed0")
+        parts[RATES[records][name]] = stored.get(f"repaired-{name}-0.5-seed0")
         points = [(rate, part["values"]) for rate, part in sorted(parts.items()) if part]
-        last = [values["scores"][str(values["iterations"])] for _, values in points]
+        last = [one["scores"][str(one["iterations"])] for _, one in points]
         found[name] = {
             "rate": [rate for rate, _ in points],
             "accuracy": [one["accuracy"] for one in last],
             "trained_on_generated": [one["trained_on_generated"] for one in last],
-            "iterations": [values["iterations"] for _, values in points],
+            "iterations": [one["iterations"] for _, one in points],
         }
     return found
 
@@ -246,31 +240,22 @@ def _cell(
     found = _scores(stored, key, score, iterations)
     if not found:
         return {}
-    counts = iterations or _mean([
-        part["values"]["iterations"] for name, part in stored.items()
-        if name.startswith(f"{key}-seed")
-    ])  # fmt: skip
-    return {column: _mean(found), f"{column}_range": _range(found), f"{column}_iterations": counts}
+    counts = iterations or mean(one["iterations"] for one in values(stored, key))
+    return _mean_and_range(column, found) | {f"{column}_iterations": counts}
+
+
+def _mean_and_range(name: str, numbers: list[float]) -> dict[str, Any]:
+    every = spread(numbers)
+    ends = (every["lowest"], every["highest"]) if numbers else None
+    return {name: every["mean"], f"{name}_range": ends}
 
 
 def _scores(stored: Stored, key: str, score: str, iterations: int | None = None) -> list[Any]:
     """A score of each seed's run, at `iterations` or at its end."""
-    found = []
-    for name, part in sorted(stored.items()):
-        if name.startswith(f"{key}-seed"):
-            values = part["values"]
-            at = values["scores"].get(str(iterations or values["iterations"]), {})
-            if score in at:
-                found.append(at[score])
-    return found
-
-
-def _mean(found: list[float]) -> float | None:
-    return float(np.mean(found)) if found else None
-
-
-def _range(found: list[float]) -> tuple[float, float] | None:
-    return (min(found), max(found)) if found else None
+    at = [
+        one["scores"].get(str(iterations or one["iterations"]), {}) for one in values(stored, key)
+    ]
+    return [scores[score] for scores in at if score in scores]
 
 
 def _records(column: Column) -> str:

@@ -17,7 +17,7 @@ from dpkit.privacy.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.wrong_clipping import (
     ClippedAfterMean,
     NoiseOverSqrtBatch,
-    honest_noise_multiplier,
+    actual_noise_multiplier,
 )
 
 # MNIST's training images of each digit, 0 to 9: public, as anyone can count them
@@ -136,7 +136,7 @@ class BeaulieuJones:
         if self.noise_times_norm_squared:
             noise *= self.max_grad_norm
         # the noise is not divided by the batch, as if the mean were the sum of one example
-        return honest_noise_multiplier(ClippedAfterMean(self.max_grad_norm, 1), noise)
+        return actual_noise_multiplier(ClippedAfterMean(self.max_grad_norm, 1), noise)
 
     def claimed_ledger(self) -> list[Release]:
         """As charged: Poisson batches, and a record that moves the release by C."""
@@ -189,7 +189,7 @@ def clipped_mean_moves(*, batch_size: int = 100, max_grad_norm: float = 1e-4) ->
 
 def noise_too_small(batch_size: int) -> float:
     """Zhang et al.: the factor by which noise over sqrt(batch) is too small, on one device."""
-    return 1 / honest_noise_multiplier(NoiseOverSqrtBatch(1.0, batch_size), 1.0)
+    return 1 / actual_noise_multiplier(NoiseOverSqrtBatch(1.0, batch_size), 1.0)
 
 
 def groups_factor(groups: int) -> float:

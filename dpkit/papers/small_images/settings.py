@@ -1,4 +1,4 @@
-"""What the paper ran, as its text and its public code say, and what an honest run changes.
+"""What the paper ran, as its text and its public code say, and what a repaired run changes.
 
 A step is one update of the critic, which is what is charged.
 """
@@ -18,6 +18,7 @@ from dpkit.privacy.sampling import (
     mechanism,
 )
 from dpkit.privacy.schedules import Constant
+from dpkit.records import SCALES
 from dpkit.training.optimizers import Adam
 
 # The orders of the code's accountant (compute_renyi_privacy in ganlib/privacy.py)
@@ -201,8 +202,8 @@ FIGURE_3 = {capacity: replace(SETTINGS, capacity=capacity) for capacity in (16, 
 # The dashed line of the figures: "a non-anonymous GAN training".
 NON_PRIVATE = replace(SETTINGS, clipping=Unclipped(), noise_multiplier=0.0)
 
-# Honest: the batches are those that are accounted for.
-HONEST = replace(
+# Repaired: the batches are those that are accounted for.
+REPAIRED = replace(
     SETTINGS,
     sampling=PoissonSampling(128),
     noise_multiplier=0.545,
@@ -221,7 +222,7 @@ def small(settings: Settings, *, batch_size: int, steps: int, capacity: int) -> 
 
 # More noise, or epsilon 10 would be spent after 24 steps on so few records.
 SMALL = replace(
-    small(HONEST, batch_size=64, steps=100, capacity=8),
+    small(REPAIRED, batch_size=64, steps=100, capacity=8),
     noise_multiplier=0.66,
     chosen="noise that lets 100 steps of 64 of 1,437 records cost no more than epsilon 10",
 )
@@ -234,8 +235,41 @@ def reduced(
 
     What has a target epsilon gets the noise that `REDUCED_STEPS` steps need.
     """
-    found = replace(settings, max_steps=steps, capacity=capacity)
+    smaller = replace(settings, max_steps=steps, capacity=capacity)
     if settings.target_epsilon is None:
-        return found
+        return smaller
     chosen = "the noise is the least, in thousandths, for the reduced steps at the same target"
-    return replace(found, noise_multiplier=REDUCED_NOISE, chosen=chosen)
+    return replace(smaller, noise_multiplier=REDUCED_NOISE, chosen=chosen)
+
+
+EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 250}  # steps from one point of a curve to the next
+FIGURES = ("figure_1", "figure_2", "figure_3")
+
+
+def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
+    """The runs of "common" or of a figure by name, without those that figures share with `common`.
+
+    Raises:
+        ValueError: plan or scale is another word.
+    """
+    checks.one_of(("common", *FIGURES), plan=plan)
+    checks.one_of(SCALES, scale=scale)
+    capacities = FIGURE_3 if scale == "paper" else REDUCED_CAPACITIES
+    own = {
+        "common": {"base": SETTINGS, "non-private": NON_PRIVATE, "repaired": REPAIRED},
+        "figure_1": {f"norm-{norm:g}": run for norm, run in FIGURE_1.items()},
+        "figure_2": {f"noise-{noise:g}": run for noise, run in FIGURE_2.items()},
+        "figure_3": {f"capacity-{c}": replace(SETTINGS, capacity=c) for c in capacities},
+    }[plan]
+    base = SETTINGS
+    if scale == "reduced":
+        base, steps = reduced(SETTINGS), REDUCED_STEPS_BY_CAPACITY
+        own = {
+            name: reduced(run, capacity=run.capacity, steps=steps)
+            if plan == "figure_3"
+            else reduced(run)
+            for name, run in own.items()
+        }
+    if plan == "common":
+        return own
+    return {n: run for n, run in own.items() if replace(run, max_steps=base.max_steps) != base}

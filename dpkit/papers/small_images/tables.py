@@ -6,14 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.papers.small_images.plans import PLANS
+from dpkit.experiments.rows import Stored, mean, seeds, spread
 
-__all__ = [
-    "PLANS", "break_off", "common", "cut", "figure_1", "figure_2", "figure_3", "level_of",
-    "plateau", "rising",
-]  # fmt: skip
-
-Stored = Mapping[str, Mapping[str, Any]]
 Curve = Mapping[str, Sequence[Any]]
 
 PLATEAU = 0.25  # the share of a curve's points, its last ones, whose scores are its plateau
@@ -105,9 +99,9 @@ def figure_3(stored: Stored) -> list[dict[str, Any]]:
 
 
 def common(stored: Stored) -> list[dict[str, Any]]:
-    """The same of the runs that all figures show; `run` names them: base, non-private, honest."""
+    """The same of the runs that all figures show; `run` names them: base, non-private, repaired."""
     level = level_of(stored)
-    found = {key: _seeds(stored, key) for key in ("non-private", "base", "honest")}
+    found = {key: [*seeds(stored, key).values()] for key in ("non-private", "base", "repaired")}
     return [{"run": key, **_row(parts, level)} for key, parts in found.items() if parts]
 
 
@@ -126,9 +120,14 @@ def cut(stored: Stored, prefix: str) -> dict[str, dict[str, Any]]:
         for name, part in stored.items()
         if name.startswith(("base-", "non-private-", prefix))
     }
-    last = min((part["values"]["curve"]["steps"][-1] for part in chosen.values()), default=0)
+    ends = [part["values"]["curve"]["steps"][-1] for part in chosen.values()]
+    return until(chosen, min(ends, default=0))
+
+
+def until(stored: Stored, last: int) -> dict[str, dict[str, Any]]:
+    """The parts with each curve cut after step `last`."""
     found = {}
-    for name, part in chosen.items():
+    for name, part in stored.items():
         curve = part["values"]["curve"]
         kept = sum(step <= last for step in curve["steps"])
         shorter = {column: values[:kept] for column, values in curve.items()}
@@ -142,14 +141,10 @@ def _rows(stored: Stored, prefix: str, value: Any) -> list[dict[str, Any]]:
     rows = []
     for key in {name.rpartition("-seed")[0] for name in shown}:
         if key != "non-private":
-            parts = _seeds(shown, key)
+            parts = [*seeds(shown, key).values()]
             varied = value(parts[0]["provenance"]["settings"])
             rows.append({"value": varied, **_row(parts, level)})
     return sorted(rows, key=lambda row: row["value"])
-
-
-def _seeds(stored: Stored, key: str) -> list[Mapping[str, Any]]:
-    return [part for name, part in sorted(stored.items()) if name.rpartition("-seed")[0] == key]
 
 
 def level_of(stored: Stored) -> float | None:
@@ -157,24 +152,24 @@ def level_of(stored: Stored) -> float | None:
 
     None where that run is not stored.
     """
-    best = [max(part["values"]["curve"]["inception"]) for part in _seeds(stored, "non-private")]
-    return float(np.mean(best)) if best else None
+    parts = seeds(stored, "non-private").values()
+    scores = [part["values"]["curve"]["inception"] for part in parts]
+    return mean(max(one) for one in scores) if all(scores) else None
 
 
 def _row(parts: Sequence[Mapping[str, Any]], level: float | None) -> dict[str, Any]:
     curves = [part["values"]["curve"] for part in parts]
     plateaus = [plateau(curve) for curve in curves]
     breaks = [epsilon for curve in curves if (epsilon := break_off(curve)) is not None]
-    mean = float(np.mean(plateaus))
+    scores = spread(plateaus)
+    level_off = scores.pop("mean")
     return {
-        "plateau": mean,
-        "lowest": min(plateaus),
-        "highest": max(plateaus),
-        "spread": float(np.mean([curve["inception_spread"][-1] for curve in curves])),
-        "break_off_epsilon": float(np.mean(breaks)) if breaks else None,
+        "plateau": level_off,
+        **scores,
+        "spread": mean(curve["inception_spread"][-1] for curve in curves),
+        "break_off_epsilon": mean(breaks),
         "steps": curves[0]["steps"][-1],
         "epsilon_claimed": curves[0]["epsilon_claimed"][-1],
         "epsilon_proven": curves[0]["epsilon_proven"][-1],
-        "difference": None if level is None else level - mean,
-        "seeds": len(parts),
+        "difference": None if level is None else level - level_off,
     }

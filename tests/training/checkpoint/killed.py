@@ -26,7 +26,9 @@ from dpkit.training.types import Data
 
 KILLS, STEPS = 20, 60
 SETTINGS = replace(
-    paper.settings.small(paper.HONEST, batch_size=32, steps=STEPS), noise_multiplier=2.0, hidden=16
+    paper.settings.small(paper.REPAIRED, batch_size=32, steps=STEPS),
+    noise_multiplier=2.0,
+    hidden=16,
 )
 CPU = torch.device("cpu")
 

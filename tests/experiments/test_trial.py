@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import torch
 
+from dpkit.experiments import trial
+from dpkit.experiments.run import Run
 from dpkit.papers import dp_cgan
 from dpkit.papers.dp_cgan.settings import SMALL
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
-from dpkit.training import trial
 from dpkit.training.checkpoint import Checkpoints, spent
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
@@ -23,9 +24,9 @@ CPU = torch.device("cpu")
 SETTINGS = replace(SMALL, hidden=4, sampling=ShuffledBatches(16))
 
 
-def work(settings=SETTINGS, **changes):
-    asked = {"shape": (784,), "size": 100, "device": CPU, "left": 7, **changes}
-    return trial.training(dp_cgan.step, dp_cgan.new_gan, settings=settings, **asked)
+def work(settings=SETTINGS, *, size=100, shape=(784,), steps=7):
+    run = Run("dp_cgan", "trial", settings, 0, size, device_name="cpu")
+    return run.left(dp_cgan.step, dp_cgan.new_gan, shape=shape, every=1, steps=steps)
 
 
 def test_a_trial_makes_the_runs_own_steps():
@@ -36,8 +37,8 @@ def test_a_trial_makes_the_runs_own_steps():
 
 
 def test_equal_settings_records_and_device_are_tried_once():
-    assert work().what == work(left=3).what
-    assert hash(work().what) == hash(work(left=3).what)
+    assert work().what == work(steps=3).what
+    assert hash(work().what) == hash(work(steps=3).what)
     others = [work(replace(SETTINGS, hidden=5)), work(size=99), work(shape=(783,))]
     assert len({work().what, *(one.what for one in others)}) == 4
 

@@ -1,4 +1,4 @@
-"""RDP-GAN's honest counterparts: what they release, what that costs, and what ends a run.
+"""RDP-GAN's repaired counterparts: what they release, what that costs, and what ends a run.
 
 Costs are asked of this kit and of dp-accounting's PLD, composed release by release. The one
 statistical check rejects at a p-value of 1e-8.
@@ -12,8 +12,8 @@ import pytest
 import torch
 from scipy import stats
 
-from dpkit.papers.rdp_gan import algorithm, honest
-from dpkit.papers.rdp_gan.plans import PUBLISHED
+from dpkit.papers.rdp_gan import algorithm, repaired
+from dpkit.papers.rdp_gan.experiments import PUBLISHED
 from dpkit.papers.rdp_gan.settings import (
     SETTINGS,
     GradientNoise,
@@ -33,7 +33,7 @@ CPU = torch.device("cpu")
 SIZE, ITERATIONS = 1_437, 8
 RATES = {"constant": None, "time": 0.3, "exp": 0.2, "step": 0.5}
 TUNING = Tuning(0.5, 0.0, every=2, count_noise=20.0)
-HONEST = replace(
+REPAIRED = replace(
     SETTINGS, noise=GradientNoise(ExponentialDecay(2.0, 0.1), 0.5), sampling=PoissonSampling(100),
     discriminator_steps=3, iterations=6, target_epsilon=5.0,
 )  # fmt: skip
@@ -44,7 +44,7 @@ def tiny(settings, **changes):
 
 
 def made(name, epsilon, *, iterations=ITERATIONS, **changes):
-    return honest.honest(
+    return repaired.repaired(
         "digits", target_epsilon=epsilon, public_size=SIZE, decay_name=name,
         rate=RATES.get(name), iterations=iterations, **changes,
     )  # fmt: skip
@@ -72,7 +72,7 @@ def peers(noises, *, rate, each, delta=1e-5):
 @pytest.mark.parametrize("iterations", [None, 0, 1, 4])
 def test_a_ledger_has_n_d_releases_of_each_iterations_own_noise(iterations):
     found = Counter()
-    ledger = HONEST.ledger(public_size=2_000, iterations=iterations)
+    ledger = REPAIRED.ledger(public_size=2_000, iterations=iterations)
     for release, count in ledger:
         assert isinstance(release, SampledGaussian)
         assert release.sample_rate == 0.05
@@ -85,12 +85,14 @@ def test_a_ledger_has_n_d_releases_of_each_iterations_own_noise(iterations):
 
 def test_a_ledger_and_a_run_agree_on_the_number_of_releases():
     """One noisy update a step: steps run, and releases priced."""
-    settings = tiny(HONEST, sampling=PoissonSampling(5), target_epsilon=None)
+    settings = tiny(REPAIRED, sampling=PoissonSampling(5), target_epsilon=None)
     steps = []
 
     def counted(gan, features, labels, *, settings, index, rng):
         steps.append(settings.noise.schedule(index // settings.discriminator_steps))
-        return algorithm.honest_step(gan, features, labels, settings=settings, index=index, rng=rng)
+        return algorithm.repaired_step(
+            gan, features, labels, settings=settings, index=index, rng=rng
+        )
 
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     data = Data(torch.rand(40, 6), torch.zeros(40, dtype=torch.int64), 40)
@@ -112,8 +114,8 @@ def test_what_was_published_has_no_finite_price(name):
 
 
 def test_steps_are_allowed_up_to_the_target_and_not_beyond():
-    spent = pld.epsilon(HONEST.ledger(public_size=2_000), delta=1e-5).epsilon
-    at = replace(HONEST, target_epsilon=spent)
+    spent = pld.epsilon(REPAIRED.ledger(public_size=2_000), delta=1e-5).epsilon
+    at = replace(REPAIRED, target_epsilon=spent)
     assert at.steps_allowed(public_size=2_000) == 18
     for over in (
         replace(at, target_epsilon=spent * (1 - 1e-9)), replace(at, iterations=7),
@@ -128,7 +130,7 @@ def test_steps_are_allowed_up_to_the_target_and_not_beyond():
 
 
 def test_a_run_that_would_overspend_does_not_begin():
-    settings = tiny(HONEST, target_epsilon=0.5, sampling=PoissonSampling(5))
+    settings = tiny(REPAIRED, target_epsilon=0.5, sampling=PoissonSampling(5))
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     data = Data(torch.rand(40, 6), torch.zeros(40, dtype=torch.int64), 40)
     called = []
@@ -139,7 +141,7 @@ def test_a_run_that_would_overspend_does_not_begin():
 
 
 def test_tuned_noise_has_no_ledger_beforehand():
-    tuned = replace(HONEST, tuning=TUNING)
+    tuned = replace(REPAIRED, tuning=TUNING)
     for call in (tuned.ledger, tuned.steps_allowed):
         with pytest.raises(ValueError, match="filter"):
             call(public_size=2_000)
@@ -147,12 +149,12 @@ def test_tuned_noise_has_no_ledger_beforehand():
 
 def test_shuffled_batches_of_clipped_gradients_are_not_priced():
     with pytest.raises(Unsupported, match="shuffled"):
-        replace(HONEST, sampling=ShuffledBatches(100)).ledger(public_size=2_000)
+        replace(REPAIRED, sampling=ShuffledBatches(100)).ledger(public_size=2_000)
 
 
 @pytest.mark.parametrize("noise", [0.0, -1.0])
-def test_an_honest_ledger_without_noise_is_refused(noise):
-    silent = replace(HONEST, noise=GradientNoise(Constant(noise), 0.5))
+def test_an_repaired_ledger_without_noise_is_refused(noise):
+    silent = replace(REPAIRED, noise=GradientNoise(Constant(noise), 0.5))
     with pytest.raises(ValueError, match="noise_multiplier must be"):
         silent.ledger(public_size=2_000)
 
@@ -167,12 +169,12 @@ def test_bad_clip_norms_and_projections_are_refused(norm):
 
 def test_batches_and_prices_follow_the_declared_size_alone():
     """A third of the declared records are there: batches are a third as large, prices the same."""
-    settings = tiny(HONEST, sampling=PoissonSampling(30), iterations=40, target_epsilon=None)
+    settings = tiny(REPAIRED, sampling=PoissonSampling(30), iterations=40, target_epsilon=None)
     seen = {}
     for records in (100, 300):
         data = Data(torch.rand(records, 6), torch.zeros(records, dtype=torch.int64), 300)
         gan = algorithm.new_gan(settings, seed=0, device=CPU)
-        run = train(algorithm.honest_step, gan, data, settings=settings,
+        run = train(algorithm.repaired_step, gan, data, settings=settings,
                     rng=generator_on(CPU, seed=0))  # fmt: skip
         seen[records] = sum(record.batch_size for record in run)
     for records, drawn in seen.items():
@@ -204,24 +206,24 @@ def test_each_schedule_ends_at_its_target_here_and_by_a_peer(name, epsilon):
 def test_schedules_are_the_papers_equations(rate):
     """Eqs. 19 to 21; t / t* of eq. 21 in whole steps, as "every few iterations" says."""
     for t in (0, 1, 99, 100, 101, 250):
-        assert honest.decay("time", rate)(7.0)(t) == pytest.approx(7 / (1 + rate * t), rel=1e-14)
-        assert honest.decay("exp", rate)(7.0)(t) == pytest.approx(7 * exp(-rate * t), rel=1e-14)
-        assert honest.decay("constant", rate)(7.0)(t) == 7.0
+        assert repaired.decay("time", rate)(7.0)(t) == pytest.approx(7 / (1 + rate * t), rel=1e-14)
+        assert repaired.decay("exp", rate)(7.0)(t) == pytest.approx(7 * exp(-rate * t), rel=1e-14)
+        assert repaired.decay("constant", rate)(7.0)(t) == 7.0
     factor = 1 - rate
-    assert honest.EVERY == 100
-    assert honest.decay("step", factor)(7.0) == StepDecay(7.0, factor, 100)
-    found = [honest.decay("step", factor)(7.0)(t) for t in (0, 99, 100, 199, 200)]
+    assert repaired.EVERY == 100
+    assert repaired.decay("step", factor)(7.0) == StepDecay(7.0, factor, 100)
+    found = [repaired.decay("step", factor)(7.0)(t) for t in (0, 99, 100, 199, 200)]
     assert found == pytest.approx([7, 7, 7 * factor, 7 * factor, 7 * factor**2], rel=1e-14)
 
 
 def test_rates_are_those_of_the_tables_captions():
-    assert honest.RATES == {
+    assert repaired.RATES == {
         "digits": {"time": 0.05, "step": 0.6, "exp": 0.01, "ant": 0.8},
         "census": {"time": 0.04, "step": 0.5, "exp": 0.01, "ant": 0.7},
     }
-    for records, rates in honest.RATES.items():
+    for records, rates in repaired.RATES.items():
         for name in ("time", "exp", "ant"):
-            settings = honest.honest(
+            settings = repaired.repaired(
                 records, target_epsilon=5.0, public_size=SIZE, decay_name=name, iterations=2
             )
             schedule = settings.noise.schedule
@@ -235,7 +237,7 @@ def test_tuned_runs_start_as_constant_noise_does_and_test_with_noise():
     assert tuned.tuning.count_noise == pytest.approx(0.01 * SIZE)
     assert tuned.tuning.every == ITERATIONS // 4  # in so short a run; in 1,000 every 50th
     assert replace(tuned, tuning=None) == constant
-    assert tuned.chosen  # an honest run says how its settings were chosen
+    assert tuned.chosen  # a repaired run says how its settings were chosen
 
 
 def test_what_holds_beside_the_noise():
@@ -270,7 +272,7 @@ def test_bad_input_is_refused(changes, words):
     good = {"records": "digits", "target_epsilon": 5.0, "public_size": SIZE, "iterations": 2}
     wanted = good | changes
     with pytest.raises(ValueError, match=words):
-        honest.honest(wanted.pop("records"), **wanted)
+        repaired.repaired(wanted.pop("records"), **wanted)
 
 
 # The filter of a tuned run.
@@ -289,7 +291,7 @@ def renyi_by_hand(noise, rate, order):
 def test_the_filters_budget_is_worth_the_target_and_no_more(epsilon):
     """By the conversion written out (Balle et al. 2020, Thm 21), at the filter's one order."""
     settings = made("ant", epsilon)
-    kept = honest.filter_for(settings, public_size=SIZE)
+    kept = repaired.filter_for(settings, public_size=SIZE)
     order, budget = kept.order, kept.budget
     worth = budget + log((order - 1) / order) - (log(1e-5) + log(order)) / (order - 1)
     assert epsilon * (1 - 1e-9) <= worth <= epsilon * (1 + 1e-12)
@@ -301,7 +303,7 @@ def test_the_filters_budget_is_worth_the_target_and_no_more(epsilon):
 def test_the_filters_order_is_chosen_from_the_plan_with_its_tests():
     """No order nearby would take a smaller share of its budget for the plan, tests included."""
     settings = replace(made("ant", 5.0), tuning=Tuning(0.8, 0.0, every=2, count_noise=3.0))
-    kept = honest.filter_for(settings, public_size=SIZE)
+    kept = repaired.filter_for(settings, public_size=SIZE)
     noise, rate = settings.noise.schedule(0), 256 / SIZE
 
     def share(order):
@@ -311,7 +313,7 @@ def test_the_filters_order_is_chosen_from_the_plan_with_its_tests():
 
     for factor in (0.9, 0.97, 1.03, 1.1):
         assert share(kept.order) <= share(1 + (kept.order - 1) * factor) * (1 + 1e-9)
-    alone = honest.filter_for(replace(settings, tuning=replace(settings.tuning, every=100)),
+    alone = repaired.filter_for(replace(settings, tuning=replace(settings.tuning, every=100)),
                               public_size=SIZE)  # fmt: skip
     assert alone.order != kept.order
     assert SampledGaussian(noise, rate).rdp([6])[0] == pytest.approx(
@@ -320,6 +322,6 @@ def test_the_filters_order_is_chosen_from_the_plan_with_its_tests():
 
 
 def test_the_filter_is_the_same_each_time_it_is_made():
-    first, again = (honest.filter_for(made("ant", 0.5), public_size=SIZE) for _ in range(2))
+    first, again = (repaired.filter_for(made("ant", 0.5), public_size=SIZE) for _ in range(2))
     assert (first.order, first.budget) == (again.order, again.budget)
     assert first is not again

@@ -9,37 +9,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpkit.records import Work
 from dpkit.training.batches import batches
 from dpkit.training.checkpoint import CannotRestore, read_saved
 from dpkit.training.device import generator_on, precision, seeded
 from dpkit.training.types import Gan, Record, Settings, Step
 
 
-def training(
-    step: Step, new_gan: Callable[..., Gan], *,
-    settings: Any, shape: tuple[int, ...], size: int, device: torch.device, left: int,
-    every: int = 1,
-) -> Work:  # fmt: skip
-    """What `loop.train` has still to do.
+def steps(
+    step: Step,
+    new_gan: Callable[..., Gan],
+    settings: Any,
+    *,
+    shape: tuple[int, ...],
+    size: int,
+    device: torch.device,
+) -> Iterator[Record]:
+    """Train without end on fake records of this shape and number, to time the steps.
 
-    Args:
-        step: as `loop.train` takes it; it follows from the settings.
-        new_gan: called with (settings) and the keywords seed and device.
-        settings: a paper's.
-        shape: of one record.
-        size: number of records.
-        device: where the run is computed.
-        left: steps.
-        every: steps after which one trains the generator.
+    Whatever is drawn for it, a run's own draws stay as they are.
     """
-
-    def trial() -> Iterator[Record]:
-        with seeded(0):  # whatever it draws, the run's own draws stay as they are
-            gan = new_gan(settings, seed=0, device=device)
-        return _steps(step, gan, made_up(size, shape, device=device), settings)
-
-    return Work((settings, shape, size, str(device)), left, trial, every)
+    with seeded(0):
+        gan = new_gan(settings, seed=0, device=device)
+    return _steps(step, gan, made_up(size, shape, device=device), settings)
 
 
 def made_up(size: int, shape: tuple[int, ...], *, device: torch.device) -> Tensor:

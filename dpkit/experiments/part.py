@@ -1,0 +1,89 @@
+"""One part of a table or figure: what is computed, stored, priced and timed by itself."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dpkit.privacy.ledger import Guarantee
+from dpkit.records import json_number
+
+
+class Progress(Protocol):
+    """Wraps a run's records to show how far it is, as `tqdm.tqdm` does."""
+
+    def __call__(self, records: Iterable[Any], /, *, total: int, desc: str) -> Iterable[Any]: ...
+
+
+def silent(records: Iterable[Any], /, *, total: int, desc: str) -> Iterable[Any]:
+    """The records as they are: no progress shown."""
+    return records
+
+
+class Result(NamedTuple):
+    """What one part of a table measured."""
+
+    values: dict[str, Any]  # JSON values
+    data: dict[str, str]  # data set -> sha256 of what was read
+    device: str
+    images: np.ndarray | None = None  # samples worth looking at, uint8
+
+
+class Work(NamedTuple):
+    """Steps that a part still has to run, and how a few like them are timed beforehand.
+
+    what: steps with equal `what` take equally long: they are tried once for all parts.
+    left: number of steps; those that an interrupted part has stored are not among them.
+    trial: runs such steps, one an item, on fake records. It reads and writes nothing.
+    every: one step in this many takes longer (it also trains the generator).
+    once: name of a by-product that other parts reuse, so that its steps run once.
+    """
+
+    what: Hashable
+    left: int
+    trial: Callable[[], Iterator[Any]]
+    every: int = 1
+    once: str | None = None
+
+
+class Part(NamedTuple):
+    """One part of a table or figure, computed and stored by itself: a run can be resumed.
+
+    work: what is left to do for it, from which its time is estimated; None where that is unknown.
+    prices: what a run of stored values costs by today's accountants; None where it has no price.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    seed: int | None
+    compute: Callable[[], Result]
+    work: Callable[[], list[Work]] | None = None
+    prices: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+
+
+class Plan(Protocol):
+    """Lists the parts of a table or figure; its docstring is what the command line shows of it."""
+
+    def __call__(
+        self, *, scale: str, seeds: int, device: str, progress: Progress
+    ) -> list[Part]: ...
+
+
+def priced(
+    proven: Guarantee, *, claimed: float | None, assumptions: Iterable[str] = ()
+) -> dict[str, Any]:
+    """What a run costs, as JSON values: the claimed epsilon, and the proven one with its terms.
+
+    Args:
+        proven: what an accountant says of the run's ledger; its epsilon may be infinite.
+        claimed: the epsilon that was stated for the run, None where none was.
+        assumptions: what the price rests on beside what the accountant assumes.
+    """
+    return {
+        "epsilon_claimed": json_number(claimed),
+        "epsilon_proven": json_number(proven.epsilon),
+        "delta": proven.delta,
+        "adjacency": proven.adjacency,
+        "method": proven.method,
+        "assumptions": [*proven.assumptions, *assumptions],
+    }

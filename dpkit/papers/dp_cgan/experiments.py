@@ -1,0 +1,196 @@
+"""What is run for Table 1: training runs, and the classifiers fitted to what they generate."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from dpkit import datasets
+from dpkit.experiments.part import Part, Progress, Result, Work, priced
+from dpkit.experiments.rows import part_name
+from dpkit.experiments.run import CPU, Run, as_bytes
+from dpkit.metrics import utility
+from dpkit.papers.dp_cgan import algorithm
+from dpkit.papers.dp_cgan.settings import (
+    BASIC,
+    NON_PRIVATE,
+    PILOT,
+    PUBLIC_SIZE,
+    REPAIRED,
+    SETTINGS,
+    Settings,
+    small,
+)
+from dpkit.privacy import rdp
+from dpkit.training.types import Data, Step
+
+
+class Column(NamedTuple):
+    """One column of Table 1: how its training images come about."""
+
+    settings: Settings
+    step: Step
+    skipped: int  # first records left out: the code trains on the last 55,000
+
+
+COLUMNS = {
+    "cgan": Column(NON_PRIVATE, algorithm.step, 5_000),
+    "basic_dp": Column(BASIC, algorithm.basic_step, 5_000),
+    "published": Column(SETTINGS, algorithm.step, 5_000),
+    "repaired": Column(REPAIRED, algorithm.step, 0),
+}
+PUBLIC_SIZES = {"paper": PUBLIC_SIZE, "reduced": 1_437}  # declared: rates follow from it
+# What is fitted, and in which precision; scores are in double precision.
+CLASSIFIERS = {
+    "lr": (utility.logistic_regression, np.float64),
+    "mlp": (utility.neural_network, np.float32),
+}
+
+
+def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """Table 1: training runs and classifiers (reduced: scikit-learn's digits, in minutes).
+
+    Args:
+        scale: "paper" (MNIST, the columns' own settings) or "reduced" (the digits, batch 128).
+        seeds: training runs a column.
+        device: auto, cpu or cuda; classifiers run on the CPU.
+        progress: wraps a run's records, as tqdm does.
+    """
+    parts = [
+        Part(
+            part_name("real", 0, name), {"classifier": name}, 0, partial(_fit_on_real, name, scale)
+        )
+        for name in CLASSIFIERS
+    ]
+    for seed in range(seeds):
+        for key, column in COLUMNS.items():
+            parts += _parts(key, column, seed, scale, device, progress, tuple(CLASSIFIERS))
+    return parts
+
+
+def plan_pilot(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """The repaired run that was scored before Table 1's settings were chosen, one seed.
+
+    Arguments as `plan_table_1`.
+    """
+    column = Column(PILOT, algorithm.step, 0)
+    return _parts("repaired", column, 0, scale, device, progress, ("lr",))
+
+
+PLANS = {"table_1": plan_table_1, "pilot": plan_pilot}
+
+
+def _parts(
+    key: str,
+    column: Column,
+    seed: int,
+    scale: str,
+    device: str,
+    progress: Progress,
+    classifiers: tuple[str, ...],
+) -> list[Part]:
+    """A training run of a column, and the classifiers fitted to what it generates."""
+    if scale == "reduced":
+        column = Column(small(column.settings, batch_size=128, steps=1_000), column.step, 0)
+    settings, size = column.settings, PUBLIC_SIZES[scale]
+    run = Run("dp_cgan", key, settings, seed, size, scale, "", device, progress)
+    trained = run.part(
+        partial(_train, run, column),
+        what="train",
+        work=partial(_work, run, column),
+        prices=partial(_prices, run),
+    )
+    fits = [
+        run.part(partial(_fit_on_generated, run, column, name), what=name, classifier=name)
+        for name in classifiers
+    ]
+    return [trained, *fits]
+
+
+def _train(run: Run, column: Column) -> Result:
+    """Train, keep the generator in the cache, and show ten samples a class."""
+    images, device, settings = _images(run.scale, "train"), run.device, run.settings
+    data = Data(
+        torch.from_numpy(images.flat()[column.skipped :]).to(device),
+        torch.from_numpy(images.labels[column.skipped :]).to(device),
+        run.size,
+    )
+    gan = algorithm.new_gan(settings, seed=run.seed, device=device)
+    run.finish(run.train(column.step, gan, data), total=run.steps)
+    run.keep(gan.averaged_net)
+    classes = torch.arange(settings.classes, device=device).repeat(10)
+    samples = algorithm.generate(gan, classes, settings=settings, rng=run.rng("samples"))
+    side = round(settings.pixels**0.5)
+    shown = as_bytes(samples.reshape(-1, side, side), low=0.0) if run.seed == 0 else None
+    values = {"steps": run.steps}
+    run.forget()
+    return run.result(values | _prices(run, values), {images.name: images.checksum}, shown)
+
+
+def _prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
+    """What a run of the stored number of steps costs."""
+    settings = run.settings
+    ledger = settings.ledger(public_size=run.size, steps=values["steps"])
+    claimed = settings.target_epsilon if settings.noise_multiplier > 0 else None
+    proven = rdp.epsilon(ledger, delta=settings.target_delta)
+    return priced(proven, claimed=claimed, assumptions=settings.sampling.assumptions)
+
+
+def _work(run: Run, column: Column) -> list[Work]:
+    settings = run.settings
+    return [
+        run.left(
+            column.step,
+            algorithm.new_gan,
+            shape=(settings.pixels,),
+            every=settings.discriminator_steps,
+        )
+    ]
+
+
+def _fit_on_generated(run: Run, column: Column, classifier: str) -> Result:
+    """Fit a classifier to as many generated images as there are real ones; test it."""
+    if not run.weights.exists():
+        _train(run, column)
+    train_set, test_set = _images(run.scale, "train"), _images(run.scale, "test")
+    labels = _labels(run.settings, train_set.labels)
+    gan = algorithm.new_gan(run.settings, seed=run.seed, device=CPU)
+    run.load(gan.averaged_net)
+    features = algorithm.generate(
+        gan, torch.from_numpy(labels), settings=run.settings, rng=run.rng("synthesis", device=CPU)
+    ).numpy()
+    return _fit(classifier, features, labels, train_set, test_set, seed=run.seed)
+
+
+def _labels(settings: Settings, private_labels: np.ndarray) -> np.ndarray:
+    """Labels to generate: the private class counts as published; balanced in the repaired run."""
+    if settings.clipping.fakes_use_private_labels:
+        return np.sort(private_labels)
+    return np.sort(np.arange(len(private_labels)) % settings.classes)
+
+
+def _images(scale: str, split: str) -> datasets.Images:
+    return datasets.mnist(split=split) if scale == "paper" else datasets.digits(split=split)
+
+
+def _fit_on_real(classifier: str, scale: str) -> Result:
+    train_set, test_set = _images(scale, "train"), _images(scale, "test")
+    features = train_set.pixels.reshape(train_set.n, -1) / 255.0
+    return _fit(classifier, features, train_set.labels, train_set, test_set, seed=0)
+
+
+def _fit(
+    name: str,
+    features: np.ndarray,
+    labels: np.ndarray,
+    train_set: datasets.Images,
+    test_set: datasets.Images,
+    *,
+    seed: int,
+) -> Result:
+    new, precision = CLASSIFIERS[name]
+    classifier = utility.fit(new(seed=seed), features.astype(precision), labels)
+    pixels = test_set.pixels.reshape(len(test_set.labels), -1)
+    checksums = {f"{s.name} {w}": s.checksum for s, w in ((train_set, "train"), (test_set, "test"))}
+    return Result(utility.evaluate(classifier, pixels, test_set.labels), checksums, "cpu")

@@ -1,0 +1,348 @@
+"""What is run for the tables: a GAN trained and judged, or a pair of classifiers, is one part.
+
+Both scales are of MNIST. CelebA and LSUN are not among the kit's data sets: tables that are of them
+alone are not planned.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from dpkit.experiments import part, trial
+from dpkit.experiments.part import Part, Progress, Result, Work
+from dpkit.experiments.run import CPU, Run, as_bytes
+from dpkit.papers.dpgan import algorithm, scores, semi_supervised, variants
+from dpkit.papers.dpgan.material import material
+from dpkit.papers.dpgan.semi_supervised import Learning
+from dpkit.papers.dpgan.settings import Settings
+from dpkit.papers.dpgan.tables import LABELS
+from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
+from dpkit.privacy import moments, pld
+from dpkit.privacy.clipping import GroupClipping, Unclipped
+from dpkit.privacy.sampling import ShuffledBatches
+from dpkit.records import describe, json_number
+from dpkit.training.types import Data
+
+EVERY = 100  # steps between two checkpoints
+JUDGED = {"paper": 60_000, "reduced": 10_000}  # generated images; the text has 600 times 100
+SHOWN = 50
+TESTED = 10_000  # test images of MNIST
+PUBLIC = "the images that bounds and the warm start read are public"
+LEARNING = {"paper": Learning(), "reduced": Learning(iterations=600, width=16)}
+
+
+def plan_table_2(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """Table 2: scores of GANs on MNIST (reduced: narrower, 500 iterations, tens of minutes a run).
+
+    Args:
+        scale: "paper", or "reduced": 500 iterations of networks a quarter as wide.
+        seeds: runs of each.
+        device: auto, cpu or cuda; scores are computed on the CPU.
+        progress: wraps a run's records, as tqdm does.
+    """
+    runs = [_gans(scale, seed, device, progress) for seed in range(seeds)]
+    return [real_part("mnist", scale=scale), *(gan_part(run) for some in runs for run in some)]
+
+
+def plan_table_6(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """Table 6, MNIST: classifiers of few labels, alone and with Table 2's GANs (reduced: as there).
+
+    Generators are those that Table 2 left in the cache; one that is not there is trained first.
+    Arguments as `plan_table_2`.
+    """
+    return [
+        Classified.of(
+            "supervised" if gan is None else gan.key, labels, LEARNING[scale], seed, device, gan=gan
+        ).part
+        for seed in range(seeds)
+        for labels in LABELS
+        for gan in (None, *_gans(scale, seed, device, progress))
+    ]
+
+
+def plan_table_9(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """Tables 8 to 10: the optimisations one by one, all of them but in Table 2 (reduced: as there).
+
+    Arguments as `plan_table_2`.
+    """
+    return [
+        gan_part(new_run(f"{name}-{arm}", made(name, scale=scale), seed, scale, device, progress))
+        for seed in range(seeds)
+        for name in CONFIGURATIONS
+        if name != "all"
+        for arm, made in ARMS.items()
+    ]
+
+
+def plan_generator(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """The published snapshot, whose generator takes no step and learns nothing (reduced: as above).
+
+    Arguments as `plan_table_2`.
+    """
+    settings = replace(variants.published("all", scale=scale), generator_trained=False)
+    return [
+        gan_part(new_run("snapshot", settings, seed, scale, device, progress))
+        for seed in range(seeds)
+    ]
+
+
+PLANS = {
+    "table_2": plan_table_2,
+    "table_6": plan_table_6,
+    "table_9": plan_table_9,
+    "snapshot": plan_generator,
+}
+
+
+def new_run(
+    key: str,
+    settings: Settings,
+    seed: int,
+    scale: str,
+    device: str,
+    progress: Progress,
+    records: str = "mnist",
+) -> Run:
+    """One GAN with one seed."""
+    size = settings.private_examples
+    return Run("dpgan", key, settings, seed, size, scale, records, device, progress, EVERY)
+
+
+def _gans(scale: str, seed: int, device: str, progress: Progress) -> list[Run]:
+    """The GAN without privacy, and all optimisations in each arm."""
+    settings = {"gan": variants.without_privacy(scale=scale)}
+    settings |= {f"all-{arm}": made("all", scale=scale) for arm, made in ARMS.items()}
+    return [new_run(key, one, seed, scale, device, progress) for key, one in settings.items()]
+
+
+def gan_part(run: Run) -> Part:
+    """The part that trains a GAN and judges what it generates."""
+
+    def prices(values: dict[str, Any]) -> dict[str, Any]:
+        return priced(run.settings, steps=values["steps"])
+
+    return run.part(
+        partial(compute, run), work=partial(work, run), prices=prices, records=run.records
+    )
+
+
+def compute(run: Run) -> Result:
+    """Train, judge, and say what is claimed and proven of it."""
+    net, settings = trained(run), run.settings
+    rng = run.rng("judged", device=CPU)
+    codes = torch.randn(JUDGED[run.scale], settings.latent_size, generator=rng)
+    images = algorithm.generate(net, codes)
+    values = {
+        "steps": run.steps,
+        "iterations": run.steps // settings.critic_steps,
+        "warm_start": settings.warm_start,
+        **scores.judged(images, records=run.records, seed=run.seed),
+        **priced(settings, steps=run.steps),
+    }
+    return run.result(values, material(run.records).checksums, as_bytes(images[:SHOWN, 0]))
+
+
+def work(run: Run) -> list[Work]:
+    """What is left to do: the classifier's training, the GAN's, and the images' scores."""
+    return [*training(run), *scores.work(run.records, images=JUDGED[run.scale])]
+
+
+def training(run: Run) -> list[Work]:
+    """The steps that are left, of the warm start and private ones."""
+    settings = run.settings
+    public = trial.made_up(settings.public_examples, settings.image_shape, device=run.device)
+    left = partial(
+        run.left, new_gan=algorithm.new_gan, shape=settings.image_shape, every=settings.critic_steps
+    )
+    private = left(algorithm.step_of(settings, public))
+    if not settings.warm_start:
+        return [private]
+    warm = algorithm.warm_settings(settings, examples=len(public))
+    first = left(
+        algorithm.plain_step, settings=warm, size=len(public), steps=warm.max_steps, what="warm"
+    )
+    return [first, private]
+
+
+def trained(run: Run) -> nn.Module:
+    """Train, from where an interrupted run stopped; keep the generator in the cache.
+
+    The generator is on the CPU.
+    """
+    settings, device = run.settings, run.device
+    real = material(run.records)
+    public, private = real.public.to(device), real.private.to(device)
+    if len(private) != settings.private_examples or len(public) != settings.public_examples:
+        raise ValueError(
+            f"private_examples and public_examples must be those of {run.records}, {len(private)} "
+            f"and {len(public)}, got {settings.private_examples} and {settings.public_examples}"
+        )
+    gan = algorithm.new_gan(settings, seed=run.seed, device=device)
+    if settings.warm_start:
+        warm = algorithm.warm_start(
+            gan, public, settings=settings, rng=run.rng("warm start"), checkpoint=run.place("warm")
+        )
+        run.finish(warm, total=settings.warm_start * settings.critic_steps, what=", warm")
+    unused = torch.zeros(len(private), dtype=torch.int64, device=device)
+    records = run.train(algorithm.step_of(settings, public), gan, Data(private, unused, run.size))
+    run.finish(records, total=run.steps)
+    net = gan.generator_net.cpu()
+    run.keep(net)
+    run.forget()
+    return net.eval()
+
+
+def released(run: Run) -> nn.Module:
+    """The generator as it lies in the cache, on the CPU; trained if it is not there."""
+    if not run.weights.exists():
+        return trained(run)
+    return run.load(algorithm.new_gan(run.settings, seed=run.seed, device=CPU).generator_net)
+
+
+def real_part(records: str, *, scale: str) -> Part:
+    """The tables' row "real": the test images judged as generated ones are."""
+
+    def compute() -> Result:
+        real = material(records)
+        values = scores.judged(real.test, records=records, seed=0)
+        return Result(values, real.checksums, "cpu", as_bytes(real.test[:SHOWN, 0]))
+
+    def work() -> list[Work]:
+        return scores.work(records, images=TESTED)
+
+    return Part("real", {"records": records, "scale": scale}, None, compute, work)
+
+
+def priced(settings: Settings, *, steps: int) -> dict[str, Any]:
+    """Epsilon as claimed, as the code charges it, and as it is proven, of this many steps.
+
+    Proven is certified by a numerical accountant, or "inf"; assumptions are what it rests on.
+    `epsilon_if_poisson` is certified too, add-remove, but of batches that a shuffled run has not.
+    """
+    size, delta = settings.private_examples, settings.target_delta
+    proven = pld.epsilon(settings.ledger(public_size=size, steps=steps), delta=delta)
+    poisson = pld.epsilon(settings.poisson_ledger(public_size=size, steps=steps), delta=delta)
+    charged = None
+    if settings.moments is not None:
+        claimed = settings.claimed_ledger(public_size=size, steps=steps)
+        charged = moments.epsilon(claimed, delta=delta, moments=settings.moments).epsilon
+    reads = settings.warm_start > 0 or not isinstance(settings.clipping, GroupClipping | Unclipped)
+    shuffled = isinstance(settings.sampling, ShuffledBatches)  # the price of passes is no lower one
+    return part.priced(
+        proven,
+        claimed=settings.target_epsilon if settings.noise_multiplier > 0 else None,
+        assumptions=(PUBLIC,) if reads else (),
+    ) | {
+        "epsilon_charged": json_number(charged),
+        "epsilon_lower": None if shuffled else json_number(proven.lower),
+        "epsilon_if_poisson": json_number(poisson.epsilon),
+        "if_poisson_adjacency": poisson.adjacency,
+        "if_poisson_assumptions": list(poisson.assumptions),
+    }
+
+
+class Classified(NamedTuple):
+    """Tables 5 and 6: a classifier of a few public labels, alone or with one GAN's images."""
+
+    run: Run  # its settings are a Learning, its size the number of labels
+    gan: Run | None  # None: the supervised baseline
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        labels: int,
+        learning: Learning,
+        seed: int,
+        device: str,
+        records: str = "mnist",
+        gan: Run | None = None,
+    ) -> "Classified":
+        """The classifier of this many labels that the table calls `key`."""
+        name = f"{key}-n{labels}"
+        run = Run("dpgan", name, learning, seed, labels, records=records, device_name=device)
+        return cls(run, gan)
+
+    @property
+    def part(self) -> Part:
+        """Its name and settings, and what computes it."""
+        also = {} if self.gan is None else {"gan": describe(self.gan.settings)}
+        return self.run.part(
+            self.compute,
+            work=self.work,
+            prices=None if self.gan is None else self.prices,
+            labels=self.run.size,
+            records=self.run.records,
+            **also,
+        )
+
+    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
+        """What the GAN cost; its images are post-processing."""
+        if self.gan is None:
+            return {}
+        steps = values.get("gan_steps", self.gan.steps)
+        return {"gan_steps": steps, **priced(self.gan.settings, steps=steps)}
+
+    def work(self) -> list[Work]:
+        """The iterations, and before them the GAN's training where it is not in the cache."""
+        learning, device = self.run.settings, self.run.device
+        alone = partial(semi_supervised.trial, settings=learning, device=device)
+        kind = ("labelled", learning, str(device))
+        if self.gan is None:
+            return [Work(kind, learning.iterations, alone)]
+        gan, weights = self.gan.settings, self.gan.weights
+        steps = [] if weights.exists() else training(self.gan)
+        joined = learning.iterations - learning.joined_at
+
+        def both() -> Iterator[Any]:
+            net = algorithm.new_gan(gan, seed=0, device=device).generator_net.eval()
+            generate = partial(algorithm.generate, net)
+            return alone(generate=generate, code_size=gan.latent_size)
+
+        return [
+            *(one._replace(once=str(weights)) for one in steps),
+            Work(kind, learning.joined_at, alone),
+            Work((*kind, gan), joined, both),
+        ]
+
+    def compute(self) -> Result:
+        """Train on the first public images in a random order; test on real ones."""
+        run, real, device = self.run, material(self.run.records), self.run.device
+        if not 1 <= run.size <= len(real.public):
+            raise ValueError(
+                f"labels must lie in [1, {len(real.public)}], the public images of {run.records}, "
+                f"got {run.size}"
+            )
+        order = torch.randperm(len(real.public), generator=run.rng("labelled", device=CPU))
+        chosen = order[: run.size]
+        images, labels = real.public[chosen].to(device), real.public_labels[chosen].to(device)
+        size = self.gan.settings.latent_size if self.gan is not None else 0
+        pair = semi_supervised.new_pair(
+            real.image_shape, code_size=size, settings=run.settings, seed=run.seed, device=device
+        )
+        rng = run.rng("labelled batches")
+        values: dict[str, Any] = {"labels": run.size}
+        if self.gan is None:
+            steps = semi_supervised.supervised(pair, images, labels, settings=run.settings, rng=rng)
+        else:
+            net = released(self.gan).to(device)
+            steps = semi_supervised.semi_supervised(
+                pair,
+                images,
+                labels,
+                partial(algorithm.generate, net),
+                code_size=size,
+                settings=run.settings,
+                rng=rng,
+                codes_rng=run.rng("codes"),
+            )
+            values |= self.prices(values)
+        for _ in steps:
+            pass
+        test, answers = real.test.to(device), real.test_labels.to(device)
+        values["accuracy"] = semi_supervised.accuracy(pair.first, test, answers)
+        return run.result(values, real.checksums)

@@ -1,0 +1,309 @@
+"""What is run for the figures: curves of inception score against epsilon, all on MNIST.
+
+The plan `common` holds what all three figures show: the run that they share, the non-private level,
+and a repaired run. At reduced scale networks are smaller (capacity 16, in Figure 3 as it says) and
+runs end after `settings.REDUCED_STEPS` steps, Figure 3's after `REDUCED_STEPS_BY_CAPACITY`; data,
+batches, noise and scores are the same.
+"""
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpkit import datasets
+from dpkit.experiments.part import Part, Progress, Result, Work, priced, silent
+from dpkit.experiments.run import Run, as_bytes
+from dpkit.metrics.judge import (
+    CLASSIFIERS,
+    Judge,
+    Learning,
+    as_images,
+    judge,
+    scoring_work,
+    training_work,
+)
+from dpkit.papers.small_images import algorithm
+from dpkit.papers.small_images.scores import IMAGES
+from dpkit.papers.small_images.settings import (
+    EVERY,
+    FIGURES,
+    ORDERS,
+    PUBLIC_SIZES,
+    Settings,
+    settings_of,
+)
+from dpkit.privacy import pld, rdp
+from dpkit.privacy.ledger import Guarantee
+from dpkit.records import describe, json_number, read_json, write_json
+from dpkit.training.checkpoint import spent
+from dpkit.training.device import device_label, device_named
+from dpkit.training.types import Data, Gan, Record
+
+CHECKPOINT_EVERY = 250  # steps
+WATCHED = 1_024  # private images on which the critic is looked at, the first ones
+SHOWN = 100  # generated images that are kept to be looked at
+COLUMNS = (
+    "steps",
+    "epsilon_claimed",
+    "epsilon_proven",
+    "inception",
+    "inception_spread",
+    "critic_loss",
+    "smallest_norm",
+    "median_norm",
+    "clipped",
+)
+
+
+def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """Scores of a figure's runs on MNIST (reduced: smaller networks, tens of minutes a run).
+
+    Args:
+        plan: "common", "figure_1", "figure_2" or "figure_3".
+        scale: "paper" or "reduced".
+        seeds: runs of each.
+        device: auto, cpu or cuda.
+        progress: wraps a run's records, as tqdm does.
+    """
+    return [
+        Curve.of(
+            key, settings, seed, EVERY[scale], device=device, progress=progress, samples=not seed
+        ).part
+        for seed in range(seeds)
+        for key, settings in settings_of(plan, scale=scale).items()
+    ]
+
+
+def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """The classifier behind all scores, and scores of real images; the same at both scales.
+
+    There is one, whatever the seeds and the scale. Arguments as for `plan_runs`.
+    """
+    learning = CLASSIFIERS["mnist"]
+    compute = partial(_real_scores, learning, device, progress)
+    work = partial(_classifier_work, learning, device)
+    return [Part("mnist", describe(learning), learning.seed, compute, work)]
+
+
+PLANS = {
+    "classifier": plan_classifier,
+    "common": partial(plan_runs, "common"),
+    **{figure: partial(plan_runs, figure) for figure in FIGURES},
+}
+
+
+class Curve(NamedTuple):
+    """A run whose generator is scored on the way.
+
+    every: steps from one point of the curve to the next; the last step is a point too.
+    images: generated for each point's score.
+    samples: keep some images of the last generator.
+    """
+
+    run: Run
+    every: int
+    images: int = IMAGES
+    samples: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        settings: Settings,
+        seed: int,
+        every: int,
+        *,
+        device: str = "auto",
+        progress: Progress = silent,
+        records: str = "mnist",
+        images: int = IMAGES,
+        samples: bool = False,
+    ) -> "Curve":
+        """The run that the figure calls `key`, on an image set of the kit, "mnist" or "digits"."""
+        classifier, size = describe(CLASSIFIERS[records]), PUBLIC_SIZES[records]
+        also = {"records": records, "every": every, "images": images, "classifier": classifier}
+        run = Run("small_images", key, settings, seed, size, "", records, device, progress)
+        run = run._replace(every=CHECKPOINT_EVERY, also=also)
+        return cls(run, every, images, samples)
+
+    @property
+    def part(self) -> Part:
+        """The part that stores it."""
+        return self.run.part(self.compute, work=self.work, prices=self.prices)
+
+    def points(self) -> list[int]:
+        """Steps after which the generator is judged."""
+        steps = self.run.steps
+        return sorted({*range(self.every, steps, self.every), steps})
+
+    def compute(self) -> Result:
+        """Train and judge, going on where an interrupted run stopped, and say what it cost.
+
+        Values: `curve`, a list for each of `COLUMNS`; of the last point the epsilons, and in which
+        sense they hold; `accuracy` of the classifier behind the scores. Gradient norms, losses and
+        scores describe private data; the curve is of the method, and not released with a model.
+        """
+        run, device = self.run, self.run.device
+        classifier = judge(CLASSIFIERS[run.records], device=device, progress=run.progress)
+        images = as_images(datasets.load(run.records, split="train"), device)
+        data = Data(images, torch.zeros(len(images), dtype=torch.int64, device=device), run.size)
+        gan = algorithm.new_gan(run.settings, seed=run.seed, device=device)
+
+        curve = self._begun()
+        left = self.points()[-1] - (curve["steps"] or [0])[-1]
+        with closing(self._steps(gan, data, classifier, curve)) as steps:  # stored on an error too
+            run.finish(steps, total=left)
+        run.keep(gan.averaged_net)
+        values = {"curve": curve, "accuracy": classifier.accuracy, **self._spent()}
+        samples = self._samples(gan) if self.samples else None
+        run.forget()
+        return run.result(values, classifier.checksums, samples)
+
+    def work(self) -> list[Work]:
+        """The work left: the classifier's training, the steps, the scores of the points."""
+        run, settings, device = self.run, self.run.settings, self.run.device
+        learning = CLASSIFIERS[run.records]
+        images = (len(self.points()) - len(self._begun()["steps"])) * self.images
+
+        def generated() -> Iterator[float]:
+            gan = algorithm.new_gan(settings, seed=0, device=device)
+            rng = run._replace(seed=0).rng("trial")
+            while True:
+                made = algorithm.generate(gan, algorithm.AT_MOST, settings=settings, rng=rng)
+                yield made.mean().item()
+
+        return [
+            *training_work(learning, device=device),
+            run.left(
+                algorithm.step_of(settings),
+                algorithm.new_gan,
+                shape=(1, settings.side, settings.side),
+                every=settings.critic_steps,
+            ),
+            Work(("generated", settings, str(device)), -(-images // algorithm.AT_MOST), generated),
+            scoring_work(learning, images=images, device=device),
+        ]
+
+    def _steps(
+        self, gan: Gan, data: Data, classifier: Judge, curve: dict[str, list[Any]]
+    ) -> Generator[Record, None, None]:
+        """Take all steps that are left; each point reached extends the curve, on disk too.
+
+        Each point ends one call of `train`, which stores the run: if the point's measurement is
+        then interrupted, the next process restores the run and measures it without a step.
+        """
+        step = algorithm.step_of(self.run.settings)
+        for point in self.points()[len(curve["steps"]) :]:
+            yield from self.run.train(step, gan, data, steps=point)
+            rng = self.run.rng(f"judged after {point}")
+            measured = self._measured(gan, data.features[:WATCHED], classifier, rng)
+            for name, value in {"steps": point, **measured}.items():
+                curve[name].append(value)
+            write_json(self._curve_file, curve)
+
+    def _measured(
+        self, gan: Gan, private: Tensor, classifier: Judge, rng: torch.Generator
+    ) -> dict[str, Any]:
+        settings = self.run.settings
+        made = algorithm.generate(gan, self.images, settings=settings, rng=rng)
+        score = classifier.score(made)
+        seen = algorithm.watch(gan, private, settings=settings, rng=rng)
+        cost = self._spent()
+        bound = getattr(settings.clipping, "max_grad_norm", float("inf"))
+        return {
+            "epsilon_claimed": cost["epsilon_claimed"],
+            "epsilon_proven": cost["epsilon_proven"],
+            "inception": json_number(score.mean),
+            "inception_spread": json_number(score.spread),
+            "critic_loss": json_number(seen.losses.mean().item()),
+            "smallest_norm": json_number(seen.norms.min().item()),
+            "median_norm": json_number(seen.norms.median().item()),
+            "clipped": json_number((seen.norms > bound).float().mean().item()),
+        }
+
+    def _spent(self) -> dict[str, Any]:
+        """The cost of all steps that were run, including those charged again."""
+        return self.prices({"steps": spent(self.run.checkpoint())})
+
+    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Price a run's steps, by the paper's accounting and by what is proven.
+
+        Where the values have a curve, each of its points is priced, too.
+
+        Raises:
+            ValueError: steps were charged again: which points they came before is not stored.
+        """
+        settings, steps, size = self.run.settings, values["steps"], self.run.size
+        points = {}
+        if "curve" in values:
+            curve = values["curve"]
+            if curve["steps"][-1] != steps:
+                raise ValueError(
+                    f"steps must be those of the curve's last point, {curve['steps'][-1]}, got "
+                    f"{steps}: some were charged again; run {self.run.key} anew"
+                )
+            each = [self.prices({"steps": point}) for point in curve["steps"]]
+            columns = ("epsilon_claimed", "epsilon_proven")
+            points = {"curve": curve | {name: [one[name] for one in each] for name in columns}}
+        proven = proven_epsilon(settings, public_size=size, steps=steps)
+        claimed = claimed_epsilon(settings, public_size=size, steps=steps)
+        return points | {
+            "steps": steps,
+            "claimed_assumptions": [] if claimed is None else list(claimed.assumptions),
+            **priced(proven, claimed=None if claimed is None else claimed.epsilon),
+        }
+
+    def _begun(self) -> dict[str, list[Any]]:
+        """The curve that an interrupted run has measured; if complete, without its last point."""
+        path = self._curve_file
+        curve = read_json(path) if path.exists() else {name: [] for name in COLUMNS}
+        if len(curve["steps"]) == len(self.points()):
+            return {name: column[:-1] for name, column in curve.items()}
+        return curve
+
+    def _samples(self, gan: Gan) -> np.ndarray:
+        rng = self.run.rng("samples")
+        return as_bytes(algorithm.generate(gan, SHOWN, settings=self.run.settings, rng=rng)[:, 0])
+
+    @property
+    def _curve_file(self) -> Path:
+        return self.run.checkpoint("curve.json")
+
+
+def claimed_epsilon(settings: Settings, *, public_size: int, steps: int) -> Guarantee | None:
+    """The epsilon that the paper's code charges for `steps` steps; None where no noise is added."""
+    if not settings.noise_multiplier > 0:
+        return None
+    ledger = settings.claimed_ledger(public_size=public_size, steps=steps)
+    return rdp.epsilon(ledger, delta=settings.target_delta, conversion="classic", orders=ORDERS)
+
+
+def proven_epsilon(settings: Settings, *, public_size: int, steps: int) -> Guarantee:
+    """The epsilon proven for `steps` steps, by the certified accountant."""
+    ledger = settings.ledger(public_size=public_size, steps=steps)
+    return pld.epsilon(ledger, delta=settings.target_delta)
+
+
+def _classifier_work(learning: Learning, device_name: str) -> list[Work]:
+    device, tested = device_named(device_name), 10_000
+    images = PUBLIC_SIZES[learning.records] + tested
+    left = training_work(learning, device=device)
+    return [*left, scoring_work(learning, images=images, device=device)]
+
+
+def _real_scores(learning: Learning, device_name: str, progress: Progress) -> Result:
+    device = device_named(device_name)
+    classifier = judge(learning, device=device, progress=progress)
+    values = {"accuracy": classifier.accuracy, "training_seconds": classifier.seconds}
+    for split in ("train", "test"):
+        images = as_images(datasets.load(learning.records, split=split), device)
+        score = classifier.score(images)
+        values[f"inception_{split}"] = score.mean
+        values[f"inception_{split}_spread"] = score.spread
+    return Result(values, classifier.checksums, device_label(device))

@@ -1,0 +1,129 @@
+"""A sixth paper is a package and its name: claims, runs, tables and documents take it as it is.
+
+Its package, made up, is `tests/papers/sixth`; here it lies where a paper would.
+"""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from dpkit import papers
+from dpkit.__main__ import main
+from dpkit.experiments import run as run_module
+from dpkit.experiments import store
+
+pytestmark = pytest.mark.torch
+
+HERE = Path(__file__).parent
+REPRODUCE = "reproduce sixth table_1 --scale reduced --seeds 2 --device cpu --json"
+
+
+@pytest.fixture
+def sixth(monkeypatch, tmp_path):
+    """The paper in its place, with results and cache of its own."""
+    monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(HERE)])
+    paper = import_module("dpkit.papers.sixth")
+    monkeypatch.setattr(papers, "PAPERS", (*papers.PAPERS, paper))
+    monkeypatch.setattr(store, "results_dir", lambda: tmp_path / "results")
+    monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path / "cache")
+    yield paper
+    for name in [name for name in sys.modules if name.startswith("dpkit.papers.sixth")]:
+        del sys.modules[name]
+    del papers.sixth
+
+
+@pytest.fixture
+def dpkit(capsys):
+    """Run a command line; its exit status and what it printed."""
+
+    def run(line):
+        with pytest.raises(SystemExit) as left:
+            main(line.split())
+        return left.value.code, capsys.readouterr().out
+
+    return run
+
+
+def test_its_claims_are_checked(sixth, dpkit):
+    code, out = dpkit("claims --paper sixth --json")
+    (verdict,) = json.loads(out)
+    assert (code, verdict["id"], verdict["verdict"]) == (0, "sixth/epsilon", "holds")
+
+
+def test_its_tables_are_listed_run_and_read_back(sixth, dpkit):
+    code, out = dpkit("reproduce sixth")
+    assert code == 0
+    assert "table_1: Table 1: how bright the generated digits are (reduced: six steps)." in out
+    code, out = dpkit(REPRODUCE)
+    assert (code, len(json.loads(out))) == (0, 2)
+    stored = store.load("sixth", "table_1", scale="reduced")
+    (row,) = import_module("dpkit.papers.sixth.tables").table_1(stored)
+    assert (row["run"], row["seeds"]) == ("repaired", 2)
+    assert row["lowest"] < row["mean"] < row["highest"]
+    for part in stored.values():
+        assert 0 < part["values"]["epsilon_proven"] < part["values"]["epsilon_claimed"] == 4
+    assert "stored already" in dpkit(REPRODUCE)[1]
+    assert "priced as stored" in dpkit(f"{REPRODUCE} --reprice")[1]
+
+
+def test_an_interrupted_run_goes_on_to_the_same_result_and_leaves_no_checkpoint(sixth, tmp_path):
+    plan = papers.plans_of("sixth")["table_1"]
+    asked = {"scale": "reduced", "seeds": 1, "device": "cpu"}
+    seen = []
+
+    def fails(records, /, *, total, desc):
+        for record in records:
+            if len(seen) == 3:
+                raise KeyboardInterrupt
+            seen.append(record.step)
+            yield record
+
+    def goes_on(records, /, *, total, desc):
+        for record in records:
+            seen.append(record.step)
+            yield record
+
+    (whole,) = plan(**asked, progress=goes_on)
+    first = whole.compute()
+    assert seen == [0, 1, 2, 3, 4, 5]
+    seen.clear()
+    (part,) = plan(**asked, progress=fails)
+    with pytest.raises(KeyboardInterrupt):
+        part.compute()
+    (work,) = part.work()
+    assert work.left == 6 - 4  # the step that was interrupted had been taken
+    seen.clear()
+    again = whole.compute()
+    assert seen == [4, 5]
+    assert (again.values, again.images.tobytes()) == (first.values, first.images.tobytes())
+    left = [path.suffix for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert left == [".safetensors"]
+
+
+def test_documents_take_it(sixth, monkeypatch):
+    path = HERE.parent / "contracts" / "readme.py"
+    spec = importlib.util.spec_from_file_location("readme_with_a_sixth", path)
+    readme = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(readme)
+    monkeypatch.setattr(readme, "PAPERS", papers.PAPERS[-1:])
+    assert "| A sixth paper (made up) | 1 | 1 | 0 | 0 |" in readme.verdicts_table()
+    assert "| `sixth/epsilon` | training costs epsilon 4 | 4 |" in readme.claims_table()
+    assert set(readme.claim_values()) == {"sixth/epsilon"}
+
+
+def test_what_shows_it_needs_no_torch():
+    code = """
+import sys
+sys.modules["torch"] = None
+from dpkit import papers
+papers.__path__.append(sys.argv[1])
+from dpkit.papers.sixth import CLAIMS, claims, settings, tables
+print(len(CLAIMS), tables.table_1({})[0]["seeds"])
+"""
+    asked = [sys.executable, "-c", code, str(HERE)]
+    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "1 0\n"
