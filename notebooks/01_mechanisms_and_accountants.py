@@ -369,7 +369,7 @@ plots.picture(
 # %% [markdown]
 # Both roundings survive composition: if every step is over-priced, so is the run; if every step is
 # under-priced, so is the run. After adding up, one grid gives `upper` and the other `lower`, and every error of
-# the arithmetic is counted on the safe side (the proofs are in `dpkit/privacy/pld_proof.md`). **The true
+# the arithmetic is counted on the safe side (the proofs are in `dpkit/privacy/accountants/pld/proof.md`). **The true
 # epsilon lies between the two, for certain.** A finer grid brings them together:
 
 # %%
@@ -992,7 +992,7 @@ for epsilon in (0.5, 1.0, 2.0):
 # %%
 from random import Random
 
-from dpkit.privacy.discrete_sampler import sample
+from dpkit.privacy.mechanisms.discrete_sampler import sample
 
 draws = np.array(sample(20_000, variance=4, rng=Random(3)))  # for a release: rng=secure_source()
 for value in (-4, -1, 0, 2, 6):

@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 
 from dpkit import __main__ as command_line
-from dpkit.privacy import Release, SampledGaussian, gdp, moments, pld, rdp
+from dpkit.privacy import (
+    Release,
+    SampledGaussian,
+    gdp,
+    moments,
+    pld,
+    rdp,
+)
 from dpkit.privacy.mechanisms import Adjacency
-from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 1000 --delta 1e-5"

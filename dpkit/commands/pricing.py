@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from dpkit import checks
 from dpkit.privacy.ledger import Guarantee, Release, Releases
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
-from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 # --accountant -> the module of dpkit.privacy that prices
 ACCOUNTANTS = {"rdp": "rdp", "pld": "pld", "moments": "moments", "gdp": "gdp", "wor": "rdp"}
@@ -148,9 +148,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _from_file(pricing: Pricing, path: str) -> list[Release]:
-    from dpkit.privacy import history
+    from dpkit.commands import ledger_file
 
-    found = history.read(path, pricing.adjacency)
+    found = ledger_file.read(path, pricing.adjacency)
     poisson = any(isinstance(release.mechanism, SampledGaussian) for release in found)
     if pricing.without_replacement and poisson:
         raise ValueError(

@@ -25,8 +25,9 @@ from dpkit.marginals.consistent_tables import (
 )
 from dpkit.privacy import calibrate, pld
 from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian, check_noise
-from dpkit.privacy.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms import Gaussian
+from dpkit.privacy.mechanisms.base import check_noise
+from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 
 Codes = NDArray[np.int64]
 MOST_CELLS = 50_000_000  # of all pairs, each by the target: 400 MB

@@ -5,33 +5,21 @@ Works with numpy and scipy alone; only reading a torch file of an Opacus history
 
 from dpkit.privacy import (
     calibrate,
-    composition,
-    conversions,
     divergence,
-    filters,
-    gdp,
     ledger,
     mechanisms,
-    moments,
-    pld,
-    rdp,
     schedule_calibration,
     tradeoff,
 )
-from dpkit.privacy.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.filters import RenyiFilter
-from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian
+from dpkit.privacy.accountants import composition, conversions, filters, gdp, moments, pld, rdp
+from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases, parallel
-from dpkit.privacy.mechanisms import (
-    Adjacency,
-    Gaussian,
-    Mechanism,
-    SampledGaussian,
-    Unsupported,
-)
-from dpkit.privacy.no_guarantee import NoGuarantee
-from dpkit.privacy.pure import Laplace, RandomizedResponse
-from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import Adjacency, Gaussian, Mechanism, SampledGaussian, Unsupported
+from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
+from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 __all__ = [
     "Adjacency",

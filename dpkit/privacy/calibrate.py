@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dpkit import checks
-from dpkit.privacy import gdp, numerics, rdp
+from dpkit.privacy import numerics
+from dpkit.privacy.accountants import gdp, rdp
 from dpkit.privacy.ledger import MOST_RELEASES, Guarantee, Release
 from dpkit.privacy.mechanisms import Adjacency, Mechanism, SampledGaussian
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpkit import checks
-from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian
 from dpkit.privacy.mechanisms import Adjacency
+from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
 
 
 class ClippingRule(Protocol):

@@ -17,7 +17,7 @@ from dpkit.privacy.mechanisms import (
     Unsupported,
     as_orders,
 )
-from dpkit.privacy.privacy_loss import PrivacyLoss
+from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss
 
 
 class Release(NamedTuple):

@@ -18,8 +18,8 @@ from dpkit.privacy.mechanisms import (
     SampledGaussian,
     Unsupported,
 )
-from dpkit.privacy.privacy_loss import PrivacyLoss
-from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 # What a caller may assume of a run where no accountant prices what it does.
 SHUFFLED_AS_POISSON = "shuffled batches priced as Poisson batches"

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpkit import checks
-from dpkit.privacy import pld
+from dpkit.privacy.accountants import pld
 from dpkit.privacy.calibrate import FAR, Accountant, log_over
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.privacy_loss import Floats
+from dpkit.privacy.mechanisms.privacy_loss import Floats
 from dpkit.privacy.schedules import Schedule, noise_ledger, values
 
 __all__ = ["Solved", "initial_noise", "iterations_within"]

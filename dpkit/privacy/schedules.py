@@ -17,7 +17,7 @@ import numpy as np
 from dpkit import checks
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.privacy_loss import Floats
+from dpkit.privacy.mechanisms.privacy_loss import Floats
 
 
 class Schedule(Protocol):

@@ -6,19 +6,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dpkit import checks
-from dpkit.privacy import composition, gdp, moments, pld, rdp
-from dpkit.privacy.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian
+from dpkit.privacy.accountants import composition, gdp, moments, pld, rdp
 from dpkit.privacy.ledger import Guarantee, Release, parallel
-from dpkit.privacy.mechanisms import (
-    Adjacency,
-    Gaussian,
-    Mechanism,
-    SampledGaussian,
-    Unsupported,
-)
-from dpkit.privacy.no_guarantee import NoGuarantee
-from dpkit.privacy.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms import Adjacency, Gaussian, Mechanism, SampledGaussian, Unsupported
+from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
+from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
     FixedSizeBatches,
@@ -27,7 +22,6 @@ from dpkit.privacy.sampling import (
     ShuffledBatches,
     mechanism,
 )
-from dpkit.privacy.without_replacement import WithoutReplacementGaussian
 
 DELTA = 1e-5
 COUNT = 2  # releases: enough to ask for composition

@@ -3,7 +3,14 @@
 import pytest
 
 from dpkit.explorers.accountant import Accountant
-from dpkit.privacy import Release, SampledGaussian, gdp, moments, pld, rdp
+from dpkit.privacy import (
+    Release,
+    SampledGaussian,
+    gdp,
+    moments,
+    pld,
+    rdp,
+)
 from dpkit.show import at_least, at_most
 
 SETTING = {

@@ -8,7 +8,14 @@ import pytest
 
 from dpkit.explorers import ClippingAndNoise
 from dpkit.explorers.clipping_and_noise import DELTA, RULES, WRONG, gradients
-from dpkit.privacy import DiagonalGaussian, Gaussian, GroupedGaussian, Release, gdp, pld
+from dpkit.privacy import (
+    DiagonalGaussian,
+    Gaussian,
+    GroupedGaussian,
+    Release,
+    gdp,
+    pld,
+)
 from dpkit.show import at_most
 
 VALUES = {

@@ -9,7 +9,14 @@ import pytest
 from dpkit.explorers import TradeOff, trade_off
 from dpkit.explorers.run_controls import RunInput
 from dpkit.explorers.trade_off import POSSIBLE, REFUTES, WORSE
-from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp, tradeoff
+from dpkit.privacy import (
+    Gaussian,
+    Release,
+    SampledGaussian,
+    pld,
+    rdp,
+    tradeoff,
+)
 
 VALUES = {
     "noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 1000.0, "adjacency": "add-remove",

@@ -18,7 +18,7 @@ from dpkit.papers.rdp_gan import adaptive, theorems
 from dpkit.papers.rdp_gan.adaptive import FilterBudget, PaperBudget, tuned
 from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, LossValueNoise
 from dpkit.papers.rdp_gan.tuning import Tuning
-from dpkit.privacy.filters import RenyiFilter
+from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant, ExponentialDecay
 from dpkit.training.device import generator_on

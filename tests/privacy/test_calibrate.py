@@ -4,7 +4,14 @@ import math
 
 import pytest
 
-from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, calibrate, rdp
+from dpkit.privacy import (
+    Gaussian,
+    NoGuarantee,
+    Release,
+    SampledGaussian,
+    calibrate,
+    rdp,
+)
 
 
 @pytest.mark.parametrize("target", [0.05, 1.0, 9.6, 60.0])

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpkit.privacy import Gaussian, Release, composed_loss, pld, saddle
-from dpkit.privacy.composed_loss import chernoff_delta, chernoff_epsilon, compose
-from dpkit.privacy.loss_grid import GridLoss
-from dpkit.privacy.privacy_loss import PrivacyLoss
-from dpkit.privacy.saddle import Look
+from dpkit.privacy import Gaussian, Release, pld
+from dpkit.privacy.accountants.pld import composed_loss, saddle
+from dpkit.privacy.accountants.pld.composed_loss import chernoff_delta, chernoff_epsilon, compose
+from dpkit.privacy.accountants.pld.loss_grid import GridLoss
+from dpkit.privacy.accountants.pld.saddle import Look
+from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss
 
 H = 0.125  # spacing: a float without rounding errors, as are the nodes
 

@@ -19,7 +19,7 @@ from dpkit.privacy import (
     composition,
     parallel,
 )
-from dpkit.privacy.composition import advanced, basic
+from dpkit.privacy.accountants.composition import advanced, basic
 
 
 def exact_delta(epsilons: list[float], counts: list[int], epsilon: float) -> float:

@@ -22,12 +22,12 @@ from dpkit.privacy import (
     divergence,
     rdp,
 )
-from dpkit.privacy.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.divergence import LogDensity
-from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian
 from dpkit.privacy.ledger import Ledger, Parallel
-from dpkit.privacy.pure import Laplace, RandomizedResponse
-from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
+from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 
 class Lines(NamedTuple):

@@ -10,9 +10,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpkit.privacy import Gaussian, discrete_gaussian
-from dpkit.privacy.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.discrete_sampler import bernoulli_exp, discrete_laplace, sample, secure_source
+from dpkit.privacy import Gaussian
+from dpkit.privacy.mechanisms import discrete_gaussian
+from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpkit.privacy.mechanisms.discrete_sampler import (
+    bernoulli_exp,
+    discrete_laplace,
+    sample,
+    secure_source,
+)
 
 CASES = [
     (0.05, 1, "add-remove"), (0.3, 1, "replace-one"), (0.5, 3, "add-remove"),

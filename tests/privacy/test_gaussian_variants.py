@@ -7,7 +7,11 @@ import pytest
 from scipy.integrate import quad
 
 from dpkit.privacy import Gaussian, SampledGaussian
-from dpkit.privacy.gaussian_variants import DiagonalGaussian, GroupedGaussian, effective_noise
+from dpkit.privacy.mechanisms.gaussian_variants import (
+    DiagonalGaussian,
+    GroupedGaussian,
+    effective_noise,
+)
 
 NOISES = (0.8, 3.0, 1.5)
 ORDERS = [1.5, 2.0, 7.0]

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpkit.privacy import Gaussian, Laplace, SampledGaussian, loss_grid, saddle
-from dpkit.privacy.composed_loss import compose
-from dpkit.privacy.privacy_loss import from_atoms
+from dpkit.privacy import Gaussian, Laplace, SampledGaussian
+from dpkit.privacy.accountants.pld import loss_grid, saddle
+from dpkit.privacy.accountants.pld.composed_loss import compose
+from dpkit.privacy.mechanisms.privacy_loss import from_atoms
 
 EPSILONS = np.linspace(-4, 4, 81)
 

@@ -19,10 +19,10 @@ from dpkit.privacy import (
     pld,
     rdp,
 )
-from dpkit.privacy.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.ledger import Ledger
-from dpkit.privacy.privacy_loss import PrivacyLoss, from_atoms
-from dpkit.privacy.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss, from_atoms
+from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 BOTH = ("add-remove", "replace-one")
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpkit.privacy import Gaussian, NoGuarantee, SampledGaussian
-from dpkit.privacy.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.privacy_loss import ROUNDING, from_atoms, normal_masses
-from dpkit.privacy.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpkit.privacy.mechanisms.privacy_loss import ROUNDING, from_atoms, normal_masses
+from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 UNIT = 2.0**-53
 SHIFT = 8 * UNIT  # an edge may be off by so much of the largest loss: rounding of a threshold

@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import laplace, norm
 
 from dpkit.privacy import divergence
-from dpkit.privacy.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 ORDERS = [1 + 1e-12, 1 + 1e-8, 1.001, 1.5, 2.0, 3.3, 64.0, 1024.0, 2.0**20]
 

@@ -5,7 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from dpkit.privacy import Gaussian, Release, SampledGaussian, Unsupported, pld, rdp
+from dpkit.privacy import (
+    Gaussian,
+    Release,
+    SampledGaussian,
+    Unsupported,
+    pld,
+    rdp,
+)
 from dpkit.privacy.ledger import FIXED
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,

@@ -6,8 +6,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpkit.privacy import Gaussian, Release, SampledGaussian, Unsupported, rdp, without_replacement
-from dpkit.privacy.without_replacement import WithoutReplacementGaussian, printed_bound
+from dpkit.privacy import Gaussian, Release, SampledGaussian, Unsupported, rdp
+from dpkit.privacy.mechanisms import without_replacement
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian, printed_bound
 
 CASES = [(0.3, 0.1), (0.9, 0.01), (1.8, 0.01), (1.0, 0.5), (20.0, 0.01), (1e6, 0.1)]
 

@@ -48,7 +48,7 @@ def iterations(
         moments: the largest moment; all integers from 1 are used.
 
     Raises:
-        ValueError: as `dpkit.privacy.moments.exceeded_at`.
+        ValueError: as `dpkit.privacy.accountants.moments.exceeded_at`.
     """
     return accountant.exceeded_at(
         [Release(charged, times)],

@@ -13,10 +13,10 @@ from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias
 from dpkit.privacy import calibrate
 from dpkit.privacy.clip_bounds import biases_together
 from dpkit.privacy.clipping import GroupClipping, Unclipped
-from dpkit.privacy.gaussian_variants import GroupedGaussian
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.gaussian_variants import GroupedGaussian
+from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
     Assuming,

@@ -13,7 +13,7 @@ import torch
 
 from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import GradientNoise, Settings
-from dpkit.privacy.filters import RenyiFilter
+from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.sampling import mechanism, sample_rate
 from dpkit.privacy.schedules import Constant

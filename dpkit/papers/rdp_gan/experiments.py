@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from dpkit import marginals
 from dpkit.experiments.part import Part, Progress, Result, Work, priced
 from dpkit.experiments.rows import part_name
 from dpkit.experiments.run import Run
@@ -32,7 +33,6 @@ from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.records import describe
-from dpkit.training import marginals
 from dpkit.training.losses import called_real
 from dpkit.training.types import Record
 

@@ -7,7 +7,7 @@ from functools import cache
 from dpkit import checks
 from dpkit.papers.rdp_gan.settings import DELTA, SETTINGS, GradientNoise, Settings
 from dpkit.papers.rdp_gan.tuning import Tuning
-from dpkit.privacy.filters import RenyiFilter, best_order
+from dpkit.privacy.accountants.filters import RenyiFilter, best_order
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.sampling import PoissonSampling, mechanism

@@ -13,7 +13,7 @@ from dpkit import checks
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.ledger import Release, parallel
 from dpkit.privacy.mechanisms import Adjacency, SampledGaussian
-from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.wrong_clipping import (
     ClippedAfterMean,
     NoiseOverSqrtBatch,

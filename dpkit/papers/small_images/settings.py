@@ -10,7 +10,7 @@ from dpkit.privacy import calibrate
 from dpkit.privacy.clipping import FlatClipping, Unclipped
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
     PoissonSampling,

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from dpkit import checks
-from dpkit.privacy.mechanisms import check_noise
+from dpkit.privacy.mechanisms.base import check_noise
 
 
 def at_least(noise_multiplier: float, *, batches: int, delta: float) -> float:

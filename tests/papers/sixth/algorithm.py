@@ -5,10 +5,9 @@ from functools import partial
 
 import torch
 from dpkit.papers.sixth.settings import Settings
-from dpkit.training.clipped import clipped_sum
-from dpkit.training.per_example import per_example
 from torch import Tensor, nn
 
+from dpkit.training import clipped_sum, per_example
 from dpkit.training.losses import called_fake, called_real
 from dpkit.training.networks import mlp
 from dpkit.training.optimizers import noised, update

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpkit import checks
-from dpkit.privacy import conversions, rdp
+from dpkit.privacy.accountants import conversions, rdp
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, as_orders
 

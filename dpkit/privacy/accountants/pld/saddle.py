@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 
 SCALES = np.geomspace(1e-13, 1e18, 700)  # of losses, 10 % apart
 EDGES = np.concatenate([-SCALES[::-1], [0.0], SCALES])

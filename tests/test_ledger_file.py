@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from dpkit.commands.ledger_file import read
 from dpkit.privacy import Release, SampledGaussian, rdp
-from dpkit.privacy.history import read
-from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 HEADER = "noise_multiplier,sample_rate,count"
@@ -251,7 +251,7 @@ def test_where_torch_is_absent_a_checkpoint_names_the_remedy(written):
     code = f"""
 import sys
 sys.modules["torch"] = None  # importing it raises ImportError
-from dpkit.privacy.history import read
+from dpkit.commands.ledger_file import read
 print(read({str(written(lines(STEPS)))!r}) != [])
 try:
     read({str(written(b"PK...", "steps.pt").with_name("steps.pt"))!r})

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpkit import checks
-from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, GaussianDp, as_epsilons, as_orders
-from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.base import ADJACENCIES, Adjacency, GaussianDp, as_epsilons, as_orders
+from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Grid losses composed by FFT under an exponential tilt, with a bound on every error.
 
-The proofs are in pld_proof.md. Tilting by exp(tilt * loss) puts the part of the composed loss that
+The proofs are in proof.md. Tilting by exp(tilt * loss) puts the part of the composed loss that
 decides delta in the middle, where rounding errors are relative to what is sought, so that a delta
 of 1e-12 keeps its digits as one of 1e-3 does.
 """
@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import fft
 
-from dpkit.privacy.loss_grid import MOST_NODES, GridLoss, NoGrid, nodes
-from dpkit.privacy.privacy_loss import ROUNDING, UNIT, Floats
-from dpkit.privacy.saddle import Look
+from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, GridLoss, NoGrid, nodes
+from dpkit.privacy.accountants.pld.saddle import Look
+from dpkit.privacy.mechanisms.privacy_loss import ROUNDING, UNIT, Floats
 
 FLOOR = 1e-290  # below it sums have lost digits
 ENOUGH = 1e-7  # of the tilted mass, outside the window, to look no further
@@ -221,7 +221,7 @@ class _Power:
     """A product of powers of discrete Fourier transforms, with a bound on its error.
 
     The transform of floats of norm |x| is off by at most 9 log2(size) UNIT |x| in the 2-norm
-    (pld_proof.md, D, after Higham 2002, section 24.1).
+    (proof.md, D, after Higham 2002, section 24.1).
     """
 
     def __init__(self, size: int) -> None:

@@ -2,7 +2,7 @@
 
 Each release's loss is moved onto a grid twice, once where it only costs more and once where it only
 costs less (`loss_grid`), the grids are composed by FFT with a bound on every error
-(`composed_loss`), and epsilon is read from both. pld_proof.md says why the pair holds.
+(`composed_loss`), and epsilon is read from both. proof.md says why the pair holds.
 """
 
 from collections.abc import Sequence
@@ -13,19 +13,21 @@ from typing import NamedTuple
 import numpy as np
 
 from dpkit import checks
-from dpkit.privacy import loss_grid, numerics, rdp, saddle
-from dpkit.privacy.composed_loss import (
+from dpkit.privacy import numerics
+from dpkit.privacy.accountants import rdp
+from dpkit.privacy.accountants.pld import loss_grid, saddle
+from dpkit.privacy.accountants.pld.composed_loss import (
     Parts,
     chernoff_delta,
     chernoff_epsilon,
     compose,
     log_moment,
 )
+from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, Cells, NoGrid
+from dpkit.privacy.accountants.pld.saddle import Coarse, Look
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
-from dpkit.privacy.loss_grid import MOST_NODES, Cells, NoGrid
 from dpkit.privacy.mechanisms import Unsupported
-from dpkit.privacy.privacy_loss import LEAST_MASS, PrivacyLoss
-from dpkit.privacy.saddle import Coarse, Look
+from dpkit.privacy.mechanisms.privacy_loss import LEAST_MASS, PrivacyLoss
 
 __all__ = ["delta", "epsilon"]
 
@@ -33,7 +35,7 @@ GAP = 1e-3  # (upper - lower) / upper that is aimed at
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
-PROFILE_ERROR = 1e-8  # relative: of exact profiles above LEAST_MASS (pld_proof.md, G)
+PROFILE_ERROR = 1e-8  # relative: of exact profiles above LEAST_MASS (proof.md, G)
 METHOD = "PLD by FFT, certified (lower, upper)"
 BY_PROFILE = "exact privacy profile, certified (lower, upper)"
 BY_RDP = "PLD by FFT, lower end certified; upper end by RDP, whose rounding has no proven bound"

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.special import erfcx, logsumexp
 
 from dpkit import checks
-from dpkit.privacy.mechanisms import (
+from dpkit.privacy.mechanisms.base import (
     ADJACENCIES,
     Adjacency,
     GaussianDp,
@@ -24,7 +24,7 @@ from dpkit.privacy.mechanisms import (
     check_noise,
     moved_by,
 )
-from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 
 SMOOTH = 3.0  # scale from which sums and integrals over the line agree to exp(-2 pi^2 9) = 1e-77
 LONGEST_TABLE = 3000.0  # scale up to which tails are summed term by term

@@ -1,6 +1,6 @@
 """A privacy loss on a grid: once where it can only cost more, once where it can only cost less.
 
-The proofs are in pld_proof.md. In short, with p and q the masses of a cell between two nodes:
+The proofs are in proof.md. In short, with p and q the masses of a cell between two nodes:
 split the cell to its two ends so that p and q are both kept (the chord of the hockey-stick curve),
 and nothing is underestimated; give each node shares of its two cells whose joint loss is at least
 the node's (a randomised merging of outputs, which only loses information), and nothing is
@@ -14,7 +14,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit.privacy.privacy_loss import LEAST_MASS, ROUNDING, Floats, PrivacyLoss, rounding
+from dpkit.privacy.mechanisms.privacy_loss import (
+    LEAST_MASS,
+    ROUNDING,
+    Floats,
+    PrivacyLoss,
+    rounding,
+)
 
 REACH = 32  # cells around the heaviest in which shares are exact
 MOST_NODES = 2**20

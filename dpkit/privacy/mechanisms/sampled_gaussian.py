@@ -1,166 +1,26 @@
-"""The cost of one release. Each mechanism is a frozen value that prices itself.
-
-Units: the noise multiplier is noise standard deviation / clip norm C, so a sum of vectors clipped
-at C moves by 1 under add-remove and by 2 under replace-one. RDP is in nats.
-"""
+"""The Gaussian on Poisson batches: the mechanism of DP-SGD."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr
 
 from dpkit import checks
-from dpkit.privacy import sampled_gaussian
-from dpkit.privacy.privacy_loss import Floats, PrivacyLoss, from_atoms, normal_masses
-
-Adjacency = Literal["add-remove", "replace-one"]
-ADJACENCIES: tuple[str, ...] = ("add-remove", "replace-one")
-LARGEST_ORDER = 2**20  # of Renyi divergences; nothing cheaper than 1e-5 needs more
-
-
-class Unsupported(ValueError):
-    """This mechanism has no known price of the kind that was asked for."""
-
-
-class GaussianDp(NamedTuple):
-    """mu of Gaussian DP for one release: a bound, or (not `exact`) the limit of many (CLT)."""
-
-    mu: float
-    exact: bool
-
-
-class Mechanism(Protocol):
-    """One release, priced by itself; a price that is not known raises Unsupported.
-
-    `hides_participation = True` says that the price also covers a record that leaves, or comes, and
-    not only changes. What needs the number of records to be public (batches drawn without
-    replacement, an answer from each) does not hide it; without the attribute it counts as not
-    hidden (see `parallel`).
-    """
-
-    @property
-    def adjacency(self) -> Adjacency: ...
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What must hold of the run for the price to be true."""
-        ...
-
-    def rdp(self, orders: ArrayLike) -> Floats:
-        """Renyi divergence in nats, larger direction, at each order > 1, shape (len(orders),)."""
-        ...
-
-    def profile(self, epsilons: ArrayLike) -> Floats:
-        """delta(epsilon) in both directions, shape (2, len(epsilons))."""
-        ...
-
-    def privacy_loss(self) -> PrivacyLoss:
-        """The privacy loss of a dominating pair: what a PLD accountant adds up."""
-        ...
-
-    def gaussian_dp(self) -> GaussianDp:
-        """mu of Gaussian DP: what the GDP accountant adds up."""
-        ...
-
-
-def as_orders(orders: ArrayLike) -> Floats:
-    """Orders as a 1-D float array.
-
-    Raises:
-        ValueError: an order is not in (1, 2^20], or there is none.
-    """
-    array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError("orders must be a non-empty list of numbers > 1")
-    for order in array:
-        if not 1 < order <= LARGEST_ORDER:
-            raise ValueError(f"orders must be numbers in (1, {LARGEST_ORDER}], got {order:g}")
-    return array
-
-
-def as_epsilons(epsilons: ArrayLike) -> Floats:
-    """Epsilons as a 1-D float array (ValueError where one is NaN)."""
-    array = np.atleast_1d(np.asarray(epsilons, dtype=np.float64))
-    if np.isnan(array).any():
-        raise ValueError("epsilons must be numbers, got nan")
-    return array
-
-
-def excess(log_p: Floats, log_q: Floats, eps: Floats) -> Floats:
-    """(p - exp(eps) q)+ from logs, 0 where p is 0."""
-    with np.errstate(invalid="ignore"):
-        less = np.where(log_p > -np.inf, np.minimum(eps + log_q - log_p, 0.0), 0.0)
-    return np.exp(log_p) * np.abs(np.expm1(less))
-
-
-def check_noise(value: float, name: str = "noise_multiplier") -> None:
-    """Require a noise that is finite, > 0, and whose prices neither overflow nor vanish.
-
-    Raises:
-        ValueError: it is not.
-    """
-    checks.positive(**{name: value})
-    if not 1e-9 <= value <= 1e13:
-        raise ValueError(f"{name} must lie in [1e-9, 1e13], got {value}")
-
-
-def moved_by(adjacency: Adjacency) -> float:
-    """How far a sum of vectors clipped at 1 moves."""
-    return 1.0 if adjacency == "add-remove" else 2.0
-
-
-@dataclass(frozen=True)
-class Gaussian:
-    """A clipped sum plus Gaussian noise of standard deviation noise_multiplier * C.
-
-    Shift C under add-remove, 2C under replace-one.
-
-    Raises:
-        ValueError: noise_multiplier is not in [1e-9, 1e13], or adjacency is unknown.
-    """
-
-    noise_multiplier: float
-    adjacency: Adjacency = "add-remove"
-    hides_participation: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        checks.plain_fields(self)
-        check_noise(self.noise_multiplier)
-        checks.one_of(ADJACENCIES, adjacency=self.adjacency)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return ()
-
-    def rdp(self, orders: ArrayLike) -> Floats:
-        """alpha s^2 / 2, s = shift / noise standard deviation (Mironov 2017, Prop. 7)."""
-        shift = moved_by(self.adjacency) / self.noise_multiplier
-        return as_orders(orders) * (shift * shift / 2)
-
-    def profile(self, epsilons: ArrayLike) -> Floats:
-        """The exact delta(epsilon), the same in both directions (Balle, Wang 2018, Thm 5)."""
-        eps = as_epsilons(epsilons)
-        shift = moved_by(self.adjacency) / self.noise_multiplier
-        x = eps / shift
-        one = excess(log_ndtr(shift / 2 - x), log_ndtr(-shift / 2 - x), eps)
-        return np.stack([one, one])
-
-    def privacy_loss(self) -> PrivacyLoss:
-        """Of N(shift, 1) against N(0, 1): s x - s^2 / 2 at x."""
-        shift = moved_by(self.adjacency) / self.noise_multiplier
-
-        def masses(edges: Floats) -> Floats:
-            x = edges / shift
-            return np.stack([normal_masses(x - shift / 2), normal_masses(x + shift / 2)])
-
-        return PrivacyLoss(masses)
-
-    def gaussian_dp(self) -> GaussianDp:
-        """mu = shift / noise standard deviation (Dong, Roth, Su 2022, Thm 1)."""
-        return GaussianDp(moved_by(self.adjacency) / self.noise_multiplier, exact=True)
+from dpkit.privacy.mechanisms import renyi_integrals
+from dpkit.privacy.mechanisms.base import (
+    ADJACENCIES,
+    Adjacency,
+    GaussianDp,
+    as_epsilons,
+    as_orders,
+    check_noise,
+    excess,
+)
+from dpkit.privacy.mechanisms.gaussian import Gaussian
+from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, from_atoms, normal_masses
 
 
 def _mix(base: Floats, moved: Floats, q: float) -> Floats:
@@ -210,9 +70,9 @@ class SampledGaussian:
         if self.sample_rate == 1:
             return Gaussian(self.noise_multiplier, self.adjacency).rdp(array)
         price = (
-            sampled_gaussian.add_remove
+            renyi_integrals.add_remove
             if self.adjacency == "add-remove"
-            else sampled_gaussian.replace_one
+            else renyi_integrals.replace_one
         )
         return price(array, q=self.sample_rate, noise=self.noise_multiplier)
 

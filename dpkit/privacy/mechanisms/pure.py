@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.special import erfinv, ndtri, ndtri_exp
 
 from dpkit import checks
-from dpkit.privacy.mechanisms import (
+from dpkit.privacy.mechanisms.base import (
     ADJACENCIES,
     Adjacency,
     GaussianDp,
@@ -17,7 +17,7 @@ from dpkit.privacy.mechanisms import (
     check_noise,
     moved_by,
 )
-from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 
 
 @dataclass(frozen=True)

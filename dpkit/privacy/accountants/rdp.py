@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpkit import checks
-from dpkit.privacy import conversions
-from dpkit.privacy.conversions import classic, improved, optimal
+from dpkit.privacy.accountants import conversions
+from dpkit.privacy.accountants.conversions import classic, improved, optimal
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats, as_orders
 

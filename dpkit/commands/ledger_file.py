@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from dpkit import checks
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
-from dpkit.privacy.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 POISSON, WITHOUT_REPLACEMENT = "noise_multiplier", "noise_over_sensitivity"
 COLUMNS = (POISSON, "sample_rate", "count")

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from dpkit import checks
-from dpkit.privacy.mechanisms import Adjacency, GaussianDp, Unsupported, as_orders, check_noise
-from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.base import Adjacency, GaussianDp, Unsupported, as_orders, check_noise
+from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 
 EVERY = 1024  # orders up to which every moment is computed; then some, with bounds between
 STEP = 0.25  # of the trapezoidal rule, whose error is then below exp(-130)

@@ -11,15 +11,10 @@ from typing import ClassVar
 from numpy.typing import ArrayLike
 
 from dpkit import checks
-from dpkit.privacy.mechanisms import (
-    ADJACENCIES,
-    Adjacency,
-    Gaussian,
-    GaussianDp,
-    SampledGaussian,
-    check_noise,
-)
-from dpkit.privacy.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.base import ADJACENCIES, Adjacency, GaussianDp, check_noise
+from dpkit.privacy.mechanisms.gaussian import Gaussian
+from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 
 
 def effective_noise(noise_multipliers: tuple[float, ...]) -> float:

@@ -1,0 +1,1 @@
+"""Accountants: what a ledger of releases costs in all."""

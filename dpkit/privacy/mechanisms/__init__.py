@@ -1,0 +1,53 @@
+"""The cost of one release: each mechanism is a frozen value that prices itself.
+
+Units: the noise multiplier is noise standard deviation / clip norm C, so a sum of vectors clipped
+at C moves by 1 under add-remove and by 2 under replace-one. RDP is in nats.
+"""
+
+from dpkit.privacy.mechanisms.base import (
+    ADJACENCIES,
+    LARGEST_ORDER,
+    Adjacency,
+    GaussianDp,
+    Mechanism,
+    Unsupported,
+    as_epsilons,
+    as_orders,
+    moved_by,
+)
+from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpkit.privacy.mechanisms.gaussian import Gaussian
+from dpkit.privacy.mechanisms.gaussian_variants import (
+    DiagonalGaussian,
+    GroupedGaussian,
+    effective_noise,
+)
+from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+
+__all__ = [
+    "ADJACENCIES",
+    "LARGEST_ORDER",
+    "Adjacency",
+    "DiagonalGaussian",
+    "DiscreteGaussian",
+    "Floats",
+    "Gaussian",
+    "GaussianDp",
+    "GroupedGaussian",
+    "Laplace",
+    "Mechanism",
+    "NoGuarantee",
+    "PrivacyLoss",
+    "RandomizedResponse",
+    "SampledGaussian",
+    "Unsupported",
+    "WithoutReplacementGaussian",
+    "as_epsilons",
+    "as_orders",
+    "effective_noise",
+    "moved_by",
+]
