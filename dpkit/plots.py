@@ -69,10 +69,16 @@ def lines(
         moved[name] = (lowest - heights[name]) * 72 / drawn.dpi  # points
     for colour, (name, (xs, ys)) in zip(COLOURS, curves.items(), strict=False):
         ax.annotate(
-            name, (xs[-1], ys[-1]), (4, moved[name]), textcoords="offset points", color=colour,
-            va="center", fontsize=9, annotation_clip=False,
+            name,
+            (xs[-1], ys[-1]),
+            (4, moved[name]),
+            textcoords="offset points",
+            color=colour,
+            va="center",
+            fontsize=9,
+            annotation_clip=False,
             path_effects=[withStroke(linewidth=3, foreground="white")],  # over other curves
-        )  # fmt: skip
+        )
     return ax
 
 

@@ -100,8 +100,10 @@ def code_version() -> str:
         ).stdout.strip()
         changed = subprocess.run(
             [*git, "status", "--porcelain", "--", PACKAGE.name],
-            capture_output=True, text=True, check=True,
-        ).stdout.strip()  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return metadata.version("dpkit")
     return head + ("+changed" if changed else "")

@@ -150,7 +150,7 @@ plots.lines(ax, {"": (missed, alarms)}, x="members missed (share)", y="false ala
 ax.plot([0, 1], [1, 0], ":", color="grey")
 ax.plot([1 - right], [false_alarm], "o", color="black")
 for words, place in (("guessing", (0.52, 0.52)), ("noise multiplier 2", (0.06, 0.24)),
-                     ("attacker above", (0.34, 0.16))):  # fmt: skip
+                     ("attacker above", (0.34, 0.16))):
     ax.annotate(words, place, fontsize=9)
 
 # %%

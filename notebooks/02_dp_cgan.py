@@ -297,7 +297,7 @@ from dpkit.privacy import Release, SampledGaussian
 one = paper.REPAIRED.ledger(public_size=60_000)
 first = [Release(SampledGaussian(noise_multiplier=1.713, sample_rate=0.04), 5_000)]
 bundles = {"one run": one, "pilot and run": first + one, "three seeds": 3 * one,
-           "pilot and three seeds": first + 3 * one}  # fmt: skip
+           "pilot and three seeds": first + 3 * one}
 for name, ledger in bundles.items():
     print(f"{name:22} epsilon {rdp.epsilon(ledger, delta=1e-5).epsilon:6.2f}")
 

@@ -251,7 +251,7 @@ from dpkit.metrics.inception import inception_score
 one_of_each = images[probabilities(images).argmax(0)]  # for each digit the surest image
 sets = {"digits": images, "(a) one image": images[:1].expand(1000, -1, -1, -1),
         "(b) one of each": one_of_each.repeat(100, 1, 1, 1),
-        "100 private steps": torch.from_numpy(pictures(private, 1000))[:, None]}  # fmt: skip
+        "100 private steps": torch.from_numpy(pictures(private, 1000))[:, None]}
 for name, some in sets.items():
     score = inception_score(probabilities(some))
     print(f"{name:18} {score.mean:5.2f}, between splits +- {score.spread:.2f}")
@@ -313,7 +313,7 @@ for ax, (curve, x) in zip(axes, panels, strict=True):
     ax.set_xscale("log")
     plots.lines(ax, {"": tuple(zip(*points, strict=True))}, x=x, y="difference", y_scale="log")
 plots.picture(drawn, f"Relative difference of updates: left growing with eps, to {by_eps.y[-1]:.2f} "
-              f"at {by_eps.x[-1]:g}; right a valley around C = 1.")  # fmt: skip
+              f"at {by_eps.x[-1]:g}; right a valley around C = 1.")
 
 # %% [markdown]
 # The valley on the right has two walls. The right wall is the shortest gradient: a larger $C$ no longer clips
@@ -397,7 +397,7 @@ for (name, path), colour, x in zip(released.items(), plots.COLOURS, (-0.9, 0.75)
     ax.text(x, path[:, 1].max() * 0.8, name, color=colour, fontsize=9)
 ax.set(aspect="equal", xlabel="first parameter, in C", ylabel="second", xlim=(-1.2, 1.7))
 plots.picture(drawn, "What is released as one record's gradient turns once round: a small circle of "
-              "diameter 2/64 if each is clipped, the whole circle of radius 1 if the mean is.")  # fmt: skip
+              "diameter 2/64 if each is clipped, the whole circle of radius 1 if the mean is.")
 
 # %% [markdown]
 # One record moves the first by $2C/64$, which shrinks as the batch grows, and the second by $2C$, which does
@@ -428,9 +428,9 @@ for name, seen in shown.items():
     alike = torch.cosine_similarity(seen.flatten(), true.flatten(), dim=0).item()
     print(f"{name:9} cosine with the clipped sum {alike:.3f}")
 pixels = {name: np.pad(seen[:, 0], ((0, 0), (0, 0), (0, 1)), constant_values=np.nan)
-          for name, seen in shown.items()}  # fmt: skip
+          for name, seen in shown.items()}
 plots.picture(plots.image_rows(pixels, columns=8), "Eight filters' gradients, three times: with noise "
-              "C the patterns are changed, with C/8 they are those without noise.")  # fmt: skip
+              "C the patterns are changed, with C/8 they are those without noise.")
 
 # %% [markdown]
 # And in epsilon, for one pass over 60,000 records in Poisson batches of 64:
@@ -468,7 +468,7 @@ plots.lines(ax, both, x="groups k, each clipped at C", y="longest gradient / C")
 ax.plot([0, 100], [10, 10], color="grey", linestyle=":")
 most = check(claims["zhang-groups-factor-10"])
 plots.picture(drawn, f"sqrt(k) is {groups.y[8]:.0f} at 9 groups, {groups.y[99]:.0f} at 100; k itself is 10 at 10. "
-              f"Stated {most.claim.stated:g}, computed {most.computed:g}.")  # fmt: skip
+              f"Stated {most.claim.stated:g}, computed {most.computed:g}.")
 
 # %% [markdown]
 # (The eighth tensor, the last bias, has no gradient: it cancels in $D(\tilde x) - D(x)$. So the longest
@@ -490,7 +490,7 @@ for at, name in ((5, "noise 5"), (10, "10"), (15, "15"), (bound, "bound of one g
     ax.annotate(name, (at, 0), (0, 9), textcoords="offset points", ha="center", fontsize=9)
 ax.set(yticks=[], xlim=(1, 1e5), ylim=(-1, 2), xlabel="size, in the unit of a gradient")
 plots.picture(drawn, f"Noise 5, 10 and 15 beside a bound of {bound:,.0f}: "
-              f"noise multipliers {5 / bound:.5f} to {15 / bound:.5f}.")  # fmt: skip
+              f"noise multipliers {5 / bound:.5f} to {15 / bound:.5f}.")
 
 # %% [markdown]
 # There is one such link in their repository after all, in a line of a test script:
@@ -528,7 +528,7 @@ published = prior_work.BeaulieuJones()
 print(f"{published.steps:,} steps at rate {published.sample_rate:.2e}; epsilon at delta 1e-5:")
 ledgers = {"charged: Poisson": published.claimed_ledger(),
           "batch of one, add-remove": published.ledger(),
-          "batch of one, replace-one": published.ledger(adjacency="replace-one")}  # fmt: skip
+          "batch of one, replace-one": published.ledger(adjacency="replace-one")}
 for name, ledger in ledgers.items():
     best = rdp.epsilon(ledger, delta=1e-5).epsilon
     print(f"{name:26} {epsilon(ledger):7.3f}; by the best conversion {best:7.3f}")
@@ -540,7 +540,7 @@ for name, ledger in ledgers.items():
 
 # %%
 curves = {"charged": beaulieu_by_epoch("claimed_ledger"),
-          "proven, add-remove": beaulieu_by_epoch("worst_case_ledger")}  # fmt: skip
+          "proven, add-remove": beaulieu_by_epoch("worst_case_ledger")}
 drawn, (ax,) = plots.figure(height=2.8)
 lines = {name: (c.x, c.y) for name, c in curves.items()}
 plots.lines(ax, lines, x="epochs", y="epsilon at delta 1e-5")
@@ -592,7 +592,7 @@ charged = [epsilon(run.claimed_ledger(public_size=60_000)) for run in runs]
 both = {"one pass, at least": (least.x, least.y), "charged for 40": (least.x, charged)}
 plots.lines(ax, both, x="noise multiplier", y="epsilon at delta 1e-5")
 plots.picture(drawn, f"One pass costs at least {least.y[0]:.2f} at noise 0.5, {least.y[-1]:.2f} at 1.0; "
-              f"40 passes are charged {charged[0]:.2f} and {charged[-1]:.2f}.")  # fmt: skip
+              f"40 passes are charged {charged[0]:.2f} and {charged[-1]:.2f}.")
 
 # %% [markdown]
 # At three of the four noises, *one* pass costs more than is charged for *forty*. **Check it by experiment**, on
@@ -693,7 +693,7 @@ by_run = {one["run"]: one for one in tables.common(common)}
 for key, run in by_run.items():
     charged = "nothing" if run["epsilon_claimed"] is None else f"{run['epsilon_claimed']:.3f}"
     print(f"{key:12} {run['steps']} steps, charged {charged}: plateau {run['plateau']:.3f} "
-          f"({run['lowest']:.3f} to {run['highest']:.3f}, {run['seeds']} seeds)")  # fmt: skip
+          f"({run['lowest']:.3f} to {run['highest']:.3f}, {run['seeds']} seeds)")
 for part in store.load("small_images", "classifier", scale="reduced").values():
     found = part["values"]
     print(f"classifier: right for {found['accuracy']:.2%} of MNIST's test images (paper: 99.6 %)")
@@ -738,7 +738,7 @@ def draw(found, level, label, x_scale="linear"):
 # %%
 COLUMNS = {"value": "value", "plateau": "plateau", "lowest": "lowest", "highest": "highest",
            "break_off_epsilon": "break-off", "epsilon_claimed": "charged",
-           "difference": "below", "seeds": "seeds"}  # fmt: skip
+           "difference": "below", "seeds": "seeds"}
 
 
 def shown_rows(rows):
@@ -788,7 +788,7 @@ for name, part in common.items():
         curve = part["values"]["curve"]
         shortest, middle = min(curve["smallest_norm"]), np.median(curve["median_norm"])
         print(f"{name}: shortest gradient {shortest:.2f}, middle {middle:.2f}, "
-              f"longer than C at every point: {min(curve['clipped']) == 1}")  # fmt: skip
+              f"longer than C at every point: {min(curve['clipped']) == 1}")
 
 # %% [markdown]
 # None of the 1,024 gradients was ever shorter than 12.4. All are clipped at every point, as the paper says for
@@ -863,7 +863,7 @@ for one in decided:
 
 # %%
 PLANS = {"common": ("non-private", "base", "repaired"), "figure_1": ("norm-0.1", "norm-100"),
-         "figure_2": ("noise-0.8", "noise-0.9", "noise-1")}  # fmt: skip
+         "figure_2": ("noise-0.8", "noise-0.9", "noise-1")}
 shown = {"digits": digits.pixels[:20, 0]}
 for plan, keys in PLANS.items():
     parts = store.load("small_images", plan, scale="reduced")
@@ -877,7 +877,7 @@ for plan, keys in PLANS.items():
     for key in (k for k in keys if f"{k}-seed0" in parts):
         curve = parts[f"{key}-seed0"]["values"]["curve"]
         print(f"{key:12} score {curve['inception'][-1]:.3f}, over splits "
-              f"+- {curve['inception_spread'][-1]:.3f}")  # fmt: skip
+              f"+- {curve['inception_spread'][-1]:.3f}")
 
 # %% [markdown]
 # Without privacy and at noise 0.5 to 0.9 you see strokes that curve like those of digits, and some digits. At
@@ -898,7 +898,7 @@ for plan, keys in PLANS.items():
 # %%
 runs = {"base, paper's steps": paper.SETTINGS, "repaired, paper's steps": paper.REPAIRED,
         "base, as stored": paper.reduced(paper.SETTINGS),
-        "repaired, as stored": paper.reduced(paper.REPAIRED)}  # fmt: skip
+        "repaired, as stored": paper.reduced(paper.REPAIRED)}
 rows = []
 for name, run in runs.items():
     charged, _, lower, upper, proven, adjacency = prices(run)

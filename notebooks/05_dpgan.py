@@ -54,7 +54,7 @@ from dpkit.training import Adam
 
 FAST = Adam(Constant(0.002), betas=(0.5, 0.9))
 DIGITS = {"critic_optimizer": FAST, "generator_optimizer": FAST,
-          "private_examples": 1_337, "public_examples": 100, "noise_multiplier": 2.5}  # fmt: skip
+          "private_examples": 1_337, "public_examples": 100, "noise_multiplier": 2.5}
 
 
 # %%
@@ -142,7 +142,7 @@ print("share scaled down    ", (scales < 1).float().mean(1).numpy().round(2))
 from dpkit.training import noised_each
 
 clipped = [(norms[list(members)] * scales[list(members)]).norm(dim=0).max().item()
-           for members in ((0,), (2,), (4,), (6,), (1, 3, 5))]  # fmt: skip
+           for members in ((0,), (2,), (4,), (6,), (1, 3, 5))]
 sums = gradients.weighted_sum(scales)
 noisy = noised_each(sums, noise_stds=rule.noise_stds(one_step.noise_multiplier), rng=rng)
 print("largest norm of a group after clipping:", [round(x, 3) for x in clipped])
@@ -159,8 +159,8 @@ for i in range(4):
     for t, gradient in enumerate(own):
         together = torch.cat([own[u].flatten() for u in range(7) if groups[u] == groups[t]])
         wanted[t] += gradient * min(1.0, 2.0 / together.norm().item())
-first_four = [(scale[:4, None] * one[:4].flatten(1)).sum(0) for scale, one in zip(scales, fast, strict=True)]  # fmt: skip
-print(all(torch.allclose(a.flatten(), b, rtol=1e-3, atol=1e-4) for a, b in zip(wanted, first_four, strict=True)))  # fmt: skip
+first_four = [(scale[:4, None] * one[:4].flatten(1)).sum(0) for scale, one in zip(scales, fast, strict=True)]
+print(all(torch.allclose(a.flatten(), b, rtol=1e-3, atol=1e-4) for a, b in zip(wanted, first_four, strict=True)))
 
 # %% [markdown]
 # In every tensor the noise is longer than the sum. In the sixteen biases of the first layer it is twenty times
@@ -185,7 +185,7 @@ names_of = ["w1", "b1", "w2", "b2", "w3", "b3", "w4"]
 tree = {count: clusters(bounds, count=count) for count in range(1, 8)}
 for count in range(7, 0, -1):
     sizes = group_bounds(bounds, tree[count])
-    text = [" ".join(n for n, g in zip(names_of, tree[count], strict=True) if g == k) for k in range(count)]  # fmt: skip
+    text = [" ".join(n for n, g in zip(names_of, tree[count], strict=True) if g == k) for k in range(count)]
     print(count, "  ".join(f"[{t}] {size:.2f}" for t, size in zip(text, sizes, strict=True)))
 
 # %%
@@ -354,11 +354,11 @@ rows = [
     (key, z, noise_from_budget(z), s.noise_multiplier, s.target_epsilon, s.expected_batch_size,
      s.devices, s.private_examples, s.public_examples, CLUSTERS[key], s.warm_start)
     for z, (key, s) in zip((4, 8, 10, 10), PUBLISHED.items(), strict=True)
-]  # fmt: skip
+]
 
 # %%
 columns = ["data", "epsilon_0", "by formula", "noise", "epsilon", "batch", "devices", "private",
-           "public", "groups", "warm start"]  # fmt: skip
+           "public", "groups", "warm start"]
 pd.DataFrame(rows, columns=columns).round(4)
 
 # %% [markdown]
@@ -513,7 +513,7 @@ for ax, (name, ends) in zip(axes, moved.items(), strict=True):
     ax.set(aspect="equal", xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), title=name, xlabel="group 1")
 axes[0].set_ylabel("group 2")
 plots.picture(drawn, "Clipped gradients of two groups: within the circle of radius C when clipped "
-              "jointly, out to the corners of a square, C times 1.41, when clipped apart.")  # fmt: skip
+              "jointly, out to the corners of a square, C times 1.41, when clipped apart.")
 
 # %% [markdown]
 # Noise of standard deviation $zC$ in each direction covers a move of $C$. But a corner is $C\sqrt{k}$ away, and
@@ -530,7 +530,7 @@ for k, n, one in ((7, 560, seven), (5, 780, paper.MNIST)):
     alone, all_of_them = SampledGaussian(one.noise_multiplier, rate(one)), groups_of(one)
     certified = pld.epsilon([(all_of_them, 4 * n)], delta=1e-5)
     rows.append((k, n, epsilon(alone, 4 * n), epsilon(alone, 4 * n * k),
-                 epsilon(all_of_them, 4 * n), certified.epsilon))  # fmt: skip
+                 epsilon(all_of_them, 4 * n), certified.epsilon))
 columns = ["groups", "iterations", "one alone", "own batches", "together", "together, PLD"]
 pd.DataFrame(rows, columns=columns).round(3)
 
@@ -539,7 +539,7 @@ z, q, counts = seven.noise_multiplier, rate(seven), list(range(0, 561, 20))
 one, together = SampledGaussian(z, q), groups_of(seven)
 curves = {"one alone": [epsilon(one, 4 * n) for n in counts],
           "own batches": [epsilon(one, 28 * n) for n in counts],
-          "together": [epsilon(together, 4 * n) for n in counts]}  # fmt: skip
+          "together": [epsilon(together, 4 * n) for n in counts]}
 drawn, (ax,) = plots.figure(height=3.2)
 plots.lines(ax, {n: (counts, y) for n, y in curves.items()}, x="iterations", y="epsilon")
 told = ", ".join(f"{name} {y[-1]:.2f}" for name, y in curves.items())
@@ -599,7 +599,7 @@ real, mixing = digits.private[:64], torch.rand(64, generator=rng)
 with torch.no_grad():
     fake = warm_gan.generator_net(torch.randn(64, 128, generator=rng))
 found, _ = gradient_penalty.per_example(warm_gan.discriminator, real, fake, mixing=mixing)
-apart = GroupClipping(public_bounds(warm_gan, digits.public, settings=one_step, rng=rng), tuple(range(7)))  # fmt: skip
+apart = GroupClipping(public_bounds(warm_gan, digits.public, settings=one_step, rng=rng), tuple(range(7)))
 sums = found.weighted_sum(apart.weights(found.norms()))
 
 # %%
@@ -608,7 +608,7 @@ for name, divisor in (("z C", 1.0), ("z C / 4", 4.0), ("z C / 8", 8.0)):
     same = generator_on(cpu, seed=5)  # the same draw each time, of another size
     stds = [std / divisor for std in apart.noise_stds(z)]
     seen[name] = noised_each(sums, noise_stds=stds, rng=same)
-    cosines = [torch.cosine_similarity(a.flatten(), b.flatten(), dim=0).item() for a, b in zip(sums, seen[name], strict=True)]  # fmt: skip
+    cosines = [torch.cosine_similarity(a.flatten(), b.flatten(), dim=0).item() for a, b in zip(sums, seen[name], strict=True)]
     print(f"noise {name:8} cosine with the clipped sum: w1 {cosines[0]:.3f}, w4 {cosines[6]:.3f}")
 
 # %%
@@ -617,7 +617,7 @@ for name, total in seen.items():
     grey = total[0][:, 0].numpy()  # (kernels, 5, 5), then with a margin
     kernels[name] = np.pad(grey, ((0, 0), (1, 1), (1, 1)), constant_values=grey.min())
 plots.picture(plots.image_rows(kernels, columns=16), "Sixteen kernels of the gradient, a row for "
-              "each noise: at a quarter and an eighth they look as they do without noise.")  # fmt: skip
+              "each noise: at a quarter and an eighth they look as they do without noise.")
 
 # %%
 import textwrap
@@ -655,7 +655,7 @@ merged = group_bounds(bounds, five)
 for made_of in (GroupClipping, TensorsClippedAtGroupBound):
     rule = made_of(merged, five)
     large = rule.weights(norms * 1e3) * norms * 1e3  # gradients that are longer than any bound
-    moved = [large[[t for t in range(7) if five[t] == g]].norm(dim=0).max() / merged[g] for g in range(5)]  # fmt: skip
+    moved = [large[[t for t in range(7) if five[t] == g]].norm(dim=0).max() / merged[g] for g in range(5)]
     print(f"{made_of.__name__:27} each group moved by", [round(m.item(), 3) for m in moved], "c_g")
 
 # %%
@@ -664,7 +664,7 @@ labels = [" ".join(n for n, g in zip(names_of, five, strict=True) if g == k) for
 heights = {"jointly": [1.0] * 5, "each tensor": [m.item() for m in moved]}
 plots.bars(ax, heights, labels=labels, y="moved by, in units of c_g")
 plots.picture(drawn, f"How far a record moves each group: {labels}: 1 when clipped jointly, "
-              f"{np.round(heights['each tensor'], 2).tolist()} tensor by tensor.")  # fmt: skip
+              f"{np.round(heights['each tensor'], 2).tolist()} tensor by tensor.")
 
 # %% [markdown]
 # A record moves a group of two tensors by $\sqrt 2$ times its bound. So grouping saves nothing at all: measured
@@ -749,7 +749,7 @@ for title, name in SHORT.items():
 def table(rows, columns, measured=()):
     """Chosen columns; "missing" in a measured one where no run is stored."""
     frame = pd.DataFrame(rows)[list(columns)].astype(object).replace(SHORT)
-    told = {name: [cell(x, "missing" if name in measured else "") for x in frame[name]] for name in columns}  # fmt: skip
+    told = {name: [cell(x, "missing" if name in measured else "") for x in frame[name]] for name in columns}
     return pd.DataFrame(told)
 
 
@@ -786,11 +786,11 @@ table(tables.table_4(stored), kept, measured=["mean"])
 
 # %%
 titles = {"real": "real", "gan-seed0": "GAN", "all-published-seed0": "as published",
-          "all-matched-seed0": "matched", "all-repaired-seed0": "repaired"}  # fmt: skip
+          "all-matched-seed0": "matched", "all-repaired-seed0": "repaired"}
 shown = {
     title: store.load_images("dpgan", "table_2", key, scale="reduced")[:20]
     for key, title in titles.items() if key in stored
-}  # fmt: skip
+}
 absent = [title for key, title in titles.items() if key not in stored]
 print("missing:", ", ".join(absent) or "nothing")
 
@@ -821,7 +821,7 @@ for name, (grouping, adaptive, warmed) in variants.CONFIGURATIONS.items():
     ledgers = [price(public_size=49_000, steps=2_000) for price in (one.poisson_ledger, one.ledger)]
     costs = [pld.epsilon(ledger, delta=1e-5).epsilon for ledger in ledgers]
     rows.append((name, grouping, adaptive, warmed, one.charged_groups, one.parts, *costs))
-columns = ["configuration", "grouping", "adaptive", "warm start", "charged", "parts", "if Poisson", "proven"]  # fmt: skip
+columns = ["configuration", "grouping", "adaptive", "warm start", "charged", "parts", "if Poisson", "proven"]
 pd.DataFrame(rows, columns=columns).round(1)
 
 # %% [markdown]
@@ -984,7 +984,7 @@ from dpkit.privacy import calibrate
 
 single = calibrate.noise_multiplier(4, sample_rate=256 / 49_000, steps=4 * 780, delta=1e-5)
 needed = single * 5**0.5
-print(f"{single:.4f} for one group, {needed:.4f} for five; the kit has {paper.REPAIRED.noise_multiplier}")  # fmt: skip
+print(f"{single:.4f} for one group, {needed:.4f} for five; the kit has {paper.REPAIRED.noise_multiplier}")
 
 # %% [markdown]
 # **2.** And with the printed noise, 1.0859, how many *critic steps* of five groups cost at most 4? Ask RDP,

@@ -111,7 +111,7 @@ print(*spent.assumptions, paper.SETTINGS.ledger(public_size=60_000)[0].mechanism
 
 # %%
 readings = {"multiplicative": (paper.MULTIPLICATIVE, paper.multiplicative_step),
-            "output error (eq. 9)": (paper.OUTPUT_ERROR, paper.output_error_step)}  # fmt: skip
+            "output error (eq. 9)": (paper.OUTPUT_ERROR, paper.output_error_step)}
 for name, (settings, step) in readings.items():
     gan, _ = trained(replace(settings, iterations=30), step)
     apart = (weights(gan) - weights(quiet_gan)).abs().max().item()
@@ -194,7 +194,7 @@ print("first integer order at which the bound is too small:", first)
 from dpkit import plots
 
 orders = {"Theorem 1": (curve["order"][:31], curve["paper"][:31]),
-          "exact": (curve["order"][:31], curve["exact"][:31])}  # fmt: skip
+          "exact": (curve["order"][:31], curve["exact"][:31])}
 two = recomputed.curve_theorem_2()
 noises = {
     name: (two["noise_std"], two[key])
@@ -206,12 +206,12 @@ drawn, (left, right) = plots.figure(width=8.4, height=3.4, panels=2)
 plots.lines(left, orders, x="order", y="Renyi divergence (nats)", y_scale="log")
 right.set_xscale("log")
 finite = {name: ([x for x, y in zip(*xy, strict=True) if y < 1e3], [y for y in xy[1] if y < 1e3])
-          for name, xy in noises.items()}  # fmt: skip
+          for name, xy in noises.items()}
 plots.lines(
     right, finite, x="noise on the loss (sensitivity 1)", y="epsilon of 5 releases", y_scale="log"
 )
 plots.picture(drawn, "Theorem 1 falls below the exact divergence from order 11 on; Theorem 2 falls "
-              "below the certified pair, whose two ends lie on one another, at noise 11 or so.")  # fmt: skip
+              "below the certified pair, whose two ends lie on one another, at noise 11 or so.")
 
 # %%
 for claim in ("theorem-2-sigma-100", "order-in-sigma", "theorem-3-adult"):
@@ -428,7 +428,7 @@ def correct(gan):
 
 
 tested = list(adaptive.tuned(paper.loss_value_step, gan, wanted.data, settings=followed,
-                             correct=correct, budget=budget, rng=generator_on(cpu, seed=0)))  # fmt: skip
+                             correct=correct, budget=budget, rng=generator_on(cpu, seed=0)))
 for one in tested[::4]:
     print(f"iteration {one.iteration:2}: noise {one.noise:7.3f}, accuracy {one.accuracy:.3f}")
 print(f"{len(tested)} iterations until Theorem 4 has spent {budget.spent:.3f} of {budget.total}")
@@ -489,11 +489,11 @@ table(mnist, "digits", "accuracy")
 
 # %%
 names = {"loss-value": "as published", "multiplicative": "multiplicative", "output-error": "eq. 9",
-         "repaired-constant-5": "repaired, 5", "repaired-constant-0.5": "repaired, 0.5"}  # fmt: skip
+         "repaired-constant-5": "repaired, 5", "repaired-constant-0.5": "repaired, 0.5"}
 shown = {
     title: store.load_images("rdp_gan", "table_4", f"{key}-seed0")[:20]
     for key, title in names.items() if f"{key}-seed0" in mnist
-}  # fmt: skip
+}
 plots.picture(
     plots.image_rows(shown, columns=20), f"Digits 0 to 9, twice, a row each: {', '.join(shown)}."
 )
@@ -605,7 +605,7 @@ column = recomputed.ADULT
 figure = tables.figure_3(column, [float(z) for z in np.geomspace(1, 100, 13)])
 for i in (0, 3, 6, 9, 12):
     print(f"noise {figure['noise'][i]:6.2f}: Theorem 4 {figure['theorem 4'][i]:8.4f}, eq. 23 "
-          f"{figure['eq. 23'][i]:7.3f}, certified [{figure['lower'][i]:.4f}, {figure['upper'][i]:.4f}]")  # fmt: skip
+          f"{figure['eq. 23'][i]:7.3f}, certified [{figure['lower'][i]:.4f}, {figure['upper'][i]:.4f}]")
 
 # %%
 drawn, (left, right) = plots.figure(width=8.6, height=3.4, panels=2)
@@ -625,13 +625,13 @@ plots.picture(drawn, f"Left: Figure 3's totals. Right: accuracy along training, 
 # %%
 sweep = tables.figure_9(store.load("rdp_gan", "figure_9"), adult, "census")
 rows = [(name, *point) for name, one in sweep.items()
-        for point in zip(one["rate"], one["iterations"], one["trained_on_generated"], strict=True)]  # fmt: skip
+        for point in zip(one["rate"], one["iterations"], one["trained_on_generated"], strict=True)]
 pd.DataFrame(rows, columns=["schedule", "k", "iterations", "learned from it"]).round(3)
 
 # %%
 sweep = tables.figure_9(store.load("rdp_gan", "figure_10"), mnist, "digits")
 rows = [(name, *point) for name, one in sweep.items()
-        for point in zip(one["rate"], one["iterations"], one["trained_on_generated"], strict=True)]  # fmt: skip
+        for point in zip(one["rate"], one["iterations"], one["trained_on_generated"], strict=True)]
 pd.DataFrame(rows, columns=["schedule", "k", "iterations", "learned from it"]).round(3)
 
 # %% [markdown]
@@ -642,7 +642,7 @@ pd.DataFrame(rows, columns=["schedule", "k", "iterations", "learned from it"]).r
 # %%
 rows = []
 for key in ("loss-value", "multiplicative", "output-error", "dp-gan", "repaired-constant-5",
-            "repaired-ant-5", "repaired-constant-0.5", "marginals-0.5"):  # fmt: skip
+            "repaired-ant-5", "repaired-constant-0.5", "marginals-0.5"):
     values = adult[f"{key}-seed0"]["values"]
     score = values["scores"][str(values["iterations"])]["trained_on_generated"]
     rows.append((key, values["epsilon_claimed"], values["epsilon_proven"], score))

@@ -16,9 +16,14 @@ from dpkit.papers import PAPERS
 
 def claim(**changes) -> Claim:
     fields = {
-        "id": "paper/name", "where": "Table 1", "says": "something",
-        "stated": 9.6, "kind": "at most", "compute": lambda: 5.0, "explanation": "so it is",
-    }  # fmt: skip
+        "id": "paper/name",
+        "where": "Table 1",
+        "says": "something",
+        "stated": 9.6,
+        "kind": "at most",
+        "compute": lambda: 5.0,
+        "explanation": "so it is",
+    }
     return Claim(**(fields | changes))
 
 

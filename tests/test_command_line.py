@@ -92,10 +92,15 @@ def test_noise_json_lies_on_the_private_side(dpkit):
 def test_the_statement_says_what_a_paper_should(dpkit):
     _, out, _ = dpkit(f"epsilon {RUN} --statement --sampling-used shuffled --tuning charged")
     for part in (
-        "(5.632, 1e-05)-differential privacy", "add-remove adjacency", "one training example",
-        "dpkit 0.1.0", "RDP, improved conversion", "Sampling assumed: Poisson",
-        "sampling used: shuffled", "Tuning of hyperparameters: charged",
-    ):  # fmt: skip
+        "(5.632, 1e-05)-differential privacy",
+        "add-remove adjacency",
+        "one training example",
+        "dpkit 0.1.0",
+        "RDP, improved conversion",
+        "Sampling assumed: Poisson",
+        "sampling used: shuffled",
+        "Tuning of hyperparameters: charged",
+    ):
         assert part in out
     _, out, _ = dpkit(f"epsilon {RUN} --statement --json")
     assert json.loads(out)["statement"].startswith("Training satisfies (5.632, 1e-05)-")
@@ -202,9 +207,13 @@ def test_data_list_and_verify(dpkit):
 
 def test_data_verify_ends_with_1_where_a_file_differs(dpkit, monkeypatch: pytest.MonkeyPatch):
     row = {
-        "name": "mnist", "file": "a.gz", "path": "a.gz", "expected": "12", "found": "34",
+        "name": "mnist",
+        "file": "a.gz",
+        "path": "a.gz",
+        "expected": "12",
+        "found": "34",
         "ok": False,
-    }  # fmt: skip
+    }
     monkeypatch.setattr(datasets, "verify", lambda name: [row])
     assert dpkit("data verify mnist --json")[0] == 1
 

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 from dpkit import __main__ as command_line
-from dpkit.privacy import (
-    Release,
-    SampledGaussian,
-    gdp,
-    moments,
-    pld,
-    rdp,
-)
+from dpkit.privacy import Release, SampledGaussian, gdp, moments, pld, rdp
 from dpkit.privacy.mechanisms import Adjacency
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
@@ -68,15 +61,25 @@ def test_each_accountant_under_each_adjacency(dpkit, name: str, adjacency: Adjac
     assert (code, err) == (0, "")
     expected = price([Release(SampledGaussian(1.1, 0.01, adjacency), 1000)], delta=1e-5)
     assert found == {
-        "epsilon": expected.epsilon, "lower": expected.lower, "delta": 1e-5,
-        "adjacency": adjacency, "accountant": name, "upper_bound": name != "gdp",
-        "conversion": "improved" if name == "rdp" else None, "orders": None,
-        "noise_multiplier": 1.1, "noise_meaning": "noise standard deviation / clip norm C",
-        "noise_over_clip_norm": 1.1, "sample_rate": 0.01, "steps": 1000,
-        "method": expected.method, "assumptions": list(expected.assumptions),
-        "version": "0.1.0", "ledger": None,
+        "epsilon": expected.epsilon,
+        "lower": expected.lower,
+        "delta": 1e-5,
+        "adjacency": adjacency,
+        "accountant": name,
+        "upper_bound": name != "gdp",
+        "conversion": "improved" if name == "rdp" else None,
+        "orders": None,
+        "noise_multiplier": 1.1,
+        "noise_meaning": "noise standard deviation / clip norm C",
+        "noise_over_clip_norm": 1.1,
+        "sample_rate": 0.01,
+        "steps": 1000,
+        "method": expected.method,
+        "assumptions": list(expected.assumptions),
+        "version": "0.1.0",
+        "ledger": None,
         "releases": [{"noise_multiplier": 1.1, "sample_rate": 0.01, "count": 1000}],
-    }  # fmt: skip
+    }
 
 
 def test_pld_prints_both_bounds_rounded_outwards(dpkit):
@@ -148,9 +151,7 @@ def test_noise_lies_on_the_private_side_and_shows_its_epsilon(dpkit, name: str):
     # what is printed was rounded up, and costs no more
     assert found["noise_multiplier"] <= float(printed) <= found["noise_multiplier"] * 1.00001
     for value in (printed, repr(found["noise_multiplier"])):
-        again = dpkit(
-            f"epsilon --noise-multiplier {value} {rest} --accountant {name} --json"
-        )[1]  # fmt: skip
+        again = dpkit(f"epsilon --noise-multiplier {value} {rest} --accountant {name} --json")[1]
         assert json.loads(again)["epsilon"] <= 3
     less = found["noise_multiplier"] * 0.9999
     again = dpkit(f"epsilon --noise-multiplier {less!r} {rest} --accountant {name} --json")[1]
@@ -237,37 +238,51 @@ def test_what_opacus_saved_is_priced(dpkit, tmp_path: Path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (f"epsilon {RUN} --accountant wor --adjacency add-remove",
-         "wor prices adjacency replace-one alone, as its theorem compares data sets of one size"),
+        (
+            f"epsilon {RUN} --accountant wor --adjacency add-remove",
+            "wor prices adjacency replace-one alone, as its theorem compares data sets of one size",
+        ),
         (f"{TARGET} --accountant wor --adjacency add-remove", "wor prices adjacency replace-one"),
         (f"epsilon {RUN} --noise-over-sensitivity 1", "are both given; take one"),
-        ("epsilon --noise-over-sensitivity 1 --sample-rate .1 --steps 9 --delta 1e-5",
-         "--noise-over-sensitivity belongs to accountant wor"),
+        (
+            "epsilon --noise-over-sensitivity 1 --sample-rate .1 --steps 9 --delta 1e-5",
+            "--noise-over-sensitivity belongs to accountant wor",
+        ),
         ("epsilon --delta 1e-5 --ledger /dev/zero", "/dev/zero is not a regular file"),
-        ("noise --epsilon 1e9 --sample-rate .01 --steps 1000 --delta 1e-5 --accountant pld",
-         "target_epsilon must lie in [0, 1000000.0]"),
+        (
+            "noise --epsilon 1e9 --sample-rate .01 --steps 1000 --delta 1e-5 --accountant pld",
+            "target_epsilon must lie in [0, 1000000.0]",
+        ),
         (f"epsilon {RUN} --accountant wor --noise-multiplier nan", "noise_multiplier must be a"),
         (f"epsilon {RUN} --accountant wor --sample-rate 2", "sample_rate must lie in [0, 1]"),
-        (f"epsilon {RUN} --accountant pld --conversion classic",
-         "--conversion belongs to the accountants rdp and wor"),
+        (
+            f"epsilon {RUN} --accountant pld --conversion classic",
+            "--conversion belongs to the accountants rdp and wor",
+        ),
         (f"epsilon {RUN} --accountant gdp --conversion improved", "got accountant gdp"),
         (f"epsilon {RUN} --accountant moments --orders 2,3", "leave --orders out"),
         (f"{TARGET} --accountant pld --orders 2", "--orders belongs to the accountants"),
         (f"epsilon {RUN} --accountant gdp --statement", "--statement takes no epsilon of gdp"),
         (f"epsilon {RUN} --accountant gdp --statement --json", "it is an approximation"),
         (f"epsilon {RUN} --accountant wor --orders 1", "orders must be numbers in (1, 1048576]"),
-        (f"epsilon {RUN} --ledger steps.csv",
-         "leave out --noise-multiplier, --sample-rate and --steps, or leave out --ledger"),
+        (
+            f"epsilon {RUN} --ledger steps.csv",
+            "leave out --noise-multiplier, --sample-rate and --steps, or leave out --ledger",
+        ),
         ("epsilon --delta 1e-5 --steps 3 --ledger steps.csv", "leave out --steps, or leave out"),
-        ("epsilon --delta 1e-5",
-         "Missing option '--noise-multiplier', '--sample-rate' and '--steps'; or give --ledger"),
+        (
+            "epsilon --delta 1e-5",
+            "Missing option '--noise-multiplier', '--sample-rate' and '--steps'; or give --ledger",
+        ),
         ("epsilon --delta 1e-5 --ledger nowhere.csv", "No such file or directory: 'nowhere.csv'"),
-        ("epsilon --delta 7 --accountant pld --noise-multiplier 1 --sample-rate 1 --steps 1",
-         "delta must lie in (0, 1)"),
+        (
+            "epsilon --delta 7 --accountant pld --noise-multiplier 1 --sample-rate 1 --steps 1",
+            "delta must lie in (0, 1)",
+        ),
         ("epsilon --ledger steps.csv", "Missing option '--delta'"),
         ("noise --ledger steps.csv", "No such option"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_go_together_is_one_line_and_exit_code_2(dpkit, line: str, message: str):
     assert message in refused(dpkit(line))
 

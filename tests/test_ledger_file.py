@@ -52,11 +52,16 @@ def objects(steps) -> list[dict]:
         "\n " + json.dumps(objects(STEPS), indent=2),
         json.dumps({"history": STEPS, "mechanism": "rdp"}),
         json.dumps({"mechanism": "prv", "history": STEPS}),
-        json.dumps({"epoch": 3, "privacy_accountant_state_dict": {"history": STEPS,
-                    "mechanism": "gdp"}, "module_state_dict": {"weight": [1, 2]}}),
+        json.dumps(
+            {
+                "epoch": 3,
+                "privacy_accountant_state_dict": {"history": STEPS, "mechanism": "gdp"},
+                "module_state_dict": {"weight": [1, 2]},
+            }
+        ),
         json.dumps({"a": {"b": {"history": STEPS, "mechanism": "rdp"}}}),
     ],
-)  # fmt: skip
+)
 def test_each_kind_is_read_and_equal_steps_are_one_release(written, content):
     assert read(written(content)) == LEDGER
     assert read(str(written(content))) == LEDGER
@@ -134,7 +139,7 @@ REMEDIES = {
         (state([1, 60, 3]), ", history entry 1", "sample_rate must lie in [0, 1], got 60"),
         (state([0.0, 0.1, 3]), ", history entry 1", "noise_multiplier must be a finite number > 0"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_number_is_named_with_file_place_field_value_and_remedy(
     written, content, place, message
 ):
@@ -286,9 +291,7 @@ def test_the_state_of_each_accountant_of_opacus(tmp_path: Path, name: str, by: s
     found = read(path)
     expected = [Release(SampledGaussian(1.1, 0.01), 30)]
     if name != "gdp":
-        expected = [
-            Release(SampledGaussian(1.1, 0.01), 32), Release(SampledGaussian(1.3, 0.01), 2)
-        ]  # fmt: skip
+        expected = [Release(SampledGaussian(1.1, 0.01), 32), Release(SampledGaussian(1.3, 0.01), 2)]
     assert found == expected
     if name == "rdp":  # the same price, by the same orders and conversion
         theirs = accountant.get_epsilon(1e-5)
@@ -304,12 +307,14 @@ def test_the_checkpoint_of_a_training_run_with_opacus(tmp_path: Path):
     engine = pytest.importorskip("opacus").PrivacyEngine(accountant="prv")
     model = torch.nn.Linear(3, 1)
     model, optimizer, loader = engine.make_private(
-        module=model, optimizer=torch.optim.Adam(model.parameters()), noise_multiplier=1.5,
+        module=model,
+        optimizer=torch.optim.Adam(model.parameters()),
+        noise_multiplier=1.5,
         data_loader=torch.utils.data.DataLoader(
             torch.utils.data.TensorDataset(features), batch_size=10
         ),
         max_grad_norm=1.0,
-    )  # fmt: skip
+    )
     steps = 0
     for (rows,) in loader:
         optimizer.zero_grad()

@@ -30,7 +30,7 @@ Conversion = Annotated[
     str | None,
     typer.Option(
         help="For rdp and wor: from Renyi DP to epsilon by classic, improved or optimal (ever "
-        "tighter); improved if not given.",
+        "tighter); improved if not given."
     ),
 ]
 AdjacencyName = Annotated[
@@ -45,9 +45,10 @@ AdjacencyName = Annotated[
 KINDS = {
     "noise_multiplier": ("noise multiplier", "Poisson"),
     "noise_over_sensitivity": (
-        "noise / sensitivity", "batches of a fixed size drawn without replacement"
+        "noise / sensitivity",
+        "batches of a fixed size drawn without replacement",
     ),
-}  # fmt: skip
+}
 Orders = Annotated[
     str | None,
     typer.Option(

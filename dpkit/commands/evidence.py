@@ -90,9 +90,17 @@ def reproduce(
     say = partial(print, file=sys.stderr if json_ else sys.stdout, flush=True)
     done = []
     for row in experiments.reproduce(
-        paper, table, plans=plans, scale=scale, seeds=seeds, parts=wanted, device=device,
-        reprice=reprice, progress=bar, estimated=say,
-    ):  # fmt: skip
+        paper,
+        table,
+        plans=plans,
+        scale=scale,
+        seeds=seeds,
+        parts=wanted,
+        device=device,
+        reprice=reprice,
+        progress=bar,
+        estimated=say,
+    ):
         done.append(row)
         if not json_:
             print(row["summary"], flush=True)

@@ -236,9 +236,10 @@ def _priced(row: _Row, adjacency: Adjacency) -> tuple[Mechanism, int]:
     meaning = "clip norm" if kind == POISSON else "how far replacing one record moves the sum"
     _refused(row, lambda: checks.whole(count=count), "write how many steps, such as 5000")
     _refused(
-        row, lambda: checks.in_range(0, 1, sample_rate=rate),
+        row,
+        lambda: checks.in_range(0, 1, sample_rate=rate),
         "write batch size / number of records, such as 0.01",
-    )  # fmt: skip
+    )
 
     def made() -> Mechanism:
         checks.positive(**{kind: noise})

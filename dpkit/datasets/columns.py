@@ -47,11 +47,19 @@ class Categorical:
         """The number of each row's category, int64 (rows,) (ValueError as `TableEncoder.codes`)."""
         unknown = column.isna().to_numpy()
         if not self.missing:
-            refuse(column, unknown, "is missing",
-                   "drop or fill such rows, or let the column have missing=True")  # fmt: skip
+            refuse(
+                column,
+                unknown,
+                "is missing",
+                "drop or fill such rows, or let the column have missing=True",
+            )
         if not _is_text(column.dtype):
-            refuse(column, ~unknown, f"is of dtype {column.dtype}, not a category",
-                   "map the column's values to its categories beforehand")  # fmt: skip
+            refuse(
+                column,
+                ~unknown,
+                f"is of dtype {column.dtype}, not a category",
+                "map the column's values to its categories beforehand",
+            )
         found = _places(column, self.values)
         bad = (found < 0) & ~unknown
         if bad.any():
@@ -125,21 +133,37 @@ class Binned:
 
         Raises: ValueError as `TableEncoder.codes`.
         """
-        refuse(column, column.isna().to_numpy(), "is missing (NaN)",
-               "bins have no place for it: drop or fill such rows beforehand")  # fmt: skip
+        refuse(
+            column,
+            column.isna().to_numpy(),
+            "is missing (NaN)",
+            "bins have no place for it: drop or fill such rows beforehand",
+        )
         values = numbers(column)
         if values is None:
             found = _places(column, self.labels)
-            refuse(column, found < 0, f"is no bin's label, and the dtype {column.dtype} no number",
-                   "make numbers of a whole column by pandas.to_numeric; "
-                   f"labels: {', '.join(self.labels)}")  # fmt: skip
+            refuse(
+                column,
+                found < 0,
+                f"is no bin's label, and the dtype {column.dtype} no number",
+                "make numbers of a whole column by pandas.to_numeric; "
+                f"labels: {', '.join(self.labels)}",
+            )
             return found
         low, high = self.edges[0], self.edges[-1]
-        refuse(column, ~((values >= low) & (values <= high)), f"lies outside [{low}, {high}]",
-               "drop or clip such rows beforehand, or choose wider edges")  # fmt: skip
+        refuse(
+            column,
+            ~((values >= low) & (values <= high)),
+            f"lies outside [{low}, {high}]",
+            "drop or clip such rows beforehand, or choose wider edges",
+        )
         if self.whole:
-            refuse(column, values != np.floor(values), "is no whole number",
-                   "round beforehand, or let the column have whole=False")  # fmt: skip
+            refuse(
+                column,
+                values != np.floor(values),
+                "is no whole number",
+                "round beforehand, or let the column have whole=False",
+            )
         return np.searchsorted(self.edges[1:-1], values, side="right").astype(np.int64)
 
     def column(self, codes: np.ndarray, rng: np.random.Generator | None) -> Any:
@@ -183,8 +207,12 @@ def numbers(column: "pd.Series") -> np.ndarray | None:
     if _is_text(kind):
         return None
     if getattr(kind, "kind", "") not in ("i", "u", "f"):
-        refuse(column, np.ones(len(column), dtype=bool), f"is of dtype {kind}, not a number",
-               "convert the column beforehand")  # fmt: skip
+        refuse(
+            column,
+            np.ones(len(column), dtype=bool),
+            f"is of dtype {kind}, not a number",
+            "convert the column beforehand",
+        )
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 

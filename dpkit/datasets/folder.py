@@ -82,9 +82,7 @@ def _read(file: Path, size: int, mode: str) -> np.ndarray:
             side = min(image.size)
             left, top = (image.width - side) // 2, (image.height - side) // 2
             square = image.convert(mode).resize(
-                (size, size),
-                Image.Resampling.BILINEAR,
-                box=(left, top, left + side, top + side),
+                (size, size), Image.Resampling.BILINEAR, box=(left, top, left + side, top + side)
             )
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise ValueError(

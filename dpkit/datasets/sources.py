@@ -238,14 +238,10 @@ CIFAR100 = Source(
     folders=("cifar100", "cifar-100-binary"),
     files=(
         File(
-            "train.bin",
-            "train",
-            "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29",
+            "train.bin", "train", "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29"
         ),
         File(
-            "test.bin",
-            "test",
-            "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a",
+            "test.bin", "test", "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a"
         ),
     ),
     urls=CIFAR10.urls,
@@ -266,10 +262,7 @@ ADULT_TEST = "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05"
 ADULT = Source(
     name="adult",
     folders=("adult",),
-    files=(
-        File("adult.data", "train", ADULT_DATA),
-        File("adult.test", "test", ADULT_TEST),
-    ),
+    files=(File("adult.data", "train", ADULT_DATA), File("adult.test", "test", ADULT_TEST)),
     urls=("https://archive.ics.uci.edu/ml/machine-learning-databases/adult/",),
     downloads=(
         Download("adult.data", ADULT_DATA, 3_974_305),

@@ -19,27 +19,70 @@ ADULT_COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("age", NUMBER),
     (
         "workclass",
-        ("Federal-gov", "Local-gov", "Never-worked", "Private", "Self-emp-inc", "Self-emp-not-inc",
-         "State-gov", "Without-pay"),
+        (
+            "Federal-gov",
+            "Local-gov",
+            "Never-worked",
+            "Private",
+            "Self-emp-inc",
+            "Self-emp-not-inc",
+            "State-gov",
+            "Without-pay",
+        ),
     ),
     ("fnlwgt", NUMBER),
     (
         "education",  # in ascending order, as education_num counts
-        ("Preschool", "1st-4th", "5th-6th", "7th-8th", "9th", "10th", "11th", "12th", "HS-grad",
-         "Some-college", "Assoc-voc", "Assoc-acdm", "Bachelors", "Masters", "Prof-school",
-         "Doctorate"),
+        (
+            "Preschool",
+            "1st-4th",
+            "5th-6th",
+            "7th-8th",
+            "9th",
+            "10th",
+            "11th",
+            "12th",
+            "HS-grad",
+            "Some-college",
+            "Assoc-voc",
+            "Assoc-acdm",
+            "Bachelors",
+            "Masters",
+            "Prof-school",
+            "Doctorate",
+        ),
     ),
     ("education_num", NUMBER),
     (
         "marital_status",
-        ("Divorced", "Married-AF-spouse", "Married-civ-spouse", "Married-spouse-absent",
-         "Never-married", "Separated", "Widowed"),
+        (
+            "Divorced",
+            "Married-AF-spouse",
+            "Married-civ-spouse",
+            "Married-spouse-absent",
+            "Never-married",
+            "Separated",
+            "Widowed",
+        ),
     ),
     (
         "occupation",
-        ("Adm-clerical", "Armed-Forces", "Craft-repair", "Exec-managerial", "Farming-fishing",
-         "Handlers-cleaners", "Machine-op-inspct", "Other-service", "Priv-house-serv",
-         "Prof-specialty", "Protective-serv", "Sales", "Tech-support", "Transport-moving"),
+        (
+            "Adm-clerical",
+            "Armed-Forces",
+            "Craft-repair",
+            "Exec-managerial",
+            "Farming-fishing",
+            "Handlers-cleaners",
+            "Machine-op-inspct",
+            "Other-service",
+            "Priv-house-serv",
+            "Prof-specialty",
+            "Protective-serv",
+            "Sales",
+            "Tech-support",
+            "Transport-moving",
+        ),
     ),
     (
         "relationship",
@@ -52,15 +95,52 @@ ADULT_COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("hours_per_week", NUMBER),
     (
         "native_country",
-        ("Cambodia", "Canada", "China", "Columbia", "Cuba", "Dominican-Republic", "Ecuador",
-         "El-Salvador", "England", "France", "Germany", "Greece", "Guatemala", "Haiti",
-         "Holand-Netherlands", "Honduras", "Hong", "Hungary", "India", "Iran", "Ireland", "Italy",
-         "Jamaica", "Japan", "Laos", "Mexico", "Nicaragua", "Outlying-US(Guam-USVI-etc)", "Peru",
-         "Philippines", "Poland", "Portugal", "Puerto-Rico", "Scotland", "South", "Taiwan",
-         "Thailand", "Trinadad&Tobago", "United-States", "Vietnam", "Yugoslavia"),
+        (
+            "Cambodia",
+            "Canada",
+            "China",
+            "Columbia",
+            "Cuba",
+            "Dominican-Republic",
+            "Ecuador",
+            "El-Salvador",
+            "England",
+            "France",
+            "Germany",
+            "Greece",
+            "Guatemala",
+            "Haiti",
+            "Holand-Netherlands",
+            "Honduras",
+            "Hong",
+            "Hungary",
+            "India",
+            "Iran",
+            "Ireland",
+            "Italy",
+            "Jamaica",
+            "Japan",
+            "Laos",
+            "Mexico",
+            "Nicaragua",
+            "Outlying-US(Guam-USVI-etc)",
+            "Peru",
+            "Philippines",
+            "Poland",
+            "Portugal",
+            "Puerto-Rico",
+            "Scotland",
+            "South",
+            "Taiwan",
+            "Thailand",
+            "Trinadad&Tobago",
+            "United-States",
+            "Vietnam",
+            "Yugoslavia",
+        ),
     ),
     ("income", ("<=50K", ">50K")),
-)  # fmt: skip
+)
 _VALUES = dict(ADULT_COLUMNS)
 
 # The eight columns that Ma et al. 2020 select, in the order of their Table I. The text has nine
@@ -156,8 +236,12 @@ def parse_adult(text: str, path: Path) -> "pd.DataFrame":
                 f"{path}, line {number}: expected {len(ADULT_COLUMNS)} columns, found {len(cells)}"
             )
         cells[-1] = cells[-1].removesuffix(".")
-        rows.append([_value(*column, cell, path, number)
-                     for column, cell in zip(ADULT_COLUMNS, cells, strict=True)])  # fmt: skip
+        rows.append(
+            [
+                _value(*column, cell, path, number)
+                for column, cell in zip(ADULT_COLUMNS, cells, strict=True)
+            ]
+        )
     frame = pd.DataFrame(rows, columns=[name for name, _ in ADULT_COLUMNS])
     return frame.astype(
         {name: pd.CategoricalDtype(values) if values else "int64" for name, values in ADULT_COLUMNS}

@@ -113,13 +113,7 @@ class Run(NamedTuple):
         return None if self.every is None else Checkpoints(self.checkpoint(what), every=self.every)
 
     def train(
-        self,
-        step: Step,
-        gan: Gan,
-        data: Data,
-        *,
-        settings: Any = None,
-        steps: int | None = None,
+        self, step: Step, gan: Gan, data: Data, *, settings: Any = None, steps: int | None = None
     ) -> Iterator[Record]:
         """Train `gan`, from where an interrupted run stopped: a record a step, as `loop.train`.
 

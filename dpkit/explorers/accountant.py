@@ -11,14 +11,7 @@ from dpkit import checks, plots
 from dpkit.explorers.certified import draw_by_step
 from dpkit.explorers.explorer import Explorer
 from dpkit.explorers.run_controls import delta_control, run_controls, run_input
-from dpkit.privacy import (
-    Guarantee,
-    Release,
-    Unsupported,
-    gdp,
-    pld,
-    rdp,
-)
+from dpkit.privacy import Guarantee, Release, Unsupported, gdp, pld, rdp
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.show import Table, at_least, at_most
 

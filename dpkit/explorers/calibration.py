@@ -15,14 +15,7 @@ from dpkit.explorers.run_controls import (
     check_sample_rate,
     delta_control,
 )
-from dpkit.privacy import (
-    Guarantee,
-    Release,
-    SampledGaussian,
-    calibrate,
-    pld,
-    rdp,
-)
+from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, pld, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES
 from dpkit.show import Table, at_least, at_most
 

@@ -14,15 +14,7 @@ from dpkit.explorers.run_controls import (
     sample_rate_control,
     steps_control,
 )
-from dpkit.privacy import (
-    Release,
-    SampledGaussian,
-    calibrate,
-    conversions,
-    pld,
-    rdp,
-    schedules,
-)
+from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
 from dpkit.privacy.mechanisms.privacy_loss import Floats
 from dpkit.privacy.schedules import Schedule
 from dpkit.show import Table, at_least, at_most

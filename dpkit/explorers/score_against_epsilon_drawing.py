@@ -11,14 +11,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from dpkit import plots
-from dpkit.explorers.score_against_epsilon_numbers import (
-    COARSE,
-    DELTA,
-    FINE,
-    Planned,
-    Row,
-    price,
-)
+from dpkit.explorers.score_against_epsilon_numbers import COARSE, DELTA, FINE, Planned, Row, price
 from dpkit.papers.small_images.settings import EVERY
 
 SHORT = {"charged": "charged", "certified": "certified, if Poisson", "proven": "proven, as drawn"}

@@ -11,13 +11,7 @@ from dpkit import checks
 from dpkit.experiments.rows import seeds
 from dpkit.explorers.score_against_epsilon_runs import Curve, curves_of, loaded
 from dpkit.papers.small_images import shuffled, tables
-from dpkit.papers.small_images.settings import (
-    ORDERS,
-    PUBLIC_SIZE,
-    SETTINGS,
-    Settings,
-    settings_of,
-)
+from dpkit.papers.small_images.settings import ORDERS, PUBLIC_SIZE, SETTINGS, Settings, settings_of
 from dpkit.privacy import Release, pld, rdp
 from dpkit.privacy.ledger import Guarantee
 
@@ -119,11 +113,18 @@ def numbers(
     joined = {value: _mean(ones, end) for value, ones in curves.items()}
     joined = {value: curve for value, curve in joined.items() if curve.steps}
     return {
-        "figure": figure, "what": VARIED[figure], "axis": axis, "scale": scale, "asked": steps,
-        "steps": at, "end": end, "runs": runs, "curves": joined,
+        "figure": figure,
+        "what": VARIED[figure],
+        "axis": axis,
+        "scale": scale,
+        "asked": steps,
+        "steps": at,
+        "end": end,
+        "runs": runs,
+        "curves": joined,
         "level": tables.level_of(tables.until(level, end)),
         "rows": [_row(run, curves.get(run.value, []), at) for run in runs],
-    }  # fmt: skip
+    }
 
 
 def price(axis: str, settings: Settings, steps: int, *, gap: float = FINE) -> Guarantee:
@@ -173,7 +174,13 @@ def _row(run: Planned, curves: Sequence[Curve], at: int) -> Row:
         each = [one.scores[one.steps.index(step)] for one in curves]
         lowest, highest = min(each), max(each)
     return Row(
-        run.value, step, score, spread, lowest, highest, len(curves),
+        run.value,
+        step,
+        score,
+        spread,
+        lowest,
+        highest,
+        len(curves),
         **{axis: price(axis, run.settings, step) for axis in AXES},
         at_least=_one_pass(run.settings.noise_multiplier) if step >= PASS else 0.0,
-    )  # fmt: skip
+    )

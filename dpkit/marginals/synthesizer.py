@@ -16,13 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpkit import checks
-from dpkit.marginals.consistent_tables import (
-    Floats,
-    Tables,
-    dependence,
-    made_consistent,
-    triangle,
-)
+from dpkit.marginals.consistent_tables import Floats, Tables, dependence, made_consistent, triangle
 from dpkit.privacy import calibrate, pld
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
@@ -109,9 +103,13 @@ def settings_for(
         ValueError: bad input, or a target that no noise between 2^-20 and 2^40 meets.
     """
     noise = calibrate.noise_multiplier(
-        target_epsilon, sample_rate=1, steps=1, delta=delta,
-        accountant=pld.epsilon, mechanism=Gaussian,
-    )  # fmt: skip
+        target_epsilon,
+        sample_rate=1,
+        steps=1,
+        delta=delta,
+        accountant=pld.epsilon,
+        mechanism=Gaussian,
+    )
     return MarginalsSettings(sizes, target, noise)
 
 
@@ -186,10 +184,12 @@ def pair_counts(codes: ArrayLike, sizes: tuple[int, ...]) -> Floats:
         ValueError: as `fit`.
     """
     checked = _checked(codes, sizes)
-    return np.concatenate([
-        np.bincount(checked[:, i] * sizes[j] + checked[:, j], minlength=sizes[i] * sizes[j])
-        for i, j in combinations(range(len(sizes)), 2)
-    ]).astype(np.float64)  # fmt: skip
+    return np.concatenate(
+        [
+            np.bincount(checked[:, i] * sizes[j] + checked[:, j], minlength=sizes[i] * sizes[j])
+            for i, j in combinations(range(len(sizes)), 2)
+        ]
+    ).astype(np.float64)
 
 
 def model_from(noisy: Floats, *, settings: MarginalsSettings, public_size: int) -> MarginalsModel:
@@ -208,13 +208,16 @@ def model_from(noisy: Floats, *, settings: MarginalsSettings, public_size: int) 
     }
     tables = made_consistent(
         {pair: table / public_size for pair, table in counts.items()},
-        sizes, target=target, std=settings.noise_std / public_size,
-    )  # fmt: skip
+        sizes,
+        target=target,
+        std=settings.noise_std / public_size,
+    )
     columns = [Conditional(target, (), tables.shares[target])]
     cubes = {
-        pair: triangle(tables, *pair, target) for pair in counts
+        pair: triangle(tables, *pair, target)
+        for pair in counts
         if target not in pair and tables.seen[pair]
-    }  # fmt: skip
+    }
     for column, parent in _tree(tables, cubes, target):
         if parent is None:
             columns.append(Conditional(column, (target,), _given(tables.pair(target, column))))
@@ -239,8 +242,10 @@ def _tree(
     while left:
         edges = [
             (weights[min(new, old), max(new, old)], new, old)
-            for new in left for old, _ in tree if (min(new, old), max(new, old)) in weights
-        ]  # fmt: skip
+            for new in left
+            for old, _ in tree
+            if (min(new, old), max(new, old)) in weights
+        ]
         weight, column, parent = max(edges, default=(0.0, left[0], left[0]))
         tree.append((column, parent if weight > 0 else None))
         left.remove(column)

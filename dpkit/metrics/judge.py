@@ -122,10 +122,17 @@ def judge(learning: Learning, *, device: torch.device, progress: Progress = sile
         found = Judge(net.eval(), learning, float("nan"), checksums, seconds)
         right = found.probabilities(as_images(test, device)).argmax(1) == test.labels
         write_bytes(weights, save({k: v.contiguous() for k, v in net.state_dict().items()}))
-        write_json(record, {
-            "accuracy": float(right.mean()), "seconds": seconds, "settings": describe(learning),
-            "data": checksums, "code": code_version(), "device": device_label(device),
-        })  # fmt: skip
+        write_json(
+            record,
+            {
+                "accuracy": float(right.mean()),
+                "seconds": seconds,
+                "settings": describe(learning),
+                "data": checksums,
+                "code": code_version(),
+                "device": device_label(device),
+            },
+        )
         weights.with_suffix(".epoch").unlink(missing_ok=True)
     net.load_state_dict(load_file(weights))
     said = read_json(record)
@@ -205,9 +212,14 @@ def learn(
 
 
 def _one(
-    net: nn.Module, images: Tensor, labels: Tensor, optimizer: torch.optim.Optimizer,
-    learning: Learning, rng: torch.Generator, seed: int,
-) -> float:  # fmt: skip
+    net: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    optimizer: torch.optim.Optimizer,
+    learning: Learning,
+    rng: torch.Generator,
+    seed: int,
+) -> float:
     turned = augmented(images, learning=learning, rng=rng)
     net.train(len(images) > 1)  # a last batch of one has no variance
     with seeded(seed):
@@ -230,10 +242,17 @@ def augmented(images: Tensor, *, learning: Learning, rng: torch.Generator) -> Te
     angle = draws[0] * (learning.degrees * pi / 180)
     scale = 1 / (1 + learning.zoom * draws[1])
     across, down = 2 * learning.shift * draws[2:]  # an image is 2 wide
-    rows = torch.stack((
-        scale * angle.cos(), -scale * angle.sin(), across,
-        scale * angle.sin(), scale * angle.cos(), down,
-    ), 1).view(-1, 2, 3)  # fmt: skip
+    rows = torch.stack(
+        (
+            scale * angle.cos(),
+            -scale * angle.sin(),
+            across,
+            scale * angle.sin(),
+            scale * angle.cos(),
+            down,
+        ),
+        1,
+    ).view(-1, 2, 3)
     grid = nn.functional.affine_grid(rows, list(images.shape), align_corners=False)
     return nn.functional.grid_sample(images + 1, grid, align_corners=False) - 1
 
@@ -251,15 +270,21 @@ def classifier(*, width: int, hidden: int, side: int = 28) -> nn.Module:
     layers: list[nn.Module] = []
     for channels, out in pairwise((1, width, 2 * width, 4 * width)):
         layers += [
-            nn.Conv2d(channels, out, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2),
+            nn.Conv2d(channels, out, 5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(3, 2),
             nn.BatchNorm2d(out),
-        ]  # fmt: skip
+        ]
         side = (side - 1) // 2
     return nn.Sequential(
-        *layers, nn.Flatten(),
-        nn.Linear(4 * width * side**2, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Dropout(0.5),
+        *layers,
+        nn.Flatten(),
+        nn.Linear(4 * width * side**2, hidden),
+        nn.BatchNorm1d(hidden),
+        nn.ReLU(),
+        nn.Dropout(0.5),
         nn.Linear(hidden, CLASSES),
-    )  # fmt: skip
+    )
 
 
 def _planes_last(images: Tensor) -> Tensor:

@@ -3,14 +3,7 @@
 Works with numpy and scipy alone; only reading a torch file of an Opacus history imports torch.
 """
 
-from dpkit.privacy import (
-    calibrate,
-    divergence,
-    ledger,
-    mechanisms,
-    schedule_calibration,
-    tradeoff,
-)
+from dpkit.privacy import calibrate, divergence, ledger, mechanisms, schedule_calibration, tradeoff
 from dpkit.privacy.accountants import composition, conversions, filters, gdp, moments, pld, rdp
 from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases, parallel

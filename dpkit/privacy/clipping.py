@@ -160,9 +160,12 @@ class GroupClipping:
         return tuple(noise_multiplier * self.bounds[group] for group in self.groups)
 
     def mechanism(
-        self, *, noise_multiplier: float, sample_rate: float = 1.0,
+        self,
+        *,
+        noise_multiplier: float,
+        sample_rate: float = 1.0,
         adjacency: Adjacency = "add-remove",
-    ) -> GroupedGaussian:  # fmt: skip
+    ) -> GroupedGaussian:
         """One release with the noise of `noise_stds`, its batch drawn by Poisson sampling."""
         return GroupedGaussian(noise_multiplier, len(self.bounds), sample_rate, adjacency)
 

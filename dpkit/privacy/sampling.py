@@ -60,11 +60,7 @@ def sample_rate(sampling: Sampling, *, public_size: int) -> float:
 
 
 def mechanism(
-    sampling: Sampling,
-    *,
-    noise_multiplier: float,
-    public_size: int,
-    assume: Collection[str] = (),
+    sampling: Sampling, *, noise_multiplier: float, public_size: int, assume: Collection[str] = ()
 ) -> Mechanism:
     """What one step releases: the clipped sum of a batch drawn by `sampling`, plus Gaussian noise.
 

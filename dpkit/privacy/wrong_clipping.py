@@ -12,12 +12,7 @@ from math import fsum, sqrt
 from typing import Any, Protocol
 
 from dpkit import checks
-from dpkit.privacy.clipping import (
-    FlatClipping,
-    check_groups,
-    check_tensors,
-    moves,
-)
+from dpkit.privacy.clipping import FlatClipping, check_groups, check_tensors, moves
 from dpkit.privacy.mechanisms import Adjacency
 
 

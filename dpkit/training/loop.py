@@ -15,9 +15,16 @@ __all__ = ["Data", "Gan", "Record", "Settings", "Step", "generator_on", "seeded"
 
 
 def train(
-    step: Step, gan: Gan, data: Data, *, settings: Settings, rng: torch.Generator,
-    steps: int | None = None, checkpoint: Checkpoints | None = None, tf32: bool = False,
-) -> Iterator[Record]:  # fmt: skip
+    step: Step,
+    gan: Gan,
+    data: Data,
+    *,
+    settings: Settings,
+    rng: torch.Generator,
+    steps: int | None = None,
+    checkpoint: Checkpoints | None = None,
+    tf32: bool = False,
+) -> Iterator[Record]:
     """Train `gan`, one private release a step, until the steps or the budget end.
 
     Args:
@@ -83,8 +90,14 @@ def _draws(settings: Settings, data: Data, rng: torch.Generator) -> Iterator[Ten
 
 
 def _run(
-    step: Step, gan: Gan, data: Data, chosen: Tensor, *, settings: Settings, index: int,
+    step: Step,
+    gan: Gan,
+    data: Data,
+    chosen: Tensor,
+    *,
+    settings: Settings,
+    index: int,
     rng: torch.Generator,
-) -> Record:  # fmt: skip
+) -> Record:
     features, labels = data.features[chosen], data.labels[chosen]
     return step(gan, features, labels, settings=settings, index=index, rng=rng)

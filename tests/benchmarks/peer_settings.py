@@ -67,7 +67,7 @@ CORNERS = [
     Setting(128 / 60_000, 1.0, 450_000),
     Setting(512 / 60_000, 2.0, 174_000),
     Setting(1 / 6_000, 1.0, 3_000_000),
-]  # fmt: skip
+]
 
 
 def _grid() -> list[Setting]:

@@ -175,9 +175,11 @@ class Opacus(Contender):
 
         super().__init__(case, inputs)
         options = {
-            "noise_multiplier": 1.0, "max_grad_norm": 1.0, "expected_batch_size": self.batch,
+            "noise_multiplier": 1.0,
+            "max_grad_norm": 1.0,
+            "expected_batch_size": self.batch,
             "generator": self.rng,
-        }  # fmt: skip
+        }
         self.criterion: Callable[[Tensor], Any] = lambda out: called_real(out).mean()
         if mode == "ghost":
             self.wrapped = GradSampleModuleFastGradientClipping(

@@ -94,10 +94,21 @@ def server(folder: Path, token: str):
     as_root = ["--allow-root"] if hasattr(os, "getuid") and os.getuid() == 0 else []
     with (folder / "server.log").open("w") as log:
         process = subprocess.Popen(
-            ["binder/start", "jupyter", "lab", "--no-browser", "--ip=127.0.0.1", "--port=0",
-             f"--IdentityProvider.token={token}", *as_root],
-            cwd=folder / "home", env=environment_of(folder), stdout=log, stderr=log,
-        )  # fmt: skip
+            [
+                "binder/start",
+                "jupyter",
+                "lab",
+                "--no-browser",
+                "--ip=127.0.0.1",
+                "--port=0",
+                f"--IdentityProvider.token={token}",
+                *as_root,
+            ],
+            cwd=folder / "home",
+            env=environment_of(folder),
+            stdout=log,
+            stderr=log,
+        )
         try:
             yield wait_for(folder, process)
         finally:
@@ -179,8 +190,11 @@ def run_notebooks(folder: Path) -> list[tuple[str, bool]]:
     for notebook in sorted((folder / "home" / "notebooks").glob("*.ipynb")):
         ran = subprocess.run(
             ["binder/start", "jupyter", "execute", str(notebook)],
-            cwd=folder / "home", env=environment_of(folder), capture_output=True, text=True,
-        )  # fmt: skip
+            cwd=folder / "home",
+            env=environment_of(folder),
+            capture_output=True,
+            text=True,
+        )
         if ran.returncode:
             print(ran.stderr[-1500:])
         answers.append((f"{notebook.stem} runs", ran.returncode == 0))
@@ -196,10 +210,21 @@ def main() -> int:
         subprocess.run([sys.executable, "-m", "venv", folder / "env"], check=True)
         packages = [f"{package}=={version}" for package, version in pins().items()]
         subprocess.run(
-            ["python", "-m", "pip", "install", "-q", "--disable-pip-version-check",
-             "--prefer-binary", "-c", CHECKOUT / "constraints.txt", *packages],
-            env=environment, check=True,
-        )  # fmt: skip
+            [
+                "python",
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--disable-pip-version-check",
+                "--prefer-binary",
+                "-c",
+                CHECKOUT / "constraints.txt",
+                *packages,
+            ],
+            env=environment,
+            check=True,
+        )
         print(f"{len(packages)} pins installed after {time.monotonic() - began:.0f} s", flush=True)
         subprocess.run([folder / "home" / "binder" / "postBuild"], env=environment, check=True)
         print(f"postBuild done after {time.monotonic() - began:.0f} s", flush=True)

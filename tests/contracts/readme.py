@@ -28,9 +28,11 @@ SAMPLES = ROOT / "data" / "results" / "dp_cgan" / "table_1" / "samples.png"
 CHART = ROOT / "docs" / "claimed_and_proven.png"
 DELTA = 1e-5
 ROWS = {
-    "cgan": "CGAN", "published": "as published", "basic_dp": "basic DP",
+    "cgan": "CGAN",
+    "published": "as published",
+    "basic_dp": "basic DP",
     "repaired": "repaired, 9.6",
-}  # fmt: skip
+}
 
 
 class System(NamedTuple):
@@ -76,10 +78,7 @@ def systems() -> tuple[System, ...]:
 
 def systems_table() -> str:
     """Claimed and proven epsilons, one row per system."""
-    lines = [
-        "| system | claimed | proven, as published | proven, repaired |",
-        "|---|---|---|---|",
-    ]
+    lines = ["| system | claimed | proven, as published | proven, repaired |", "|---|---|---|---|"]
     for system in systems():
         shown = (_epsilon(one.epsilon) for one in (system.proven, system.repaired))
         lines.append(f"| {system.name} | {system.claimed:.3g} | {' | '.join(shown)} |")
@@ -112,8 +111,10 @@ def draw_chart() -> bytes:
     ax.set(xscale="log", xlim=(0.3, 1.3 * edge), ylim=(-0.6, len(names) - 0.4))
     ax.set_xlabel("epsilon at delta 1e-5")
     for mark, colour, name in (
-        ("o", 0, "claimed"), ("D", 1, "proven, as published"), ("s", 2, "proven, repaired"),
-    ):  # fmt: skip
+        ("o", 0, "claimed"),
+        ("D", 1, "proven, as published"),
+        ("s", 2, "proven, repaired"),
+    ):
         ax.plot([], [], mark, color=plots.COLOURS[colour], label=name)
     drawn.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
     return plots.picture(drawn, "").png
@@ -137,9 +138,12 @@ def claims_table() -> str:
 def _claims_of(paper: ModuleType) -> str:
     verdicts = [check(claim) for claim in paper.CLAIMS]
     lines = [
-        "<details>", f"<summary><b>{paper.TITLE}</b>: {counted(verdicts)}</summary>", "",
-        "| claim | what is said | stated | computed | |", "|---|---|---|---|---|",
-    ]  # fmt: skip
+        "<details>",
+        f"<summary><b>{paper.TITLE}</b>: {counted(verdicts)}</summary>",
+        "",
+        "| claim | what is said | stated | computed | |",
+        "|---|---|---|---|---|",
+    ]
     for claim, computed, verdict, _ in verdicts:
         mark = f"**{verdict}**" if verdict == "fails" else verdict
         values = map(claim.shown, (claim.stated, computed))

@@ -86,8 +86,11 @@ def test_hooks_can_be_run(hook: str):
     if (CHECKOUT / ".git").exists() and shutil.which("git"):
         listed = subprocess.run(
             ["git", "ls-files", "-s", f"binder/{hook}"],
-            cwd=CHECKOUT, capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         assert listed.startswith("100755 ")
 
 
@@ -97,8 +100,9 @@ def test_start_leaves_one_thread_and_becomes_the_command():
     say = f"import os, sys; print(*(os.environ[n] for n in {names!r}), os.getpid(), *sys.argv[1:])"
     process = subprocess.Popen(
         [BINDER / "start", sys.executable, "-c", say, "two words", "$HOME"],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.communicate(timeout=60)[0] == f"1 1 1 {process.pid} two words $HOME\n"
 
 
@@ -114,12 +118,17 @@ def built(tmp_path: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
     python.chmod(0o755)
     result = subprocess.run(
         [BINDER / "postBuild"],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
         env={
-            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "PIP": "0",
-            "CALLS": str(tmp_path / "calls"), "LAB": str(tmp_path / "a lab"),
+            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+            "PIP": "0",
+            "CALLS": str(tmp_path / "calls"),
+            "LAB": str(tmp_path / "a lab"),
         },
-    )  # fmt: skip
+    )
     return result, tmp_path
 
 
@@ -147,12 +156,16 @@ def test_post_build_fails_where_dpkit_cannot_be_installed(built):
     shutil.rmtree(folder / "a lab")
     result = subprocess.run(
         [BINDER / "postBuild"],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
         env={
-            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PIP": "1",
-            "CALLS": str(folder / "calls"), "LAB": str(folder / "a lab"),
+            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+            "PIP": "1",
+            "CALLS": str(folder / "calls"),
+            "LAB": str(folder / "a lab"),
         },
-    )  # fmt: skip
+    )
     assert result.returncode != 0
     assert not (folder / "a lab").exists()
 

@@ -25,9 +25,11 @@ def machine(root: Path, total: int = 8000, available: int = 6000, cgroup: str = 
 def group(folder: Path, limit: int | str, usage: int, *, version: int) -> None:
     """One cgroup's files; 30 MB of its usage are cached files that nobody has mapped."""
     folder.mkdir(parents=True, exist_ok=True)
-    names = ("memory.max", "memory.current") if version == 2 else (
-        "memory.limit_in_bytes", "memory.usage_in_bytes"
-    )  # fmt: skip
+    names = (
+        ("memory.max", "memory.current")
+        if version == 2
+        else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    )
     for name, value in zip(names, (limit, usage), strict=True):
         (folder / name).write_text(f"{value}\n")
     prefix = "" if version == 2 else "total_"

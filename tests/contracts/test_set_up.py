@@ -53,9 +53,12 @@ def venv(target: Path, version: str, **environment: str) -> subprocess.Completed
     kept = {key: value for key, value in os.environ.items() if key != "PYTHON"}
     return subprocess.run(
         [".ci/venv", str(target), version, "test"],
-        cwd=CHECKOUT, env=kept | {"MAKECMDGOALS": "lab"} | environment,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=CHECKOUT,
+        env=kept | {"MAKECMDGOALS": "lab"} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 @posix
@@ -70,9 +73,8 @@ def test_a_missing_interpreter_is_named_with_its_remedy(tmp_path: Path):
 @posix
 def test_a_missing_venv_module_is_named_with_its_remedy(tmp_path: Path):
     bare = script(
-        tmp_path, "bare",
-        f'case "$*" in *ensurepip*) exit 1;; esac\nexec "{sys.executable}" "$@"',
-    )  # fmt: skip
+        tmp_path, "bare", f'case "$*" in *ensurepip*) exit 1;; esac\nexec "{sys.executable}" "$@"'
+    )
     result = venv(tmp_path / "venv", "3.11", PYTHON=str(bare))
     assert result.returncode == 1
     version = "{}.{}".format(*sys.version_info)
@@ -95,8 +97,11 @@ def test_a_shim_that_does_not_run_is_passed_over(tmp_path: Path):
     working = script(folder, "python3", f'exec "{sys.executable}" "$@"')
     result = subprocess.run(
         [CHECKOUT / ".ci" / "find-python", version],
-        env={"PATH": str(folder)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env={"PATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.stdout.strip() == str(working)
 
 

@@ -49,10 +49,7 @@ TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
     "dpkit/experiments/run.py",
     "dpkit/experiments/trial.py",
 }
-TORCH_FREE_IN_TRAINING = {
-    "dpkit/training/__init__.py",
-    "dpkit/training/optimizers.py",
-}
+TORCH_FREE_IN_TRAINING = {"dpkit/training/__init__.py", "dpkit/training/optimizers.py"}
 TORCH = {"torch", "torchvision", "opacus", "safetensors.torch"}
 # The parts that talk to a terminal; everything else returns what it has to say.
 MAY_PRINT = {"commands", "__main__"}
@@ -118,10 +115,12 @@ def test_imports_go_one_way(path: Path):
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in FILES if path.parent.parent.name == "papers"],
-    ids=[name for path, name in zip(FILES, NAMES, strict=True)
-         if path.parent.parent.name == "papers"],
-)  # fmt: skip
+    "path",
+    [path for path in FILES if path.parent.parent.name == "papers"],
+    ids=[
+        name for path, name in zip(FILES, NAMES, strict=True) if path.parent.parent.name == "papers"
+    ],
+)
 def test_papers_do_without_each_other(path: Path):
     shared = {file.stem for file in path.parents[1].glob("*.py")}
     for line, name in imported(ast.walk(tree(path))):
@@ -192,9 +191,10 @@ def needs_torch(path: Path) -> bool:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in FILES if not needs_torch(path)],
+    "path",
+    [path for path in FILES if not needs_torch(path)],
     ids=[name for path, name in zip(FILES, NAMES, strict=True) if not needs_torch(path)],
-)  # fmt: skip
+)
 def test_torch_is_imported_only_where_it_is_needed(path: Path):
     for line, name in imported(on_import(tree(path).body)):
         found = any(f"{name}.".startswith(f"{library}.") for library in TORCH)

@@ -24,8 +24,12 @@ def python(code: str) -> str:
     """The standard output of an interpreter in which nothing can import torch."""
     result = subprocess.run(
         [sys.executable, "-c", BLOCK + code],
-        cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert result.returncode == 0, result.stderr
     return result.stdout
 

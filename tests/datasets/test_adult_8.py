@@ -76,7 +76,13 @@ def test_bad_split(loader):
 def test_widths_and_regions():
     sizes = {name: place.stop - place.start for name, place in ADULT_8.slices.items()}
     assert sizes == {
-        "age": 9, "occupation": 15, "education": 16, "sex": 2, "workclass": 9,
-        "marital_status": 7, "hours_per_week": 10, "income": 2,
-    }  # fmt: skip
+        "age": 9,
+        "occupation": 15,
+        "education": 16,
+        "sex": 2,
+        "workclass": 9,
+        "marital_status": 7,
+        "hours_per_week": 10,
+        "income": 2,
+    }
     assert (ADULT_8.width, ADULT_8.side) == (70, 9)

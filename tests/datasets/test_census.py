@@ -6,14 +6,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from dpkit.datasets import (
-    ADULT_8,
-    census,
-    download,
-    high_income_chance,
-    simulated_census,
-    sources,
-)
+from dpkit.datasets import ADULT_8, census, download, high_income_chance, simulated_census, sources
 from dpkit.datasets.census import (
     AGE,
     CHANCE,
@@ -75,9 +68,14 @@ def test_columns_and_categories_are_those_of_adult_8(persons):
 
 def test_tables_are_shares_per_thousand_of_the_right_length():
     tables = {
-        "sex": SEX, "age": AGE, "education": EDUCATION, "workclass": WORKCLASS,
-        "occupation": OCCUPATION, "marital_status": MARITAL_STATUS, "hours_per_week": HOURS,
-    }  # fmt: skip
+        "sex": SEX,
+        "age": AGE,
+        "education": EDUCATION,
+        "workclass": WORKCLASS,
+        "occupation": OCCUPATION,
+        "marital_status": MARITAL_STATUS,
+        "hours_per_week": HOURS,
+    }
     for name, table in tables.items():
         length = SIZE[name] - (name in ("workclass", "occupation"))  # without missing
         assert all(len(row) == length and sum(row) == 1000 and min(row) >= 0 for row in table)
@@ -139,10 +137,21 @@ def test_income_has_the_stated_chance(persons):
     for value in np.unique(chance):
         assert _close(high[chance == value], value)
     by_hand = pd.DataFrame(
-        [[45, "Exec-managerial", "Masters", "Male", "Private", "Married-civ-spouse", 50, "<=50K"],
-         [18, "Other-service", "11th", "Female", "Private", "Never-married", 15, ">50K"]],
+        [
+            [
+                45,
+                "Exec-managerial",
+                "Masters",
+                "Male",
+                "Private",
+                "Married-civ-spouse",
+                50,
+                "<=50K",
+            ],
+            [18, "Other-service", "11th", "Female", "Private", "Never-married", 15, ">50K"],
+        ],
         columns=list(ADULT_8.names),
-    )  # fmt: skip
+    )
     assert high_income_chance(by_hand).tolist() == [CHANCE[10 + 5 + 11 + 1 + 9 + 5] / 1000, 0.005]
 
 
@@ -177,16 +186,20 @@ def test_a_classifier_learns_the_income():
     ("call", "message"),
     [
         (lambda: census(split="all"), "split must be 'train' or 'test', got 'all'"),
-        (lambda: census(rows=20_001),
-         "rows must be at most 20,000, the size of the train split, got 20001; "
-         "simulated_census draws as many as you like"),
+        (
+            lambda: census(rows=20_001),
+            "rows must be at most 20,000, the size of the train split, got 20001; "
+            "simulated_census draws as many as you like",
+        ),
         (lambda: census(rows=-1), "rows must be an integer >= 0, got -1"),
         (lambda: census(rows=10.0), "rows must be an integer >= 0, got 10.0"),
-        (lambda: simulated_census(float("nan"), rng=np.random.default_rng(0)),
-         "n must be an integer >= 0, got nan"),
+        (
+            lambda: simulated_census(float("nan"), rng=np.random.default_rng(0)),
+            "n must be an integer >= 0, got nan",
+        ),
         (lambda: download("census"), "census ships with dpkit; there is nothing to download"),
     ],
-)  # fmt: skip
+)
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         call()

@@ -251,13 +251,16 @@ def test_codes_and_arrays_that_are_none():
     cases = [
         (ENCODER.frame, [[0, 0, 0]], "codes must have shape (rows, 4), got (1, 3)"),
         (ENCODER.frame, [[0.0, 0, 0, 0]], "codes must be integers, got dtype float64"),
-        (ENCODER.one_hot, [[0, 0, 0, 0], [0, 3, 0, 0]],
-         "codes of column colour must be 0 to 2, got 3 in row 1"),
+        (
+            ENCODER.one_hot,
+            [[0, 0, 0, 0], [0, 3, 0, 0]],
+            "codes of column colour must be 0 to 2, got 3 in row 1",
+        ),
         (ENCODER.frame, [[-1, 0, 0, 0]], "codes of column age must be 0 to 3, got -1 in row 0"),
         (ENCODER.decode, np.zeros((2, 12)), "array must have shape (rows, 13), got (2, 12)"),
         (ENCODER.square, np.zeros(13), "array must have shape (rows, 13), got (13,)"),
         (ENCODER.flat, np.zeros((2, 16)), "images must have shape (rows, 1, 4, 4), got (2, 16)"),
-    ]  # fmt: skip
+    ]
     for call, value, message in cases:
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             call(value)
@@ -282,19 +285,29 @@ def test_output_that_is_not_finite_is_refused(bad):
         (lambda: Categorical("x", ("a", "")), "x: a value must be a text, not empty, got ''"),
         (lambda: Categorical("x", ("a", "a")), "x: value 'a' is there twice; name it once"),
         (lambda: Binned("x", (1,), True), "x: edges must be a tuple of two or more, got (1,)"),
-        (lambda: Binned("x", (1, 1, 2), False),
-         "x: edges must be finite and ascending, got (1, 1, 2)"),
-        (lambda: Binned("x", (1, float("nan"), 2), False),
-         "x: edges must be finite and ascending, got (1, nan, 2)"),
-        (lambda: Binned("x", (1, float("inf")), False),
-         "x: edges must be finite and ascending, got (1, inf)"),
-        (lambda: Binned("x", (1, 1.2, 1.8, 3), True),
-         "x: a bin of (1, 1.2, 1.8, 3) holds no whole number; drop its edge"),
-        (lambda: TableEncoder((SIZES, SIZES)),
-         "columns: the name 'size' is there twice; names must differ"),
+        (
+            lambda: Binned("x", (1, 1, 2), False),
+            "x: edges must be finite and ascending, got (1, 1, 2)",
+        ),
+        (
+            lambda: Binned("x", (1, float("nan"), 2), False),
+            "x: edges must be finite and ascending, got (1, nan, 2)",
+        ),
+        (
+            lambda: Binned("x", (1, float("inf")), False),
+            "x: edges must be finite and ascending, got (1, inf)",
+        ),
+        (
+            lambda: Binned("x", (1, 1.2, 1.8, 3), True),
+            "x: a bin of (1, 1.2, 1.8, 3) holds no whole number; drop its edge",
+        ),
+        (
+            lambda: TableEncoder((SIZES, SIZES)),
+            "columns: the name 'size' is there twice; names must differ",
+        ),
         (lambda: TableEncoder(()), "columns must be a tuple of Categorical and Binned, got ()"),
     ],
-)  # fmt: skip
+)
 def test_columns_that_make_no_sense(make, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         make()

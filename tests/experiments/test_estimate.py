@@ -125,9 +125,16 @@ def test_what_is_said():
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(0.2, "0 seconds"), (1.0, "1 second"), (45, "45 seconds"), (100, "1.7 minutes"),
-     (1_200, "20 minutes"), (5.1 * 3_600, "5.1 hours"), (3.2 * 86_400, "3.2 days")],
-)  # fmt: skip
+    [
+        (0.2, "0 seconds"),
+        (1.0, "1 second"),
+        (45, "45 seconds"),
+        (100, "1.7 minutes"),
+        (1_200, "20 minutes"),
+        (5.1 * 3_600, "5.1 hours"),
+        (3.2 * 86_400, "3.2 days"),
+    ],
+)
 def test_durations(seconds, said):
     assert duration(seconds) == said
 

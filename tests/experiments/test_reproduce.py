@@ -119,9 +119,12 @@ def test_stored_json_that_is_cut_off_is_named(stored):
 def test_what_is_stored_is_priced_anew_and_not_run(tmp_path):
     """Old records keep their scores and get today's epsilons; parts without a price stay."""
     part = Part(
-        "run-seed0", {"noise": 2.0}, 0, compute=lambda: pytest.fail("it was run"),
+        "run-seed0",
+        {"noise": 2.0},
+        0,
+        compute=lambda: pytest.fail("it was run"),
         prices=lambda values: {"epsilon": 3.0 * values["steps"], "method": "new"},
-    )  # fmt: skip
+    )
     other = part._replace(name="fit", prices=None)
     absent = part._replace(name="run-seed1")
     plans = {"table_1": lambda **_: [part, other, absent]}
@@ -142,8 +145,11 @@ def test_what_is_stored_is_priced_anew_and_not_run(tmp_path):
     assert row["summary"] == "run-seed0: epsilon 1.0 is now 6.0, method None is now new"
     found = store.load("dp_cgan", "table_1", scale="reduced", results=tmp_path)
     assert found["run-seed0"]["values"] == {
-        "score": 0.5, "steps": 2, "epsilon": 6.0, "method": "new",
-    }  # fmt: skip
+        "score": 0.5,
+        "steps": 2,
+        "epsilon": 6.0,
+        "method": "new",
+    }
     assert found["run-seed0"]["provenance"] == told | {"priced_by": code_version()}
     assert found["fit"] == old
     assert [row["summary"] for row in again()] == ["run-seed0: priced as stored"]

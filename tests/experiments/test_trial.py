@@ -65,9 +65,13 @@ def test_steps_that_are_stored_are_those_that_training_goes_on_after(tmp_path):
     data = Data(torch.rand(100, 784), torch.zeros(100, dtype=torch.int64), 100)
     settings = replace(SETTINGS, sampling=PoissonSampling(16), max_steps=5)
     run: Any = train(
-        dp_cgan.step, dp_cgan.new_gan(settings, seed=0, device=CPU), data, settings=settings,
-        rng=rng, checkpoint=Checkpoints(place, every=2),
-    )  # fmt: skip
+        dp_cgan.step,
+        dp_cgan.new_gan(settings, seed=0, device=CPU),
+        data,
+        settings=settings,
+        rng=rng,
+        checkpoint=Checkpoints(place, every=2),
+    )
     for _ in range(3):
         next(run)
     assert trial.steps_done(place) == 2  # of three, the last is not stored

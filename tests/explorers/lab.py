@@ -55,9 +55,10 @@ def lab(notebook: Path, folder: Path) -> Iterator[str]:
     home.mkdir()
     shutil.copy(notebook, root)
     port = free_port()
-    own = {name: str(home / name.lower()) for name in (
-        "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR",
-    )}  # fmt: skip
+    own = {
+        name: str(home / name.lower())
+        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    }
     environment = {**os.environ, **own, "HOME": str(home), "OMP_NUM_THREADS": "1"}
     environment.pop("DPKIT_DATA", None)
     command = [

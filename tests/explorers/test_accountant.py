@@ -3,20 +3,16 @@
 import pytest
 
 from dpkit.explorers.accountant import Accountant
-from dpkit.privacy import (
-    Release,
-    SampledGaussian,
-    gdp,
-    moments,
-    pld,
-    rdp,
-)
+from dpkit.privacy import Release, SampledGaussian, gdp, moments, pld, rdp
 from dpkit.show import at_least, at_most
 
 SETTING = {
-    "noise_multiplier": 0.9, "sample_rate": 0.02, "steps": 700.4, "delta": 1e-6,
+    "noise_multiplier": 0.9,
+    "sample_rate": 0.02,
+    "steps": 700.4,
+    "delta": 1e-6,
     "adjacency": "add-remove",
-}  # fmt: skip
+}
 
 
 @pytest.fixture

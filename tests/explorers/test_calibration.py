@@ -11,9 +11,14 @@ from dpkit.explorers.calibration import FIND, LATER, NOISE, RATE, STEPS, by_pld
 from dpkit.privacy import Release, SampledGaussian, calibrate, pld, rdp
 
 VALUES = {
-    "find": NOISE, "target_epsilon": 2.0, "delta": 1e-5, "noise_multiplier": 1.1,
-    "sample_rate": 0.02, "steps": 500.0, "adjacency": "add-remove",
-}  # fmt: skip
+    "find": NOISE,
+    "target_epsilon": 2.0,
+    "delta": 1e-5,
+    "noise_multiplier": 1.1,
+    "sample_rate": 0.02,
+    "steps": 500.0,
+    "adjacency": "add-remove",
+}
 computed = partial(Calibration.compute, **VALUES)
 PLACE = {NOISE: "noise_multiplier", STEPS: "steps", RATE: "sample_rate"}
 

@@ -8,20 +8,17 @@ import pytest
 
 from dpkit.explorers import ClippingAndNoise
 from dpkit.explorers.clipping_and_noise import DELTA, RULES, WRONG, gradients
-from dpkit.privacy import (
-    DiagonalGaussian,
-    Gaussian,
-    GroupedGaussian,
-    Release,
-    gdp,
-    pld,
-)
+from dpkit.privacy import DiagonalGaussian, Gaussian, GroupedGaussian, Release, gdp, pld
 from dpkit.show import at_most
 
 VALUES = {
-    "rule": "flat", "max_grad_norm": 1.0, "noise_multiplier": 1.1, "batch_size": 40,
-    "length": 5.0, "angle": 120.0,
-}  # fmt: skip
+    "rule": "flat",
+    "max_grad_norm": 1.0,
+    "noise_multiplier": 1.1,
+    "batch_size": 40,
+    "length": 5.0,
+    "angle": 120.0,
+}
 computed = partial(ClippingAndNoise.compute, **VALUES)
 
 

@@ -63,7 +63,10 @@ def each(bad: tuple[Any, ...], *names: str) -> list[tuple[Values, str]]:
 CASES = {
     "Accountant": Case(
         moves=[
-            ("noise_multiplier", 1.4), ("sample_rate", 0.02), ("steps", 500.0), ("delta", 1e-6),
+            ("noise_multiplier", 1.4),
+            ("sample_rate", 0.02),
+            ("steps", 500.0),
+            ("delta", 1e-6),
             ("adjacency", "replace-one"),
         ],
         numbers=lambda found: (
@@ -73,8 +76,10 @@ CASES = {
         words=lambda found: (f"RDP to {at_most(found['rows'][1][1])}",),
         refused=[
             *(({"delta": bad}, r"delta must lie in \(0, 1\)") for bad in DELTAS),
-            *each((0.0, 1.5), "sample_rate"), *each((0.0, NAN), "noise_multiplier"),
-            *each((0, NAN), "steps"), *each(("both",), "adjacency"),
+            *each((0.0, 1.5), "sample_rate"),
+            *each((0.0, NAN), "noise_multiplier"),
+            *each((0, NAN), "steps"),
+            *each(("both",), "adjacency"),
         ],
         extremes=[
             {"noise_multiplier": 100.0, "sample_rate": 1e-5, "steps": 1.0},
@@ -83,17 +88,27 @@ CASES = {
     ),
     "Calibration": Case(
         moves=[
-            ("target_epsilon", 2.1), ("delta", 1e-6), ("sample_rate", 0.02), ("steps", 5_000.0),
-            ("adjacency", "replace-one"), ("find", calibration.STEPS), ("noise_multiplier", 4.0),
+            ("target_epsilon", 2.1),
+            ("delta", 1e-6),
+            ("sample_rate", 0.02),
+            ("steps", 5_000.0),
+            ("adjacency", "replace-one"),
+            ("find", calibration.STEPS),
+            ("noise_multiplier", 4.0),
         ],
         numbers=lambda found: (
-            f"{found['PLD'].value}", at_most(found["PLD"].epsilon), at_least(found["PLD"].lower),
-            f"{found['RDP'].value}", at_most(found["RDP"].epsilon),
+            f"{found['PLD'].value}",
+            at_most(found["PLD"].epsilon),
+            at_least(found["PLD"].lower),
+            f"{found['RDP'].value}",
+            at_most(found["RDP"].epsilon),
         ),
         words=lambda found: ("noise multipliers from", at_most(found["PLD"].value, 3)),
         refused=[
-            *each((0.0, 1.0, NAN), "delta"), *each((0.0, 1.1, NAN), "sample_rate"),
-            *each((0.0, 2.5, INF, NAN), "steps"), *each((0.0, -1.0, NAN), "target_epsilon"),
+            *each((0.0, 1.0, NAN), "delta"),
+            *each((0.0, 1.1, NAN), "sample_rate"),
+            *each((0.0, 2.5, INF, NAN), "steps"),
+            *each((0.0, -1.0, NAN), "target_epsilon"),
             ({"target_epsilon": 1e-20, "delta": 1e-300}, "no noise below"),
             ({"find": calibration.STEPS, "target_epsilon": 1e-6}, "already one step"),
             ({"find": calibration.RATE, "noise_multiplier": 0.0}, "noise_multiplier"),
@@ -101,9 +116,7 @@ CASES = {
         extremes=[{"target_epsilon": 50.0, "sample_rate": 1.0, "steps": 10.0}, {"delta": 0.5}],
     ),
     "Claims": Case(
-        moves=[
-            ("claim", "dp_cgan/label-leak"), ("verdict", "computed"), ("paper", "small_images"),
-        ],
+        moves=[("claim", "dp_cgan/label-leak"), ("verdict", "computed"), ("paper", "small_images")],
         numbers=lambda found: (found["claim"].id, found["verdict"], at_most(found["computed"], 7)),
         words=lambda found: (at_most(found["computed"], 7),),
         refused=[
@@ -120,12 +133,17 @@ CASES = {
     ),
     "ClippingAndNoise": Case(
         moves=[
-            ("angle", 10.0), ("length", 0.4), ("batch_size", 12), ("noise_multiplier", 2.0),
-            ("max_grad_norm", 0.5), ("rule", "per group"),
+            ("angle", 10.0),
+            ("length", 0.4),
+            ("batch_size", 12),
+            ("noise_multiplier", 2.0),
+            ("max_grad_norm", 0.5),
+            ("rule", "per group"),
         ],
         unmoved=("angle",),
         numbers=lambda found: (
-            at_most(found["proven"]["epsilon"]), at_least(found["proven"]["noise"]),
+            at_most(found["proven"]["epsilon"]),
+            at_least(found["proven"]["noise"]),
             at_most(found["sensitivity"][1]),
         ),
         words=lambda found: (at_most(found["proven"]["epsilon"], 3), f"{found['moved']:.3g}"),
@@ -136,25 +154,36 @@ CASES = {
         ],
         extremes=[
             {
-                "rule": clipping_and_noise.WRONG, "max_grad_norm": 0.1, "batch_size": 500,
+                "rule": clipping_and_noise.WRONG,
+                "max_grad_norm": 0.1,
+                "batch_size": 500,
                 "length": 1e4,
-            },
+            }
         ],
     ),
     "GroupDirections": Case(
         moves=[
-            ("noise", ADDED), ("groups", 2), ("devices", 1), ("iterations", 20),
+            ("noise", ADDED),
+            ("groups", 2),
+            ("devices", 1),
+            ("iterations", 20),
             ("noise_multiplier", 3.0),
         ],
         numbers=lambda found: (
             *(at_most(found[name]) for name in ("alone", "charge", "together")),
-            interval(*found["pair"]), "1.661", "4.028", "26.84", group_directions.PARTS,
+            interval(*found["pair"]),
+            "1.661",
+            "4.028",
+            "26.84",
+            group_directions.PARTS,
         ),
         words=lambda found: (interval(*found["pair"]), "C sqrt(7)", at_most(found["charge"], 3)),
         refused=[
-            *each((0, 17, 2.0, True), "groups"), *each((0, 17, NAN), "devices"),
+            *each((0, 17, 2.0, True), "groups"),
+            *each((0, 17, NAN), "devices"),
             *each((0, 1e3, 100_001), "iterations"),
-            *each((0.0, 0.09, -1.0, NAN, INF), "noise_multiplier"), *each(("off",), "noise"),
+            *each((0.0, 0.09, -1.0, NAN, INF), "noise_multiplier"),
+            *each(("off",), "noise"),
         ],
         extremes=[
             {"groups": 1, "devices": 1, "iterations": 3000},
@@ -164,37 +193,48 @@ CASES = {
     ),
     "LossNoise": Case(
         moves=[
-            ("noise_std", 20.0), ("records", 60_000), ("largest_loss", 25.0), ("batch", 128),
-            ("discriminator_steps", 2), ("iterations", 100.0), ("order", 4.0),
+            ("noise_std", 20.0),
+            ("records", 60_000),
+            ("largest_loss", 25.0),
+            ("batch", 128),
+            ("discriminator_steps", 2),
+            ("iterations", 100.0),
+            ("order", 4.0),
         ],
         numbers=lambda found: (
-            interval(*found["pair"]), interval(*found["pair_each"]), at_least(found["holds_to"]),
-            loss_noise.CONDITIONAL, loss_noise.CONSTANT,
+            interval(*found["pair"]),
+            interval(*found["pair_each"]),
+            at_least(found["holds_to"]),
+            loss_noise.CONDITIONAL,
+            loss_noise.CONSTANT,
         ),
         words=lambda found: (interval(*found["pair"], 3), "no finite epsilon"),
         refused=[
             *each((0.0, NAN), "noise_std"),
             *each((0.0, -1.0, NAN, INF, 6401.0, 1e-300, 1e9), "largest_loss"),
-            *each((0, 20_001), "batch"), *each((0,), "records", "discriminator_steps"),
-            *each((0.0, NAN), "iterations"), *each((1.0, NAN, 2.0**20 + 1), "order"),
+            *each((0, 20_001), "batch"),
+            *each((0,), "records", "discriminator_steps"),
+            *each((0.0, NAN), "iterations"),
+            *each((1.0, NAN, 2.0**20 + 1), "order"),
         ],
         extremes=[
             {"noise_std": 0.3, "largest_loss": 150.0, "order": 64.0, "discriminator_steps": 10},
-            {
-                "noise_std": 300.0, "largest_loss": 0.01, "iterations": 1.0,
-                "discriminator_steps": 1,
-            },
+            {"noise_std": 300.0, "largest_loss": 0.01, "iterations": 1.0, "discriminator_steps": 1},
             {"noise_std": 0.3, "largest_loss": 19.2 / LEAST_MULTIPLIER * 0.999, "order": 1.11},
             {"noise_std": 300.0, "largest_loss": 19_200 / LEAST_MULTIPLIER * 0.999, "order": 64.0},
         ],
     ),
     "RenyiOrders": Case(
         moves=[
-            ("noise_multiplier", 5.0), ("sample_rate", 0.02), ("steps", 50.0), ("delta", 1e-6),
+            ("noise_multiplier", 5.0),
+            ("sample_rate", 0.02),
+            ("steps", 50.0),
+            ("delta", 1e-6),
             ("adjacency", "replace-one"),
         ],
         numbers=lambda found: (
-            *(at_most(epsilon) for _, _, epsilon, _ in found["rows"]), at_most(found["optimal"][0]),
+            *(at_most(epsilon) for _, _, epsilon, _ in found["rows"]),
+            at_most(found["optimal"][0]),
         ),
         words=lambda found: (at_most(found["rows"][0][2]),),
         refused=[
@@ -204,26 +244,38 @@ CASES = {
         extremes=[
             {"noise_multiplier": 0.1, "sample_rate": 1.0, "steps": 1e6},
             {"noise_multiplier": 100.0, "sample_rate": 1e-5, "steps": 1.0},
-            {"delta": 0.99}, {"delta": 1e-300},
+            {"delta": 0.99},
+            {"delta": 1e-300},
             {"noise_multiplier": 0.1, "sample_rate": 1.0, "steps": 1e6, "delta": 0.999},
         ],
     ),
     "Schedules": Case(
         moves=[
-            ("steps", 10.0), ("start", 2.5), ("end", 1.0), ("sample_rate", 0.02), ("delta", 1e-6),
-            ("kind", "step"), ("drops", 2), ("kind", "constant"),
+            ("steps", 10.0),
+            ("start", 2.5),
+            ("end", 1.0),
+            ("sample_rate", 0.02),
+            ("delta", 1e-6),
+            ("kind", "step"),
+            ("drops", 2),
+            ("kind", "constant"),
         ],
         numbers=lambda found: (
-            at_most(found["rdp"]), at_most(found["pld"]), at_least(found["lower"]),
+            at_most(found["rdp"]),
+            at_most(found["pld"]),
+            at_least(found["lower"]),
         ),
         words=lambda found: (
-            at_most(found["rdp"], 3), at_most(found["pld"], 3), at_least(found["lower"], 3),
+            at_most(found["rdp"], 3),
+            at_most(found["pld"], 3),
+            at_least(found["lower"], 3),
         ),
         refused=[
             *(({"delta": bad}, "delta must") for bad in DELTAS),
             *each((NAN, INF, -1.0, 0.0), "start", "end", "steps", "sample_rate"),
             ({"kind": "adaptive"}, "kind must be one of constant"),
-            ({"kind": "step", "drops": 0}, "drops"), ({"end": 5.0}, "linear may rise"),
+            ({"kind": "step", "drops": 0}, "drops"),
+            ({"end": 5.0}, "linear may rise"),
         ],
         extremes=[{"delta": 0.9}, {"steps": 1.0, "sample_rate": 1.0}],
     ),
@@ -235,32 +287,47 @@ CASES = {
             *(at_most(row.charged.epsilon) for row in found["rows"]),
             *(interval(row.certified.lower, row.certified.epsilon) for row in found["rows"]),
             *(at_most(row.proven.epsilon) for row in found["rows"]),
-            "add-remove", "replace-one", "delta 1e-05", "Poisson", "classic conversion",
-            score_against_epsilon.LESSON, score_against_epsilon.ONE_BATCH,
+            "add-remove",
+            "replace-one",
+            "delta 1e-05",
+            "Poisson",
+            "classic conversion",
+            score_against_epsilon.LESSON,
+            score_against_epsilon.ONE_BATCH,
         ),
         words=lambda found: (
             *(f"score {row.score:.2f}" for row in found["rows"]),
-            *(at_most(row.charged.epsilon) for row in found["rows"]), "non-private level",
+            *(at_most(row.charged.epsilon) for row in found["rows"]),
+            "non-private level",
         ),
         refused=[
-            *each(("figure_4", None), "figure"), *each(("exact", ""), "axis"),
+            *each(("figure_4", None), "figure"),
+            *each(("exact", ""), "axis"),
             *each((0, -250, 250.0, NAN, True), "steps"),
         ],
         extremes=[{"steps": 250}, {"figure": "figure_2", "axis": "certified"}],
     ),
     "TradeOff": Case(
         moves=[
-            ("alpha", 0.3), ("beta", 0.3), ("steps", 50.0), ("sample_rate", 0.02),
-            ("noise_multiplier", 3.0), ("adjacency", "replace-one"),
+            ("alpha", 0.3),
+            ("beta", 0.3),
+            ("steps", 50.0),
+            ("sample_rate", 0.02),
+            ("noise_multiplier", 3.0),
+            ("adjacency", "replace-one"),
         ],
         numbers=lambda found: (
-            f"at least {at_least(found['least_beta'])}", f"at least {at_least(found['by_rdp'])}",
-            at_most(1 - found["least_beta"]), at_most(found["advantage"]),
+            f"at least {at_least(found['least_beta'])}",
+            f"at least {at_least(found['by_rdp'])}",
+            at_most(1 - found["least_beta"]),
+            at_most(found["advantage"]),
         ),
         words=lambda found: (at_least(found["least_beta"], 3),),
         refused=[
-            *each((0.0, NAN), "noise_multiplier"), *each((0.0, 1.5, NAN), "sample_rate"),
-            *each((0.0, INF, NAN), "steps"), *each((-0.1, 1.1, NAN), "alpha"),
+            *each((0.0, NAN), "noise_multiplier"),
+            *each((0.0, 1.5, NAN), "sample_rate"),
+            *each((0.0, INF, NAN), "steps"),
+            *each((-0.1, 1.1, NAN), "alpha"),
             *each((NAN,), "beta"),
         ],
         extremes=[
@@ -269,7 +336,7 @@ CASES = {
             {"alpha": 1.0, "beta": 1e-4},
         ],
     ),
-}  # fmt: skip
+}
 
 
 def of_all(what: Callable[[Case], list[Any]]) -> pytest.MarkDecorator:

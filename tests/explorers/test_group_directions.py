@@ -24,9 +24,7 @@ from dpkit.privacy import pld
 from dpkit.privacy.clipping import GroupClipping
 
 Z = math.sqrt(2 * math.log(1.25e4)) / 4  # the paper's 1.0859
-VALUES = {
-    "groups": 7, "noise_multiplier": Z, "devices": 4, "noise": CHARGED, "iterations": 560,
-}  # fmt: skip
+VALUES = {"groups": 7, "noise_multiplier": Z, "devices": 4, "noise": CHARGED, "iterations": 560}
 computed = partial(GroupDirections.compute, **VALUES)
 CLAIMS = {claim.id.removeprefix("dpgan/"): claim for claim in claims.CLAIMS}
 HIDDEN = {"groups": 9, "noise_multiplier": 0.344, "noise": ADDED, "devices": 1}
@@ -80,10 +78,14 @@ def test_the_two_readings_are_those_the_claim_tells():
 @pytest.mark.parametrize(
     ("noise", "rate", "releases"),
     [
-        (Z, 256 / 49_000, 2240), (Z, 256 / 49_000, 7 * 2240), (0.25, 64 / 49_000, 40),
-        (Z / math.sqrt(7), 256 / 49_000, 2240), (5.0, 64 / 49_000, 12_000), (0.4, 0.02, 1),
+        (Z, 256 / 49_000, 2240),
+        (Z, 256 / 49_000, 7 * 2240),
+        (0.25, 64 / 49_000, 40),
+        (Z / math.sqrt(7), 256 / 49_000, 2240),
+        (5.0, 64 / 49_000, 12_000),
+        (0.4, 0.02, 1),
     ],
-)  # fmt: skip
+)
 def test_epsilon_is_the_least_over_the_orders_by_definition(noise, rate, releases):
     found = group_directions.epsilon(noise, rate, releases)
     assert found == pytest.approx(by_quadrature(noise, rate, releases), rel=1e-8)
@@ -105,9 +107,12 @@ def test_the_pair_agrees_with_a_peer(changed):
     assert found["effective"] == pytest.approx(noise, rel=1e-12)
     for pessimistic in (True, False):
         theirs = distributions.from_gaussian_mechanism(
-            noise, sampling_prob=256 / 49_000, value_discretization_interval=3e-3,
-            pessimistic_estimate=pessimistic, use_connect_dots=pessimistic,
-        )  # fmt: skip
+            noise,
+            sampling_prob=256 / 49_000,
+            value_discretization_interval=3e-3,
+            pessimistic_estimate=pessimistic,
+            use_connect_dots=pessimistic,
+        )
         theirs = theirs.self_compose(found["steps"]).get_epsilon_for_delta(1e-5)
         low, high = found["pair"]
         assert low <= theirs < 1.01 * high if pessimistic else theirs <= high

@@ -15,9 +15,14 @@ from dpkit.papers.rdp_gan import theorems
 from dpkit.privacy import SampledGaussian
 
 VALUES = {
-    "noise_std": 10.0, "largest_loss": 20.0, "batch": 64, "records": 20_000,
-    "discriminator_steps": 5, "iterations": 1000.0, "order": 2.0,
-}  # fmt: skip
+    "noise_std": 10.0,
+    "largest_loss": 20.0,
+    "batch": 64,
+    "records": 20_000,
+    "discriminator_steps": 5,
+    "iterations": 1000.0,
+    "order": 2.0,
+}
 computed = partial(LossNoise.compute, **VALUES)
 FAILING = {"noise_std": 0.3, "largest_loss": 150.0, "order": 64.0, "discriminator_steps": 10}
 

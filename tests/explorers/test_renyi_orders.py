@@ -11,9 +11,12 @@ from dpkit.privacy import Release, SampledGaussian, rdp
 from dpkit.show import at_most
 
 VALUES = {
-    "noise_multiplier": 4.0, "sample_rate": 0.01, "steps": 100.0, "delta": 1e-5,
+    "noise_multiplier": 4.0,
+    "sample_rate": 0.01,
+    "steps": 100.0,
+    "delta": 1e-5,
     "adjacency": "add-remove",
-}  # fmt: skip
+}
 computed = partial(RenyiOrders.compute, **VALUES)
 
 

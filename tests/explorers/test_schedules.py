@@ -11,9 +11,14 @@ from dpkit.plots import Picture
 from dpkit.privacy import Release, SampledGaussian, pld, rdp, schedules
 
 VALUES = {
-    "kind": "exponential", "start": 1.6, "end": 0.8, "drops": 4, "steps": 30.0,
-    "sample_rate": 0.02, "delta": 1e-5,
-}  # fmt: skip
+    "kind": "exponential",
+    "start": 1.6,
+    "end": 0.8,
+    "drops": 4,
+    "steps": 30.0,
+    "sample_rate": 0.02,
+    "delta": 1e-5,
+}
 computed = partial(Schedules.compute, **VALUES)
 
 

@@ -17,13 +17,7 @@ from dpkit.experiments import store
 from dpkit.explorers import ScoreAgainstEpsilon
 from dpkit.explorers.score_against_epsilon import NO_SCORES
 from dpkit.explorers.score_against_epsilon_drawing import TICKS, _plain
-from dpkit.explorers.score_against_epsilon_numbers import (
-    AXES,
-    VARIED,
-    _pld,
-    planned,
-    price,
-)
+from dpkit.explorers.score_against_epsilon_numbers import AXES, VARIED, _pld, planned, price
 from dpkit.papers.small_images.settings import (
     EVERY,
     FIGURE_2,
@@ -44,9 +38,10 @@ PNG = b"\x89PNG"
 def part(key, settings, scores, *, seed=0, every=250, spread=0.1):
     """A stored run, as far as its curve is read here."""
     curve = {
-        "steps": [every * (n + 1) for n in range(len(scores))], "inception": scores,
+        "steps": [every * (n + 1) for n in range(len(scores))],
+        "inception": scores,
         "inception_spread": [spread] * len(scores),
-    }  # fmt: skip
+    }
     described = describe(settings) | {"records": "mnist"}
     return {
         f"{key}-seed{seed}": {"values": {"curve": curve}, "provenance": {"settings": described}}

@@ -9,19 +9,16 @@ import pytest
 from dpkit.explorers import TradeOff, trade_off
 from dpkit.explorers.run_controls import RunInput
 from dpkit.explorers.trade_off import POSSIBLE, REFUTES, WORSE
-from dpkit.privacy import (
-    Gaussian,
-    Release,
-    SampledGaussian,
-    pld,
-    rdp,
-    tradeoff,
-)
+from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp, tradeoff
 
 VALUES = {
-    "noise_multiplier": 2.0, "sample_rate": 0.01, "steps": 1000.0, "adjacency": "add-remove",
-    "alpha": 0.1, "beta": 0.5,
-}  # fmt: skip
+    "noise_multiplier": 2.0,
+    "sample_rate": 0.01,
+    "steps": 1000.0,
+    "adjacency": "add-remove",
+    "alpha": 0.1,
+    "beta": 0.5,
+}
 computed = partial(TradeOff.compute, **VALUES)
 
 
@@ -74,9 +71,12 @@ def test_verdicts_on_points():
     least = computed()["least_beta"]
     assert 0.5 < least < 0.9
     for beta, verdict in (
-        (least * (1 - 1e-9), REFUTES), (least, POSSIBLE), (0.89, POSSIBLE), (0.91, WORSE),
+        (least * (1 - 1e-9), REFUTES),
+        (least, POSSIBLE),
+        (0.89, POSSIBLE),
+        (0.91, WORSE),
         (1.0, REFUTES),  # finds nobody and accuses a tenth: its opposite would find all
-    ):  # fmt: skip
+    ):
         assert computed(beta=beta)["verdict"] == verdict
     assert computed(alpha=1.0, beta=0.0)["verdict"] == POSSIBLE
     assert computed(alpha=0.0, beta=1.0)["verdict"] == POSSIBLE

@@ -10,13 +10,7 @@ from scipy import stats
 from scipy.optimize import root_scalar
 from scipy.special import ndtr
 
-from dpkit.marginals import (
-    MarginalsSettings,
-    fit,
-    model_from,
-    pair_counts,
-    settings_for,
-)
+from dpkit.marginals import MarginalsSettings, fit, model_from, pair_counts, settings_for
 from dpkit.marginals import consistent_tables as consistent
 from dpkit.privacy import pld
 
@@ -160,9 +154,11 @@ def exact_joint(model) -> np.ndarray:
 def test_samples_follow_the_model():
     """Chi-square of 100,000 rows over all 48 cells; a true model fails with probability 1e-7."""
     model = fit(
-        records(300), settings=replace(QUIET, noise_multiplier=1.0), public_size=300,
+        records(300),
+        settings=replace(QUIET, noise_multiplier=1.0),
+        public_size=300,
         rng=np.random.default_rng(3),
-    )  # fmt: skip
+    )
     joint = exact_joint(model).ravel()
     assert joint.sum() == pytest.approx(1, abs=1e-9)
     rows = model.sample(100_000, rng=np.random.default_rng(4))

@@ -60,9 +60,10 @@ def test_the_score_is_the_mean_with_its_error():
 
 
 @pytest.mark.parametrize(
-    "bad", [[0.5, math.nan], [1.0001], [-1e-9], [], [[0.5]], 0.5],
+    "bad",
+    [[0.5, math.nan], [1.0001], [-1e-9], [], [[0.5]], 0.5],
     ids=["nan", "above", "below", "none", "matrix", "scalar"],
-)  # fmt: skip
+)
 def test_bad_probabilities_are_refused(bad):
     with pytest.raises(ValueError, match="probabilities must"):
         js_score(np.array(bad))

@@ -37,9 +37,11 @@ def lab(folder: str):
     as_root = ["--allow-root"] if os.getuid() == 0 else []
     process = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", "--no-browser", "--port=0", *as_root],
-        cwd=NOTEBOOKS, env=os.environ | own | ONE_THREAD | {"HOME": folder},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=NOTEBOOKS,
+        env=os.environ | own | ONE_THREAD | {"HOME": folder},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         until = time.monotonic() + START_SECONDS
         while not list(Path(folder).glob("jpserver-*.json")):

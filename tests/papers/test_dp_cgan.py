@@ -100,9 +100,13 @@ def test_one_record_moves_the_released_gradient_by_no_more_than_the_sensitivity(
     for rows in (slice(0, 5), slice(1, 5)):
         gan = paper.new_gan(settings, seed=0, device=CPU)
         paper.step(
-            gan, images[rows], labels[rows], settings=settings, index=0,
+            gan,
+            images[rows],
+            labels[rows],
+            settings=settings,
+            index=0,
             rng=generator_on(CPU, seed=1),
-        )  # fmt: skip
+        )
         ends.append(torch.cat([p.detach().flatten() for p in gan.discriminator.parameters()]))
     moved = (ends[0] - ends[1]).norm() * settings.expected_batch_size
     moved /= settings.discriminator_optimizer.rate(0)

@@ -24,9 +24,13 @@ from dpkit.training.types import Data
 
 CPU = torch.device("cpu")
 SMALL = {
-    "image_shape": (1, 9, 9), "critic_channels": (2, 3, 4), "generator_channels": (3, 2, 2),
-    "latent_size": 3, "warm_start": 2, "critic_optimizer": Sgd(Constant(1.0)),
-}  # fmt: skip
+    "image_shape": (1, 9, 9),
+    "critic_channels": (2, 3, 4),
+    "generator_channels": (3, 2, 2),
+    "latent_size": 3,
+    "warm_start": 2,
+    "critic_optimizer": Sgd(Constant(1.0)),
+}
 SLOW = Sgd(Constant(1e-3))
 
 
@@ -355,9 +359,11 @@ def test_the_generators_step_can_be_left_out_as_in_the_snapshot():
 
 def test_the_generators_step_follows_the_critic_uphill():
     settings = replace(
-        CASES["grouped, repaired"], critic_steps=1, noise_multiplier=0.0,
+        CASES["grouped, repaired"],
+        critic_steps=1,
+        noise_multiplier=0.0,
         generator_optimizer=Sgd(Constant(0.5)),
-    )  # fmt: skip
+    )
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     rng, codes = generator_on(CPU, seed=1), torch.randn(64, 3, generator=generator_on(CPU, seed=5))
 
@@ -393,8 +399,14 @@ def test_mnists_networks_are_those_of_the_code():
     with torch.device("meta"):
         critic, generator = networks.critic(MNIST), networks.generator(MNIST)
     assert [tuple(p.shape) for p in critic.parameters()] == [
-        (64, 1, 5, 5), (64,), (128, 64, 5, 5), (128,), (256, 128, 5, 5), (256,), (1, 4096),
-    ]  # fmt: skip
+        (64, 1, 5, 5),
+        (64,),
+        (128, 64, 5, 5),
+        (128,),
+        (256, 128, 5, 5),
+        (256,),
+        (1, 4096),
+    ]
     shapes = [tuple(p.shape) for p in generator.parameters() if p.ndim > 1]
     assert shapes == [(4096, 128), (256, 128, 5, 5), (128, 64, 5, 5), (64, 1, 5, 5)]
 

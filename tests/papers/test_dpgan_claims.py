@@ -92,20 +92,27 @@ def test_table_7_by_the_loop_in_plain_python(row, one_more: int):
     noise = math.sqrt(2 * math.log(1.25 / 1e-4)) / budget
     for groups, cell in zip(both, TABLE_7[name], strict=True):
         found = printed(
-            noise=noise, q=batch / private, groups=groups, target=target, moments=moments,
+            noise=noise,
+            q=batch / private,
+            groups=groups,
+            target=target,
+            moments=moments,
             one_more=one_more,
-        )  # fmt: skip
+        )
         assert found == cell
 
 
 def test_what_is_said_of_other_groups_and_other_sizes():
-    six = replace(LSUN_L, clipping=replace(LSUN_L.clipping, bounds=(4.0,) * 6,
-                  groups=(0, 5, 1, 5, 2, 5, 3, 5, 4)))  # fmt: skip
+    six = replace(
+        LSUN_L,
+        clipping=replace(LSUN_L.clipping, bounds=(4.0,) * 6, groups=(0, 5, 1, 5, 2, 5, 3, 5, 4)),
+    )
     assert f"it would be {claims.allowed(six)}" in explained("table-7-lsun-l-after")
     six = replace(LSUN_U, clipping=six.clipping)
     assert f"it would be {claims.allowed(six)}" in explained("table-7-lsun-u-after")
-    six = replace(CELEBA, clipping=replace(CELEBA.clipping, bounds=(4.0,) * 6,
-                  groups=(0, 4, 1, 4, 2, 5, 3)))  # fmt: skip
+    six = replace(
+        CELEBA, clipping=replace(CELEBA.clipping, bounds=(4.0,) * 6, groups=(0, 4, 1, 4, 2, 5, 3))
+    )
     assert f"it would be {claims.allowed(six)}" in explained("table-7-celeba-after")
     for settings, column in ((ungrouped(LSUN_U), "before"), (LSUN_U, "after")):
         assert (
@@ -123,8 +130,11 @@ def test_what_is_said_of_the_groups_of_table_1():
         for name, one in PUBLISHED.items()
     }
     assert found == {
-        "mnist": (5, 5, 5), "celeba": (5, 5, 6), "lsun-l": (7, 6, 7), "lsun-u": (7, 6, 7),
-    }  # fmt: skip
+        "mnist": (5, 5, 5),
+        "celeba": (5, 5, 6),
+        "lsun-l": (7, 6, 7),
+        "lsun-u": (7, 6, 7),
+    }
     assert "in 5 groups; Table 1 prints 6" in BY_ID["table-7-celeba-after"].says
     for name in ("lsun-l", "lsun-u"):
         assert "in Table 1's 7 groups" in BY_ID[f"table-7-{name}-after"].says

@@ -35,10 +35,15 @@ SIZE = MNIST.private_examples
 def tiny(settings, **changes):
     """Digits, networks of one or two channels, three iterations of two steps."""
     small = {
-        "critic_channels": (1, 2, 2), "generator_channels": (2, 1, 1), "latent_size": 4,
-        "critic_steps": 2, "max_steps": 6, "private_examples": 1_337, "public_examples": 100,
+        "critic_channels": (1, 2, 2),
+        "generator_channels": (2, 1, 1),
+        "latent_size": 4,
+        "critic_steps": 2,
+        "max_steps": 6,
+        "private_examples": 1_337,
+        "public_examples": 100,
         "warm_start": min(settings.warm_start, 2),
-    }  # fmt: skip
+    }
     sampling = replace(settings.sampling, expected_batch_size=8)
     return replace(settings, sampling=sampling, **{**small, **changes})
 
@@ -270,9 +275,7 @@ def test_the_reduced_scale_is_narrower_and_shorter():
         variants.repaired("both", scale="paper")
 
 
-PLANNED = {
-    "table_2": 1 + 2 * 4, "table_6": 2 * 5 * 5, "table_9": 2 * 7 * 3, "snapshot": 2,
-}  # fmt: skip
+PLANNED = {"table_2": 1 + 2 * 4, "table_6": 2 * 5 * 5, "table_9": 2 * 7 * 3, "snapshot": 2}
 
 
 @pytest.mark.parametrize("name", experiments.PLANS)
@@ -371,17 +374,21 @@ def stored_runs(values):
 
 
 def test_table_2_sets_scores_beside_the_epsilons():
-    parts = stored({"real": {"inception": 9.5, "js": 0.0}}) | stored_runs({
-        "gan-seed0": {"inception": 8.0},
-        "all-published-seed0": {"inception": 6.0}, "all-published-seed1": {"inception": 7.0},
-        "all-matched-seed0": {"inception": 5.0},
-    })  # fmt: skip
+    parts = stored({"real": {"inception": 9.5, "js": 0.0}}) | stored_runs(
+        {
+            "gan-seed0": {"inception": 8.0},
+            "all-published-seed0": {"inception": 6.0},
+            "all-published-seed1": {"inception": 7.0},
+            "all-matched-seed0": {"inception": 5.0},
+        }
+    )
     found = tables.table_2(parts)
     rows = {row["setting"]: row for row in found}
     assert rows["Real images"]["mean"] == 9.5
     assert (rows["Real images"]["epsilon claimed"], rows["Real images"]["epsilon proven"]) == (
-        None, None,
-    )  # fmt: skip
+        None,
+        None,
+    )
     assert rows["GAN"]["epsilon proven"] == "inf"
     old, matched = rows["dpGAN, as published"], rows[tables.TITLES["all-matched"]]
     assert (old["mean"], old["lowest"], old["highest"], old["seeds"]) == (6.5, 6.0, 7.0, 2)
@@ -417,11 +424,17 @@ def test_the_arms_keep_their_promise(table: str):
 
 
 def test_table_6_sets_the_text_beside_what_was_measured():
-    found = tables.table_6(stored({
-        "supervised-n100-seed0": {"accuracy": 0.7}, "supervised-n1000-seed0": {"accuracy": 0.95},
-        "gan-n100-seed0": {"accuracy": 0.6}, "gan-n100-seed1": {"accuracy": 0.8},
-        "gan-n1000-seed0": {"accuracy": 0.9},
-    }))  # fmt: skip
+    found = tables.table_6(
+        stored(
+            {
+                "supervised-n100-seed0": {"accuracy": 0.7},
+                "supervised-n1000-seed0": {"accuracy": 0.95},
+                "gan-n100-seed0": {"accuracy": 0.6},
+                "gan-n100-seed1": {"accuracy": 0.8},
+                "gan-n1000-seed0": {"accuracy": 0.9},
+            }
+        )
+    )
     rows = {(row["setting"], row["labels"]): row for row in found}
     assert len(rows) == 4 * 5
     few = rows["GAN", 100]

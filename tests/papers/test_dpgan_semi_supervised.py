@@ -23,7 +23,7 @@ SHAPE = (1, 8, 8)
 CODE = 3
 SETTINGS = semi.Learning(
     iterations=6, batch_size=3, width=2, classes=4, optimizer=Sgd(Constant(0.5))
-)  # fmt: skip
+)
 
 
 def rng(seed):
@@ -64,9 +64,15 @@ def supervised(settings):
 def whole(settings, generate=made_from):
     def run(pair, images, labels):
         return semi.semi_supervised(
-            pair, images, labels, generate, code_size=CODE, settings=settings, rng=rng(2),
+            pair,
+            images,
+            labels,
+            generate,
+            code_size=CODE,
+            settings=settings,
+            rng=rng(2),
             codes_rng=rng(3),
-        )  # fmt: skip
+        )
 
     return ends(settings, run)
 
@@ -216,10 +222,15 @@ def test_probabilities_and_accuracy():
         (lambda: semi.Learning(iterations=0), "iterations must be an integer >= 1"),
         (lambda: semi.Learning(classes=1), "classes must be an integer >= 2"),
         (
-            lambda: next(semi.supervised(
-                pair_for(SETTINGS), labelled()[0][:0], labelled()[1][:0], settings=SETTINGS,
-                rng=rng(1),
-            )),
+            lambda: next(
+                semi.supervised(
+                    pair_for(SETTINGS),
+                    labelled()[0][:0],
+                    labelled()[1][:0],
+                    settings=SETTINGS,
+                    rng=rng(1),
+                )
+            ),
             "at least one image",
         ),
         (
@@ -227,7 +238,7 @@ def test_probabilities_and_accuracy():
             "labels must hold one for each",
         ),
     ],
-)  # fmt: skip
+)
 def test_bad_values_are_refused(call, message: str):
     with pytest.raises(ValueError, match=message):
         call()

@@ -206,11 +206,15 @@ def test_the_repaired_run_keeps_its_budget_with_the_least_noise():
     assert REPAIRED.target_epsilon * 0.998 < spent.epsilon <= REPAIRED.target_epsilon
     assert pld.epsilon(ledger, delta=REPAIRED.target_delta).epsilon < spent.epsilon
     least = calibrate.noise_multiplier(
-        4.0, sample_rate=256 / SIZE, steps=3_120, delta=1e-5, tolerance=1e-4,
-        mechanism=lambda noise: replace(REPAIRED, noise_multiplier=noise).ledger(
-            public_size=SIZE, steps=1
-        )[0].mechanism,
-    )  # fmt: skip
+        4.0,
+        sample_rate=256 / SIZE,
+        steps=3_120,
+        delta=1e-5,
+        tolerance=1e-4,
+        mechanism=lambda noise: (
+            replace(REPAIRED, noise_multiplier=noise).ledger(public_size=SIZE, steps=1)[0].mechanism
+        ),
+    )
     assert least <= REPAIRED.noise_multiplier < least + 0.001
     less = replace(REPAIRED, noise_multiplier=REPAIRED.noise_multiplier - 0.002)
     assert less.steps_allowed(public_size=SIZE) < REPAIRED.max_steps

@@ -30,9 +30,11 @@ PUBLISHED = replace(
     SETTINGS, iterations=12, discriminator_steps=EACH, tuning=Tuning(0.5, 0.1, averaged=False)
 )
 REPAIRED = replace(
-    PUBLISHED, noise=GradientNoise(Constant(2.0), 0.5), sampling=PoissonSampling(BATCH),
+    PUBLISHED,
+    noise=GradientNoise(Constant(2.0), 0.5),
+    sampling=PoissonSampling(BATCH),
     tuning=Tuning(0.5, 0.1, averaged=False, count_noise=6.0),
-)  # fmt: skip
+)
 
 
 class Seen(NamedTuple):
@@ -85,11 +87,17 @@ def run(settings, *, correct, budget, records=None, seed=0):
         return Record(index, len(features), 0.0, None, 0.0)
 
     counts = iter(correct) if not callable(correct) else None
-    yielded = list(tuned(
-        step, None, data() if records is None else records, settings=settings, budget=budget,
-        correct=correct if counts is None else lambda _: next(counts),
-        rng=generator_on(CPU, seed=seed),
-    ))  # fmt: skip
+    yielded = list(
+        tuned(
+            step,
+            None,
+            data() if records is None else records,
+            settings=settings,
+            budget=budget,
+            correct=correct if counts is None else lambda _: next(counts),
+            rng=generator_on(CPU, seed=seed),
+        )
+    )
     return yielded, seen
 
 
@@ -148,11 +156,18 @@ def test_an_accuracy_that_is_no_number_lowers_the_noise_so_that_it_costs_more():
 @pytest.mark.parametrize(
     "bad",
     [
-        {"factor": 0.0}, {"factor": 1.5}, {"factor": nan}, {"threshold": nan}, {"threshold": 2.0},
-        {"every": 0}, {"every": 1.5}, {"count_noise": -1.0}, {"count_noise": nan},
+        {"factor": 0.0},
+        {"factor": 1.5},
+        {"factor": nan},
+        {"threshold": nan},
+        {"threshold": 2.0},
+        {"every": 0},
+        {"every": 1.5},
+        {"count_noise": -1.0},
+        {"count_noise": nan},
         {"count_noise": float("inf")},
     ],
-)  # fmt: skip
+)
 def test_bad_rules_are_refused(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         Tuning(**{"factor": 0.5, "threshold": 0.0, **bad})
@@ -260,9 +275,11 @@ def test_a_filter_is_charged_by_the_declared_size_whatever_the_data():
         kept = RenyiFilter(ORDER, 1e6, delta=1e-5)
         settings = replace(REPAIRED, tuning=replace(REPAIRED.tuning, threshold=-1.0))
         found, seen = run(
-            settings, correct=lambda _: 100.0, budget=FilterBudget(kept, settings, SIZE),
+            settings,
+            correct=lambda _: 100.0,
+            budget=FilterBudget(kept, settings, SIZE),
             records=data(records),
-        )  # fmt: skip
+        )
         spent.append(kept.spent)
         assert [one.noise for one in found] == [2.0] * 12
         assert sum(s.batch for s in seen) == pytest.approx(36 * records / 10, rel=0.6)
@@ -300,9 +317,10 @@ def test_noises_follow_from_released_values_alone():
 def test_repaired_runs_refuse_an_accuracy_read_for_free_and_all_refuse_to_run_without_a_rule():
     free = replace(REPAIRED, tuning=replace(REPAIRED.tuning, count_noise=0.0))
     for settings, words in (
-        (free, "count_noise must be > 0"), (replace(REPAIRED, tuning=None), "use loop.train"),
+        (free, "count_noise must be > 0"),
+        (replace(REPAIRED, tuning=None), "use loop.train"),
         (replace(PUBLISHED, tuning=None), "use loop.train"),
-    ):  # fmt: skip
+    ):
         budget = Watch()
         with pytest.raises(ValueError, match=words):
             run(settings, correct=lambda _: 0.0, budget=budget)
@@ -336,9 +354,13 @@ def test_the_papers_budget_adds_up_theorem_4(counts):
     assert sum(costs) + cost_by_hand(following, **by_hand) > 0.05
     assert (found[-1].noise == 10.0) == (counts[-1] > 0)
     wanted = theorems.iterations_within(
-        0.05, [*(one.noise for one in found), following], sample_rate=64 / 20_000,
-        sensitivity=0.3125, discriminator_steps=5, delta=1e-5,
-    )  # fmt: skip
+        0.05,
+        [*(one.noise for one in found), following],
+        sample_rate=64 / 20_000,
+        sensitivity=0.3125,
+        discriminator_steps=5,
+        delta=1e-5,
+    )
     assert len(found) == wanted
 
 

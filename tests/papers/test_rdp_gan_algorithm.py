@@ -41,13 +41,18 @@ LEAST_P = 1e-8
 BATCH, CLASSES, FEATURES, LATENT, EACH = 5, 3, 6, 3, 2
 RATES = Linear(1.0, 0.5, over=2)  # by generator iteration: 1, 0.75, 0.5
 REPAIRED = replace(
-    SETTINGS, noise=GradientNoise(Constant(0.0), 0.5), sampling=PoissonSampling(BATCH),
-    label_scale=4.0, target_epsilon=None,
-)  # fmt: skip
+    SETTINGS,
+    noise=GradientNoise(Constant(0.0), 0.5),
+    sampling=PoissonSampling(BATCH),
+    label_scale=4.0,
+    target_epsilon=None,
+)
 READINGS = {
-    "loss-value": SETTINGS, "multiplicative": MULTIPLICATIVE, "output-error": OUTPUT_ERROR,
+    "loss-value": SETTINGS,
+    "multiplicative": MULTIPLICATIVE,
+    "output-error": OUTPUT_ERROR,
     "dp-gan": DP_GAN,
-}  # fmt: skip
+}
 
 
 def tiny(settings, **changes):
@@ -55,10 +60,16 @@ def tiny(settings, **changes):
     if isinstance(settings.sampling, ShuffledBatches):
         settings = replace(settings, sampling=ShuffledBatches(BATCH))
     settings = replace(
-        settings, network=Mlp(4), features=FEATURES, latent_size=LATENT, classes=CLASSES,
-        discriminator_steps=EACH, iterations=3, generator_optimizer=Sgd(RATES),
+        settings,
+        network=Mlp(4),
+        features=FEATURES,
+        latent_size=LATENT,
+        classes=CLASSES,
+        discriminator_steps=EACH,
+        iterations=3,
+        generator_optimizer=Sgd(RATES),
         discriminator_optimizer=Sgd(RATES),
-    )  # fmt: skip
+    )
     return replace(settings, **changes)
 
 
@@ -176,15 +187,22 @@ def test_noise_on_the_value_of_the_loss_changes_nothing_to_the_bit():
     ends = []
     for noise in (NON_PRIVATE.noise, *(LossValueNoise(Constant(s)) for s in (1e-3, 10.0, 1e30))):
         settings = tiny(
-            SETTINGS, noise=noise, generator_optimizer=SETTINGS.generator_optimizer,
+            SETTINGS,
+            noise=noise,
+            generator_optimizer=SETTINGS.generator_optimizer,
             discriminator_optimizer=SETTINGS.discriminator_optimizer,
-        )  # fmt: skip
+        )
         gan = algorithm.new_gan(settings, seed=0, device=CPU)
         before = flat(gan.averaged_net.parameters())
-        seen = list(train(
-            algorithm.step_of(settings), gan, Data(rows, labels, 20), settings=settings,
-            rng=generator_on(CPU, seed=1),
-        ))  # fmt: skip
+        seen = list(
+            train(
+                algorithm.step_of(settings),
+                gan,
+                Data(rows, labels, 20),
+                settings=settings,
+                rng=generator_on(CPU, seed=1),
+            )
+        )
         assert len(seen) == 6
         assert not torch.equal(before, flat(gan.averaged_net.parameters()))
         ends.append((weights(gan.discriminator), weights(gan.averaged_net), seen))
@@ -237,10 +255,12 @@ def test_noise_on_output_errors_stays_in_the_span_of_the_private_batch():
     rows, labels = records()
     network = start_of(settings)
     parameters = list(network.parameters())
-    span = torch.stack([
-        flat(torch.autograd.grad(network(rows[i : i + 1], labels[i : i + 1]).sum(), parameters))
-        for i in range(BATCH)
-    ])  # fmt: skip
+    span = torch.stack(
+        [
+            flat(torch.autograd.grad(network(rows[i : i + 1], labels[i : i + 1]).sum(), parameters))
+            for i in range(BATCH)
+        ]
+    )
     _, moved, _ = moves(settings, Constant(30.0), batch=(rows, labels), seeds=60)
     shares = torch.linalg.lstsq(span.T, moved.T).solution  # (batch, seeds)
     assert (span.T @ shares - moved.T).norm() <= 1e-5 * moved.norm()
@@ -271,9 +291,11 @@ def test_the_generator_moves_after_every_n_d_th_step_and_rates_and_noise_follow_
     """Iteration 0 has rate 0 and no noise; from iteration 1 on both networks move, with noise."""
     late = PiecewiseConstant((0.0, 1.0), (1,))
     settings = tiny(
-        REPAIRED if name == "repaired" else READINGS[name], discriminator_steps=3,
-        generator_optimizer=Sgd(late), discriminator_optimizer=Sgd(late),
-    )  # fmt: skip
+        REPAIRED if name == "repaired" else READINGS[name],
+        discriminator_steps=3,
+        generator_optimizer=Sgd(late),
+        discriminator_optimizer=Sgd(late),
+    )
     rows, labels = records(30)
     data = Data(rows, labels, 30)
     ends = []

@@ -14,12 +14,7 @@ from scipy import stats
 
 from dpkit.papers.rdp_gan import algorithm, repaired
 from dpkit.papers.rdp_gan.experiments import PUBLISHED
-from dpkit.papers.rdp_gan.settings import (
-    SETTINGS,
-    GradientNoise,
-    Mlp,
-    ParameterNoise,
-)
+from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, Mlp, ParameterNoise
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, Unsupported
@@ -34,9 +29,13 @@ SIZE, ITERATIONS = 1_437, 8
 RATES = {"constant": None, "time": 0.3, "exp": 0.2, "step": 0.5}
 TUNING = Tuning(0.5, 0.0, every=2, count_noise=20.0)
 REPAIRED = replace(
-    SETTINGS, noise=GradientNoise(ExponentialDecay(2.0, 0.1), 0.5), sampling=PoissonSampling(100),
-    discriminator_steps=3, iterations=6, target_epsilon=5.0,
-)  # fmt: skip
+    SETTINGS,
+    noise=GradientNoise(ExponentialDecay(2.0, 0.1), 0.5),
+    sampling=PoissonSampling(100),
+    discriminator_steps=3,
+    iterations=6,
+    target_epsilon=5.0,
+)
 
 
 def tiny(settings, **changes):
@@ -45,9 +44,14 @@ def tiny(settings, **changes):
 
 def made(name, epsilon, *, iterations=ITERATIONS, **changes):
     return repaired.repaired(
-        "digits", target_epsilon=epsilon, public_size=SIZE, decay_name=name,
-        rate=RATES.get(name), iterations=iterations, **changes,
-    )  # fmt: skip
+        "digits",
+        target_epsilon=epsilon,
+        public_size=SIZE,
+        decay_name=name,
+        rate=RATES.get(name),
+        iterations=iterations,
+        **changes,
+    )
 
 
 def peers(noises, *, rate, each, delta=1e-5):
@@ -58,9 +62,12 @@ def peers(noises, *, rate, each, delta=1e-5):
         total = None
         for noise, count in Counter(noises).items():
             one = kit.from_gaussian_mechanism(
-                noise, sampling_prob=rate, value_discretization_interval=1e-3,
-                pessimistic_estimate=pessimistic, use_connect_dots=pessimistic,
-            ).self_compose(each * count)  # fmt: skip
+                noise,
+                sampling_prob=rate,
+                value_discretization_interval=1e-3,
+                pessimistic_estimate=pessimistic,
+                use_connect_dots=pessimistic,
+            ).self_compose(each * count)
             total = one if total is None else total.compose(one)
         found.append(total.get_epsilon_for_delta(delta))
     return found
@@ -118,11 +125,14 @@ def test_steps_are_allowed_up_to_the_target_and_not_beyond():
     at = replace(REPAIRED, target_epsilon=spent)
     assert at.steps_allowed(public_size=2_000) == 18
     for over in (
-        replace(at, target_epsilon=spent * (1 - 1e-9)), replace(at, iterations=7),
-        replace(at, discriminator_steps=4), replace(at, target_delta=9e-6),
-        replace(at, target_epsilon=nan), replace(at, sampling=PoissonSampling(101)),
+        replace(at, target_epsilon=spent * (1 - 1e-9)),
+        replace(at, iterations=7),
+        replace(at, discriminator_steps=4),
+        replace(at, target_delta=9e-6),
+        replace(at, target_epsilon=nan),
+        replace(at, sampling=PoissonSampling(101)),
         replace(at, noise=GradientNoise(ExponentialDecay(1.99, 0.1), 0.5)),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match="raise the noise"):
             over.steps_allowed(public_size=2_000)
     with pytest.raises(ValueError, match="raise the noise"):
@@ -135,8 +145,15 @@ def test_a_run_that_would_overspend_does_not_begin():
     data = Data(torch.rand(40, 6), torch.zeros(40, dtype=torch.int64), 40)
     called = []
     with pytest.raises(ValueError, match="more than target_epsilon"):
-        next(train(lambda *a, **k: called.append(1), gan, data, settings=settings,
-                   rng=generator_on(CPU, seed=0)))  # fmt: skip
+        next(
+            train(
+                lambda *a, **k: called.append(1),
+                gan,
+                data,
+                settings=settings,
+                rng=generator_on(CPU, seed=0),
+            )
+        )
     assert not called
 
 
@@ -174,8 +191,9 @@ def test_batches_and_prices_follow_the_declared_size_alone():
     for records in (100, 300):
         data = Data(torch.rand(records, 6), torch.zeros(records, dtype=torch.int64), 300)
         gan = algorithm.new_gan(settings, seed=0, device=CPU)
-        run = train(algorithm.repaired_step, gan, data, settings=settings,
-                    rng=generator_on(CPU, seed=0))  # fmt: skip
+        run = train(
+            algorithm.repaired_step, gan, data, settings=settings, rng=generator_on(CPU, seed=0)
+        )
         seen[records] = sum(record.batch_size for record in run)
     for records, drawn in seen.items():
         assert stats.binomtest(drawn, 120 * records, 0.1).pvalue > 1e-8
@@ -267,7 +285,7 @@ def test_what_holds_beside_the_noise():
         ({"batch_size": 0}, "batch_size"),
         ({"rate": 0.3}, "rate"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_refused(changes, words):
     good = {"records": "digits", "target_epsilon": 5.0, "public_size": SIZE, "iterations": 2}
     wanted = good | changes
@@ -313,8 +331,9 @@ def test_the_filters_order_is_chosen_from_the_plan_with_its_tests():
 
     for factor in (0.9, 0.97, 1.03, 1.1):
         assert share(kept.order) <= share(1 + (kept.order - 1) * factor) * (1 + 1e-9)
-    alone = repaired.filter_for(replace(settings, tuning=replace(settings.tuning, every=100)),
-                              public_size=SIZE)  # fmt: skip
+    alone = repaired.filter_for(
+        replace(settings, tuning=replace(settings.tuning, every=100)), public_size=SIZE
+    )
     assert alone.order != kept.order
     assert SampledGaussian(noise, rate).rdp([6])[0] == pytest.approx(
         renyi_by_hand(noise, rate, 6), rel=1e-9

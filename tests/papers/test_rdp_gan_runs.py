@@ -20,12 +20,7 @@ from dpkit.experiments.reproduce import reproduce
 from dpkit.papers.rdp_gan import experiments, repaired, runs, tables, tasks
 from dpkit.papers.rdp_gan.experiments import PUBLISHED
 from dpkit.papers.rdp_gan.runs import Judged
-from dpkit.papers.rdp_gan.settings import (
-    NON_PRIVATE,
-    SETTINGS,
-    GradientNoise,
-    Mlp,
-)
+from dpkit.papers.rdp_gan.settings import NON_PRIVATE, SETTINGS, GradientNoise, Mlp
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
@@ -35,12 +30,18 @@ from dpkit.training.types import Data
 
 SIZE, JUDGED, POINTS = 40, 100, 20
 SMALL: dict[str, Any] = {
-    "network": Mlp(4), "latent_size": 3, "iterations": 6, "discriminator_steps": 2,
-}  # fmt: skip
+    "network": Mlp(4),
+    "latent_size": 3,
+    "iterations": 6,
+    "discriminator_steps": 2,
+}
 REPAIRED = replace(
-    SETTINGS, noise=GradientNoise(ExponentialDecay(20.0, 0.1), 0.5), sampling=PoissonSampling(8),
-    target_epsilon=1.0, **SMALL,
-)  # fmt: skip
+    SETTINGS,
+    noise=GradientNoise(ExponentialDecay(20.0, 0.1), 0.5),
+    sampling=PoissonSampling(8),
+    target_epsilon=1.0,
+    **SMALL,
+)
 TUNED = replace(REPAIRED, tuning=Tuning(0.5, 1.0, every=2, count_noise=12.0), iterations=12)
 PARTS = (3, 2)
 
@@ -67,9 +68,14 @@ def made_up(records, features):
         return {"accuracy": accuracy(made, asked), "mean": float(np.mean(made))}
 
     return tasks.Task(
-        records, Data(rows, labels, SIZE), changes, {f"{records} train": "0" * 64}, accuracy,
-        judge, lambda made, asked: float((made[:, 0] > 0).sum() % SIZE),
-    )  # fmt: skip
+        records,
+        Data(rows, labels, SIZE),
+        changes,
+        {f"{records} train": "0" * 64},
+        accuracy,
+        judge,
+        lambda made, asked: float((made[:, 0] > 0).sum() % SIZE),
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -99,15 +105,17 @@ def plain(values):
 
 
 RUNS = {
-    **{name: run(small(settings), kept=(2, 4, 657), by_digit=True)
-       for name, settings in PUBLISHED.items()},
-    "census": run(small(SETTINGS), "census", kept=(4,)), "repaired": run(REPAIRED),
-    "repaired-census": run(REPAIRED, "census"), "tuned": run(TUNED),
+    **{
+        name: run(small(settings), kept=(2, 4, 657), by_digit=True)
+        for name, settings in PUBLISHED.items()
+    },
+    "census": run(small(SETTINGS), "census", kept=(4,)),
+    "repaired": run(REPAIRED),
+    "repaired-census": run(REPAIRED, "census"),
+    "tuned": run(TUNED),
     "tuned-census": run(TUNED, "census"),
-    "tuned-as-published": run(
-        replace(small(SETTINGS), tuning=Tuning(0.7, 0.5)), "census"
-    ),
-}  # fmt: skip
+    "tuned-as-published": run(replace(small(SETTINGS), tuning=Tuning(0.7, 0.5)), "census"),
+}
 
 
 @pytest.mark.parametrize("name", RUNS)

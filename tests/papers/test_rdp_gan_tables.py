@@ -17,9 +17,8 @@ pytestmark = pytest.mark.torch
 
 def part(score: float, *, at=(1000,), iterations=1000, **more):
     scores = {
-        str(i): {"accuracy": score + i / 1e6, "trained_on_generated": score / 2, **more}
-        for i in at
-    }  # fmt: skip
+        str(i): {"accuracy": score + i / 1e6, "trained_on_generated": score / 2, **more} for i in at
+    }
     curve = {"iterations": [50, 100], "accuracy": [score, score + 0.1], "noise": [1.0, 1.0]}
     return {"values": {"iterations": iterations, "scores": scores, "curve": curve}}
 
@@ -59,8 +58,10 @@ def test_the_paper_s_row_stands_for_its_own_score_only():
 def test_nothing_stored_gives_blanks_and_no_error():
     assert tables.table_2({})[0]["one_record"] is None
     assert [row["row"] for row in tables.table_3({})] == [
-        "paper, no privacy", "paper, epsilon 5", "paper, epsilon 0.5",
-    ]  # fmt: skip
+        "paper, no privacy",
+        "paper, epsilon 5",
+        "paper, epsilon 0.5",
+    ]
     assert tables.figure_5({}) == {}
     assert tables.figure_7({}, 0) == {}
     assert tables.figure_9({}, {}, "census")["time"]["rate"] == []
@@ -70,7 +71,7 @@ def test_table_2_takes_the_mean_of_its_own_seeds():
     found = {
         f"census-64-seed{s}": {"values": {"one_record": s + 1.0, "mean_of_a_batch": 0.5}}
         for s in range(3)
-    } | {"census-128-seed0": {"values": {"one_record": 9.0, "mean_of_a_batch": 0.5}}}  # fmt: skip
+    } | {"census-128-seed0": {"values": {"one_record": 9.0, "mean_of_a_batch": 0.5}}}
     rows = {(row["data"], row["batch"]): row for row in tables.table_2(found)}
     assert rows["Adult", 64]["one_record"] == 2.0
     assert rows["Adult", 64]["seeds"] == 3
@@ -84,7 +85,7 @@ def test_table_3_and_figure_7_are_means_over_seeds():
             0.5, pmf_error=[float(s)] * 8, pmf=[[s / 2, 1 - s / 2]] * 8, total_variation=[0.1] * 8
         )
         for s in range(3)
-    }  # fmt: skip
+    }
     row = next(r for r in tables.table_3(stored) if "published" in r["row"])
     assert row["age"] == 1.0
     assert tables.figure_7(stored, 2) == {"as published (epsilon: none)": [0.5, 0.5]}

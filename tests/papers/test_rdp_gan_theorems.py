@@ -150,20 +150,14 @@ BAD: list[tuple[Callable[[], object], str]] = [
         lambda: theorems.theorem_2(noise_std=9.0, **{**SETTING, "discriminator_steps": 0}),
         "discriminator_steps",
     ),
-    (
-        lambda: theorems.theorem_4(noise_std=9.0, generator_steps=-1, **SETTING),
-        "generator_steps",
-    ),
+    (lambda: theorems.theorem_4(noise_std=9.0, generator_steps=-1, **SETTING), "generator_steps"),
     (lambda: theorems.iterations_within(NAN, [9.0], **SETTING), "target_epsilon"),
     (lambda: theorems.iterations_within(1.0, [NAN], **SETTING), "noise_std"),
     (lambda: theorems.noise_for(NAN, generator_steps=1, **SETTING), "total_epsilon"),
     (lambda: theorems.eq_15(NAN, **STEPS), "renyi_epsilon"),
     (lambda: theorems.condition_of_theorem_2(NAN, **STEPS), "renyi_epsilon"),
     (lambda: theorems.lemma_1_divergence(NAN, order=2, releases=1), "renyi_epsilon"),
-    (
-        lambda: theorems.moments_accountant_epsilon(NAN, sample_rate=0.1, **STEPS),
-        "noise_std",
-    ),
+    (lambda: theorems.moments_accountant_epsilon(NAN, sample_rate=0.1, **STEPS), "noise_std"),
 ]
 
 

@@ -56,16 +56,31 @@ def test_networks_are_the_papers():
     gan = paper.new_gan(paper.SETTINGS, seed=0, device=CPU)
     shapes = [tuple(p.shape) for p in gan.discriminator.parameters()]
     assert shapes == [
-        (32, 1, 5, 5), (32,), (64, 32, 5, 5), (64,), (128, 64, 5, 5), (128,), (1, 2048), (1,),
-    ]  # fmt: skip
+        (32, 1, 5, 5),
+        (32,),
+        (64, 32, 5, 5),
+        (64,),
+        (128, 64, 5, 5),
+        (128,),
+        (1, 2048),
+        (1,),
+    ]
     assert [
         m.negative_slope for m in gan.discriminator.children() if isinstance(m, nn.LeakyReLU)
     ] == [0.2] * 3
     shapes = [tuple(p.shape) for p in gan.generator_net.parameters()]
     assert shapes == [
-        (2048, 128), (2048,), (2048,), (2048,), (128, 64, 5, 5), (64,), (64, 32, 5, 5), (32,),
-        (32, 1, 5, 5), (1,),
-    ]  # fmt: skip
+        (2048, 128),
+        (2048,),
+        (2048,),
+        (2048,),
+        (128, 64, 5, 5),
+        (64,),
+        (64, 32, 5, 5),
+        (32,),
+        (32, 1, 5, 5),
+        (1,),
+    ]
     transposed = [m for m in gan.generator_net.children() if isinstance(m, nn.ConvTranspose2d)]
     assert [m.output_padding[0] for m in transposed] == [0, 1, 1]
     kinds = [type(m).__name__ for m in gan.generator_net.children()]
@@ -268,10 +283,17 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_weights(variant, tmp_path
 
     def to(steps, place):
         gan = paper.new_gan(settings, seed=0, device=CPU)
-        list(train(
-            paper.step_of(settings), gan, data, settings=settings, steps=steps,
-            rng=generator_on(CPU, seed=2), checkpoint=Checkpoints(tmp_path / place),
-        ))  # fmt: skip
+        list(
+            train(
+                paper.step_of(settings),
+                gan,
+                data,
+                settings=settings,
+                steps=steps,
+                rng=generator_on(CPU, seed=2),
+                checkpoint=Checkpoints(tmp_path / place),
+            )
+        )
         return gan
 
     whole = to(4, "whole")

@@ -14,14 +14,7 @@ from dpkit.claims import check, outcome
 from dpkit.papers.small_images import claims, prior_work, shuffled
 from dpkit.papers.small_images.prior_work import DIGIT_COUNTS, BeaulieuJones, Xie
 from dpkit.papers.small_images.settings import FIGURE_2, ORDERS, PUBLIC_SIZE
-from dpkit.privacy import (
-    Gaussian,
-    Release,
-    SampledGaussian,
-    divergence,
-    pld,
-    rdp,
-)
+from dpkit.privacy import Gaussian, Release, SampledGaussian, divergence, pld, rdp
 
 BY_ID = {claim.id.partition("/")[2]: claim for claim in claims.CLAIMS}
 

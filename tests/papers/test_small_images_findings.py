@@ -16,8 +16,9 @@ RUNS = {
     **{f"norm-{norm:g}": run for norm, run in paper.FIGURE_1.items()},
     **{f"noise-{noise:g}": run for noise, run in paper.FIGURE_2.items()},
     **{f"capacity-{size}": run for size, run in paper.FIGURE_3.items()},
-    "base": paper.SETTINGS, "non-private": paper.NON_PRIVATE,
-}  # fmt: skip
+    "base": paper.SETTINGS,
+    "non-private": paper.NON_PRIVATE,
+}
 
 
 def stored(key, *seeds: Sequence[float] | float):
@@ -28,8 +29,9 @@ def stored(key, *seeds: Sequence[float] | float):
         known = {"steps": [250 * (n + 1) for n in range(len(curve))], "inception": curve}
         described = describe(RUNS[key])
         found[f"{key}-seed{seed}"] = {
-            "values": {"curve": known}, "provenance": {"settings": described, "scale": "paper"},
-        }  # fmt: skip
+            "values": {"curve": known},
+            "provenance": {"settings": described, "scale": "paper"},
+        }
     return found
 
 
@@ -71,9 +73,10 @@ def test_the_interval_is_that_of_students_t_test():
     level = stored("non-private", 9.0)
     runs = level | stored("base", *base) | stored("norm-0.1", *base) | stored("norm-100", *other)
     plateaus = findings._Plateaus(
-        level | stored("base", *base) | stored("norm-100", *other), "norm-",
+        level | stored("base", *base) | stored("norm-100", *other),
+        "norm-",
         lambda s: s["clipping"]["max_grad_norm"],
-    )  # fmt: skip
+    )
     exact = ttest_ind(base, other, equal_var=True).confidence_interval(0.95)
     spread = plateaus.spread(1.0, 100.0)
     assert spread is not None

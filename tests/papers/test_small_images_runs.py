@@ -104,9 +104,10 @@ def test_a_run_is_a_curve_with_both_prices(finished):
     with pytest.raises(ValueError, match="steps must be those of the curve's last point, 5, got 6"):
         tiny().prices(values | {"steps": 6})
     assert all(1 <= score <= 10 for score in curve["inception"])
-    assert all(0 < low <= middle for low, middle in zip(
-        curve["smallest_norm"], curve["median_norm"], strict=True
-    ))  # fmt: skip
+    assert all(
+        0 < low <= middle
+        for low, middle in zip(curve["smallest_norm"], curve["median_norm"], strict=True)
+    )
     json.dumps(values, allow_nan=False)
     assert result.images.shape == (100, 28, 28)
     assert set(result.data) == {"digits train", "digits test"}
@@ -223,17 +224,19 @@ def stored(key, inception, settings, *, seed=0, private=True):
     epsilons = [float(n) for n in range(1, len(inception) + 1)]
     curve = {
         "steps": [250 * (n + 1) for n in range(len(inception))],
-        "inception": inception, "inception_spread": [0.1] * len(inception),
+        "inception": inception,
+        "inception_spread": [0.1] * len(inception),
         "epsilon_claimed": epsilons if private else [None] * len(inception),
         "epsilon_proven": [10 * e for e in epsilons] if private else ["inf"] * len(inception),
-    }  # fmt: skip
+    }
     ends = {"epsilon_claimed": curve["epsilon_claimed"][-1]}
     described = describe(settings)
     return {
         f"{key}-seed{seed}": {
-            "values": {"curve": curve, **ends}, "provenance": {"settings": described},
+            "values": {"curve": curve, **ends},
+            "provenance": {"settings": described},
         }
-    }  # fmt: skip
+    }
 
 
 def test_plateau_and_break_off_of_a_curve():

@@ -32,20 +32,26 @@ def test_published_settings_are_the_papers():
     assert run.critic_optimizer.betas == run.generator_optimizer.betas == (0.5, 0.9)
     assert run.steps_allowed(public_size=PUBLIC_SIZE) == STEPS == 40 * -(-60_000 // 128)
     assert (len(ORDERS), ORDERS[0], ORDERS[9:11], ORDERS[-4:]) == (
-        72, 1.25, (4.5, 5), (63, 128, 256, 512),
-    )  # fmt: skip
+        72,
+        1.25,
+        (4.5, 5),
+        (63, 128, 256, 512),
+    )
 
 
 def test_each_figure_varies_one_thing():
     assert [one.clipping for one in paper.FIGURE_1.values()] == [
-        FlatClipping(0.1), FlatClipping(1.0), FlatClipping(100.0),
-    ]  # fmt: skip
+        FlatClipping(0.1),
+        FlatClipping(1.0),
+        FlatClipping(100.0),
+    ]
     assert [one.noise_multiplier for one in paper.FIGURE_2.values()] == [0.5, 0.8, 0.9, 1.0]
     assert [one.capacity for one in paper.FIGURE_3.values()] == [16, 32, 96, 128]
     for name, figure in (
-        ("clipping", paper.FIGURE_1), ("noise_multiplier", paper.FIGURE_2),
+        ("clipping", paper.FIGURE_1),
+        ("noise_multiplier", paper.FIGURE_2),
         ("capacity", paper.FIGURE_3),
-    ):  # fmt: skip
+    ):
         for one in figure.values():
             assert replace(one, **{name: getattr(paper.SETTINGS, name)}) == paper.SETTINGS
         assert paper.SETTINGS in figure.values()

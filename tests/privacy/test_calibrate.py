@@ -4,23 +4,21 @@ import math
 
 import pytest
 
-from dpkit.privacy import (
-    Gaussian,
-    NoGuarantee,
-    Release,
-    SampledGaussian,
-    calibrate,
-    rdp,
-)
+from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, calibrate, rdp
 
 
 @pytest.mark.parametrize("target", [0.05, 1.0, 9.6, 60.0])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_noise_is_enough_and_a_little_less_is_not(target: float, adjacency):
     noise = calibrate.noise_multiplier(
-        target, sample_rate=0.01, steps=500, delta=1e-5, adjacency=adjacency, tolerance=1e-4,
+        target,
+        sample_rate=0.01,
+        steps=500,
+        delta=1e-5,
+        adjacency=adjacency,
+        tolerance=1e-4,
         orders=[1.5, 2, 3, 5, 8, 16, 32, 64, 256],
-    )  # fmt: skip
+    )
 
     def spent(value: float) -> float:
         ledger = [Release(SampledGaussian(value, 0.01, adjacency), 500)]

@@ -84,9 +84,11 @@ def test_another_kit_lies_where_it_must(rate, noise, steps, delta, gap):
     found = pld.epsilon([Release(SampledGaussian(noise, rate), steps)], delta=delta)
     for pessimistic in (True, False):
         one = kit.from_gaussian_mechanism(
-            noise, sampling_prob=rate, value_discretization_interval=1e-3,
+            noise,
+            sampling_prob=rate,
+            value_discretization_interval=1e-3,
             pessimistic_estimate=pessimistic,
-        )  # fmt: skip
+        )
         theirs = one.self_compose(steps).get_epsilon_for_delta(delta)
         if pessimistic:
             assert found.lower <= theirs * (1 + 1e-6)

@@ -7,12 +7,7 @@ import pytest
 
 import dpkit.privacy
 from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, clipping, divergence
-from dpkit.privacy.clip_bounds import (
-    biases_together,
-    clusters,
-    group_bounds,
-    mean_norm_bounds,
-)
+from dpkit.privacy.clip_bounds import biases_together, clusters, group_bounds, mean_norm_bounds
 from dpkit.privacy.clipping import (
     FlatClipping,
     GroupClipping,
@@ -70,10 +65,13 @@ def test_sensitivity_doubles_under_replace_one(rule, add_remove):
 @pytest.mark.parametrize(
     "rule",
     [
-        FlatClipping(1.0), PerTensorClipping(1.0, tensors=4), GROUPED, NoiseOverSqrtBatch(1.0, 64),
+        FlatClipping(1.0),
+        PerTensorClipping(1.0, tensors=4),
+        GROUPED,
+        NoiseOverSqrtBatch(1.0, 64),
         TensorsClippedAtGroupBound((0.5, 2.0), (1, 0, 0, 1)),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("seed", range(5))
 def test_no_record_moves_a_clipped_sum_further_than_the_sensitivity(rule, seed):
     """Add-remove: the sum with and without one record; replace-one: with another in its place."""
@@ -398,9 +396,10 @@ def test_tensors_clipped_at_their_groups_bound_move_further_than_the_group():
 
 
 WRONG = [
-    ClippedAfterMean(1.0, 64), NoiseOverSqrtBatch(1.0, 64),
+    ClippedAfterMean(1.0, 64),
+    NoiseOverSqrtBatch(1.0, 64),
     TensorsClippedAtGroupBound((1.0,), (0, 0)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("rule", WRONG, ids=repr)

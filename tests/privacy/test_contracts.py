@@ -105,18 +105,21 @@ CASES = [
     Case(Gaussian(1.3, REPLACE), Gaussian(1.4, REPLACE), normals(2, 1.3)),
     Case(SampledGaussian(1.1, 0.2), SampledGaussian(1.2, 0.2), mixed(0.2, 1.1, (1, 0))),
     Case(
-        SampledGaussian(1.1, 0.2, REPLACE), SampledGaussian(1.2, 0.2, REPLACE),
+        SampledGaussian(1.1, 0.2, REPLACE),
+        SampledGaussian(1.2, 0.2, REPLACE),
         mixed(0.2, 1.1, MIRROR),
     ),
     Case(SampledGaussian(1.1, 1.0), SampledGaussian(1.1, 0.9), normals(1, 1.1)),
     Case(DiagonalGaussian((2.0,) * 4), DiagonalGaussian((2.0, 2.0, 2.1, 2.0)), normals(1, 1)),
     Case(
-        DiagonalGaussian((1.5, 2.0), REPLACE), DiagonalGaussian((1.6, 2.0), REPLACE),
+        DiagonalGaussian((1.5, 2.0), REPLACE),
+        DiagonalGaussian((1.6, 2.0), REPLACE),
         normals(2, 1.2),
     ),
     Case(GroupedGaussian(2.2, 4, 0.2), GroupedGaussian(2.2, 3, 0.2), mixed(0.2, 1.1, (1, 0))),
     Case(
-        GroupedGaussian((1.5, 2.0), 2, 0.3, REPLACE), GroupedGaussian((1.5, 2.1), 2, 0.3, REPLACE),
+        GroupedGaussian((1.5, 2.0), 2, 0.3, REPLACE),
+        GroupedGaussian((1.5, 2.1), 2, 0.3, REPLACE),
         mixed(0.3, 1.2, MIRROR),
     ),
     Case(Laplace(0.8), Laplace(0.9), laplaces(1, 0.8)),
@@ -127,7 +130,7 @@ CASES = [
     Case(DiscreteGaussian(0.9, 3, REPLACE), DiscreteGaussian(1.0, 3, REPLACE), integers(6, 2.7)),
     Case(WithoutReplacementGaussian(1.5, 0.1), WithoutReplacementGaussian(1.6, 0.1), None),
     Case(NoGuarantee("labels are shown"), NoGuarantee("labels are shown"), None),
-]  # fmt: skip
+]
 
 # Prices that are not known: everything else must be.
 UNKNOWN = {

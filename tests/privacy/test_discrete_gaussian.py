@@ -21,10 +21,14 @@ from dpkit.privacy.mechanisms.discrete_sampler import (
 )
 
 CASES = [
-    (0.05, 1, "add-remove"), (0.3, 1, "replace-one"), (0.5, 3, "add-remove"),
-    (1.0, 1, "add-remove"), (2.9, 1, "replace-one"), (5.0, 2, "add-remove"),
+    (0.05, 1, "add-remove"),
+    (0.3, 1, "replace-one"),
+    (0.5, 3, "add-remove"),
+    (1.0, 1, "add-remove"),
+    (2.9, 1, "replace-one"),
+    (5.0, 2, "add-remove"),
     (0.01, 100, "add-remove"),
-]  # fmt: skip
+]
 
 
 def weights(scale: float, shift: int, reach: int) -> tuple[list[mpmath.mpf], list[mpmath.mpf]]:
@@ -69,9 +73,14 @@ def test_rdp_is_at_most_the_gaussians_and_equal_at_whole_orders(adjacency):
 
 @pytest.mark.parametrize(
     ("noise", "sensitivity", "adjacency"),
-    [(0.02, 1, "add-remove"), (0.02, 50, "replace-one"), (1.0, 4, "replace-one"),
-     (1.0, 1, "add-remove"), (20.0, 1, "add-remove")],
-)  # fmt: skip
+    [
+        (0.02, 1, "add-remove"),
+        (0.02, 50, "replace-one"),
+        (1.0, 4, "replace-one"),
+        (1.0, 1, "add-remove"),
+        (20.0, 1, "add-remove"),
+    ],
+)
 def test_the_profile_equals_the_hockey_stick_sum(noise, sensitivity, adjacency):
     scale, shift = noise * sensitivity, shift_of(sensitivity, adjacency)
     points = [-3.0, -0.1, 0.0, 0.01, 0.4, 1.0, 5.0, 30.0, 1000.0, 1240.0, 4000.0]

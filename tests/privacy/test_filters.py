@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from dpkit.privacy import (
-    Gaussian,
-    NoGuarantee,
-    Release,
-    SampledGaussian,
-    conversions,
-    rdp,
-)
+from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, conversions, rdp
 from dpkit.privacy.accountants.filters import ADAPTIVE, OverBudget, RenyiFilter, best_order, budget
 
 NAN, INF = float("nan"), float("inf")

@@ -94,10 +94,7 @@ def test_every_price_is_that_of_the_one_gaussian():
         (lambda: DiagonalGaussian(()), "noise_multipliers must be a non-empty tuple"),
         (lambda: DiagonalGaussian([1.0]), "noise_multipliers must be a non-empty tuple"),
         (lambda: DiagonalGaussian(2.0), "noise_multipliers must be a non-empty tuple"),
-        (
-            lambda: DiagonalGaussian((1.0, math.nan)),
-            r"noise_multipliers\[1\] must be a finite",
-        ),
+        (lambda: DiagonalGaussian((1.0, math.nan)), r"noise_multipliers\[1\] must be a finite"),
         (lambda: DiagonalGaussian((1e14,)), r"noise_multipliers\[0\] must lie in"),
         (lambda: DiagonalGaussian((1e-9, 1e-9)), "noise_multiplier must lie in"),
         (lambda: DiagonalGaussian((1.0,), "none"), "adjacency must be one of"),

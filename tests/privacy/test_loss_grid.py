@@ -80,9 +80,13 @@ def test_any_atoms_are_enclosed_in_both_directions(atoms, spacing, span, centre,
 
 @pytest.mark.parametrize(
     "mechanism",
-    [Gaussian(0.8), SampledGaussian(0.6, 0.01), SampledGaussian(1.5, 0.2, "replace-one"),
-     Laplace(1.2)],
-)  # fmt: skip
+    [
+        Gaussian(0.8),
+        SampledGaussian(0.6, 0.01),
+        SampledGaussian(1.5, 0.2, "replace-one"),
+        Laplace(1.2),
+    ],
+)
 def test_densities_are_enclosed_and_ever_closer(mechanism: Mechanism):
     """By their profile, which a finer grid brings closer (atoms keep the lower one away)."""
     eps, gaps = np.linspace(0.03, 1.5, 41), []

@@ -6,14 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpkit.privacy import (
-    Gaussian,
-    Release,
-    SampledGaussian,
-    conversions,
-    parallel,
-    rdp,
-)
+from dpkit.privacy import Gaussian, Release, SampledGaussian, conversions, parallel, rdp
 
 LEDGERS = {
     "dear": [Release(SampledGaussian(0.3, 0.05), 20_000)],

@@ -121,60 +121,83 @@ EXPLANATIONS = {
         Setting(0.2, 1.0, 500), "opacus_clt", "above", is_clt
     ),
     "Opacus: the CLT's epsilon is sought in [0, 500]": Explanation(
-        Setting(0.5, 0.8, 10_000), "opacus_clt", "no answer",
+        Setting(0.5, 0.8, 10_000),
+        "opacus_clt",
+        "no answer",
         lambda it: "different signs" in it.answer["error"] and not 0 < clt(it) < 500,
     ),
     "dp-accounting RDP: replace-one takes sensitivity 1": Explanation(
         Setting(1.0, 1.0, 1, 1e-5, "replace-one"), "dp_accounting_rdp", "below", sensitivity_1
     ),
     "dp-accounting RDP: Poisson samples are for add-remove alone": Explanation(
-        Setting(0.3, 1.5, 1, 1e-5, "replace-one"), "dp_accounting_rdp", "no answer",
+        Setting(0.3, 1.5, 1, 1e-5, "replace-one"),
+        "dp_accounting_rdp",
+        "no answer",
         lambda it: it.setting.adjacency == "replace-one" and "Unsupported" in it.answer["error"],
     ),
     "dp-accounting RDP: few orders above 63": Explanation(
         Setting(0.01, 5.0, 1), "dp_accounting_rdp", "above", lambda it: it.number("order") >= 63
     ),
     "dp-accounting RDP: fractional orders are loose or left out": Explanation(
-        Setting(0.2, 1.0, 500), "dp_accounting_rdp", "above",
+        Setting(0.2, 1.0, 500),
+        "dp_accounting_rdp",
+        "above",
         lambda it: it.number("order") <= 2 and it.setting.sample_rate < 1,
     ),
     # the drift goes with the square of the interval: a third of what twice the interval adds
     "dp-accounting PLD: a coarse grid drifts up": Explanation(
-        Setting(1e-4, 1.0, 1_000_000), "dp_accounting_pld", "above",
-        lambda it: it.setting.delta > 1e-12 and it.number("optimistic") <= it.ours.upper
-        and 2 * it.number("pessimistic") - it.number("coarser") <= it.ours.upper,
+        Setting(1e-4, 1.0, 1_000_000),
+        "dp_accounting_pld",
+        "above",
+        lambda it: (
+            it.setting.delta > 1e-12
+            and it.number("optimistic") <= it.ours.upper
+            and 2 * it.number("pessimistic") - it.number("coarser") <= it.ours.upper
+        ),
     ),
     "dp-accounting PLD: rounding and cut masses weigh at such a delta": Explanation(
         C._replace(delta=1e-12), "dp_accounting_pld", "above", lambda it: it.setting.delta <= 1e-12
     ),
     "dp-accounting PLD: rounding weighs at such a delta, here downwards": Explanation(
-        Setting(0.2, 1.0, 500, 1e-12), "dp_accounting_pld", "below",
+        Setting(0.2, 1.0, 500, 1e-12),
+        "dp_accounting_pld",
+        "below",
         lambda it: it.setting.delta <= 1e-12,
     ),
     "dp-accounting PLD: exp(-loss) underflows beyond 745": Explanation(
-        Setting(1.0, 0.5, 100, 1e-5, "replace-one"), "dp_accounting_pld", "above",
+        Setting(1.0, 0.5, 100, 1e-5, "replace-one"),
+        "dp_accounting_pld",
+        "above",
         lambda it: it.ours.lower > 745 and it.number("pessimistic") < 1.002 * it.ours.upper,
     ),
     "PRV: an epsilon below 0 is not cut at 0": Explanation(
         Setting(0.01, 0.5, 1, 0.5), "prv", "below", lambda it: it.number("upper") < 0
     ),
     "PRV: rounding weighs at such a delta": Explanation(
-        A._replace(delta=1e-15), "prv", "no answer",
+        A._replace(delta=1e-15),
+        "prv",
+        "no answer",
         lambda it: it.setting.delta <= 1e-15 and "Floating point" in it.answer["error"],
     ),
     "PRV: the mean loss is integrated too coarsely, which it notices": Explanation(
-        Setting(0.2, 0.5, 1_000), "prv", "no answer",
+        Setting(0.2, 0.5, 1_000),
+        "prv",
+        "no answer",
         lambda it: it.ours.upper > 30 and "Discrete mean differs" in it.answer["error"],
     ),
     "PRV: the mean loss is integrated too coarsely, which it does not notice": Explanation(
-        Setting(0.1, 0.8, 1_000), "prv", "above",
+        Setting(0.1, 0.8, 1_000),
+        "prv",
+        "above",
         lambda it: it.ours.upper > 30 and it.number("eps_error") == 0.05,
     ),
     "PRV: a large epsilon takes too long": Explanation(
-        Setting(0.5, 0.8, 10_000), "prv", "no answer",
+        Setting(0.5, 0.8, 10_000),
+        "prv",
+        "no answer",
         lambda it: it.ours.upper > 100 and it.answer["error"] == peers.TOO_LONG,
     ),
-}  # fmt: skip
+}
 
 
 def names_of(it: Difference) -> list[str]:
@@ -212,21 +235,25 @@ def test_a_name_explains_something(name: str):
 CURVES = {
     "opacus_curve": {
         "binomial coefficients overflow from order 1030": (
-            (0.01, 1.1), lambda order, theirs, ours: order > 1029 and math.isnan(theirs)
+            (0.01, 1.1),
+            lambda order, theirs, ours: order > 1029 and math.isnan(theirs),
         ),
         "fractional orders cancel": (
-            (0.4, 12.0), lambda order, theirs, ours: order % 1 > 0 and theirs < 0
+            (0.4, 12.0),
+            lambda order, theirs, ours: order % 1 > 0 and theirs < 0,
         ),
     },
     "dp_accounting_curve": {
         "fractional orders are loose": (
-            (0.01, 1.1), lambda order, theirs, ours: order % 1 > 0 and ours < theirs < math.inf
+            (0.01, 1.1),
+            lambda order, theirs, ours: order % 1 > 0 and ours < theirs < math.inf,
         ),
         "fractional orders do not converge": (
-            (0.1, 1.0), lambda order, theirs, ours: order % 1 > 0 and theirs == math.inf
+            (0.1, 1.0),
+            lambda order, theirs, ours: order % 1 > 0 and theirs == math.inf,
         ),
     },
-}  # fmt: skip
+}
 
 
 def curve_names(peer: str, mechanism: tuple[float, float]) -> Iterator[list[str]]:

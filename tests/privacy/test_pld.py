@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from dpkit.privacy import (
-    Gaussian,
-    Guarantee,
-    Release,
-    SampledGaussian,
-    pld,
-    rdp,
-)
+from dpkit.privacy import Gaussian, Guarantee, Release, SampledGaussian, pld, rdp
 from dpkit.privacy.ledger import Ledger
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss, from_atoms

@@ -90,11 +90,19 @@ def test_tails_keep_their_digits_everywhere(adjacency: str, noise: float, rate: 
 SPREAD = np.concatenate([np.geomspace(1e-12, 1, 8), [0.3, 0.45, 0.5, 0.6, 0.8]])
 
 MECHANISMS = [
-    Gaussian(0.7), Gaussian(30.0, "replace-one"), SampledGaussian(0.9, 0.02),
-    SampledGaussian(2.0, 0.3, "replace-one"), SampledGaussian(1.0, 0.0), Laplace(0.4),
-    Laplace(3.0, "replace-one"), RandomizedResponse(1.5), RandomizedResponse(0.7, 5),
-    DiscreteGaussian(1.7), DiscreteGaussian(0.6, 3, "replace-one"), NoGuarantee("none"),
-]  # fmt: skip
+    Gaussian(0.7),
+    Gaussian(30.0, "replace-one"),
+    SampledGaussian(0.9, 0.02),
+    SampledGaussian(2.0, 0.3, "replace-one"),
+    SampledGaussian(1.0, 0.0),
+    Laplace(0.4),
+    Laplace(3.0, "replace-one"),
+    RandomizedResponse(1.5),
+    RandomizedResponse(0.7, 5),
+    DiscreteGaussian(1.7),
+    DiscreteGaussian(0.6, 3, "replace-one"),
+    NoGuarantee("none"),
+]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)

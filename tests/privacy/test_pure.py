@@ -68,8 +68,10 @@ def test_a_move_over_two_coordinates_costs_no_more_than_over_one(a: float, c: fl
     for epsilon in (0.0, 0.2 * (a + c), 0.5 * (a + c), 0.9 * (a + c)):
         middle = quad(
             lambda x, e=epsilon: math.exp((x - c) / 2) / 4 * one(e - x),
-            -c, c, points=sorted({max(-c, min(c, epsilon - a)), max(-c, min(c, epsilon + a))}),
-        )[0]  # fmt: skip
+            -c,
+            c,
+            points=sorted({max(-c, min(c, epsilon - a)), max(-c, min(c, epsilon + a))}),
+        )[0]
         both = middle + one(epsilon - c) / 2 + math.exp(-c) / 2 * one(epsilon + c)
         assert both <= float(Laplace(1 / (a + c)).profile([epsilon])[0, 0]) * (1 + 1e-9)
 

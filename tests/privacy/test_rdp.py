@@ -212,10 +212,7 @@ def test_parallel_parts_cost_the_dearest_or_the_dearest_two():
             lambda ledger: rdp.epsilon([Release(ledger[0].mechanism, 1.5)], delta=0.1),
             "count must be an integer >= 0, got 1.5",
         ),
-        (
-            lambda ledger: rdp.epsilon([ledger[0].mechanism], delta=0.1),
-            "a ledger holds Release",
-        ),
+        (lambda ledger: rdp.epsilon([ledger[0].mechanism], delta=0.1), "a ledger holds Release"),
     ],
 )
 def test_bad_values_are_refused(call, message: str):

@@ -96,10 +96,12 @@ def test_the_quadrature_itself_gives_the_known_closed_forms():
     with mpmath.workdps(40):
         q, variance = mpmath.mpf(0.003), mpmath.mpf(1.7) ** 2
         total = mpmath.fsum(
-            mpmath.binomial(40, k) * (1 - q) ** (40 - k) * q**k
+            mpmath.binomial(40, k)
+            * (1 - q) ** (40 - k)
+            * q**k
             * mpmath.exp((k * k - k) / (2 * variance))
             for k in range(41)
-        )  # fmt: skip
+        )
         expected = float(mpmath.log(total) / 39)
     assert by_quadrature(0.003, 1.7, 40.0) == pytest.approx(expected, rel=1e-14)
 

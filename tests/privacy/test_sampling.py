@@ -5,14 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpkit.privacy import (
-    Gaussian,
-    Release,
-    SampledGaussian,
-    Unsupported,
-    pld,
-    rdp,
-)
+from dpkit.privacy import Gaussian, Release, SampledGaussian, Unsupported, pld, rdp
 from dpkit.privacy.ledger import FIXED
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
@@ -69,9 +62,11 @@ def test_poisson_batches_are_the_sampled_gaussian(adjacency):
     assert step == SampledGaussian(1.1, 0.01, adjacency)
     # an assumption that is not needed is not told
     same = mechanism(
-        PoissonSampling(600, adjacency), noise_multiplier=1.1, public_size=60_000,
+        PoissonSampling(600, adjacency),
+        noise_multiplier=1.1,
+        public_size=60_000,
         assume=(SHUFFLED_AS_POISSON,),
-    )  # fmt: skip
+    )
     assert same == step
 
 

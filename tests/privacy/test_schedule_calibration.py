@@ -48,25 +48,30 @@ def by_hand(noises: list[float], accountant: Callable[..., Guarantee]) -> float:
 FORMULAS = {
     "time": (lambda start: TimeDecay(start, 0.5), lambda start, t: start / (1 + 0.5 * t)),
     "exponential": (
-        lambda start: ExponentialDecay(start, 0.3), lambda start, t: start * math.exp(-0.3 * t)
+        lambda start: ExponentialDecay(start, 0.3),
+        lambda start, t: start * math.exp(-0.3 * t),
     ),
-    "step": (
-        lambda start: StepDecay(start, 0.6, 2), lambda start, t: start * 0.6 ** (t // 2)
-    ),
+    "step": (lambda start: StepDecay(start, 0.6, 2), lambda start, t: start * 0.6 ** (t // 2)),
     "constant": (Constant, lambda start, t: start),
     "warmup": (
-        lambda start: Warmup(Constant(start), 3), lambda start, t: start * min((t + 1) / 3, 1.0)
+        lambda start: Warmup(Constant(start), 3),
+        lambda start, t: start * min((t + 1) / 3, 1.0),
     ),
-}  # fmt: skip
+}
 
 
 @every_accountant
 def test_the_start_is_enough_and_a_little_less_is_not(accountant):
     schedule, formula = FORMULAS["time"]
     start, guarantee, iterations = initial_noise(
-        2.0, schedule=schedule, iterations=3, releases_each=EACH, release=sampled, delta=DELTA,
+        2.0,
+        schedule=schedule,
+        iterations=3,
+        releases_each=EACH,
+        release=sampled,
+        delta=DELTA,
         accountant=accountant,
-    )  # fmt: skip
+    )
 
     def spent(start: float) -> float:
         return by_hand([formula(start, t) for t in range(3)], accountant)
@@ -83,9 +88,15 @@ def test_the_start_against_every_start_of_a_fine_list(name: str, target: float):
     schedule, formula = FORMULAS[name]
     price = partial(rdp.epsilon, orders=[1.5, 4, 16, 64, 256, 1024])
     found = initial_noise(
-        target, schedule=schedule, iterations=4, releases_each=EACH, release=sampled, delta=DELTA,
-        accountant=price, tolerance=1e-4,
-    )  # fmt: skip
+        target,
+        schedule=schedule,
+        iterations=4,
+        releases_each=EACH,
+        release=sampled,
+        delta=DELTA,
+        accountant=price,
+        tolerance=1e-4,
+    )
     starts = found.start * np.exp(np.arange(-100, 100) * 1e-3)
     prices = [by_hand([formula(start, t) for t in range(4)], price) for start in starts]
     first = starts[np.argmax(np.array(prices) <= target)]
@@ -96,9 +107,13 @@ def test_the_start_against_every_start_of_a_fine_list(name: str, target: float):
 @every_accountant
 def test_iterations_are_the_last_that_fit(accountant):
     found = iterations_within(
-        2.0, schedule=TimeDecay(9.0, 1.0), releases_each=EACH, release=sampled, delta=DELTA,
+        2.0,
+        schedule=TimeDecay(9.0, 1.0),
+        releases_each=EACH,
+        release=sampled,
+        delta=DELTA,
         accountant=accountant,
-    )  # fmt: skip
+    )
     noises, price, count = [9.0], 0.0, 0
     while (again := by_hand(noises, accountant)) <= 2.0:
         price, count = again, count + 1
@@ -117,9 +132,14 @@ def test_iterations_are_the_last_that_fit(accountant):
 def test_iterations_against_one_after_another(schedule, target: float):
     price = partial(rdp.epsilon, orders=[1.5, 4, 16, 64])
     found = iterations_within(
-        target, schedule=schedule, releases_each=2, release=sampled, delta=DELTA, accountant=price,
+        target,
+        schedule=schedule,
+        releases_each=2,
+        release=sampled,
+        delta=DELTA,
+        accountant=price,
         most=400,
-    )  # fmt: skip
+    )
     cost, count = rdp.curve([], price.keywords["orders"])[1], 0
     while count < 400:
         cost = cost + 2 * sampled(schedule(count)).rdp(price.keywords["orders"])
@@ -134,9 +154,14 @@ def test_iterations_against_one_after_another(schedule, target: float):
 def test_more_iterations_need_more_noise_and_a_higher_target_less():
     def start(target: float, iterations: int) -> float:
         return initial_noise(
-            target, schedule=lambda s: TimeDecay(s, 0.1), iterations=iterations, releases_each=2,
-            release=sampled, delta=DELTA, accountant=partial(rdp.epsilon, orders=[8, 32]),
-        ).start  # fmt: skip
+            target,
+            schedule=lambda s: TimeDecay(s, 0.1),
+            iterations=iterations,
+            releases_each=2,
+            release=sampled,
+            delta=DELTA,
+            accountant=partial(rdp.epsilon, orders=[8, 32]),
+        ).start
 
     starts = [start(1.5, n) for n in (1, 2, 4, 8, 16, 32, 64)]
     assert all(low < high for low, high in itertools.pairwise(starts))
@@ -147,9 +172,13 @@ def test_more_iterations_need_more_noise_and_a_higher_target_less():
 def test_iterations_rise_with_target_and_start():
     def count(target: float, start: float) -> int:
         return iterations_within(
-            target, schedule=TimeDecay(start, 0.05), releases_each=5, release=sampled, delta=DELTA,
+            target,
+            schedule=TimeDecay(start, 0.05),
+            releases_each=5,
+            release=sampled,
+            delta=DELTA,
             accountant=partial(rdp.epsilon, orders=[8, 32]),
-        ).iterations  # fmt: skip
+        ).iterations
 
     counts = [count(target, 20.0) for target in (0.5, 1.0, 2.0, 4.0, 8.0)]
     assert counts == sorted(set(counts))
@@ -171,9 +200,13 @@ def test_the_certified_pair_of_a_thousand_iterations():
     """5,000 releases of 64 of 20,000 records, and epsilon .5 in all."""
     schedule = partial(StepDecay, factor=0.5, every=100)
     start, guarantee, _ = initial_noise(
-        0.5, schedule=schedule, iterations=1000, releases_each=5, delta=1e-5,
+        0.5,
+        schedule=schedule,
+        iterations=1000,
+        releases_each=5,
+        delta=1e-5,
         release=lambda noise: SampledGaussian(noise, 64 / 20_000),
-    )  # fmt: skip
+    )
     assert 0.4985 < guarantee.lower <= guarantee.epsilon <= 0.5
     again = [Release(SampledGaussian(start / 2**k, 64 / 20_000), 500) for k in range(10)]
     assert pld.epsilon(again, delta=1e-5)[:2] == guarantee[:2]
@@ -187,10 +220,14 @@ def test_releases_that_cost_next_to_nothing_are_priced_as_well():
         return rdp.epsilon(ledger, orders=[32], **options)
 
     found = initial_noise(
-        0.5, schedule=lambda start: ExponentialDecay(start, 0.01), iterations=1000,
-        releases_each=5, release=lambda noise: SampledGaussian(noise, 0.0032), delta=DELTA,
+        0.5,
+        schedule=lambda start: ExponentialDecay(start, 0.01),
+        iterations=1000,
+        releases_each=5,
+        release=lambda noise: SampledGaussian(noise, 0.0032),
+        delta=DELTA,
         accountant=price,
-    )  # fmt: skip
+    )
     assert len(ledgers[-1]) == 1000
     assert len(ledgers[0]) < 50
     assert all(sum(count for _, count in ledger) == 5000 for ledger in ledgers)

@@ -121,8 +121,10 @@ def test_a_mechanism_that_loses_a_price_changes_the_matrix(monkeypatch: pytest.M
         raise Unsupported("this price was taken away for a test")
 
     monkeypatch.setattr(SampledGaussian, "privacy_loss", refuse)
-    changed = {row.accountant: row for row in find(supports.matrix(), mechanism="PoissonSampling",
-                                                   adjacency="add-remove")}  # fmt: skip
+    changed = {
+        row.accountant: row
+        for row in find(supports.matrix(), mechanism="PoissonSampling", adjacency="add-remove")
+    }
     assert {name for name, row in changed.items() if not row.supported} == {"pld"}
     assert changed["pld"].reason == "this price was taken away for a test"
 
@@ -162,6 +164,8 @@ def test_the_command_shows_it_as_a_table_and_as_json(monkeypatch, capsys):
         "mechanism  adjacency   rdp      pld",
         "Gaussian   add-remove  yes      no [1]",
         "Laplace    add-remove  yes [1]  yes [2]",
-        "", "[1] why not", "[2] nearly",
-    ]  # fmt: skip
+        "",
+        "[1] why not",
+        "[2] nearly",
+    ]
     assert json.loads(shown[1]) == [row._asdict() for row in rows]

@@ -15,6 +15,8 @@ from torch import nn
 from dpkit.privacy.clipping import FlatClipping, GroupClipping
 from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.sampling import (
+    PUBLIC_SIZE,
+    Assuming,
     FixedSizeBatches,
     PoissonSampling,
     ShuffledBatches,

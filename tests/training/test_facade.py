@@ -53,8 +53,12 @@ def python(code: str) -> str:
     """The standard output of a fresh interpreter."""
     result = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
     assert result.returncode == 0, result.stderr
     return result.stdout
 

@@ -44,10 +44,12 @@ def tiny_gan():
         torch.nn.init.zeros_(net.weight)
         torch.nn.init.zeros_(net.bias)
     return Gan(
-        nets[0], nets[1], nets[2],
+        nets[0],
+        nets[1],
+        nets[2],
         torch.optim.SGD(nets[0].parameters(), lr=0.1, momentum=0.9),
         torch.optim.Adam(nets[2].parameters(), lr=0.1),
-    )  # fmt: skip
+    )
 
 
 def numbered(size):
@@ -66,9 +68,7 @@ def looked_at(settings, *, seed=0, size=10, **keywords):
     """What the step is given at each call, and the run's rng."""
     gan, rng = tiny_gan(), generator_on(CPU, seed=seed)
     given = gan.discriminator.given = []
-    records = train(
-        look, gan, numbered(size), settings=settings, rng=rng, **keywords
-    )  # fmt: skip
+    records = train(look, gan, numbered(size), settings=settings, rng=rng, **keywords)
     return given, records
 
 
@@ -153,9 +153,13 @@ def test_schedules_and_critic_steps_go_on_where_they_were(tmp_path):
     honest = paper.settings.small(paper.REPAIRED, batch_size=8, steps=7)
     adam = replace(honest.discriminator_optimizer, rate=Linear(1e-2, 1e-3, over=7))
     settings = replace(
-        honest, pixels=12, hidden=5, noise_multiplier=4.0, discriminator_steps=3,
+        honest,
+        pixels=12,
+        hidden=5,
+        noise_multiplier=4.0,
+        discriminator_steps=3,
         discriminator_optimizer=adam,
-    )  # fmt: skip
+    )
     rng = torch.Generator().manual_seed(0)
     data = Data(torch.rand(40, 12, generator=rng), torch.arange(40) % 10, public_size=40)
 
@@ -165,9 +169,14 @@ def test_schedules_and_critic_steps_go_on_where_they_were(tmp_path):
         for stop in stops:
             gan = paper.new_gan(settings, seed=0, device=CPU)
             for record in train(
-                paper.step, gan, data, settings=settings, rng=generator_on(CPU, seed=0),
-                steps=stop, checkpoint=place,
-            ):  # fmt: skip
+                paper.step,
+                gan,
+                data,
+                settings=settings,
+                rng=generator_on(CPU, seed=0),
+                steps=stop,
+                checkpoint=place,
+            ):
                 records.append(record)
                 rates.append(gan.discriminator_optimizer.param_groups[0]["lr"])
         return records, rates

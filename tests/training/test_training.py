@@ -83,20 +83,26 @@ def run(settings, step, *, seed=0, data=None, steps=None):
     gan = paper.new_gan(settings, seed=seed, device=CPU)
     records = list(
         train(
-            step, gan, data or tiny_data(), settings=settings, steps=steps,
+            step,
+            gan,
+            data or tiny_data(),
+            settings=settings,
+            steps=steps,
             rng=generator_on(CPU, seed=seed),
         )
-    )  # fmt: skip
+    )
     return gan, records
 
 
 @pytest.mark.parametrize(
     ("settings", "step"),
     [
-        (paper.SETTINGS, "step"), (paper.BASIC, "basic_step"),
-        (paper.NON_PRIVATE, "step"), (paper.REPAIRED, "step"),
+        (paper.SETTINGS, "step"),
+        (paper.BASIC, "basic_step"),
+        (paper.NON_PRIVATE, "step"),
+        (paper.REPAIRED, "step"),
     ],
-)  # fmt: skip
+)
 def test_a_run_repeats_to_the_bit_and_yields_a_record_a_step(settings, step):
     settings, step = tiny(settings), getattr(paper, step)
     first, records = run(settings, step)
@@ -137,9 +143,11 @@ def test_an_empty_poisson_batch_is_a_step_of_noise():
 def test_each_stream_of_a_seed_is_its_own():
     """Weights, training and synthesis must not share draws: the noise is taken as independent."""
     streams = [
-        generator_on(CPU, seed=0), generator_on(CPU, seed=1),
-        generator_on(CPU, seed=0, stream="synthesis"), torch.Generator().manual_seed(0),
-    ]  # fmt: skip
+        generator_on(CPU, seed=0),
+        generator_on(CPU, seed=1),
+        generator_on(CPU, seed=0, stream="synthesis"),
+        torch.Generator().manual_seed(0),
+    ]
     draws = torch.stack([torch.rand(1000, generator=rng) for rng in streams])
     correlation = torch.corrcoef(draws) - torch.eye(len(streams))
     assert correlation.abs().max() < 5 / 1000**0.5  # five standard errors: odds 4e-6

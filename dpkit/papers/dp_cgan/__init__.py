@@ -9,13 +9,7 @@ paper reports classifiers trained on the generated data at epsilon 9.6, delta 1e
 from typing import Any
 
 from dpkit.lazy import lazy
-from dpkit.papers.dp_cgan.settings import (  # noqa: F401
-    BASIC,
-    NON_PRIVATE,
-    REPAIRED,
-    SETTINGS,
-    SMALL,
-)
+from dpkit.papers.dp_cgan.settings import BASIC, NON_PRIVATE, REPAIRED, SETTINGS, SMALL  # noqa: F401
 
 NAME = "dp_cgan"
 TITLE = "DP-CGAN (Torkzadehmahani, Kairouz, Paten 2019)"

@@ -29,10 +29,12 @@ def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
     scale = settings.label_scale or 1.0
     critic = Conditional(discriminator, classes=settings.classes, label_scale=scale).to(device)
     return Gan(
-        generator_net, deepcopy(generator_net), critic,
+        generator_net,
+        deepcopy(generator_net),
+        critic,
         settings.generator_optimizer.build(generator_net.parameters()),
         settings.discriminator_optimizer.build(critic.parameters()),
-    )  # fmt: skip
+    )
 
 
 def step(
@@ -62,9 +64,12 @@ def step(
         partial(judged, called_real), images, labels, rule=clipping.real, at_most=AT_MOST
     )
     fake = clipped_sum(  # lines 13-15
-        partial(judged, called_fake), fakes.detach(), fake_labels, rule=clipping.fake,
+        partial(judged, called_fake),
+        fakes.detach(),
+        fake_labels,
+        rule=clipping.fake,
         at_most=AT_MOST,
-    )  # fmt: skip
+    )
     noisy = noised(real.sums, noise_std=settings.noise_std, rng=rng)
     means = [
         r / settings.expected_batch_size + f / settings.fakes

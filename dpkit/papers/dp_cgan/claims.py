@@ -153,7 +153,8 @@ CLAIMS: tuple[Claim, ...] = (
         "noise-times-norm",
         "code: the accountant's noise argument; text: section 5, Table 1 (epsilon 9.6)",
         "The accountant is given noise x clip norm = 1.232 as the noise multiplier.",
-        ONE_CLIP, CODE_RATE,
+        ONE_CLIP,
+        CODE_RATE,
         "A noise multiplier is the noise over the clip norm, 1.12. With it, the code's own "
         "accountant gives this epsilon after the steps that the code allows.",
     ),
@@ -161,7 +162,8 @@ CLAIMS: tuple[Claim, ...] = (
         "true-sample-rate",
         "code: reading the data with its validation split; text: section 5 (60k samples)",
         "The accountant is given the sample rate 600/60000.",
-        ONE_CLIP, TRUE_RATE,
+        ONE_CLIP,
+        TRUE_RATE,
         "Training uses 55,000 images, so the rate is 600/55000. (The batches are shuffled epochs, "
         "which Poisson sampling only approximates.)",
     ),
@@ -169,7 +171,8 @@ CLAIMS: tuple[Claim, ...] = (
         "per-tensor-clipping",
         "code: sanitising each gradient tensor; text: Algorithm 1, lines 9-12",
         "One Gaussian mechanism of sensitivity C is charged per step.",
-        REAL_PART, TRUE_RATE,
+        REAL_PART,
+        TRUE_RATE,
         "Each of the discriminator's four tensors is clipped to C on its own, so that one record "
         "moves the sum by 2C, and the noise multiplier is 1.12/2.",
     ),
@@ -177,7 +180,8 @@ CLAIMS: tuple[Claim, ...] = (
         "label-leak",
         "code: fake gradients from the private batch's labels; text: Algorithm 1, lines 13-16",
         "Only the gradients on real examples depend on a record.",
-        BOTH_PARTS, TRUE_RATE,
+        BOTH_PARTS,
+        TRUE_RATE,
         "The fakes carry the private batch's labels, so a record moves the fake part as far as "
         "the real part: 2C a tensor, 4C together, noise multiplier 1.12/4.",
     ),
@@ -222,4 +226,4 @@ CLAIMS: tuple[Claim, ...] = (
         "Tested on images in [0, 1], the scale it was trained on, the same classifier reaches "
         "{auroc:.4f}.",
     ),
-)  # fmt: skip
+)

@@ -14,12 +14,7 @@ from dpkit.privacy.clipping import (
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
-from dpkit.privacy.sampling import (
-    SHUFFLED_AS_POISSON,
-    PoissonSampling,
-    ShuffledBatches,
-    mechanism,
-)
+from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling, ShuffledBatches, mechanism
 from dpkit.privacy.schedules import Constant, Linear
 from dpkit.training.optimizers import Adam, Sgd
 
@@ -84,9 +79,11 @@ class Settings:
     def claimed_ledger(self, *, public_size: int, steps: int) -> list[Release]:
         """What the published code charges: noise 1.12 x 1.1 = 1.232, one Poisson release a step."""
         charged = mechanism(
-            self.sampling, noise_multiplier=self.noise_multiplier * self.max_grad_norm,
-            public_size=public_size, assume=(SHUFFLED_AS_POISSON,),
-        )  # fmt: skip
+            self.sampling,
+            noise_multiplier=self.noise_multiplier * self.max_grad_norm,
+            public_size=public_size,
+            assume=(SHUFFLED_AS_POISSON,),
+        )
         return [Release(charged, steps)]
 
     def steps_allowed(self, *, public_size: int) -> int:
@@ -100,9 +97,12 @@ class Settings:
         if self.clipping.fakes_use_private_labels:
             claimed = self.claimed_ledger(public_size=public_size, steps=1)[0].mechanism
             allowed = calibrate.steps(
-                self.target_epsilon, mechanism=claimed, delta=self.target_delta,
-                conversion="classic", orders=OPACUS_ORDERS,
-            )  # fmt: skip
+                self.target_epsilon,
+                mechanism=claimed,
+                delta=self.target_delta,
+                conversion="classic",
+                orders=OPACUS_ORDERS,
+            )
         else:
             allowed = calibrate.steps(
                 self.target_epsilon, mechanism=self._mechanism(public_size), delta=self.target_delta

@@ -40,16 +40,23 @@ def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
         critic = networks.critic(settings).to(device)
         generator_net = networks.generator(settings).to(device)
     return Gan(
-        generator_net, generator_net, critic,
+        generator_net,
+        generator_net,
+        critic,
         settings.generator_optimizer.build(generator_net.parameters()),
         settings.critic_optimizer.build(critic.parameters()),
-    )  # fmt: skip
+    )
 
 
 def plain_step(
-    gan: Gan, images: Tensor, labels: Tensor, *,
-    settings: Settings, index: int, rng: torch.Generator,
-) -> Record:  # fmt: skip
+    gan: Gan,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
     """WGAN-GP without clipping or noise: the GAN of the tables, and the warm start.
 
     Args:
@@ -68,9 +75,14 @@ def plain_step(
 
 
 def basic_step(
-    gan: Gan, images: Tensor, labels: Tensor, *,
-    settings: Settings, index: int, rng: torch.Generator,
-) -> Record:  # fmt: skip
+    gan: Gan,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
     """Algorithm 1, lines 4-11: gradients clipped by group at fixed bounds, noised, applied.
 
     Arguments as `plain_step`; the batch may be empty. settings.clipping is a GroupClipping.
@@ -79,9 +91,15 @@ def basic_step(
 
 
 def advanced_step(
-    gan: Gan, images: Tensor, labels: Tensor, *,
-    public: Tensor, settings: Settings, index: int, rng: torch.Generator,
-) -> Record:  # fmt: skip
+    gan: Gan,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    public: Tensor,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
     """Algorithm 3, lines 4-16: bounds, and by Algorithm 2 groups, from a batch of public examples.
 
     Arguments as `basic_step`, with settings.clipping a PublicBounds or PublicClusters.
@@ -108,16 +126,26 @@ def warm_settings(settings: Settings, *, examples: int) -> Settings:
     """The warm start as a separate run: no clipping, no noise, on this many public examples."""
     batch = min(settings.expected_batch_size, examples)
     return replace(
-        settings, clipping=Unclipped(), noise_multiplier=0.0, noise_over_sqrt_batch=False,
-        devices=1, moments=None, sampling=ShuffledBatches(batch), private_examples=examples,
+        settings,
+        clipping=Unclipped(),
+        noise_multiplier=0.0,
+        noise_over_sqrt_batch=False,
+        devices=1,
+        moments=None,
+        sampling=ShuffledBatches(batch),
+        private_examples=examples,
         max_steps=settings.warm_start * settings.critic_steps,
-    )  # fmt: skip
+    )
 
 
 def warm_start(
-    gan: Gan, public: Tensor, *, settings: Settings, rng: torch.Generator,
+    gan: Gan,
+    public: Tensor,
+    *,
+    settings: Settings,
+    rng: torch.Generator,
     checkpoint: Checkpoints | None = None,
-) -> Iterator[Record]:  # fmt: skip
+) -> Iterator[Record]:
     """Algorithm 3, line 1: `settings.warm_start` iterations on the public examples alone."""
     labels = torch.zeros(len(public), dtype=torch.int64, device=public.device)
     data = Data(public, labels, len(public))
@@ -217,9 +245,12 @@ def _partners(
 
 
 def _update_critic(
-    gan: Gan, parameters: Sequence[Tensor], gradients: Sequence[Tensor], settings: Settings,
+    gan: Gan,
+    parameters: Sequence[Tensor],
+    gradients: Sequence[Tensor],
+    settings: Settings,
     index: int,
-) -> None:  # fmt: skip
+) -> None:
     set_rate(gan.discriminator_optimizer, settings.critic_optimizer.rate(index))
     update(gan.discriminator_optimizer, parameters, gradients)
 
@@ -242,9 +273,8 @@ def _update_generator(
 
 
 def _record(
-    gan: Gan, losses: Tensor, weights: Tensor, settings: Settings, index: int,
-    rng: torch.Generator,
-) -> Record:  # fmt: skip
+    gan: Gan, losses: Tensor, weights: Tensor, settings: Settings, index: int, rng: torch.Generator
+) -> Record:
     generator_loss = _update_generator(gan, settings, index, rng)
     return Record(
         step=index,

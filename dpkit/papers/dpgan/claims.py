@@ -105,10 +105,13 @@ def table_7(key: str, column: str) -> Claim:
     settings = PUBLISHED[key] if column == "after" else ungrouped(PUBLISHED[key])
     printed = TABLE_7[key][column == "after"]
     explanation = RULE.format(
-        groups=settings.charged_groups, noise=settings.noise_multiplier, moments=settings.moments,
-        batch=settings.expected_batch_size, private=settings.private_examples,
+        groups=settings.charged_groups,
+        noise=settings.noise_multiplier,
+        moments=settings.moments,
+        batch=settings.expected_batch_size,
+        private=settings.private_examples,
         target=settings.target_epsilon,
-    )  # fmt: skip
+    )
     beside = f" ({SAID[cell]})" if (cell := f"{key}-{column}") in SAID else ""
     return Claim(
         id=f"{PAPER}/table-7-{cell}",
@@ -148,9 +151,15 @@ def budget_of_one_release() -> float:
 
 
 def priced(
-    name: str, where: str, says: str, one: Mechanism, iterations: int, why: str, *,
+    name: str,
+    where: str,
+    says: str,
+    one: Mechanism,
+    iterations: int,
+    why: str,
+    *,
     settings: Settings = MNIST,
-) -> Claim:  # fmt: skip
+) -> Claim:
     """The claim of the target epsilon, against the price of what each critic step releases."""
     return Claim(
         id=f"{PAPER}/{name}",
@@ -180,13 +189,16 @@ def theorem(key: str) -> Claim:
     """Theorem 4.1 on the other data sets, after grouping."""
     settings = PUBLISHED[key]
     return priced(
-        f"theorem-4.1-{key}", THEOREM, PARALLEL.format(settings.parts), groups_of(settings),
+        f"theorem-4.1-{key}",
+        THEOREM,
+        PARALLEL.format(settings.parts),
+        groups_of(settings),
         TABLE_7[key][1],
         f"The groups of one batch priced together, for the 4 x {TABLE_7[key][1]} critic steps of "
         f"Table 7: noise {settings.noise_multiplier:.4g} on each of {settings.parts} groups that "
         "one record moves at once.",
         settings=settings,
-    )  # fmt: skip
+    )
 
 
 def stray(devices: int) -> SampledGaussian:
@@ -231,14 +243,22 @@ CLAIMS: tuple[Claim, ...] = (
         curve=partial(charged_by_iteration, ungrouped(MNIST)),
     ),
     priced(
-        "theorem-4.1-7-groups", THEOREM, PARALLEL.format(7), groups_of(ungrouped(MNIST)), BEFORE,
+        "theorem-4.1-7-groups",
+        THEOREM,
+        PARALLEL.format(7),
+        groups_of(ungrouped(MNIST)),
+        BEFORE,
         "Parallel composition is for parts of the data; these are parts of the parameters, all "
         "computed from one batch, so a record moves the seven together by C sqrt(7). One group "
         "alone would cost 1.66 in 4 x 560 critic steps, seven with batches of their own 4.03 (the "
         "code's charge). By a certified numerical accountant the seven together cost 22.0.",
     ),
     priced(
-        "theorem-4.1-5-groups", THEOREM, PARALLEL.format(5), groups_of(MNIST), AFTER,
+        "theorem-4.1-5-groups",
+        THEOREM,
+        PARALLEL.format(5),
+        groups_of(MNIST),
+        AFTER,
         "With all biases in one group a record moves five groups together by C sqrt(5), over "
         "4 x 780 critic steps. By a certified numerical accountant it is 13.9.",
     ),
@@ -255,28 +275,34 @@ CLAIMS: tuple[Claim, ...] = (
         "two would be equal; sampling hides a record once a batch, not once a group.",
     ),
     priced(
-        "stray-factor-1-device", STRAY,
+        "stray-factor-1-device",
+        STRAY,
         ADDED,
-        stray(1), BEFORE,
+        stray(1),
+        BEFORE,
         "Gradients of g_i / B are clipped at C and summed, but the noise is z C / sqrt(B): with "
         "B = 64 on one device 8 times too small. Priced as if one clip held all tensors, at "
         "sample rate 64/49000 and for Table 7's 560 iterations, though the code's rule would "
         "allow more at that rate. By a certified numerical accountant it is 278.0.",
     ),
     priced(
-        "stray-factor-4-devices", STRAY,
+        "stray-factor-4-devices",
+        STRAY,
         ADDED,
-        stray(4), BEFORE,
+        stray(4),
+        BEFORE,
         "The mean over four devices of 64 divides the sum by 4, the noise is divided by "
         "sqrt(256) = 16: together 4 times too small. Priced as if one clip held all tensors, at "
         "sample rate 256/49000. By a certified numerical accountant it is 91.9.",
     ),
     priced(
-        "auto-grouping", "text: Algorithm 2; code: the clipper that groups automatically",
+        "auto-grouping",
+        "text: Algorithm 2; code: the clipper that groups automatically",
         "A group's tensors are clipped together at the merged bound, and charged once a group.",
-        groups_of(SETTINGS), AFTER,
+        groups_of(SETTINGS),
+        AFTER,
         "The code clips each tensor of a group at the group's bound, so seven tensors move, each "
         "by as much as its noise was chosen for: C sqrt(7) as without groups, for the 4 x 780 "
         "critic steps that five groups are allowed. The noise is taken as charged, 1.0859.",
     ),
-)  # fmt: skip
+)

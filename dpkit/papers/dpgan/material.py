@@ -48,10 +48,15 @@ def material(records: str) -> Material:
     images, labels = _tensor(train), torch.from_numpy(train.labels)
     middle, end = first + private, first + private + public
     return Material(
-        images[first:middle], images[middle:end], labels[middle:end], images, labels,
-        _tensor(test), torch.from_numpy(test.labels),
+        images[first:middle],
+        images[middle:end],
+        labels[middle:end],
+        images,
+        labels,
+        _tensor(test),
+        torch.from_numpy(test.labels),
         {f"{one.name} {what}": one.checksum for one, what in ((train, "train"), (test, "test"))},
-    )  # fmt: skip
+    )
 
 
 def _tensor(images: datasets.Images) -> Tensor:

@@ -54,9 +54,11 @@ def generator(settings: Settings) -> nn.Sequential:
     height, width = (sides(side, halvings=steps)[::-1] for side in size)
     cells = first * height[0] * width[0]
     layers: list[nn.Module] = [
-        nn.Linear(settings.latent_size, cells), nn.BatchNorm1d(cells), nn.ReLU(),
+        nn.Linear(settings.latent_size, cells),
+        nn.BatchNorm1d(cells),
+        nn.ReLU(),
         nn.Unflatten(1, (first, height[0], width[0])),
-    ]  # fmt: skip
+    ]
     for i, (before, after) in enumerate(pairwise((*settings.generator_channels, channels))):
         extra = (1 - height[i + 1] % 2, 1 - width[i + 1] % 2)  # 4 to 7, 7 to 14
         layers.append(nn.ConvTranspose2d(before, after, KERNEL, 2, KERNEL // 2, extra))
@@ -82,10 +84,14 @@ class Classifier(nn.Module):
         super().__init__()
         channels, *size = image_shape
         self.seen = nn.Sequential(
-            nn.Conv2d(channels, width, KERNEL, padding=2), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(width, 2 * width, KERNEL, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(channels, width, KERNEL, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(width, 2 * width, KERNEL, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
             nn.Flatten(),
-        )  # fmt: skip
+        )
         cells = 2 * width * (size[0] // 4) * (size[1] // 4)
         self.judged = nn.Sequential(
             nn.Linear(cells + code_size, 4 * width), nn.ReLU(), nn.Linear(4 * width, classes)

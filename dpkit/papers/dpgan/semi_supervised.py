@@ -79,9 +79,13 @@ class Pair(NamedTuple):
 
 
 def new_pair(
-    image_shape: tuple[int, int, int], *, code_size: int, settings: Learning, seed: int,
+    image_shape: tuple[int, int, int],
+    *,
+    code_size: int,
+    settings: Learning,
+    seed: int,
     device: torch.device,
-) -> Pair:  # fmt: skip
+) -> Pair:
     """Both classifiers; the first has the same weights whatever the size of a code."""
     sizes = {"classes": settings.classes, "width": settings.width}
     with seeded(seed):
@@ -118,9 +122,16 @@ def supervised(
 
 
 def semi_supervised(
-    pair: Pair, images: Tensor, labels: Tensor, generate: Callable[[Tensor], Tensor], *,
-    code_size: int, settings: Learning, rng: torch.Generator, codes_rng: torch.Generator,
-) -> Iterator[Losses]:  # fmt: skip
+    pair: Pair,
+    images: Tensor,
+    labels: Tensor,
+    generate: Callable[[Tensor], Tensor],
+    *,
+    code_size: int,
+    settings: Learning,
+    rng: torch.Generator,
+    codes_rng: torch.Generator,
+) -> Iterator[Losses]:
     """Algorithm 4. Arguments as `supervised`, and:
 
     Args:
@@ -151,9 +162,12 @@ def semi_supervised(
 
 
 def trial(
-    *, settings: Learning, device: torch.device,
-    generate: Callable[[Tensor], Tensor] | None = None, code_size: int = 0,
-) -> Iterator[Losses]:  # fmt: skip
+    *,
+    settings: Learning,
+    device: torch.device,
+    generate: Callable[[Tensor], Tensor] | None = None,
+    code_size: int = 0,
+) -> Iterator[Losses]:
     """Iterations on a made-up image, to time them: `supervised`'s, or given `generate` those of
     `semi_supervised` with both classifiers."""
     settings = replace(settings, joins=0.0, iterations=max(settings.iterations, 1_000))
@@ -164,9 +178,8 @@ def trial(
     if generate is None:
         return supervised(pair, image, label, settings=settings, rng=rng)
     return semi_supervised(
-        pair, image, label, generate, code_size=code_size, settings=settings, rng=rng,
-        codes_rng=rng,
-    )  # fmt: skip
+        pair, image, label, generate, code_size=code_size, settings=settings, rng=rng, codes_rng=rng
+    )
 
 
 def probabilities(classifier: nn.Module, images: Tensor, *, at_most: int = 1_000) -> Tensor:

@@ -167,9 +167,11 @@ class Settings:
             raise ValueError("moments must be those of the code's accountant, got None")
         return iterations(
             self.charge(public_size=public_size),
-            times=self.critic_steps * self.charged_groups, moments=self.moments,
-            target_epsilon=self.target_epsilon, target_delta=self.target_delta,
-        )  # fmt: skip
+            times=self.critic_steps * self.charged_groups,
+            moments=self.moments,
+            target_epsilon=self.target_epsilon,
+            target_delta=self.target_delta,
+        )
 
     def steps_allowed(self, *, public_size: int) -> int:
         """Steps within the target epsilon, at most `max_steps`; as published, by the code."""
@@ -203,9 +205,11 @@ class Settings:
 
     def _sampled(self, noise: float, public_size: int) -> Mechanism:
         return mechanism(
-            self.sampling, noise_multiplier=noise, public_size=public_size,
+            self.sampling,
+            noise_multiplier=noise,
+            public_size=public_size,
             assume=(SHUFFLED_AS_POISSON,),
-        )  # fmt: skip
+        )
 
 
 def ungrouped(settings: Settings) -> Settings:
@@ -245,20 +249,32 @@ MNIST = Settings(
 )
 
 CELEBA = replace(
-    MNIST, noise_multiplier=noise_from_budget(8), sampling=ShuffledBatches(4 * 48),
-    target_epsilon=10, private_examples=198_547, public_examples=4_052, warm_start=800,
-    image_shape=(3, 48, 48), critic_channels=(128, 256, 512), moments=13,
+    MNIST,
+    noise_multiplier=noise_from_budget(8),
+    sampling=ShuffledBatches(4 * 48),
+    target_epsilon=10,
+    private_examples=198_547,
+    public_examples=4_052,
+    warm_start=800,
+    image_shape=(3, 48, 48),
+    critic_channels=(128, 256, 512),
+    moments=13,
     critic_optimizer=Adam(RISING, betas=(0.0, 0.9)),
     generator_optimizer=Adam(Constant(2e-4), betas=(0.0, 0.9)),
-)  # fmt: skip
+)
 
 # Weights apart, the biases in two groups: 9 tensors in the 7 groups that Table 7's cells are of.
 LSUN_L = replace(
-    CELEBA, clipping=GroupClipping((BOUND,) * 7, (0, 5, 1, 5, 2, 6, 3, 6, 4)),
-    noise_multiplier=noise_from_budget(10), sampling=ShuffledBatches(4 * 64),
-    private_examples=2_450_000, public_examples=50_000, warm_start=2_000,
-    image_shape=(3, 64, 64), critic_channels=(64, 128, 256, 512),
-)  # fmt: skip
+    CELEBA,
+    clipping=GroupClipping((BOUND,) * 7, (0, 5, 1, 5, 2, 6, 3, 6, 4)),
+    noise_multiplier=noise_from_budget(10),
+    sampling=ShuffledBatches(4 * 64),
+    private_examples=2_450_000,
+    public_examples=50_000,
+    warm_start=2_000,
+    image_shape=(3, 64, 64),
+    critic_channels=(64, 128, 256, 512),
+)
 
 # The private size is fitted to Table 7; 2 % of the data set's published size are 60,661.
 LSUN_U = replace(LSUN_L, private_examples=2_973_000, public_examples=60_661, warm_start=2_400)
@@ -273,26 +289,39 @@ STEPS = MNIST.critic_steps * TABLE_7["mnist"][1]
 
 # The GAN without privacy, for as many steps.
 NON_PRIVATE = replace(
-    MNIST, clipping=Unclipped(), noise_multiplier=0.0, noise_over_sqrt_batch=False, moments=None,
-    warm_start=0, max_steps=STEPS,
-)  # fmt: skip
+    MNIST,
+    clipping=Unclipped(),
+    noise_multiplier=0.0,
+    noise_over_sqrt_batch=False,
+    moments=None,
+    warm_start=0,
+    max_steps=STEPS,
+)
 
 # Repaired: groups clipped jointly as the text says, charged together; Poisson; the noise charged.
 REPAIRED = replace(
-    MNIST, clipping=PublicClusters(CLUSTERS["mnist"], 7, False), sampling=PoissonSampling(256),
-    noise_multiplier=1.643, devices=1, noise_over_sqrt_batch=False, moments=None, max_steps=STEPS,
+    MNIST,
+    clipping=PublicClusters(CLUSTERS["mnist"], 7, False),
+    sampling=PoissonSampling(256),
+    noise_multiplier=1.643,
+    devices=1,
+    noise_over_sqrt_batch=False,
+    moments=None,
+    max_steps=STEPS,
     chosen="as published but for the repairs; the noise is the least for Table 7's iterations",
-)  # fmt: skip
+)
 
 
 def small(settings: Settings, *, batch_size: int, steps: int) -> Settings:
     """The same method in seconds on a laptop: fewer records a batch, fewer steps."""
     chosen = None if settings.chosen is None else "as at paper scale, fewer steps"
     return replace(
-        settings, sampling=replace(settings.sampling, expected_batch_size=batch_size),
-        warm_start=min(settings.warm_start, steps // settings.critic_steps), max_steps=steps,
+        settings,
+        sampling=replace(settings.sampling, expected_batch_size=batch_size),
+        warm_start=min(settings.warm_start, steps // settings.critic_steps),
+        max_steps=steps,
         chosen=chosen,
-    )  # fmt: skip
+    )
 
 
 # Of fewer records a batch is a larger share: the scikit-learn digits need more noise.

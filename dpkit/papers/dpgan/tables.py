@@ -66,12 +66,15 @@ def table_5() -> list[dict[str, Any]]:
     printed = PRINTED["table_5"]
     return [
         {
-            "setting": setting, "labels": 1_000 * thousands, "share": SHARE,
-            "paper, supervised": printed[""][thousands], "paper, semi-supervised": accuracy,
+            "setting": setting,
+            "labels": 1_000 * thousands,
+            "share": SHARE,
+            "paper, supervised": printed[""][thousands],
+            "paper, semi-supervised": accuracy,
         }
         for setting in ("gan", "dpgan")
         for thousands, accuracy in printed[setting].items()
-    ]  # fmt: skip
+    ]
 
 
 def table_6(stored: Stored) -> list[dict[str, Any]]:
@@ -86,13 +89,17 @@ def table_6(stored: Stored) -> list[dict[str, Any]]:
             continue
         for labels in LABELS:
             alone = values(stored, f"supervised-n{labels}")
-            rows.append({
-                "setting": title, "labels": labels, "share": SHARE,
-                "paper, supervised": printed[""][labels],
-                "paper": printed["gan" if key == "gan" else "dpgan"][labels],
-                "supervised": mean(one["accuracy"] for one in alone),
-                **_row(values(stored, f"{key}-n{labels}"), "accuracy"),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "setting": title,
+                    "labels": labels,
+                    "share": SHARE,
+                    "paper, supervised": printed[""][labels],
+                    "paper": printed["gan" if key == "gan" else "dpgan"][labels],
+                    "supervised": mean(one["accuracy"] for one in alone),
+                    **_row(values(stored, f"{key}-n{labels}"), "accuracy"),
+                }
+            )
     return rows
 
 
@@ -106,12 +113,15 @@ def table_9(stored: Stored, *, score: str = "inception") -> list[dict[str, Any]]
     printed = PRINTED["table_9"] if score == "inception" else {}
     return [
         {
-            "configuration": name, **chosen._asdict(), "arm": arm, "paper": printed.get(name),
+            "configuration": name,
+            **chosen._asdict(),
+            "arm": arm,
+            "paper": printed.get(name),
             **_row(values(stored, f"{name}-{arm}"), score),
         }
         for name, chosen in CONFIGURATIONS.items()
         for arm in ARMS
-    ]  # fmt: skip
+    ]
 
 
 def table_10(stored: Stored) -> list[dict[str, Any]]:

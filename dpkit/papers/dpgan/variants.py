@@ -72,9 +72,10 @@ def repaired(name: str, *, scale: str) -> Settings:
     settings = _with_repairs(name, old, steps)
     noise = _least_noise(settings.parts, settings.sampling.expected_batch_size, steps)
     return replace(
-        settings, noise_multiplier=noise,
+        settings,
+        noise_multiplier=noise,
         chosen="as published but for the repairs; the noise is the least for as many steps",
-    )  # fmt: skip
+    )
 
 
 def matched(name: str, *, scale: str) -> Settings:
@@ -95,9 +96,10 @@ def matched(name: str, *, scale: str) -> Settings:
     ledger = settings.ledger(public_size=old.private_examples, steps=steps)
     target = ceil(rdp.epsilon(ledger, delta=old.target_delta).epsilon * 1000) / 1000
     return replace(
-        settings, target_epsilon=target,
+        settings,
+        target_epsilon=target,
         chosen="as published but for the repairs; the noise is that of the published run's epsilon",
-    )  # fmt: skip
+    )
 
 
 def without_privacy(*, scale: str) -> Settings:
@@ -134,10 +136,14 @@ def _clipping(
 
 def _with_repairs(name: str, old: Settings, steps: int) -> Settings:
     return replace(
-        old, clipping=_clipping(CONFIGURATIONS[name], each_tensor_at_group_bound=False),
-        sampling=PoissonSampling(old.expected_batch_size), devices=1,
-        noise_over_sqrt_batch=False, moments=None, max_steps=steps,
-    )  # fmt: skip
+        old,
+        clipping=_clipping(CONFIGURATIONS[name], each_tensor_at_group_bound=False),
+        sampling=PoissonSampling(old.expected_batch_size),
+        devices=1,
+        noise_over_sqrt_batch=False,
+        moments=None,
+        max_steps=steps,
+    )
 
 
 ARMS: dict[str, Callable[..., Settings]] = {
@@ -151,9 +157,11 @@ ARMS: dict[str, Callable[..., Settings]] = {
 def _least_noise(parts: int, batch: int, steps: int) -> float:
     """z of each part with which this many steps cost no more than is claimed (RDP, rounded up)."""
     found = calibrate.noise_multiplier(
-        MNIST.target_epsilon, sample_rate=batch / MNIST.private_examples, steps=steps,
+        MNIST.target_epsilon,
+        sample_rate=batch / MNIST.private_examples,
+        steps=steps,
         delta=MNIST.target_delta,
-    )  # fmt: skip
+    )
     noise = ceil(found * sqrt(parts) * 1e4) / 1e4
     if not 0 < noise < inf:
         raise ValueError(f"noise must be a finite number > 0, got {noise}")

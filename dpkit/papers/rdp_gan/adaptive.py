@@ -79,8 +79,10 @@ class PaperBudget:
     def check(self, settings: Settings, public_size: int) -> None:
         """It prices published runs only, of the settings and size it was made for."""
         if isinstance(settings.noise, GradientNoise):
-            raise ValueError("a run with noise on gradients needs a FilterBudget: Theorem 4 is no "
-                             "bound on what it costs")  # fmt: skip
+            raise ValueError(
+                "a run with noise on gradients needs a FilterBudget: Theorem 4 is no "
+                "bound on what it costs"
+            )
         _check_same(self.settings, self.public_size, settings, public_size)
 
     def iteration(self, noise: float) -> bool:
@@ -149,12 +151,15 @@ def _check_same(own: Settings, own_size: int, settings: Settings, public_size: i
 
 
 def tuned(
-    step: Step, gan: Gan, data: Data, *,
+    step: Step,
+    gan: Gan,
+    data: Data,
+    *,
     settings: Settings,
     correct: Callable[[Gan], float],
     budget: Budget,
     rng: torch.Generator,
-) -> Iterator[Tested]:  # fmt: skip
+) -> Iterator[Tested]:
     """Run Algorithm 2 until the iterations or the budget end.
 
     Args:
@@ -192,9 +197,8 @@ def tuned(
         for index in range(iteration * each, (iteration + 1) * each):
             chosen = next(draws)
             record = step(
-                gan, data.features[chosen], data.labels[chosen],
-                settings=now, index=index, rng=rng,
-            )  # fmt: skip
+                gan, data.features[chosen], data.labels[chosen], settings=now, index=index, rng=rng
+            )
         accuracy = None
         if (iteration + 1) % tuning.every == 0:
             if not budget.test():

@@ -38,16 +38,23 @@ def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
         discriminator = networks.discriminator(settings).to(device)
         generator_net = networks.generator(settings).to(device)
     return Gan(
-        generator_net, deepcopy(generator_net), discriminator,
+        generator_net,
+        deepcopy(generator_net),
+        discriminator,
         settings.generator_optimizer.build(generator_net.parameters()),
         settings.discriminator_optimizer.build(discriminator.parameters()),
-    )  # fmt: skip
+    )
 
 
 def loss_value_step(
-    gan: Gan, features: Tensor, labels: Tensor, *,
-    settings: Settings, index: int, rng: torch.Generator,
-) -> Record:  # fmt: skip
+    gan: Gan,
+    features: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
     """Algorithm 1, lines 6-9 and 12, as in the code: noise on the value of the loss (eq. 8).
 
     Args:
@@ -66,9 +73,14 @@ def loss_value_step(
 
 
 def multiplicative_step(
-    gan: Gan, features: Tensor, labels: Tensor, *,
-    settings: Settings, index: int, rng: torch.Generator,
-) -> Record:  # fmt: skip
+    gan: Gan,
+    features: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
     """The code's later form: loss + noise * loss / value of the loss. Arguments as above."""
     real, fake = _losses(gan, features, labels, settings, rng)
     std = settings.noise.schedule(index // settings.discriminator_steps)
@@ -79,9 +91,14 @@ def multiplicative_step(
 
 
 def output_error_step(
-    gan: Gan, features: Tensor, labels: Tensor, *,
-    settings: Settings, index: int, rng: torch.Generator,
-) -> Record:  # fmt: skip
+    gan: Gan,
+    features: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
     """Eq. 9 read literally: noise on each real example's output error. Arguments as above."""
     std = settings.noise.schedule(index // settings.discriminator_steps)
     logits, fake_logits = _logits(gan, features, labels, settings, rng)
@@ -93,9 +110,14 @@ def output_error_step(
 
 
 def parameter_noise_step(
-    gan: Gan, features: Tensor, labels: Tensor, *,
-    settings: Settings, index: int, rng: torch.Generator,
-) -> Record:  # fmt: skip
+    gan: Gan,
+    features: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
     """The baseline of the figures, as in its code: gradient, noise on parameters, then the step."""
     assert isinstance(settings.noise, ParameterNoise)
     real, fake = _losses(gan, features, labels, settings, rng)
@@ -111,9 +133,14 @@ def parameter_noise_step(
 
 
 def repaired_step(
-    gan: Gan, features: Tensor, labels: Tensor, *,
-    settings: Settings, index: int, rng: torch.Generator,
-) -> Record:  # fmt: skip
+    gan: Gan,
+    features: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
     """DP-SGD on the discriminator: real gradients clipped one by one, noised on every coordinate.
 
     Generated examples say nothing of a record that earlier releases did not; their gradients are
@@ -173,9 +200,13 @@ def _losses(
 
 
 def _published(
-    gan: Gan, loss: Tensor, losses: tuple[Tensor, Tensor], settings: Settings, index: int,
+    gan: Gan,
+    loss: Tensor,
+    losses: tuple[Tensor, Tensor],
+    settings: Settings,
+    index: int,
     rng: torch.Generator,
-) -> Record:  # fmt: skip
+) -> Record:
     """The update along the gradient of `loss`: whatever was added to it, nothing is clipped."""
     parameters = list(gan.discriminator.parameters())
     gradients = torch.autograd.grad(loss, parameters)
@@ -184,9 +215,12 @@ def _published(
 
 
 def _update_discriminator(
-    gan: Gan, parameters: Sequence[Tensor], gradients: Sequence[Tensor],
-    settings: Settings, index: int,
-) -> None:  # fmt: skip
+    gan: Gan,
+    parameters: Sequence[Tensor],
+    gradients: Sequence[Tensor],
+    settings: Settings,
+    index: int,
+) -> None:
     rate = settings.discriminator_optimizer.rate(index // settings.discriminator_steps)
     set_rate(gan.discriminator_optimizer, rate)
     update(gan.discriminator_optimizer, parameters, gradients)
@@ -209,9 +243,14 @@ def _update_generator(
 
 
 def _record(
-    gan: Gan, losses: tuple[Tensor, Tensor], settings: Settings, index: int,
-    rng: torch.Generator, *, clipped: float,
-) -> Record:  # fmt: skip
+    gan: Gan,
+    losses: tuple[Tensor, Tensor],
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+    *,
+    clipped: float,
+) -> Record:
     real, fake = losses
     generator_loss = _update_generator(gan, settings, index, rng)
     return Record(

@@ -65,9 +65,12 @@ def decay_claim(table: tuple[Decay, ...], index: int, column: Column) -> Claim:
     costs = [recomputed.cost(other) for other in table]
     same = recomputed.cost(decay)
     return iterations_claim(
-        f"{decay.name}-iterations", column,
-        f'the schedule "{decay.name}"', decay.printed,
-        "equals", tolerance=1.0,
+        f"{decay.name}-iterations",
+        column,
+        f'the schedule "{decay.name}"',
+        decay.printed,
+        "equals",
+        tolerance=1.0,
         compute=partial(recomputed.scheduled_iterations, decay.schedule, column),
         curve=partial(recomputed.iterations_by_noise, decay),
         explanation="Computed by Theorem 4 at order 2, with eq. 13's sensitivity and batch 64. "
@@ -75,20 +78,23 @@ def decay_claim(table: tuple[Decay, ...], index: int, column: Column) -> Claim:
         f"first one, and the three schedules' printed iterations between {min(costs):.3g} and "
         f"{max(costs):.3g} times as much: no single budget ends all three, if t counts iterations "
         'from 0 (and "step" lowers the noise at every 100th).',
-    )  # fmt: skip
+    )
 
 
 def tuning_claim(column: Column, factor: float, printed: int) -> Claim:
     """The iterations that the rule of eq. 17 allows at best."""
     return iterations_claim(
-        "ant-iterations", column,
+        "ant-iterations",
+        column,
         f"the tuned noise (k {factor}, threshold 0.5)",
-        printed, "at least", compute=partial(recomputed.most_tuned_iterations, column, factor),
+        printed,
+        "at least",
+        compute=partial(recomputed.most_tuned_iterations, column, factor),
         explanation="Eq. 17 keeps the noise only after the accuracy rises by the threshold, which "
         "within [0, 1] happens at most twice before a fall: this is the best case, by Theorem 4 at "
         "order 2. With the mean of eq. 18 there are fewer; a threshold of half a per cent, if that "
         "is meant, allows many more.",
-    )  # fmt: skip
+    )
 
 
 MEASURED = (

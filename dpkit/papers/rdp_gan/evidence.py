@@ -71,9 +71,11 @@ def direction(*, steps: int) -> Measured:
         cosines.append((released @ true / released.norm() / true.norm()).item())
     sizes = [abs(cosine) for cosine in cosines]
     values = {
-        "smallest_cosine": min(sizes), "largest_gap": abs(1 - min(sizes)), "steps": float(steps),
+        "smallest_cosine": min(sizes),
+        "largest_gap": abs(1 - min(sizes)),
+        "steps": float(steps),
         "turned": float(sum(cosine < 0 for cosine in cosines)),
-    }  # fmt: skip
+    }
     return Measured(values, checksums)
 
 
@@ -110,10 +112,13 @@ def span(*, steps: int) -> Measured:
         noise_outside.append(_share_outside(noise, (real,)))
         noise_share.append((noise.norm() / released.norm()).item())
     values = {
-        "outside": max(outside), "noise_outside": max(noise_outside),
-        "noise_share": min(noise_share), "inputs": 2.0 * OUTPUT_ERROR.expected_batch_size,
-        "dimensions": float(wide), "steps": float(steps),
-    }  # fmt: skip
+        "outside": max(outside),
+        "noise_outside": max(noise_outside),
+        "noise_share": min(noise_share),
+        "inputs": 2.0 * OUTPUT_ERROR.expected_batch_size,
+        "dimensions": float(wide),
+        "steps": float(steps),
+    }
     return Measured(values, checksums)
 
 
@@ -151,9 +156,15 @@ def _states(
 
 
 def _other_way(
-    step: Any, gan: "Gan", batch: "tuple[torch.Tensor, torch.Tensor]", settings: Settings,
-    index: int, rng: "torch.Generator", *, first: bool = False,
-) -> "torch.Tensor":  # fmt: skip
+    step: Any,
+    gan: "Gan",
+    batch: "tuple[torch.Tensor, torch.Tensor]",
+    settings: Settings,
+    index: int,
+    rng: "torch.Generator",
+    *,
+    first: bool = False,
+) -> "torch.Tensor":
     """The gradient of another step from the same state; `gan` and `rng` are left as they are."""
     copy = deepcopy(gan)
     step(copy, *batch, settings=settings, index=index, rng=rng.clone_state())
@@ -214,9 +225,5 @@ DIRECTION = _evidence(
     steps=200,
 )
 SPAN = _evidence(
-    "eq-9-span",
-    "the span of the layer's inputs",
-    partial(span, steps=200),
-    OUTPUT_ERROR,
-    steps=200,
+    "eq-9-span", "the span of the layer's inputs", partial(span, steps=200), OUTPUT_ERROR, steps=200
 )

@@ -166,10 +166,7 @@ def _repaired(
 def _dcgan(records: str, scale: str) -> dict[str, Settings]:
     """The text's networks and rates: published (a label-conditional GAN), and repaired."""
     published = replace(
-        SETTINGS,
-        network=Dcgan(),
-        generator_optimizer=TEXT_RATE,
-        discriminator_optimizer=TEXT_RATE,
+        SETTINGS, network=Dcgan(), generator_optimizer=TEXT_RATE, discriminator_optimizer=TEXT_RATE
     )
     repaired_runs = {
         f"repaired-{e:g}": replace(_repaired(records, scale, e, "constant"), network=Dcgan())

@@ -20,9 +20,12 @@ def discriminator(settings: Settings) -> nn.Module:
     match settings.network:
         case Mlp(hidden):
             body = nn.Sequential(
-                nn.Linear(settings.features + settings.classes, hidden), nn.LeakyReLU(SLOPE),
-                nn.Linear(hidden, hidden), nn.LeakyReLU(SLOPE), nn.Linear(hidden, 1),
-            )  # fmt: skip
+                nn.Linear(settings.features + settings.classes, hidden),
+                nn.LeakyReLU(SLOPE),
+                nn.Linear(hidden, hidden),
+                nn.LeakyReLU(SLOPE),
+                nn.Linear(hidden, 1),
+            )
             return Conditional(
                 body,
                 classes=settings.classes,
@@ -38,9 +41,12 @@ def generator(settings: Settings) -> nn.Module:
     match settings.network:
         case Mlp(hidden):
             body: nn.Module = nn.Sequential(
-                nn.Linear(wide, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(),
+                nn.Linear(wide, hidden),
+                nn.ReLU(),
+                nn.Linear(hidden, hidden),
+                nn.ReLU(),
                 nn.Linear(hidden, settings.features),
-            )  # fmt: skip
+            )
         case Dcgan(width):
             body = Deconvolutions(settings, wide, width)
     return Conditional(body, classes=settings.classes)
@@ -89,10 +95,13 @@ class Convolutions(nn.Module):
         kernel = 4 if self.side % 4 == 0 else 3
         last = -(-self.side // 4)
         self.body = nn.Sequential(
-            nn.Conv2d(1 + self.classes, width, kernel, 2, 1), nn.LeakyReLU(SLOPE),
-            nn.Conv2d(width, 2 * width, kernel, 2, 1), nn.LeakyReLU(SLOPE),
-            nn.Conv2d(2 * width, 1, last), nn.Flatten(),
-        )  # fmt: skip
+            nn.Conv2d(1 + self.classes, width, kernel, 2, 1),
+            nn.LeakyReLU(SLOPE),
+            nn.Conv2d(width, 2 * width, kernel, 2, 1),
+            nn.LeakyReLU(SLOPE),
+            nn.Conv2d(2 * width, 1, last),
+            nn.Flatten(),
+        )
 
     def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
         """Args: inputs (batch, features), labels (batch,)."""
@@ -114,10 +123,12 @@ class Deconvolutions(nn.Module):
         kernel, self.side = 3 if side % 4 == 1 else 4, side
         self.body = nn.Sequential(
             nn.Unflatten(1, (wide, 1, 1)),
-            nn.ConvTranspose2d(wide, 2 * width, -(-side // 4)), nn.ReLU(),
-            nn.ConvTranspose2d(2 * width, width, kernel, 2, 1), nn.ReLU(),
+            nn.ConvTranspose2d(wide, 2 * width, -(-side // 4)),
+            nn.ReLU(),
+            nn.ConvTranspose2d(2 * width, width, kernel, 2, 1),
+            nn.ReLU(),
             nn.ConvTranspose2d(width, 1, kernel, 2, 1),
-        )  # fmt: skip
+        )
 
     def forward(self, latents: Tensor) -> Tensor:
         """Args: latents (batch, latent_size + classes)."""

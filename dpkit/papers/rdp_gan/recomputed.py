@@ -68,22 +68,30 @@ class Decay(NamedTuple):
 
 ADULT = Column("Adult", 64, 20_000, 20.0, 0.3125, "as printed")
 MNIST = Column(
-    "MNIST", 64, 60_000, 25.0, 0.1953,
+    "MNIST",
+    64,
+    60_000,
+    25.0,
+    0.1953,
     "the printed value is 25 / 128. With 25 / 64 the table also bears out what the text says of "
     "it, that larger batches and Adult have the smaller sensitivities",
-)  # fmt: skip
+)
 TABLE_2 = (
-    ADULT, Column("Adult", 128, 20_000, 23.0, 0.1796),
-    MNIST, Column("MNIST", 128, 60_000, 28.0, 0.2187),
-)  # fmt: skip
+    ADULT,
+    Column("Adult", 128, 20_000, 23.0, 0.1796),
+    MNIST,
+    Column("MNIST", 128, 60_000, 28.0, 0.2187),
+)
 TABLE_4 = (
-    Decay("time", TimeDecay(SIGMA, 0.05), 657), Decay("step", StepDecay(SIGMA, 0.6, 100), 564),
+    Decay("time", TimeDecay(SIGMA, 0.05), 657),
+    Decay("step", StepDecay(SIGMA, 0.6, 100), 564),
     Decay("exp", ExponentialDecay(SIGMA, 0.01), 902),
-)  # fmt: skip
+)
 TABLE_5 = (
-    Decay("time", TimeDecay(SIGMA, 0.04), 632), Decay("step", StepDecay(SIGMA, 0.5, 100), 532),
+    Decay("time", TimeDecay(SIGMA, 0.04), 632),
+    Decay("step", StepDecay(SIGMA, 0.5, 100), 532),
     Decay("exp", ExponentialDecay(SIGMA, 0.01), 894),
-)  # fmt: skip
+)
 UNIT = _setting(1.0, 1.0)  # every record in every batch, moving the loss by 1
 RATE, NOISE = 0.01, 1.0  # at which Theorem 1 is looked at
 ORDERS = tuple(range(2, 65))
@@ -122,9 +130,11 @@ def curve_theorem_2(
             paper.append(math.inf)
         pairs.append(certified(SampledGaussian(noise_std, sample_rate), DISCRIMINATOR_STEPS))
     return {
-        "noise_std": list(noises), "paper": paper,
-        "lower": [one.lower for one in pairs], "upper": [one.epsilon for one in pairs],
-    }  # fmt: skip
+        "noise_std": list(noises),
+        "paper": paper,
+        "lower": [one.lower for one in pairs],
+        "upper": [one.epsilon for one in pairs],
+    }
 
 
 def certified(mechanism: SampledGaussian, releases: int) -> Guarantee:

@@ -30,9 +30,11 @@ RATES = {  # of the captions of Tables IV (MNIST) and V (Adult)
 }
 EPSILONS = (0.5, 5.0)
 SWEEPS = {  # decay rates of Figures 9 (Adult) and 10 (MNIST), beside those of the tables
-    "time": (0.01, 0.02, 0.1), "exp": (0.001, 0.003, 0.03), "step": (0.3, 0.8, 0.9),
+    "time": (0.01, 0.02, 0.1),
+    "exp": (0.001, 0.003, 0.03),
+    "step": (0.3, 0.8, 0.9),
     "ant": (0.5, 0.6, 0.9),
-}  # fmt: skip
+}
 DECAYS = ("constant", "time", "step", "exp", "ant")
 TESTED_EVERY = 50  # generator iterations, in a run of 1,000; each test is charged
 IMPROVEMENT = 0.005  # of an accuracy, below which the noise is lowered
@@ -95,12 +97,13 @@ def repaired(
     sampling = PoissonSampling((256 if high else 128) if batch_size is None else batch_size)
     made = decay("constant" if decay_name == "ant" else decay_name, rate)
     start = initial_noise(
-        target_epsilon, schedule=made, iterations=iterations,
-        releases_each=SETTINGS.discriminator_steps, delta=DELTA,
-        release=lambda noise: mechanism(
-            sampling, noise_multiplier=noise, public_size=public_size
-        ),
-    ).start  # fmt: skip
+        target_epsilon,
+        schedule=made,
+        iterations=iterations,
+        releases_each=SETTINGS.discriminator_steps,
+        delta=DELTA,
+        release=lambda noise: mechanism(sampling, noise_multiplier=noise, public_size=public_size),
+    ).start
     settings = replace(
         _base(records, iterations, high=high),
         noise=GradientNoise(made(start), max_grad_norm=0.5),
@@ -112,9 +115,11 @@ def repaired(
     if decay_name != "ant":
         return settings
     tuning = Tuning(
-        rate, IMPROVEMENT, every=min(TESTED_EVERY, max(iterations // 4, 1)),
+        rate,
+        IMPROVEMENT,
+        every=min(TESTED_EVERY, max(iterations // 4, 1)),
         count_noise=COUNT_NOISE * public_size,
-    )  # fmt: skip
+    )
     return replace(settings, tuning=tuning)
 
 

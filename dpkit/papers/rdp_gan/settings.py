@@ -24,8 +24,9 @@ class Noise(Protocol):
     @property
     def schedule(self) -> Schedule: ...
 
-    def ledger(self, *, sampling: Sampling, public_size: int, each: int, iterations: int
-    ) -> list[Release]: ...  # fmt: skip
+    def ledger(
+        self, *, sampling: Sampling, public_size: int, each: int, iterations: int
+    ) -> list[Release]: ...
 
 
 @dataclass(frozen=True)
@@ -203,9 +204,11 @@ class Settings:
         if self.tuning is not None and isinstance(self.noise, GradientNoise):
             raise ValueError("tuned noise has no ledger beforehand; its filter prices the run")
         return self.noise.ledger(
-            sampling=self.sampling, public_size=public_size, each=self.discriminator_steps,
+            sampling=self.sampling,
+            public_size=public_size,
+            each=self.discriminator_steps,
             iterations=self.iterations if iterations is None else iterations,
-        )  # fmt: skip
+        )
 
     def steps_allowed(self, *, public_size: int) -> int:
         """Discriminator steps: all, once a repaired run's ledger is certified within its target.

@@ -21,9 +21,15 @@ from dpkit.privacy import pld
 from dpkit.privacy.ledger import Release
 
 ATTRIBUTES = (
-    "age", "occupation", "education", "gender", "work class", "marital status", "work hours",
+    "age",
+    "occupation",
+    "education",
+    "gender",
+    "work class",
+    "marital status",
+    "work hours",
     "income",
-)  # fmt: skip
+)
 PRINTED: dict[str, Any] = {
     "table_2": {"digits": (23.534, 26.823), "census": (17.852, 21.242)},  # batches 64, 128
     "table_3": {
@@ -32,12 +38,24 @@ PRINTED: dict[str, Any] = {
         "0.5": (3.0, 1.75, 1.87, 0.048, 2.21, 0.69, 2.55, 0.44),
     },
     "accuracy": {  # Tables IV and V
-        "digits": {"none": 0.995, "constant": 0.863, "time": 0.874, "step": 0.876, "exp": 0.898,
-                   "ant": 0.908},
-        "census": {"none": 0.964, "constant": 0.825, "time": 0.836, "step": 0.828, "exp": 0.839,
-                   "ant": 0.843},
+        "digits": {
+            "none": 0.995,
+            "constant": 0.863,
+            "time": 0.874,
+            "step": 0.876,
+            "exp": 0.898,
+            "ant": 0.908,
+        },
+        "census": {
+            "none": 0.964,
+            "constant": 0.825,
+            "time": 0.836,
+            "step": 0.828,
+            "exp": 0.839,
+            "ant": 0.843,
+        },
     },
-}  # fmt: skip
+}
 PRINTED_ITERATIONS = {  # Tables IV and V
     "digits": {"time": 657, "step": 564, "exp": 902, "ant": 868},
     "census": {"time": 632, "step": 532, "exp": 894, "ant": 845},
@@ -49,9 +67,11 @@ METHODS = (  # on census records: title, and how the names of its parts begin
     *((f"private marginals, epsilon {e:g}", f"marginals-{e:g}") for e in EPSILONS[::-1]),
 )
 READINGS = {
-    "loss-value": "noise on the loss value", "multiplicative": "multiplicative noise",
-    "output-error": "eq. 9: noise on the output error", "dp-gan": "DP-GAN: noise on parameters",
-}  # fmt: skip
+    "loss-value": "noise on the loss value",
+    "multiplicative": "multiplicative noise",
+    "output-error": "eq. 9: noise on the output error",
+    "dp-gan": "DP-GAN: noise on parameters",
+}
 COLUMNS = ("none", *DECAYS)
 
 
@@ -65,14 +85,19 @@ def table_2(stored: Stored) -> list[dict[str, Any]]:
     for column in TABLE_2:
         records = _records(column)
         found = values(stored, f"{records}-{column.batch}")
-        rows.append({
-            "data": column.data, "batch": column.batch,
-            "printed_largest": PRINTED["table_2"][records][column.batch == 128],
-            "one_record": mean(one["one_record"] for one in found),
-            "batch_mean": mean(one["mean_of_a_batch"] for one in found),
-            "C": column.largest_loss, "printed_sensitivity": column.printed,
-            "sensitivity": column.sensitivity, "seeds": len(found),
-        })  # fmt: skip
+        rows.append(
+            {
+                "data": column.data,
+                "batch": column.batch,
+                "printed_largest": PRINTED["table_2"][records][column.batch == 128],
+                "one_record": mean(one["one_record"] for one in found),
+                "batch_mean": mean(one["mean_of_a_batch"] for one in found),
+                "C": column.largest_loss,
+                "printed_sensitivity": column.printed,
+                "sensitivity": column.sensitivity,
+                "seeds": len(found),
+            }
+        )
     return rows
 
 
@@ -84,10 +109,12 @@ def table_3(stored: Stored) -> list[dict[str, Any]]:
     order the text does not state: compare rows of one encoding alone.
     """
     rows = [
-        {"row": f"paper, {name if name == 'no privacy' else f'epsilon {name}'}",
-         **dict(zip(ATTRIBUTES, errors, strict=True))}
+        {
+            "row": f"paper, {name if name == 'no privacy' else f'epsilon {name}'}",
+            **dict(zip(ATTRIBUTES, errors, strict=True)),
+        }
         for name, errors in PRINTED["table_3"].items()
-    ]  # fmt: skip
+    ]
     for title, key in METHODS:
         means = mean_score(stored, key, "pmf_error")
         if means is not None:
@@ -176,8 +203,9 @@ def figure_5(
 ) -> dict[str, tuple[list[int], list[float]]]:
     """Accuracy along training, mean over seeds: name -> (iterations, accuracy). Figures 5 and 6."""
     names = {
-        **READINGS, **{f"repaired-constant-{e:g}": f"repaired, epsilon {e:g}" for e in EPSILONS}
-    }  # fmt: skip
+        **READINGS,
+        **{f"repaired-constant-{e:g}": f"repaired, epsilon {e:g}" for e in EPSILONS},
+    }
     curves = {title: [one["curve"] for one in values(stored, key)] for key, title in names.items()}
     return {
         title: (some[0]["iterations"], np.mean([one[score] for one in some], axis=0).tolist())

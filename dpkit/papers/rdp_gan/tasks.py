@@ -18,8 +18,9 @@ from dpkit.training.types import Data
 
 JUDGED = 5_000  # generated images that are judged, and that a classifier is trained on
 PUBLIC_SIZES = {  # declared, as anyone knows them: sample rates follow from these alone
-    "digits": {"paper": 60_000, "reduced": 1_437}, "census": {"paper": 20_000, "reduced": 20_000},
-}  # fmt: skip
+    "digits": {"paper": 60_000, "reduced": 1_437},
+    "census": {"paper": 20_000, "reduced": 20_000},
+}
 SIZES = tuple(column.size for column in ADULT_8.columns)
 INCOME = len(SIZES) - 1
 CHANGES: dict[str, dict[str, Any]] = {  # fields of Settings that follow from the records' form

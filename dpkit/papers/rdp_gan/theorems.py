@@ -131,11 +131,7 @@ def theorem_3(order: float = BEST_ORDER, *, noise_std: float, **setting: Unpack[
 
 
 def theorem_4(
-    order: float = BEST_ORDER,
-    *,
-    generator_steps: int,
-    noise_std: float,
-    **setting: Unpack[Setting],
+    order: float = BEST_ORDER, *, generator_steps: int, noise_std: float, **setting: Unpack[Setting]
 ) -> float:
     """Theorem 4: n_g epsilon_g. The paper keeps delta; basic composition makes it n_g delta.
 

@@ -29,16 +29,23 @@ def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
         critic = networks.critic(settings).to(device)
         generator_net = networks.generator(settings).to(device)
     return Gan(
-        generator_net, deepcopy(generator_net).eval(), critic,
+        generator_net,
+        deepcopy(generator_net).eval(),
+        critic,
         settings.generator_optimizer.build(generator_net.parameters()),
         settings.critic_optimizer.build(critic.parameters()),
-    )  # fmt: skip
+    )
 
 
 def step(
-    gan: Gan, features: Tensor, labels: Tensor, *,
-    settings: Settings, index: int, rng: torch.Generator,
-) -> Record:  # fmt: skip
+    gan: Gan,
+    features: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
     """One iteration of Algorithm 2: a generator step where one is due, then a noised critic step.
 
     The i-th loss is D(fake_i) - D(real_i) + weight (|grad D(x_i)| - 1)^2 with x_i between the two.
@@ -57,9 +64,13 @@ def step(
     generator_loss = _update_generator(gan, settings, index, rng)
     fakes, mixing = _beside(gan, features, settings, rng)
     found = clipped_sum(
-        partial(_per_example, gan, settings), features, fakes, mixing,
-        rule=settings.clipping, at_most=AT_MOST,
-    )  # fmt: skip
+        partial(_per_example, gan, settings),
+        features,
+        fakes,
+        mixing,
+        rule=settings.clipping,
+        at_most=AT_MOST,
+    )
     noisy = noised(found.sums, noise_std=settings.noise_std, rng=rng)
     _update_critic(gan, found.parameters, noisy, settings, index, batch_size=len(features))
     clipped = (found.weights < 1).float().mean().nan_to_num().item()
@@ -67,9 +78,14 @@ def step(
 
 
 def plain_step(
-    gan: Gan, features: Tensor, labels: Tensor, *,
-    settings: Settings, index: int, rng: torch.Generator,
-) -> Record:  # fmt: skip
+    gan: Gan,
+    features: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
     """WGAN-GP as it is (Gulrajani et al. 2017): the same loss, unclipped. Arguments as `step`'s."""
     assert isinstance(settings.clipping, Unclipped)
     generator_loss = _update_generator(gan, settings, index, rng)
@@ -109,9 +125,7 @@ class Watched(NamedTuple):
     norms: Tensor  # (images,) L2 norm of each example's gradient over all parameters
 
 
-def watch(
-    gan: Gan, features: Tensor, *, settings: Settings, rng: torch.Generator
-) -> Watched:  # fmt: skip
+def watch(gan: Gan, features: Tensor, *, settings: Settings, rng: torch.Generator) -> Watched:
     """Losses and gradient norms of real images, each beside a released generator's; no update."""
     fakes = generate(gan, len(features), settings=settings, rng=rng)
     mixing = torch.rand(len(features), generator=rng, device=rng.device)
@@ -168,17 +182,20 @@ def _update_generator(
 
 
 def _update_critic(
-    gan: Gan, parameters: Sequence[Tensor], sums: Sequence[Tensor], settings: Settings,
-    index: int, *, batch_size: int,
-) -> None:  # fmt: skip
+    gan: Gan,
+    parameters: Sequence[Tensor],
+    sums: Sequence[Tensor],
+    settings: Settings,
+    index: int,
+    *,
+    batch_size: int,
+) -> None:
     means = [total / max(settings.divisor(batch_size), 1) for total in sums]
     set_rate(gan.discriminator_optimizer, settings.critic_optimizer.rate(index))
     update(gan.discriminator_optimizer, parameters, means)
 
 
-def _record(
-    index: int, losses: Tensor, generator_loss: float | None, clipped: float
-) -> Record:  # fmt: skip
+def _record(index: int, losses: Tensor, generator_loss: float | None, clipped: float) -> Record:
     return Record(
         step=index,
         batch_size=len(losses),

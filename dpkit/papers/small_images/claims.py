@@ -122,9 +122,15 @@ def beaulieu_by_epoch(name: str) -> Curve:
 
 
 def claim(
-    name: str, where: str, says: str, compute: Callable[[], float], explanation: str, *,
-    stated: float | None = None, **more: Any,
-) -> Claim:  # fmt: skip
+    name: str,
+    where: str,
+    says: str,
+    compute: Callable[[], float],
+    explanation: str,
+    *,
+    stated: float | None = None,
+    **more: Any,
+) -> Claim:
     """A claim of this paper: "equals" where it states a value, "computed" where it says nothing."""
     kind: Kind = "equals"
     if stated is None:
@@ -175,33 +181,44 @@ CLAIMS: tuple[Claim, ...] = (
         partial(shuffled_at_least, 1.0),
         "One pass over shuffled batches at noise 1.0 costs at least this much in the worst case, "
         "more than the Poisson accountant charges for 40; Poisson batches repair it.",
-        curve=by_noise, believed=lambda value: value <= spent(1.0),
+        curve=by_noise,
+        believed=lambda value: value <= spent(1.0),
     ),
     claim(
-        "adam-clip-invariance", ADAM_SAYS,
+        "adam-clip-invariance",
+        ADAM_SAYS,
         "If every gradient is longer than C, the updates of DP-Adam do not depend on C.",
         partial(adam_difference, 1.0, 0.1),
         "With every gradient longer than both clip norms, updates at C 0.1 and at C 1 (Figure 1) "
         "differ by this share at most on a made-up run, all of it from Adam's eps of 1e-8, which "
         "is small against the noise on the mean, z C / batch, at both.",
-        curve=by_eps, believed=lambda value: value < 1e-3,
+        curve=by_eps,
+        believed=lambda value: value < 1e-3,
     ),
     claim(
-        "adam-clip-invariance-without-eps", ADAM_SAYS + ' ("some details omitted")',
-        "C cancels in the update.", partial(adam_difference, 1.0, 1e-6, 0.0),
+        "adam-clip-invariance-without-eps",
+        ADAM_SAYS + ' ("some details omitted")',
+        "C cancels in the update.",
+        partial(adam_difference, 1.0, 1e-6, 0.0),
         "Without eps it does, whatever C, as long as every gradient is longer: what is left is "
-        "rounding.", believed=lambda value: value < 1e-9, rounding=1e-12,
+        "rounding.",
+        believed=lambda value: value < 1e-9,
+        rounding=1e-12,
     ),
     claim(
-        "adam-clip-invariance-small-norm", ADAM_SAYS + "; regime (i)",
-        "C can be chosen arbitrarily small.", partial(adam_difference, 1.0, 1e-6),
+        "adam-clip-invariance-small-norm",
+        ADAM_SAYS + "; regime (i)",
+        "C can be chosen arbitrarily small.",
+        partial(adam_difference, 1.0, 1e-6),
         "At C 1e-6 eps = 1e-8 weighs as much as the gradients' root mean square, and updates "
         "shrink by this share. C well above eps times batch over noise multiplier, here 2.6e-6, is "
         "enough: the noise alone then outweighs eps.",
-        curve=by_norm, believed=lambda value: value < 1e-3,
+        curve=by_norm,
+        believed=lambda value: value < 1e-3,
     ),
     claim(
-        "adam-clip-dependence-large-norm", ADAM_SAYS + "; regime (ii), Figure 1 at C 100",
+        "adam-clip-dependence-large-norm",
+        ADAM_SAYS + "; regime (ii), Figure 1 at C 100",
         "For larger C, each gradient's own norm weights the sum.",
         partial(adam_difference, 1.0, 100.0),
         "At C 100, longer than every gradient, nothing is clipped and the noise still grows with "
@@ -209,7 +226,8 @@ CLAIMS: tuple[Claim, ...] = (
         believed=lambda value: value > 0.1,
     ),
     claim(
-        "clip-after-mean", BEAULIEU,
+        "clip-after-mean",
+        BEAULIEU,
         "The average gradient is clipped and noised as if no example could move it by more than C.",
         clipped_mean_moves,
         "In units of C: one long gradient among 100 turns the clipped mean from one end of its "
@@ -218,7 +236,8 @@ CLAIMS: tuple[Claim, ...] = (
         believed=lambda value: value <= 1,
     ),
     claim(
-        "beaulieu-jones-add-remove", BEAULIEU,
+        "beaulieu-jones-add-remove",
+        BEAULIEU,
         "500 epochs over 6,000 records at batch 1 and noise 1 are charged as if each batch were "
         "Poisson; batches of exactly one record cost more, see `beaulieu-jones-replace-one`.",
         charged,
@@ -227,7 +246,8 @@ CLAIMS: tuple[Claim, ...] = (
         curve=partial(beaulieu_by_epoch, "claimed_ledger"),
     ),
     claim(
-        "beaulieu-jones-replace-one", BEAULIEU,
+        "beaulieu-jones-replace-one",
+        BEAULIEU,
         "Results may still be correct, at the epsilon charged, because the batch size is one "
         "(computed: the add-remove price; a replaced record's is at least that).",
         lambda: epsilon(PUBLISHED.worst_case_ledger()),
@@ -239,7 +259,8 @@ CLAIMS: tuple[Claim, ...] = (
         believed=lambda value: value <= charged(),
     ),
     claim(
-        "beaulieu-jones-noise-c-squared", "code of Beaulieu-Jones et al. before July 2018",
+        "beaulieu-jones-noise-c-squared",
+        "code of Beaulieu-Jones et al. before July 2018",
         "The same epsilon is charged for a run whose noise is multiplied by the clip norm twice.",
         lambda: of_one_step(BEFORE_2018.worst_case_ledger()[0].mechanism),
         "Noise of z C^2 at C 1e-4 is 10,000 times smaller than was charged: this is the exact "
@@ -247,43 +268,56 @@ CLAIMS: tuple[Claim, ...] = (
         believed=lambda value: value <= charged(),
     ),
     claim(
-        "zhang-factor-8", EARLIER + "Zhang et al.; their code: dp/clippers/basic.py",
-        "At batch size 64 the noise is a factor of eight too small.", partial(noise_too_small, 64),
+        "zhang-factor-8",
+        EARLIER + "Zhang et al.; their code: dp/clippers/basic.py",
+        "At batch size 64 the noise is a factor of eight too small.",
+        partial(noise_too_small, 64),
         "The code divides the noise by the root of the batch size: by 8 at batch 64 on one device.",
-        stated=8.0, tolerance=1e-9,
+        stated=8.0,
+        tolerance=1e-9,
         curve=lambda: curve(range(1, 257), lambda b: noise_too_small(int(b)), "batch", "factor"),
     ),
     claim(
-        "zhang-groups-factor-10", EARLIER + "Zhang et al.",
+        "zhang-groups-factor-10",
+        EARLIER + "Zhang et al.",
         "Clipping groups of parameters separately probably makes gradients longer in proportion to "
         "the number of groups, about ten times.",
         partial(groups_factor, MOST_TENSORS),
         "Norms add as squares, so k groups clipped at C are C sqrt(k) long: 3 C with the nine "
         "tensors of the largest published critic of plain layers, 2.2 C with MNIST's five groups; "
         "ten times takes a hundred groups.",
-        stated=10.0, tolerance=0.5,
+        stated=10.0,
+        tolerance=0.5,
         curve=lambda: curve(range(1, 101), lambda k: groups_factor(int(k)), "groups", "length / C"),
     ),
     *(xie(noise_std) for noise_std in (5, 10, 15)),
     claim(
-        "xie-true-rate", SCRIPT + " (q) and wgan.py (one GAN for each digit)",
+        "xie-true-rate",
+        SCRIPT + " (q) and wgan.py (one GAN for each digit)",
         "The sample rate is 64/60000, noise 5.",
         lambda: Xie(5).published_epsilon(size=min(DIGIT_COUNTS)),
         "Each digit's GAN draws its batches from that digit's images: 5,421 of digit 5, by MNIST's "
         "public counts, whose GAN costs the most. The script's own formula then gives this.",
-        curve=lambda: curve(range(10), lambda d: Xie(5).published_epsilon(
-            size=DIGIT_COUNTS[int(d)]), "digit", "epsilon"),
+        curve=lambda: curve(
+            range(10),
+            lambda d: Xie(5).published_epsilon(size=DIGIT_COUNTS[int(d)]),
+            "digit",
+            "epsilon",
+        ),
         believed=lambda value: value <= Xie(5).published_epsilon(),
     ),
     claim(
-        "xie-natural-log", SCRIPT, "n_d log(1/delta) is 25, noise 5.",
+        "xie-natural-log",
+        SCRIPT,
+        "n_d log(1/delta) is 25, noise 5.",
         lambda: Xie(5, steps_times_log=5 * log(1 / DELTA)).published_epsilon(),
         "For the code's five critic steps at delta 1e-5 it is 57.6: the theorem's logarithm is the "
         "natural one, and 25 is 5 times the decimal one.",
         believed=lambda value: value <= Xie(5).published_epsilon(),
     ),
     claim(
-        "xie-accountant", SCRIPT,
+        "xie-accountant",
+        SCRIPT,
         "Noise 15 at the bound c_g gives a single-digit epsilon.",
         lambda: of_one_step(Xie(15).ledger(size=PUBLIC_SIZE)[0].mechanism),
         "Noise 15 is 1.1e-3 of the bound. For an example whose gradient is as long as the bound "
@@ -291,4 +325,4 @@ CLAIMS: tuple[Claim, ...] = (
         "noise, far from here.",
         believed=lambda value: value <= Xie(15).published_epsilon(),
     ),
-)  # fmt: skip
+)

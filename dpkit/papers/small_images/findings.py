@@ -59,26 +59,43 @@ def findings(figure_1: Stored, figure_2: Stored, figure_3: Stored) -> list[Findi
     size = _Plateaus(figure_3, "capacity-", lambda s: s["capacity"])
     return [
         _alike(
-            clip, (0.1, 1.0), "small-clips-alike", "Figure 1",
+            clip,
+            (0.1, 1.0),
+            "small-clips-alike",
+            "Figure 1",
             "Clip norms 0.1 and 1 reach comparable scores.",
         ),
         _above(
-            clip, (0.1, 1.0), (100.0,), "small-clips-best", "section 3.2.1, Figure 1",
+            clip,
+            (0.1, 1.0),
+            (100.0,),
+            "small-clips-best",
+            "section 3.2.1, Figure 1",
             "A clip norm below every example's gradient scores best; one of 100 scores less.",
         ),
         _alike(
-            noise, (0.5, 0.8, 0.9), "plateau-independent-of-noise", "section 3.2.2, Figure 2",
+            noise,
+            (0.5, 0.8, 0.9),
+            "plateau-independent-of-noise",
+            "section 3.2.2, Figure 2",
             "Below the critical noise multiplier the largest score hardly depends on the noise.",
         ),
         _above(
-            noise, (0.5, 0.8, 0.9), (1.0,), "break-off-near-1", "section 3.2.2, Figure 2",
-            "At noise multiplier 1.0 the score breaks off steeply.", margin=True,
+            noise,
+            (0.5, 0.8, 0.9),
+            (1.0,),
+            "break-off-near-1",
+            "section 3.2.2, Figure 2",
+            "At noise multiplier 1.0 the score breaks off steeply.",
+            margin=True,
         ),
         _between(
-            size, "intermediate-capacity-best", "section 3.2.3, Figure 3",
+            size,
+            "intermediate-capacity-best",
+            "section 3.2.3, Figure 3",
             "The largest score is that of an intermediate capacity; smaller and larger reach less.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 class _Plateaus:
@@ -144,18 +161,26 @@ def _alike(of: _Plateaus, keys: tuple[float, ...], id: str, where: str, says: st
     pairs = list(combinations(sorted(keys, key=of.mean, reverse=True), 2))
     assert of.small is not None
     return _decided(
-        of, (high, low), (id, where, says, f"{high:g} reaches {of.said(high)}, {low:g} "
-                          f"{of.said(low)}"),
+        of,
+        (high, low),
+        (id, where, says, f"{high:g} reaches {of.said(high)}, {low:g} {of.said(low)}"),
         confirmed=all(of.apart(*pair)[1] < of.small for pair in pairs),
         refuted=any(of.apart(*pair, pairs=len(pairs))[0] > of.small for pair in pairs),
-        guards=(keys, keys), margin=of.small,
-    )  # fmt: skip
+        guards=(keys, keys),
+        margin=of.small,
+    )
 
 
 def _above(
-    of: _Plateaus, better: tuple[float, ...], worse: tuple[float, ...], id: str, where: str,
-    says: str, *, margin: bool = False,
-) -> Finding:  # fmt: skip
+    of: _Plateaus,
+    better: tuple[float, ...],
+    worse: tuple[float, ...],
+    id: str,
+    where: str,
+    says: str,
+    *,
+    margin: bool = False,
+) -> Finding:
     """Confirmed if each of the better is above each of the worse (by the margin)."""
     if lacking := of.missing(*better, *worse):
         return _open(id, where, says, lacking)
@@ -164,12 +189,14 @@ def _above(
     assert of.small is not None
     least_gain = of.small if margin else 0.0
     return _decided(
-        of, (least, most), (id, where, says, f"{least:g} reaches {of.said(least)}, {most:g} "
-                            f"{of.said(most)}"),
+        of,
+        (least, most),
+        (id, where, says, f"{least:g} reaches {of.said(least)}, {most:g} {of.said(most)}"),
         confirmed=all(of.apart(*pair)[0] > least_gain for pair in pairs),
         refuted=any(of.apart(*pair, pairs=len(pairs))[1] < least_gain for pair in pairs),
-        guards=(worse, better), margin=least_gain,
-    )  # fmt: skip
+        guards=(worse, better),
+        margin=least_gain,
+    )
 
 
 def _between(of: _Plateaus, id: str, where: str, says: str) -> Finding:
@@ -184,7 +211,9 @@ def _between(of: _Plateaus, id: str, where: str, says: str) -> Finding:
         f"{outer:g}, the better of the two ends, {of.said(outer)}"
     )
     return _decided(
-        of, (inner, outer), (id, where, says, reached),
+        of,
+        (inner, outer),
+        (id, where, says, reached),
         confirmed=any(
             all(of.apart(one, end, pairs=len(between))[0] > 0 for end in ends) for one in between
         ),
@@ -192,7 +221,7 @@ def _between(of: _Plateaus, id: str, where: str, says: str) -> Finding:
             all(of.apart(one, end, pairs=len(ends))[1] < 0 for one in between) for end in ends
         ),
         guards=(ends, between),
-    )  # fmt: skip
+    )
 
 
 def _decided(

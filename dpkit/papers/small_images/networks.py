@@ -42,9 +42,11 @@ def generator(settings: Settings) -> nn.Module:
     *up_to, side = sides(settings)
     features = 4 * wide * side**2
     layers: list[nn.Module] = [
-        nn.Linear(settings.latent_size, features), nn.BatchNorm1d(features), nn.ReLU(),
+        nn.Linear(settings.latent_size, features),
+        nn.BatchNorm1d(features),
+        nn.ReLU(),
         nn.Unflatten(1, (4 * wide, side, side)),
-    ]  # fmt: skip
+    ]
     channels = pairwise((4 * wide, 2 * wide, wide, 1))
     for (inputs, out), to in zip(channels, reversed(up_to), strict=True):
         odd = to % 2  # 2 side - 1, or one more

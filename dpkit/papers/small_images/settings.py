@@ -11,12 +11,7 @@ from dpkit.privacy.clipping import FlatClipping, Unclipped
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
-from dpkit.privacy.sampling import (
-    SHUFFLED_AS_POISSON,
-    PoissonSampling,
-    ShuffledBatches,
-    mechanism,
-)
+from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling, ShuffledBatches, mechanism
 from dpkit.privacy.schedules import Constant
 from dpkit.records import SCALES
 from dpkit.training.optimizers import Adam
@@ -155,9 +150,11 @@ class Settings:
             steps = self.steps_allowed(public_size=public_size)
         checks.whole(steps=steps)
         charged = mechanism(
-            self.sampling, noise_multiplier=self.noise_multiplier, public_size=public_size,
+            self.sampling,
+            noise_multiplier=self.noise_multiplier,
+            public_size=public_size,
             assume=(SHUFFLED_AS_POISSON,),
-        )  # fmt: skip
+        )
         return [Release(charged, steps)]
 
     def steps_allowed(self, *, public_size: int) -> int:

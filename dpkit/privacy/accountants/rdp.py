@@ -43,11 +43,7 @@ def curve(ledger: Releases, orders: ArrayLike | None = None) -> tuple[Floats, Fl
 
 
 def epsilon(
-    ledger: Releases,
-    *,
-    delta: float,
-    conversion: str = "improved",
-    orders: ArrayLike | None = None,
+    ledger: Releases, *, delta: float, conversion: str = "improved", orders: ArrayLike | None = None
 ) -> Guarantee:
     """The smallest epsilon the ledger's RDP proves at `delta`.
 

@@ -30,9 +30,14 @@ class Unstable(ValueError):
 
 
 def fingerprint(
-    gan: Gan, data: Data, *, step: Callable[..., Any], settings: Any, rng: torch.Generator,
+    gan: Gan,
+    data: Data,
+    *,
+    step: Callable[..., Any],
+    settings: Any,
+    rng: torch.Generator,
     tf32: bool = False,
-) -> dict[str, str]:  # fmt: skip
+) -> dict[str, str]:
     """Everything that must be the same for a run to go on: its steps are then repeated to the bit.
 
     Of the code, that is the version of dpkit and the sources, as they lie on disk when training

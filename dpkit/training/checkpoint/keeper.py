@@ -70,9 +70,14 @@ class Keeper:
     """One run and its files: charges each step, stores what it did, knows how many remain."""
 
     def __init__(
-        self, place: Checkpoints, gan: Gan, rng: torch.Generator, *,
-        words: dict[str, str], steps: int,
-    ) -> None:  # fmt: skip
+        self,
+        place: Checkpoints,
+        gan: Gan,
+        rng: torch.Generator,
+        *,
+        words: dict[str, str],
+        steps: int,
+    ) -> None:
         """Go on from the files, or start; afterwards all of them lie there and agree."""
         self.step, self.steps = 0, steps
         self._place, self._path, self._gan, self._rng = place, Path(place.path), gan, rng
@@ -167,19 +172,30 @@ class Keeper:
 
     def _store(self) -> None:
         saved = Saved(
-            fingerprint=self._words, identity=self._charged.identity, step=self.step,
+            fingerprint=self._words,
+            identity=self._charged.identity,
+            step=self.step,
             gan={name: getattr(self._gan, name).state_dict() for name in self._gan._fields},
-            rng=self._left.rng, drawn_from=self._drawn_from, drawn=self._drawn,
-        )  # fmt: skip
+            rng=self._left.rng,
+            drawn_from=self._drawn_from,
+            drawn=self._drawn,
+        )
         write_saved(self._path, saved)
         self._stored = self.step
 
 
 @contextmanager
 def kept(
-    place: Checkpoints, gan: Gan, data: Data, *,
-    step: Any, settings: Any, rng: torch.Generator, steps: int, tf32: bool,
-) -> Iterator[Keeper]:  # fmt: skip
+    place: Checkpoints,
+    gan: Gan,
+    data: Data,
+    *,
+    step: Any,
+    settings: Any,
+    rng: torch.Generator,
+    steps: int,
+    tf32: bool,
+) -> Iterator[Keeper]:
     """The run at `place`, brought into `gan` and `rng`; stored and unlocked when the block ends.
 
     Raises:

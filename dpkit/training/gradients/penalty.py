@@ -163,9 +163,13 @@ def _refuse_dropout(critic: nn.Module) -> None:
 
 
 def straight(
-    critic: nn.Module, real: Tensor, fake: Tensor, between: Tensor,
-    conditions: tuple[Tensor, ...], weight: float,
-) -> tuple[Gradients, Tensor]:  # fmt: skip
+    critic: nn.Module,
+    real: Tensor,
+    fake: Tensor,
+    between: Tensor,
+    conditions: tuple[Tensor, ...],
+    weight: float,
+) -> tuple[Gradients, Tensor]:
     """One pass for all three kinds of points, and one tangent pass."""
     between = between.detach().requires_grad_()
     with capture(critic) as captured:
@@ -222,9 +226,13 @@ def _tangents(
 
 
 def curved(
-    critic: nn.Module, real: Tensor, fake: Tensor, between: Tensor,
-    conditions: tuple[Tensor, ...], weight: float,
-) -> tuple[Gradients, Tensor]:  # fmt: skip
+    critic: nn.Module,
+    real: Tensor,
+    fake: Tensor,
+    between: Tensor,
+    conditions: tuple[Tensor, ...],
+    weight: float,
+) -> tuple[Gradients, Tensor]:
     """A tangent pass with its own graph, and the backward pass of its outcome."""
     with capture(critic) as captured:
         both = (torch.cat((c, c)) for c in conditions)
@@ -276,9 +284,14 @@ def curved(
 
 
 def by_functional(
-    critic: nn.Module, real: Tensor, fake: Tensor, between: Tensor,
-    conditions: tuple[Tensor, ...], weight: float, reason: str | None,
-) -> tuple[Functional, Tensor]:  # fmt: skip
+    critic: nn.Module,
+    real: Tensor,
+    fake: Tensor,
+    between: Tensor,
+    conditions: tuple[Tensor, ...],
+    weight: float,
+    reason: str | None,
+) -> tuple[Functional, Tensor]:
     """Nested torch.func gradients of each example, for layers that are not known as products."""
     functional.refuse_mixing(critic)
     if reason is not None:

@@ -43,9 +43,7 @@ def child(path: Path, report: int, seed: int) -> None:
     """Train to the end; report each step's number, then a digest of all that training changed."""
     place = Checkpoints(path, every=5, reserve=8)
     gan, rng = paper.new_gan(SETTINGS, seed=0, device=CPU), generator_on(CPU, seed=seed)
-    for record in train(
-        paper.step, gan, digits(), settings=SETTINGS, rng=rng, checkpoint=place
-    ):  # fmt: skip
+    for record in train(paper.step, gan, digits(), settings=SETTINGS, rng=rng, checkpoint=place):
         os.write(report, f"{record.step + 1}\n".encode())
     digest = hashlib.sha256(rng.get_state().numpy().tobytes())
     for part in gan:

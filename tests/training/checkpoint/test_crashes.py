@@ -111,9 +111,12 @@ def test_kill_9_at_twenty_moments(tmp_path):
     """
     script = Path(__file__).with_name("killed.py")
     ended = subprocess.run(
-        [sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, timeout=300,
+        [sys.executable, str(script), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
         check=False,
-    )  # fmt: skip
+    )
     assert ended.returncode == 0, ended.stderr
     saw = json.loads(ended.stdout)
     assert len(saw["kills"]) >= 20
@@ -236,11 +239,13 @@ def use_rng(run):
         (use_rng, "the rng changed"),
         (lambda run: run.gan.discriminator[0].weight.detach().mul_(2), "the networks .* changed"),
         (lambda run: run.gan.averaged_net.eval(), "the networks .* changed"),
-        (lambda run: run.gan.discriminator_optimizer.param_groups[0].update(lr=0.2),
-         "the optimisers' settings changed"),
+        (
+            lambda run: run.gan.discriminator_optimizer.param_groups[0].update(lr=0.2),
+            "the optimisers' settings changed",
+        ),
         (lambda run: torch.set_num_threads(2), "threads changed"),
     ],
-)  # fmt: skip
+)
 def test_what_changes_between_two_steps_ends_the_run_before_the_next(place, meddle, words):
     run = Run(place)
     for _ in range(5):

@@ -74,11 +74,22 @@ def test_code_in_a_checkpoint_is_not_run(place, tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", "7", '{"id": "I"}', '{"charged": 2}', '{"id": 7, "charged": 2}',
-     '{"id": "short", "charged": 2}', '{"id": "I", "charged": -1}', '{"id": "I", "charged": 2.5}',
-     '{"id": "I", "charged": NaN}', '{"id": "I", "charged": true}',
-     '{"id": "I", "charged": [[0, 2]]}'],
-)  # fmt: skip
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        '{"id": "I"}',
+        '{"charged": 2}',
+        '{"id": 7, "charged": 2}',
+        '{"id": "short", "charged": 2}',
+        '{"id": "I", "charged": -1}',
+        '{"id": "I", "charged": 2.5}',
+        '{"id": "I", "charged": NaN}',
+        '{"id": "I", "charged": true}',
+        '{"id": "I", "charged": [[0, 2]]}',
+    ],
+)
 def test_a_damaged_ledger_is_refused(place, content):
     Run(place, steps=2).all()
     identity = json.loads(ledger_path(place.path).read_text())["id"]

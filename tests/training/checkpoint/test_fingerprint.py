@@ -309,16 +309,56 @@ def test_arrays_that_print_alike_are_described_differently(kind):
 
 
 DIFFERENT = [
-    1, 1.0, True, "1", b"1", None, 0.1, 0.1 + 2**-56, -0.0, 0.0, (1,), [1], {1}, {1: 1}, (1, 1),
-    ("1, 1",), Path("a"),
-    np.float32(1), np.float64(1), np.ones(1), np.ones((1, 1)), np.ones(1, dtype="f4"),
-    np.array([-0.0]), np.array([0.0]), torch.ones(1), torch.ones(1, 1), torch.ones(1).half(),
-    torch.ones(1).bfloat16(), torch.zeros(4)[1:2], torch.tensor(1), {"a": np.ones(2)},
-    {"a": np.zeros(2)}, Colour.RED, Colour.BLUE, Plain(), SHUFFLED, Plain(bounds=(np.ones(2),)),
-    Plain(bounds=[np.ones(2)]), step, another_step, partial(step), partial(step, 1), Plain, Scaled,
-    torch.float32, torch.float64, Record(1, 1, 0.0, None, 0.0), float("nan"),
+    1,
+    1.0,
+    True,
+    "1",
+    b"1",
+    None,
+    0.1,
+    0.1 + 2**-56,
+    -0.0,
+    0.0,
+    (1,),
+    [1],
+    {1},
+    {1: 1},
+    (1, 1),
+    ("1, 1",),
+    Path("a"),
+    np.float32(1),
+    np.float64(1),
+    np.ones(1),
+    np.ones((1, 1)),
+    np.ones(1, dtype="f4"),
+    np.array([-0.0]),
+    np.array([0.0]),
+    torch.ones(1),
+    torch.ones(1, 1),
+    torch.ones(1).half(),
+    torch.ones(1).bfloat16(),
+    torch.zeros(4)[1:2],
+    torch.tensor(1),
+    {"a": np.ones(2)},
+    {"a": np.zeros(2)},
+    Colour.RED,
+    Colour.BLUE,
+    Plain(),
+    SHUFFLED,
+    Plain(bounds=(np.ones(2),)),
+    Plain(bounds=[np.ones(2)]),
+    step,
+    another_step,
+    partial(step),
+    partial(step, 1),
+    Plain,
+    Scaled,
+    torch.float32,
+    torch.float64,
+    Record(1, 1, 0.0, None, 0.0),
+    float("nan"),
     float("inf"),
-]  # fmt: skip
+]
 
 
 def test_different_values_have_different_descriptions_and_equal_ones_the_same():
@@ -338,11 +378,19 @@ class Mutable:
 @pytest.mark.parametrize(
     "value",
     [
-        object(), lambda x: x, local_step(), Mutable(), (1, Mutable()), {"a": [object()]},
-        np.array([object()]), torch.ones(2).to_sparse(), nn.Linear(1, 1), iter([]),
+        object(),
+        lambda x: x,
+        local_step(),
+        Mutable(),
+        (1, Mutable()),
+        {"a": [object()]},
+        np.array([object()]),
+        torch.ones(2).to_sparse(),
+        nn.Linear(1, 1),
+        iter([]),
         partial(local_step()),
     ],
-)  # fmt: skip
+)
 def test_what_has_no_stable_description_is_refused(value):
     with pytest.raises(Unstable):
         described(value)

@@ -49,10 +49,12 @@ def networks(activation=nn.Tanh, dropout=0.0, seed=0):
         for parameter in (*critic.parameters(), *generator.parameters()):
             parameter.copy_(torch.randn(parameter.shape, generator=rng))
     return Gan(
-        generator, deepcopy(generator), critic,
+        generator,
+        deepcopy(generator),
+        critic,
         torch.optim.SGD(generator.parameters(), lr=0.1),
         torch.optim.Adam(critic.parameters(), lr=0.1),
-    )  # fmt: skip
+    )
 
 
 def data(seed=0, size=20, public_size=20):
@@ -92,16 +94,31 @@ class Run:
     """A run with the records it yields, the steps and noise it drew, and all that it trained."""
 
     def __init__(
-        self, place=None, *, by=step, gan=None, on=None, settings=POISSON, seed=0, steps=None,
-        tf32=False, watch=unwatched,
-    ):  # fmt: skip
+        self,
+        place=None,
+        *,
+        by=step,
+        gan=None,
+        on=None,
+        settings=POISSON,
+        seed=0,
+        steps=None,
+        tf32=False,
+        watch=unwatched,
+    ):
         self.gan, self.rng = networks() if gan is None else gan, generator_on(CPU, seed=seed)
         self.gan.discriminator.seen = self.seen = []
         self.gan.discriminator.watch = watch
         self.records = train(
-            by, self.gan, data() if on is None else on, settings=settings, rng=self.rng,
-            steps=steps, checkpoint=place, tf32=tf32,
-        )  # fmt: skip
+            by,
+            self.gan,
+            data() if on is None else on,
+            settings=settings,
+            rng=self.rng,
+            steps=steps,
+            checkpoint=place,
+            tf32=tf32,
+        )
 
     def all(self):
         self.yielded = list(self.records)

@@ -63,9 +63,10 @@ def test_clipped_sums_are_those_of_full_gradients(net, batch, rule):
     torch.testing.assert_close(gradients.norms(), norms, rtol=1e-10, atol=1e-12)
 
     clip = {
-        "flat": FlatClipping(0.5), "tensor": PerTensorClipping(0.5, tensors=len(full)),
+        "flat": FlatClipping(0.5),
+        "tensor": PerTensorClipping(0.5, tensors=len(full)),
         "none": Unclipped(),
-    }[rule]  # fmt: skip
+    }[rule]
     expected = []
     for row, g in enumerate(full):
         if rule == "flat":
@@ -125,10 +126,7 @@ def test_an_empty_batch_sums_to_zero():
 
 @pytest.mark.parametrize(
     ("layer", "words"),
-    [
-        (nn.BatchNorm1d(3), "mixes the examples"),
-        (nn.Bilinear(3, 3, 1), "are not known"),
-    ],
+    [(nn.BatchNorm1d(3), "mixes the examples"), (nn.Bilinear(3, 3, 1), "are not known")],
 )
 def test_other_layers_are_refused_with_the_reason(layer, words):
     with pytest.raises(UnsupportedLayer, match=words), capture(nn.Sequential(layer)):

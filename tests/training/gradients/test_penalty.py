@@ -9,12 +9,7 @@ from torch.autograd import forward_ad
 from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training.gradients import (
-    Gradients,
-    MixesExamples,
-    UnsupportedLayer,
-    gradient_penalty,
-)
+from dpkit.training.gradients import Gradients, MixesExamples, UnsupportedLayer, gradient_penalty
 from dpkit.training.networks import Conditional, mlp
 
 pytestmark = pytest.mark.torch

@@ -184,10 +184,17 @@ def compose(parts: Parts, look: Look) -> ComposedLoss:
     outside += _outside(parts, look, log_mass, losses[0], -look.left)
     log_scale = log_mass - look.tilt * look.epsilon
     return ComposedLoss(
-        losses, weights, spacing, look.tilt, look.epsilon, log_scale, error + outside,
+        losses,
+        weights,
+        spacing,
+        look.tilt,
+        look.epsilon,
+        log_scale,
+        error + outside,
         _infinite(parts),
-        factor, blur,
-    )  # fmt: skip
+        factor,
+        blur,
+    )
 
 
 def _outside(parts: Parts, look: Look, log_mass: float, edge: float, change: float) -> float:

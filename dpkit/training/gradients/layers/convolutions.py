@@ -59,9 +59,14 @@ class Conv2d(Outer):
         if len(d) == 0:
             return torch.zeros_like(layer.weight)
         return conv2d_weight(
-            a, layer.weight.shape, d,
-            layer.stride, padding, layer.dilation, layer.groups,  # type: ignore[arg-type]
-        )  # fmt: skip
+            a,
+            layer.weight.shape,
+            d,
+            layer.stride,
+            padding,
+            layer.dilation,
+            layer.groups,  # type: ignore[arg-type]
+        )
 
     def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
         return d.sum((2, 3))
