@@ -7,12 +7,14 @@ import platform
 import subprocess
 import tempfile
 from dataclasses import fields, is_dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from dpkit.paths import CHECKOUT, PACKAGE
 
+SETTINGS = 1e-4  # relative: how near settings that were calibrated are to those that were stored
 SCALES = ("paper", "reduced")
 
 
@@ -64,17 +66,19 @@ def json_number(value: float | None) -> float | str | None:
     return float(value)
 
 
-def alike(one: Any, other: Any) -> bool:
-    """Whether two JSON values agree: numbers within 1e-6 of the larger one, all else exactly.
+def alike(one: Any, other: Any, *, within: float = 1e-6) -> bool:
+    """Whether two JSON values agree: floats within a relative `within`, all else exactly.
 
-    The last digits of what a search finds, such as a calibrated noise, are the processor's.
+    The last digits of a calibrated noise are the processor's; and some more, where the width of an
+    accountant's answer has changed since it was stored, are that accountant's (`SETTINGS`).
     """
+    same = partial(alike, within=within)
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(alike(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(alike, one, other))
+        return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-6)
+        return math.isclose(one, other, rel_tol=within)
     return one == other
 
 

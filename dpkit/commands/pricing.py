@@ -9,7 +9,7 @@ from dpkit.privacy.ledger import Guarantee, Release, Releases
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
-# --accountant -> the module of dpkit.privacy that prices
+# --accountant -> the module of dpkit.privacy.accountants that prices
 ACCOUNTANTS = {"rdp": "rdp", "pld": "pld", "moments": "moments", "gdp": "gdp", "wor": "rdp"}
 RENYI = ("rdp", "wor")  # those that convert from Renyi DP
 OVER_CLIP_NORM = "noise standard deviation / clip norm C"
@@ -31,7 +31,7 @@ class Pricing(NamedTuple):
     @property
     def price(self) -> Callable[..., Guarantee]:
         """The accountant's `epsilon`; imported when it is asked for."""
-        return import_module(f"dpkit.privacy.{ACCOUNTANTS[self.accountant]}").epsilon
+        return import_module(f"dpkit.privacy.accountants.{ACCOUNTANTS[self.accountant]}").epsilon
 
     @property
     def options(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from dpkit.experiments import store
 from dpkit.experiments.estimate import Estimate, estimate
 from dpkit.experiments.part import Part, Plan, Progress, silent
-from dpkit.records import alike, code_version, provenance, read_json, write_json
+from dpkit.records import SETTINGS, alike, code_version, provenance, read_json, write_json
 
 
 def reproduce(
@@ -113,7 +113,7 @@ def _check_same(path: Path, part: Part) -> None:
     changed = sorted(
         key
         for key in stored.keys() | part.settings
-        if not alike(stored.get(key), part.settings.get(key))
+        if not alike(stored.get(key), part.settings.get(key), within=SETTINGS)
     )
     if changed:
         raise ValueError(

@@ -15,7 +15,6 @@ def spent() -> float:
 CLAIMS = (
     Claim(
         id="sixth/epsilon",
-        paper="sixth",
         where="abstract",
         says="training costs epsilon 4",
         stated=SETTINGS.target_epsilon,
