@@ -43,9 +43,8 @@ class RenyiOrders(Explorer):
         rows = []
         for conversion in ("improved", "classic"):
             for name, orders in {"search": None, **LISTS}.items():
-                spent = rdp.epsilon(
-                    described.ledger, delta=delta, conversion=conversion, orders=orders
-                )
+                rule: dict[str, Any] = {"conversion": conversion, "orders": orders}
+                spent = rdp.epsilon(described.ledger, delta=delta, **rule)
                 order = float(spent.method.rsplit(" ", 1)[1])
                 rows.append((conversion, name, spent.epsilon, order))
         return {"run": described, "delta": delta, "rows": rows, "optimal": None}

@@ -13,7 +13,7 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[2]
 FILES = sorted((CHECKOUT / "dpkit").rglob("*.py"))
 NAMES = [str(path.relative_to(CHECKOUT)) for path in FILES]
-LONGEST_FILE, MEDIAN_FILE, MEDIAN_FUNCTION = 350, 160, 8  # lines; CONTRIBUTING's tenth rule
+LONGEST_FILE, MEDIAN_FILE, MEDIAN_FUNCTION = 350, 150, 8  # lines; CONTRIBUTING's tenth rule
 
 # A part of dpkit imports itself and parts of a lower layer, never its own layer or a higher one.
 # One that is missing here fails the test: give it its place when it is added.

@@ -49,7 +49,7 @@ class RenyiFilter:
         adjacency: of every release.
 
     Raises:
-        ValueError: bad input.
+        ValueError: order, budget or delta is out of range, conversion or adjacency unknown.
     """
 
     def __init__(
