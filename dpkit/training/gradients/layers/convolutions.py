@@ -1,6 +1,7 @@
 """Convolutions and transposed convolutions in two dimensions."""
 
 from math import ceil, gcd, prod, sqrt
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -58,15 +59,8 @@ class Conv2d(Outer):
     ) -> Tensor:
         if len(d) == 0:
             return torch.zeros_like(layer.weight)
-        return conv2d_weight(
-            a,
-            layer.weight.shape,
-            d,
-            layer.stride,
-            padding,
-            layer.dilation,
-            layer.groups,  # type: ignore[arg-type]
-        )
+        settings: Any = (layer.stride, padding, layer.dilation, layer.groups)
+        return conv2d_weight(a, layer.weight.shape, d, *settings)
 
     def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
         return d.sum((2, 3))
