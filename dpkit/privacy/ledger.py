@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from dpkit import checks
 from dpkit.privacy.mechanisms import (
+    ADJACENCIES,
     Adjacency,
     Floats,
     GaussianDp,
@@ -61,6 +62,15 @@ class Ledger:
 
     releases: tuple[Release, ...]
     adjacency: Adjacency
+
+    def __post_init__(self) -> None:
+        """Refuse what `of` would not have made (ValueError): a count that is no integer > 0, ..."""
+        checks.one_of(ADJACENCIES, adjacency=self.adjacency)
+        entries = [_checked(entry) for entry in _listed(self.releases)]
+        if not all(one.count and one.mechanism.adjacency == self.adjacency for one in entries):
+            raise ValueError("a Ledger holds counts > 0 under its adjacency; make it by Ledger.of")
+        if not (isinstance(self.releases, tuple) and entries == list(self.releases)):
+            raise ValueError("a Ledger holds a tuple of releases; make it by Ledger.of")
 
     @classmethod
     def of(cls, entries: "Releases") -> "Ledger":

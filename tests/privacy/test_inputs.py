@@ -267,6 +267,78 @@ def test_the_profile_keeps_its_digits_where_records_are_rare(q):
                         assert value == pytest.approx(float(true), rel=1e-11)
 
 
+def mirrored(noise, q, eps):
+    """delta(eps) of the replace-one pair, with 80 digits."""
+    s, q, t = mp.mpf(noise), mp.mpf(q), mp.exp(mp.mpf(eps))
+    level = (1 - q) / q * mp.exp(1 / (2 * s * s)) * mp.sinh(mp.mpf(eps) / 2)
+    x = s * s * (mp.mpf(eps) / 2 + mp.asinh(level))
+    still, moved, away = (mp.ncdf((at - x) / s) for at in (0, 1, -1))
+    return (1 - q) * still + q * moved - t * ((1 - q) * still + q * away)
+
+
+@pytest.mark.parametrize("noise", [1e-3, 0.3, 3.0, 49.0, 51.0, 1e4, 1e7, 1e10, 1e13])
+@pytest.mark.parametrize("q", [1e-9, 1e-3, 0.4, 1 - 1e-6])
+def test_profiles_keep_their_digits_at_any_noise(noise, q):
+    """At noise 1e13 a difference of normal tails was 24 % too small: it is an integral now."""
+    for z in (0.0, 0.5, 5.0, 20.0):
+        eps = z * q / noise if noise > 1 else z
+        with mp.workdps(80):
+            pairs = [
+                (SampledGaussian(noise, q), max(direction(noise, q, eps, s) for s in (1, -1))),
+                (SampledGaussian(noise, q, REPLACE), mirrored(noise, q, eps)),
+                (Gaussian(noise), direction(noise, 1, eps, 1)),
+            ]
+        for mechanism, true in pairs:
+            if true > 1e-190:
+                error = float(abs(mechanism.profile([eps]).max() - true) / true)
+                assert error <= mechanism.profile_error / 5
+
+
+@pytest.mark.parametrize(
+    ("noise", "delta", "true"),
+    [(1e13, 1e-30, 8.2419e-13), (1e13, 1e-100, 1.96693e-12), (1e12, 1e-30, 8.50948e-12)],
+)
+def test_pairs_at_very_large_noise(noise, delta, true):
+    """The upper end was 44 % too small at delta 1e-100; the truth is by 80 digits."""
+    found = pld.epsilon([Release(Gaussian(noise))], delta=delta)
+    assert found.lower <= true * (1 + 1e-5)
+    assert found.epsilon >= true * (1 - 1e-5)
+    with mp.workdps(80):
+        assert direction(noise, 1, found.epsilon, 1) <= delta <= direction(noise, 1, found.lower, 1)
+    assert composition.basic([Release(Gaussian(noise))], delta=delta).epsilon >= found.lower
+
+
+def test_a_discrete_gaussian_of_large_scale_is_rounded_up():
+    """Two tails lose up to a relative 2e-5 of their difference: never downwards."""
+    for noise in (1e6, 1e10):
+        for z in (1.0, 5.0, 8.0):
+            found = DiscreteGaussian(noise).profile([z / noise])[0, 0]
+            with mp.workdps(60):  # smooth at such a scale: the Gaussian's, but for 1 / noise
+                assert found >= direction(noise, 1, z / noise, 1) * (1 - 20 / noise)
+
+
+def ledger_by_hand(entries, adjacency="add-remove"):
+    return lambda: Ledger(entries, adjacency)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        ledger_by_hand(iter(LEDGER)),
+        ledger_by_hand(list(LEDGER)),
+        ledger_by_hand((Release(Gaussian(1.0), 0.001),)),
+        ledger_by_hand((Release(Gaussian(1.0), -5),)),
+        ledger_by_hand((Release(Gaussian(1.0), 0),)),
+        ledger_by_hand((Release(Gaussian(1.0)), Release(Gaussian(1.0, REPLACE)))),
+        ledger_by_hand((Release(Gaussian(1.0)),), REPLACE),
+        ledger_by_hand((), "none"),
+    ],
+)
+def test_a_ledger_made_by_hand_is_checked_too(make):
+    with pytest.raises(ValueError, match=r"ledger|Ledger|count|adjacency"):
+        make()
+
+
 @pytest.mark.parametrize("adjacency", ["add-remove", REPLACE])
 def test_at_negative_epsilons_the_profile_is_that_of_the_other_direction(adjacency):
     eps = np.array([0.001, 0.1, 2.0])
@@ -319,6 +391,9 @@ def test_what_has_no_grid_is_priced_by_rdp_and_not_called_certified():
     assert found.epsilon == rdp.epsilon(beyond, delta=1e-5).epsilon < math.inf
     assert "upper end by RDP, whose rounding has no proven bound" in found.method
     assert pld.delta(beyond, epsilon=1.0).delta == 1
+    far = pld.delta([Release(Gaussian(1e-6), 10**12)], epsilon=5.0000000500000113e23)
+    assert 0 < far.delta < 1e-4
+    assert "upper end by RDP" in far.method
 
 
 def test_losses_of_very_different_sizes_do_not_crash():

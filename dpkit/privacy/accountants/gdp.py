@@ -8,19 +8,17 @@ releases (CLT), the answer is an approximation, which can lie far below the trut
 import math
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr
 
 from dpkit import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
-from dpkit.privacy.mechanisms import GaussianDp, Mechanism
+from dpkit.privacy.mechanisms import GaussianDp, Mechanism, gaussian
 
 EXACT = "Gaussian DP (Dong, Roth, Su 2022, Cor. 2.13 and 3.3)"
 CLT = "Gaussian DP, CLT: approximation (CLT), not an upper bound (Dong, Roth, Su 2022, Thm 3.5)"
 APPROXIMATE = "approximation: the privacy loss of all releases is taken to be normal (CLT)"
 LEAST = 5e-324  # the least positive number: a delta that vanished may be as large
 CLOSE = 1e-9  # relative, of two deltas that are the same but for rounding
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 def mu(ledger: Releases) -> GaussianDp:
@@ -81,29 +79,14 @@ def _guarantee(
 def log_delta(mu: float, epsilon: float) -> float:
     """log(delta) at `epsilon` >= 0 of the Gaussian of parameter `mu`, but for rounding.
 
-    delta = Phi(-x) - e^epsilon Phi(-x - mu), x = epsilon / mu - mu / 2 (Dong, Roth, Su 2022,
-    Cor. 2.13). With the density phi and the Mills ratio M(x) = Phi(-x) / phi(x), and as
-    e^epsilon phi(x + mu) = phi(x), that is phi(x) (M(x) - M(x + mu)).
-
     Raises:
         ValueError: mu is not a number >= 0, or epsilon not a finite one >= 0.
     """
     mu = checks.in_range(0, math.inf, mu=mu)
     epsilon = checks.non_negative(epsilon=epsilon)
-    if mu == 0:
-        return -math.inf
-    if mu == math.inf:
-        return 0.0
-    x = epsilon / mu - mu / 2
-    log_density = -x * x / 2 - math.log(2 * math.pi) / 2
-    if x > 1e7:  # then M(x) - M(x + mu) = (1 / x - 1 / (x + mu)) (1 - O(1 / x^2))
-        return log_density + math.log(mu) - math.log(x) - math.log(x + mu)
-    if mu < 0.5:  # the difference as the integral of -M'(t) = 1 - t M(t)
-        return log_density + math.log(mu / 2 * float(WEIGHTS @ _fall(x + mu / 2 * (NODES + 1))))
-    if x > 0:
-        return log_density + math.log(_mills(x) - _mills(x + mu))
-    upper = float(log_ndtr(-x))
-    return upper + math.log1p(-math.exp(log_density + math.log(_mills(x + mu)) - upper))
+    if mu in (0, math.inf):
+        return -math.inf if mu == 0 else 0.0
+    return float(gaussian.log_delta(mu, np.array([epsilon]))[0])
 
 
 def _rounding(mu: float, epsilon: float, log_delta: float) -> float:
@@ -112,21 +95,6 @@ def _rounding(mu: float, epsilon: float, log_delta: float) -> float:
         return 0.0
     x = epsilon / mu - mu / 2
     return 1e-13 * (1 + abs(log_delta)) + 1e-15 * (1 + abs(x)) * (epsilon / mu + mu)
-
-
-def _mills(x: float) -> float:
-    """(1 - Phi(x)) / phi(x), of x that is not far below 0."""
-    return float(math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2)))
-
-
-def _fall(t: np.ndarray) -> np.ndarray:
-    """-M'(t) = 1 - t M(t), by its asymptotic series where the difference would cancel."""
-    square = 1 / np.maximum(t, 20.0) ** 2
-    series = np.zeros_like(t)
-    for k in range(19, 0, -2):  # 1/t^2 - 3/t^4 + 15/t^6 - ...
-        series = k * square * (1 - series)
-    direct = 1 - t * np.sqrt(np.pi / 2) * erfcx(np.minimum(t, 20.0) / np.sqrt(2))
-    return np.where(t > 20, series, direct)
 
 
 def _solve(mu: float, log_target: float, side: int) -> float:

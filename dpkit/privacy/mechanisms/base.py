@@ -34,7 +34,8 @@ class Mechanism(Protocol):
     `hides_participation = True` says that the price also covers a record that leaves, or comes, and
     not only changes. What needs the number of records to be public (batches drawn without
     replacement, an answer from each) does not hide it; without the attribute it counts as not
-    hidden (see `parallel`).
+    hidden (see `parallel`). `profile_error = 1e-9` bounds the relative error of `profile`'s larger
+    direction where it is above 1e-200; without it no certified pair is read from the profile.
     """
 
     @property

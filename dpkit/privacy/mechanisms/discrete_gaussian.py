@@ -29,6 +29,7 @@ from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 SMOOTH = 3.0  # scale from which sums and integrals over the line agree to exp(-2 pi^2 9) = 1e-77
 LONGEST_TABLE = 3000.0  # scale up to which tails are summed term by term
 REACH = 39.0  # scales beyond which exp(-x^2 / (2 sigma^2)) is below 1e-330
+ROUNDED = 1e3  # scale from which on the profile is rounded up
 TRUSTED = 36.0  # scales up to which the table's sums have all their digits
 LONGEST_SUM = 3500  # terms of a sum far out
 DIGITS = 40.0  # exp(-40) of the first term is left out
@@ -108,9 +109,14 @@ class DiscreteGaussian:
         eps = as_epsilons(epsilons)
         first = self._last_integer(eps) + 1  # of those whose loss is above epsilon
         p, q = (_log_upper_tail(k, self._scale) for k in (first - self._shift, first))
+        there = ~np.isneginf(p)
         with np.errstate(invalid="ignore"):
-            less = np.where(np.isneginf(p), 0.0, np.minimum(eps + q - p, 0.0))
-        one = np.exp(p) * -np.expm1(less)
+            less = np.where(there, np.minimum(eps + q - p, 0.0), 0.0)
+            # at a large scale both tails are close: their rounding is put on the safe side
+            doubt = 4e-16 * (4 + np.abs(p) + np.abs(q) + np.abs(eps))
+            doubt = np.where((self._scale > ROUNDED) & there & (less < 0), doubt, 0.0)
+            share = np.where(there, np.minimum(doubt - np.expm1(less), 1.0), 0.0)
+        one = np.exp(p) * share
         return np.stack([one, one])
 
     def privacy_loss(self) -> PrivacyLoss:

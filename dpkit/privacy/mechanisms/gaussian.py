@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
 from dpkit import checks
 from dpkit.privacy.mechanisms.base import (
@@ -15,10 +15,11 @@ from dpkit.privacy.mechanisms.base import (
     as_epsilons,
     as_orders,
     check_noise,
-    excess,
     moved_by,
 )
 from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, normal_masses
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Gaussian:
     noise_multiplier: float
     adjacency: Adjacency = "add-remove"
     hides_participation: ClassVar[bool] = True
+    profile_error: ClassVar[float] = 1e-9
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -52,9 +54,9 @@ class Gaussian:
     def profile(self, epsilons: ArrayLike) -> Floats:
         """The exact delta(epsilon), the same in both directions (Balle, Wang 2018, Thm 5)."""
         eps = as_epsilons(epsilons)
-        shift = moved_by(self.adjacency) / self.noise_multiplier
-        x = eps / shift
-        one = excess(log_ndtr(shift / 2 - x), log_ndtr(-shift / 2 - x), eps)
+        size = np.abs(eps)
+        one = np.exp(log_delta(moved_by(self.adjacency) / self.noise_multiplier, size))
+        one = np.where(eps >= 0, one, -np.expm1(-size) + np.exp(-size) * one)
         return np.stack([one, one])
 
     def privacy_loss(self) -> PrivacyLoss:
@@ -70,3 +72,42 @@ class Gaussian:
     def gaussian_dp(self) -> GaussianDp:
         """mu = shift / noise standard deviation (Dong, Roth, Su 2022, Thm 1)."""
         return GaussianDp(moved_by(self.adjacency) / self.noise_multiplier, exact=True)
+
+
+def log_delta(mu: float, epsilons: Floats) -> Floats:
+    """log(delta) at epsilons >= 0 of two normals that are `mu` > 0 deviations apart.
+
+    delta = Phi(-x) - e^epsilon Phi(-x - mu), x = epsilon / mu - mu / 2 (Dong, Roth, Su 2022,
+    Cor. 2.13). With the density phi and the Mills ratio M(x) = Phi(-x) / phi(x), and as
+    e^epsilon phi(x + mu) = phi(x), that is phi(x) (M(x) - M(x + mu)). The difference is formed as
+    an integral where the two are close, so that no digits are lost to a large noise.
+    """
+    with np.errstate(all="ignore"):
+        x = epsilons / mu - mu / 2
+        log_density = -x * x / 2 - np.log(2 * np.pi) / 2
+        # M(x) - M(x + mu) = (1 / x - 1 / (x + mu)) (1 - O(1 / x^2))
+        far = log_density + np.log(mu) - np.log(x) - np.log(x + mu)
+        if mu < 0.5:  # the difference as the integral of -M'(t) = 1 - t M(t)
+            falls = _fall(x[:, None] + mu / 2 * (NODES + 1))
+            near = log_density + np.log(mu / 2 * (falls * WEIGHTS).sum(axis=1))
+        else:
+            upper = log_ndtr(-x)
+            direct = log_density + np.log(_mills(x) - _mills(x + mu))
+            low = upper + np.log1p(-np.exp(log_density + np.log(_mills(x + mu)) - upper))
+            near = np.where(x > 0, direct, low)
+        return np.minimum(np.where(x > 1e7, far, near), 0.0)
+
+
+def _mills(x: Floats) -> Floats:
+    """(1 - Phi(x)) / phi(x), of x that is not far below 0."""
+    return np.sqrt(np.pi / 2) * erfcx(x / np.sqrt(2))
+
+
+def _fall(t: Floats) -> Floats:
+    """-M'(t) = 1 - t M(t), by its asymptotic series where the difference would cancel."""
+    square = 1 / np.maximum(t, 20.0) ** 2
+    series = np.zeros_like(t)
+    for k in range(19, 0, -2):  # 1/t^2 - 3/t^4 + 15/t^6 - ...
+        series = k * square * (1 - series)
+    direct = 1 - t * _mills(np.minimum(t, 20.0))
+    return np.where(t > 20, series, direct)

@@ -31,7 +31,7 @@ class PrivacyLoss(NamedTuple):
     masses: increasing finite edges (n,) -> (2, n + 1): the mass under P (row 0) and Q (row 1) of
         the losses in (-inf, e_0], (e_0, e_1], ..., (e_{n-1}, inf). The mass beyond an edge, summed
         from either side, is off by a relative `rounding` at most, beside what moving the edge by a
-        relative 4 UNIT would do; below LEAST_MASS only its size is right.
+        relative 16 UNIT would do; below LEAST_MASS only its size is right.
     lattice: (offset, spacing) where all of the loss's atoms lie at offset + k * spacing, or None.
     """
 

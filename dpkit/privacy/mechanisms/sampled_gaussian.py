@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtr
 
 from dpkit import checks
 from dpkit.privacy.mechanisms import renyi_integrals
@@ -19,12 +19,22 @@ from dpkit.privacy.mechanisms.base import (
     check_noise,
     excess,
 )
-from dpkit.privacy.mechanisms.gaussian import Gaussian
+from dpkit.privacy.mechanisms.gaussian import NODES, WEIGHTS, Gaussian
 from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, from_atoms, normal_masses
 
 
 def _mix(base: Floats, moved: Floats, q: float) -> Floats:
     return (1 - q) * base + q * moved
+
+
+MUCH = 50.0  # noise from which on normals 1 / noise apart are too close to be subtracted
+
+
+def _mass(start: Floats, width: float) -> Floats:
+    """The mass of N(0, 1) on intervals of a width below 1/2, as an integral of its density."""
+    at = start[:, None] + width / 2 * (NODES + 1)
+    density = np.exp(-at * at / 2) / np.sqrt(2 * np.pi)
+    return width / 2 * (density * WEIGHTS).sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,7 @@ class SampledGaussian:
     sample_rate: float
     adjacency: Adjacency = "add-remove"
     hides_participation: ClassVar[bool] = True
+    profile_error: ClassVar[float] = 1e-9
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -102,17 +113,26 @@ class SampledGaussian:
         """
         q, gaussian = self.sample_rate, Gaussian(self.noise_multiplier)
         removed = q * gaussian.profile(self._tilt(eps))[0]
-        left = -np.expm1(np.minimum(eps + np.log1p(-q), 0.0))  # 1 - e^eps (1 - q), or 0
-        with np.errstate(divide="ignore"):
-            tilt = np.log(q) + eps - np.log(left)
-        return np.stack([removed, left * gaussian.profile(tilt)[0]])
+        tilt = np.where(eps < -np.log1p(-q), -self._tilt(-eps), np.inf)
+        # 1 - e^eps (1 - q) = q e^(eps - tilt)
+        added = q * np.exp(eps - tilt) * gaussian.profile(tilt)[0]
+        return np.stack([removed, added])
 
     def _mirrored(self, eps: Floats) -> Floats:
         """Under replace-one, at epsilons >= 0; both directions are equal.
 
-        P - e^eps Q = q (N(1) - (e^eps - 1) (1 - q) / q N(0) - e^eps N(-1)), on x > threshold.
+        P - e^eps Q = q (N(1) - (e^eps - 1) (1 - q) / q N(0) - e^eps N(-1)), on x > threshold. With
+        much noise the three are close: then q (N(1) - N(0)) + e^eps q (N(0) - N(-1))
+        - (e^eps - 1) N(0), whose differences are integrals of one density.
         """
         q, x = self.sample_rate, self._threshold(eps)
+        if self.noise_multiplier > MUCH:
+            z, step = x / self.noise_multiplier, 1 / self.noise_multiplier
+            with np.errstate(over="ignore", invalid="ignore"):
+                gained = q * _mass(z - step, step) + np.exp(eps) * q * _mass(z, step)
+                one = np.maximum(gained - np.expm1(eps) * ndtr(-z), 0.0)
+            one = np.where(eps < 300, one, 0.0)  # no loss that large has a mass above 1e-300
+            return np.stack([one, one])
         moved, base, away = (log_ndtr((at - x) / self.noise_multiplier) for at in (1, 0, -1))
         with np.errstate(divide="ignore"):
             grown = eps + np.log(-np.expm1(-eps))  # log(e^eps - 1)

@@ -5,6 +5,7 @@ costs less (`loss_grid`), the grids are composed by FFT with a bound on every er
 (`composed_loss`), and epsilon is read from both. proof.md says why the pair holds.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,7 +36,6 @@ GAP = 1e-3  # (upper - lower) / upper that is aimed at
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
-PROFILE_ERROR = 1e-8  # relative: of exact profiles above LEAST_MASS (proof.md, G)
 METHOD = "PLD by FFT, certified (lower, upper)"
 BY_PROFILE = "exact privacy profile, certified (lower, upper)"
 BY_RDP = "PLD by FFT, lower end certified; upper end by RDP, whose rounding has no proven bound"
@@ -134,18 +134,18 @@ def _narrowed(ledger: Ledger, delta: float, low: float, high: float) -> tuple[fl
 
 def _by_profile(ledger: Ledger, delta: float) -> tuple[float, float] | None:
     """The pair by profiles, of one release or where all together need no epsilon at this delta."""
-    try:
-        at_0 = sum(count * mechanism.profile([0.0]).max() for mechanism, count in ledger.releases)
-    except Unsupported:
+    errors = [getattr(one, "profile_error", math.inf) for one, _ in ledger.releases]
+    if not max(errors) < 1:
         return None
-    if at_0 * (1 + PROFILE_ERROR) <= delta:  # total variations add up, at most
+    at_0 = sum(count * mechanism.profile([0.0]).max() for mechanism, count in ledger.releases)
+    if at_0 * (1 + max(errors)) <= delta:  # total variations add up, at most
         return 0.0, 0.0
     if ledger.total > 1 or not delta > LEAST_MASS:
         return None
     profile = ledger.releases[0].mechanism.profile
     lower, upper = (
         numerics.bracket(lambda e, f=factor: bool((profile([e]) * f <= delta).all()))[side]
-        for side, factor in enumerate((1 - PROFILE_ERROR, 1 + PROFILE_ERROR))
+        for side, factor in enumerate((1 - errors[0], 1 + errors[0]))
     )
     return lower, upper
 
@@ -173,20 +173,20 @@ def delta(ledger: Releases, *, epsilon: float, gap: float = GAP) -> Guarantee:
     The guarantee's `lower` is a proven lower bound on the ledger's epsilon at that delta.
     """
     ledger, epsilon = Ledger.of(ledger), checks.non_negative(epsilon=epsilon)
-    low, value = _delta(ledger, epsilon, checks.between(0, 1, gap=gap))
-    return ledger.guarantee(epsilon=epsilon, delta=value, lower=min(low, epsilon), method=METHOD)
+    low, value, method = _delta(ledger, epsilon, checks.between(0, 1, gap=gap))
+    return ledger.guarantee(epsilon=epsilon, delta=value, lower=min(low, epsilon), method=method)
 
 
-def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float]:
-    """The largest epsilon refuted at the least delta proven, and that delta."""
+def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, str]:
+    """The largest epsilon refuted at the least delta proven, that delta, and the method."""
     releases = _releases(ledger, 1e-12)
     if releases:  # again, with tails that are little beside this delta
         about = max(saddle.delta_at_most(one, epsilon) for one in _moments(releases))
         releases = _releases(ledger, about / 10)
     if not releases:
-        return 0.0, 0.0
+        return 0.0, 0.0, METHOD
     if not _unbounded(releases) < 1:
-        return 0.0, 1.0
+        return 0.0, 1.0, METHOD
     looks = [saddle.for_epsilon(one, epsilon, _total(releases)) for one in _moments(releases)]
     looks.sort(key=lambda look: look.saddle)  # the more expensive direction first
     wanted = gap * min(1 / looks[0].saddle, looks[0].deviation)
@@ -198,8 +198,8 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float]:
             raise ArithmeticError(f"the PLD's deltas are no probabilities: {deltas}")
         low = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
     except NoGrid:
-        return 0.0, _delta_by_rdp(ledger, epsilon)
-    return low, value
+        return 0.0, _delta_by_rdp(ledger, epsilon), BY_RDP
+    return low, value, METHOD
 
 
 @dataclass(frozen=True)

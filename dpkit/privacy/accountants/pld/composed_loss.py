@@ -176,7 +176,7 @@ def compose(parts: Parts, look: Look) -> ComposedLoss:
         power.multiply(part.first, weights, count)
         offset += count * part.offset
         factor += count * (ROUNDING + 4 * UNIT * look.tilt * part.furthest)
-        blur += count * 8 * UNIT * part.furthest
+        blur += count * 20 * UNIT * part.furthest
     first = int(np.ceil((low - offset) / spacing)) - SPARE // 2
     weights, error = power.result(first)
     losses = nodes(first, size, spacing, offset)
