@@ -88,8 +88,8 @@ lint: setup ## part of test: the linter and the layout
 types: setup ## part of test: pyright
 	@$(RUN) -m pyright
 
-unit: setup ## part of test: pytest
-	@$(PLAIN) $(RUN) -m pytest -q -n $(JOBS)
+unit: setup ## part of test: pytest, but for the stored values that portable compares
+	@$(PLAIN) $(RUN) -m pytest -q -n $(JOBS) -m "slow or not stored"
 
 compare: setup ## part of test: run the notebooks again and compare with their stored outputs
 	@$(PLAIN) $(RUN) tests/notebooks/compare.py -n $(JOBS)

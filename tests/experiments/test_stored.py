@@ -17,7 +17,8 @@ pytestmark = pytest.mark.torch
 # Runs whose settings, of a thousand noises each, come from today's calibration to what they claim:
 # settings that are alike cost that, and pricing them again would take minutes.
 CALIBRATED = {("rdp_gan", "figure_9"), ("rdp_gan", "figure_10")}
-SLOW = {("rdp_gan", name) for name in ("figure_9", "figure_10", "table_4")}  # many calibrations
+# Of many calibrations: half a minute each, so not with every emulated processor.
+SLOW = {("rdp_gan", name) for name in ("figure_9", "figure_10", "table_4", "table_5")}
 TABLES = sorted(
     folder.relative_to(paths.results_dir()).parts
     for paper in papers.PAPERS
