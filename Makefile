@@ -77,7 +77,7 @@ readme: setup ## rewrite the README's tables, launch links and picture from what
 binder-check: setup ## run binder/'s hooks in a fresh environment and ask the server (minutes)
 	@$(RUN) tests/contracts/binder_check.py
 
-format: setup ## lay the code out and mend what the linter can
+format: setup ## lay the code out and fix what the linter can
 	@$(RUN) -m ruff check --fix .
 	@$(RUN) -m ruff format .
 

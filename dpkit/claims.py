@@ -31,7 +31,7 @@ class Curve(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a measurement found: named numbers, and data set name -> sha256 of what it read."""
+    """The values of a measurement: named numbers, and data set name -> sha256 of what it read."""
 
     values: dict[str, float]
     data: dict[str, str]
@@ -85,7 +85,7 @@ class Claim:
         tolerance: absolute, >= 0, of the comparison.
         curve: points to draw beside it.
         evidence: the measurement it rests on, if it takes longer than a moment.
-        believed: of kind "in words", whether a computed value bears out what is said.
+        believed: of kind "in words", whether a computed value confirms the statement.
         rounding: of a claim without a stated number: a value this small counts as zero.
 
     Raises:

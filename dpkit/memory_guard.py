@@ -43,7 +43,7 @@ class Memory:
 def memory(root: Path = Path("/")) -> Memory | None:
     """The limit under which least is left; None where the system does not say (not Linux).
 
-    Looked at are the machine's own memory and every memory cgroup, v1 and v2, that this process is
+    It reads the machine's memory and every memory cgroup, v1 and v2, that this process is
     in, up to the hierarchy's root: a container's limit lies in one of them.
 
     Args:
@@ -61,7 +61,7 @@ def shortage(megabytes: float, *, what: str = "this cell", now: Memory | None = 
     Args:
         megabytes: what is needed beyond what is in use, in MB (10^6 bytes), > 0.
         what: what needs it, as the sentence's subject.
-        now: the memory to judge by; `memory()` where None. Nothing known, nothing short.
+        now: the memory to compare with; `memory()` where None. Nothing known, nothing short.
 
     Raises:
         ValueError: megabytes is no finite number > 0.

@@ -18,7 +18,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5"
 
 
-NAMES = "dp_cgan, dpgan, rdp_gan, small_images"
+NAMES = ", ".join(paper.__name__.rpartition(".")[2] for paper in PAPERS)
 
 
 @pytest.fixture

@@ -249,7 +249,7 @@ def _sentence(
 ) -> str:
     """Epsilon, delta, adjacency, unit, accountant and version, sampling, tuning."""
     if not math.isfinite(found.epsilon):
-        raise ValueError("no finite epsilon is proven of this run: a paper has none to state")
+        raise ValueError("no finite epsilon is proven for this run, so there is none to state")
     rows = _listed(releases)
     parts = {kind: [row for row in rows if kind in row] for kind in KINDS}
     parts = {kind: part for kind, part in parts.items() if part}

@@ -133,4 +133,4 @@ def _show(verdicts: list[Verdict]) -> None:
     console.print(f"{len(verdicts)} claims: {counted(verdicts)}")
     for claim, _, verdict, explanation in verdicts:
         console.print(f"\n[bold]{claim.id}[/bold] {verdict} ({claim.where})")
-        console.print(f"Said: {claim.says}\nFound: {explanation}", markup=False)
+        console.print(f"Stated: {claim.says}\nWhy: {explanation}", markup=False)

@@ -64,7 +64,9 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
     checks.one_of(ADJACENCIES, adjacency=adjacency)
     file = Path(path)
     if file.exists() and not (file.is_file() or file.is_dir()):
-        raise ValueError(f"{file} is not a regular file, and may never end; save the steps to one")
+        raise ValueError(
+            f"{file} is not a regular file and could be endless; save the steps to one"
+        )
     with file.open("rb") as stream:
         binary = stream.read(4).startswith(BINARY)
     rows = _opacus(str(file), _torch_content(file)) if binary else _text_rows(file)

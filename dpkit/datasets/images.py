@@ -109,7 +109,7 @@ def load(name: str, *, split: str = "train") -> Images:
 
     Raises:
         ValueError: unknown name (the closest known one is suggested) or split.
-        DataNotFound: the set is nowhere to be found.
+        DataNotFound: the set is in none of the folders.
     """
     for known, loader in IMAGE_SETS:
         if known == name:

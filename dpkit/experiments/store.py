@@ -24,8 +24,14 @@ def folder(paper: str, table: str, *, scale: str, results: Path | None = None) -
 def load(
     paper: str, table: str, *, scale: str = "paper", results: Path | None = None
 ) -> dict[str, dict[str, Any]]:
-    """All stored parts of a table, by name; empty where nothing is stored."""
+    """All stored parts of a table, by name; empty where nothing is stored.
+
+    Raises:
+        ValueError: a part is stored under the name that older versions gave it.
+    """
     paths = sorted(folder(paper, table, scale=scale, results=results).glob("*.json"))
+    for path in paths:
+        check_renamed(path.with_name(path.name.replace("honest", "repaired")))
     return {path.stem: read_json(path) for path in paths}
 
 
@@ -42,8 +48,10 @@ def rename_honest(results: Path) -> list[Path]:
         the new paths.
 
     Raises:
-        ValueError: a part is stored under both names.
+        ValueError: there is no such folder, or a part is stored under both names.
     """
+    if not Path(results).is_dir():
+        raise ValueError(f"results must be a folder of stored results, got {results}")
     every = sorted(Path(results).rglob("*honest*-seed*"))
     paths = {old: old.with_name(old.name.replace("honest", "repaired")) for old in every}
     for old, new in paths.items():
@@ -53,7 +61,7 @@ def rename_honest(results: Path) -> list[Path]:
 
 
 def check_renamed(path: Path) -> None:
-    """Refuse to compute a part again that is stored under the name that older versions gave it.
+    """Refuse a part that is stored under the name that older versions gave it.
 
     Raises:
         ValueError: it is; the message says how to rename it.
@@ -81,6 +89,7 @@ def load_images(
 ) -> np.ndarray:
     """The sample images stored beside a part, uint8 (images, height, width)."""
     path = folder(paper, table, scale=scale, results=results) / f"{part}.npz"
+    check_renamed(path)
     if not path.exists():
         raise FileNotFoundError(
             f"no stored images at {path}; make them with "

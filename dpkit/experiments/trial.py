@@ -47,7 +47,7 @@ def steps_allowed(settings: Settings, *, public_size: int) -> int:
 
 
 def steps_done(path: Path | str) -> int:
-    """Steps that training goes on after from its checkpoint at `path`; 0 where there is none.
+    """Steps done by the checkpoint at `path`; 0 where there is none.
 
     What they cost is another number: see `dpkit.training.checkpoint.spent`.
     """

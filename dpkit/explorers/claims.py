@@ -26,7 +26,7 @@ class Claims(Explorer):
         super().__init__(
             {
                 "paper": choice("paper", names, "Whose claims"),
-                "verdict": choice("verdict", VERDICTS, "Only claims that came out so"),
+                "verdict": choice("verdict", VERDICTS, "Only claims with this verdict"),
                 "claim": choice("claim", matching(ALL, ALL), "The claim that is shown"),
             }
         )

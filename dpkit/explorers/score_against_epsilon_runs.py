@@ -16,7 +16,7 @@ RECORDS = "mnist"  # whose public size the prices take
 class Curve(NamedTuple):
     """A run's score by step.
 
-    steps: after which the generator was judged, increasing.
+    steps: at which the generator was scored, increasing.
     scores: its inception score there.
     spreads: standard deviation of that score over splits of the generated images.
     """

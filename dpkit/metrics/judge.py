@@ -1,4 +1,4 @@
-"""The judge of generated digits: a classifier, trained once and kept, and its inception score.
+"""The classifier that scores generated digits, trained once and kept, and its inception score.
 
 Network and number of splits are those of the public code of Schwabedal, Michel and Riontino 2020.
 The classifier sees the private training set without noise, as there: scores describe a method and

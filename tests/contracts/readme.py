@@ -52,28 +52,12 @@ class System(NamedTuple):
 @cache
 def systems() -> tuple[System, ...]:
     """The papers' main runs, at the papers' scale."""
-    from dpkit.papers import dp_cgan, dpgan, rdp_gan, small_images
-    from dpkit.papers.rdp_gan.repaired import repaired
-    from dpkit.papers.small_images.claims import spent
-
-    def priced(
-        name: str, claimed: float | None, published: Any, repaired: Any, size: int
-    ) -> System:
-        pair = (
-            pld.epsilon(settings.ledger(public_size=size), delta=DELTA)
-            for settings in (published, repaired)
-        )
-        return System(name, claimed or math.nan, *pair)
-
-    half = repaired("digits", target_epsilon=0.5, public_size=60_000)
-    return (
-        priced("dpGAN", dpgan.SETTINGS.target_epsilon, dpgan.SETTINGS, dpgan.REPAIRED, 49_000),
-        priced(
-            "DP-CGAN", dp_cgan.SETTINGS.target_epsilon, dp_cgan.SETTINGS, dp_cgan.REPAIRED, 60_000
-        ),
-        priced("Small images", spent(0.5), small_images.SETTINGS, small_images.REPAIRED, 60_000),
-        priced("RDP-GAN", rdp_gan.SETTINGS.target_epsilon, rdp_gan.SETTINGS, half, 60_000),
-    )
+    found = []
+    for paper in PAPERS:
+        run = paper.claims.main_run()
+        pair = (pld.epsilon(ledger, delta=DELTA) for ledger in (run.published, run.repaired))
+        found.append(System(run.name, run.claimed, *pair))
+    return tuple(found)
 
 
 def systems_table() -> str:

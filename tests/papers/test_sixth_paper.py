@@ -112,6 +112,8 @@ def test_documents_take_it(sixth, monkeypatch):
     spec.loader.exec_module(readme)
     monkeypatch.setattr(readme, "PAPERS", papers.PAPERS[-1:])
     assert "| A sixth paper (made up) | 1 | 1 | 0 | 0 |" in readme.verdicts_table()
+    assert "| Sixth | 4 | " in readme.systems_table()
+    assert readme.draw_chart()[:4] == b"\x89PNG"
     assert "| `sixth/epsilon` | training costs epsilon 4 | 4 |" in readme.claims_table()
     assert set(readme.claim_values()) == {"sixth/epsilon"}
 

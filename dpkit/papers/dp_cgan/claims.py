@@ -11,7 +11,8 @@ import numpy as np
 
 from dpkit.claims import Claim, Curve, Evidence, Measured
 from dpkit.papers.as_published import OPACUS_ORDERS, AsPublished
-from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, SETTINGS
+from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS
+from dpkit.papers.main_run import MainRun
 from dpkit.privacy import rdp
 from dpkit.privacy.mechanisms import SampledGaussian
 
@@ -227,3 +228,9 @@ CLAIMS: tuple[Claim, ...] = (
         "{auroc:.4f}.",
     ),
 )
+
+
+def main_run() -> MainRun:
+    """The run whose epsilon is claimed, and the repaired one."""
+    ledgers = (one.ledger(public_size=PUBLIC_SIZE) for one in (SETTINGS, REPAIRED))
+    return MainRun("DP-CGAN", SETTINGS.target_epsilon, *ledgers)

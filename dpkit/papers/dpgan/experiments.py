@@ -131,7 +131,7 @@ def gan_part(run: Run) -> Part:
 
 
 def compute(run: Run) -> Result:
-    """Train, judge, and say what is claimed and proven of it."""
+    """Train and score it; return its claimed and proven epsilon."""
     net, settings = trained(run), run.settings
     rng = run.rng("judged", device=CPU)
     codes = torch.randn(JUDGED[run.scale], settings.latent_size, generator=rng)

@@ -29,7 +29,7 @@ def critic(settings: Settings) -> nn.Sequential:
     """Convolutions with biases, leaky ReLU, and a layer without bias: images to (batch, 1).
 
     Two tensors each convolution and one more: seven for MNIST. Nothing is normalised, so that each
-    example has a gradient of its own.
+    example has its own gradient.
     """
     channels, *size = settings.image_shape
     layers: list[nn.Module] = []

@@ -8,9 +8,17 @@ import math
 from functools import partial
 
 from dpkit.claims import Claim, Kind
+from dpkit.papers.main_run import MainRun
 from dpkit.papers.rdp_gan import evidence, recomputed, theorems
 from dpkit.papers.rdp_gan.recomputed import ADULT, MNIST, TABLE_2, TOTAL, UNIT, Column, Decay
-from dpkit.papers.rdp_gan.settings import DELTA, DISCRIMINATOR_STEPS, GENERATOR_STEPS, SIGMA
+from dpkit.papers.rdp_gan.repaired import repaired
+from dpkit.papers.rdp_gan.settings import (
+    DELTA,
+    DISCRIMINATOR_STEPS,
+    GENERATOR_STEPS,
+    SETTINGS,
+    SIGMA,
+)
 
 PAPER = "rdp_gan"
 WIDE = 100.0  # a noise where Theorem 2 is far below the truth
@@ -312,3 +320,10 @@ TABLES = (
 )
 
 CLAIMS: tuple[Claim, ...] = (*MEASURED, *THEOREMS, *TABLES)
+
+
+def main_run() -> MainRun:
+    """The run whose epsilon is claimed, and the repaired one."""
+    half = repaired("digits", target_epsilon=0.5, public_size=60_000)
+    ledgers = (one.ledger(public_size=60_000) for one in (SETTINGS, half))
+    return MainRun("RDP-GAN", SETTINGS.target_epsilon or math.nan, *ledgers)

@@ -176,7 +176,7 @@ def _dcgan(records: str, scale: str) -> dict[str, Settings]:
 
 
 def _real(records: str, scale: str) -> Part:
-    """Real records judged as generated ones are: what could be reached."""
+    """Real records, scored like generated ones: what could be reached."""
     settings = {"records": records, "judged": JUDGED}
     return Part(part_name("real", 0), settings, 0, partial(_judged_real, records, scale))
 

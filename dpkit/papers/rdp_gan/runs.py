@@ -76,7 +76,7 @@ class Judged(NamedTuple):
         return [training(self.run, self.settings, gans=gans)]
 
     def compute(self) -> Result:
-        """Train, judge, and say what is claimed and proven of it."""
+        """Train and score it; return its claimed and proven epsilon."""
         wanted = task(self.run.records, scale=self.run.scale)
         settings = replace(self.settings, **wanted.changes)
         if self.by_digit:

@@ -1,4 +1,4 @@
-"""What is generated, from which records, and how it is judged: MNIST's digits, Adult's records.
+"""What is generated, from which records, and how it is scored: MNIST's digits, Adult's records.
 
 Scores look at private or held-out records without noise: they describe the method, and are not
 released with a model (see each one's note).

@@ -1,4 +1,4 @@
-"""What the paper says of its own runs, of DP-Adam, and of the work before it (section 3.1).
+"""What the paper says about its runs, of DP-Adam, and of the work before it (section 3.1).
 
 All epsilons by the paper's own method: RDP of the Poisson sampled Gaussian, the classic conversion,
 the orders of its code, delta 1e-5, add-remove, except where a claim says otherwise.
@@ -13,6 +13,7 @@ import numpy as np
 
 from dpkit.claims import Claim, Curve, Kind
 from dpkit.papers.as_published import AsPublished
+from dpkit.papers.main_run import MainRun
 from dpkit.papers.small_images import shuffled
 from dpkit.papers.small_images.adam import Comparison
 from dpkit.papers.small_images.prior_work import (
@@ -28,6 +29,7 @@ from dpkit.papers.small_images.settings import (
     FIGURE_2,
     ORDERS,
     PUBLIC_SIZE,
+    REPAIRED,
     SETTINGS,
     STEPS_PER_EPOCH,
 )
@@ -326,3 +328,9 @@ CLAIMS: tuple[Claim, ...] = (
         believed=lambda value: value <= Xie(15).published_epsilon(),
     ),
 )
+
+
+def main_run() -> MainRun:
+    """The run whose epsilon is claimed, and the repaired one."""
+    ledgers = (one.ledger(public_size=PUBLIC_SIZE) for one in (SETTINGS, REPAIRED))
+    return MainRun("Small images", spent(0.5), *ledgers)

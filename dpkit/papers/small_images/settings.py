@@ -104,8 +104,8 @@ class Settings:
     def divisor(self, batch_size: int) -> int:
         """What a batch's noised sum is divided by.
 
-        Its own size, as published, where that is public; the expected one where the size itself
-        tells who was drawn.
+        Its own size, as published, where that is public; the expected one where the size
+        reveals who was drawn.
         """
         shuffled = isinstance(self.sampling, ShuffledBatches)
         return batch_size if shuffled else self.expected_batch_size

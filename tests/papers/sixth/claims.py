@@ -3,13 +3,15 @@
 from dpkit.papers.sixth.settings import PUBLIC_SIZE, SETTINGS
 
 from dpkit.claims import Claim
+from dpkit.papers.main_run import MainRun
 from dpkit.privacy import rdp
+
+LEDGER = SETTINGS.ledger(public_size=PUBLIC_SIZE, steps=SETTINGS.max_steps)
 
 
 def spent() -> float:
     """Epsilon of a whole run."""
-    ledger = SETTINGS.ledger(public_size=PUBLIC_SIZE, steps=SETTINGS.max_steps)
-    return rdp.epsilon(ledger, delta=SETTINGS.target_delta).epsilon
+    return rdp.epsilon(LEDGER, delta=SETTINGS.target_delta).epsilon
 
 
 CLAIMS = (
@@ -23,3 +25,8 @@ CLAIMS = (
         explanation="40 steps of Poisson batches, by RDP.",
     ),
 )
+
+
+def main_run() -> MainRun:
+    """The run whose epsilon is claimed, which needs no repair."""
+    return MainRun("Sixth", SETTINGS.target_epsilon, LEDGER, LEDGER)
