@@ -109,11 +109,11 @@ def reproduce(
 
 
 def _list(plans: Mapping[str, Any], *, as_json: bool) -> None:
-    """What can be reproduced of a paper: the first line of each plan's docstring."""
-    lines = {
-        table: (getdoc(getattr(plan, "func", plan)) or "").partition("\n")[0]
-        for table, plan in plans.items()
-    }
+    """What can be reproduced of a paper: the first line of each plan's docstring, and of what."""
+    lines = {}
+    for table, plan in plans.items():
+        line = (getdoc(getattr(plan, "func", plan)) or "").partition("\n")[0]
+        lines[table] = ": ".join([*getattr(plan, "args", ()), line])
     if as_json:
         print_json([{"table": table, "plan": line} for table, line in lines.items()])
     else:
