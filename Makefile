@@ -22,7 +22,7 @@ ABSOLUTE  := import os; print(os.path.abspath(os.path.expanduser(os.environ["DPK
 WITH_DATA := if [ -n "$$DPKIT_DATA" ]; then DPKIT_DATA=$$($(RUN) -c '$(ABSOLUTE)'); export DPKIT_DATA; fi
 # What must pass where torch is not installed.
 TORCH_FREE := $(wildcard tests/contracts tests/privacy tests/datasets tests/test_claims.py \
-                         tests/test_command_line.py)
+                         tests/test_command_line.py tests/test_ledger_file.py tests/test_show.py)
 # The newest Python shows what it deprecates in a part of the accountants' tests.
 TORCH_FREE_3.13 := $(filter-out tests/privacy,$(TORCH_FREE)) \
                    $(wildcard tests/privacy/test_contracts.py tests/privacy/test_inputs.py)
