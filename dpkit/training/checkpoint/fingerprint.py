@@ -3,7 +3,8 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
@@ -42,7 +43,8 @@ def fingerprint(
 
     Of the code, that is the version of dpkit and the sources, as they lie on disk when training
     begins, of the modules that define the step and the networks; not what these call elsewhere. A
-    network's layers are compared by their repr: give a layer with numbers in it an extra_repr.
+    network's layers are compared by their repr and by their attributes that `described` knows and
+    whose names begin without an underscore.
 
     Raises:
         ValueError: settings or step hold what no other process can compare, or a source cannot be
@@ -172,7 +174,7 @@ def _source(function: Callable[..., Any]) -> str:
 
 
 def _part(part: nn.Module | torch.optim.Optimizer) -> str:
-    """Layers, tensors and train or eval flags of a network; kind and size of an optimiser."""
+    """Layers, their attributes and tensors of a network; kind and size of an optimiser."""
     if isinstance(part, torch.optim.Optimizer):
         sizes = [len(group["params"]) for group in part.param_groups]
         return f"{_name(type(part))} of {sizes} tensors"
@@ -187,7 +189,19 @@ def _part(part: nn.Module | torch.optim.Optimizer) -> str:
         if not type(module).__module__.startswith("torch.")
     ]
     sources = sorted({_source(kind.forward)[:16] for kind in own})
-    return f"{layers}; {', '.join(shapes)}; frozen: {frozen}; training: {flags}; sources: {sources}"
+    return (
+        f"{layers}; {', '.join(shapes)}; frozen: {frozen}; training: {flags}; sources: {sources}; "
+        f"attributes: {', '.join(_attributes(part))}"
+    )
+
+
+def _attributes(network: nn.Module) -> Iterator[str]:
+    """What layers hold beside tensors and layers: their repr does not print all of it."""
+    for place, layer in network.named_modules():
+        for name, value in vars(layer).items():
+            if not name.startswith("_") and name != "training":
+                with suppress(Unstable, RecursionError):
+                    yield f"{place}.{name}={described(value)}"
 
 
 def state_of(gan: Gan) -> str:

@@ -253,6 +253,25 @@ def test_a_layers_numbers_are_in_its_repr():
     assert str(wide) != str(wider)
 
 
+def heads(count):
+    return nn.TransformerEncoderLayer(8, count, dim_feedforward=8)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (nn.AvgPool1d(3, padding=1), nn.AvgPool1d(3, padding=1, count_include_pad=False)),
+        (nn.Upsample(scale_factor=2.0), nn.Upsample(scale_factor=2.0, align_corners=True)),
+        (heads(2), heads(4)),
+    ],
+)
+def test_layers_that_print_alike_are_compared_by_their_attributes(place, one, other):
+    assert repr(one) == repr(other)
+    killed_in(place, 4, gan=networks()._replace(averaged_net=one))
+    with pytest.raises(ValueError, match=r"gan\.averaged_net"):
+        Run(place, gan=networks()._replace(averaged_net=other)).all()
+
+
 def test_a_place_in_memory_is_not_part_of_a_network(place):
     class Own(nn.Tanh):
         def extra_repr(self):
