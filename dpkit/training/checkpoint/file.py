@@ -13,7 +13,7 @@ from dpkit.training.checkpoint.fingerprint import differing
 from dpkit.training.checkpoint.ledger import Charged, write_whole
 
 _HEADER = (
-    b"dpkit checkpoint 3. PRIVATE: the state of the random generator in it reveals the noise that "
+    b"dpkit checkpoint 4. PRIVATE: the state of the random generator in it reveals the noise that "
     b"protects the data; do not release it. sha256 "
 )
 

@@ -57,13 +57,14 @@ def check_untouched(left: Present, now: Present) -> None:
 
 
 @contextmanager
-def global_draws_follow(rng: torch.Generator) -> Iterator[None]:
-    """Seed torch's global generators (dropout) from rng's state; put them back after the block.
+def global_draws_follow(rng: torch.Generator, index: int) -> Iterator[None]:
+    """Seed torch's global generators (dropout) for a step; put them back after the block.
 
-    rng itself stays where it is. What is drawn so is the same whenever rng's state is.
+    The seed follows from rng's state, where it stays, and from the step's index: a step that draws
+    nothing from rng leaves the same state to the next.
     """
-    digest = sha256(b"global draws of one step" + rng.get_state().numpy().tobytes()).digest()
-    seed = int.from_bytes(digest[:8], "big") >> 1
+    digest = sha256(b"global draws of step %d" % index + rng.get_state().numpy().tobytes())
+    seed = int.from_bytes(digest.digest()[:8], "big") >> 1
     on_gpu = [rng.device.index or 0] if rng.device.type == "cuda" else []
     with torch.random.fork_rng(on_gpu):
         torch.default_generator.manual_seed(seed)

@@ -41,7 +41,7 @@ class Checkpoints:
     passed takes the stored state, whatever its seed. Where anything differs, or the checkpoint is
     lost, training refuses to go on. The step is a function of a module, a partial of one, or a
     frozen dataclass with __call__. Torch's global generators (dropout) are seeded from the rng
-    within each step; draws from Python's or numpy's are not repeated. Between two steps nobody
+    and the step's index within each step; draws from Python's or numpy's are not repeated. Between two steps nobody
     else uses the rng or changes the networks.
 
     A run that begins draws its batches and noise from its seed together with its fingerprint and
@@ -147,7 +147,7 @@ class Keeper:
         check_untouched(self._left, present(self._gan, self._rng))
         if self.step >= self._charged.steps:
             self._charge(min(self.step + self._place.reserve, self.steps))
-        with global_draws_follow(self._rng):
+        with global_draws_follow(self._rng, self.step):
             yield
         self._left = present(self._gan, self._rng)
         self.step += 1

@@ -26,6 +26,7 @@ from tiny import (
 from dpkit.training.checkpoint import Checkpoints, ledger, spent
 from dpkit.training.checkpoint.file import read_saved
 from dpkit.training.checkpoint.ledger import ledger_path
+from dpkit.training.types import Record
 
 pytestmark = pytest.mark.torch
 
@@ -153,6 +154,17 @@ def test_dropout_is_repeated_and_torchs_global_state_is_left_alone(place):
     assert torch.equal(before, torch.get_rng_state())
     assert whole.state() == again.state()
     assert whole.state() != whole_run().state()
+
+
+def draws_globally(gan, features, labels, *, settings, index, rng):
+    gan.discriminator._seen.append((index, torch.randn(3)))
+    return Record(index, len(features), 0.0, None, 0.0)
+
+
+def test_steps_that_leave_the_rng_alone_draw_other_noise(place):
+    """A shuffled epoch of three batches moves the rng once."""
+    run = Run(place, by=draws_globally, settings=SHUFFLED).all()
+    assert len({noise for _, drawn in run.seen for noise in drawn.tolist()}) == 3 * STEPS
 
 
 # How it ends, and who may

@@ -35,7 +35,7 @@ def with_another_bit(content):
 
 
 def of_an_older_version(content):
-    return content.replace(b"checkpoint 3", b"checkpoint 2")
+    return content.replace(b"checkpoint 4", b"checkpoint 3")
 
 
 @pytest.mark.parametrize(
