@@ -3,7 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -47,8 +47,8 @@ def fingerprint(
     whose names begin without an underscore.
 
     Raises:
-        ValueError: settings or step hold what no other process can compare, or a source cannot be
-            read.
+        ValueError: settings or step hold what no other process can compare or what may change
+            between two steps (a dict, list or set), or a source cannot be read.
     """
     on_gpu = rng.device.type == "cuda"
     return {
@@ -135,12 +135,37 @@ def _shape(tensor: Tensor) -> str:
 
 def _comparable(name: str, value: Any, *, use: str) -> str:
     try:
-        return described(value)
+        words = described(value)
     except Unstable as error:
         raise ValueError(
             f"{name} must be something that another process can compare, to be stored with a "
             f"checkpoint, but {error}; use {use}"
         ) from error
+    for held in _held(value):
+        if isinstance(held, dict | list | set):
+            raise ValueError(
+                f"{name} must not hold a {type(held).__name__}, which may change unseen between "
+                f"two steps, got {repr(held)[:200]}; use a tuple or a frozen dataclass"
+            )
+    return words
+
+
+def _held(value: Any) -> Iterator[Any]:
+    """A value that can be described and all that it holds, but for a collection that can change."""
+    yield value
+    parts: Iterable[Any] = ()
+    if isinstance(value, FunctionType):
+        parts = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+    elif isinstance(value, MethodType):
+        parts = (value.__self__, value.__func__)
+    elif isinstance(value, partial):
+        parts = (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, tuple | frozenset):
+        parts = value
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = (getattr(value, field.name) for field in fields(value))
+    for part in parts:
+        yield from _held(part)
 
 
 def _settings(settings: Any) -> dict[str, str]:

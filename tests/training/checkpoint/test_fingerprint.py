@@ -9,6 +9,7 @@ from enum import Enum
 from functools import partial, wraps
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -246,6 +247,27 @@ def test_a_step_whose_source_cannot_be_read_is_refused(place):
 def test_settings_that_no_other_process_can_compare_are_refused(place):
     with pytest.raises(ValueError, match=r"settings\.bounds must be something .*<lambda>"):
         next(Run(place, settings=Plain(bounds=lambda x: x)).records)
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """A step whose bound could grow unseen."""
+
+    state: Any
+
+    def __call__(self, *args, **keywords):
+        return step(*args, **keywords)
+
+
+@pytest.mark.parametrize("held", [{}, [1.0], {1.0}, (1.0, [])], ids=str)
+def test_a_collection_that_may_change_between_two_steps_is_refused(place, held):
+    words = "step must not hold a (dict|list|set), .*use a tuple or a frozen dataclass"
+    for by in (Adaptive(held), Adaptive(held).__call__, partial(step, scale=held)):
+        with pytest.raises(ValueError, match=words):
+            Run(place, by=by).all()
+    with pytest.raises(ValueError, match=r"settings\.bounds must not hold a"):
+        Run(place, settings=Plain(bounds=Plain(bounds=held))).all()
+    assert not ledger_path(place.path).exists()
 
 
 def test_a_layers_numbers_are_in_its_repr():
