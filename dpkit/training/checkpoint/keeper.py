@@ -17,8 +17,9 @@ from dpkit.training.checkpoint.fingerprint import fingerprint, state_of
 from dpkit.training.checkpoint.guards import check_untouched, global_draws_follow, present
 from dpkit.training.checkpoint.ledger import (
     Charged,
+    check_alone,
     locked,
-    mark_begun,
+    mark,
     read_charged,
     write_charged,
 )
@@ -32,7 +33,9 @@ class Checkpoints:
     The checkpoint is PRIVATE, as the data are: it holds the raw state of the generator of all
     noise, and with it anybody takes the noise off again. Its file is its owner's alone (mode 0600).
     Beside it lie `<name>.ledger.json`, which counts the charged steps (see `spent`), and
-    `<name>.lock`, which says that a run began there: without its ledger none begins again.
+    `<name>.lock`, which says that a run began there, and how many steps were charged: without its
+    ledger none begins again, and an older copy of the ledger is refused. Never delete the lock of a
+    run at work. Older copies of all three files put back together are not noticed.
 
     Charges are on disk before the steps run, `reserve` of them at once. Training that goes on
     repeats what a crash lost with the same batches and noise: the same releases, charged once. It
@@ -77,11 +80,12 @@ class Keeper:
         *,
         words: dict[str, str],
         steps: int,
+        lock: int,
     ) -> None:
         """Go on from the files, or start; afterwards all of them lie there and agree."""
         self.step, self.steps = 0, steps
         self._place, self._path, self._gan, self._rng = place, Path(place.path), gan, rng
-        self._words = words  # the fingerprint
+        self._words, self._lock = words, lock  # the fingerprint; an open file
         self._stored = -1  # step of the checkpoint on disk
         self._process = os.getpid()
         self._whole = True  # False within a step, whose half cannot be stored
@@ -93,8 +97,8 @@ class Keeper:
             self._draw_anew()
         self._floor = self._charged.steps  # a process before this one may have come so far
         if charged is None:
-            write_charged(self._path, self._charged)
-        mark_begun(self._path, self._charged)
+            write_charged(self._path, self._charged, lock=lock)
+        mark(lock, self._charged)
         self._left = present(gan, rng)
         if self._stored < 0:
             self._store()
@@ -166,11 +170,13 @@ class Keeper:
             self._charge(needed)
 
     def _charge(self, steps: int) -> None:
+        check_alone(self._path, self._charged, lock=self._lock)
         charged = self._charged._replace(steps=steps)
-        write_charged(self._path, charged)
+        write_charged(self._path, charged, lock=self._lock)
         self._charged = charged
 
     def _store(self) -> None:
+        check_alone(self._path, self._charged, lock=self._lock)
         saved = Saved(
             fingerprint=self._words,
             identity=self._charged.identity,
@@ -200,11 +206,11 @@ def kept(
 
     Raises:
         ValueError: the files are of another run, damaged or lost, or have done more than `steps`.
-        RuntimeError: another run is at work there.
+        RuntimeError: another run is at work there, or its lock or ledger was changed meanwhile.
     """
     words = fingerprint(gan, data, step=step, settings=settings, rng=rng, tf32=tf32)
-    with locked(Path(place.path)):
-        keeper = Keeper(place, gan, rng, words=words, steps=steps)
+    with locked(Path(place.path)) as lock:
+        keeper = Keeper(place, gan, rng, words=words, steps=steps, lock=lock)
         try:
             yield keeper
         finally:

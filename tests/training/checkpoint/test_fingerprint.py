@@ -140,7 +140,7 @@ def test_another_argument_of_a_step_is_refused(place, first, then):
 def test_another_version_of_torch_or_number_of_threads_is_refused(place, monkeypatch):
     killed_in(place, 4)
     torch.set_num_threads(2)
-    with pytest.raises(ValueError, match=r"differ: threads \(stored 1, now 2\)\. Train as it was"):
+    with pytest.raises(ValueError, match=r"differ: threads \(stored 1, now 2\)\. Use the settings"):
         next(Run(place).records)
     torch.set_num_threads(1)
     monkeypatch.setattr("dpkit.training.checkpoint.fingerprint.torch.__version__", "0.0")

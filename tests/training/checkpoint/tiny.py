@@ -175,7 +175,7 @@ class Machine:
 
     def __init__(self, monkeypatch, dies_at=None):
         self.events, self.dies_at, self.computed = 0, dies_at, 0
-        for name in ("open", "fsync", "replace"):
+        for name in ("open", "fsync", "replace", "pwrite"):
             monkeypatch.setattr(ledger.os, name, self.wrapped(getattr(os, name)))
 
     def event(self):
