@@ -48,7 +48,8 @@ def fingerprint(
 
     Raises:
         ValueError: settings or step hold what no other process can compare or what may change
-            between two steps (a dict, list or set), or a source cannot be read.
+            between two steps (a dict, list or set), a source cannot be read, or a network has
+            buffers that are not persistent.
     """
     on_gpu = rng.device.type == "cuda"
     return {
@@ -205,6 +206,12 @@ def _part(part: nn.Module | torch.optim.Optimizer) -> str:
         return f"{_name(type(part))} of {sizes} tensors"
     layers = " ".join(re.sub(" at 0x[0-9a-f]+", "", repr(part)).split())
     state = part.state_dict()
+    lost = [name for name, _ in part.named_buffers() if name not in state]
+    if lost:
+        raise ValueError(
+            f"a network's buffers must be persistent to be stored with a checkpoint, but {lost} are "
+            "not in its state_dict; register them with persistent=True"
+        )
     shapes = [f"{key} {_shape(state[key])}" for key in state if isinstance(state[key], Tensor)]
     frozen = [key for key, value in part.named_parameters() if not value.requires_grad]
     flags = [module.training for module in part.modules()]

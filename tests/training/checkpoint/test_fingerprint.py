@@ -294,6 +294,13 @@ def test_layers_that_print_alike_are_compared_by_their_attributes(place, one, ot
         Run(place, gan=networks()._replace(averaged_net=other)).all()
 
 
+def test_a_buffer_that_no_checkpoint_would_hold_is_refused(place):
+    gan = networks()
+    gan.discriminator[0].register_buffer("k", torch.ones(1), persistent=False)
+    with pytest.raises(ValueError, match=r"'0\.k'.* not in its state_dict.*persistent=True"):
+        Run(place, gan=gan).all()
+
+
 def test_a_place_in_memory_is_not_part_of_a_network(place):
     class Own(nn.Tanh):
         def extra_repr(self):
