@@ -245,6 +245,10 @@ def use_rng(run):
     torch.rand(3, generator=run.rng)
 
 
+def momentum(run):
+    return next(iter(run.gan.discriminator_optimizer.state.values()))["exp_avg"]
+
+
 @pytest.mark.parametrize(
     ("meddle", "words"),
     [
@@ -255,6 +259,8 @@ def use_rng(run):
             lambda run: run.gan.discriminator_optimizer.param_groups[0].update(lr=0.2),
             "the optimisers' settings changed",
         ),
+        (lambda run: run.gan.discriminator[0].weight.data.mul_(2), "the values of weights"),
+        (lambda run: momentum(run).zero_(), "the values of .* optimisers' states changed"),
         (lambda run: torch.set_num_threads(2), "threads changed"),
     ],
 )
@@ -270,6 +276,12 @@ def test_what_changes_between_two_steps_ends_the_run_before_the_next(place, medd
     torch.set_num_threads(1)
     assert whole_run().state() == Run(place).all().state()
     assert spent(place.path) == STEPS
+
+
+def test_values_that_are_not_numbers_are_not_taken_for_changed(place):
+    gan = networks()
+    gan.averaged_net[0].weight.data.fill_(float("nan"))
+    assert len(Run(place, gan=gan).all().done) == STEPS
 
 
 def test_the_rng_may_be_used_after_the_last_step(place):
