@@ -75,14 +75,16 @@ def restored(path: Path, fingerprint: Mapping[str, str], charged: Charged) -> Sa
         saved = read_saved(path)
     except CannotRestore as error:
         raise ValueError(
-            f"{error}, so training cannot continue after the {charged.steps} steps charged here; restore "
-            "its newest copy, or give Checkpoints another path, whose steps cost on top of these"
+            f"{error}, so training cannot continue after the {charged.steps} steps charged here; "
+            "restore its newest copy, or give Checkpoints another path, whose steps cost on top of "
+            "these"
         ) from error
     unlike = differing(saved.fingerprint, fingerprint)
     if unlike:
         raise ValueError(
-            f"{path} is of another run; these differ: {'; '.join(unlike)}. Use the settings it was "
-            "started with, or give Checkpoints another path, whose steps cost on top of those charged here"
+            f"{path} is of another run; these differ: {'; '.join(unlike)}. Use the settings it "
+            "was started with, or give Checkpoints another path, whose steps cost on top of those "
+            "charged here"
         )
     if saved.identity != charged.identity:
         raise ValueError(

@@ -209,8 +209,8 @@ def _part(part: nn.Module | torch.optim.Optimizer) -> str:
     lost = [name for name, _ in part.named_buffers() if name not in state]
     if lost:
         raise ValueError(
-            f"a network's buffers must be persistent to be stored with a checkpoint, but {lost} are "
-            "not in its state_dict; register them with persistent=True"
+            f"a network's buffers must be persistent to be stored with a checkpoint, but {lost} "
+            "are not in its state_dict; register them with persistent=True"
         )
     shapes = [f"{key} {_shape(state[key])}" for key in state if isinstance(state[key], Tensor)]
     frozen = [key for key, value in part.named_parameters() if not value.requires_grad]

@@ -42,10 +42,16 @@ class Checkpoints:
     does so to the bit, so everything that the steps depend on must be the same (`fingerprint`:
     settings, data, step, networks, device, version of torch, number of threads); the rng that is
     passed takes the stored state, whatever its seed. Where anything differs, or the checkpoint is
-    lost, training refuses to go on. The step is a function of a module, a partial of one, or a
-    frozen dataclass with __call__. Torch's global generators (dropout) are seeded from the rng
-    and the step's index within each step; draws from Python's or numpy's are not repeated. Between two steps nobody
-    else uses the rng or changes the networks.
+    lost, training refuses to go on. Torch's global generators (dropout) are seeded from the rng and
+    the step's index within each step; draws from Python's or numpy's are not repeated. Between two
+    steps nobody else uses the rng, or changes the networks, the optimisers (of these, the settings
+    and the tensors' sums are checked) or the data (not checked).
+
+    The step is a function of a module, a partial of one, or a frozen dataclass with __call__;
+    neither it nor the settings hold a dict, list or set. Of the step's code, what it does itself is
+    compared (the source of its module; in a notebook, its own), not what it calls. A helper or a
+    class of settings that changes elsewhere is not seen: use a new seed then, or two different
+    releases share their noise.
 
     A run that begins draws its batches and noise from its seed together with its fingerprint and
     its initial weights: the same seed is the same release where all is the same, and other noise
@@ -145,19 +151,23 @@ class Keeper:
     @contextmanager
     def one_step(self) -> Iterator[None]:
         """Charge a step on disk before the block; count it after, and store it at its turn."""
-        if os.getpid() != self._process:
-            raise RuntimeError("a forked process cannot go on with its parent's run; start it anew")
+        self._check_process()
         self._whole = False  # nothing is stored of what a caller changed, nor of half a step
         check_untouched(self._left, present(self._gan, self._rng))
         if self.step >= self._charged.steps:
             self._charge(min(self.step + self._place.reserve, self.steps))
         with global_draws_follow(self._rng, self.step):
             yield
+        self._check_process()
         self._left = present(self._gan, self._rng)
         self.step += 1
         self._whole = True
         if self.step % self._place.every == 0:
             self._store()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise RuntimeError("a forked process cannot continue its parent's run; start a new one")
 
     def close(self) -> None:
         """Store the last whole step. What this run reserved and did not need is given back."""

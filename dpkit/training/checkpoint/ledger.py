@@ -128,8 +128,8 @@ def check_alone(path: Path, charged: Charged, *, lock: int) -> None:
         )
     if read_charged(path) != charged:
         raise RuntimeError(
-            f"{ledger_path(path)} was changed while this run trained, whose {charged.steps} charged "
-            f"steps it does not count; restore its newest copy, then resume with new networks"
+            f"{ledger_path(path)} was changed while this run trained, and no longer counts its "
+            f"{charged.steps} charged steps; restore its newest copy, then resume with new networks"
         )
 
 

@@ -238,6 +238,16 @@ def test_a_forked_copy_of_a_run_neither_goes_on_nor_stores(place, monkeypatch):
     assert stored == (place.path.read_bytes(), ledger_path(place.path).read_bytes())
 
 
+def test_a_copy_forked_within_a_step_does_not_store(place, monkeypatch):
+    def forks(index, *, done):
+        if index == 2 and done:
+            monkeypatch.setattr("dpkit.training.checkpoint.keeper.os.getpid", lambda: -1)
+
+    with pytest.raises(RuntimeError, match="a forked process cannot continue"):
+        Run(place, watch=forks).all()
+    assert read_saved(place.path).step == 0
+
+
 # Between two steps
 
 
