@@ -13,7 +13,7 @@ from dpkit.training.checkpoint.fingerprint import differing
 from dpkit.training.checkpoint.ledger import Charged, write_whole
 
 _HEADER = (
-    b"dpkit checkpoint 3. PRIVATE: the state of the random generator in it reveals the noise that "
+    b"dpkit checkpoint 4. PRIVATE: the state of the random generator in it reveals the noise that "
     b"protects the data; do not release it. sha256 "
 )
 
@@ -75,23 +75,26 @@ def restored(path: Path, fingerprint: Mapping[str, str], charged: Charged) -> Sa
         saved = read_saved(path)
     except CannotRestore as error:
         raise ValueError(
-            f"{error}, so the {charged.steps} steps charged here cannot be gone on from; restore "
-            "it from a copy, or give Checkpoints another path, whose steps cost on top of these"
+            f"{error}, so training cannot continue after the {charged.steps} steps charged here; "
+            "restore its newest copy, or give Checkpoints another path, whose steps cost on top of "
+            "these"
         ) from error
     unlike = differing(saved.fingerprint, fingerprint)
     if unlike:
         raise ValueError(
-            f"{path} is of another run; these differ: {'; '.join(unlike)}. Train as it was begun, "
-            "or give Checkpoints another path, whose steps cost on top of those charged here"
+            f"{path} is of another run; these differ: {'; '.join(unlike)}. Use the settings it "
+            "was started with, or give Checkpoints another path, whose steps cost on top of those "
+            "charged here"
         )
     if saved.identity != charged.identity:
         raise ValueError(
             f"{path} is of another run than the ledger beside it (a copy from elsewhere?), which "
-            "does not count its releases; put back the two files that belong together"
+            "does not count its releases; put back the newest copy of the two files that belong "
+            "together"
         )
     if saved.step > charged.steps:
         raise ValueError(
             f"{path} has done {saved.step} steps, more than the ledger beside it knows of "
-            f"({charged.steps}); restore the ledger's newer version"
+            f"({charged.steps}); restore the ledger's newest copy"
         )
     return saved

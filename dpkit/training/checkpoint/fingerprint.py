@@ -3,7 +3,8 @@
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import partial
@@ -42,11 +43,13 @@ def fingerprint(
 
     Of the code, that is the version of dpkit and the sources, as they lie on disk when training
     begins, of the modules that define the step and the networks; not what these call elsewhere. A
-    network's layers are compared by their repr: give a layer with numbers in it an extra_repr.
+    network's layers are compared by their repr and by their attributes that `described` knows and
+    whose names begin without an underscore.
 
     Raises:
-        ValueError: settings or step hold what no other process can compare, or a source cannot be
-            read.
+        ValueError: settings or step hold what no other process can compare or what may change
+            between two steps (a dict, list or set), a source cannot be read, or a network has
+            buffers that are not persistent.
     """
     on_gpu = rng.device.type == "cuda"
     return {
@@ -133,12 +136,37 @@ def _shape(tensor: Tensor) -> str:
 
 def _comparable(name: str, value: Any, *, use: str) -> str:
     try:
-        return described(value)
+        words = described(value)
     except Unstable as error:
         raise ValueError(
             f"{name} must be something that another process can compare, to be stored with a "
             f"checkpoint, but {error}; use {use}"
         ) from error
+    for held in _held(value):
+        if isinstance(held, dict | list | set):
+            raise ValueError(
+                f"{name} must not hold a {type(held).__name__}, which may change unseen between "
+                f"two steps, got {repr(held)[:200]}; use a tuple or a frozen dataclass"
+            )
+    return words
+
+
+def _held(value: Any) -> Iterator[Any]:
+    """A value that can be described and all that it holds, but for a collection that can change."""
+    yield value
+    parts: Iterable[Any] = ()
+    if isinstance(value, FunctionType):
+        parts = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+    elif isinstance(value, MethodType):
+        parts = (value.__self__, value.__func__)
+    elif isinstance(value, partial):
+        parts = (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, tuple | frozenset):
+        parts = value
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = (getattr(value, field.name) for field in fields(value))
+    for part in parts:
+        yield from _held(part)
 
 
 def _settings(settings: Any) -> dict[str, str]:
@@ -172,12 +200,18 @@ def _source(function: Callable[..., Any]) -> str:
 
 
 def _part(part: nn.Module | torch.optim.Optimizer) -> str:
-    """Layers, tensors and train or eval flags of a network; kind and size of an optimiser."""
+    """Layers, their attributes and tensors of a network; kind and size of an optimiser."""
     if isinstance(part, torch.optim.Optimizer):
         sizes = [len(group["params"]) for group in part.param_groups]
         return f"{_name(type(part))} of {sizes} tensors"
     layers = " ".join(re.sub(" at 0x[0-9a-f]+", "", repr(part)).split())
     state = part.state_dict()
+    lost = [name for name, _ in part.named_buffers() if name not in state]
+    if lost:
+        raise ValueError(
+            f"a network's buffers must be persistent to be stored with a checkpoint, but {lost} "
+            "are not in its state_dict; register them with persistent=True"
+        )
     shapes = [f"{key} {_shape(state[key])}" for key in state if isinstance(state[key], Tensor)]
     frozen = [key for key, value in part.named_parameters() if not value.requires_grad]
     flags = [module.training for module in part.modules()]
@@ -187,7 +221,19 @@ def _part(part: nn.Module | torch.optim.Optimizer) -> str:
         if not type(module).__module__.startswith("torch.")
     ]
     sources = sorted({_source(kind.forward)[:16] for kind in own})
-    return f"{layers}; {', '.join(shapes)}; frozen: {frozen}; training: {flags}; sources: {sources}"
+    return (
+        f"{layers}; {', '.join(shapes)}; frozen: {frozen}; training: {flags}; sources: {sources}; "
+        f"attributes: {', '.join(_attributes(part))}"
+    )
+
+
+def _attributes(network: nn.Module) -> Iterator[str]:
+    """What layers hold beside tensors and layers: their repr does not print all of it."""
+    for place, layer in network.named_modules():
+        for name, value in vars(layer).items():
+            if not name.startswith("_") and name != "training":
+                with suppress(Unstable, RecursionError):
+                    yield f"{place}.{name}={described(value)}"
 
 
 def state_of(gan: Gan) -> str:

@@ -1,6 +1,6 @@
 """Guards around each step of a stored run: untouched networks, and draws that repeat."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -17,22 +17,39 @@ class Present(NamedTuple):
     rng: Tensor
     networks: list[Any]  # each tensor and how often it was changed; train or eval
     optimizers: list[str]
+    values: bytes  # sums over weights, buffers and the optimisers' tensors
     threads: int
 
 
 def present(gan: Gan, rng: torch.Generator) -> Present:
     """What a step of `gan` would go on from now."""
-    networks, optimizers = [], []
+    networks, optimizers, tensors = [], [], []
     for part in gan:
         if isinstance(part, nn.Module):
-            tensors = (*part.parameters(), *part.buffers())
-            networks += [(id(tensor), tensor._version) for tensor in tensors]
+            own = [*part.parameters(), *part.buffers()]
+            tensors += own
+            networks += [(id(tensor), tensor._version) for tensor in own]
             networks += [module.training for module in part.modules()]
         else:
             for group in part.param_groups:
                 numbers = {name: value for name, value in group.items() if name != "params"}
                 optimizers.append(repr(numbers))
-    return Present(rng.get_state(), networks, optimizers, torch.get_num_threads())
+            held = [value for state in part.state.values() for value in state.values()]
+            tensors += [value for value in held if isinstance(value, Tensor)]
+    return Present(rng.get_state(), networks, optimizers, _sums(tensors), torch.get_num_threads())
+
+
+def _sums(tensors: Iterable[Tensor]) -> bytes:
+    """Each tensor's sum and norm, one transfer for each device: cheap, and blind to permutations.
+
+    They show what no version counts: weights changed through `.data`, and optimisers' tensors.
+    """
+    sums: dict[torch.device, list[Tensor]] = {}
+    for tensor in tensors:
+        values = tensor.detach() if tensor.is_floating_point() else tensor.double()
+        norm = torch.linalg.vector_norm(values, dtype=torch.float64)
+        sums.setdefault(tensor.device, []).extend((values.sum(dtype=torch.float64), norm))
+    return b"".join(torch.stack(parts).cpu().numpy().tobytes() for parts in sums.values())
 
 
 def check_untouched(left: Present, now: Present) -> None:
@@ -45,25 +62,27 @@ def check_untouched(left: Present, now: Present) -> None:
         "the rng": not torch.equal(left.rng, now.rng),
         "the networks (weights, buffers, train or eval)": left.networks != now.networks,
         "the optimisers' settings": left.optimizers != now.optimizers,
+        "the values of weights, buffers or the optimisers' states": left.values != now.values,
         "torch's number of threads": left.threads != now.threads,
     }
     names = ", ".join(name for name, is_so in changed.items() if is_so)
     if names:
         raise RuntimeError(
             f"{names} changed between two steps, which after a crash could not be repeated; the "
-            "checkpoint is as it was: go on from it with new networks and rng, draw from another "
+            "checkpoint is unchanged; resume with new networks and rng, draw from another "
             "generator, and look at copies of the networks"
         )
 
 
 @contextmanager
-def global_draws_follow(rng: torch.Generator) -> Iterator[None]:
-    """Seed torch's global generators (dropout) from rng's state; put them back after the block.
+def global_draws_follow(rng: torch.Generator, index: int) -> Iterator[None]:
+    """Seed torch's global generators (dropout) for a step; put them back after the block.
 
-    rng itself stays where it is. What is drawn so is the same whenever rng's state is.
+    The seed follows from rng's state, where it stays, and from the step's index: a step that draws
+    nothing from rng leaves the same state to the next.
     """
-    digest = sha256(b"global draws of one step" + rng.get_state().numpy().tobytes()).digest()
-    seed = int.from_bytes(digest[:8], "big") >> 1
+    digest = sha256(b"global draws of step %d" % index + rng.get_state().numpy().tobytes())
+    seed = int.from_bytes(digest.digest()[:8], "big") >> 1
     on_gpu = [rng.device.index or 0] if rng.device.type == "cuda" else []
     with torch.random.fork_rng(on_gpu):
         torch.default_generator.manual_seed(seed)

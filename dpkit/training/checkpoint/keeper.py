@@ -17,8 +17,9 @@ from dpkit.training.checkpoint.fingerprint import fingerprint, state_of
 from dpkit.training.checkpoint.guards import check_untouched, global_draws_follow, present
 from dpkit.training.checkpoint.ledger import (
     Charged,
+    check_alone,
     locked,
-    mark_begun,
+    mark,
     read_charged,
     write_charged,
 )
@@ -32,17 +33,25 @@ class Checkpoints:
     The checkpoint is PRIVATE, as the data are: it holds the raw state of the generator of all
     noise, and with it anybody takes the noise off again. Its file is its owner's alone (mode 0600).
     Beside it lie `<name>.ledger.json`, which counts the charged steps (see `spent`), and
-    `<name>.lock`, which says that a run began there: without its ledger none begins again.
+    `<name>.lock`, which says that a run began there, and how many steps were charged: without its
+    ledger none begins again, and an older copy of the ledger is refused. Never delete the lock of a
+    run at work. Older copies of all three files put back together are not noticed.
 
     Charges are on disk before the steps run, `reserve` of them at once. Training that goes on
     repeats what a crash lost with the same batches and noise: the same releases, charged once. It
     does so to the bit, so everything that the steps depend on must be the same (`fingerprint`:
     settings, data, step, networks, device, version of torch, number of threads); the rng that is
     passed takes the stored state, whatever its seed. Where anything differs, or the checkpoint is
-    lost, training refuses to go on. The step is a function of a module, a partial of one, or a
-    frozen dataclass with __call__. Torch's global generators (dropout) are seeded from the rng
-    within each step; draws from Python's or numpy's are not repeated. Between two steps nobody
-    else uses the rng or changes the networks.
+    lost, training refuses to go on. Torch's global generators (dropout) are seeded from the rng and
+    the step's index within each step; draws from Python's or numpy's are not repeated. Between two
+    steps nobody else uses the rng, or changes the networks, the optimisers (of these, the settings
+    and the tensors' sums are checked) or the data (not checked).
+
+    The step is a function of a module, a partial of one, or a frozen dataclass with __call__;
+    neither it nor the settings hold a dict, list or set. Of the step's code, what it does itself is
+    compared (the source of its module; in a notebook, its own), not what it calls. A helper or a
+    class of settings that changes elsewhere is not seen: use a new seed then, or two different
+    releases share their noise.
 
     A run that begins draws its batches and noise from its seed together with its fingerprint and
     its initial weights: the same seed is the same release where all is the same, and other noise
@@ -77,11 +86,12 @@ class Keeper:
         *,
         words: dict[str, str],
         steps: int,
+        lock: int,
     ) -> None:
         """Go on from the files, or start; afterwards all of them lie there and agree."""
         self.step, self.steps = 0, steps
         self._place, self._path, self._gan, self._rng = place, Path(place.path), gan, rng
-        self._words = words  # the fingerprint
+        self._words, self._lock = words, lock  # the fingerprint; an open file
         self._stored = -1  # step of the checkpoint on disk
         self._process = os.getpid()
         self._whole = True  # False within a step, whose half cannot be stored
@@ -93,8 +103,8 @@ class Keeper:
             self._draw_anew()
         self._floor = self._charged.steps  # a process before this one may have come so far
         if charged is None:
-            write_charged(self._path, self._charged)
-        mark_begun(self._path, self._charged)
+            write_charged(self._path, self._charged, lock=lock)
+        mark(lock, self._charged)
         self._left = present(gan, rng)
         if self._stored < 0:
             self._store()
@@ -141,19 +151,23 @@ class Keeper:
     @contextmanager
     def one_step(self) -> Iterator[None]:
         """Charge a step on disk before the block; count it after, and store it at its turn."""
-        if os.getpid() != self._process:
-            raise RuntimeError("a forked process cannot go on with its parent's run; start it anew")
+        self._check_process()
         self._whole = False  # nothing is stored of what a caller changed, nor of half a step
         check_untouched(self._left, present(self._gan, self._rng))
         if self.step >= self._charged.steps:
             self._charge(min(self.step + self._place.reserve, self.steps))
-        with global_draws_follow(self._rng):
+        with global_draws_follow(self._rng, self.step):
             yield
+        self._check_process()
         self._left = present(self._gan, self._rng)
         self.step += 1
         self._whole = True
         if self.step % self._place.every == 0:
             self._store()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise RuntimeError("a forked process cannot continue its parent's run; start a new one")
 
     def close(self) -> None:
         """Store the last whole step. What this run reserved and did not need is given back."""
@@ -166,11 +180,13 @@ class Keeper:
             self._charge(needed)
 
     def _charge(self, steps: int) -> None:
+        check_alone(self._path, self._charged, lock=self._lock)
         charged = self._charged._replace(steps=steps)
-        write_charged(self._path, charged)
+        write_charged(self._path, charged, lock=self._lock)
         self._charged = charged
 
     def _store(self) -> None:
+        check_alone(self._path, self._charged, lock=self._lock)
         saved = Saved(
             fingerprint=self._words,
             identity=self._charged.identity,
@@ -200,11 +216,11 @@ def kept(
 
     Raises:
         ValueError: the files are of another run, damaged or lost, or have done more than `steps`.
-        RuntimeError: another run is at work there.
+        RuntimeError: another run is at work there, or its lock or ledger was changed meanwhile.
     """
     words = fingerprint(gan, data, step=step, settings=settings, rng=rng, tf32=tf32)
-    with locked(Path(place.path)):
-        keeper = Keeper(place, gan, rng, words=words, steps=steps)
+    with locked(Path(place.path)) as lock:
+        keeper = Keeper(place, gan, rng, words=words, steps=steps, lock=lock)
         try:
             yield keeper
         finally:

@@ -45,7 +45,7 @@ def spent(path: Path | str) -> int:
     charged = read_charged(Path(path))
     if charged is None:
         raise FileNotFoundError(
-            f"no ledger lies at {ledger_path(Path(path))}; give the path of Checkpoints"
+            f"there is no ledger at {ledger_path(Path(path))}; give the path of Checkpoints"
         )
     return charged.steps
 
@@ -56,7 +56,7 @@ def ledger_path(path: Path) -> Path:
 
 
 def lock_path(path: Path) -> Path:
-    """Path of the lock beside a checkpoint, which names the run that began there."""
+    """Path of the lock beside a checkpoint: it names the run that began, and counts its charges."""
     return path.with_name(path.name + ".lock")
 
 
@@ -64,18 +64,18 @@ def read_charged(path: Path) -> Charged | None:
     """The charges of the checkpoint at `path`, or None where no training began.
 
     Raises:
-        ValueError: the ledger is damaged, of another run than the lock, or gone while its
-            checkpoint is there, or the lock of a run that began.
+        ValueError: the ledger is damaged, of another run than the lock, an older copy than the lock
+            knows, or gone while its checkpoint is there, or the lock of a run that began.
     """
     ledger, began = ledger_path(path), _began(path)
     try:
         text = ledger.read_bytes()
     except FileNotFoundError:
-        if path.exists() or began:
+        if path.exists() or began.identity:
             raise ValueError(
-                f"{ledger} is gone, and with it what training at {path} has charged; restore it "
-                f"from a copy, or add by hand what it spent and begin anew: at another path, or "
-                f"here once {path} and {lock_path(path)} are moved away"
+                f"{ledger} is gone, and with it what training at {path} has charged; restore "
+                f"its newest copy, or add by hand what it spent and start a new run: at another "
+                f"path, or here once {path} and {lock_path(path)} are moved away"
             ) from None
         return None
     try:
@@ -86,39 +86,72 @@ def read_charged(path: Path) -> Charged | None:
         checks.whole(charged=charged.steps)
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
-            f"the ledger {ledger} is damaged ({error}); restore it from a copy: without it nobody "
-            "knows what was spent"
+            f"the ledger {ledger} is damaged ({error}); restore its newest copy: without it "
+            "nobody knows what was spent"
         ) from error
-    if len(began) == 32 and began != charged.identity:  # a shorter one was torn by a crash
+    if len(began.identity) == 32 and began.identity != charged.identity:  # a shorter one is torn
         raise ValueError(
             f"{ledger} is of another run than the one that began here (as {lock_path(path)} says), "
-            "whose charges it does not count; restore the ledger of this one"
+            "so it does not count that run's steps; restore the ledger of this one"
+        )
+    if charged.steps < began.steps:
+        raise ValueError(
+            f"{ledger} counts {charged.steps} steps, fewer than the {began.steps} that were "
+            f"charged (as {lock_path(path)} says): it is an older copy; restore the newest copy"
         )
     return charged
 
 
-def write_charged(path: Path, charged: Charged) -> None:
-    """Write the charges of the checkpoint at `path`; they are on disk when this returns."""
+def write_charged(path: Path, charged: Charged, *, lock: int) -> None:
+    """Write the charges of the checkpoint at `path`; they are on disk when this returns.
+
+    The lock, an open file, counts them too, and at no moment more than the ledger does.
+    """
+    if charged.steps < _began(path).steps:
+        mark(lock, charged)
     content = {"note": _NOTE, "id": charged.identity, "charged": charged.steps}
     write_whole(ledger_path(path), (json.dumps(content, indent=1) + "\n").encode())
+    mark(lock, charged)
 
 
-def _began(path: Path) -> str:
-    """Identity of the run that began at `path`; empty where none did, short where it was torn."""
+def check_alone(path: Path, charged: Charged, *, lock: int) -> None:
+    """Refuse to write where the lock is no longer the open one, or the ledger another's.
+
+    Raises:
+        RuntimeError: the lock was deleted or replaced, or the ledger does not say `charged`.
+    """
+    file = lock_path(path)
+    if not (file.exists() and os.path.samestat(os.fstat(lock), file.stat())):
+        raise RuntimeError(
+            f"{file} was deleted or replaced while this run trained, so another may train at "
+            f"{path}; nothing more is written: end all runs there, then resume with new networks"
+        )
+    if read_charged(path) != charged:
+        raise RuntimeError(
+            f"{ledger_path(path)} was changed while this run trained, and no longer counts its "
+            f"{charged.steps} charged steps; restore its newest copy, then resume with new networks"
+        )
+
+
+def _began(path: Path) -> Charged:
+    """What the lock says of the run that began at `path`.
+
+    The identity is empty where none did, and short where a crash tore it; then no step is counted.
+    """
     with suppress(FileNotFoundError):
-        return lock_path(path).read_text(errors="replace").partition(" ")[0]
-    return ""
+        words = lock_path(path).read_text(errors="replace").split()
+        if words:
+            steps = words[1] if len(words) > 1 and words[1].isdecimal() else 0
+            return Charged(words[0], int(steps))
+    return Charged("")
 
 
-def mark_begun(path: Path, charged: Charged) -> None:
-    """Write the identity of the run into its lock, in place: the lock's file must stay the same."""
-    if _began(path) == charged.identity:
-        return
-    handle = os.open(lock_path(path), os.O_WRONLY)
-    with os.fdopen(handle, "w") as file:
-        file.write(f"{charged.identity} began here; its ledger counts what it spent.\n")
-        file.flush()
-        os.fsync(file.fileno())
+def mark(lock: int, charged: Charged) -> None:
+    """Write the charges into the lock, in place: its file must stay the same."""
+    text = f"{charged.identity} {charged.steps:015} steps charged; the lock of a run: keep it.\n"
+    if os.pread(lock, len(text), 0) != text.encode():
+        os.pwrite(lock, text.encode(), 0)
+        os.fsync(lock)
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -147,8 +180,8 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on the checkpoint at `path`.
+def locked(path: Path) -> Iterator[int]:
+    """Hold an exclusive lock on the checkpoint at `path`: its open file.
 
     Raises:
         RuntimeError: another run holds it.
@@ -164,8 +197,9 @@ def locked(path: Path) -> Iterator[None]:
         except BlockingIOError:
             raise RuntimeError(
                 f"another run trains with the checkpoint {path}; wait for its end, or give "
-                "another path (a run of this process ends with its iterator's close())"
+                "another path (a run of this process ends with its iterator's close()); do not "
+                f"delete {lock_path(path)}, or steps run that no ledger counts"
             ) from None
-        yield
+        yield handle
     finally:
         os.close(handle)  # without unlocking: a fork's copy must not free its parent's

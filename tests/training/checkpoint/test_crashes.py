@@ -26,6 +26,7 @@ from tiny import (
 from dpkit.training.checkpoint import Checkpoints, ledger, spent
 from dpkit.training.checkpoint.file import read_saved
 from dpkit.training.checkpoint.ledger import ledger_path
+from dpkit.training.types import Record
 
 pytestmark = pytest.mark.torch
 
@@ -155,6 +156,17 @@ def test_dropout_is_repeated_and_torchs_global_state_is_left_alone(place):
     assert whole.state() != whole_run().state()
 
 
+def draws_globally(gan, features, labels, *, settings, index, rng):
+    gan.discriminator._seen.append((index, torch.randn(3)))
+    return Record(index, len(features), 0.0, None, 0.0)
+
+
+def test_steps_that_leave_the_rng_alone_draw_other_noise(place):
+    """A shuffled epoch of three batches moves the rng once."""
+    run = Run(place, by=draws_globally, settings=SHUFFLED).all()
+    assert len({noise for _, drawn in run.seen for noise in drawn.tolist()}) == 3 * STEPS
+
+
 # How it ends, and who may
 
 
@@ -226,11 +238,25 @@ def test_a_forked_copy_of_a_run_neither_goes_on_nor_stores(place, monkeypatch):
     assert stored == (place.path.read_bytes(), ledger_path(place.path).read_bytes())
 
 
+def test_a_copy_forked_within_a_step_does_not_store(place, monkeypatch):
+    def forks(index, *, done):
+        if index == 2 and done:
+            monkeypatch.setattr("dpkit.training.checkpoint.keeper.os.getpid", lambda: -1)
+
+    with pytest.raises(RuntimeError, match="a forked process cannot continue"):
+        Run(place, watch=forks).all()
+    assert read_saved(place.path).step == 0
+
+
 # Between two steps
 
 
 def use_rng(run):
     torch.rand(3, generator=run.rng)
+
+
+def momentum(run):
+    return next(iter(run.gan.discriminator_optimizer.state.values()))["exp_avg"]
 
 
 @pytest.mark.parametrize(
@@ -243,6 +269,8 @@ def use_rng(run):
             lambda run: run.gan.discriminator_optimizer.param_groups[0].update(lr=0.2),
             "the optimisers' settings changed",
         ),
+        (lambda run: run.gan.discriminator[0].weight.data.mul_(2), "the values of weights"),
+        (lambda run: momentum(run).zero_(), "the values of .* optimisers' states changed"),
         (lambda run: torch.set_num_threads(2), "threads changed"),
     ],
 )
@@ -258,6 +286,12 @@ def test_what_changes_between_two_steps_ends_the_run_before_the_next(place, medd
     torch.set_num_threads(1)
     assert whole_run().state() == Run(place).all().state()
     assert spent(place.path) == STEPS
+
+
+def test_values_that_are_not_numbers_are_not_taken_for_changed(place):
+    gan = networks()
+    gan.averaged_net[0].weight.data.fill_(float("nan"))
+    assert len(Run(place, gan=gan).all().done) == STEPS
 
 
 def test_the_rng_may_be_used_after_the_last_step(place):

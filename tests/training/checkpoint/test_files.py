@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import stat
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -35,7 +36,7 @@ def with_another_bit(content):
 
 
 def of_an_older_version(content):
-    return content.replace(b"checkpoint 3", b"checkpoint 2")
+    return content.replace(b"checkpoint 4", b"checkpoint 3")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_a_damaged_or_lost_checkpoint_is_refused_and_its_charges_stay(place, bro
     content = place.path.read_bytes()
     place.path.unlink() if broken is None else place.path.write_bytes(broken(content))
     before = contents(place)
-    with pytest.raises(ValueError, match=r"(damaged|is gone).* the 8 steps charged here cannot"):
+    with pytest.raises(ValueError, match=r"(damaged|is gone).* cannot continue after the 8 steps"):
         next(Run(place).records)
     assert contents(place) == before
     assert spent(place.path) == STEPS
@@ -101,7 +102,7 @@ def test_a_damaged_ledger_is_refused(place, content):
 
 
 def test_a_ledger_that_is_gone_is_no_ledger_of_zero(place):
-    with pytest.raises(FileNotFoundError, match="no ledger lies at"):
+    with pytest.raises(FileNotFoundError, match="there is no ledger at"):
         spent(place.path)
     Run(place, steps=2).all()
     ledger_path(place.path).unlink()
@@ -121,6 +122,10 @@ def test_a_ledger_that_knows_less_than_the_checkpoint_is_refused(place):
     old = ledger_path(place.path).read_bytes()
     run.all()
     ledger_path(place.path).write_bytes(old)
+    for ask in (lambda: next(Run(place).records), lambda: spent(place.path)):
+        with pytest.raises(ValueError, match="counts 4 steps, fewer than the 8 that were charged"):
+            ask()
+    lock_path(place.path).unlink()  # then the checkpoint says
     with pytest.raises(ValueError, match="has done 8 steps, more than the ledger beside it knows"):
         next(Run(place).records)
 
@@ -140,6 +145,46 @@ def test_a_checkpoint_of_another_run_beside_a_ledger_is_refused(tmp_path):
     shutil.copy(a.path, c.path)
     shutil.copy(ledger_path(a.path), ledger_path(c.path))
     assert Run(c).all().done == list(range(2, STEPS))
+
+
+def test_older_copies_of_ledger_and_checkpoint_do_not_lower_the_charge(place):
+    run = Run(place)
+    next(run.records)
+    run.records.close()
+    old = contents(place)
+    assert len(Run(place).all().done) == STEPS - 1
+    for path in (place.path, ledger_path(place.path)):
+        path.write_bytes(old[path.name])
+    for ask in (lambda: next(Run(place).records), lambda: spent(place.path)):
+        with pytest.raises(ValueError, match=r"counts 1 steps, .*; restore the newest copy"):
+            ask()
+
+
+@pytest.mark.parametrize("at_close", [False, True])
+def test_a_lock_that_is_deleted_ends_the_run_before_the_next_charge(place, at_close):
+    """Another run may then begin beside it: the ledger counts the steps of the longer one."""
+    first = Run(place)
+    next(first.records)
+    lock_path(place.path).unlink()
+    second = Run(place)
+    next(second.records)
+    if not at_close:
+        with pytest.raises(RuntimeError, match=r"gan\.checkpoint\.lock was deleted or replaced"):
+            list(first.records)
+    with pytest.raises(RuntimeError, match="deleted") if at_close else nullcontext():
+        first.records.close()
+    second.records.close()
+    assert spent(place.path) >= max(len(first.done), len(second.done))
+
+
+def test_a_ledger_that_is_changed_ends_the_run_before_the_next_charge(place):
+    run = Run(place)
+    next(run.records)
+    ledger = ledger_path(place.path)
+    ledger.write_text(json.dumps(json.loads(ledger.read_text()) | {"charged": 5}))
+    with pytest.raises(RuntimeError, match=r"ledger\.json was changed while this run trained"):
+        list(run.records)
+    assert len(run.done) < 4
 
 
 def test_a_torn_lock_is_mended_where_the_ledger_is_there(place):

@@ -9,6 +9,7 @@ from enum import Enum
 from functools import partial, wraps
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,7 +140,7 @@ def test_another_argument_of_a_step_is_refused(place, first, then):
 def test_another_version_of_torch_or_number_of_threads_is_refused(place, monkeypatch):
     killed_in(place, 4)
     torch.set_num_threads(2)
-    with pytest.raises(ValueError, match=r"differ: threads \(stored 1, now 2\)\. Train as it was"):
+    with pytest.raises(ValueError, match=r"differ: threads \(stored 1, now 2\)\. Use the settings"):
         next(Run(place).records)
     torch.set_num_threads(1)
     monkeypatch.setattr("dpkit.training.checkpoint.fingerprint.torch.__version__", "0.0")
@@ -248,9 +249,56 @@ def test_settings_that_no_other_process_can_compare_are_refused(place):
         next(Run(place, settings=Plain(bounds=lambda x: x)).records)
 
 
+@dataclass(frozen=True)
+class Adaptive:
+    """A step whose bound could grow unseen."""
+
+    state: Any
+
+    def __call__(self, *args, **keywords):
+        return step(*args, **keywords)
+
+
+@pytest.mark.parametrize("held", [{}, [1.0], {1.0}, (1.0, [])], ids=str)
+def test_a_collection_that_may_change_between_two_steps_is_refused(place, held):
+    words = "step must not hold a (dict|list|set), .*use a tuple or a frozen dataclass"
+    for by in (Adaptive(held), Adaptive(held).__call__, partial(step, scale=held)):
+        with pytest.raises(ValueError, match=words):
+            Run(place, by=by).all()
+    with pytest.raises(ValueError, match=r"settings\.bounds must not hold a"):
+        Run(place, settings=Plain(bounds=Plain(bounds=held))).all()
+    assert not ledger_path(place.path).exists()
+
+
 def test_a_layers_numbers_are_in_its_repr():
     wide, wider = (Conditional(nn.Linear(5, 1), classes=2, label_scale=s) for s in (1.0, 2.0))
     assert str(wide) != str(wider)
+
+
+def heads(count):
+    return nn.TransformerEncoderLayer(8, count, dim_feedforward=8)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (nn.AvgPool1d(3, padding=1), nn.AvgPool1d(3, padding=1, count_include_pad=False)),
+        (nn.Upsample(scale_factor=2.0), nn.Upsample(scale_factor=2.0, align_corners=True)),
+        (heads(2), heads(4)),
+    ],
+)
+def test_layers_that_print_alike_are_compared_by_their_attributes(place, one, other):
+    assert repr(one) == repr(other)
+    killed_in(place, 4, gan=networks()._replace(averaged_net=one))
+    with pytest.raises(ValueError, match=r"gan\.averaged_net"):
+        Run(place, gan=networks()._replace(averaged_net=other)).all()
+
+
+def test_a_buffer_that_no_checkpoint_would_hold_is_refused(place):
+    gan = networks()
+    gan.discriminator[0].register_buffer("k", torch.ones(1), persistent=False)
+    with pytest.raises(ValueError, match=r"'0\.k'.* not in its state_dict.*persistent=True"):
+        Run(place, gan=gan).all()
 
 
 def test_a_place_in_memory_is_not_part_of_a_network(place):

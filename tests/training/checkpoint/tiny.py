@@ -64,7 +64,7 @@ def data(seed=0, size=20, public_size=20):
 
 def step(gan, features, labels, *, settings, index, rng, scale=1.0):
     """Not private: what counts here is which noise is drawn, and what it is added to."""
-    watch, seen = gan.discriminator.watch, gan.discriminator.seen
+    watch, seen = gan.discriminator._watch, gan.discriminator._seen
     watch(index, done=False)
     for optimizer in (gan.discriminator_optimizer, gan.generator_optimizer):
         optimizer.zero_grad()
@@ -107,8 +107,8 @@ class Run:
         watch=unwatched,
     ):
         self.gan, self.rng = networks() if gan is None else gan, generator_on(CPU, seed=seed)
-        self.gan.discriminator.seen = self.seen = []
-        self.gan.discriminator.watch = watch
+        self.gan.discriminator._seen = self.seen = []
+        self.gan.discriminator._watch = watch
         self.records = train(
             by,
             self.gan,
@@ -175,7 +175,7 @@ class Machine:
 
     def __init__(self, monkeypatch, dies_at=None):
         self.events, self.dies_at, self.computed = 0, dies_at, 0
-        for name in ("open", "fsync", "replace"):
+        for name in ("open", "fsync", "replace", "pwrite"):
             monkeypatch.setattr(ledger.os, name, self.wrapped(getattr(os, name)))
 
     def event(self):
