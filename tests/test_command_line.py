@@ -218,6 +218,7 @@ def test_data_verify_ends_with_1_where_a_file_differs(dpkit, monkeypatch: pytest
     assert dpkit("data verify mnist --json")[0] == 1
 
 
+@pytest.mark.torch
 def test_reproduce_prints_each_part_that_is_done(dpkit, monkeypatch: pytest.MonkeyPatch):
     from dpkit.experiments import reproduce
 
