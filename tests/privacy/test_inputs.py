@@ -32,6 +32,7 @@ from dpkit.privacy import (
     tradeoff,
 )
 from dpkit.privacy.ledger import FIXED
+from dpkit.privacy.mechanisms.privacy_loss import rounding
 from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import ExponentialDecay, TimeDecay, noise_ledger
 
@@ -468,3 +469,39 @@ def test_the_pair_holds_the_inverse_laplace_transform(noise, q, steps, delta):
     ]
     assert at[1] <= delta <= at[0]
     assert at[0] < 1.02 * at[1]
+
+
+@pytest.mark.parametrize("noise", [0.003, 0.08, 0.7, 5.0, 60.0])
+@pytest.mark.parametrize("q", [1e-9, 1e-4, 0.3, 0.999])
+@pytest.mark.parametrize("adjacency", ["add-remove", REPLACE])
+def test_masses_keep_what_the_pairs_proof_takes_from_them(noise, q, adjacency):
+    """Both masses beyond an edge, within `rounding` of those beyond one that 16 units moved."""
+    one = SampledGaussian(noise, q, adjacency)
+
+    def tails(loss):
+        s, rate = mp.mpf(noise), mp.mpf(q)
+        if adjacency == "add-remove":
+            level = (mp.exp(loss) - 1 + rate) / rate
+            if level <= 0:
+                return [mp.mpf(0), mp.mpf(0), mp.mpf(1), mp.mpf(1)]
+            x, away = s * s * mp.log(level) + mp.mpf(1) / 2, 0
+        else:
+            level = (1 - rate) / rate * mp.exp(1 / (2 * s * s)) * mp.sinh(loss / 2)
+            x, away = s * s * (loss / 2 + mp.asinh(level)), -1
+        both = []
+        for side in (1, -1):
+            still, moved, other = (mp.ncdf(side * (x - at) / s) for at in (0, 1, away))
+            q_mass = still if away == 0 else (1 - rate) * still + rate * other
+            both += [(1 - rate) * still + rate * moved, q_mass]
+        return both
+
+    edges = [-0.4, -1e-7, 1e-8, 1e-3, 0.7, 9.0, float(np.log1p(-q)) * (1 - 1e-9)]
+    for edge in edges:
+        masses = one.privacy_loss().masses(np.array([edge]))
+        with mp.workdps(60):
+            moved = [tails(mp.mpf(edge) * (1 + sign * 16 * mp.mpf(2) ** -53)) for sign in (1, -1)]
+        for found, ends in zip(masses.T.ravel(), zip(*moved, strict=True), strict=True):
+            least, most = sorted(ends)
+            if most > 1e-200:
+                allowed = rounding(np.array([float(most)]))[0] * most
+                assert least - allowed <= found <= most + allowed
