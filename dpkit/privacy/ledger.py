@@ -69,8 +69,9 @@ class Ledger:
         entries = [_checked(entry) for entry in _listed(self.releases)]
         if not all(one.count and one.mechanism.adjacency == self.adjacency for one in entries):
             raise ValueError("a Ledger holds counts > 0 under its adjacency; make it by Ledger.of")
-        if not (isinstance(self.releases, tuple) and entries == list(self.releases)):
+        if not isinstance(self.releases, tuple):
             raise ValueError("a Ledger holds a tuple of releases; make it by Ledger.of")
+        object.__setattr__(self, "releases", tuple(entries))
 
     @classmethod
     def of(cls, entries: "Releases") -> "Ledger":

@@ -1,4 +1,4 @@
-"""Searches that end on the private side, and sums in logs: written once, for every accountant."""
+"""Searches that end on the private side, for every accountant."""
 
 import math
 from collections.abc import Callable

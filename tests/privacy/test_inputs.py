@@ -103,6 +103,10 @@ def test_a_ledger_is_folded_once():
     assert ledger.total == 1008
     assert Ledger.of(ledger) is ledger
     assert Ledger.of(LEDGER[1]).releases == (LEDGER[1],)
+    by_hand = Ledger(
+        (Release(Gaussian(1.0), np.int8(100)), Release(Gaussian(2.0), np.int8(100))), "add-remove"
+    )
+    assert by_hand.total == 200
 
 
 # --- numbers of other types -----------------------------------------------------------------------

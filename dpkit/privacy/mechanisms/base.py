@@ -1,8 +1,4 @@
-"""What every mechanism has in common: a frozen value that prices one release by itself.
-
-Units: the noise multiplier is noise standard deviation / clip norm C, so a sum of vectors clipped
-at C moves by 1 under add-remove and by 2 under replace-one. RDP is in nats.
-"""
+"""What every mechanism has in common: it is a frozen value that prices one release by itself."""
 
 from typing import Literal, NamedTuple, Protocol
 
