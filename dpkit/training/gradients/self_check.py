@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from weakref import WeakKeyDictionary
 
 import torch
@@ -21,6 +22,7 @@ from dpkit.training.gradients import spectral
 from dpkit.training.gradients.factored import Gradients
 from dpkit.training.gradients.layers import MixesExamples
 
+FAR = 1000.0  # times the size of the examples, in both directions
 APART = "; keep examples apart in network and loss, the first dimension being the example's"
 
 
@@ -103,9 +105,9 @@ def refuse_meeting(
     batch = len(inputs[0])
     if batch < 2:
         return False
-    for row in (0, batch - 1):
+    for row, scale in product((0, batch - 1), (-FAR, FAR)):
         others = torch.arange(batch, device=before.device) != row
-        if not _equal(before[others], _with_another(run, inputs, row)[others]):
+        if not _equal(before[others], _with_another(run, inputs, row, scale)[others]):
             raise MixesExamples(
                 f"the losses of other examples change with example {row}, so that one record would "
                 f"move the gradients of others{APART}"
@@ -113,14 +115,16 @@ def refuse_meeting(
     return bool(before.isfinite().all())
 
 
-def _with_another(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], row: int) -> Tensor:
+def _with_another(
+    run: Callable[..., Tensor], inputs: tuple[Tensor, ...], row: int, scale: float
+) -> Tensor:
     try:
-        return run(*(_replaced(x, row, far=True) for x in inputs))
+        return run(*(_replaced(x, row, scale) for x in inputs))
     except (RuntimeError, ValueError, IndexError, AssertionError):  # it takes no such values
-        return run(*(_replaced(x, row, far=False) for x in inputs))
+        return run(*(_replaced(x, row, None) for x in inputs))
 
 
-def _replaced(inputs: Tensor, row: int, *, far: bool) -> Tensor:
+def _replaced(inputs: Tensor, row: int, scale: float | None) -> Tensor:
     """The inputs with another value of one example: far away where any value may be one.
 
     Whole numbers (labels, places in a table) and probabilities take the value that they have in
@@ -130,9 +134,9 @@ def _replaced(inputs: Tensor, row: int, *, far: bool) -> Tensor:
     other = inputs[differ.sum(1).argmax()]
     result = inputs.clone()
     result[row] = other
-    if far and inputs.is_floating_point():
+    if scale is not None and inputs.is_floating_point():
         narrow = ((inputs >= 0) & (inputs <= 1)).all(0) | (inputs == inputs.round()).all(0)
-        result[row] = torch.where(narrow, other, 1 - 1000 * other)
+        result[row] = torch.where(narrow, other, 1 + scale * other)
     return result
 
 
