@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
 from traceback import walk_tb
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -52,7 +52,8 @@ def not_compiled(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         if torch.compiler.is_compiling():
-            return torch.compiler.disable(function)(*args, **kwargs)
+            eager: Any = torch.compiler.disable(function)
+            return eager(*args, **kwargs)
         return function(*args, **kwargs)
 
     return called

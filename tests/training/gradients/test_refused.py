@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.training.device import seeded
 from dpkit.training.gradients import (
+    Gradients,
     HalfPrecision,
     MixesExamples,
     UnsupportedLayer,
@@ -302,6 +303,16 @@ def test_a_compiled_step_clips_the_same_gradients(penalised):
     found = torch.compile(step, backend="eager")(normal(8, 6))
     for total, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(total, other)
+
+
+def test_a_compiled_network_keeps_to_products():
+    network = nn.Sequential(linear(8), nn.ReLU(), nn.Linear(8, 1))
+    compiled = torch.compile(network, backend="eager")
+    for seed in range(3):
+        found, _ = per_example(compiled, squares, normal(8, 6, seed=seed))
+        wanted, _ = per_example(network, squares, normal(8, 6, seed=seed))
+        assert isinstance(found, Gradients)
+        torch.testing.assert_close(found.norms(), wanted.norms())
 
 
 def test_capture_refuses_what_per_example_refuses():
