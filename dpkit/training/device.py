@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from typing import Any
 
 import torch
+from torch import Tensor
 
 
 @contextmanager
@@ -36,6 +38,13 @@ def device_named(name: str) -> torch.device:
 def device_label(device: torch.device) -> str:
     """What a stored result calls the device."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
+def floats(*numbers: float | Tensor | None) -> tuple[Any, ...]:
+    """Numbers, some of them perhaps tensors of one element, as Python's own, in one transfer."""
+    tensors = [number.detach().reshape(()) for number in numbers if isinstance(number, Tensor)]
+    read = iter(torch.stack(tensors).tolist() if tensors else ())
+    return tuple(next(read) if isinstance(number, Tensor) else number for number in numbers)
 
 
 @contextmanager
