@@ -21,11 +21,19 @@ class Gan(NamedTuple):
 
 
 class Data(NamedTuple):
-    """The private training set, on one device."""
+    """The private training set: tensors on rng's device or on the CPU, or numpy arrays.
 
-    features: Tensor  # (records, features)
-    labels: Tensor  # (records,) int64
+    What lies on the CPU may be memory-mapped (`numpy.load(path, mmap_mode="r")`): of it, only the
+    rows of a batch are moved to rng's device. So data may be larger than the device's memory.
+    """
+
+    features: Any  # (records, ...), of any type that `transform` takes
+    labels: Any  # (records,) int64
     public_size: int  # the size that is declared; sample rates follow from it alone
+    transform: Callable[[Tensor], Tensor] | None = None
+    """Of a batch's features, (batch, ...), after the draw: uint8 to floats, for example. It acts on
+    each example by itself, which is checked at times; a run that is stored takes a function of a
+    module."""
 
 
 class Measured(NamedTuple):
