@@ -22,14 +22,14 @@ class Rows:
     Data on the CPU, memory-mapped ones too, stay there: only the rows drawn are read and moved.
 
     Raises:
-        TypeError: data or rng are of another type, or features or labels are not arrays.
+        TypeError: data are of another type, or features or labels are not arrays.
         ValueError: features and labels differ in length or lie elsewhere than on the CPU or on
             rng's device; labels are not int64; features are of a type that networks do not take
             and have no transform.
     """
 
     def __init__(self, data: Data, *, rng: torch.Generator) -> None:
-        _check_types(data, rng)
+        _check_type(data)
         arrays = {name: _tensor(name, getattr(data, name)) for name in ("features", "labels")}
         self.data = data._replace(**arrays)
         self._device = rng.device
@@ -52,7 +52,9 @@ class Rows:
         with draws_put_back(self._device):
             for start in range(0, len(features), rows):
                 seen = self._transformed(self._moved(features[start : start + rows]))
-                finite = torch.isfinite(seen).flatten(1).all(1) if seen.ndim > 1 else seen.isfinite()
+                finite = (
+                    torch.isfinite(seen).flatten(1).all(1) if seen.ndim > 1 else seen.isfinite()
+                )
                 if not finite.all():
                     _refuse_record(start + int(finite.int().argmin()), self.data)
 
@@ -90,12 +92,7 @@ class Rows:
         return made
 
 
-def _check_types(data: Any, rng: Any) -> None:
-    if not isinstance(rng, torch.Generator):
-        raise TypeError(
-            f"rng must be a torch.Generator, got {rng!r}; make one with "
-            "dpkit.training.generator_on(device)"
-        )
+def _check_type(data: Any) -> None:
     if not isinstance(data, Data):
         raise TypeError(
             f"data must be a dpkit.training.Data, got {type(data).__name__}: batches are drawn by "

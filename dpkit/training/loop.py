@@ -10,6 +10,7 @@ from dpkit.training.batches import batches
 from dpkit.training.checkpoint import Checkpoints, kept
 from dpkit.training.data import Rows
 from dpkit.training.device import generator_on, precision, seeded
+from dpkit.training.noise import check_generator
 from dpkit.training.types import Data, Gan, Record, Settings, Step
 
 # What a run needs can be taken from here, too: the notebooks do.
@@ -52,13 +53,14 @@ def train(
 
     Raises:
         TypeError: settings, data or rng are of another type.
-        ValueError: more steps are asked for than the budget allows; data do not fit together, hold
-            NaN or infinity, or their transform mixes examples; or the files at `checkpoint` are of
-            another run, damaged, or lost, or the settings or the step cannot be compared by another
-            process (see Checkpoints).
+        ValueError: rng has torch's default seed, which everybody knows; data do not fit together,
+            hold NaN or infinity, or their transform mixes examples; more steps are asked for than
+            the budget allows; or the files at `checkpoint` are of another run, damaged, or lost, or
+            the settings or the step cannot be compared by another process (see Checkpoints).
         RuntimeError: another run is at work at `checkpoint`, or rng or networks were changed
             between two steps of a run that is stored.
     """
+    check_generator(rng)
     _check_settings(settings)
     rows = Rows(data, rng=rng)
     data = rows.data
