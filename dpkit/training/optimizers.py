@@ -1,6 +1,8 @@
 """Update rules, described without torch so that settings can hold them, and the noise."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
@@ -100,7 +102,24 @@ def noised_each(
         # beside finer digits of a sum, noise on a coarser grid would hide little
         noise = torch.randn(total.shape, generator=rng, device=total.device, dtype=wide)
         noisy.append(noise.mul_(std).add_(total))
-    return noisy
+    see = _see.get()
+    return noisy if see is None else see(sums, noise_stds, noisy)
+
+
+_see: ContextVar[Callable[..., "list[torch.Tensor]"] | None] = ContextVar("see", default=None)
+
+
+@contextmanager
+def watched(see: Callable[..., "list[torch.Tensor]"]) -> Iterator[None]:
+    """Inside the block `noised_each` returns see(sums, noise_stds, noisy): for `check_step` alone.
+
+    The noise is drawn as always, so that all that is drawn after it stays the same.
+    """
+    token = _see.set(see)
+    try:
+        yield
+    finally:
+        _see.reset(token)
 
 
 def _fits(std: "torch.Tensor", total: "torch.Tensor") -> bool:
