@@ -219,7 +219,7 @@ def at_bits(pairs: Sequence[Compared]) -> Iterator[Finding]:
         yield Finding(
             "not noised",
             f"{_listed(changed)} differ after the step where one record {', or '.join(hows)}, "
-            "although noised() returned the same: compute them from what noised() returns, from "
+            "although noised() returned the same; compute them from what noised() returns, from "
             "public numbers and from fresh draws",
         )
 
