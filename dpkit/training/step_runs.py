@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from dpkit.training.device import seeded
-from dpkit.training.optimizers import watched
+from dpkit.training.noise import watched
 from dpkit.training.same_draws import SameDraws
 
 ROUNDING = 1e-3  # of a change: batches of other sizes are added up in another order
