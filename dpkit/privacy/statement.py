@@ -1,9 +1,9 @@
 """The sentences that a paper or a released model should carry about what it costs."""
 
 from collections.abc import Sequence
+from importlib import metadata
 from math import isfinite
 
-from dpkit import __version__
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Gaussian, Mechanism, SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
@@ -58,7 +58,8 @@ def statement(
     return (
         f"Training satisfies ({at_most(guarantee.epsilon)}, {guarantee.delta:g})-differential "
         f"privacy under {guarantee.adjacency} adjacency, the unit of privacy being {unit}: "
-        f"{done or 'no release'}, accounted by dpkit {__version__} ({guarantee.method}). "
+        f"{done or 'no release'}, accounted by dpkit {metadata.version('dpkit')} "
+        f"({guarantee.method}). "
         f"Sampling assumed: {drawn or 'none'}; sampling used: {sampling}. "
         f"Tuning of hyperparameters: {tuning}." + (f" Assumed: {assumed}." if assumed else "")
     )
