@@ -73,7 +73,8 @@ def epsilon(
         typer.Option(
             metavar="FILE",
             help="Instead of those three, a file with all steps: CSV with the columns "
-            "noise_multiplier,sample_rate,count, JSON as a list of such objects, or the state "
+            "noise_multiplier,sample_rate,count, JSON as a list of such objects, the ledger beside "
+            "a checkpoint (its charged steps), a released generator (*.safetensors), or the state "
             "that an Opacus accountant saved (JSON, or torch.save, also within a checkpoint).",
         ),
     ] = None,

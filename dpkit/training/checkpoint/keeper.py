@@ -1,9 +1,10 @@
 """Training that goes on after a crash with the same batches and noise: each step charged once."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from dpkit.training.checkpoint.ledger import (
     locked,
     mark,
     read_charged,
+    rows_of,
     write_charged,
 )
 from dpkit.training.types import Data, Gan
@@ -32,7 +34,9 @@ class Checkpoints:
 
     The checkpoint is PRIVATE, as the data are: it holds the raw state of the generator of all
     noise, and with it anybody takes the noise off again. Its file is its owner's alone (mode 0600).
-    Beside it lie `<name>.ledger.json`, which counts the charged steps (see `spent`), and
+    Beside it lie `<name>.ledger.json`, which counts the charged steps (see `spent`; where the
+    settings have a `ledger(public_size=, steps=)` of Gaussian steps, `python -m dpkit epsilon
+    --ledger` prices it), and
     `<name>.lock`, which says that a run began there, and how many steps were charged: without its
     ledger none begins again, and an older copy of the ledger is refused. Never delete the lock of a
     run at work. Older copies of all three files put back together are not noticed.
@@ -87,11 +91,13 @@ class Keeper:
         words: dict[str, str],
         steps: int,
         lock: int,
+        rows: Callable[..., list[dict[str, Any]] | None],
     ) -> None:
         """Go on from the files, or start; afterwards all of them lie there and agree."""
         self.step, self.steps = 0, steps
         self._place, self._path, self._gan, self._rng = place, Path(place.path), gan, rng
         self._words, self._lock = words, lock  # the fingerprint; an open file
+        self._rows = rows  # what a number of steps releases
         self._stored = -1  # step of the checkpoint on disk
         self._process = os.getpid()
         self._whole = True  # False within a step, whose half cannot be stored
@@ -103,7 +109,7 @@ class Keeper:
             self._draw_anew()
         self._floor = self._charged.steps  # a process before this one may have come so far
         if charged is None:
-            write_charged(self._path, self._charged, lock=lock)
+            write_charged(self._path, self._charged, lock=lock, rows=rows(steps=0))
         mark(lock, self._charged)
         self._left = present(gan, rng)
         if self._stored < 0:
@@ -182,7 +188,7 @@ class Keeper:
     def _charge(self, steps: int) -> None:
         check_alone(self._path, self._charged, lock=self._lock)
         charged = self._charged._replace(steps=steps)
-        write_charged(self._path, charged, lock=self._lock)
+        write_charged(self._path, charged, lock=self._lock, rows=self._rows(steps=steps))
         self._charged = charged
 
     def _store(self) -> None:
@@ -219,8 +225,9 @@ def kept(
         RuntimeError: another run is at work there, or its lock or ledger was changed meanwhile.
     """
     words = fingerprint(gan, data, step=step, settings=settings, rng=rng, tf32=tf32)
+    rows = partial(rows_of, settings, public_size=data.public_size)
     with locked(Path(place.path)) as lock:
-        keeper = Keeper(place, gan, rng, words=words, steps=steps, lock=lock)
+        keeper = Keeper(place, gan, rng, words=words, steps=steps, lock=lock, rows=rows)
         try:
             yield keeper
         finally:
