@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         PerExample,
         UnsupportedLayer,
         capture,
-        clipped_sum,
         coordinate_clipped_sum,
         gradient_penalty,
         paired,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from dpkit.training.losses import called_fake, called_real
     from dpkit.training.networks import Conditional, mlp
     from dpkit.training.optimizers import Adam, Sgd, average, noised, noised_each, set_rate, update
+    from dpkit.training.ranks import clipped_sum
     from dpkit.training.types import Data, Gan, Record, Settings, Step
 
 _HOMES = {  # of each name its module
@@ -45,7 +45,7 @@ _HOMES = {  # of each name its module
     "called_fake": "losses",
     "called_real": "losses",
     "capture": "gradients",
-    "clipped_sum": "gradients",
+    "clipped_sum": "ranks",
     "coordinate_clipped_sum": "gradients",
     "device_named": "device",
     "generator_on": "device",

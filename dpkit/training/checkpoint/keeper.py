@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from dpkit import checks
+from dpkit.training import ranks
 from dpkit.training.checkpoint.file import Saved, restored, write_saved
 from dpkit.training.checkpoint.fingerprint import fingerprint, state_of
+from dpkit.training.checkpoint.follower import Follower, replayed
 from dpkit.training.checkpoint.guards import check_untouched, global_draws_follow, present
 from dpkit.training.checkpoint.ledger import (
     Charged,
@@ -115,6 +117,11 @@ class Keeper:
         if self._stored < 0:
             self._store()
 
+    @property
+    def position(self) -> tuple[int, Tensor, int]:
+        """The step to be done, and where its batch is drawn: what a `Follower` needs."""
+        return self.step, self._drawn_from, self._drawn
+
     def _restore(self) -> None:
         saved = restored(self._path, self._words, self._charged)
         if not saved.step <= self.steps:
@@ -137,12 +144,7 @@ class Keeper:
 
     def replayed(self, draws: Iterator[Tensor]) -> Iterator[Tensor]:
         """Bring a new drawer of batches to where the stored one was; the rng stays in place."""
-        now = self._rng.get_state()
-        self._rng.set_state(self._drawn_from)
-        for _ in range(self._drawn):
-            next(draws)
-        self._rng.set_state(now)
-        return draws
+        return replayed(draws, self._rng, self._drawn_from, self._drawn)
 
     def draw(self, draws: Iterator[Tensor]) -> Tensor:
         """The next batch. A draw that leaves the rng alone took it from an earlier permutation."""
@@ -217,18 +219,29 @@ def kept(
     rng: torch.Generator,
     steps: int,
     tf32: bool,
-) -> Iterator[Keeper]:
+) -> Iterator[Keeper | Follower]:
     """The run at `place`, brought into `gan` and `rng`; stored and unlocked when the block ends.
+
+    Of several ranks (`ranks`), the first alone reads and writes the files.
 
     Raises:
         ValueError: the files are of another run, damaged or lost, or have done more than `steps`.
         RuntimeError: another run is at work there, or its lock or ledger was changed meanwhile.
     """
+    rank, world = ranks.here()
+    if rank:
+        step_, drawn_from, drawn = ranks.take_states(gan, rng)
+        yield Follower(rng, step=step_, steps=steps, drawn_from=drawn_from, drawn=drawn)
+        return
     words = fingerprint(gan, data, step=step, settings=settings, rng=rng, tf32=tf32)
+    if world > 1:
+        words["ranks"] = str(world)  # which round sums otherwise
     rows = partial(rows_of, settings, public_size=data.public_size)
     with locked(Path(place.path)) as lock:
         keeper = Keeper(place, gan, rng, words=words, steps=steps, lock=lock, rows=rows)
         try:
+            if world > 1:
+                ranks.take_states(gan, rng, keeper.position)
             yield keeper
         finally:
             keeper.close()

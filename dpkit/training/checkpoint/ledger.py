@@ -113,7 +113,8 @@ def rows_of(settings: Any, *, public_size: int, steps: int) -> list[dict[str, An
     if not callable(ledger) or not {"public_size", "steps"} <= signature(ledger).parameters.keys():
         return None
     try:
-        return as_rows(ledger(public_size=public_size, steps=steps))
+        found: Any = ledger(public_size=public_size, steps=steps)
+        return as_rows(found)
     except ValueError:  # no price, or none for so few steps: training itself goes on
         return None
 
