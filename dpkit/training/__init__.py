@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from dpkit.training.loop import train
     from dpkit.training.losses import called_fake, called_real
     from dpkit.training.networks import Conditional, mlp
-    from dpkit.training.optimizers import Adam, Sgd, average, noised, noised_each, set_rate, update
+    from dpkit.training.noise import noised, noised_each
+    from dpkit.training.optimizers import Adam, Sgd, average, set_rate, update
     from dpkit.training.ranks import clipped_sum
     from dpkit.training.types import Data, Gan, Record, Settings, Step
 
@@ -52,8 +53,8 @@ _HOMES = {  # of each name its module
     "gradient_penalty": "gradients",
     "micro_batches": "batches",
     "mlp": "networks",
-    "noised": "optimizers",
-    "noised_each": "optimizers",
+    "noised": "noise",
+    "noised_each": "noise",
     "paired": "gradients",
     "per_example": "gradients",
     "seeded": "device",

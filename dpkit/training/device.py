@@ -1,9 +1,11 @@
 """Where a run is computed, with which precision, and from which sources of randomness."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import sha256
+from hashlib import shake_256
 
+import numpy as np
 import torch
 
 
@@ -46,11 +48,45 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def generator_on(device: torch.device, *, seed: int, stream: str = "training") -> torch.Generator:
-    """A fresh source of randomness on `device`, another one for each seed and stream.
+WORDS = 624  # of 32 bits: the state of the Mersenne Twister, the CPU's generator
+
+
+def generator_on(
+    device: torch.device, *, reproducible_seed: int | None = None, stream: str = "training"
+) -> torch.Generator:
+    """A source of randomness on `device`, from the operating system's entropy.
 
     The accounting takes the noise to be independent of all else that is drawn, so what is drawn for
     another purpose (initial weights, latents of what is released) comes from another stream.
+
+    Args:
+        device: where it draws.
+        reproducible_seed: an integer from which all draws follow, so that a run can be repeated. It
+            must then be as secret as the data: who knows it takes the noise off again. None: a
+            generator that nobody can make again.
+        stream: another one gives other draws from the same seed.
+
+    Raises:
+        TypeError: reproducible_seed is no integer.
     """
-    digest = sha256(f"{stream}/{seed}".encode()).digest()
-    return torch.Generator(device=device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+    rng = torch.Generator(device=device)
+    if reproducible_seed is None:
+        return filled(rng, os.urandom(4 * WORDS))
+    if isinstance(reproducible_seed, bool) or not isinstance(reproducible_seed, int):
+        raise TypeError(
+            f"reproducible_seed must be an integer or None, got {reproducible_seed!r}; None takes "
+            "the operating system's entropy"
+        )
+    return filled(rng, shake_256(f"{stream}/{reproducible_seed}".encode()).digest(4 * WORDS))
+
+
+def filled(rng: torch.Generator, entropy: bytes) -> torch.Generator:
+    """The generator with a state from 2,496 bytes; all of them count on a CPU, 63 bits on a GPU."""
+    rng.manual_seed(int.from_bytes(entropy[:8], "big") >> 1)
+    if rng.device.type != "cpu":
+        return rng
+    # torch keeps 24 bytes of its own (the seed, the place), then each word in 8 bytes
+    state = rng.get_state()
+    words = np.frombuffer(entropy, np.uint32).astype(np.uint64)
+    state[24 : 24 + 8 * WORDS] = torch.from_numpy(words.view(np.uint8).copy())
+    return rng.set_state(state)

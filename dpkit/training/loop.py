@@ -9,6 +9,7 @@ from dpkit.training import ranks
 from dpkit.training.batches import batches
 from dpkit.training.checkpoint import Checkpoints, kept
 from dpkit.training.device import generator_on, precision, seeded
+from dpkit.training.noise import check_generator
 from dpkit.training.types import Data, Gan, Record, Settings, Step
 
 # What a run needs can be taken from here, too: the notebooks do.
@@ -47,12 +48,15 @@ def train(
         a Record a step. Progress, plots and storing results are the caller's.
 
     Raises:
-        ValueError: more steps are asked for than the budget allows; or the files at `checkpoint`
-            are of another run, damaged, or lost, or the settings or the step cannot be compared by
-            another process (see Checkpoints).
+        TypeError: rng is no torch.Generator.
+        ValueError: rng has torch's default seed, which everybody knows; or more steps are asked for
+            than the budget allows; or the files at `checkpoint` are of another run, damaged, or
+            lost, or the settings or the step cannot be compared by another process (see
+            Checkpoints).
         RuntimeError: another run is at work at `checkpoint`, or rng or networks were changed
             between two steps of a run that is stored.
     """
+    check_generator(rng)
     # First of all, and once, the accountant says how many steps the budget allows.
     allowed = settings.steps_allowed(public_size=data.public_size)
     steps = _steps_to_run(steps, allowed=allowed)

@@ -4,7 +4,8 @@ All ranks hold the same networks and draw the same batches, latents and noise fr
 same state. Only `clipped_sum` divides work: of each batch a rank clips its rows, the clipped sums
 are added over all ranks, and each adds the same noise to the same sum and updates alike. So it is
 one release of one batch, as in one process; nothing is wrapped, and no weights are sent after the
-start. What else a step computes runs on every rank.
+start. What else a step computes runs on every rank. The network between them must be trusted: the
+state of the generator of all noise is sent over it.
 """
 
 import io

@@ -66,7 +66,7 @@ def look(gan, features, labels, *, settings, index, rng):
 
 def looked_at(settings, *, seed=0, size=10, **keywords):
     """What the step is given at each call, and the run's rng."""
-    gan, rng = tiny_gan(), generator_on(CPU, seed=seed)
+    gan, rng = tiny_gan(), generator_on(CPU, reproducible_seed=seed)
     given = gan.discriminator.given = []
     records = train(look, gan, numbered(size), settings=settings, rng=rng, **keywords)
     return given, records
@@ -173,7 +173,7 @@ def test_schedules_and_critic_steps_go_on_where_they_were(tmp_path):
                 gan,
                 data,
                 settings=settings,
-                rng=generator_on(CPU, seed=0),
+                rng=generator_on(CPU, reproducible_seed=0),
                 steps=stop,
                 checkpoint=place,
             ):

@@ -12,7 +12,8 @@ from dpkit.privacy.clipping import RealFakeApart, RealFakeSummed
 from dpkit.training import Gradients, capture, clipped_sum, paired, per_example
 from dpkit.training.losses import called_fake, called_real
 from dpkit.training.networks import Conditional, mlp
-from dpkit.training.optimizers import average, noised, set_rate, update
+from dpkit.training.noise import noised
+from dpkit.training.optimizers import average, set_rate, update
 from dpkit.training.types import Gan, Record
 
 AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory

@@ -26,7 +26,8 @@ from dpkit.training import PerExample, clipped_sum, gradient_penalty
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import seeded
 from dpkit.training.loop import train
-from dpkit.training.optimizers import noised_each, set_rate, update
+from dpkit.training.noise import noised_each
+from dpkit.training.optimizers import set_rate, update
 from dpkit.training.types import Data, Gan, Record, Step
 
 AT_MOST = 512  # examples at a time, so that no Poisson batch is too large for the memory

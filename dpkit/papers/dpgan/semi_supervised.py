@@ -174,7 +174,7 @@ def trial(
     pair = new_pair((1, 28, 28), code_size=code_size, settings=settings, seed=0, device=device)
     image = torch.zeros(1, 1, 28, 28, device=device)
     label = torch.zeros(1, dtype=torch.int64, device=device)
-    rng = generator_on(device, seed=0, stream="trial")
+    rng = generator_on(device, reproducible_seed=0, stream="trial")
     if generate is None:
         return supervised(pair, image, label, settings=settings, rng=rng)
     return semi_supervised(

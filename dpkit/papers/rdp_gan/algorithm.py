@@ -26,7 +26,8 @@ from dpkit.papers.rdp_gan.settings import (
 from dpkit.training import clipped_sum, per_example
 from dpkit.training.device import seeded
 from dpkit.training.losses import called_fake, called_real
-from dpkit.training.optimizers import average, noised, set_rate, update
+from dpkit.training.noise import noised
+from dpkit.training.optimizers import average, set_rate, update
 from dpkit.training.types import Gan, Record, Step
 
 AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory

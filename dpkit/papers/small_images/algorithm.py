@@ -13,7 +13,8 @@ from dpkit.papers.small_images.settings import Settings
 from dpkit.privacy.clipping import FlatClipping, Unclipped
 from dpkit.training import clipped_sum, gradient_penalty
 from dpkit.training.device import seeded
-from dpkit.training.optimizers import average, noised, set_rate, update
+from dpkit.training.noise import noised
+from dpkit.training.optimizers import average, set_rate, update
 from dpkit.training.types import Gan, Record, Step
 
 AT_MOST = 1024  # examples at a time, so that no Poisson batch is too large for the memory
@@ -174,10 +175,6 @@ def _update_generator(
     decay = settings.generator_decay or 0.0
     updates = index // settings.critic_steps
     average(gan.averaged_net, gan.generator_net, decay=decay, updates=updates)
-    with torch.no_grad():  # the batch normalisation's means and variances
-        buffers = zip(gan.averaged_net.buffers(), gan.generator_net.buffers(), strict=True)
-        for past, present in buffers:
-            past.copy_(present)
     return loss.item()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
+from hashlib import shake_256
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from dpkit.training.checkpoint.ledger import (
     rows_of,
     write_charged,
 )
+from dpkit.training.device import WORDS, filled
 from dpkit.training.types import Data, Gan
 
 
@@ -137,9 +138,9 @@ class Keeper:
 
     def _draw_anew(self) -> None:
         """Seed the rng from everything that identifies the run: no other draws the same noise."""
-        seed = sha256(self._rng.get_state().numpy().tobytes())
+        seed = shake_256(self._rng.get_state().numpy().tobytes())
         seed.update(repr(sorted(self._words.items())).encode() + state_of(self._gan).encode())
-        self._rng.manual_seed(int.from_bytes(seed.digest()[:8], "big") >> 1)
+        filled(self._rng, seed.digest(4 * WORDS))
         self._drawn_from, self._drawn = self._rng.get_state(), 0
 
     def replayed(self, draws: Iterator[Tensor]) -> Iterator[Tensor]:
