@@ -51,7 +51,7 @@ def test_a_release_that_no_row_describes_is_refused():
 
 def test_both_kinds_of_files_hold_the_run(tmp_path: Path):
     assert read(checkpoints(tmp_path, rows=rows(LEDGER))) == LEDGER
-    metadata = {"dpkit.ledger": json.dumps(rows(LEDGER)), "format": "pt"}
+    metadata = {"dpkit": json.dumps({"ledger": rows(LEDGER)}), "format": "pt"}
     assert read(released(tmp_path, metadata, b"\0" * 64)) == LEDGER
 
 
@@ -75,9 +75,11 @@ def test_an_older_ledger_says_what_to_type(tmp_path: Path):
         read(checkpoints(tmp_path))
 
 
-@pytest.mark.parametrize("metadata", [None, {}, {"dpkit.ledger": "{"}, {"dpkit.ledger": "{}"}])
+@pytest.mark.parametrize(
+    "metadata", [None, {}, {"dpkit": "{"}, {"dpkit": "[]"}, {"dpkit": '{"ledger": 5}'}]
+)
 def test_a_model_without_a_ledger_is_refused(tmp_path: Path, metadata: object):
-    with pytest.raises(ValueError, match=r"no list of steps under dpkit.ledger in its metadata"):
+    with pytest.raises(ValueError, match=r"no list of steps under dpkit in its metadata"):
         read(released(tmp_path, metadata))
 
 

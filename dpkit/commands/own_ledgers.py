@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-METADATA = "dpkit.ledger"  # in a safetensors file: JSON rows, as `dpkit.privacy.rows` makes them
+METADATA = "dpkit"  # in a safetensors file: what `PrivateGan.save` says of the release, as JSON
 LONGEST_HEADER = 100_000_000  # bytes; what the library itself reads
 BY_HAND = "type --noise-multiplier, --sample-rate and --steps instead"
 
@@ -36,18 +36,17 @@ def released_rows(file: Path) -> list[Any]:
     Raises:
         ValueError: the file is no safetensors file, or holds no such ledger.
     """
-    metadata = _header(file).get("__metadata__")
-    text = metadata.get(METADATA) if isinstance(metadata, Mapping) else None
+    metadata: Any = _header(file).get("__metadata__")
     try:
-        content = json.loads(text or "")
-    except (ValueError, TypeError, RecursionError):
-        content = None
-    if not isinstance(content, list):
+        found = json.loads(metadata[METADATA])["ledger"]
+    except (LookupError, TypeError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
         raise ValueError(
             f"{file} has no list of steps under {METADATA} in its metadata, which dpkit's "
             f"released generators have; {BY_HAND}"
         )
-    return content
+    return found
 
 
 def _header(file: Path) -> Mapping[str, Any]:

@@ -128,6 +128,7 @@ def refusal(**changes):
 
 def main(what, folder):
     torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
     with joined("cpu"):
         rank = here().rank
 
