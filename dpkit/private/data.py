@@ -182,7 +182,8 @@ def labels_for(classes: int | None, size: int, parts: tuple[Tensor, ...]) -> Ten
             f"y must be integers 0..{classes - 1} of shape (records,), got {given.dtype} of shape "
             f"{tuple(given.shape)}; round and flatten it, or take argmax(1) of one-hot labels"
         )
-    if not (0 <= int(given.min()) and int(given.max()) < classes):
+    least, most = int(given.min()), int(given.max())
+    if not 0 <= least <= most < classes:
         raise ValueError(
             f"y must lie in 0..{classes - 1}, as classes is {classes}; number the classes from 0, "
             "by a list that is public"
