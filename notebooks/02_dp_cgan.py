@@ -127,7 +127,7 @@ require(200, what="this training")  # MB: a sentence instead of a kernel that di
 # %%
 from tqdm.auto import tqdm
 
-rng = generator_on(cpu, seed=0)
+rng = generator_on(cpu, reproducible_seed=0)
 run = train(paper.step, gan, data, settings=paper.SMALL, rng=rng)
 records = list(tqdm(run, total=150, leave=False))
 for record in records[:: len(records) // 5]:

@@ -87,7 +87,7 @@ for name, tensor in critic.named_parameters():
 # %%
 from dpkit.training import generator_on, gradient_penalty
 
-rng = generator_on(cpu, seed=0)
+rng = generator_on(cpu, reproducible_seed=0)
 real, mixing = digits.private[:32], torch.rand(32, generator=rng)
 with torch.no_grad():
     fake = gan.generator_net(torch.randn(32, 128, generator=rng))
@@ -255,7 +255,7 @@ require(300, what="this training")  # MB: a sentence instead of a kernel that di
 
 def started(settings=warm):
     """A GAN after the warm start on the public images."""
-    gan, rng = paper.new_gan(settings, seed=0, device=cpu), generator_on(cpu, seed=0, stream="warm")
+    gan, rng = paper.new_gan(settings, seed=0, device=cpu), generator_on(cpu, reproducible_seed=0, stream="warm")
     list(paper.warm_start(gan, digits.public, settings=settings, rng=rng))
     return gan
 
@@ -270,7 +270,7 @@ from tqdm.auto import tqdm
 
 def trained(gan):
     """The losses of 20 private steps."""
-    step, rng = paper.step_of(private, digits.public), generator_on(cpu, seed=0)
+    step, rng = paper.step_of(private, digits.public), generator_on(cpu, reproducible_seed=0)
     run = train(step, gan, data, settings=private, rng=rng)
     return [record.discriminator_loss for record in tqdm(run, total=20, leave=False)]
 
@@ -299,12 +299,12 @@ plots.picture(
 # %%
 alone = replace(private, warm_start=5)  # 5 iterations are 20 steps
 run = list(
-    paper.warm_start(public_gan, digits.public, settings=alone, rng=generator_on(cpu, seed=0))
+    paper.warm_start(public_gan, digits.public, settings=alone, rng=generator_on(cpu, reproducible_seed=0))
 )
 print(f"loss {run[0].discriminator_loss:.2f} at first, {run[-1].discriminator_loss:.2f} at the end")
 
 # %%
-codes = torch.randn(200, 128, generator=generator_on(cpu, seed=0, stream="codes"))
+codes = torch.randn(200, 128, generator=generator_on(cpu, reproducible_seed=0, stream="codes"))
 gans = {"no warm start": cold_gan, "warm start": warm_gan, "public only": public_gan}
 made = {name: paper.generate(gan.generator_net, codes) for name, gan in gans.items()}
 for name, images in made.items():
@@ -605,7 +605,7 @@ sums = found.weighted_sum(apart.weights(found.norms()))
 # %%
 seen = {"no noise": sums}
 for name, divisor in (("z C", 1.0), ("z C / 4", 4.0), ("z C / 8", 8.0)):
-    same = generator_on(cpu, seed=5)  # the same draw each time, of another size
+    same = generator_on(cpu, reproducible_seed=5)  # the same draw each time, of another size
     stds = [std / divisor for std in apart.noise_stds(z)]
     seen[name] = noised_each(sums, noise_stds=stds, rng=same)
     cosines = [torch.cosine_similarity(a.flatten(), b.flatten(), dim=0).item() for a, b in zip(sums, seen[name], strict=True)]

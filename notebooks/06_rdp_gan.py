@@ -47,7 +47,7 @@ print(paper.SMALL.noise, "for", paper.SMALL.iterations, "generator iterations")
 def trained(settings, step=paper.loss_value_step):
     """A GAN after all iterations of `settings`, and the losses that its steps saw."""
     gan = paper.new_gan(settings, seed=0, device=cpu)
-    run = train(step, gan, data, settings=settings, rng=generator_on(cpu, seed=0))
+    run = train(step, gan, data, settings=settings, rng=generator_on(cpu, reproducible_seed=0))
     return gan, [record.discriminator_loss for record in run]
 
 
@@ -129,7 +129,7 @@ def released(settings, step, batch=16):
     """The gradient that one step hands to the optimiser: first layer (256, 794), its inputs."""
     gan = paper.new_gan(settings, seed=1, device=cpu)
     images, labels = data.features[:batch], data.labels[:batch]
-    step(gan, images, labels, settings=settings, index=0, rng=generator_on(cpu, seed=1))
+    step(gan, images, labels, settings=settings, index=0, rng=generator_on(cpu, reproducible_seed=1))
     return next(gan.discriminator.parameters()).grad[:, :784]
 
 
@@ -362,10 +362,10 @@ short = replace(
 
 # %%
 gan = paper.new_gan(short, seed=0, device=cpu)
-run = train(paper.repaired_step, gan, wanted.data, settings=short, rng=generator_on(cpu, seed=0))
+run = train(paper.repaired_step, gan, wanted.data, settings=short, rng=generator_on(cpu, reproducible_seed=0))
 records = list(tqdm(run, total=200, leave=False))
 asked = torch.zeros(20_000, dtype=torch.int64)
-made = paper.generate(gan, asked, settings=short, rng=generator_on(cpu, seed=0, stream="made"))
+made = paper.generate(gan, asked, settings=short, rng=generator_on(cpu, reproducible_seed=0, stream="made"))
 encoder.frame(made.numpy()[:3])
 
 # %% [markdown]
@@ -423,12 +423,12 @@ budget = adaptive.PaperBudget.of(followed, 20_000, "census")
 # %%
 def correct(gan):
     """Right answers among 1,000 generated records, scaled to the 20,000 that are declared."""
-    made = paper.generate(gan, asked[:1000], settings=followed, rng=generator_on(cpu, seed=2))
+    made = paper.generate(gan, asked[:1000], settings=followed, rng=generator_on(cpu, reproducible_seed=2))
     return 20_000 * wanted.accuracy(made.numpy(), asked[:1000].numpy())
 
 
 tested = list(adaptive.tuned(paper.loss_value_step, gan, wanted.data, settings=followed,
-                             correct=correct, budget=budget, rng=generator_on(cpu, seed=0)))
+                             correct=correct, budget=budget, rng=generator_on(cpu, reproducible_seed=0)))
 for one in tested[::4]:
     print(f"iteration {one.iteration:2}: noise {one.noise:7.3f}, accuracy {one.accuracy:.3f}")
 print(f"{len(tested)} iterations until Theorem 4 has spent {budget.spent:.3f} of {budget.total}")

@@ -105,7 +105,7 @@ class Run(NamedTuple):
     ) -> torch.Generator:
         """A fresh source of randomness for one purpose, on the run's device by default."""
         return generator_on(
-            self.device if device is None else device, seed=self.seed, stream=stream
+            self.device if device is None else device, reproducible_seed=self.seed, stream=stream
         )
 
     def place(self, what: str = "checkpoint") -> Checkpoints | None:

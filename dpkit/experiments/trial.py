@@ -35,7 +35,7 @@ def steps(
 
 def made_up(size: int, shape: tuple[int, ...], *, device: torch.device) -> Tensor:
     """Noise in the place of `size` records, (size, *shape): one record that looks like many."""
-    rng = generator_on(device, seed=0, stream="made up")
+    rng = generator_on(device, reproducible_seed=0, stream="made up")
     one = torch.rand((1, *shape), generator=rng, device=device)
     return one.expand(size, *shape)
 
@@ -59,7 +59,7 @@ def steps_done(path: Path | str) -> int:
 
 def _steps(step: Step, gan: Gan, features: Tensor, settings: Any) -> Iterator[Record]:
     device, size = features.device, len(features)
-    rng = generator_on(device, seed=0, stream="trial")
+    rng = generator_on(device, reproducible_seed=0, stream="trial")
     labels = torch.zeros(size, dtype=torch.int64, device=device)
     draws = batches(settings.sampling, size=size, public_size=size, rng=rng)
     for index in count():

@@ -198,7 +198,9 @@ def learn(
         optimizer.load_state_dict(stored["optimizer"])
         done = stored["done"]
     for epoch in range(done, learning.epochs):
-        rng = generator_on(device, seed=learning.seed, stream=f"classifier, epoch {epoch}")
+        rng = generator_on(
+            device, reproducible_seed=learning.seed, stream=f"classifier, epoch {epoch}"
+        )
         order = torch.randperm(len(images), generator=rng, device=device)
         for i, chosen in enumerate(order.split(learning.batch_size)):
             set_rate(optimizer, rate(epoch * steps + i))

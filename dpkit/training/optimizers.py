@@ -1,8 +1,7 @@
-"""Update rules, described without torch so that settings can hold them, and the noise."""
+"""Update rules, described without torch so that settings can hold them, and their steps."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import TYPE_CHECKING
 
 from dpkit.privacy.schedules import Schedule
@@ -44,69 +43,6 @@ def set_rate(optimizer: "torch.optim.Optimizer", rate: float) -> None:
         group["lr"] = rate
 
 
-def noised(
-    sums: Sequence["torch.Tensor"], *, noise_std: float, rng: "torch.Generator"
-) -> list["torch.Tensor"]:
-    """The Gaussian mechanism: each coordinate of a clipped sum plus its own N(0, noise_std^2).
-
-    Noise is drawn and added in the sums' own type, so that its grid is as fine as theirs, and in
-    float32 where that is narrower (ordinary floating point: not an exact sampler).
-
-    Args:
-        sums: clipped sums of gradients, one tensor a parameter.
-        noise_std: noise_multiplier times the clip norm, in the unit of the sums. 0 adds nothing.
-        rng: generator on the tensors' device.
-
-    Raises:
-        ValueError: noise_std is negative, infinite or NaN.
-    """
-    if not 0 <= noise_std < inf:
-        raise ValueError(f"noise_std must be >= 0 and finite, got {noise_std}")
-    return noised_each(sums, noise_stds=[noise_std] * len(sums), rng=rng)
-
-
-def noised_each(
-    sums: Sequence["torch.Tensor"],
-    *,
-    noise_stds: Sequence["float | torch.Tensor"],
-    rng: "torch.Generator",
-) -> list["torch.Tensor"]:
-    """As `noised`, with another noise_std for each tensor or each coordinate.
-
-    For clipping by groups and by coordinate (`noise_stds` of the rule).
-
-    Args:
-        sums: clipped sums of gradients, one tensor a parameter.
-        noise_stds: for each tensor a number, or a tensor of the same shape.
-        rng: generator on the tensors' device.
-
-    Raises:
-        ValueError: there are not as many noises as sums, one is of another shape, or one is
-            negative, infinite or NaN.
-    """
-    import torch
-
-    if len(noise_stds) != len(sums):
-        raise ValueError(f"noise_stds must hold {len(sums)} numbers or tensors, a sum each")
-    noisy = []
-    for i, (total, std) in enumerate(zip(sums, noise_stds, strict=True)):
-        fits = 0 <= std < inf if isinstance(std, float | int) else _fits(std, total)
-        if not fits:
-            raise ValueError(
-                f"noise_stds[{i}] must be >= 0 and finite, a number or of shape "
-                f"{tuple(total.shape)}, got {std}"
-            )
-        wide = torch.promote_types(total.dtype, torch.float32)
-        # beside finer digits of a sum, noise on a coarser grid would hide little
-        noise = torch.randn(total.shape, generator=rng, device=total.device, dtype=wide)
-        noisy.append(noise.mul_(std).add_(total))
-    return noisy
-
-
-def _fits(std: "torch.Tensor", total: "torch.Tensor") -> bool:
-    return std.shape == total.shape and bool(((std >= 0) & (std < inf)).all())  # NaN fails
-
-
 def update(
     optimizer: "torch.optim.Optimizer",
     parameters: Sequence["torch.Tensor"],
@@ -114,11 +50,19 @@ def update(
 ) -> None:
     """One step of `optimizer` along gradients that are given, not those of a backward pass.
 
+    Args:
+        optimizer: over exactly these parameters (frozen ones may be among its own): what else it
+            held would move along whatever a backward pass has left there.
+        parameters: the network's, each with its gradient.
+        gradients: one for each parameter, of its shape.
+
     Raises:
+        ValueError: the optimiser holds other parameters, or its step asks for the loss again.
         FloatingPointError: a gradient is not finite. Training stops rather than go on from NaN.
     """
     import torch
 
+    _check_holds(optimizer, parameters)
     # one look for all: a sum is finite only if all of its terms are
     if gradients and not torch.isfinite(torch.stack([g.sum() for g in gradients]).sum()):
         raise FloatingPointError(
@@ -129,12 +73,37 @@ def update(
     optimizer.step()
 
 
+def _check_holds(optimizer: "torch.optim.Optimizer", parameters: Sequence["torch.Tensor"]) -> None:
+    import torch
+
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ValueError(
+            "optimizer LBFGS computes the loss again within its step, on private records and "
+            "without noise; use one that takes gradients as they are, such as SGD or Adam"
+        )
+    held = {id(p) for g in optimizer.param_groups for p in g["params"] if p.requires_grad}
+    given = {id(p) for p in parameters}
+    if not given <= held:
+        raise ValueError(
+            f"the optimizer does not hold {len(given - held)} of the {len(given)} parameters that "
+            "the gradients belong to, so that they would not be trained; make it over the "
+            "network's own: torch.optim.Adam(network.parameters())"
+        )
+    if not held <= given:
+        raise ValueError(
+            f"the optimizer holds {len(held - given)} parameters beside those that the gradients "
+            "belong to, and would move them along what a backward pass left there, without noise; "
+            "make one optimizer for each network"
+        )
+
+
 def average(
     averaged: "torch.nn.Module", network: "torch.nn.Module", *, decay: float, updates: int
 ) -> None:
     """Move `averaged` towards `network`: an exponential moving average of its parameters.
 
-    What is averaged is already released, so that this is post-processing.
+    Buffers (a batch normalisation's means and variances) are copied. What is averaged is already
+    released, so that this is post-processing.
 
     Args:
         averaged: a copy of `network`, changed in place.
@@ -142,6 +111,9 @@ def average(
         decay: weight of the past, in [0, 1); 0 copies. Early on it is at most
             (1 + updates) / (10 + updates), so that the first weights are forgotten.
         updates: number of updates so far.
+
+    Raises:
+        ValueError: decay is out of range, or the two are networks of another shape.
     """
     import torch
 
@@ -151,3 +123,5 @@ def average(
     with torch.no_grad():
         for past, present in zip(averaged.parameters(), network.parameters(), strict=True):
             past.lerp_(present, 1 - decay)
+        for past, present in zip(averaged.buffers(), network.buffers(), strict=True):
+            past.copy_(present)

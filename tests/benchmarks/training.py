@@ -20,7 +20,8 @@ from dpkit.privacy.clipping import FlatClipping
 from dpkit.training import PerExample, gradient_penalty, per_example
 from dpkit.training.device import seeded
 from dpkit.training.losses import called_real
-from dpkit.training.optimizers import noised, update
+from dpkit.training.noise import noised
+from dpkit.training.optimizers import update
 
 DEVICE = torch.device(os.environ.get("DEVICE", "cpu"))
 THREADS = 2

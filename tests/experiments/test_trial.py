@@ -61,7 +61,7 @@ def test_made_up_records_take_the_room_of_one():
 def test_steps_that_are_stored_are_those_that_training_goes_on_after(tmp_path):
     place = tmp_path / "run"
     assert trial.steps_done(place) == 0
-    rng = generator_on(CPU, seed=0)
+    rng = generator_on(CPU, reproducible_seed=0)
     data = Data(torch.rand(100, 784), torch.zeros(100, dtype=torch.int64), 100)
     settings = replace(SETTINGS, sampling=PoissonSampling(16), max_steps=5)
     run: Any = train(

@@ -68,7 +68,7 @@ def test_a_trained_classifier_is_taken_from_the_cache(tmp_path, monkeypatch):
 
 def test_images_are_shifted_turned_and_filled_with_black():
     images, _ = digits_as_images(8)
-    rng = generator_on(CPU, seed=0)
+    rng = generator_on(CPU, reproducible_seed=0)
     still = replace(QUICK, degrees=0.0, shift=0.0, zoom=0.0)
     same = judge.augmented(images, learning=still, rng=rng)
     torch.testing.assert_close(same, images, rtol=0, atol=1e-5)

@@ -50,7 +50,10 @@ def test_a_step_without_noise_is_the_listing_example_by_example(variant):
     gan = paper.new_gan(settings, seed=0, device=CPU)
     net = paper.new_gan(settings, seed=0, device=CPU)  # the listing's copy
 
-    latents = 2 * torch.rand(5, settings.latent_size, generator=generator_on(CPU, seed=1)) - 1
+    latents = (
+        2 * torch.rand(5, settings.latent_size, generator=generator_on(CPU, reproducible_seed=1))
+        - 1
+    )
     fakes = net.generator_net(latents, labels)
     parameters = list(net.discriminator.parameters())
     total = [torch.zeros_like(p) for p in parameters]
@@ -71,7 +74,9 @@ def test_a_step_without_noise_is_the_listing_example_by_example(variant):
     rate = settings.discriminator_optimizer.rate(0)
     expected = [p - rate * t / 5 for p, t in zip(parameters, total, strict=True)]
 
-    step(gan, images, labels, settings=settings, index=0, rng=generator_on(CPU, seed=1))
+    step(
+        gan, images, labels, settings=settings, index=0, rng=generator_on(CPU, reproducible_seed=1)
+    )
     for found, wanted in zip(gan.discriminator.parameters(), expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
 
@@ -84,7 +89,9 @@ def test_the_repaired_step_clips_jointly_and_never_reads_labels_for_its_fakes():
         gan = paper.new_gan(settings, seed=0, device=CPU)
         before = [p.detach().clone() for p in gan.generator_net.parameters()]
         none = torch.empty(0, settings.pixels), asked[:0]
-        paper.step(gan, *none, settings=settings, index=0, rng=generator_on(CPU, seed=1))
+        paper.step(
+            gan, *none, settings=settings, index=0, rng=generator_on(CPU, reproducible_seed=1)
+        )
         outcomes.append([p.detach().clone() for p in gan.generator_net.parameters()])
         assert any(not torch.equal(a, b) for a, b in zip(before, outcomes[-1], strict=True))
     assert all(torch.equal(a, b) for a, b in zip(*outcomes, strict=True))
@@ -105,7 +112,7 @@ def test_one_record_moves_the_released_gradient_by_no_more_than_the_sensitivity(
             labels[rows],
             settings=settings,
             index=0,
-            rng=generator_on(CPU, seed=1),
+            rng=generator_on(CPU, reproducible_seed=1),
         )
         ends.append(torch.cat([p.detach().flatten() for p in gan.discriminator.parameters()]))
     moved = (ends[0] - ends[1]).norm() * settings.expected_batch_size
@@ -141,7 +148,9 @@ def test_generated_images_are_in_the_unit_range_and_follow_the_labels_asked_for(
     settings = tiny(paper.REPAIRED)
     gan = paper.new_gan(settings, seed=0, device=CPU)
     labels = torch.arange(10)
-    images = paper.generate(gan, labels, settings=settings, rng=generator_on(CPU, seed=0))
+    images = paper.generate(
+        gan, labels, settings=settings, rng=generator_on(CPU, reproducible_seed=0)
+    )
     assert images.shape == (10, 6)
     assert 0 <= images.min() <= images.max() <= 1
 

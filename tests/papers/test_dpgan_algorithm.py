@@ -129,7 +129,7 @@ def bounds_and_groups(settings, public_gradients):
 def listing(settings, batch, public):
     """The step without noise in loops: the critic's new parameters, bounds and groups."""
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    net, rng = gan.discriminator, generator_on(CPU, seed=1)
+    net, rng = gan.discriminator, generator_on(CPU, reproducible_seed=1)
     parameters, weight = list(net.parameters()), settings.penalty_weight
     seen = []
     if not isinstance(settings.clipping, GroupClipping):
@@ -161,7 +161,14 @@ def run(settings, batch, public, *, seed=1):
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     step = algorithm.step_of(settings, public)
     labels = torch.zeros(len(batch), dtype=torch.int64)
-    record = step(gan, batch, labels, settings=settings, index=0, rng=generator_on(CPU, seed=seed))
+    record = step(
+        gan,
+        batch,
+        labels,
+        settings=settings,
+        index=0,
+        rng=generator_on(CPU, reproducible_seed=seed),
+    )
     return gan, record
 
 
@@ -184,7 +191,7 @@ def bounds_of(settings, public, *, seed):
         rule = algorithm.fixed_rule(settings)
     else:
         gan = algorithm.new_gan(settings, seed=0, device=CPU)
-        rng = generator_on(CPU, seed=seed)
+        rng = generator_on(CPU, reproducible_seed=seed)
         rule = clipping.rule(algorithm.public_bounds(gan, public, settings=settings, rng=rng))
     return [rule.bounds[g] for g in rule.groups]
 
@@ -233,7 +240,10 @@ def test_one_record_moves_the_update_by_no_more_than_is_priced(
     batch, public = images(4), images(5, seed=8)
     batch[3] *= 1e3
     bounds = bounds_of(settings, public, seed=1)
-    fakes, mixing = images(4, seed=9), torch.rand(4, generator=generator_on(CPU, seed=2))
+    fakes, mixing = (
+        images(4, seed=9),
+        torch.rand(4, generator=generator_on(CPU, reproducible_seed=2)),
+    )
     drawn = algorithm._partners
 
     def kept(gan, real, *rest):
@@ -317,7 +327,7 @@ def test_the_warm_start_is_plain_training_on_public_examples():
     public = images(5, seed=8)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     before = [p.detach().clone() for p in gan.generator_net.parameters()]
-    rng = generator_on(CPU, seed=1)
+    rng = generator_on(CPU, reproducible_seed=1)
     records = list(algorithm.warm_start(gan, public, settings=settings, rng=rng))
     assert len(records) == settings.warm_start * settings.critic_steps
     assert {r.batch_size for r in records} == {3}
@@ -330,7 +340,7 @@ def test_a_plain_step_is_the_mean_gradient():
     settings = algorithm.warm_settings(CASES["grouped, repaired"], examples=4)
     batch = images(3)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    rng = generator_on(CPU, seed=1)
+    rng = generator_on(CPU, reproducible_seed=1)
     parameters = list(gan.discriminator.parameters())
     fakes, mixing = partners(gan, 3, settings, rng)
     each = [
@@ -365,7 +375,10 @@ def test_the_generators_step_follows_the_critic_uphill():
         generator_optimizer=Sgd(Constant(0.5)),
     )
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    rng, codes = generator_on(CPU, seed=1), torch.randn(64, 3, generator=generator_on(CPU, seed=5))
+    rng, codes = (
+        generator_on(CPU, reproducible_seed=1),
+        torch.randn(64, 3, generator=generator_on(CPU, reproducible_seed=5)),
+    )
 
     def judged():
         with torch.no_grad():
@@ -415,7 +428,7 @@ def test_the_order_of_norms_is_that_of_the_groups():
     """A bias's row of the norms is a bias's: what groups are named by."""
     settings = CASES["grouped, repaired"]
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    rng = generator_on(CPU, seed=1)
+    rng = generator_on(CPU, reproducible_seed=1)
     fakes, mixing = algorithm._partners(gan, images(2), settings, rng)
     gradients, _ = algorithm._judged(gan, settings, images(2), fakes, mixing)
     assert tuple(p.ndim == 1 for p in gradients.parameters) == is_bias(3)
@@ -431,7 +444,7 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path):
         for stop in stops:
             gan = algorithm.new_gan(settings, seed=0, device=CPU)
             place = Checkpoints(tmp_path / name, every=2)
-            step, rng = algorithm.step_of(settings, public), generator_on(CPU, seed=1)
+            step, rng = algorithm.step_of(settings, public), generator_on(CPU, reproducible_seed=1)
             for _ in train(
                 step, gan, data, settings=settings, rng=rng, steps=stop, checkpoint=place
             ):
@@ -443,7 +456,7 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path):
 def test_generated_images_depend_on_their_own_code_alone():
     settings = CASES["grouped, repaired"]
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    codes = torch.randn(7, 3, generator=generator_on(CPU, seed=0))
+    codes = torch.randn(7, 3, generator=generator_on(CPU, reproducible_seed=0))
     whole = algorithm.generate(gan.generator_net, codes)
     assert whole.shape == (7, 1, 9, 9)
     assert -1 <= whole.min() <= whole.max() <= 1

@@ -186,7 +186,9 @@ def test_codes_that_are_judged_are_not_those_of_training(quick: Path, monkeypatc
     experiments.compute(run_of(tiny(variants.repaired("none", scale="reduced"))))
     (codes,) = seen
     assert codes.shape == (40, 4)
-    assert not torch.equal(codes, torch.randn(40, 4, generator=generator_on(CPU, seed=0)))
+    assert not torch.equal(
+        codes, torch.randn(40, 4, generator=generator_on(CPU, reproducible_seed=0))
+    )
 
 
 def test_private_and_public_images_are_apart():
@@ -328,7 +330,7 @@ def test_the_baseline_sees_the_labelled_images_that_the_other_sees(quick: Path):
 
 
 def blobs(level, count=60):
-    rng = generator_on(CPU, seed=int(10 * level) + 5)
+    rng = generator_on(CPU, reproducible_seed=int(10 * level) + 5)
     return (level + 0.1 * torch.randn(count, 1, 28, 28, generator=rng)).clamp(-1, 1)
 
 

@@ -27,7 +27,7 @@ SETTINGS = semi.Learning(
 
 
 def rng(seed):
-    return generator_on(CPU, seed=seed)
+    return generator_on(CPU, reproducible_seed=seed)
 
 
 def labelled(count=5):

@@ -95,7 +95,7 @@ def run(settings, *, correct, budget, records=None, seed=0):
             settings=settings,
             budget=budget,
             correct=correct if counts is None else lambda _: next(counts),
-            rng=generator_on(CPU, seed=seed),
+            rng=generator_on(CPU, reproducible_seed=seed),
         )
     )
     return yielded, seen

@@ -125,7 +125,12 @@ def stepped(settings, index, rows, labels, *, seed=1):
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     step = algorithm.step_of(settings)
     record = step(
-        gan, rows, labels, settings=settings, index=index, rng=generator_on(CPU, seed=seed)
+        gan,
+        rows,
+        labels,
+        settings=settings,
+        index=index,
+        rng=generator_on(CPU, reproducible_seed=seed),
     )
     return gan, record
 
@@ -143,7 +148,7 @@ def test_each_published_step_is_its_listing(name, index):
     d = [p.detach().requires_grad_() for p in start.discriminator.parameters()]
     g = [p.detach().requires_grad_() for p in start.generator_net.parameters()]
 
-    rng = generator_on(CPU, seed=1)
+    rng = generator_on(CPU, reproducible_seed=1)
     fakes, fake_labels = imagined(g, rng)
     logits, fake_logits = judged(d, rows, labels), judged(d, fakes.detach(), fake_labels)
     loss = softplus(-logits).mean() + softplus(fake_logits).mean()  # cross-entropy
@@ -200,7 +205,7 @@ def test_noise_on_the_value_of_the_loss_changes_nothing_to_the_bit():
                 gan,
                 Data(rows, labels, 20),
                 settings=settings,
-                rng=generator_on(CPU, seed=1),
+                rng=generator_on(CPU, reproducible_seed=1),
             )
         )
         assert len(seen) == 6
@@ -222,7 +227,7 @@ def moves(settings, schedule, *, batch, seeds, index=0):
         ends = []
         for one in (Constant(0.0), schedule):
             gan.discriminator.load_state_dict(start)
-            made, rng = noisy(settings, one), generator_on(CPU, seed=seed)
+            made, rng = noisy(settings, one), generator_on(CPU, reproducible_seed=seed)
             record = algorithm.step_of(made)(gan, *batch, settings=made, index=index, rng=rng)
             ends.append(flat(gan.discriminator.parameters()))
         plain.append(before - ends[0])
@@ -304,7 +309,11 @@ def test_the_generator_moves_after_every_n_d_th_step_and_rates_and_noise_follow_
         gan = algorithm.new_gan(made, seed=0, device=CPU)
         before = weights(gan.discriminator), weights(gan.generator_net)
         run = train(
-            algorithm.step_of(made), gan, data, settings=made, rng=generator_on(CPU, seed=1)
+            algorithm.step_of(made),
+            gan,
+            data,
+            settings=made,
+            rng=generator_on(CPU, reproducible_seed=1),
         )
         for record in run:
             after = weights(gan.discriminator), weights(gan.generator_net)
@@ -322,7 +331,7 @@ def test_the_released_generator_is_an_average_that_soon_forgets_the_first_weight
     settings = tiny(REPAIRED, generator_decay=0.3)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     wanted = weights(gan.generator_net)
-    rng = generator_on(CPU, seed=1)
+    rng = generator_on(CPU, reproducible_seed=1)
     for index in range(2 * EACH):
         algorithm.repaired_step(gan, *records(), settings=settings, index=index, rng=rng)
         if index % EACH == EACH - 1:
@@ -338,7 +347,7 @@ def shared_start(name):
     settings = noisy(tiny(READINGS[name]), Constant(0.0))
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     rows, labels = records(20)
-    step, rng = algorithm.step_of(settings), generator_on(CPU, seed=1)
+    step, rng = algorithm.step_of(settings), generator_on(CPU, reproducible_seed=1)
     list(train(step, gan, Data(rows, labels, 20), settings=settings, rng=rng, steps=2 * EACH))
     return weights(gan.discriminator)
 
@@ -356,7 +365,9 @@ def listed(settings, rows, labels, index=0):
     bound, scale = settings.noise.max_grad_norm, settings.label_scale or 1.0
     start = algorithm.new_gan(settings, seed=0, device=CPU)
     d = [p.detach().requires_grad_() for p in start.discriminator.parameters()]
-    fakes, fake_labels = imagined(list(start.generator_net.parameters()), generator_on(CPU, seed=1))
+    fakes, fake_labels = imagined(
+        list(start.generator_net.parameters()), generator_on(CPU, reproducible_seed=1)
+    )
     total, scaled_down = [torch.zeros_like(p) for p in d], 0
     for inputs, told, sign in ((rows, labels, -1), (fakes.detach(), fake_labels, 1)):
         for i in range(len(inputs)):
@@ -430,7 +441,7 @@ def test_nothing_private_reaches_what_is_generated(name):
     for rows, labels in (records(), records(seed=9), (records()[0], records()[1] * 0)):
         gan = algorithm.new_gan(settings, seed=0, device=CPU)
         gan.generator_net.register_forward_pre_hook(lambda _, inputs: asked.append(inputs))
-        rng = generator_on(CPU, seed=1)
+        rng = generator_on(CPU, reproducible_seed=1)
         algorithm.step_of(settings)(gan, rows, labels, settings=settings, index=1, rng=rng)
     assert len(asked) == 6  # for the discriminator's step and for the generator's
     for first, again in ((0, 2), (0, 4), (1, 3), (1, 5)):
@@ -441,7 +452,7 @@ def test_nothing_private_reaches_what_is_generated(name):
 def test_fake_labels_are_drawn_uniformly():
     settings = tiny(REPAIRED, sampling=PoissonSampling(6000), classes=7)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    _, labels = algorithm._fakes(gan, settings, generator_on(CPU, seed=1))
+    _, labels = algorithm._fakes(gan, settings, generator_on(CPU, reproducible_seed=1))
     counts = torch.bincount(labels, minlength=7).numpy()
     assert counts.sum() == 6000
     assert stats.chisquare(counts).pvalue > LEAST_P
@@ -506,7 +517,9 @@ def test_the_texts_networks_use_every_feature_and_keep_examples_apart(features):
         assert not seen[[j for j in range(4) if j != i]].any()
     other = gan.discriminator(rows, (labels + 1) % CLASSES)
     assert (other != logits).all()
-    made = gan.generator_net(torch.randn(4, LATENT, generator=generator_on(CPU, seed=0)), labels)
+    made = gan.generator_net(
+        torch.randn(4, LATENT, generator=generator_on(CPU, reproducible_seed=0)), labels
+    )
     assert made.shape == (4, features)
     assert (made.std(0) > 0).all()
 
@@ -515,7 +528,7 @@ def test_the_texts_networks_use_every_feature_and_keep_examples_apart(features):
 def test_the_texts_generator_makes_whole_records_of_any_size(features):
     settings = tiny(REPAIRED, network=Dcgan(2), features=features)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    fakes, _ = algorithm._fakes(gan, settings, generator_on(CPU, seed=1))
+    fakes, _ = algorithm._fakes(gan, settings, generator_on(CPU, reproducible_seed=1))
     assert fakes.shape == (BATCH, features)
 
 
@@ -548,7 +561,7 @@ def test_a_label_scale_of_0_hides_the_label_or_is_refused(network):
 def test_records_of_categories_are_soft_while_training_and_drawn_as_codes():
     """Released codes follow each part's softmax: 3 and 2 labels, 4,000 draws, chi-squared."""
     outputs = torch.tensor([[0.3, -1.0, 1.2, 0.0, 0.8]]).expand(4000, 5)
-    rng = generator_on(CPU, seed=3)
+    rng = generator_on(CPU, reproducible_seed=3)
     soft = networks.shaped(outputs, (3, 2), rng=rng)
     assert soft.shape == (4000, 5)
     assert soft.min() >= 0
@@ -570,16 +583,22 @@ def test_images_are_released_in_their_range_from_the_averaged_generator():
     settings = tiny(REPAIRED)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     labels = torch.arange(9) % CLASSES
-    images = algorithm.generate(gan, labels, settings=settings, rng=generator_on(CPU, seed=0))
+    images = algorithm.generate(
+        gan, labels, settings=settings, rng=generator_on(CPU, reproducible_seed=0)
+    )
     assert images.shape == (9, FEATURES)
     assert -1 <= images.min() <= images.max() <= 1
     with torch.no_grad():
         for p in gan.generator_net.parameters():
             p.zero_()
-    again = algorithm.generate(gan, labels, settings=settings, rng=generator_on(CPU, seed=0))
+    again = algorithm.generate(
+        gan, labels, settings=settings, rng=generator_on(CPU, reproducible_seed=0)
+    )
     assert torch.equal(images, again)
     with torch.no_grad():
         for p in gan.averaged_net.parameters():
             p.zero_()
-    nothing = algorithm.generate(gan, labels, settings=settings, rng=generator_on(CPU, seed=0))
+    nothing = algorithm.generate(
+        gan, labels, settings=settings, rng=generator_on(CPU, reproducible_seed=0)
+    )
     assert not nothing.any()

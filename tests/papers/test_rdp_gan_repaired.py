@@ -103,7 +103,7 @@ def test_a_ledger_and_a_run_agree_on_the_number_of_releases():
 
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
     data = Data(torch.rand(40, 6), torch.zeros(40, dtype=torch.int64), 40)
-    list(train(counted, gan, data, settings=settings, rng=generator_on(CPU, seed=0)))
+    list(train(counted, gan, data, settings=settings, rng=generator_on(CPU, reproducible_seed=0)))
     priced = settings.ledger(public_size=40)
     assert Counter(steps) == {r.noise_multiplier: count for r, count in priced}
 
@@ -151,7 +151,7 @@ def test_a_run_that_would_overspend_does_not_begin():
                 gan,
                 data,
                 settings=settings,
-                rng=generator_on(CPU, seed=0),
+                rng=generator_on(CPU, reproducible_seed=0),
             )
         )
     assert not called
@@ -192,7 +192,11 @@ def test_batches_and_prices_follow_the_declared_size_alone():
         data = Data(torch.rand(records, 6), torch.zeros(records, dtype=torch.int64), 300)
         gan = algorithm.new_gan(settings, seed=0, device=CPU)
         run = train(
-            algorithm.repaired_step, gan, data, settings=settings, rng=generator_on(CPU, seed=0)
+            algorithm.repaired_step,
+            gan,
+            data,
+            settings=settings,
+            rng=generator_on(CPU, reproducible_seed=0),
         )
         seen[records] = sum(record.batch_size for record in run)
     for records, drawn in seen.items():

@@ -43,7 +43,7 @@ def run(settings, features, *, index=0, seed=1):
     gan = paper.new_gan(settings, seed=0, device=CPU)
     step = paper.step_of(settings)
     unused = torch.zeros(len(features), dtype=torch.int64)
-    rng = generator_on(CPU, seed=seed)
+    rng = generator_on(CPU, reproducible_seed=seed)
     return gan, step(gan, features, unused, settings=settings, index=index, rng=rng)
 
 
@@ -86,7 +86,9 @@ def test_networks_are_the_papers():
     kinds = [type(m).__name__ for m in gan.generator_net.children()]
     assert kinds[:4] == ["Linear", "BatchNorm1d", "ReLU", "Unflatten"]
     assert [kind for kind in kinds[5:] if kind != "ConvTranspose2d"] == ["ReLU", "ReLU", "Tanh"]
-    made = paper.generate(gan, 3, settings=paper.SETTINGS, rng=generator_on(CPU, seed=0))
+    made = paper.generate(
+        gan, 3, settings=paper.SETTINGS, rng=generator_on(CPU, reproducible_seed=0)
+    )
     assert made.shape == (3, 1, 28, 28)
     assert gan.discriminator(made).shape == (3, 1)
 
@@ -95,7 +97,7 @@ def test_networks_are_the_papers():
 def test_the_generator_comes_back_to_the_images_size(side):
     settings = replace(tiny(paper.SETTINGS), side=side)
     gan = paper.new_gan(settings, seed=0, device=CPU)
-    made = paper.generate(gan, 2, settings=settings, rng=generator_on(CPU, seed=0))
+    made = paper.generate(gan, 2, settings=settings, rng=generator_on(CPU, reproducible_seed=0))
     assert made.shape == (2, 1, side, side)
     assert gan.discriminator(made).shape == (2, 1)
 
@@ -106,7 +108,7 @@ def listing(settings, features, *, seed=1):
     The generator's step comes first; the critic's images come from the generator in eval mode.
     """
     net = paper.new_gan(settings, seed=0, device=CPU)
-    rng = generator_on(CPU, seed=seed)
+    rng = generator_on(CPU, reproducible_seed=seed)
     net.generator_optimizer.zero_grad()
     latents = torch.randn(settings.expected_batch_size, settings.latent_size, generator=rng)
     loss = -net.discriminator(net.generator_net(latents)).mean()
@@ -161,7 +163,7 @@ def test_the_critic_is_moved_by_adam_with_the_codes_betas():
     gan = paper.new_gan(settings, seed=0, device=CPU)
     copy = paper.new_gan(settings, seed=0, device=CPU).discriminator
     adam = torch.optim.Adam(copy.parameters(), lr=4e-4, betas=(0.5, 0.9))
-    rng, labels = generator_on(CPU, seed=1), torch.zeros(5, dtype=torch.int64)
+    rng, labels = generator_on(CPU, reproducible_seed=1), torch.zeros(5, dtype=torch.int64)
     for index in range(3):
         paper.step(gan, images(5, seed=index), labels, settings=settings, index=index, rng=rng)
         for mine, theirs in zip(copy.parameters(), gan.discriminator.parameters(), strict=True):
@@ -249,11 +251,11 @@ def test_what_is_released_follows_the_generator_and_knows_no_batch():
     released_state, state = gan.averaged_net.state_dict(), gan.generator_net.state_dict()
     assert all(torch.equal(released_state[name], value) for name, value in state.items())
     assert state["1.running_mean"].any()  # the normalisation's means were copied too
-    latents = torch.randn(4, 3, generator=generator_on(CPU, seed=3))
+    latents = torch.randn(4, 3, generator=generator_on(CPU, reproducible_seed=3))
     with torch.no_grad():
         together, alone = gan.averaged_net(latents), gan.averaged_net(latents[:1])
     torch.testing.assert_close(together[:1], alone)
-    none = paper.generate(gan, 0, settings=settings, rng=generator_on(CPU, seed=0))
+    none = paper.generate(gan, 0, settings=settings, rng=generator_on(CPU, reproducible_seed=0))
     assert none.shape == (0, 1, SIDE, SIDE)
 
 
@@ -261,8 +263,10 @@ def test_what_is_watched_is_each_examples_loss_and_whole_norm():
     settings = tiny(paper.SETTINGS, noise_multiplier=0.0)
     features = images(3)
     gan, _ = run(settings, images(5))
-    seen = algorithm.watch(gan, features, settings=settings, rng=generator_on(CPU, seed=4))
-    rng = generator_on(CPU, seed=4)
+    seen = algorithm.watch(
+        gan, features, settings=settings, rng=generator_on(CPU, reproducible_seed=4)
+    )
+    rng = generator_on(CPU, reproducible_seed=4)
     fakes = paper.generate(gan, 3, settings=settings, rng=rng)
     mixing = torch.rand(3, generator=rng)
     parameters = list(gan.discriminator.parameters())
@@ -290,7 +294,7 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_weights(variant, tmp_path
                 data,
                 settings=settings,
                 steps=steps,
-                rng=generator_on(CPU, seed=2),
+                rng=generator_on(CPU, reproducible_seed=2),
                 checkpoint=Checkpoints(tmp_path / place),
             )
         )

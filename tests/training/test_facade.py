@@ -114,7 +114,7 @@ def test_torch_is_loaded_with_the_first_name_that_needs_it():
     code = """
 import sys
 import dpkit.training
-from dpkit.training import Adam, Sgd, noised
+from dpkit.training import Adam, Sgd, update
 print("torch" in sys.modules)
 from dpkit.training import train
 print("torch" in sys.modules)

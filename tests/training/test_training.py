@@ -1,6 +1,8 @@
 """Batches, noise, updates and the loop. Randomised tests have fixed seeds and state the odds."""
 
+from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -9,9 +11,10 @@ from dpkit.papers import dp_cgan as paper
 from dpkit.privacy import rdp
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.training.batches import batches
-from dpkit.training.device import device_named, generator_on, seeded
+from dpkit.training.device import generator_on, seeded
 from dpkit.training.loop import train
-from dpkit.training.optimizers import noised, update
+from dpkit.training.noise import noised
+from dpkit.training.optimizers import average, update
 from dpkit.training.types import Data
 
 pytestmark = pytest.mark.torch
@@ -22,7 +25,9 @@ CPU = torch.device("cpu")
 
 def test_poisson_batches_have_the_binomial_mean_and_variance():
     """2,000 batches of mean 10 and variance 9.9, within five standard errors: odds 6e-7."""
-    draws = batches(PoissonSampling(10), size=1000, public_size=1000, rng=generator_on(CPU, seed=0))
+    draws = batches(
+        PoissonSampling(10), size=1000, public_size=1000, rng=generator_on(CPU, reproducible_seed=0)
+    )
     sizes = torch.tensor([len(next(draws)) for _ in range(2000)]).double()
     assert abs(sizes.mean() - 10) < 5 * (9.9 / 2000) ** 0.5
     assert abs(sizes.var() - 9.9) < 5 * 9.9 * (2 / 2000) ** 0.5 * 1.05  # kurtosis of a binomial
@@ -30,20 +35,24 @@ def test_poisson_batches_have_the_binomial_mean_and_variance():
 
 def test_poisson_sampling_keeps_its_rate_when_a_record_is_added():
     """The rate is the declared one, whatever the private count: 5 standard errors, odds 6e-7."""
-    draws = batches(PoissonSampling(10), size=500, public_size=1000, rng=generator_on(CPU, seed=0))
+    draws = batches(
+        PoissonSampling(10), size=500, public_size=1000, rng=generator_on(CPU, reproducible_seed=0)
+    )
     mean = sum(len(next(draws)) for _ in range(2000)) / 2000
     assert abs(mean - 5) < 5 * (5 / 2000) ** 0.5
 
 
 def test_shuffled_batches_see_every_record_once_an_epoch():
-    draws = batches(ShuffledBatches(4), size=12, public_size=12, rng=generator_on(CPU, seed=0))
+    draws = batches(
+        ShuffledBatches(4), size=12, public_size=12, rng=generator_on(CPU, reproducible_seed=0)
+    )
     epoch = torch.cat([next(draws) for _ in range(3)])
     assert sorted(epoch.tolist()) == list(range(12))
 
 
 def test_noise_has_the_standard_deviation_asked_for_and_is_fresh():
     """100,000 draws: the standard deviation within 5 standard errors, odds 6e-7."""
-    rng = generator_on(CPU, seed=0)
+    rng = generator_on(CPU, reproducible_seed=0)
     zeros = [torch.zeros(100_000), torch.zeros(7)]
     first, small = noised(zeros, noise_std=2.5, rng=rng)
     second, _ = noised(zeros, noise_std=2.5, rng=rng)
@@ -57,7 +66,7 @@ def test_noise_has_the_standard_deviation_asked_for_and_is_fresh():
 @pytest.mark.parametrize("noise_std", [-1.0, float("nan")])
 def test_bad_noise_is_refused(noise_std):
     with pytest.raises(ValueError, match="noise_std must be >= 0"):
-        noised([torch.zeros(1)], noise_std=noise_std, rng=generator_on(CPU, seed=0))
+        noised([torch.zeros(1)], noise_std=noise_std, rng=generator_on(CPU, reproducible_seed=0))
 
 
 def test_a_gradient_that_is_not_finite_stops_training():
@@ -88,7 +97,7 @@ def run(settings, step, *, seed=0, data=None, steps=None):
             data or tiny_data(),
             settings=settings,
             steps=steps,
-            rng=generator_on(CPU, seed=seed),
+            rng=generator_on(CPU, reproducible_seed=seed),
         )
     )
     return gan, records
@@ -143,15 +152,15 @@ def test_an_empty_poisson_batch_is_a_step_of_noise():
 def test_each_stream_of_a_seed_is_its_own():
     """Weights, training and synthesis must not share draws: the noise is taken as independent."""
     streams = [
-        generator_on(CPU, seed=0),
-        generator_on(CPU, seed=1),
-        generator_on(CPU, seed=0, stream="synthesis"),
+        generator_on(CPU, reproducible_seed=0),
+        generator_on(CPU, reproducible_seed=1),
+        generator_on(CPU, reproducible_seed=0, stream="synthesis"),
         torch.Generator().manual_seed(0),
     ]
     draws = torch.stack([torch.rand(1000, generator=rng) for rng in streams])
     correlation = torch.corrcoef(draws) - torch.eye(len(streams))
     assert correlation.abs().max() < 5 / 1000**0.5  # five standard errors: odds 4e-6
-    assert torch.equal(draws[0], torch.rand(1000, generator=generator_on(CPU, seed=0)))
+    assert torch.equal(draws[0], torch.rand(1000, generator=generator_on(CPU, reproducible_seed=0)))
 
 
 def test_the_generator_is_trained_every_few_steps_where_the_settings_say_so():
@@ -168,10 +177,55 @@ def test_construction_under_seeded_leaves_the_global_generator_alone():
         assert torch.equal(first, torch.rand(3))
 
 
-def test_devices():
-    assert device_named("cpu").type == "cpu"
-    with pytest.raises(ValueError, match="device must be auto, cpu or cuda, got 'tpu'"):
-        device_named("tpu")
-    if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="torch sees no CUDA device"):
-            device_named("cuda")
+def linear_and(*others):
+    network = torch.nn.Linear(3, 1)
+    return network, [*network.parameters(), *(p for other in others for p in other.parameters())]
+
+
+def test_an_optimizer_that_holds_other_parameters_is_refused():
+    """They would move along the raw private gradient that a backward pass left there."""
+    other = torch.nn.Linear(3, 1)
+    network, both = linear_and(other)
+    other(torch.ones(2, 3)).sum().backward()
+    before = other.weight.detach().clone()
+    gradients = [torch.zeros_like(p) for p in network.parameters()]
+    with pytest.raises(ValueError, match=r"2 parameters beside those .* without noise"):
+        update(torch.optim.SGD(both, lr=1.0), list(network.parameters()), gradients)
+    assert torch.equal(before, other.weight)
+    alone = torch.optim.SGD(other.parameters(), lr=1.0)
+    with pytest.raises(ValueError, match="does not hold 2 of the 2 parameters"):
+        update(alone, list(network.parameters()), gradients)
+
+
+def test_frozen_parameters_in_an_optimizer_are_fine():
+    frozen = torch.nn.Linear(3, 1).requires_grad_(False)
+    network, both = linear_and(frozen)
+    update(
+        torch.optim.SGD(both, lr=1.0), list(network.parameters()), [torch.ones(1, 3), torch.ones(1)]
+    )
+
+
+def test_an_optimizer_that_asks_for_the_loss_again_is_refused():
+    network, own = linear_and()
+    with pytest.raises(ValueError, match="LBFGS computes the loss again"):
+        update(torch.optim.LBFGS(own), own, [torch.zeros_like(p) for p in network.parameters()])
+
+
+def test_an_average_takes_the_buffers_with_it():
+    """A released generator in evaluation mode is another one with the variances it began with."""
+    network = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+    averaged = deepcopy(network)
+    network(5 * torch.rand(20, 3, generator=generator_on(CPU, reproducible_seed=0)))
+    average(averaged, network, decay=0.9, updates=50)
+    assert not torch.equal(dict(averaged.named_buffers())["1.running_mean"], torch.zeros(3))
+    for past, present in zip(averaged.buffers(), network.buffers(), strict=True):
+        assert torch.equal(past, present)
+
+
+def test_training_with_a_generator_that_everybody_knows_is_refused():
+    nothing: Any = None
+    with pytest.raises(ValueError, match="torch's default seed"):
+        next(train(nothing, nothing, nothing, settings=nothing, rng=torch.Generator()))
+    number: Any = 0
+    with pytest.raises(TypeError, match=r"rng must be a torch.Generator, got int"):
+        next(train(nothing, nothing, nothing, settings=nothing, rng=number))

@@ -12,7 +12,8 @@ from dpkit.privacy.clipping import RealFakeApart, RealFakeSummed
 from dpkit.training import Gradients, capture, clipped_sum, paired, per_example
 from dpkit.training.losses import called_fake, called_real
 from dpkit.training.networks import Conditional, mlp
-from dpkit.training.optimizers import average, noised, set_rate, update
+from dpkit.training.noise import noised
+from dpkit.training.optimizers import average, set_rate, update
 from dpkit.training.types import Gan, Record
 
 AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory
@@ -146,7 +147,7 @@ def _update_discriminator(
 
 def _update_generator(
     gan: Gan, fakes: Tensor, fake_labels: Tensor, settings: Settings, index: int
-) -> float | None:
+) -> Tensor | None:
     """The code's non-saturating step (the text prints log(1 - D)), on the batch's own fakes."""
     if (index + 1) % settings.discriminator_steps:
         return None
@@ -156,7 +157,7 @@ def _update_generator(
     update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
     decay = settings.generator_decay or 0.0
     average(gan.averaged_net, gan.generator_net, decay=decay, updates=index)
-    return loss.item()
+    return loss
 
 
 def _record(
@@ -164,13 +165,13 @@ def _record(
     weights: Tensor,
     real_losses: Tensor,
     fake_losses: Tensor,
-    generator_loss: float | None,
+    generator_loss: Tensor | None,
 ) -> Record:
+    real_loss = real_losses.sum() / max(len(real_losses), 1)
     return Record(
         step=index,
         batch_size=len(real_losses),
-        discriminator_loss=(real_losses.sum() / max(len(real_losses), 1)).item()
-        + fake_losses.mean().item(),
+        discriminator_loss=real_loss.double() + fake_losses.mean().double(),
         generator_loss=generator_loss,
-        clipped=(weights < 1).float().mean().nan_to_num().item(),
+        clipped=(weights < 1).float().mean().nan_to_num(),
     )

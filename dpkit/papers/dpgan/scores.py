@@ -80,7 +80,7 @@ def told_apart(
     with seeded(seed):
         shape = (real.shape[1], real.shape[2], real.shape[3])
         net = Classifier(shape, classes=1, width=settings.width).to(device)
-    rng = generator_on(device, seed=seed, stream="discriminating")
+    rng = generator_on(device, reproducible_seed=seed, stream="discriminating")
     halves = [_halves(images, rng) for images in (real, made)]
     optimizer = settings.optimizer.build(net.parameters())
     answers = torch.cat((torch.ones(settings.batch_size), torch.zeros(settings.batch_size)))

@@ -38,7 +38,7 @@ def loss_value(*, iterations: int) -> Measured:
     for settings in (noisy, _without_noise(noisy)):
         gan = new_gan(settings, seed=SEED, device=data.features.device)
         start = _weights(gan)
-        rng = generator_on(data.features.device, seed=SEED)
+        rng = generator_on(data.features.device, reproducible_seed=SEED)
         for _ in train(loss_value_step, gan, data, settings=settings, rng=rng):
             pass
         weights.append((start, _weights(gan)))
@@ -146,7 +146,7 @@ def _states(
     from dpkit.training.batches import batches
     from dpkit.training.device import generator_on
 
-    rng = generator_on(data.features.device, seed=SEED)
+    rng = generator_on(data.features.device, reproducible_seed=SEED)
     gan = new_gan(settings, seed=SEED, device=data.features.device)
     size = len(data.features)
     draws = batches(settings.sampling, size=size, public_size=data.public_size, rng=rng)

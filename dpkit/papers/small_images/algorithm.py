@@ -13,7 +13,8 @@ from dpkit.papers.small_images.settings import Settings
 from dpkit.privacy.clipping import FlatClipping, Unclipped
 from dpkit.training import clipped_sum, gradient_penalty
 from dpkit.training.device import seeded
-from dpkit.training.optimizers import average, noised, set_rate, update
+from dpkit.training.noise import noised
+from dpkit.training.optimizers import average, set_rate, update
 from dpkit.training.types import Gan, Record, Step
 
 AT_MOST = 1024  # examples at a time, so that no Poisson batch is too large for the memory
@@ -73,7 +74,7 @@ def step(
     )
     noisy = noised(found.sums, noise_std=settings.noise_std, rng=rng)
     _update_critic(gan, found.parameters, noisy, settings, index, batch_size=len(features))
-    clipped = (found.weights < 1).float().mean().nan_to_num().item()
+    clipped = (found.weights < 1).float().mean().nan_to_num()
     return _record(index, found.losses, generator_loss, clipped)
 
 
@@ -162,7 +163,7 @@ def _beside(
 
 def _update_generator(
     gan: Gan, settings: Settings, index: int, rng: torch.Generator
-) -> float | None:
+) -> Tensor | None:
     """Before each `critic_steps`-th critic step: the generator's loss is -D of what it makes."""
     if index % settings.critic_steps:
         return None
@@ -174,11 +175,7 @@ def _update_generator(
     decay = settings.generator_decay or 0.0
     updates = index // settings.critic_steps
     average(gan.averaged_net, gan.generator_net, decay=decay, updates=updates)
-    with torch.no_grad():  # the batch normalisation's means and variances
-        buffers = zip(gan.averaged_net.buffers(), gan.generator_net.buffers(), strict=True)
-        for past, present in buffers:
-            past.copy_(present)
-    return loss.item()
+    return loss
 
 
 def _update_critic(
@@ -195,11 +192,13 @@ def _update_critic(
     update(gan.discriminator_optimizer, parameters, means)
 
 
-def _record(index: int, losses: Tensor, generator_loss: float | None, clipped: float) -> Record:
+def _record(
+    index: int, losses: Tensor, generator_loss: Tensor | None, clipped: float | Tensor
+) -> Record:
     return Record(
         step=index,
         batch_size=len(losses),
-        discriminator_loss=(losses.sum() / max(len(losses), 1)).item(),
+        discriminator_loss=losses.sum() / max(len(losses), 1),
         generator_loss=generator_loss,
         clipped=clipped,
     )

@@ -42,7 +42,10 @@ def digits() -> Data:
 def child(path: Path, report: int, seed: int) -> None:
     """Train to the end; report each step's number, then a digest of all that training changed."""
     place = Checkpoints(path, every=5, reserve=8)
-    gan, rng = paper.new_gan(SETTINGS, seed=0, device=CPU), generator_on(CPU, seed=seed)
+    gan, rng = (
+        paper.new_gan(SETTINGS, seed=0, device=CPU),
+        generator_on(CPU, reproducible_seed=seed),
+    )
     for record in train(paper.step, gan, digits(), settings=SETTINGS, rng=rng, checkpoint=place):
         os.write(report, f"{record.step + 1}\n".encode())
     digest = hashlib.sha256(rng.get_state().numpy().tobytes())

@@ -1,0 +1,202 @@
+"""The Gaussian noise of training: drawn with whole tails, added once, rounded to a coarse grid.
+
+Torch draws float32 normals from 24 random bits, so that none is ever beyond 5.77 deviations, and a
+sum in float32 shows by its last digits which noise was possible (Mironov 2012). Here each draw is a
+float64 with whole tails, and a noised coordinate is rounded to a multiple of a power of two between
+1/64 and 1/32 of its noise's deviation. What is released is then, coordinate by coordinate, the
+rounding of an ideal Gaussian release with probabilities off by less than a relative 2^-41: noise.md
+says why, and that 10^10 coordinates raise epsilon by less than 0.01.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import frexp, inf, ldexp
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.special import ndtr, ndtri
+from torch import Tensor
+
+TAIL = 4.5  # deviations; draws beyond are drawn again, from the normal law beyond it
+GRID = 5  # a noised sum is a multiple of 2^-GRID times the power of two at or below its deviation
+
+
+def noised(sums: Sequence[Tensor], *, noise_std: float, rng: torch.Generator) -> list[Tensor]:
+    """The Gaussian mechanism: each coordinate of a clipped sum plus its own N(0, noise_std^2).
+
+    Args:
+        sums: clipped sums of gradients, one tensor a parameter.
+        noise_std: noise_multiplier times the clip norm, in the unit of the sums. 0 adds nothing.
+        rng: generator on the tensors' device.
+
+    Returns:
+        tensors of the sums' shapes and types (float32 for narrower ones), their coordinates rounded
+        to multiples of a power of two between noise_std / 64 and noise_std / 32.
+
+    Raises:
+        TypeError: rng is no torch.Generator.
+        ValueError: noise_std is negative, infinite or NaN, or rng has torch's default seed.
+    """
+    if not 0 <= noise_std < inf:
+        raise ValueError(f"noise_std must be >= 0 and finite, got {noise_std}")
+    return noised_each(sums, noise_stds=[noise_std] * len(sums), rng=rng)
+
+
+def noised_each(
+    sums: Sequence[Tensor], *, noise_stds: Sequence[float | Tensor], rng: torch.Generator
+) -> list[Tensor]:
+    """As `noised`, with another noise_std for each tensor or each coordinate.
+
+    For clipping by groups and by coordinate (`noise_stds` of the rule).
+
+    Args:
+        sums: clipped sums of gradients, one tensor a parameter.
+        noise_stds: for each tensor a number, or a tensor of the same shape.
+        rng: generator on the tensors' device.
+
+    Raises:
+        TypeError: rng is no torch.Generator.
+        ValueError: there are not as many noises as sums, one is of another shape, or one is
+            negative, infinite or NaN; or rng has torch's default seed.
+    """
+    check_generator(rng)
+    if len(noise_stds) != len(sums):
+        raise ValueError(f"noise_stds must hold {len(sums)} numbers or tensors, a sum each")
+    for i, (total, std) in enumerate(zip(sums, noise_stds, strict=True)):
+        fits = _fits(std, total) if isinstance(std, Tensor) else 0 <= std < inf
+        if not fits:
+            raise ValueError(
+                f"noise_stds[{i}] must be >= 0 and finite, a number or of shape "
+                f"{tuple(total.shape)}, got {std}"
+            )
+    if not sums:
+        return []
+    flat = torch.cat([total.detach().flatten().to(_home(rng), torch.float64) for total in sums])
+    draws = standard_normals(len(flat), rng=rng)
+    noisy = _on_grid(flat, draws, _flat_stds(sums, noise_stds))
+    noised_sums = [
+        part.view(total.shape).to(total.device, torch.promote_types(total.dtype, torch.float32))
+        for part, total in zip(noisy.split([s.numel() for s in sums]), sums, strict=True)
+    ]
+    instead = _instead.get()
+    return noised_sums if instead is None else instead(sums, noise_stds, noised_sums)
+
+
+Instead = Callable[[Sequence[Tensor], Sequence[float | Tensor], list[Tensor]], list[Tensor]]
+_instead: ContextVar[Instead | None] = ContextVar("instead", default=None)
+
+
+@contextmanager
+def watched(instead: Instead) -> Iterator[None]:
+    """In this block `noised_each` returns instead(sums, noise_stds, noised sums): for `check_step`.
+
+    The noise is drawn as always, so that what is drawn after it stays the same. Nothing that is
+    made in the block may be released.
+    """
+    token = _instead.set(instead)
+    try:
+        yield
+    finally:
+        _instead.reset(token)
+
+
+def check_generator(rng: torch.Generator) -> None:
+    """Refuse a generator whose draws everybody knows.
+
+    Raises:
+        TypeError: rng is no torch.Generator.
+        ValueError: it has torch's default seed, the same in every process.
+    """
+    if not isinstance(rng, torch.Generator):
+        raise TypeError(
+            f"rng must be a torch.Generator, got {type(rng).__name__}; make one by "
+            "dpkit.training.generator_on(device)"
+        )
+    if rng.initial_seed() == torch.Generator().initial_seed():
+        raise ValueError(
+            "rng must be seeded, and has torch's default seed, so that anybody can draw its noise "
+            "again; make one by dpkit.training.generator_on(device), from the operating system's "
+            "entropy"
+        )
+
+
+def standard_normals(count: int, *, rng: torch.Generator) -> Tensor:
+    """Standard normals in float64, shape (count,), on rng's device (on the CPU beside "mps").
+
+    The bulk is NumPy's ziggurat on a CPU (its bit generator keyed by 256 bits from `rng`) and
+    torch's Box-Muller transform on a GPU; what lies beyond 4.5 deviations is drawn again from
+    there, by the inverse of the normal distribution and 106 random bits.
+    """
+    if rng.device.type == "cuda":
+        return _on_gpu(count, rng)
+    words = torch.randint(2**32, (8,), generator=rng, device=rng.device).tolist()
+    own = np.random.Generator(np.random.SFC64(np.random.SeedSequence(words)))
+    draws = own.standard_normal(count)
+    far = np.flatnonzero(np.abs(draws) > TAIL)
+    if len(far):
+        depth = _depths(*own.random((2, len(far))))
+        draws[far] = np.copysign(ndtri(depth * ndtr(-TAIL)), draws[far])
+    return torch.from_numpy(draws)
+
+
+def _on_gpu(count: int, rng: torch.Generator) -> Tensor:
+    """All in parallel and without a look at any value: where few draws matter, all are made."""
+    shape = {"generator": rng, "device": rng.device, "dtype": torch.float64}
+    draws = torch.randn(count, **shape)
+    depth = _depths(torch.rand(count, **shape), torch.rand(count, **shape))
+    beyond = torch.special.ndtri(depth * float(ndtr(-TAIL))).copysign(draws)
+    return torch.where(draws.abs() > TAIL, beyond, draws)
+
+
+def _depths(first: Any, second: Any) -> Any:
+    """Uniform on (0, 1) from two numbers of 53 bits each: as fine near 0 as anywhere."""
+    return first + (second + 2.0**-54) * 2.0**-53
+
+
+def _on_grid(totals: Tensor, draws: Tensor, stds: Tensor | float) -> Tensor:
+    """totals + stds * draws to the nearest multiple of each grid; where std is 0, the total.
+
+    A total's own multiple is split off first, exactly, so that no rounding of it meets the noise.
+    """
+    grid = _grid(stds)
+    rest = totals / grid
+    whole = rest.round()
+    noisy = draws.mul_(stds / grid).add_(rest.sub_(whole)).round_().add_(whole).mul_(grid)
+    if isinstance(stds, Tensor):
+        return torch.where(stds > 0, noisy, totals)
+    return noisy if stds > 0 else totals
+
+
+def _grid(stds: Tensor | float) -> Tensor | float:
+    """The power of two at or below each deviation, over 2^GRID."""
+    if isinstance(stds, Tensor):
+        return torch.ldexp(torch.ones_like(stds), stds.frexp().exponent - 1 - GRID)
+    return ldexp(1.0, frexp(stds)[1] - 1 - GRID)
+
+
+def _flat_stds(sums: Sequence[Tensor], noise_stds: Sequence[float | Tensor]) -> Tensor | float:
+    """One deviation where all are the same number, else one a coordinate."""
+    first = noise_stds[0]
+    if not isinstance(first, Tensor) and all(
+        not isinstance(std, Tensor) and std == first for std in noise_stds
+    ):
+        return first
+    each = (
+        torch.as_tensor(std, dtype=torch.float64, device=total.device).expand(total.shape)
+        for total, std in zip(sums, noise_stds, strict=True)
+    )
+    return torch.cat([std.flatten() for std in each])
+
+
+def _home(rng: torch.Generator) -> torch.device:
+    """Where float64 is known: rng's device, or the CPU beside a GPU without it."""
+    return torch.device("cpu") if rng.device.type == "mps" else rng.device
+
+
+def _fits(std: Tensor, total: Tensor) -> bool:
+    """Shape, and on a CPU values; on a GPU a bad one makes its sum NaN, which `update` refuses."""
+    if std.shape != total.shape or std.device.type == "cuda":
+        return std.shape == total.shape
+    return bool(((std >= 0) & (std < inf)).all())  # NaN fails
