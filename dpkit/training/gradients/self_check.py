@@ -197,6 +197,12 @@ def _alike(first: dict[str, Tensor], second: dict[str, Tensor], name: str) -> bo
     return name in first and name in second and _equal(first[name], second[name])
 
 
+def reaches_others(d: Tensor, row: int) -> bool:
+    """Whether one example's loss has a gradient at rows of other examples, (batch, ...)."""
+    others = torch.arange(len(d), device=d.device) != row
+    return bool(d[others].nan_to_num(0, 0, 0).any())  # 0 times infinity says nothing
+
+
 def agrees(gradients: Gradients, row: int, wanted: Sequence[Tensor | None]) -> bool | None:
     """Whether one example's gradient is autograd's, up to rounding; None where it is not finite."""
     norms = gradients.norms()
