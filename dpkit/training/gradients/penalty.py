@@ -136,12 +136,12 @@ def _checked(
         if not asked.due():
             return gradients, losses
         wanted = _wanted(critic, batch, asked.rows(len(losses)))
+        verdicts = [self_check.agrees(gradients, row, w) for row, w in wanted.items()]
     except torch.OutOfMemoryError:
         raise
     except (UnsupportedLayer, RuntimeError) as error:
         asked.wrong[name] = f"the critic's tangents fail ({str(error).strip().splitlines()[0]})"
         return None
-    verdicts = [self_check.agrees(gradients, row, w) for row, w in wanted.items()]
     if False in verdicts:
         asked.wrong[name] = "the critic's tangents do not give its gradients"
         return None
