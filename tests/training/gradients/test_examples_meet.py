@@ -389,6 +389,21 @@ def test_labels_in_a_closure_are_refused_where_examples_go_one_by_one(loss):
     assert "PReLU" in str(refusal.value)
 
 
+def test_gradients_are_compared_until_they_were_finite_once():
+    """The square root's slope is infinite at the zeros of the first batches."""
+
+    def root(outputs):
+        return squares(outputs).sqrt()
+
+    network = nn.Sequential(nn.Linear(6, 6, bias=False), nn.LeakyReLU())
+    network[0].register_forward_hook(lambda layer, inputs, output: output @ layer.weight)
+    for _ in range(2):
+        assert per_example(network, root, torch.zeros(4, 6))[0].norms().isnan().any()
+    inputs = normal(5, 6)
+    found, _ = per_example(network, root, inputs)
+    torch.testing.assert_close(found.norms(), alone(network, root, inputs))
+
+
 def test_random_numbers_and_buffers_are_put_back():
     network = mlp(nn.Dropout(0.5), Largest())
     state = torch.get_rng_state()
