@@ -147,10 +147,14 @@ def _far(inputs: Tensor, row: int, scale: float) -> Tensor:
         return _extreme(inputs, row, scale)
     result = inputs.clone()
     result[row] = 1 + scale * inputs[(row + 1) % len(inputs)]
-    if inputs.is_cuda and inputs.is_floating_point():
+    if _ends_the_process(inputs) and not inputs.is_complex():
         narrow = (((inputs >= 0) & (inputs <= 1)) | (inputs == inputs.round())).all(0)
         result = torch.where(narrow, _extreme(inputs, row, scale), result)
     return result
+
+
+def _ends_the_process(inputs: Tensor) -> bool:
+    return inputs.device.type != "cpu"
 
 
 def _equal(first: Tensor, second: Tensor) -> bool:

@@ -161,6 +161,18 @@ def test_one_example_moves_in_one_direction_or_the_other(make, inputs):
     assert ((up[2] != inputs[2]) | (down[2] != inputs[2])).all()
 
 
+def test_on_a_gpu_whole_numbers_and_shares_stay_what_they_are(monkeypatch):
+    monkeypatch.setattr(self_check, "_ends_the_process", lambda inputs: True)
+    real, places = normal(8, 6), torch.tensor([0.0, 1, 2, 0, 1, 2, 0, 1])[:, None]
+    inputs = torch.cat((places, real.sigmoid(), real), 1)
+    for scale in (-1000.0, 1000.0):
+        moved = self_check._far(inputs, 0, scale)[0]
+        assert moved[0] in (0, 2)
+        assert (moved[1:7] >= real.sigmoid().amin(0)).all()
+        assert (moved[1:7] <= real.sigmoid().amax(0)).all()
+        assert (moved[7:].abs() > 10).all()
+
+
 @pytest.mark.parametrize("size", [1.0, 1e4])
 def test_an_outlier_does_not_widen_what_passes(size):
     inputs = normal(8, 6)
