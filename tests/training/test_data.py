@@ -47,8 +47,8 @@ def keep(gan, features, labels, *, settings, index, rng):
 
 
 def batches(of: Data, **keywords) -> list[tuple[Tensor, Tensor]]:
-    gan = tiny_gan()
-    given = gan.discriminator.given = []
+    gan, given = tiny_gan(), []
+    vars(gan.discriminator)["given"] = given
     list(train(keep, gan, of, settings=Counting(), rng=rng(), **keywords))
     return given
 
@@ -182,7 +182,7 @@ def test_a_stored_run_goes_on_with_its_own_transform_alone(tmp_path, other):
 
     records = run(twice)
     next(records)
-    records.close()
+    del records  # which stores the run
     with pytest.raises(ValueError, match=r"these differ: .*transform"):
         next(run(other))
     with pytest.raises(ValueError, match="transform must be something that another process"):
