@@ -14,6 +14,7 @@ from traceback import extract_stack
 
 import pytest
 import torch
+from tiny import Plain, networks
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -37,7 +38,6 @@ from dpkit.training.loop import train
 from dpkit.training.noise import noised
 from dpkit.training.optimizers import update
 from dpkit.training.types import Data, Record
-from tests.training.test_loop import Counting, tiny_gan
 
 pytestmark = pytest.mark.torch
 
@@ -102,12 +102,12 @@ def gpu(monkeypatch):
 
 
 def waits(step, gan, features: Tensor, settings, *, read: bool = False) -> dict[str, int]:
-    """The most of steps 5 to 9, by file."""
+    """The most of steps 5 to 7, by file."""
     data = Data(features, torch.arange(len(features)) % 10, len(features))
     rng = generator_on(CPU, reproducible_seed=0)
     records = train(step, gan, data, settings=settings, rng=rng)
     most = Counter()
-    for _ in range(10):
+    for _ in range(8):
         with Operations() as operations, Readings() as readings:
             record = next(records)
             if read:
@@ -223,8 +223,8 @@ def general_step(gan, features, labels, *, settings, index, rng, penalty):
 def test_a_step_of_ones_own(images, penalty):
     net = critic()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    gan = tiny_gan()._replace(discriminator=net, discriminator_optimizer=optimizer)
-    step, settings = partial(general_step, penalty=penalty), Counting(POISSON, allowed=10)
+    gan = networks()._replace(discriminator=net, discriminator_optimizer=optimizer)
+    step, settings = partial(general_step, penalty=penalty), Plain(sampling=POISSON)
     found = waits(step, gan, images, settings, read=True)
     assert found == DRAW | READ | {"training/optimizers.py": 1}
 
