@@ -8,7 +8,7 @@ the step has read the private records another way.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from math import nan
+from math import isnan, nan
 from typing import Any
 
 from torch import Tensor
@@ -16,10 +16,8 @@ from torch import Tensor
 from dpkit import checks
 from dpkit.privacy.ledger import Releases
 from dpkit.training import step_findings as look
-from dpkit.training.step_findings import Compared, Finding
+from dpkit.training.step_findings import LEFT_OUT, Compared, Finding
 from dpkit.training.step_runs import Neighbour, differing, replaced, run
-
-LEFT_OUT = "is left out"
 
 
 @dataclass(frozen=True)
@@ -40,10 +38,13 @@ class StepReport:
     def __str__(self) -> str:
         if self.findings:
             return "\n".join(f"{kind}: {sentence}" for kind, sentence in self.findings)
+        left_out = f"and one left out by {self.dropped:.3g} of 1"
+        if isnan(self.dropped):
+            left_out = "and what one left out moves was not compared"
         return (
             f"nothing found in {self.runs} runs: a replaced record moved what is noised by "
-            f"{self.replaced:.3g} clip norms of the 2 that are charged. This is no proof: other "
-            "records, weights or steps may show more"
+            f"{self.replaced:.3g} clip norms of the 2 that are charged, {left_out}. This is no "
+            "proof: other records, weights or steps may show more"
         )
 
     def raise_if_found(self) -> None:
@@ -103,7 +104,7 @@ def check_step(
     of = partial(run, step, new_gan, settings, indices=indices, seed=seed, rows=len(features))
     base = of(features, labels)
     found = list(look.at_price(base, price, clip_norm))
-    if changed := differing(base, of(features, labels, like=base)):
+    if changed := differing(base, of(features, labels, like=base), also_sums=True):
         return StepReport((*found, look.draws(changed)), nan, nan, runs=2)
 
     neighbours = list(replaced(features, labels, seed=seed))
@@ -128,6 +129,6 @@ def check_step(
     farthest = []
     for several, allowed in ((whole, 2.0), (short, 1.0)):
         moved = [(pair.moves(price, clip_norm), pair.neighbour.how) for pair in several]
-        farthest.append(max((one for one in moved if one[0] == one[0]), default=(nan, "")))
+        farthest.append(max((one for one in moved if not isnan(one[0])), default=(nan, "")))
         found += look.at_movement(*farthest[-1], allowed=allowed)
     return StepReport(tuple(found), farthest[0][0], farthest[1][0], runs=2 + len(neighbours))

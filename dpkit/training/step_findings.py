@@ -19,6 +19,7 @@ from dpkit.privacy.sampling import Assuming
 from dpkit.training.step_runs import Neighbour, Noised, Run, differing
 
 ANY_SIZE = 10**9  # the rate at which records are drawn plays no part here
+LEFT_OUT = "is left out"
 ROUGH = 1.001  # what rounding in float32 may add to a clipped sum
 
 
@@ -52,10 +53,10 @@ class Compared(NamedTuple):
     def moves(self, price: Price, clip_norm: float | None) -> float:
         """How far what is noised moved, in clip norms; NaN where the two cannot be compared.
 
-        By the declared clip norm, or by the noise: its deviation over the noise multiplier. Two
-        batches of different sizes can be compared where what the other records drew is the same.
+        By the declared clip norm, or by the noise: its deviation over the noise multiplier. Without
+        a record it can be compared where what was drawn for the others is the same.
         """
-        if self.base.shapes != self.run.shapes:
+        if self.neighbour.how == LEFT_OUT and self.base.shapes != self.run.shapes:
             return nan
         steps = zip(self.base.releases, self.run.releases, strict=True)
         return max((_moves(a, b, price, clip_norm) for a, b in steps), default=nan)

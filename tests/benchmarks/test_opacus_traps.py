@@ -40,6 +40,19 @@ def test_an_outcome_follows_from_what_is_measured():
 
     alone = next(trap for trap in traps.TRAPS if trap.name == "Tied weights")
     assert traps.judged(alone, plain).verdict == traps.RIGHT
-    half = traps.judged(alone, lambda trap, x: plain(trap, x)._replace(total=3 * plain(trap, x)[0]))
-    assert half.verdict == traps.WRONG
-    assert half.words.startswith("one record moves the sum by 3 C; the gradients are not")
+
+    def tripled(trap, x):
+        return plain(trap, x)._replace(total=3 * plain(trap, x).total)
+
+    assert traps.judged(alone, tripled) == (
+        traps.WRONG,
+        "one record moves the sum by 3 C, and the clipped gradients are off by 200 %",
+    )
+
+
+def test_what_a_library_raises_is_shown_by_its_beginning():
+    outcome = traps.refused(ValueError("one\nrecord " + 99 * "too "))
+    assert outcome.verdict == traps.REFUSED
+    assert outcome.words.startswith("ValueError: one record too too")
+    assert outcome.words.endswith(" ...")
+    assert len(outcome.words) < 140

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -205,6 +206,26 @@ def test_two_runs_on_one_batch_differ():
     assert report.runs == 2
 
 
+def test_two_runs_on_one_batch_noise_other_sums():
+    drawn = np.random.default_rng(0)
+
+    def step(pair, features, labels, *, settings, index, rng):
+        scaled = features * float(drawn.uniform())
+        right(pair, scaled, labels, settings=settings, index=index, rng=rng)
+
+    assert sentence(check(step), "draws").startswith("noised sums (1 tensor) differ between")
+
+
+def test_a_record_that_is_left_out_may_not_be_comparable():
+    """Where what the others draw hangs on their number: no finding, and the report says so."""
+
+    def step(pair, features, labels, *, settings, index, rng):
+        order = torch.randperm(len(features), generator=rng)
+        right(pair, features[order], labels[order], settings=settings, index=index, rng=rng)
+
+    assert "what one left out moves was not compared" in str(check(step))
+
+
 def test_the_step_raises_for_one_record():
     def step(pair, features, labels, *, settings, index, rng):
         if features.abs().max() > 10:
@@ -327,7 +348,28 @@ def test_bad_input_is_refused():
 # --- the draws ---
 
 
-@pytest.mark.parametrize("draw", [torch.rand, torch.randn, partial(torch.randint, 9)])
+def like(size, generator):
+    return torch.randn_like(torch.zeros(size), generator=generator)
+
+
+def in_place(size, generator):
+    return torch.empty(size).uniform_(generator=generator)
+
+
+def coins(size, generator):
+    return torch.bernoulli(torch.full(size, 0.3), generator=generator)
+
+
+def dropout(size, generator):
+    with torch.random.fork_rng():
+        torch.set_rng_state(generator.get_state())
+        return nn.functional.dropout(torch.ones(size))
+
+
+DRAWS = [torch.rand, torch.randn, partial(torch.randint, 9), like, in_place, coins, dropout]
+
+
+@pytest.mark.parametrize("draw", DRAWS)
 def test_each_example_keeps_its_draws_and_so_do_those_that_follow(draw):
     def both(rows):
         rng = torch.Generator().manual_seed(0)
