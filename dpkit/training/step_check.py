@@ -19,6 +19,8 @@ from dpkit.training import step_findings as look
 from dpkit.training.step_findings import LEFT_OUT, Compared, Finding
 from dpkit.training.step_runs import Neighbour, differing, replaced, run
 
+ANY_SIZE = 10**9  # the rate at which records are drawn plays no part here
+
 
 @dataclass(frozen=True)
 class StepReport:
@@ -62,6 +64,7 @@ def check_step(
     settings: Any,
     charged: Releases | None = None,
     sensitivity: float | None = None,
+    public_size: int = ANY_SIZE,
     index: int = 0,
     steps: int = 1,
     seed: int = 0,
@@ -82,6 +85,7 @@ def check_step(
         charged: what one step costs; settings.ledger(public_size=, steps=1) by default.
         sensitivity: L2 distance that adding a record is declared to move the sum by: the clip norm;
             settings.clipping's by default, else it is judged by the noise alone.
+        public_size: declared number of records, where the settings are of one alone.
         index: of the first step.
         steps: consecutive steps on the same batch, such as all from one update of the generator to
             the next.
@@ -98,7 +102,7 @@ def check_step(
             "features and labels must hold as many records each, at least 2, got "
             f"{len(features)} and {len(labels)}; give a small batch"
         )
-    price = look.price(settings, charged)
+    price = look.price(settings, charged, public_size=public_size)
     clip_norm = look.clip_norm(settings, sensitivity)
     indices = range(index, index + steps)
     of = partial(run, step, new_gan, settings, indices=indices, seed=seed, rows=len(features))

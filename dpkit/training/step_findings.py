@@ -18,7 +18,6 @@ from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import Assuming
 from dpkit.training.step_runs import Neighbour, Noised, Run, differing
 
-ANY_SIZE = 10**9  # the rate at which records are drawn plays no part here
 LEFT_OUT = "is left out"
 ROUGH = 1.001  # what rounding in float32 may add to a clipped sum
 
@@ -62,11 +61,11 @@ class Compared(NamedTuple):
         return max((_moves(a, b, price, clip_norm) for a, b in steps), default=nan)
 
 
-def price(settings: Any, charged: Releases | None) -> Price:
+def price(settings: Any, charged: Releases | None, *, public_size: int) -> Price:
     """What a step costs, by what was given or by the settings' ledger (ValueError: neither)."""
     if charged is None and not hasattr(settings, "ledger"):
         raise ValueError("settings have no ledger; give charged=[Release(mechanism)]")
-    own = settings.ledger(public_size=ANY_SIZE, steps=1) if charged is None else charged
+    own = settings.ledger(public_size=public_size, steps=1) if charged is None else charged
     releases = Ledger.of(own).releases
     hides = all(getattr(one.mechanism, "hides_participation", False) for one in releases)
     inverse, count = 0.0, 0
