@@ -12,7 +12,7 @@ writes docs/traps.md.
 
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -426,28 +426,34 @@ such as recurrent layers, fully sharded training and adaptive clipping, and dpki
 """
 
 
-def lines() -> Iterator[tuple[str, Outcome, Outcome]]:
-    """Each trap, and what the two libraries did with it: measured now."""
+def names() -> list[str]:
+    """The eleven traps, as the page has them."""
+    last = "**Shuffled batches**: a `DataLoader` with `shuffle=True` and no Poisson sampling"
+    return [*(f"**{trap.name}**: {trap.what}" for trap in TRAPS), last]
+
+
+def measured(
+    step: Callable[[Trap, Tensor], Step], shuffled: Callable[[], Outcome]
+) -> list[Outcome]:
+    """What one library does with each."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for trap in TRAPS:
-            of_opacus, of_dpkit = judged(trap, by_opacus), judged(trap, by_dpkit)
-            yield f"**{trap.name}**: {trap.what}", of_opacus, of_dpkit
-        name = "**Shuffled batches**: a `DataLoader` with `shuffle=True` and no Poisson sampling"
-        yield name, shuffled_by_opacus(), shuffled_by_dpkit()
+        return [*(judged(trap, step) for trap in TRAPS), shuffled()]
 
 
-def document(rows: Sequence[tuple[str, Outcome, Outcome]]) -> str:
+def document(of_opacus: Sequence[Outcome], of_dpkit: Sequence[Outcome]) -> str:
     """The page, as stored."""
+    opacus = version("opacus")
     head = HEAD.format(
-        opacus=version("opacus"),
+        opacus=opacus,
         torch=version("torch").partition("+")[0],
         batch=BATCH,
-        opacus_counts=counts([one for _, one, _ in rows]),
-        dpkit_counts=counts([one for _, _, one in rows]),
+        opacus_counts=counts(of_opacus),
+        dpkit_counts=counts(of_dpkit),
     )
-    table = [f"| trap | Opacus {version('opacus')} | dpkit |", "|---|---|---|"]
-    table += [f"| {name} | {cell(one)} | {cell(other)} |" for name, one, other in rows]
+    table = [f"| trap | Opacus {opacus} | dpkit |", "|---|---|---|"]
+    for name, one, other in zip(names(), of_opacus, of_dpkit, strict=True):
+        table.append(f"| {name} | {cell(one)} | {cell(other)} |")
     return head + "\n".join(table) + "\n" + TAIL
 
 
@@ -466,7 +472,9 @@ def cell(outcome: Outcome) -> str:
 
 def main() -> None:
     """Write docs/traps.md."""
-    write_bytes(DOCUMENT, document(list(lines())).encode())
+    of_opacus = measured(by_opacus, shuffled_by_opacus)
+    page = document(of_opacus, measured(by_dpkit, shuffled_by_dpkit))
+    write_bytes(DOCUMENT, page.encode())
 
 
 if __name__ == "__main__":
