@@ -5,7 +5,7 @@ each neighbour, `noised` returns what it returned on the batch itself. Whatever 
 the step has read the private records another way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import isnan, nan
@@ -17,7 +17,7 @@ from dpkit import checks
 from dpkit.privacy.ledger import Releases
 from dpkit.training import step_findings as look
 from dpkit.training.step_findings import LEFT_OUT, Compared, Finding
-from dpkit.training.step_runs import Neighbour, differing, replaced, run
+from dpkit.training.step_runs import Neighbour, Run, differing, replaced, run
 
 ANY_SIZE = 10**9  # the rate at which records are drawn plays no part here
 
@@ -69,11 +69,12 @@ def check_step(
     steps: int = 1,
     seed: int = 0,
 ) -> StepReport:
-    """Run `step` on neighbouring batches with the same draws, and compare.
+    """Run `step` on neighbouring batches with the same draws, and compare what it leaves.
 
     At three places of the batch a record is replaced: by a corner of the domain, its mirror image,
     a point far outside, a copy of another record, another label. Where the price hides who takes
-    part, the last record is also left out. Some twenty runs: take a small batch, and the CPU.
+    part, the last record is also left out. Some twenty runs: take a small batch, and the CPU. The
+    step's return value is not compared: a Record is as private as the batch.
 
     Args:
         step: called as `train` calls it: (gan, features, labels, settings=, index=, rng=). All
@@ -111,28 +112,41 @@ def check_step(
     if changed := differing(base, of(features, labels, like=base), also_sums=True):
         return StepReport((*found, look.draws(changed)), nan, nan, runs=2)
 
+    found += look.at_noise_drawn(base, of(features, labels, seed=seed + 1))
     neighbours = list(replaced(features, labels, seed=seed))
     if price.hides_participation:
         neighbours.append(Neighbour(LEFT_OUT, len(features) - 1, features[:-1], labels[:-1]))
-    pairs: list[Compared] = []
+    pairs, stopped = _compared(of, base, neighbours)
+    whole = [pair for pair in pairs if pair.neighbour.how != LEFT_OUT]
+    short = [pair for pair in pairs if pair.neighbour.how == LEFT_OUT]
+    found += [*stopped, *look.at_noise(pairs), *look.at_bits(whole), *look.at_size(short)]
+    replacing = look.farthest(whole, price, clip_norm)
+    leaving_out = look.farthest(_any_left_out(short, whole), price, clip_norm)
+    found += look.at_movement(*replacing, allowed=2.0)
+    found += look.at_movement(*leaving_out, allowed=1.0)
+    return StepReport(tuple(found), replacing[0], leaving_out[0], runs=3 + len(neighbours))
+
+
+def _compared(
+    of: Callable[..., Run], base: Run, neighbours: Sequence[Neighbour]
+) -> tuple[list[Compared], list[Finding]]:
+    """The step on every neighbour, and what stopped it."""
+    pairs, stopped = [], []
     for one in neighbours:
         try:
             pairs.append(Compared(one, base, of(one.features, one.labels, like=base)))
         except (ArithmeticError, IndexError, RuntimeError, ValueError) as error:
-            found.append(look.stopped(one.how, error))
-    whole = [pair for pair in pairs if pair.neighbour.how != LEFT_OUT]
-    short = [pair for pair in pairs if pair.neighbour.how == LEFT_OUT]
-    # the record that is left out may be any: also each that stood in its place
-    short += [
-        pair._replace(base=other.run)
+            stopped.append(look.stopped(one.how, error))
+    return pairs, stopped
+
+
+def _any_left_out(short: Sequence[Compared], whole: Sequence[Compared]) -> list[Compared]:
+    """The batch without a record beside it with that record, and with each that stood there."""
+    return [
+        pair._replace(base=base)
         for pair in short
-        for other in whole
-        if other.neighbour.place == pair.neighbour.place
+        for base in (
+            pair.base,
+            *(one.run for one in whole if one.neighbour.place == pair.neighbour.place),
+        )
     ]
-    found += [*look.at_noise(pairs), *look.at_bits(whole), *look.at_size(short[:1])]
-    farthest = []
-    for several, allowed in ((whole, 2.0), (short, 1.0)):
-        moved = [(pair.moves(price, clip_norm), pair.neighbour.how) for pair in several]
-        farthest.append(max((one for one in moved if not isnan(one[0])), default=(nan, "")))
-        found += look.at_movement(*farthest[-1], allowed=allowed)
-    return StepReport(tuple(found), farthest[0][0], farthest[1][0], runs=2 + len(neighbours))

@@ -2,8 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from math import inf, nan, sqrt
+from itertools import combinations
+from math import inf, isnan, nan, sqrt
 from typing import Any, NamedTuple
+
+import torch
 
 from dpkit import checks
 from dpkit.privacy.ledger import Ledger, Releases
@@ -20,6 +23,9 @@ from dpkit.training.step_runs import Neighbour, Noised, Run, differing
 
 LEFT_OUT = "is left out"
 ROUGH = 1.001  # what rounding in float32 may add to a clipped sum
+
+
+FEW, ALIKE = 4, 0.05  # coordinates that are compared; deviations, above the noise's own grid
 
 
 class Finding(NamedTuple):
@@ -163,6 +169,25 @@ def _of_one_step(
     )
 
 
+def at_noise_drawn(base: Run, other_seed: Run) -> Iterator[Finding]:
+    """Whether each release has noise of its own, another one for another seed."""
+    first, second = ([call for step in run.releases for call in step] for run in (base, other_seed))
+    pairs = [*zip(first, second, strict=False), *combinations(first, 2)]
+    if any(_same_noise(a, b) for a, b in pairs):
+        yield Finding(
+            "noise",
+            "two releases have the same noise, so that their difference has none; draw it from "
+            "rng, which goes on from step to step",
+        )
+
+
+def _same_noise(one: Noised, other: Noised) -> bool:
+    pairs = zip(one.noise(), other.noise(), strict=False)
+    gaps = [(a - b).square() for a, b in pairs if a.shape == b.shape]
+    flat = torch.cat([gap.flatten() for gap in gaps]) if gaps else torch.ones(0)
+    return len(flat) >= FEW and bool(flat.mean() < ALIKE**2)
+
+
 def draws(changed: Sequence[str]) -> Finding:
     """Two runs on one batch are not alike."""
     return Finding(
@@ -234,6 +259,12 @@ def at_size(pairs: Sequence[Compared]) -> Iterator[Finding]:
                 "takes to be hidden; divide by the expected batch size, and generate a fixed "
                 "number of examples",
             )
+
+
+def farthest(pairs: Sequence[Compared], price: Price, clip_norm: float | None) -> tuple[float, str]:
+    """How far a record moves what is noised at most, and which; NaN where nothing is comparable."""
+    moved = [(pair.moves(price, clip_norm), pair.neighbour.how) for pair in pairs]
+    return max((one for one in moved if not isnan(one[0])), default=(nan, ""))
 
 
 def at_movement(by: float, how: str, *, allowed: float) -> Iterator[Finding]:

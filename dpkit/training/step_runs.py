@@ -28,6 +28,11 @@ class Noised(NamedTuple):
         )
         return least if least == most else None
 
+    def noise(self) -> list[Tensor]:
+        """What was added, in its deviations; NaN where nothing was."""
+        triples = zip(self.sums, self.stds, self.noisy, strict=True)
+        return [(noisy.double() - total.double()).cpu() / std for total, std, noisy in triples]
+
 
 class Run(NamedTuple):
     """One step, or several on the same batch. `before` and `after`: every tensor by its name."""

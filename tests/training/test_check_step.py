@@ -274,6 +274,15 @@ def test_the_noise_follows_the_batch():
     assert "take noise_std from public numbers" in sentence(check(step), "noise")
 
 
+@pytest.mark.parametrize("steps", [1, 2])
+def test_the_noise_is_the_same_in_every_step(steps):
+    def step(pair, features, labels, *, settings, index, rng):
+        fixed = torch.Generator().manual_seed(5)
+        right(pair, features, labels, settings=settings, index=index, rng=fixed)
+
+    assert "two releases have the same noise" in sentence(check(step, steps=steps), "noise")
+
+
 def test_whether_a_sum_is_noised_follows_the_batch():
     def step(pair, features, labels, *, settings, index, rng):
         if features.abs().max() < 10:
