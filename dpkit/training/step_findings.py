@@ -23,8 +23,6 @@ from dpkit.training.step_runs import Neighbour, Noised, Run, differing
 
 LEFT_OUT = "is left out"
 ROUGH = 1.001  # what rounding in float32 may add to a clipped sum
-
-
 FEW, ALIKE = 4, 0.05  # coordinates that are compared; deviations, above the noise's own grid
 
 
@@ -110,21 +108,21 @@ def clip_norm(settings: Any, sensitivity: float | None) -> float | None:
 def _moves(
     base: Sequence[Noised], other: Sequence[Noised], price: Price, clip_norm: float | None
 ) -> float:
-    by, over_noise = 0.0, 0.0
-    for a, b in zip(base, other, strict=False):
-        for one, two, std in zip(a.sums, b.sums, a.stds, strict=False):
-            if one.shape == two.shape:
-                gap = (one.double() - two.double()).cpu()
-                over_noise += float((gap / std).nan_to_num(0.0, inf).square().sum())
-        by = max(by, _distance(a, b))
-    one_std = all(one.std is not None for one in base)
-    return by / clip_norm if clip_norm and one_std else sqrt(over_noise) * price.noise
+    pairs = list(zip(base, other, strict=False))
+    if clip_norm and all(one.std is not None for one in base):
+        return max((_distance(a, b) for a, b in pairs), default=0.0) / clip_norm
+    return sqrt(sum(_distance(a, b, in_noise=True) ** 2 for a, b in pairs)) * price.noise
 
 
-def _distance(a: Noised, b: Noised) -> float:
-    pairs = [(x, y) for x, y in zip(a.sums, b.sums, strict=False) if x.shape == y.shape]
-    distance = sqrt(sum(float((x.double() - y.double()).square().sum()) for x, y in pairs))
-    return distance if distance == distance else inf  # a sum that is not finite
+def _distance(a: Noised, b: Noised, *, in_noise: bool = False) -> float:
+    """L2, of tensors that both have; in deviations of the noise; infinite where a sum is."""
+    squares = 0.0
+    for one, other, std in zip(a.sums, b.sums, a.stds, strict=False):
+        if one.shape == other.shape:
+            gap = (one.double() - other.double()).cpu()
+            unit = std if in_noise else torch.ones(())
+            squares += float(torch.where(gap == 0, 0.0, gap / unit).square().sum())
+    return inf if isnan(squares) else sqrt(squares)
 
 
 def at_price(base: Run, price: Price, clip_norm: float | None) -> Iterator[Finding]:
