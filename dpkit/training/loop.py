@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from dpkit.training import ranks
 from dpkit.training.batches import batches
 from dpkit.training.checkpoint import Checkpoints, kept
 from dpkit.training.device import generator_on, precision, seeded
@@ -59,6 +60,7 @@ def train(
     # First of all, and once, the accountant says how many steps the budget allows.
     allowed = settings.steps_allowed(public_size=data.public_size)
     steps = _steps_to_run(steps, allowed=allowed)
+    ranks.agree(gan, data, settings=settings, rng=rng)
     if checkpoint is None:
         draws = _draws(settings, data, rng)
         for index in range(steps):

@@ -83,7 +83,10 @@ def global_draws_follow(rng: torch.Generator, index: int) -> Iterator[None]:
     """
     digest = sha256(b"global draws of step %d" % index + rng.get_state().numpy().tobytes())
     seed = int.from_bytes(digest.digest()[:8], "big") >> 1
-    on_gpu = [rng.device.index or 0] if rng.device.type == "cuda" else []
+    on_gpu = []
+    if rng.device.type == "cuda":
+        current = rng.device.index is None
+        on_gpu.append(torch.cuda.current_device() if current else rng.device.index)
     with torch.random.fork_rng(on_gpu):
         torch.default_generator.manual_seed(seed)
         for index in on_gpu:
