@@ -44,8 +44,8 @@ def save(path: str | Path, network: nn.Module, *, plan: Plan, words: dict[str, A
     }
     # clones: tied weights share their memory, which safetensors refuses
     tensors = {name: t.detach().cpu().clone() for name, t in network.state_dict().items()}
-    metadata = {"statement": str(words["statement"]), "dpkit": json.dumps(facts)}
-    write_whole(path, to_bytes(tensors, metadata))
+    texts = {"statement": str(words["statement"]), "dpkit": json.dumps(facts)}
+    write_whole(path, to_bytes(tensors, texts))
 
 
 def load(path: str | Path, network: nn.Module) -> dict[str, Any]:

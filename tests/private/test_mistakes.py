@@ -98,7 +98,7 @@ def test_networks_that_are_not_trained_here(net, words):
 
 @pytest.mark.parametrize("optimizer", [torch.optim.Adam, None, "adam"])
 def test_what_is_no_optimizer(optimizer):
-    with pytest.raises(TypeError, match="torch.optim.Optimizer"):
+    with pytest.raises(TypeError, match=r"torch\.optim\.Optimizer"):
         Private(classifier(), optimizer, FLAT, Y, **BUDGET)
 
 
@@ -153,7 +153,7 @@ def test_rows_that_are_no_tensors():
 
 
 def test_a_budget_that_is_a_number():
-    with pytest.raises(TypeError, match="budget.json"):
+    with pytest.raises(TypeError, match=r"budget\.json"):
         private_of(budget=8)
 
 
@@ -211,7 +211,7 @@ def test_a_generator_in_which_rows_meet():
 
 def test_a_critic_with_batch_normalisation():
     critic = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
-    with pytest.raises(TypeError, match="critic: .*BatchNorm1d"):
+    with pytest.raises(TypeError, match=r"critic: .*BatchNorm1d"):
         gan_of(Generator(), critic, classes=None).fit(X, steps=6)
 
 
