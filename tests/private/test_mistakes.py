@@ -242,3 +242,14 @@ def test_tensorboard_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
     with pytest.raises(ModuleNotFoundError, match="pip install tensorboard"):
         gan_of().fit(X, Y, steps=6, log_dir="runs")
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.func")
+@pytest.mark.parametrize("activation", [nn.ReLU(), nn.Sequential(nn.PReLU(), nn.ReLU())])
+def test_labels_of_the_batch_in_a_closure(activation):
+    """Either refused, or each row is trained on its own label."""
+    net = nn.Sequential(nn.Linear(64, 8), activation, nn.Linear(8, 1))
+    private = private_of(net)
+    x, y = next(iter(private))
+    with pytest.raises((TypeError, ValueError)):
+        private.step(lambda x: (net(x).squeeze(1) - y).square(), x)
