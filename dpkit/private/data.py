@@ -94,6 +94,8 @@ def _read(dataset: Any) -> tuple[Any, ...]:
         ) from error
     except RuntimeError as error:
         raise ValueError(f"the items of the Dataset must be of one shape: {error}") from error
+    if isinstance(items, dict):
+        raise TypeError("the items of the Dataset are dictionaries: give one of (x, y) tuples")
     return tuple(items) if isinstance(items, list | tuple) else (items,)
 
 

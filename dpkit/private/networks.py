@@ -98,7 +98,6 @@ def check_pair(
             of one row depends on another.
     """
     check_module(generator, "generator")
-    check_network(critic, "critic")
     device = next(generator.parameters()).device
     latents = torch.randn(4, *latent_size, device=device)
     labels = torch.arange(4, device=device) % (classes or 1)
@@ -106,7 +105,7 @@ def check_pair(
         labels[1] = classes - 1
     conditions = () if classes is None else (labels,)
     how = f"latents of shape {(4, *latent_size)}" + (" and 4 labels" if conditions else "")
-    remedy = "set latent_size and classes to what the network takes"
+    remedy = "set latent_size and classes to what it takes (are generator and critic swapped?)"
     fakes = _tried("generator", generator, latents, *conditions, how=how, remedy=remedy)
     if tuple(fakes.shape) != (4, *shape):
         raise ValueError(
@@ -128,6 +127,7 @@ def check_pair(
             "(statistics of the batch?), so that one record's label would change many fakes; keep "
             "rows apart, or give batch normalisation track_running_stats=True"
         )
+    check_network(critic, "critic")
     how = f"what the generator makes, {tuple(fakes.shape)}" + (
         " and 4 labels" if conditions else ""
     )
