@@ -90,9 +90,9 @@ class PrivateTable(BaseEstimator):
         guarantee = pld.epsilon(settings.ledger(), delta=self.delta)
         self.model_ = marginals.fit(codes, settings=settings, public_size=size, rng=rng)
         self.guarantee_, self._schema = guarantee, schema
-        counted = f"The number of records, {size}, is taken as public."
-        self._notes = [counted] if self.public_size is None else []
-        self._notes += [SEEDED] if self.reproducible_seed is not None else []
+        counted = self.public_size is None
+        self._assumed = (f"the number of records, {size}, is public",) if counted else ()
+        self._seeded = self.reproducible_seed is not None
         return self
 
     def _size(self, records: int) -> int:
@@ -136,8 +136,10 @@ class PrivateTable(BaseEstimator):
         """
         self._check_fitted()
         ledger = self.model_.settings.ledger()
-        words = statement(self.guarantee_, ledger, unit=unit, sampling="none (all records)")
-        return " ".join([words, *self._notes])
+        words = statement(
+            self.guarantee_, ledger, unit=unit, sampling="none (all records)", assume=self._assumed
+        )
+        return f"{words} {SEEDED}" if self._seeded else words
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
