@@ -344,8 +344,9 @@ for norm in (0.1, 1e-3, 1e-6, 100.0):
     print(f"C = {norm:7g}: {apart.item():.0e} of the way")
 
 # %% [markdown]
-# So with Adam there is no need to search for $C$: a small one will do. That saves more than time, since a
-# search on private data costs privacy. It holds for every optimiser that *divides by the size of its
+# So with Adam there is no need to search for $C$: a small one will do. (What is left of a difference comes from
+# the grid of powers of two that noise is rounded to.) That saves more than time, since a search on private data
+# costs privacy. It holds for every optimiser that *divides by the size of its
 # gradients*. With plain SGD, $C$ is just another learning rate.
 #
 # ## 5. A careful reading of earlier work

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         PerExample,
         UnsupportedLayer,
         capture,
-        clipped_sum,
         coordinate_clipped_sum,
         gradient_penalty,
         paired,
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
     from dpkit.training.networks import Conditional, mlp
     from dpkit.training.noise import noised, noised_each
     from dpkit.training.optimizers import Adam, Sgd, average, set_rate, update
+    from dpkit.training.ranks import clipped_sum
+    from dpkit.training.step_check import StepReport, check_step
+    from dpkit.training.step_findings import Finding
     from dpkit.training.types import Data, Gan, Record, Settings, Step
 
 _HOMES = {  # of each name its module
@@ -34,6 +36,7 @@ _HOMES = {  # of each name its module
     "Checkpoints": "checkpoint",
     "Conditional": "networks",
     "Data": "types",
+    "Finding": "step_findings",
     "Gan": "types",
     "Gradients": "gradients",
     "PerExample": "gradients",
@@ -41,12 +44,14 @@ _HOMES = {  # of each name its module
     "Settings": "types",
     "Sgd": "optimizers",
     "Step": "types",
+    "StepReport": "step_check",
     "UnsupportedLayer": "gradients",
     "average": "optimizers",
     "called_fake": "losses",
     "called_real": "losses",
     "capture": "gradients",
-    "clipped_sum": "gradients",
+    "check_step": "step_check",
+    "clipped_sum": "ranks",
     "coordinate_clipped_sum": "gradients",
     "device_named": "device",
     "generator_on": "device",
@@ -68,6 +73,7 @@ __all__ = [
     "Checkpoints",
     "Conditional",
     "Data",
+    "Finding",
     "Gan",
     "Gradients",
     "PerExample",
@@ -75,11 +81,13 @@ __all__ = [
     "Settings",
     "Sgd",
     "Step",
+    "StepReport",
     "UnsupportedLayer",
     "average",
     "called_fake",
     "called_real",
     "capture",
+    "check_step",
     "clipped_sum",
     "coordinate_clipped_sum",
     "device_named",

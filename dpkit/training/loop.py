@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dpkit.training import ranks
 from dpkit.training.batches import batches
 from dpkit.training.checkpoint import Checkpoints, kept
 from dpkit.training.data import Rows
@@ -67,6 +68,7 @@ def train(
     # First of all, and once, the accountant says how many steps the budget allows.
     allowed = settings.steps_allowed(public_size=data.public_size)
     steps = _steps_to_run(steps, allowed=allowed)
+    ranks.agree(gan, data[:2], settings=(settings, data.public_size), rng=rng)
     if steps:
         rows.check_finite()
     if checkpoint is None:

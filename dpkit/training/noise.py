@@ -8,7 +8,9 @@ rounding of an ideal Gaussian release with probabilities off by less than a rela
 says why, and that 10^10 coordinates raise epsilon by less than 0.01.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import frexp, inf, ldexp
 from typing import Any
 
@@ -74,10 +76,30 @@ def noised_each(
     flat = torch.cat([total.detach().flatten().to(_home(rng), torch.float64) for total in sums])
     draws = standard_normals(len(flat), rng=rng)
     noisy = _on_grid(flat, draws, _flat_stds(sums, noise_stds))
-    return [
+    noised_sums = [
         part.view(total.shape).to(total.device, torch.promote_types(total.dtype, torch.float32))
         for part, total in zip(noisy.split([s.numel() for s in sums]), sums, strict=True)
     ]
+    instead = _instead.get()
+    return noised_sums if instead is None else instead(sums, noise_stds, noised_sums)
+
+
+Instead = Callable[[Sequence[Tensor], Sequence[float | Tensor], list[Tensor]], list[Tensor]]
+_instead: ContextVar[Instead | None] = ContextVar("instead", default=None)
+
+
+@contextmanager
+def watched(instead: Instead) -> Iterator[None]:
+    """In this block `noised_each` returns instead(sums, noise_stds, noised sums): for `check_step`.
+
+    The noise is drawn as always, so that what is drawn after it stays the same. Nothing that is
+    made in the block may be released.
+    """
+    token = _instead.set(instead)
+    try:
+        yield
+    finally:
+        _instead.reset(token)
 
 
 def check_generator(rng: torch.Generator) -> None:

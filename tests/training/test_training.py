@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -216,13 +217,15 @@ def test_an_average_takes_the_buffers_with_it():
     averaged = deepcopy(network)
     network(5 * torch.rand(20, 3, generator=generator_on(CPU, reproducible_seed=0)))
     average(averaged, network, decay=0.9, updates=50)
-    assert not torch.equal(averaged[1].running_mean, torch.zeros(3))
+    assert not torch.equal(dict(averaged.named_buffers())["1.running_mean"], torch.zeros(3))
     for past, present in zip(averaged.buffers(), network.buffers(), strict=True):
         assert torch.equal(past, present)
 
 
 def test_training_with_a_generator_that_everybody_knows_is_refused():
+    nothing: Any = None
     with pytest.raises(ValueError, match="torch's default seed"):
-        next(train(None, None, None, settings=None, rng=torch.Generator()))
+        next(train(nothing, nothing, nothing, settings=nothing, rng=torch.Generator()))
+    number: Any = 0
     with pytest.raises(TypeError, match=r"rng must be a torch.Generator, got int"):
-        next(train(None, None, None, settings=None, rng=0))
+        next(train(nothing, nothing, nothing, settings=nothing, rng=number))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from dpkit.training.gradients import functional, self_check
+from dpkit.training.gradients import functional, refused, self_check
 from dpkit.training.gradients.factored import Gradients, LayerPasses, PerExample
 from dpkit.training.gradients.layers import (
     KINDS,
@@ -22,11 +22,17 @@ from dpkit.training.gradients.layers import (
     UnsupportedLayer,
     check,
     parametrised,
+    refuse_mixing,
 )
 
 BESIDE = (
     "the network uses parameters beside running its layers (in a formula, a hook), so that "
     "products do not give its gradients"
+)
+PRODUCTS = "by products"
+MEET = (
+    "what {layer} gives for one example moves the loss of another: examples meet in network or "
+    "loss, or the layer's first dimension is not the example's"
 )
 
 
@@ -47,6 +53,7 @@ class Capture:
     """What a network's layers see while `capture` is open."""
 
     def __init__(self, network: nn.Module) -> None:
+        self.network = network
         self.layers = tuple(parametrised(network))
         self.seen: list[_Seen] = []
 
@@ -61,13 +68,13 @@ class Capture:
             raise UnsupportedLayer(f"{layer} must be called with its input as its one argument")
         if not output.requires_grad:
             raise ValueError(
-                f"the output of {layer} takes no gradient: capture needs grad mode and parameters "
-                "that require gradients"
+                f"the output of {layer} takes no gradient: capture needs grad mode, parameters "
+                "that require gradients, and checkpoints with use_reentrant=False"
             )
         with torch.no_grad():
             features = KINDS[type(layer)].features(layer, inputs[0].detach())
         if output.dtype not in (torch.float32, torch.float64):
-            raise HalfPrecision(f"{layer} gave {output.dtype}; switch autocast off")
+            raise HalfPrecision(f"{layer} gave {output.dtype}; switch autocast off inside it")
         output = own(output)
         edge = get_gradient_edge(output)  # of the output before anything changes it in place
         self.seen.append(_Seen(layer, features, features._version, edge, output.shape))
@@ -76,11 +83,46 @@ class Capture:
     def gradients(self, losses: Tensor) -> Gradients:
         """Factored gradients of each example's own loss.
 
+        From time to time (see `self_check`) two examples' gradients are computed a second way.
+        The network is not run again, so examples that meet in a comparison, by detach() or over
+        several batches are seen by `per_example` alone.
+
         Args:
             losses: shape (batch,), the i-th depending on the i-th example alone.
+
+        Raises:
+            UnsupportedLayer: they depend on others, or products do not give the gradients.
         """
-        passes, _ = self.backward(losses)
-        return Gradients(passes)
+        asked = self_check.asked(self.network, "capture", type(losses.grad_fn).__name__)
+        if not asked.due() or losses.shape == (0,):
+            asked.batches += losses.shape != (0,)
+            return Gradients(self.backward(losses)[0])
+        gradients, certain = self.checked(losses, asked)
+        asked.batches += certain and len(losses) > 1
+        return gradients
+
+    def checked(self, losses: Tensor, asked: self_check.Asked) -> tuple[Gradients, bool]:
+        """The gradients, and whether two examples' are autograd's (not so if they are infinite).
+
+        Raises:
+            UnsupportedLayer: one is another than autograd's, or moves with another example.
+        """
+        self._refuse_other_rows(losses)
+        parameters = [p for layer in self.layers for p in layer.parameters(recurse=False)]
+        ends = [*parameters, *(seen.output for seen in self.seen)]
+        wanted = {}
+        for row in asked.rows(len(losses)):
+            found = torch.autograd.grad(losses[row], ends, retain_graph=True, allow_unused=True)
+            wanted[row] = found[: len(parameters)]
+            others = torch.arange(len(losses), device=losses.device) != row
+            for seen, d in zip(self.seen, found[len(parameters) :], strict=True):
+                if d is not None and d[others].nan_to_num(0, 0, 0).any():
+                    raise UnsupportedLayer(MEET.format(layer=seen.layer))
+        gradients = Gradients(self.backward(losses)[0])
+        verdicts = [self_check.agrees(gradients, row, w) for row, w in wanted.items()]
+        if False in verdicts:
+            raise UnsupportedLayer(BESIDE)
+        return gradients, None not in verdicts
 
     def backward(
         self, losses: Tensor, *others: Tensor
@@ -93,6 +135,17 @@ class Capture:
             ValueError: losses are not one for each example that the layers saw.
             UnsupportedLayer: a layer's input was changed in place after it was read.
         """
+        self._refuse_other_rows(losses)
+        ends = [*(seen.output for seen in self.seen), *others]
+        gradients = torch.autograd.grad(losses.sum(), ends, allow_unused=True)
+        passes = {layer: LayerPasses(layer, ()) for layer in self.layers}
+        for seen, d in zip(self.seen, gradients, strict=False):
+            d = losses.new_zeros(seen.shape) if d is None else d
+            passes[seen.layer] = LayerPasses(seen.layer, ((seen.features, d),))
+        rest = zip(others, gradients[len(self.seen) :], strict=True)
+        return tuple(passes.values()), [torch.zeros_like(x) if g is None else g for x, g in rest]
+
+    def _refuse_other_rows(self, losses: Tensor) -> None:
         if losses.ndim != 1:
             raise ValueError(f"losses must have shape (batch,), got {tuple(losses.shape)}")
         for seen in self.seen:
@@ -107,14 +160,6 @@ class Capture:
                 )
         if not self.seen:
             raise UnsupportedLayer("no layer with parameters ran")
-        ends = [*(seen.output for seen in self.seen), *others]
-        gradients = torch.autograd.grad(losses.sum(), ends, allow_unused=True)
-        passes = {layer: LayerPasses(layer, ()) for layer in self.layers}
-        for seen, d in zip(self.seen, gradients, strict=False):
-            d = losses.new_zeros(seen.shape) if d is None else d
-            passes[seen.layer] = LayerPasses(seen.layer, ((seen.features, d),))
-        rest = zip(others, gradients[len(self.seen) :], strict=True)
-        return tuple(passes.values()), [torch.zeros_like(x) if g is None else g for x, g in rest]
 
 
 @contextmanager
@@ -123,8 +168,10 @@ def capture(network: nn.Module) -> Iterator[Capture]:
 
     Raises:
         UnsupportedLayer: as `check` does; `per_example` takes such networks too.
+        HalfPrecision: autocast is on.
     """
     check(network)
+    refused.refuse(network)
     captured = Capture(network)
     with hooked(network, captured.remember):
         yield captured
@@ -144,6 +191,7 @@ def hooked(network: nn.Module, remember: Callable[..., Tensor | None]) -> Iterat
             handle.remove()
 
 
+@refused.not_compiled
 def per_example(
     network: nn.Module, loss: Callable[[Tensor], Tensor], *inputs: Tensor
 ) -> tuple[PerExample, Tensor]:
@@ -156,39 +204,57 @@ def per_example(
         inputs: tensors whose first dimension is the example's.
 
     Raises:
-        MixesExamples: a layer in which the examples of a batch meet.
+        MixesExamples: examples of a batch meet in a layer or in the loss, or are kept in a buffer
+            (looked at from time to time: see `self_check`).
+        UnsupportedLayer: torch.func does not run the network, or `refused` lists it.
+        ValueError: the losses are not one for each example.
+        TypeError: network or loss take another number of arguments.
     """
+    refuse_mixing(network)
+    refused.refuse(network)
+    batch = len(inputs[0])
+    if batch == 0:  # which not every layer takes
+        return functional.per_example(network, loss, *inputs, reason=None)
+    asked = self_check.asked(network, "loss", loss)
+    counts = True
+    if asked.due():
+        refused.refuse_arguments(network, loss, len(inputs))
+
+        def losses_of(*rows: Tensor) -> Tensor:
+            return refused.one_each(loss(network(*rows)), batch)
+
+        counts = self_check.refuse_meeting(network, losses_of, inputs)
     try:
-        check(network)
-        if len(inputs[0]) == 0:  # which not every layer takes
-            return functional.per_example(network, loss, *inputs, reason=None)
-        return _by_products(network, loss, inputs)
+        answer = _by_products(network, loss, inputs, asked)
     except MixesExamples:
         raise
     except UnsupportedLayer as reason:
-        return functional.per_example(network, loss, *inputs, reason=str(reason))
+        answer = functional.per_example(network, loss, *inputs, reason=str(reason))
+    asked.batches += counts
+    return answer
 
 
 def _by_products(
-    network: nn.Module, loss: Callable[[Tensor], Tensor], inputs: tuple[Tensor, ...]
+    network: nn.Module,
+    loss: Callable[[Tensor], Tensor],
+    inputs: tuple[Tensor, ...],
+    asked: self_check.Asked,
 ) -> tuple[PerExample, Tensor]:
-    known = self_check.known(network, "loss")
-    if known is False:
-        raise UnsupportedLayer(BESIDE)
-    with capture(network) as captured:
-        losses = loss(network(*inputs))
-    if known:
-        return captured.gradients(losses), losses.detach()
-
-    def alone() -> Tensor:
-        with torch.no_grad():
-            return loss(network(*(x[:1] for x in inputs)))
-
-    self_check.refuse_mixing(network, "loss", losses.detach(), alone)
-    parameters = list(network.parameters())
-    total = losses.sum()
-    wanted = torch.autograd.grad(total, parameters, retain_graph=True, allow_unused=True)
-    gradients = captured.gradients(losses)
-    if not self_check.agrees(network, "loss", gradients, wanted):
-        raise UnsupportedLayer(BESIDE)
+    check(network)
+    if PRODUCTS in asked.wrong:
+        raise UnsupportedLayer(asked.wrong[PRODUCTS])
+    try:
+        captured = Capture(network)
+        with hooked(network, captured.remember):
+            losses = refused.one_each(loss(network(*inputs)), len(inputs[0]))
+        if not asked.due():
+            return Gradients(captured.backward(losses)[0]), losses.detach()
+        gradients, certain = captured.checked(losses, asked)
+    except UnsupportedLayer as reason:
+        asked.wrong[PRODUCTS] = str(reason)
+        raise
+    if certain:
+        asked.right.add(PRODUCTS)
+    elif PRODUCTS not in asked.right:  # infinite or not a number: nothing to compare
+        return functional.per_example(network, loss, *inputs, reason=None)
     return gradients, losses.detach()

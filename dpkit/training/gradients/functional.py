@@ -8,14 +8,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from dpkit.training.gradients.layers import UnsupportedLayer, refuse_mixing
+from dpkit.training.gradients import spectral
+from dpkit.training.gradients.layers import KINDS, MixesExamples, UnsupportedLayer, refuse_mixing
+from dpkit.training.gradients.refused import explained, one_each
 
-AT_ONCE = 2**22  # numbers in the gradients and passes of one chunk
+AT_ONCE = {"cpu": 2**22, "cuda": 2**26}  # numbers in the gradients and passes of one chunk
 WIDER = 64  # times as many numbers as an input has, in what a network makes of it
 _warned: set[str] = set()
 
@@ -32,6 +35,7 @@ class Functional:
     network: nn.Module
     loss: Callable[..., Tensor]
     inputs: tuple[Tensor, ...]
+    reason: str | None = None  # why the fast way was not taken
     _norms: list[Tensor] = field(default_factory=list)  # of the last `norms`, chunk by chunk
 
     @property
@@ -43,22 +47,29 @@ class Functional:
     def _values(self) -> dict[str, Tensor]:
         return {name: p for name, p in self.network.named_parameters() if p.requires_grad}
 
-    def each(self, at_most: int = AT_ONCE) -> Iterator[list[Tensor]]:
+    def each(self, at_most: int | None = None) -> Iterator[list[Tensor]]:
         """Full gradients, as many examples at a time as fit in `at_most` numbers."""
+        for named in self._chunks(grad(self._one), at_most):
+            yield list(named.values())
+
+    def _chunks(self, function: Callable[..., Any], at_most: int | None = None) -> Iterator[Any]:
+        """function(values, *rows) of each example, a few examples at a time."""
         values = {name: p.detach() for name, p in self._values.items()}
         batch, rows = self._batch, self._rows(at_most)
         for start in range(0, batch, rows):
             part = [x[start : start + rows] for x in self.inputs]
-            with as_it_was(self.network):
-                named = vmap(grad(self._one), (None, *[0] * len(part)))(values, *part)
-            yield list(named.values())
+            with as_it_was(self.network), explained(self.network, self.reason):
+                chunk = vmap(function, (None, *[0] * len(part)))(values, *part)
+            yield chunk
 
     @property
     def _batch(self) -> int:
         return len(self.inputs[0])
 
-    def _rows(self, at_most: int) -> int:
+    def _rows(self, at_most: int | None) -> int:
         """Examples at a time: their gradients, inputs and (about as much) outputs must fit."""
+        if at_most is None:
+            at_most = AT_ONCE.get(self.parameters[0].device.type, AT_ONCE["cpu"])
         one = sum(p.numel() for p in self.parameters)
         one += WIDER * sum(x[:1].numel() for x in self.inputs)
         return max(at_most // max(one, 1), 1)
@@ -71,15 +82,9 @@ class Functional:
 
     def losses(self) -> Tensor:
         """Each example's loss, (batch,)."""
-        values = {name: p.detach() for name, p in self._values.items()}
-        losses = [self.parameters[0].new_zeros(0).detach()]
-        rows = self._rows(AT_ONCE)
         with torch.no_grad():
-            for start in range(0, self._batch, rows):
-                part = [x[start : start + rows] for x in self.inputs]
-                with as_it_was(self.network):
-                    losses.append(vmap(self._one, (None, *[0] * len(part)))(values, *part))
-        return torch.cat(losses)
+            nothing = self.parameters[0].new_zeros(0)
+            return one_each(torch.cat([nothing, *self._chunks(self._one)]), self._batch)
 
     def norms(self) -> Tensor:
         """L2 norm of each example's gradient by tensor, (parameter tensors, batch)."""
@@ -101,31 +106,58 @@ class Functional:
         sums = [torch.zeros_like(p).detach() for p in parameters]
         rows = weights.expand(len(parameters), -1)
         start = 0
+        same = []  # is looked at once, at the end: each look waits for the device
         for index, gradients in enumerate(self.each()):
-            if self._norms and not torch.allclose(
-                torch.stack([_norm(g) for g in gradients]), self._norms[index], rtol=1e-4, atol=0
-            ):
-                raise UnsupportedLayer(
-                    "the network gives other gradients each time it runs, so that they cannot be "
-                    "clipped: call eval() on what draws random numbers or keeps a state"
-                )
+            if self._norms:
+                norms = torch.stack([_norm(g) for g in gradients])
+                close = torch.isclose(norms, self._norms[index], rtol=1e-4, atol=0, equal_nan=True)
+                same.append(close.all())
             stop = start + len(gradients[0])
             for total, row, gradient in zip(sums, rows, gradients, strict=True):
                 total += torch.tensordot(row[start:stop], gradient, 1)
             start = stop
+        if same and not torch.stack(same).all():
+            raise UnsupportedLayer(
+                "the network gives other gradients each time it runs, so that they cannot be "
+                "clipped: call eval() on what draws random numbers or keeps a state"
+            )
         return sums
 
 
 @contextmanager
 def as_it_was(network: nn.Module) -> Iterator[None]:
-    """Put the parameters back: functional_call loses those of a module that has two names."""
+    """Put back parameters and other tensors: torch.func's own would stay in their places.
+
+    Raises:
+        MixesExamples: a buffer was replaced, by what a pass made of private examples.
+    """
     own = [(m, name, p) for m in network.modules() for name, p in m._parameters.items()]
+    made = [(m, k, v) for m in network.modules() for k, v in vars(m).items() if _computed(v)]
+    buffers = [(m, dict(m._buffers)) for m in network.modules()]
     try:
-        yield
+        with spectral.still(network):
+            yield
     finally:
         for module, name, parameter in own:
             module.__dict__.pop(name, None)
             module._parameters[name] = parameter
+        for module, name, tensor in made:  # a weight that a hook computed
+            module.__dict__[name] = tensor
+        replaced = [
+            m for m, held in buffers if any(held.get(k) is not b for k, b in m._buffers.items())
+        ]
+        for module, held in buffers:
+            module._buffers.clear()
+            module._buffers.update(held)
+    if replaced:
+        raise MixesExamples(
+            f"a pass replaces buffers of {replaced[0]}, which would keep private examples without "
+            "noise; set them before training, or call eval()"
+        )
+
+
+def _computed(value: object) -> bool:
+    return isinstance(value, Tensor) and not isinstance(value, nn.Parameter)
 
 
 def _norm(gradient: Tensor) -> Tensor:
@@ -139,16 +171,38 @@ def per_example(
 
     Raises:
         MixesExamples: a layer in which the examples of a batch meet.
+        UnsupportedLayer: torch.func cannot run the network, or one example has several losses.
     """
     refuse_mixing(network)
-    if reason is not None:
-        warn_once(reason)
 
     def one(call: Callable[..., Tensor], *rows: Tensor) -> Tensor:
-        return loss(call(*rows)).sum()
+        return one_number(loss(call(*rows)), reason)
 
-    gradients = Functional(network, one, inputs)
-    return gradients, gradients.losses()
+    return computed(Functional(network, one, inputs, reason))
+
+
+def one_number(loss: Tensor, reason: str | None) -> Tensor:
+    """The loss of one example, as a scalar.
+
+    Raises:
+        UnsupportedLayer: it has more than one element, such as one for each label of the batch.
+    """
+    if loss.numel() != 1:
+        raise UnsupportedLayer(
+            f"the loss of one example has shape {tuple(loss.shape)}: does it read labels of the "
+            "whole batch from around it? Give the labels as inputs: let the network take them and "
+            f"return the loss. Examples go one by one here since {reason}"
+        )
+    return loss.sum()
+
+
+def computed(gradients: Functional) -> tuple[Functional, Tensor]:
+    """The gradients with their losses, and the warning that this way is slower."""
+    spectral.iterate(gradients.network)
+    losses = gradients.losses()
+    if gradients.reason is not None:
+        warn_once(gradients.reason)
+    return gradients, losses
 
 
 def warn_once(reason: str) -> None:
@@ -156,5 +210,7 @@ def warn_once(reason: str) -> None:
     if reason not in _warned:
         _warned.add(reason)
         warnings.warn(
-            f"{reason}; all of the network goes through torch.func, which is slower", stacklevel=4
+            f"{' '.join(reason.split())}; all of the network goes through torch.func, which is "
+            f"slower (fast are {', '.join(kind.__name__ for kind in KINDS)}, each run once)",
+            stacklevel=6,
         )

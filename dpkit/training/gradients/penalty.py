@@ -1,28 +1,20 @@
 """Per-example gradients of a critic with a gradient penalty: WGAN-GP (Gulrajani et al. 2017).
 
-The penalty's gradient is that of a directional derivative: with g = grad f at a point between a
-real and a fake example, norm |g| and u = g / |g| held fixed,
-
-    grad (|g| - 1)^2 = 2 (|g| - 1) grad (u . g),
-
-and u . g is the tangent of f along u. In a piecewise-linear critic the tangent runs through the
-same weights as the point does, with the activations' slopes in place of the activations, so each
-layer adds one more outer product, of the tangent of its features and its output gradient: no
-double backward pass. Where activations bend, the backward pass of the tangent gives the rest.
+The `tangents` of a critic give them in two passes or three; where those are not known to be right,
+torch.func nests its gradients example by example.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
-from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from dpkit.training.gradients import functional, self_check
-from dpkit.training.gradients.by_products import capture, hooked, own
-from dpkit.training.gradients.factored import Gradients, LayerPasses, PerExample
+from dpkit.training.gradients import functional, refused, self_check
+from dpkit.training.gradients.factored import Gradients, PerExample
 from dpkit.training.gradients.functional import Functional
-from dpkit.training.gradients.layers import KINDS, MixesExamples, UnsupportedLayer, check
+from dpkit.training.gradients.layers import MixesExamples, UnsupportedLayer, check, refuse_mixing
+from dpkit.training.gradients.tangents import curved, straight
 
 STRAIGHT: tuple[type[nn.Module], ...] = (
     *(nn.Linear, nn.Conv2d, nn.ConvTranspose2d, nn.Embedding),
@@ -38,6 +30,7 @@ CURVED: tuple[type[nn.Module], ...] = (
 )
 
 
+@refused.not_compiled
 def per_example(
     critic: nn.Module,
     real: Tensor,
@@ -65,78 +58,122 @@ def per_example(
         the gradients, and each example's loss (batch,).
 
     Raises:
-        ValueError: real, fake and mixing are not of one batch.
-        MixesExamples: a layer in which the examples of a batch meet.
-        UnsupportedLayer: dropout that is switched on, which would differ from pass to pass.
+        ValueError: real, fake and mixing are not of one batch, or scores not one an example.
+        MixesExamples: examples of a batch meet, or are kept in a buffer (see `self_check`).
+        UnsupportedLayer: dropout that is switched on, which would differ from pass to pass;
+            torch.func does not run the critic, or `refused` lists it.
     """
     if real.shape != fake.shape or mixing.shape != real.shape[:1]:
         raise ValueError(
             "real and fake must have one shape and mixing one number an example, got "
             f"{tuple(real.shape)}, {tuple(fake.shape)} and {tuple(mixing.shape)}"
         )
+    refuse_mixing(critic)
+    refused.refuse(critic)
     _refuse_dropout(critic)
     between = torch.lerp(
         fake, real, mixing.to(real).view(len(real), *[1] * (real.ndim - 1))
     ).detach()
-    try:
-        check(critic)
-    except MixesExamples:
-        raise
-    except UnsupportedLayer as reason:
-        return by_functional(critic, real, fake, between, conditions, weight, str(reason))
+    batch = (real.detach(), fake.detach(), between, conditions, weight)
     if len(real) == 0:  # which not every layer takes
-        return by_functional(critic, real, fake, between, conditions, weight, None)
+        return by_functional(critic, *batch, None)
+    asked = self_check.asked(critic, "penalty")
+    counts = True
+    if asked.due():
+        points = (real, fake, between, *conditions)
+        counts = self_check.refuse_meeting(critic, partial(_scores, critic), points)
     if piecewise_linear is None:
         piecewise_linear = is_made_of(STRAIGHT, critic)
     ways = [straight] if piecewise_linear else []
     if is_made_of(CURVED, critic):
         ways.append(curved)
-    batch = (real.detach(), fake.detach(), between, conditions, weight)
-    for way in ways:
-        if self_check.known(critic, way.__name__) is not False and (
-            answer := _checked(way, critic, batch)
-        ):
-            return answer
-    reason = "the critic's tangents are not known to have right gradients"
-    return by_functional(critic, *batch, reason)
+    answer = _by_ways(ways, critic, batch, asked)
+    asked.batches += counts
+    return answer
 
 
 Batch = tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...], float]
+Way = Callable[..., tuple[Gradients, Tensor]]
+
+
+def _scores(critic: nn.Module, *points_and_conditions: Tensor) -> Tensor:
+    """Of real, fake and mixed examples, (batch, 3)."""
+    (*points,) = points_and_conditions[:3]
+    scores = critic(torch.cat(points), *(torch.cat((c, c, c)) for c in points_and_conditions[3:]))
+    if scores.numel() != 3 * len(points[0]):
+        raise ValueError(
+            "the critic must give one number for each example, (batch, 1) or (batch,), no packs of "
+            f"several; got {tuple(scores.shape)} of {3 * len(points[0])} examples"
+        )
+    return scores.reshape(3, len(points[0])).mT
+
+
+def _by_ways(
+    ways: list[Way], critic: nn.Module, batch: Batch, asked: self_check.Asked
+) -> tuple[PerExample, Tensor]:
+    try:
+        check(critic)
+    except MixesExamples:
+        raise
+    except UnsupportedLayer as reason:
+        return by_functional(critic, *batch, str(reason))
+    for way in ways:
+        if way.__name__ not in asked.wrong and (answer := _checked(way, critic, batch, asked)):
+            return answer
+    reasons = [asked.wrong[way.__name__] for way in ways if way.__name__ in asked.wrong]
+    if ways and not reasons:  # infinite or not a number: nothing to compare
+        return by_functional(critic, *batch, None)
+    return by_functional(critic, *batch, reasons[-1] if reasons else _bent(critic))
 
 
 def _checked(
-    way: Callable[..., tuple[Gradients, Tensor]], critic: nn.Module, batch: Batch
+    way: Way, critic: nn.Module, batch: Batch, asked: self_check.Asked
 ) -> tuple[Gradients, Tensor] | None:
-    """The answer of a way; None where it has none, or where autograd has another sum."""
+    """The answer of a way; None where it has none, or where autograd has another gradient."""
+    name = way.__name__
     try:
         gradients, losses = way(critic, *batch)
-        if self_check.known(critic, way.__name__):
+        if not asked.due():
             return gradients, losses
-
-        def alone() -> Tensor:
-            *points, conditions, weight = batch
-            return way(critic, *(x[:1] for x in points), tuple(c[:1] for c in conditions), weight)[
-                1
-            ]
-
-        self_check.refuse_mixing(critic, way.__name__, losses, alone)
-    except MixesExamples:
+        wanted = _wanted(critic, batch, asked.rows(len(losses)))
+    except torch.OutOfMemoryError:
         raise
-    except (UnsupportedLayer, RuntimeError):
+    except (UnsupportedLayer, RuntimeError) as error:
+        asked.wrong[name] = f"the critic's tangents fail ({str(error).strip().splitlines()[0]})"
         return None
-    if self_check.agrees(critic, way.__name__, gradients, _wanted(critic, batch)):
-        return gradients, losses
-    return None
+    verdicts = [self_check.agrees(gradients, row, w) for row, w in wanted.items()]
+    if False in verdicts:
+        asked.wrong[name] = "the critic's tangents do not give its gradients"
+        return None
+    if None not in verdicts:
+        asked.right.add(name)
+    return (gradients, losses) if name in asked.right else None
 
 
-def _wanted(critic: nn.Module, batch: Batch) -> tuple[Tensor | None, ...]:
-    """The gradient of the batch's summed loss, by autograd's double backward."""
+def _wanted(
+    critic: nn.Module, batch: Batch, rows: set[int]
+) -> dict[int, tuple[Tensor | None, ...]]:
+    """The gradients of single examples' losses, by autograd's double backward."""
     real, fake, between, conditions, weight = batch
     points = between.detach().requires_grad_()
     (slope,) = torch.autograd.grad(critic(points, *conditions).sum(), points, create_graph=True)
-    penalty = (slope.flatten(1).norm(dim=1) - 1).square().sum()
-    loss = critic(fake, *conditions).sum() - critic(real, *conditions).sum() + weight * penalty
-    return torch.autograd.grad(loss, list(critic.parameters()), allow_unused=True)
+    penalty = (slope.flatten(1).norm(dim=1) - 1).square()
+    scores = [critic(x, *conditions).view(len(real)) for x in (fake, real)]
+    losses, parameters = scores[0] - scores[1] + weight * penalty, list(critic.parameters())
+    return {
+        row: torch.autograd.grad(losses[row], parameters, retain_graph=True, allow_unused=True)
+        for row in rows
+    }
+
+
+def _bent(critic: nn.Module) -> str:
+    """Which module keeps a critic from the fast ways, and what to write."""
+    other = next(module for module in critic.modules() if not _is_of(CURVED, module))
+    if isinstance(other, nn.LayerNorm | nn.modules.instancenorm._InstanceNorm):
+        instead = "write nn.GroupNorm, with one group or with one for each channel"
+    else:
+        instead = "if it is piecewise linear beside its parts, give it piecewise_linear = True"
+    return f"gradients of the tangent of {refused.named(other)} are not known ({instead})"
 
 
 def is_made_of(types: tuple[type[nn.Module], ...], critic: nn.Module) -> bool:
@@ -147,10 +184,11 @@ def is_made_of(types: tuple[type[nn.Module], ...], critic: nn.Module) -> bool:
     GroupNorm with one group, or one for each channel, computes the same). A module of a type of
     one's own says by an attribute `piecewise_linear` that it is so beside its parts.
     """
-    return all(
-        type(module) in types or getattr(module, "piecewise_linear", False) is True
-        for module in critic.modules()
-    )
+    return all(_is_of(types, module) for module in critic.modules())
+
+
+def _is_of(types: tuple[type[nn.Module], ...], module: nn.Module) -> bool:
+    return type(module) in types or getattr(module, "piecewise_linear", False) is True
 
 
 def _refuse_dropout(critic: nn.Module) -> None:
@@ -160,127 +198,6 @@ def _refuse_dropout(critic: nn.Module) -> None:
                 f"{module} would drop other units in each pass of one loss; call eval() on it or "
                 "leave it out"
             )
-
-
-def straight(
-    critic: nn.Module,
-    real: Tensor,
-    fake: Tensor,
-    between: Tensor,
-    conditions: tuple[Tensor, ...],
-    weight: float,
-) -> tuple[Gradients, Tensor]:
-    """One pass for all three kinds of points, and one tangent pass."""
-    between = between.detach().requires_grad_()
-    with capture(critic) as captured:
-        points = torch.cat((real, fake, between))
-        scores = critic(points, *(torch.cat((c, c, c)) for c in conditions)).view(3, len(real))
-    signed = torch.cat((-scores[0], scores[1], scores[2]))
-    passes, (gradient,) = captured.backward(signed, between)
-    norm, unit, slope = _penalty(gradient, weight)
-    losses = scores[1] - scores[0] + weight * (norm - 1).square()
-    with torch.no_grad():
-        tangents = _tangents(critic, between.detach(), _times(slope, unit), conditions)
-    layers = []
-    for one in passes:
-        layer = one.layer
-        if not one.passes:  # it did not run
-            layers.append(one)
-            continue
-        ((a, d),) = one.passes
-        (real_a, fake_a, _), (real_d, fake_d, between_d) = a.chunk(3), d.chunk(3)
-        pairs = ((real_a, real_d), (fake_a, fake_d))
-        tangent = tangents[layer]
-        if tangent is not None:  # else it sees conditions alone, which do not move
-            pairs = (*pairs, (tangent, between_d))
-        layers.append(LayerPasses(layer, pairs, bias_passes=2))
-    return Gradients(tuple(layers)), losses.detach()
-
-
-def _times(numbers: Tensor, rows: Tensor) -> Tensor:
-    """A number for each example times its row (batch, ...)."""
-    return numbers.view(len(rows), *[1] * (rows.ndim - 1)) * rows
-
-
-def _penalty(gradient: Tensor, weight: float) -> tuple[Tensor, Tensor, Tensor]:
-    """|g|, u = g / |g| (0 where g is 0), and the penalty's slope in |g|."""
-    norm = gradient.flatten(1).norm(dim=1)
-    tiny = torch.finfo(norm.dtype).tiny
-    unit = gradient / norm.clamp(min=tiny).view(len(norm), *[1] * (gradient.ndim - 1))
-    return norm, unit, 2 * weight * (norm - 1)
-
-
-def _tangents(
-    critic: nn.Module, points: Tensor, unit: Tensor, conditions: tuple[Tensor, ...]
-) -> dict[nn.Module, Tensor | None]:
-    """The tangent of each layer's features along `unit`."""
-    tangents: dict[nn.Module, Tensor | None] = {}
-
-    def remember(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        features = KINDS[type(layer)].features(layer, inputs[0])
-        tangents[layer] = forward_ad.unpack_dual(features).tangent
-
-    with forward_ad.dual_level(), hooked(critic, remember):
-        critic(forward_ad.make_dual(points, unit), *conditions)
-    return tangents
-
-
-def curved(
-    critic: nn.Module,
-    real: Tensor,
-    fake: Tensor,
-    between: Tensor,
-    conditions: tuple[Tensor, ...],
-    weight: float,
-) -> tuple[Gradients, Tensor]:
-    """A tangent pass with its own graph, and the backward pass of its outcome."""
-    with capture(critic) as captured:
-        both = (torch.cat((c, c)) for c in conditions)
-        scores = critic(torch.cat((real, fake)), *both).view(2, len(real))
-    passes, _ = captured.backward(torch.cat((-scores[0], scores[1])))
-    between = between.detach().requires_grad_()
-    (gradient,) = torch.autograd.grad(critic(between, *conditions).sum(), between)
-    norm, unit, slope = _penalty(gradient, weight)
-
-    seen: dict[nn.Module, tuple[Tensor, Tensor | None]] = {}
-    ends: dict[nn.Module, tuple[GradientEdge, GradientEdge]] = {}
-
-    def remember(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        features = KINDS[type(layer)].features(layer, inputs[0])
-        seen[layer] = forward_ad.unpack_dual(features)
-        output = own(output)
-        tangent = forward_ad.unpack_dual(output).tangent
-        moved = output if tangent is None or not tangent.requires_grad else tangent
-        ends[layer] = (get_gradient_edge(output), get_gradient_edge(moved))
-        return output
-
-    with forward_ad.dual_level(), hooked(critic, remember):
-        outcome = critic(forward_ad.make_dual(between.detach(), unit), *conditions)
-        tangent = forward_ad.unpack_dual(outcome).tangent
-    if tangent is None or not tangent.requires_grad:
-        raise UnsupportedLayer("the critic's output does not move with its first input")
-    outcome = (slope * tangent.view(len(real))).sum()
-    order = [end for one in passes if one.passes for end in ends[one.layer]]
-    ends_gradients = iter(torch.autograd.grad(outcome, order, allow_unused=True))
-
-    layers = []
-    for one in passes:
-        layer = one.layer
-        if not one.passes:
-            layers.append(one)
-            continue
-        ((a, d),) = one.passes
-        (real_a, fake_a), (real_d, fake_d) = a.chunk(2), d.chunk(2)
-        still, along = (
-            torch.zeros_like(real_d) if (g := next(ends_gradients)) is None else g for _ in range(2)
-        )
-        point, moved = seen[layer]
-        both = ((real_a, real_d), (fake_a, fake_d), (point.detach(), still))
-        if moved is not None:
-            both = (*both, (moved.detach(), along))
-        layers.append(LayerPasses(layer, both, bias_passes=3))
-    losses = scores[1] - scores[0] + weight * (norm - 1).square()
-    return Gradients(tuple(layers)), losses.detach()
 
 
 def by_functional(
@@ -293,15 +210,14 @@ def by_functional(
     reason: str | None,
 ) -> tuple[Functional, Tensor]:
     """Nested torch.func gradients of each example, for layers that are not known as products."""
-    functional.refuse_mixing(critic)
-    if reason is not None:
-        functional.warn_once(reason)
 
     def one(call: Callable[..., Tensor], *rows: Tensor) -> Tensor:
-        real_row, fake_row, point, *others = rows
-        gradient = torch.func.grad(lambda x: call(x, *others).sum())(point)
-        wasserstein = call(fake_row, *others).sum() - call(real_row, *others).sum()
-        return wasserstein + weight * (gradient.norm() - 1).square()
+        def score(x: Tensor) -> Tensor:
+            return functional.one_number(call(x, *others), reason)
 
-    gradients = Functional(critic, one, (real, fake, between, *conditions))
-    return gradients, gradients.losses()
+        real_row, fake_row, point, *others = rows
+        gradient = torch.func.grad(score)(point)
+        return score(fake_row) - score(real_row) + weight * (gradient.norm() - 1).square()
+
+    inputs = (real, fake, between, *conditions)
+    return functional.computed(Functional(critic, one, inputs, reason))

@@ -1,81 +1,212 @@
-"""Self-check: compare the fast gradients with autograd's on each network's first batch.
+"""Self-check: whether examples keep apart, and whether fast gradients are autograd's.
 
 Layers say how their gradients are made of products, but a network may do more than run its layers:
-use a parameter in a formula, change an output in a hook, mix the examples of its batch. So the
-first batch of a network is computed a second way, and what was seen is remembered.
+use a parameter in a formula, change an output in a hook, let the examples of its batch meet. So at
+the 1st, 2nd, 4th, 8th, ... batch that a network and a loss see, other examples are replaced by
+something far away, which must leave an example's loss as it is to the last bit, and the gradients
+of two examples are computed a second way. What a loss reads from around it (labels in a closure)
+is not replaced, nor is what changes only between these batches looked at.
 """
 
-from collections.abc import Callable, Sequence
-from math import isfinite
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
+from dpkit.training.gradients import spectral
 from dpkit.training.gradients.factored import Gradients
 from dpkit.training.gradients.layers import MixesExamples
 
-_seen: WeakKeyDictionary[nn.Module, dict[tuple, bool]] = WeakKeyDictionary()
-_apart: WeakKeyDictionary[nn.Module, set[tuple]] = WeakKeyDictionary()
+FAR = 1000.0  # times the size of the examples, in both directions
+APART = "; keep examples apart in network and loss, the first dimension being the example's"
 
 
-def state(network: nn.Module, kind: str) -> tuple:
-    """What the answer may depend on beside the network itself."""
-    return (kind, *(module.training for module in network.modules()))
+@dataclass
+class Asked:
+    """What is known of a network with one loss: batches that counted, and ways that went wrong."""
+
+    batches: int = 0
+    right: set[str] = field(default_factory=set)
+    wrong: dict[str, str] = field(default_factory=dict)  # and why
+
+    def due(self) -> bool:
+        """Whether this batch is the 1st, 2nd, 4th, 8th, ..."""
+        return self.batches & (self.batches + 1) == 0
+
+    def rows(self, batch: int) -> set[int]:
+        """The examples whose gradients are computed twice: the last, and in turn another."""
+        return {self.batches % batch, batch - 1}
 
 
-def known(network: nn.Module, kind: str) -> bool | None:
-    """Whether the fast way was right, None where that is not known yet."""
-    return _seen.get(network, {}).get(state(network, kind))
+_asked: WeakKeyDictionary[nn.Module, dict[tuple, Asked]] = WeakKeyDictionary()
 
 
-def agrees(
-    network: nn.Module, kind: str, gradients: Gradients, wanted: Sequence[Tensor | None]
+def asked(network: nn.Module, *parts: object) -> Asked:
+    """What is known of a network in its present state; parts name the loss, by code or words."""
+    state = (*map(_code, parts), *(module.training for module in network.modules()))
+    return _asked.setdefault(network, {}).setdefault(state, Asked())
+
+
+def _code(part: Any) -> object:
+    """What a function computes, whichever object it is: its code and that of what it calls."""
+    if isinstance(part, partial):
+        return tuple(
+            _code(x) for x in (part.func, *part.args, *part.keywords.values()) if callable(x)
+        )
+    part = getattr(part, "__func__", part)
+    code = getattr(part, "__code__", None)
+    if code is None:
+        return type(part) if callable(part) else part
+    held = [cell.cell_contents for cell in part.__closure__ or () if _filled(cell)]
+    return (code, *(getattr(x, "__code__", type(x)) for x in held if callable(x)))
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:  # a name that is not bound yet
+        return False
+
+
+def refuse_meeting(
+    network: nn.Module, losses_of: Callable[..., Tensor], inputs: tuple[Tensor, ...]
 ) -> bool:
-    """Whether the batch's gradients add up to autograd's; remembered where they are finite."""
-    sums = gradients.weighted_sum(torch.ones(1, gradients.batch).to(gradients.parameters[0]))
-    off = size = 0.0
-    for total, other in zip(sums, wanted, strict=True):
-        off += float((total if other is None else total - other).square().sum())
-        size += 0.0 if other is None else float(other.square().sum())
-    size += float(gradients.norms().square().sum())  # the parts may cancel in the sum
-    rough = 1e-3 if sums[0].dtype == torch.float32 else 1e-6
-    if not isfinite(off + size):
-        return False  # and ask again at the next batch
-    right = off <= rough**2 * size
-    _seen.setdefault(network, {})[state(network, kind)] = right
-    return right
-
-
-def refuse_mixing(
-    network: nn.Module, kind: str, losses: Tensor, alone: Callable[[], Tensor]
-) -> None:
-    """Compare the first example's loss in its batch with its loss alone, once.
+    """Replace the first and the last example: every other example's loss stays to the last bit.
 
     Args:
-        losses: of the batch, (batch,).
-        alone: the first example's loss, (1,), computed without the others.
+        losses_of: losses_of(*inputs) -> (batch, ...), each row from its own example alone.
+
+    Returns:
+        whether there was something to compare: two examples or more, and finite losses.
 
     Raises:
-        MixesExamples: they differ, so one record would move the gradients of others.
+        MixesExamples: losses of other examples change, or those of the same batch when it runs
+            again, or a buffer: one record would move the gradients of others, or be kept.
     """
-    key = state(network, kind)
-    if len(losses) < 2 or key in _apart.setdefault(network, set()):
-        return
-    try:
-        one, again = alone(), alone()
-        same = one.shape == (1,)
-    except (RuntimeError, ValueError, IndexError) as error:
-        raise MixesExamples(f"the network does not run on one example alone: {error}") from error
-    if same and not (one.isfinite().all() and losses.isfinite().all()):
-        return  # nothing to compare: ask again at the next batch
-    if same and torch.equal(one, again):  # else it draws random numbers, and nothing can be said
-        off = float((one[0] - losses[0]).abs())
-        same = off <= 1e-3 * float(one[0].abs() + losses.abs().max())
-    if not same:
+    inputs = tuple(x.detach().clone() for x in inputs)  # aligned alike, whatever they were cut of
+
+    def run(*rows: Tensor) -> Tensor:
+        with (
+            torch.compiler.set_stance("force_eager"),  # compiled so, it would not run hooks later
+            same_draws(network),
+            buffers_unchanged(network),
+            spectral.still(network),
+        ):
+            return losses_of(*rows).detach()
+
+    before = run(*inputs)
+    if not _equal(before, run(*inputs)):
         raise MixesExamples(
-            "the first example's loss is another without the rest of its batch, so that one record "
-            "would move the gradients of others; keep examples apart in network and loss, the "
-            "first dimension being the example's"
+            "the same batch has other losses when it runs again with the same random numbers: the "
+            "network keeps something of earlier batches, or draws from a generator that is not "
+            "torch's own, or adds up in another order each time "
+            "(torch.use_deterministic_algorithms)"
         )
-    _apart[network].add(key)
+    batch = len(inputs[0])
+    if batch < 2:
+        return False
+    for row, scale in product((0, batch - 1), (-FAR, FAR)):
+        others = torch.arange(batch, device=before.device) != row
+        if not _equal(before[others], _with_another(run, inputs, row, scale)[others]):
+            raise MixesExamples(
+                f"the losses of other examples change with example {row}, so that one record would "
+                f"move the gradients of others{APART}"
+            )
+    return bool(before.isfinite().all())
+
+
+def _with_another(
+    run: Callable[..., Tensor], inputs: tuple[Tensor, ...], row: int, scale: float
+) -> Tensor:
+    try:
+        return run(*(_replaced(x, row, scale) for x in inputs))
+    except (RuntimeError, ValueError, IndexError, AssertionError):  # it takes no such values
+        return run(*(_replaced(x, row, None) for x in inputs))
+
+
+def _replaced(inputs: Tensor, row: int, scale: float | None) -> Tensor:
+    """The inputs with another value of one example: far away where any value may be one.
+
+    Whole numbers (labels, places in a table) and probabilities take the value that they have in
+    the example that differs most.
+    """
+    differ = (inputs != inputs[row]).reshape(len(inputs), inputs[row].numel())
+    other = inputs[differ.sum(1).argmax()]
+    result = inputs.clone()
+    result[row] = other
+    if scale is not None and inputs.is_floating_point():
+        narrow = ((inputs >= 0) & (inputs <= 1)).all(0) | (inputs == inputs.round()).all(0)
+        result[row] = torch.where(narrow, other, 1 + scale * other)
+    return result
+
+
+def _equal(first: Tensor, second: Tensor) -> bool:
+    """To the bit, not-a-number being equal to itself."""
+    if first.shape != second.shape:
+        return False
+    return bool(((first == second) | ((first != first) & (second != second))).all())
+
+
+@contextmanager
+def same_draws(network: nn.Module) -> Iterator[None]:
+    """Put torch's random states back: what runs next draws the same numbers."""
+    devices = {p.device for p in network.parameters()}
+    with torch.random.fork_rng([device for device in devices if device.type == "cuda"]):
+        yield
+
+
+@contextmanager
+def buffers_unchanged(network: nn.Module) -> Iterator[None]:
+    """Put the buffers back, and refuse a network that changes them.
+
+    Raises:
+        MixesExamples: it does.
+    """
+    held = [(m, dict(m._buffers), _copies(m._buffers)) for m in network.modules()]
+    changed: set[str] = set()
+    try:
+        yield
+    finally:
+        for module, own, copies in held:
+            now = _copies(module._buffers)
+            names = {name for name in {**copies, **now} if not _alike(copies, now, name)}
+            for name in names & copies.keys():
+                if (buffer := own[name]) is not None:
+                    buffer.copy_(copies[name])
+            module._buffers.clear()
+            module._buffers.update(own)
+            changed |= names
+    if changed:
+        raise MixesExamples(
+            f"a pass changes the buffers {sorted(changed)} of the network, which would keep "
+            "private examples without noise; set them before training, or call eval()"
+        )
+
+
+def _copies(buffers: dict[str, Tensor | None]) -> dict[str, Tensor]:
+    return {name: b.detach().clone() for name, b in buffers.items() if b is not None}
+
+
+def _alike(first: dict[str, Tensor], second: dict[str, Tensor], name: str) -> bool:
+    return name in first and name in second and _equal(first[name], second[name])
+
+
+def agrees(gradients: Gradients, row: int, wanted: Sequence[Tensor | None]) -> bool | None:
+    """Whether one example's gradient is autograd's, up to rounding; None where it is not finite."""
+    norms = gradients.norms()
+    alone = torch.zeros(1, gradients.batch).to(norms)
+    alone[0, row] = 1
+    off, size = 0.0, float(norms[:, row].square().sum())  # of what rounding adds up
+    for total, other in zip(gradients.weighted_sum(alone), wanted, strict=True):
+        other = torch.zeros_like(total) if other is None else other.to_dense()
+        off += float((total - other).square().sum())
+        size += float(other.square().sum())
+    if not torch.tensor(off + size).isfinite():
+        return None
+    return off <= (1e-3 if norms.dtype == torch.float32 else 1e-6) ** 2 * size

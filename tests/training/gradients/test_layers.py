@@ -311,7 +311,7 @@ def test_shared_parameters_go_through_torch_func():
 
 def test_a_first_dimension_that_is_not_the_examples_is_refused():
     network = nn.Sequential(nn.Flatten(0, 1), nn.Linear(3, 1), nn.Unflatten(0, (2, 4)))
-    with pytest.raises(MixesExamples, match="one example alone"):
+    with pytest.raises(UnsupportedLayer, match="one example alone"):
         per_example(network, loss_of, torch.ones(2, 4, 3))
     with pytest.raises(UnsupportedLayer, match="first dimension"), capture(network) as captured:
         captured.gradients(loss_of(network(torch.ones(2, 4, 3))))

@@ -1,0 +1,217 @@
+"""A budget over several runs on one data set, kept in a file."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from dpkit import checks
+from dpkit.privacy.accountants import filters, pld
+from dpkit.privacy.ledger import Guarantee, Ledger, Releases
+from dpkit.privacy.mechanisms import Unsupported
+
+try:
+    import fcntl
+except ImportError:  # there is none on Windows
+    fcntl = None
+
+NOTE = (
+    "What runs on one data set have reserved of its privacy budget. Keep it with the data; without "
+    "it nobody knows what was spent."
+)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Epsilon and delta of all runs on one data set together, which every run reserves of first.
+
+    A later run may be chosen after an earlier one was seen: so costs are added up by a Renyi filter
+    (`dpkit.privacy.filters`; Feldman, Zrnic 2021, Thm 4.3), at one order, which the first run's
+    plan decides before anything is released. That is less tight than a run's own epsilon: a first
+    run that fits only by the certified accountant is allowed, and no other after it.
+
+    What is reserved is not given back. The file names the data by a checksum, so that two data sets
+    do not share a budget; order of records and type of numbers count.
+
+    Args:
+        path: of the JSON file; it is made by the first run. Its folder must exist.
+        epsilon: nats, > 0, and delta, in (0, 1): of all runs together. Both are fixed by the first.
+
+    Raises:
+        ValueError: epsilon or delta is out of range.
+    """
+
+    path: Path | str
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        checks.positive(epsilon=self.epsilon)
+        checks.between(0, 1, delta=self.delta)
+
+    def reserve(self, ledger: Releases, *, data: str, run: str | None = None) -> str:
+        """Charge a run before it begins; it is on disk when this returns.
+
+        Args:
+            ledger: all that the run will release.
+            data: checksum of the data set.
+            run: name of a run that may already be charged (see `name`): it is not charged again.
+
+        Returns:
+            the reservation's id, for `name`.
+
+        Raises:
+            OverBudget: the total would exceed the budget; nothing was charged then.
+            ValueError: the file is of other data or another budget, or damaged.
+        """
+        ledger = Ledger.of(ledger)
+        with self._locked():
+            stored = self._read() or self._opened(ledger, data)
+            self._check(stored, ledger, data)
+            words = [[repr(mechanism), count] for mechanism, count in ledger.releases]
+            for one in stored["runs"]:
+                if run is not None and one["name"] == run and one["ledger"] == words:
+                    return one["id"]
+            cost = _cost(ledger, stored["order"])
+            self._check_left(stored, ledger, cost)
+            made = {"id": os.urandom(8).hex(), "name": run, "ledger": words, "renyi": cost}
+            stored["runs"].append(made)
+            self._write(stored)
+            return made["id"]
+
+    def name(self, reservation: str, run: str) -> None:
+        """Give a reservation the name by which its run, resumed, is recognised."""
+        with self._locked():
+            stored = self._read() or {"runs": []}
+            for one in stored["runs"]:
+                if one["id"] == reservation and one["name"] != run:
+                    one["name"] = run
+                    self._write(stored)
+
+    def share_spent(self) -> float:
+        """The part of the budget that is reserved, between 0 and 1."""
+        stored = self._read()
+        if stored is None:
+            return 0.0
+        return 1.0 if stored["whole"] else float(_total(stored) / Fraction(self._limit(stored)))
+
+    def guarantee(self) -> Guarantee:
+        """What holds of all runs that were or will be charged here: the budget itself."""
+        stored = self._read()
+        adjacency = stored["adjacency"] if stored else "add-remove"
+        how = f"Renyi filter at order {stored['order']:.6g}" if stored else "Renyi filter"
+        return Guarantee(
+            self.epsilon,
+            self.delta,
+            0.0,
+            adjacency,
+            "one run, pld" if stored and stored["whole"] else f"{how} (Feldman, Zrnic 2021)",
+            (filters.ADAPTIVE, "every run on these data is charged here"),
+        )
+
+    def _opened(self, ledger: Ledger, data: str) -> dict[str, Any]:
+        """The file's content before the first run: what is fixed there does not depend on data."""
+        order = filters.best_order(self.epsilon, delta=self.delta, ledger=ledger)
+        stored = {
+            "note": NOTE,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "data": data,
+            "adjacency": ledger.adjacency,
+            "order": order,
+            "whole": False,
+            "runs": [],
+        }
+        fits = Fraction(_cost(ledger, order)) <= Fraction(self._limit(stored))
+        return stored | {"whole": not fits and self._alone(ledger)}
+
+    def _alone(self, ledger: Ledger) -> bool:
+        with suppress(Unsupported):
+            return pld.epsilon(ledger, delta=self.delta).epsilon <= self.epsilon
+        return False
+
+    def _limit(self, stored: dict[str, Any]) -> float:
+        return filters.budget(self.epsilon, delta=self.delta, order=stored["order"])
+
+    def _check(self, stored: dict[str, Any], ledger: Ledger, data: str) -> None:
+        if (stored["epsilon"], stored["delta"]) != (self.epsilon, self.delta):
+            raise ValueError(
+                f"{self.path} is a budget of epsilon {stored['epsilon']:g} at delta "
+                f"{stored['delta']:g}, fixed by its first run, got {self.epsilon:g} and "
+                f"{self.delta:g}"
+            )
+        if stored["data"] != data:
+            raise ValueError(
+                f"{self.path} is the budget of another data set; give each data set its own file"
+            )
+        if stored["adjacency"] != ledger.adjacency:
+            raise ValueError(
+                f"{self.path} counts under {stored['adjacency']}, the run under {ledger.adjacency}"
+            )
+
+    def _check_left(self, stored: dict[str, Any], ledger: Ledger, cost: float) -> None:
+        if stored["whole"] and not stored["runs"]:
+            return
+        left = 0.0 if stored["whole"] else self._limit(stored) - float(_total(stored))
+        if stored["whole"] or not _total(stored) + Fraction(cost) <= Fraction(self._limit(stored)):
+            raise filters.OverBudget(
+                f"the run costs {cost:.4g} nats at order {stored['order']:.4g}, and {left:.4g} of "
+                f"the budget (epsilon {self.epsilon:g} at delta {self.delta:g}) in {self.path} "
+                f"are left after {len(stored['runs'])} runs: take a smaller epsilon, or stop here"
+            )
+
+    def _read(self) -> dict[str, Any] | None:
+        try:
+            stored = json.loads(Path(self.path).read_text(encoding="utf-8"))
+            for one in stored["runs"]:
+                checks.non_negative(renyi=one["renyi"])
+            checks.positive(order=stored["order"], epsilon=stored["epsilon"])
+            return stored
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"the budget file {self.path} is damaged ({error}); restore its newest copy"
+            ) from error
+
+    def _write(self, stored: dict[str, Any]) -> None:
+        path = Path(self.path)
+        temporary = path.with_name(f".{path.name}.part")
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(stored, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Wait for other runs that read and write the file."""
+        if fcntl is None:
+            raise ValueError("a budget file needs fcntl, which this system lacks; add up by hand")
+        path = Path(self.path)
+        if not path.parent.is_dir():
+            raise ValueError(f"the folder of the budget file, {path.parent}, does not exist")
+        with path.with_name(path.name + ".lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def _cost(ledger: Ledger, order: float) -> float:
+    """Nats of Renyi divergence at the order."""
+    return float(ledger.rdp([order])[0])
+
+
+def _total(stored: dict[str, Any]) -> Fraction:
+    return sum((Fraction(one["renyi"]) for one in stored["runs"]), Fraction(0))
+
+
+def check_budget(budget: Any) -> None:
+    """Refuse what is no Budget, such as the number that was meant as epsilon (TypeError)."""
+    if budget is not None and not isinstance(budget, Budget):
+        raise TypeError(
+            f"budget must be a Budget('budget.json', epsilon=..., delta=...), got {budget!r:.80}"
+        )

@@ -1,0 +1,231 @@
+"""What a user has as data, as tensors with the example first: whole, finite and of one length."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
+
+from dpkit.datasets import Images
+from dpkit.training.types import Data
+
+AT_ONCE = 2**24  # numbers that are looked at together
+SMALL = 2**30  # bytes of features that a GPU keeps as a whole
+NAMES = ("x", "y")
+
+Transform = Callable[[Tensor], Tensor]
+
+
+def signed(pixels: Tensor) -> Tensor:
+    """Pixels 0..255 as floats in [-1, 1], as generators that end in tanh have them."""
+    return pixels.to(torch.get_default_dtype()) / 127.5 - 1
+
+
+def transform_for(features: Tensor, transform: Transform | None) -> Transform | None:
+    """The given transform; for images of bytes `signed` where none is given."""
+    return signed if transform is None and _is_image(features) else transform
+
+
+def tensors(*data: Any) -> tuple[Tensor, ...]:
+    """The data as tensors, one for each part, such as (x, y). Nothing is copied without need.
+
+    Args:
+        data: tensors, numpy arrays (memory-mapped ones stay where they are), pandas Series or lists
+            of numbers; or one `Images`, one map-style Dataset (read once: what it draws at random
+            is drawn once) or one DataLoader, of which the dataset is taken: batches are drawn by
+            Poisson sampling, for which alone the price holds. One-dimensional integers become
+            int64, as labels are.
+
+    Raises:
+        TypeError: data of another kind, such as a DataFrame.
+        ValueError: no records, parts of different length, numbers that are NaN or infinite.
+    """
+    parts = _parts(data)
+    named = [(NAMES[i] if i < len(NAMES) else f"data[{i}]", part) for i, part in enumerate(parts)]
+    found = tuple(_tensor(name, part) for name, part in named)
+    lengths = {name: len(tensor) for (name, _), tensor in zip(named, found, strict=True)}
+    if len(set(lengths.values())) != 1 or 0 in lengths.values():
+        raise ValueError(f"x, y and what else is given need equally many records, got {lengths}")
+    for (name, _), tensor in zip(named, found, strict=True):
+        _check_finite(name, tensor)
+    return found
+
+
+def _parts(data: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not data:
+        raise TypeError("no data were given: pass tensors or arrays with the example first")
+    first, *others = data
+    if isinstance(first, Images):
+        first = (first.pixels, first.labels)
+    elif isinstance(first, DataLoader):
+        warnings.warn(
+            "of the DataLoader the dataset is taken; its sampler, shuffling and batch size are "
+            "not used: batches are drawn by Poisson sampling, which the price is for",
+            stacklevel=5,
+        )
+        first = _read(first.dataset)
+    elif isinstance(first, Dataset):
+        first = _read(first)
+    else:
+        return data
+    if any(part is not None for part in others):
+        raise TypeError("a Dataset, DataLoader or Images holds its own labels: leave y out")
+    return first
+
+
+def _read(dataset: Any) -> tuple[Any, ...]:
+    """All items of a map-style data set, each read once."""
+    if isinstance(dataset, TensorDataset):
+        return dataset.tensors
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
+        raise TypeError(
+            "an IterableDataset cannot be sampled record by record; give a map-style Dataset, "
+            "which has a length and items by index"
+        )
+    try:
+        items = default_collate([dataset[index] for index in range(len(dataset))])
+    except TypeError as error:
+        raise TypeError(
+            "the items of the Dataset must be tensors, arrays or numbers (give an image folder "
+            f"transform=ToTensor()): {error}"
+        ) from error
+    except RuntimeError as error:
+        raise ValueError(f"the items of the Dataset must be of one shape: {error}") from error
+    if isinstance(items, dict):
+        raise TypeError("the items of the Dataset are dictionaries: give one of (x, y) tuples")
+    return tuple(items) if isinstance(items, list | tuple) else (items,)
+
+
+def _tensor(name: str, part: Any) -> Tensor:
+    if hasattr(part, "columns") and hasattr(part, "iloc"):
+        raise TypeError(
+            f"{name} is a DataFrame: pass {name}.to_numpy() of its numeric columns, or use "
+            "PrivateTable, which makes tables"
+        )
+    if not isinstance(part, Tensor):
+        part = _from_array(name, part)
+    if part.is_complex() or part.layout != torch.strided:
+        raise TypeError(f"{name} must be a dense tensor of real numbers, got {part.dtype}")
+    if not part.ndim:
+        raise ValueError(f"{name} must have the example first, got a single number")
+    part = part.detach()
+    return part.long() if part.ndim == 1 and not part.is_floating_point() else part
+
+
+def _from_array(name: str, part: Any) -> Tensor:
+    array = part if isinstance(part, np.ndarray) else np.asarray(part)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name} holds {array.dtype} ({type(part).__name__}), not numbers: number labels from "
+            "0 by a public list of the classes, such as {'cat': 0, 'dog': 1}"
+        )
+    if any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
+        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not writable.*")  # nothing writes to data
+        return torch.from_numpy(array)
+
+
+def _check_finite(name: str, tensor: Tensor) -> None:
+    if not tensor.is_floating_point():
+        return
+    for start, part in _slices(tensor):
+        if not torch.isfinite(part).all():
+            bad = ~torch.isfinite(part.reshape(len(part), -1)).all(1)
+            row = start + int(bad.nonzero()[0])
+            raise ValueError(
+                f"{name} holds NaN or infinite numbers (first in record {row}), and one such "
+                "record would end the run: drop such records or fill them in first"
+            )
+
+
+def _slices(tensor: Tensor) -> Iterator[tuple[int, Tensor]]:
+    rows = max(AT_ONCE // max(tensor[:1].numel(), 1), 1)
+    return ((start, tensor[start : start + rows]) for start in range(0, len(tensor), rows))
+
+
+def checksum(parts: tuple[Tensor, ...]) -> str:
+    """SHA-256 of type, shape and bytes of all parts. It describes private data."""
+    digest = sha256()
+    for part in parts:
+        digest.update(f"{part.dtype} {tuple(part.shape)}".encode())
+        for _, rows in _slices(part):
+            digest.update(rows.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _is_image(features: Tensor) -> bool:
+    return features.dtype == torch.uint8 and features.ndim > 1
+
+
+def labels_for(classes: int | None, size: int, parts: tuple[Tensor, ...]) -> Tensor:
+    """Labels (records,) int64; zeros for data without.
+
+    Raises:
+        ValueError: labels are given without `classes`, missing, no integers, or out of range.
+    """
+    if len(parts) > 2:
+        raise ValueError(f"fit takes x and y alone, got {len(parts)} parts of data")
+    given = parts[1] if len(parts) > 1 else None
+    if classes is None:
+        if given is not None:
+            raise ValueError(
+                "y was given, but classes is None: set classes, or leave y out (of Images pass "
+                "images.pixels alone)"
+            )
+        return torch.zeros(size, dtype=torch.int64)
+    if given is None:
+        raise ValueError(f"classes is {classes}, but no y was given: fit(x, y), or classes=None")
+    if given.ndim != 1 or given.is_floating_point():
+        raise ValueError(
+            f"y must be integers 0..{classes - 1} of shape (records,), got {given.dtype} of shape "
+            f"{tuple(given.shape)}; round and flatten it, or take argmax(1) of one-hot labels"
+        )
+    least, most = int(given.min()), int(given.max())
+    if not 0 <= least <= most < classes:
+        raise ValueError(
+            f"y must lie in 0..{classes - 1}, as classes is {classes}; number the classes from 0, "
+            "by a list that is public"
+        )
+    return given
+
+
+def data_for(
+    features: Tensor,
+    labels: Tensor,
+    *,
+    like: Tensor,
+    public_size: int,
+    transform: Transform | None = None,
+) -> Data:
+    """What `dpkit.training` draws batches from.
+
+    Args:
+        features, labels: of all records. On a GPU they move there where they are small.
+        like: a parameter of the network, whose device and type a batch will have.
+        public_size: declared size.
+        transform: of a batch's features; `signed` for images of bytes where it is None.
+    """
+    if features.nbytes <= SMALL:
+        features = features.to(like.device)
+    change = partial(changed, transform=transform_for(features, transform), dtype=like.dtype)
+    if change.keywords["transform"] is None and features.dtype in (like.dtype, torch.int64):
+        change = None
+    return Data(features, labels.to(features.device), public_size, change)
+
+
+def changed(rows: Tensor, *, transform: Transform | None, dtype: torch.dtype) -> Tensor:
+    """A batch's features after the draw, in the network's type where they are floats."""
+    rows = rows if transform is None else transform(rows)
+    return rows.to(dtype) if rows.is_floating_point() else rows
+
+
+def example_shape(data: Data) -> tuple[int, ...]:
+    """The shape of one example, as a step is given it."""
+    one = data.features[:1]
+    return tuple((one if data.transform is None else data.transform(one)).shape[1:])

@@ -1,0 +1,306 @@
+"""A GAN of one's own networks, trained privately: fit, sample, save."""
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from torch import Tensor, nn
+
+from dpkit import checks
+from dpkit.privacy.ledger import Guarantee
+from dpkit.private import saved, watch
+from dpkit.private.budget import Budget, check_budget
+from dpkit.private.data import Transform, data_for, example_shape, labels_for, tensors
+from dpkit.private.gan_settings import gan_settings, latent_shape
+from dpkit.private.gan_step import new_gan, step
+from dpkit.private.grid import grid
+from dpkit.private.networks import check_module, check_pair
+from dpkit.private.plan import Plan
+from dpkit.private.reservation import Reservation
+from dpkit.private.statement import statement
+from dpkit.training import Checkpoints, device_named, generator_on, train
+
+AT_ONCE = 1024  # samples made together
+FITTED = ("generator_", "plan_", "curves_")
+
+
+class PrivateGan(BaseEstimator):
+    """A GAN whose generator may be released: its critic alone sees the data, privately.
+
+        gan = PrivateGan(generator, critic, epsilon=8, delta=1e-5, classes=10)
+        gan.fit(x, y, steps=1000)
+        gan.sample([0, 1, 2])
+        gan.save("generator.safetensors")
+
+    Each critic step is one release: a Poisson batch, each example's gradient clipped as a whole,
+    one noise on the sum, divided by `batch_size`. The generator learns from the critic alone, on
+    labels drawn uniformly. An average of its weights is released. Another `fit` starts anew, and
+    costs epsilon again. Attributes that end in `_` come with `fit`.
+
+    Attributes:
+        generator_: the released network, on the device it was trained on.
+        plan_: what was released.
+        curves_: a table of step, batch size, losses and share clipped. It describes private data
+            and is NOT private: do not release it. (After a resumed run, of its own steps.)
+
+    Args:
+        generator: generator(z, y), or generator(z) without classes; z normal, (batch, latent_size).
+            It may hold batch normalisation.
+        critic: critic(x, y), or critic(x), to (batch, 1) or (batch,); of layers that keep examples
+            apart. Both networks are copied; `fit` leaves them as they are.
+        epsilon, delta: of the whole fit, in nats, under add-remove adjacency.
+        classes: number of labels 0, 1, ..., which is public; None for data without.
+        loss: "wasserstein" with a gradient penalty, "hinge" or "bce".
+        latent_size: numbers in a latent, or their shape, such as (100, 1, 1).
+        batch_size: records a batch on average.
+        max_grad_norm: L2 norm to which each example's gradient is clipped.
+        n_critic: critic steps to a step of the generator.
+        learning_rate, generator_learning_rate, betas: of Adam; the generator's is the critic's
+            where it is None.
+        penalty_weight: of the gradient penalty of "wasserstein".
+        generator_decay: of the released average of the generator's weights, in [0, 1).
+        public_size: declared number of records. By default that of the data, which is then taken as
+            public, as the statement says.
+        transform: of features after a batch was drawn, row by row; images of bytes become
+            x / 127.5 - 1 where it is None.
+        device: "auto", "cpu" or "cuda".
+        reproducible_seed: of batches and noise; None takes the operating system's entropy. Who
+            knows the seed takes the noise off again, and the statement says so.
+    """
+
+    def __init__(
+        self,
+        generator: nn.Module,
+        critic: nn.Module,
+        *,
+        epsilon: float,
+        delta: float,
+        classes: int | None = None,
+        loss: str = "wasserstein",
+        latent_size: int | tuple[int, ...] = 64,
+        batch_size: int = 128,
+        max_grad_norm: float = 1.0,
+        n_critic: int = 5,
+        learning_rate: float = 5e-4,
+        generator_learning_rate: float | None = None,
+        betas: tuple[float, float] = (0.5, 0.9),
+        penalty_weight: float = 10.0,
+        generator_decay: float = 0.99,
+        public_size: int | None = None,
+        transform: Transform | None = None,
+        device: str = "auto",
+        reproducible_seed: int | None = None,
+    ) -> None:
+        self.generator_: nn.Module
+        self.plan_: Plan
+        self.curves_: pd.DataFrame
+        self.generator = generator
+        self.critic = critic
+        self.epsilon = epsilon
+        self.delta = delta
+        self.classes = classes
+        self.loss = loss
+        self.latent_size = latent_size
+        self.batch_size = batch_size
+        self.max_grad_norm = max_grad_norm
+        self.n_critic = n_critic
+        self.learning_rate = learning_rate
+        self.generator_learning_rate = generator_learning_rate
+        self.betas = betas
+        self.penalty_weight = penalty_weight
+        self.generator_decay = generator_decay
+        self.public_size = public_size
+        self.transform = transform
+        self.device = device
+        self.reproducible_seed = reproducible_seed
+
+    def fit(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        steps: int = 1000,
+        checkpoint: str | Path | Checkpoints | None = None,
+        budget: Budget | None = None,
+        progress: bool = False,
+        log_dir: str | Path | None = None,
+    ) -> "PrivateGan":
+        """Train on private data.
+
+        Args:
+            x, y: tensors, arrays, or one Dataset, DataLoader or Images without y (see
+                `dpkit.private.data.tensors`).
+            steps: of the critic, each a release; the noise is calibrated for exactly these.
+            checkpoint: a file to go on from after a crash, with the same bits, charged once. It is
+                PRIVATE, unlike what `save` writes (see `dpkit.training.Checkpoints`).
+            budget: adds up the runs on these data (see `Budget`).
+            progress: show a bar.
+            log_dir: folder for TensorBoard. Its curves are PRIVATE, as `curves_` are.
+
+        Raises:
+            ValueError: a number is out of range, data or networks do not fit.
+            TypeError: data or networks of a kind that is not trained here.
+        """
+        check_budget(budget)
+        device = device_named(self.device)
+        generator, critic = self._networks(device)
+        parts = tensors(x) if y is None else tensors(x, y)
+        features, labels = parts[0], labels_for(self.classes, len(parts[0]), parts)
+        settings = gan_settings(self, records=len(features), steps=steps)
+        data = data_for(
+            features,
+            labels,
+            like=next(generator.parameters()),
+            public_size=settings.plan.public_size,
+            transform=self.transform,
+        )
+        check_pair(
+            generator,
+            critic,
+            shape=example_shape(data),
+            latent_size=settings.latent_size,
+            classes=self.classes,
+        )
+        place = Checkpoints(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+        board = watch.board(log_dir)
+        charge = Reservation(budget, settings.plan.ledger(), parts, place)
+        for name in FITTED:
+            vars(self).pop(name, None)
+        gan = new_gan(generator, critic, settings)
+        rng = generator_on(device, reproducible_seed=self.reproducible_seed)
+        records = train(step, gan, data, settings=settings, rng=rng, checkpoint=place)
+        seen = list(watch.watched(charge.named(records), steps=steps, bar=progress, board=board))
+        self.curves_, self.plan_, self.generator_ = (
+            watch.curves(seen),
+            settings.plan,
+            gan.averaged_net,
+        )
+        return self
+
+    def _networks(self, device: torch.device) -> list[nn.Module]:
+        """Copies of the two networks, on the device."""
+        for name in ("generator", "critic"):
+            check_module(getattr(self, name), name)
+        if self.generator is self.critic:
+            raise ValueError("generator and critic must be two networks, got one for both")
+        return [deepcopy(net).to(device) for net in (self.generator, self.critic)]
+
+    def sample(self, labels: Any, *, reproducible_seed: int | None = None) -> Tensor:
+        """Draw from the released generator, which costs nothing.
+
+        Args:
+            labels: of what is to be made, integers below `classes`; without classes, how many.
+            reproducible_seed: of the latents; None takes the operating system's entropy.
+
+        Returns:
+            (number, ...) on the CPU, in the generator's own range.
+
+        Raises:
+            NotFittedError: there is no generator yet.
+            ValueError: labels are out of range, or not what this GAN takes.
+        """
+        network = self._fitted().generator_
+        wanted = _wanted(labels, self.classes)
+        count = wanted if isinstance(wanted, int) else len(wanted)
+        device = next(network.parameters()).device
+        rng = generator_on(device, reproducible_seed=reproducible_seed, stream="samples")
+        shape = latent_shape(self.latent_size)
+        z = torch.randn(count, *shape, generator=rng, device=device)
+        rows = (z,) if isinstance(wanted, int) else (z, wanted.to(device))
+        parts = zip(*(row.split(AT_ONCE) for row in rows), strict=True)
+        with torch.no_grad():
+            return torch.cat([network(*part).cpu() for part in parts])
+
+    def sample_grid(
+        self, labels: Any = None, *, columns: int = 10, reproducible_seed: int | None = None
+    ) -> np.ndarray:
+        """Samples side by side, as `matplotlib.pyplot.imshow` takes them.
+
+        Args:
+            labels: as `sample`; by default ten of each class, a class a row.
+            columns: images a row.
+            reproducible_seed: as `sample`.
+
+        Returns:
+            (height, width), or (height, width, 3), in [0, 1], black where no image is left.
+
+        Raises:
+            ValueError: samples are no images (channels, height, width) with 1 or 3 channels.
+        """
+        columns = checks.whole(1, columns=columns)
+        if labels is None:
+            per_class = np.repeat(np.arange(self.classes or 1), columns)
+            labels = len(per_class) if self.classes is None else per_class
+        return grid(self.sample(labels, reproducible_seed=reproducible_seed), columns)
+
+    def guarantee(self) -> Guarantee:
+        """The certified bound on all that was released by `fit`."""
+        return self._fitted().plan_.guarantee()
+
+    def statement(self, *, unit: str = "one training example") -> str:
+        """The sentences that a paper should carry.
+
+        Args:
+            unit: of privacy: what one record is.
+        """
+        plan = self._fitted().plan_
+        return statement(plan, done=plan.steps, unit=unit)
+
+    def save(self, path: str | Path, *, unit: str = "one training example") -> None:
+        """Write the released generator with its statement and price: a file that may be published.
+
+        Neither critic, nor curves, nor any state of the random generator is in it.
+
+        Args:
+            path: of the safetensors file; its folder must exist.
+            unit: as `statement`.
+        """
+        words = {"statement": self.statement(unit=unit), "settings": self._public()}
+        saved.save(path, self.generator_, plan=self.plan_, words=words)
+
+    def load(self, path: str | Path) -> "PrivateGan":
+        """Take a generator that `save` wrote; `generator` must have its architecture.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: it is no such file, of another architecture, or of other labels or latents.
+        """
+        generator, _ = self._networks(device_named(self.device))
+        facts = saved.load(path, generator)
+        for name in ("classes", "latent_size"):
+            if facts["settings"][name] != self._public()[name]:
+                raise ValueError(
+                    f"{path} has {name} {facts['settings'][name]}, got {self._public()[name]}"
+                )
+        self.generator_, self.plan_ = generator.eval(), Plan(**facts["plan"])
+        return self
+
+    def _public(self) -> dict[str, Any]:
+        """The settings that may be published: all but networks, seed and device."""
+        hidden = {"generator", "critic", "reproducible_seed", "device", "transform"}
+        own = {name: value for name, value in self.get_params().items() if name not in hidden}
+        return own | {"latent_size": list(latent_shape(self.latent_size))}
+
+    def _fitted(self) -> "PrivateGan":
+        if not hasattr(self, "generator_"):
+            raise NotFittedError("there is no generator yet: call fit(x, y), or load(path), first")
+        return self
+
+
+def _wanted(labels: Any, classes: int | None) -> int | Tensor:
+    """A number of samples, or their labels."""
+    if classes is None:
+        return checks.whole(labels=labels)
+    wanted = torch.as_tensor(labels)
+    if wanted.ndim != 1 or wanted.is_floating_point() or wanted.dtype == torch.bool:
+        raise ValueError(
+            f"labels must be a list of integers, such as [0, 1, 2], got {labels!r:.80}"
+        )
+    if not all(0 <= label < classes for label in wanted.tolist()):
+        raise ValueError(f"labels must lie in 0..{classes - 1}, got {labels!r:.80}")
+    return wanted.long()

@@ -1,0 +1,135 @@
+"""The step of a private GAN: one release a critic step, everything else beside the private data."""
+
+from collections.abc import Callable
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import relu, softplus
+
+from dpkit.private.gan_settings import GanSettings
+from dpkit.private.losses import PerExampleOf, penalised, two_sided
+from dpkit.private.released import released
+from dpkit.training import average, called_fake, called_real, update
+from dpkit.training.types import Gan, Record
+
+
+def new_gan(generator: nn.Module, critic: nn.Module, settings: GanSettings) -> Gan:
+    """The two networks, which are changed in place, with optimisers and the generator's average."""
+    return Gan(
+        generator.train(),
+        deepcopy(generator).eval(),
+        critic.train(),
+        settings.generator_optimizer.build(generator.parameters()),
+        settings.critic_optimizer.build(critic.parameters()),
+    )
+
+
+def step(
+    gan: Gan,
+    features: Tensor,
+    labels: Tensor,
+    *,
+    settings: GanSettings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
+    """A noised critic step on the private batch; after every n_critic-th one of the generator.
+
+    Each fake beside a real example is made by itself: the generator is in evaluation mode, of a
+    latent and, where there are classes, of that example's label. The generator's step draws its
+    labels uniformly, and reads nothing but the critic, which is released: it costs nothing.
+
+    Args:
+        gan: updated in place.
+        features: the private batch (batch, ...), perhaps empty.
+        labels: (batch,).
+        settings: clipping, noise and the rest.
+        index: of the step, from 0.
+        rng: latents, labels of fakes, and noise.
+    """
+    conditions = () if settings.classes is None else (labels,)
+    fakes = _made(gan, latents(len(features), settings, rng), conditions)
+    beside = (fakes,)
+    if settings.loss == "wasserstein":
+        beside = (fakes, torch.rand(len(features), generator=rng, device=rng.device))
+    of = _critic_loss(gan.discriminator, settings)
+    found = released(of, features, *beside, *conditions, plan=settings.plan, rng=rng)
+    update(gan.discriminator_optimizer, found.parameters, found.means)
+    generator_loss = None
+    if (index + 1) % settings.n_critic == 0:
+        generator_loss = _update_generator(gan, settings, index, rng)
+    return Record(
+        step=index,
+        batch_size=len(features),
+        discriminator_loss=found.loss,
+        generator_loss=generator_loss,
+        clipped=found.clipped,
+    )
+
+
+def latents(count: int, settings: GanSettings, rng: torch.Generator) -> Tensor:
+    """Normal latents, (count, *latent_shape)."""
+    return torch.randn(count, *settings.latent_size, generator=rng, device=rng.device)
+
+
+def scores(output: Tensor) -> Tensor:
+    """A critic's output (batch, 1) or (batch,) as (batch,)."""
+    return output.squeeze(1) if output.ndim == 2 else output
+
+
+def _made(gan: Gan, drawn: Tensor, conditions: tuple[Tensor, ...]) -> Tensor:
+    """Fakes for the critic. None depends on what else is made with it."""
+    gan.generator_net.eval()
+    with torch.no_grad():
+        fakes = gan.generator_net(drawn, *conditions)
+    gan.generator_net.train()
+    return fakes
+
+
+def _critic_loss(critic: nn.Module, settings: GanSettings) -> PerExampleOf:
+    if settings.loss == "wasserstein":
+        return penalised(critic, settings.penalty_weight)
+    return two_sided(critic, *CRITIC_LOSSES[settings.loss])
+
+
+def _hinge_real(output: Tensor) -> Tensor:
+    return relu(1 - scores(output))
+
+
+def _hinge_fake(output: Tensor) -> Tensor:
+    return relu(1 + scores(output))
+
+
+def _bce_real(output: Tensor) -> Tensor:
+    return called_real(scores(output)[:, None])
+
+
+def _bce_fake(output: Tensor) -> Tensor:
+    return called_fake(scores(output)[:, None])
+
+
+CRITIC_LOSSES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "hinge": (_hinge_real, _hinge_fake),  # Lim, Ye 2017; Miyato et al. 2018, eq. 16
+    "bce": (_bce_real, _bce_fake),  # Goodfellow et al. 2014
+}
+
+
+def _update_generator(gan: Gan, settings: GanSettings, index: int, rng: torch.Generator) -> Tensor:
+    count = settings.plan.batch_size
+    conditions = ()
+    if settings.classes is not None:
+        public = torch.randint(settings.classes, (count,), generator=rng, device=rng.device)
+        conditions = (public,)
+    fakes = gan.generator_net(latents(count, settings, rng), *conditions)
+    answers = scores(gan.discriminator(fakes, *conditions))
+    loss = softplus(-answers).mean() if settings.loss == "bce" else -answers.mean()
+    parameters = [p for p in gan.generator_net.parameters() if p.requires_grad]
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    filled = [
+        torch.zeros_like(p) if g is None else g for p, g in zip(parameters, gradients, strict=True)
+    ]
+    update(gan.generator_optimizer, parameters, filled)
+    updates = index // settings.n_critic
+    average(gan.averaged_net, gan.generator_net, decay=settings.generator_decay, updates=updates)
+    return loss.detach()

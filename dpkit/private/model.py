@@ -1,0 +1,250 @@
+"""Private training of one network, in a loop of one's own."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from dpkit import checks
+from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.private import saved
+from dpkit.private.batch import Drawn
+from dpkit.private.budget import Budget, check_budget
+from dpkit.private.data import Transform, checksum, data_for, tensors
+from dpkit.private.losses import PerExampleOf, RowLoss, itself, penalised
+from dpkit.private.networks import check_network, check_optimizer
+from dpkit.private.plan import calibrated
+from dpkit.private.released import AT_MOST, released
+from dpkit.private.statement import statement
+from dpkit.private.watch import table
+from dpkit.training import generator_on, per_example, ranks, update
+from dpkit.training.batches import batches
+from dpkit.training.data import Rows
+from dpkit.training.device import precision
+
+
+class BudgetSpent(RuntimeError):
+    """A step beyond those that the budget was planned for."""
+
+
+class Private:
+    """Train a network of one's own under differential privacy (DP-SGD), in a loop of one's own.
+
+        private = Private(net, optimizer, x, y, epsilon=8, delta=1e-5, steps=200, batch_size=256)
+        for x, y in private:
+            private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
+        print(private.statement())
+
+    Each step is one release: gradients are clipped example by example, summed, noised, and divided
+    by `batch_size`; the optimiser goes along that. The noise is the least with which all steps
+    together cost at most epsilon, by the certified accountant, under add-remove adjacency.
+
+    Only what `step` does to the network is private: what the loop computes of a batch outside of it
+    must not be released, nor train another network. What is given to `step` is made row by row of
+    the batch just drawn; of the loss itself it is checked that no two rows meet in it.
+
+    Args:
+        net: of layers that keep examples apart; on one device.
+        optimizer: of torch, over the parameters of `net`.
+        data: tensors, arrays, one Dataset, DataLoader or Images (see `dpkit.private.data.tensors`).
+        epsilon, delta: the budget, in nats, under add-remove adjacency.
+        steps: releases, for which the noise is calibrated.
+        batch_size: records a batch on average: each enters each batch by itself. A batch may be
+            empty.
+        max_grad_norm: L2 norm to which each example's gradient is clipped.
+        public_size: declared number of records. By default that of the data, which is then taken as
+            public, as the statement says.
+        transform: of the first tensor of each batch, row by row, on the network's device. Images of
+            bytes become floats by x / 127.5 - 1 where it is None.
+        budget: adds up the runs on these data (see `Budget`).
+        reproducible_seed: of batches and noise; None takes the operating system's entropy. Who
+            knows the seed takes the noise off again, and the statement says so.
+        at_most: examples at a time, for the memory.
+
+    Raises:
+        ValueError: a number is out of range, data hold NaN, or the optimiser is of another network.
+        TypeError: data, network or optimiser of a kind that is not trained here.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        *data: Any,
+        epsilon: float,
+        delta: float,
+        steps: int,
+        batch_size: int,
+        max_grad_norm: float = 1.0,
+        public_size: int | None = None,
+        transform: Transform | None = None,
+        budget: Budget | None = None,
+        reproducible_seed: int | None = None,
+        at_most: int = AT_MOST,
+    ) -> None:
+        check_budget(budget)
+        check_network(net, "net")
+        check_optimizer(optimizer, net)
+        self._data = tensors(*data)
+        self._at_most = checks.whole(1, at_most=at_most)
+        self.plan = calibrated(
+            epsilon,
+            delta=delta,
+            steps=steps,
+            batch_size=batch_size,
+            records=len(self._data[0]),
+            public_size=public_size,
+            max_grad_norm=max_grad_norm,
+            seeded=reproducible_seed is not None,
+        )
+        self.net, self.optimizer, self.steps_done = net, optimizer, 0
+        self._parameter = next(p for p in net.parameters() if p.requires_grad)
+        self._rng = generator_on(self._parameter.device, reproducible_seed=reproducible_seed)
+        every = torch.arange(len(self._data[0]))  # so that a batch comes with its records' places
+        held = data_for(
+            self._data[0],
+            every,
+            like=self._parameter,
+            public_size=self.plan.public_size,
+            transform=transform,
+        )
+        self._first = Rows(held, rng=self._rng)
+        self._drawn, self._losses = Drawn(self._data), dict[Any, RowLoss]()
+        self._measured: list[tuple[Any, ...]] = []
+        ranks.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
+        if budget is not None and ranks.here().rank == 0:
+            budget.reserve(self.plan.ledger(), data=checksum(self._data))
+
+    def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
+        """Batches, as tuples of tensors on the network's device, until the budget is spent.
+
+        Raises:
+            RuntimeError: a pass of the loop made no step, so that the loop would not end.
+        """
+        size = len(self._data[0])
+        draws = batches(
+            self.plan.sampling, size=size, public_size=self.plan.public_size, rng=self._rng
+        )
+        while self.steps_done < self.plan.steps:
+            done = self.steps_done
+            rows = tuple(self._rows(next(draws)))
+            self._drawn.next(rows)
+            yield rows
+            if self.steps_done == done:
+                raise RuntimeError(
+                    "no step was made on the last batch: call private.step(loss, x, y) once in "
+                    "each pass of the loop, which ends when the budget is spent"
+                )
+
+    def __len__(self) -> int:
+        """Steps that are left: how long the loop still is (tqdm asks)."""
+        return self.plan.steps - self.steps_done
+
+    def _rows(self, chosen: Tensor) -> Iterator[Tensor]:
+        first, places = self._first.at(chosen)
+        yield first
+        for part in self._data[1:]:
+            row = part[places.to(part.device)].to(self._parameter.device)
+            yield row.to(self._parameter.dtype) if row.is_floating_point() else row
+
+    def step(self, loss: Callable[..., Tensor], *rows: Tensor) -> None:
+        """One release: a step of the optimiser along the noised mean of clipped gradients.
+
+        It is charged before it runs.
+
+        Args:
+            loss: loss(*rows) -> (batch,), a number for each row, computed by `net`.
+            rows: tensors of the batch just drawn; others beside them, of as many rows, must have
+                been made of it row by row, or without it.
+
+        Raises:
+            BudgetSpent: all planned steps were made.
+            RuntimeError: the batch was already used.
+            ValueError: the rows are not of the batch, or the loss is not one number a row.
+        """
+        rows = self._charge(rows)
+        whole = self._loss(loss)
+        whole.look_once(rows, self._at_most)
+        self._release(lambda *part: per_example(whole, itself, *part), *rows)
+
+    def critic_step(
+        self, real: Tensor, fake: Tensor, *conditions: Tensor, penalty_weight: float = 10.0
+    ) -> None:
+        """One release of WGAN-GP's loss: net(fake) - net(real) + weight (|slope| - 1)^2.
+
+        Args:
+            real: of the batch just drawn.
+            fake: of the same shape, each made by itself: of noise, or of its own row's label.
+            conditions: such as labels, the same for both.
+            penalty_weight: of the gradient penalty.
+
+        Raises: as `step`.
+        """
+        penalty_weight = checks.positive(penalty_weight=penalty_weight)
+        real, fake, *others = self._charge((real, fake, *conditions))
+        mixing = torch.rand(len(real), generator=self._rng, device=self._rng.device)
+        self._release(penalised(self.net, penalty_weight), real, fake, mixing, *others)
+
+    def _charge(self, rows: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        if not self.steps_done < self.plan.steps:
+            raise BudgetSpent(
+                f"all {self.plan.steps} steps of the budget are spent; more of them cost more: "
+                "plan for them with steps= from the start"
+            )
+        rows = self._drawn.take(rows)
+        self.steps_done += 1
+        return rows
+
+    def _loss(self, loss: Callable[..., Tensor]) -> RowLoss:
+        """One module for all functions of the same code: what is checked of it is remembered."""
+        key = getattr(loss, "__code__", loss)
+        whole = self._losses.setdefault(key, RowLoss(self.net, loss))
+        whole.of_rows = loss
+        return whole
+
+    def _release(self, of: PerExampleOf, *rows: Tensor) -> None:
+        with precision(tf32=False):
+            found = released(of, *rows, plan=self.plan, rng=self._rng, at_most=self._at_most)
+        self.optimizer.zero_grad()
+        update(self.optimizer, found.parameters, found.means)
+        self._measured.append((self.steps_done, len(rows[0]), found.loss, found.clipped))
+
+    @property
+    def curves(self) -> pd.DataFrame:
+        """Step, batch size, loss and share clipped, which are private: do not release them."""
+        return table(self._measured, "step", "batch_size", "loss", "clipped")
+
+    @property
+    def ledger(self) -> list[Release]:
+        """What was released so far."""
+        return self.plan.ledger(self.steps_done)
+
+    def guarantee(self, *, planned: bool = False) -> Guarantee:
+        """The certified bound on what was released so far, or on all that is planned.
+
+        Where what the loop saw decides when it stops, the plan's alone holds.
+        """
+        return self.plan.guarantee(None if planned else self.steps_done)
+
+    def statement(self, *, unit: str = "one training example") -> str:
+        """The sentences that a paper should carry, of the whole plan.
+
+        Args:
+            unit: of privacy: what one record is.
+        """
+        return statement(self.plan, done=self.steps_done, unit=unit)
+
+    def save(self, path: str | Path, *, unit: str = "one training example") -> None:
+        """Write the network with its statement and price: a safetensors file to be published.
+
+        `dpkit.private.saved.load(path, net)` reads it.
+
+        Args:
+            path: of the file; its folder must exist.
+            unit: as `statement`.
+        """
+        words = {"statement": self.statement(unit=unit), "steps_done": self.steps_done}
+        saved.save(path, self.net, plan=self.plan, words=words)

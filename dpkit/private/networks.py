@@ -1,0 +1,153 @@
+"""Networks that are not trained here, and optimisers of others, refused by name."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from dpkit.training.gradients.layers import MixesExamples, UnsupportedLayer, check
+
+
+def check_network(network: Any, name: str) -> None:
+    """Refuse what `check_module` does, and layers in which examples meet (MixesExamples)."""
+    check_module(network, name)
+    try:
+        check(network)
+    except MixesExamples as error:
+        raise type(error)(f"{name}: {error}") from error
+    except UnsupportedLayer:
+        pass  # it takes the slower way
+
+
+def check_module(network: Any, name: str) -> None:
+    """Refuse what is no network to train in single or double precision on one device.
+
+    Raises:
+        TypeError: of these, all but the next.
+        ValueError: no parameter requires gradients.
+    """
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"{name} must be a torch.nn.Module, got {type(network).__name__}")
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise ValueError(f"{name} has no parameters that require gradients: nothing is trained")
+    wrapped = nn.DataParallel, nn.parallel.DistributedDataParallel
+    if isinstance(network, wrapped):
+        raise TypeError(
+            f"{name} is wrapped in {type(network).__name__}, which knows nothing of clipping: pass "
+            "the network itself (its .module)"
+        )
+    for parameter in network.parameters():
+        if parameter.dtype not in (torch.float32, torch.float64):
+            raise TypeError(
+                f"{name} has parameters of {parameter.dtype}, in which sums do not keep to their "
+                f"bound: call {name}.float()"
+            )
+    if len({parameter.device for parameter in network.parameters()}) > 1:
+        raise TypeError(f"{name} lies on several devices: move it to one")
+
+
+def check_optimizer(optimizer: Any, net: nn.Module) -> None:
+    """Refuse what is no optimiser of this network's parameters.
+
+    Raises:
+        TypeError: no torch.optim.Optimizer, or one that runs the loss itself (LBFGS).
+        ValueError: it holds other parameters than those of `net`.
+    """
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(
+            f"optimizer must be a torch.optim.Optimizer, got {optimizer!r:.80}: pass "
+            "torch.optim.Adam(net.parameters())"
+        )
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise TypeError(
+            "LBFGS computes the loss several times a step, each of them a release: use Adam or SGD"
+        )
+    held = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
+    own = {id(parameter) for parameter in net.parameters() if parameter.requires_grad}
+    if held - own or not held:
+        raise ValueError(
+            "the optimizer holds parameters that are not of net, which private gradients do not "
+            "reach: make it of net.parameters()"
+        )
+    if own - held:
+        raise ValueError(
+            f"the optimizer does not hold {len(own - held)} of the tensors of net that are "
+            "trained: make it of net.parameters(), or freeze those by requires_grad_(False)"
+        )
+
+
+def check_pair(
+    generator: nn.Module,
+    critic: nn.Module,
+    *,
+    shape: tuple[int, ...],
+    latent_size: tuple[int, ...],
+    classes: int | None,
+) -> None:
+    """Try the two networks together on noise and public labels, and leave them as they are.
+
+    Args:
+        generator, critic: on one device.
+        shape: of one example.
+        latent_size: shape of one latent.
+        classes: number of labels, or None.
+
+    Raises:
+        TypeError: a network of a kind that is not trained here.
+        ValueError: they do not run, do not fit the data or each other, or what the generator makes
+            of one row depends on another.
+    """
+    check_module(generator, "generator")
+    device = next(generator.parameters()).device
+    latents = torch.randn(4, *latent_size, device=device)
+    labels = torch.arange(4, device=device) % (classes or 1)
+    if classes is not None:
+        labels[1] = classes - 1
+    conditions = () if classes is None else (labels,)
+    how = f"latents of shape {(4, *latent_size)}" + (" and 4 labels" if conditions else "")
+    remedy = "set latent_size and classes to what it takes (are generator and critic swapped?)"
+    fakes = _tried("generator", generator, latents, *conditions, how=how, remedy=remedy)
+    if tuple(fakes.shape) != (4, *shape):
+        raise ValueError(
+            f"the generator must make {(4, *shape)}, as an example of the data is {shape}, got "
+            f"{tuple(fakes.shape)}; reshape one of the two (are generator and critic swapped?)"
+        )
+    other = [x.clone() for x in (latents, *conditions)]
+    other[0][0] += 1
+    if conditions:
+        other[1][0] = (other[1][0] + 1) % (classes or 1)
+    again, moved = (
+        _tried("generator", generator, *rows, how=how, remedy=remedy)
+        for rows in ((latents, *conditions), other)
+    )
+    rough = 0.0 if torch.equal(fakes, again) else 1e-4  # some sums on a GPU come in any order
+    if not torch.allclose(fakes[1:], moved[1:], rtol=rough, atol=rough):
+        raise ValueError(
+            "what the generator makes of one row depends on other rows, in evaluation mode too "
+            "(statistics of the batch?), so that one record's label would change many fakes; keep "
+            "rows apart, or give batch normalisation track_running_stats=True"
+        )
+    check_network(critic, "critic")
+    how = f"what the generator makes, {tuple(fakes.shape)}" + (
+        " and 4 labels" if conditions else ""
+    )
+    answers = _tried("critic", critic, fakes, *conditions, how=how, remedy="make the two fit")
+    if tuple(answers.shape) not in ((4,), (4, 1)):
+        raise ValueError(
+            f"the critic must give one number an example, (4,) or (4, 1), got "
+            f"{tuple(answers.shape)} for 4 (are generator and critic swapped?)"
+        )
+
+
+def _tried(name: str, network: nn.Module, *inputs: Any, how: str, remedy: str) -> torch.Tensor:
+    """Its output in evaluation mode; the same random numbers each time, which nobody misses."""
+    was = [module.training for module in network.modules()]
+    network.eval()
+    try:
+        with torch.no_grad(), torch.random.fork_rng():
+            return network(*inputs)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise ValueError(f"the {name} does not run on {how}: {error}; {remedy}") from error
+    finally:
+        for module, training in zip(network.modules(), was, strict=True):
+            module.training = training

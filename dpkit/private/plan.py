@@ -1,0 +1,120 @@
+"""What a run will release, fixed before it begins, and the price of that."""
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+
+from dpkit import checks
+from dpkit.privacy import calibrate, pld
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.privacy.sampling import PoissonSampling, mechanism
+
+DIGITS = 5  # of a noise multiplier: it is rounded up, so that two machines calibrate the same
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Noisy sums of Poisson batches, each example's gradient clipped as a whole.
+
+    Args:
+        steps: releases, >= 1.
+        batch_size: records a batch on average; it divides each noised sum.
+        public_size: number of records that is taken as public: sample rates follow from it.
+        delta: in (0, 1).
+        noise_multiplier: noise standard deviation / clip norm.
+        max_grad_norm: the clip norm C.
+        declared: whether public_size was declared, rather than counted on the data.
+        seeded: whether the noise follows from a seed (not which: with it the noise is taken off).
+    """
+
+    steps: int
+    batch_size: int
+    public_size: int
+    delta: float
+    noise_multiplier: float
+    max_grad_norm: float = 1.0
+    declared: bool = True
+    seeded: bool = False
+
+    @property
+    def sampling(self) -> PoissonSampling:
+        """How batches are drawn."""
+        return PoissonSampling(self.batch_size)
+
+    @property
+    def clipping(self) -> FlatClipping:
+        """How an example's gradient is clipped."""
+        return FlatClipping(self.max_grad_norm)
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise on each coordinate of a clipped sum."""
+        return self.noise_multiplier * self.clipping.sensitivity("add-remove")
+
+    def ledger(self, steps: int | None = None) -> list[Release]:
+        """What `steps` steps release (all, by default)."""
+        one = mechanism(
+            self.sampling, noise_multiplier=self.noise_multiplier, public_size=self.public_size
+        )
+        return [Release(one, self.steps if steps is None else checks.whole(steps=steps))]
+
+    def guarantee(self, steps: int | None = None) -> Guarantee:
+        """The certified accountant's bound on that, under add-remove adjacency."""
+        return pld.epsilon(self.ledger(steps), delta=self.delta)
+
+
+def calibrated(
+    epsilon: float,
+    *,
+    delta: float,
+    steps: int,
+    batch_size: int,
+    records: int,
+    public_size: int | None = None,
+    max_grad_norm: float = 1.0,
+    seeded: bool = False,
+) -> Plan:
+    """The plan with the least noise (of `DIGITS` digits) whose certified epsilon is <= epsilon.
+
+    Args:
+        epsilon: nats, > 0.
+        records: number of records that there are: the public size where none is declared.
+        delta, steps, batch_size, public_size, max_grad_norm, seeded: as `Plan`.
+
+    Raises:
+        ValueError: a number is out of range, a batch is larger than the data set, or no noise
+            meets the target.
+    """
+    epsilon = checks.positive(epsilon=epsilon)
+    delta = checks.between(0, 1, delta=delta)
+    steps, batch_size = checks.whole(1, steps=steps, batch_size=batch_size)
+    max_grad_norm = checks.positive(max_grad_norm=max_grad_norm)
+    size = records if public_size is None else checks.whole(1, public_size=public_size)
+    if not batch_size <= size:
+        raise ValueError(
+            f"batch_size must be at most the {size} records of the data set, got {batch_size}; "
+            "an expected batch of a tenth of the records, or less, is usual"
+        )
+    if not delta < 1 / size:
+        warnings.warn(
+            f"delta {delta:g} is not below 1 / {size} records: it would allow a whole record to be "
+            "published; take a smaller one",
+            stacklevel=4,
+        )
+    noise = calibrate.noise_multiplier(
+        epsilon, sample_rate=batch_size / size, steps=steps, delta=delta, accountant=pld.epsilon
+    )
+    declared = public_size is not None
+    plan = Plan(steps, batch_size, size, delta, noise, max_grad_norm, declared, seeded)
+    return _rounded_up(plan, epsilon)
+
+
+def _rounded_up(plan: Plan, epsilon: float) -> Plan:
+    unit = 10.0 ** (math.floor(math.log10(plan.noise_multiplier)) + 1 - DIGITS)
+    for more in range(3):
+        noise = float(f"{(math.ceil(plan.noise_multiplier / unit) + more) * unit:.{DIGITS}g}")
+        rounded = replace(plan, noise_multiplier=noise)
+        if rounded.guarantee().epsilon <= epsilon:
+            return rounded
+    raise ArithmeticError(f"no rounded noise_multiplier is priced at or under epsilon {epsilon}")

@@ -1,0 +1,77 @@
+"""The released weights with their statement, as a safetensors file that may be published."""
+
+import json
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
+from torch import nn
+
+from dpkit.privacy.rows import rows
+from dpkit.private.plan import Plan
+from dpkit.training.checkpoint.ledger import write_whole
+
+
+def save(path: str | Path, network: nn.Module, *, plan: Plan, words: dict[str, Any]) -> None:
+    """Write a released network, whole or not at all.
+
+    Args:
+        path: of the file; its folder must exist.
+        network: released: everything in its state_dict is published.
+        plan: what was released, and its price.
+        words: more to publish, of JSON.
+
+    Raises:
+        ValueError: the folder does not exist.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise ValueError(f"the folder {path.parent} does not exist: make it first")
+    guarantee = plan.guarantee()
+    facts = {
+        "epsilon": guarantee.epsilon,
+        "delta": guarantee.delta,
+        "adjacency": guarantee.adjacency,
+        "method": guarantee.method,
+        "assumptions": list(guarantee.assumptions),
+        "ledger": rows(plan.ledger()),
+        "plan": asdict(plan),
+        "dpkit": metadata.version("dpkit"),
+        **words,
+    }
+    # clones: tied weights share their memory, which safetensors refuses
+    tensors = {name: t.detach().cpu().clone() for name, t in network.state_dict().items()}
+    texts = {"statement": str(words["statement"]), "dpkit": json.dumps(facts)}
+    write_whole(path, to_bytes(tensors, texts))
+
+
+def load(path: str | Path, network: nn.Module) -> dict[str, Any]:
+    """Read released weights into a network of the same architecture; returns what was published.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is no such file, or of a network of other tensors.
+    """
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            facts = json.loads((file.metadata() or {})["dpkit"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(f"{path} is no file that dpkit saved ({error})") from error
+    own = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+    stored = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if own != stored:
+        differ = sorted(name for name in own.keys() | stored if own.get(name) != stored.get(name))
+        first = differ[0]
+        raise ValueError(
+            f"{path} is of a network of another architecture: {len(differ)} tensors differ, the "
+            f"first is {first}, {stored.get(first, 'not there')} in the file and "
+            f"{own.get(first, 'not there')} in the network given"
+        )
+    network.load_state_dict(tensors)
+    return facts

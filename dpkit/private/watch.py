@@ -1,0 +1,75 @@
+"""What training measured: tables, a bar, TensorBoard. It describes private data: keep it so."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from dpkit.training.types import Record
+
+COLUMNS = {  # of the table -> of a record
+    "step": "step",
+    "batch_size": "batch_size",
+    "critic_loss": "discriminator_loss",
+    "generator_loss": "generator_loss",
+    "clipped": "clipped",
+}
+
+
+def table(rows: Iterable[tuple[Any, ...]], *names: str) -> pd.DataFrame:
+    """A row a step; tensors of one element become numbers, those of a row in one transfer."""
+    return pd.DataFrame([_floats(row) for row in rows], columns=pd.Index(names))
+
+
+def _floats(row: tuple[Any, ...]) -> list[Any]:
+    held = [number.double() for number in row if isinstance(number, Tensor)]
+    read = iter(torch.stack(held).tolist() if held else ())
+    return [next(read) if isinstance(number, Tensor) else number for number in row]
+
+
+def curves(records: Iterable[Record]) -> pd.DataFrame:
+    """Steps counted from 1, batch size, losses and share clipped."""
+    rows = (tuple(getattr(record, name) for name in COLUMNS.values()) for record in records)
+    return table(rows, *COLUMNS).assign(step=lambda frame: frame["step"] + 1)
+
+
+def watched(
+    records: Iterable[Record], *, steps: int, bar: bool, board: Any | None
+) -> Iterator[Record]:
+    """The same records, with a bar and on a board, where these are wanted."""
+    with tqdm(total=steps, disable=not bar, unit="step") as progress:
+        for record in records:
+            progress.update(record.step + 1 - progress.n)
+            if board is not None:
+                _write(board, record)
+            yield record
+    if board is not None:
+        board.close()
+
+
+def board(folder: str | Path | None) -> Any | None:
+    """A TensorBoard writer, or None where no folder is given.
+
+    Raises:
+        ModuleNotFoundError: tensorboard is not installed.
+    """
+    if folder is None:
+        return None
+    try:
+        from torch.utils.tensorboard.writer import SummaryWriter
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "log_dir needs tensorboard; install it with: pip install tensorboard"
+        ) from error
+    return SummaryWriter(str(folder))
+
+
+def _write(board: Any, record: Record) -> None:
+    for name, own in COLUMNS.items():
+        value = getattr(record, own)
+        if name != "step" and value is not None:
+            board.add_scalar(name, float(value), record.step + 1)

@@ -1,0 +1,190 @@
+"""What per-example gradients are refused for, by name, and what to write instead."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from inspect import signature
+from traceback import walk_tb
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from dpkit.training.gradients.layers import HalfPrecision, MixesExamples, UnsupportedLayer
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+ONE = "it must run on a batch of one example, under torch.func.vmap, without looking at values"
+
+RECURRENT = (nn.RNNBase, nn.RNNCellBase)
+LOOP = "write its cell with nn.Linear, in a loop over time"
+CHOOSE = "choose by torch.where or by a product with the mask, not by `if` or boolean indices"
+INSTEAD = {  # words of torch's message: what to write instead
+    ("random",): (
+        "it draws random numbers, which goes only where all layers are known as products; call "
+        "eval() on it, or replace those that are not"
+    ),
+    ("autograd.function",): (
+        "a checkpoint needs use_reentrant=False, an own autograd.Function setup_context and "
+        "generate_vmap_rule = True"
+    ),
+    ("scaled_dot_product",): (
+        "put the step inside `with sdpa_kernel(SDPBackend.MATH):` of torch.nn.attention, which has "
+        "second derivatives"
+    ),
+    ("inplace", "in-place"): "it writes to a tensor in place; compute a new one, and keep no state",
+    ("data-dependent", "dynamic shape", "item()"): CHOOSE,
+    ("batch_size",): (
+        "the loss reads labels of the whole batch from around it: let the network take them as an "
+        "input and return the loss"
+    ),
+}
+
+
+def not_compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Leave a function to Python inside torch.compile, which drops tangents and checks.
+
+    Networks that are compiled themselves stay so.
+    """
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        if torch.compiler.is_compiling():
+            eager: Any = torch.compiler.disable(function)
+            return eager(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return called
+
+
+def refuse(network: nn.Module) -> None:
+    """Refuse modules and settings under which gradients could not be clipped example by example.
+
+    Raises:
+        UnsupportedLayer: wrappers for many devices, scripted or lazy modules, mixed types.
+        MixesExamples: embeddings that a batch renormalises.
+        HalfPrecision: autocast is on.
+    """
+    for module in network.modules():
+        name = type(module).__name__
+        if isinstance(module, PARALLEL):
+            raise UnsupportedLayer(
+                f"{name} never sees these gradients, so that its replicas would drift apart: wrap "
+                "nothing; run under torchrun: dpkit sums over ranks itself"
+            )
+        if isinstance(module, torch.jit.ScriptModule):
+            raise UnsupportedLayer(f"{name} hides its layers; give the module it was made from")
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.max_norm is not None:
+            raise MixesExamples(
+                f"max_norm of {module} changes the table by which rows a batch reads, without "
+                "noise; leave it out"
+            )
+    for parameter in network.parameters():
+        if nn.parameter.is_lazy(parameter):
+            raise UnsupportedLayer(
+                "the network has a lazy module without a shape; run it once, on zeros, beforehand"
+            )
+    if len(types := {p.dtype for p in network.parameters()}) > 1:
+        raise UnsupportedLayer(
+            f"parameters are of {len(types)} types, {', '.join(sorted(map(str, types)))}; call "
+            "float() or double() on all of the network"
+        )
+    refuse_autocast(network)
+
+
+def refuse_autocast(network: nn.Module) -> None:
+    """Refuse sums in half precision, which would not keep to the clip norm."""
+    for kind in {p.device.type for p in network.parameters()}:
+        if torch.is_autocast_enabled(kind):
+            raise HalfPrecision(
+                "gradients are clipped in float32 or float64; switch autocast off around them"
+            )
+
+
+def refuse_arguments(network: nn.Module, loss: Callable[..., Tensor], inputs: int) -> None:
+    """Refuse a network that does not take its inputs, and a loss that takes more than outputs.
+
+    Raises:
+        TypeError: with the remedy.
+    """
+    if not _takes(network, inputs):
+        raise TypeError(
+            f"{type(network).__name__} does not take {inputs} inputs; all that follow the loss go "
+            "to the network. Labels that the loss alone needs: let a module take them too and "
+            "return the loss, or read them from around it, loss=lambda out: f(out, labels)"
+        )
+    if not _takes(loss, 1):
+        raise TypeError(
+            "the loss must take one argument, the network's output: let the network take the "
+            "labels too and return the loss, or write loss=lambda out: f(out, labels)"
+        )
+
+
+def _takes(function: Callable[..., object], count: int) -> bool:
+    try:
+        form = signature(getattr(function, "forward", function))
+    except (TypeError, ValueError):  # not written in Python
+        return True
+    try:
+        form.bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
+def one_each(losses: object, batch: int) -> Tensor:
+    """The losses, if they are one number for each example.
+
+    Raises:
+        ValueError: they are not.
+        HalfPrecision: they are rounded to half precision.
+    """
+    shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+    if shape != (batch,):
+        raise ValueError(
+            f"the losses of {batch} examples must have shape (batch,), got {shape}: no mean or sum "
+            'over the batch (reduction="none"), no packs of several examples, and all other '
+            "dimensions summed"
+        )
+    assert isinstance(losses, Tensor)
+    if losses.dtype not in (torch.float32, torch.float64):
+        raise HalfPrecision(f"losses are {losses.dtype}; compute them in float32")
+    return losses
+
+
+@contextmanager
+def explained(network: nn.Module, reason: str | None) -> Iterator[None]:
+    """Say in which module torch.func failed, why it was asked, and what to write instead.
+
+    Raises:
+        UnsupportedLayer: torch.func cannot run the network.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError, IndexError) as error:
+        words, where = str(error).strip() or type(error).__name__, _where(network, error)
+        known = (hint for some, hint in INSTEAD.items() if any(w in words.lower() for w in some))
+        hint = LOOP if isinstance(where, RECURRENT) else next(known, ONE)
+        name = "network and loss" if where is None else named(where)
+        because = f"; torch.func is needed since {' '.join(reason.split())}" if reason else ""
+        raise UnsupportedLayer(
+            f"torch.func does not run {name} on one example alone: {hint}"
+            f"{because} (torch: {words.splitlines()[0]})"
+        ) from error
+
+
+def _where(network: nn.Module, error: Exception) -> nn.Module | None:
+    """The innermost module of the network in which an error rose."""
+    inside = set(network.modules())
+    running = [frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__)]
+    modules = [x for x in running if isinstance(x, nn.Module) and x in inside]
+    return modules[-1] if modules else None
+
+
+def named(module: nn.Module) -> str:
+    """A module in a sentence: its settings, but not all of its parts."""
+    return str(module) if next(module.children(), None) is None else type(module).__name__

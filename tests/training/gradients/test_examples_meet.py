@@ -1,0 +1,369 @@
+"""Networks and losses in which the examples of a batch meet are refused, however they meet."""
+
+import warnings
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cosine_similarity, cross_entropy, softplus
+
+from dpkit.training.device import seeded
+from dpkit.training.gradients import (
+    MixesExamples,
+    UnsupportedLayer,
+    capture,
+    gradient_penalty,
+    per_example,
+)
+
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:.*torch.func")]
+
+
+@pytest.fixture(autouse=True)
+def one_draw():
+    with seeded(0):
+        yield
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def squares(outputs: torch.Tensor) -> torch.Tensor:
+    return outputs.flatten(1).square().sum(1)
+
+
+def mlp(*more: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(0.2), *more, nn.Linear(8, 3))
+
+
+class Calls(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+        self.piecewise_linear = True
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def deviation(x: torch.Tensor) -> torch.Tensor:
+    """ProGAN's layer: the batch's mean standard deviation, added to what it sees."""
+    return x + 0.1 * x.std(0).mean()
+
+
+class Discrimination(nn.Module):
+    """Minibatch discrimination (Salimans et al. 2016): distances to the other examples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(8, 8)
+
+    def forward(self, x):
+        h = self.project(x)
+        return x + (-(h[:, None] - h[None]).abs()).exp().sum(1)
+
+
+def attention_over_the_batch(x: torch.Tensor) -> torch.Tensor:
+    """Causal attention where batch and time have changed places."""
+    return nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True)[0]
+
+
+class Queue(nn.Module):
+    """Features of the last batch, which the next one is compared with (MoCo)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = None
+
+    def forward(self, x):
+        last, self.last = self.last, x.detach()
+        return x if last is None else x - 0.1 * last.mean(0)
+
+
+class Running(nn.Module):
+    """A running mean that is assigned anew."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(8))
+
+    def forward(self, x):
+        self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+        return x - self.mean
+
+
+class Largest(nn.Module):
+    """The largest number seen, kept and not used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("largest", torch.zeros(()))
+
+    def forward(self, x):
+        self.largest.copy_(torch.maximum(self.largest, x.detach().abs().max()))
+        return x
+
+
+NETWORKS = {
+    "minibatch deviation": lambda: mlp(Calls(deviation)),
+    "behind dropout": lambda: mlp(nn.Dropout(0.5), Calls(deviation)),
+    "deviation, slow way": lambda: mlp(nn.PReLU(), Calls(deviation)),
+    "minibatch discrimination": lambda: mlp(Discrimination()),
+    "discrimination, dropout": lambda: mlp(nn.Dropout(0.5), Discrimination(), nn.Dropout(0.5)),
+    "centred": lambda: mlp(Calls(lambda x: x - x.mean(0))),
+    "0.001 of the mean": lambda: mlp(Calls(lambda x: x - 0.001 * x.mean(0))),
+    "softmax over the batch": lambda: mlp(nn.Softmax(dim=0)),
+    "attention over the batch": lambda: mlp(Calls(attention_over_the_batch)),
+    "mean without gradient": lambda: mlp(Calls(lambda x: x - x.mean(0).detach())),
+    "previous example": lambda: mlp(Calls(lambda x: x + 0.1 * x.roll(1, 0))),
+    "mean of a large batch": lambda: mlp(Calls(lambda x: x - x.mean(0) * (x.abs().max() > 100))),
+    "queue of features": lambda: mlp(Queue()),
+    "running mean": lambda: mlp(Running()),
+    "largest input": lambda: mlp(Largest()),
+    "largest input, slow way": lambda: mlp(nn.PReLU(), Largest()),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("batch", [2, 8])
+def test_networks_in_which_examples_meet(name, batch):
+    with pytest.raises(MixesExamples):
+        per_example(NETWORKS[name](), squares, normal(batch, 6))
+
+
+@pytest.mark.parametrize("size", [1.0, 1e4])
+def test_an_outlier_does_not_widen_what_passes(size):
+    inputs = normal(8, 6)
+    inputs[3] *= size
+    with pytest.raises(MixesExamples):
+        per_example(mlp(Calls(lambda x: x - 0.001 * x.mean(0))), squares, inputs)
+
+
+def ranked(outputs):
+    scores = outputs.sum(1)
+    return scores * (scores > scores[:1])
+
+
+def relativistic(outputs):
+    scores = outputs.sum(1)
+    return softplus(scores.mean() - scores)
+
+
+def info_nce(outputs):
+    near = cosine_similarity(outputs[:, None], outputs.roll(1, 1)[None], dim=2)
+    return cross_entropy(near, torch.arange(len(outputs)), reduction="none")
+
+
+LOSSES = {
+    "centred": lambda o: squares(o - o.mean(0)),
+    "ranked": ranked,
+    "relativistic": relativistic,
+    "InfoNCE": info_nce,
+    "0.001 of the mean": lambda o: squares(o) - 0.001 * squares(o).mean(),
+    "the last as reference": lambda o: squares(o - o[-1:]),
+    "pairs": lambda o: squares(o - o.view(-1, 2, 3).flip(1).reshape(-1, 3)),
+    "weights of the batch": lambda o: squares(o) / squares(o).detach().max(),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("slow", [False, True])
+def test_losses_in_which_examples_meet_though_another_passed_before(name, slow):
+    network = mlp(nn.PReLU()) if slow else mlp()
+    per_example(network, squares, normal(8, 6))
+    with pytest.raises(MixesExamples, match="losses of other examples change"):
+        per_example(network, LOSSES[name], normal(8, 6))
+    with pytest.raises(MixesExamples, match="losses of other examples change"):
+        per_example(mlp(), partial(lambda scale, o: scale * LOSSES[name](o), 2.0), normal(8, 6))
+
+
+def test_one_function_that_calls_two_losses():
+    def doubled(loss):
+        return lambda outputs: 2 * loss(outputs)
+
+    network = mlp()
+    per_example(network, doubled(squares), normal(8, 6))
+    with pytest.raises(MixesExamples):
+        per_example(network, doubled(info_nce), normal(8, 6))
+
+
+def test_labels_and_conditions_are_replaced_with_their_example():
+    class Classed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = mlp()
+
+        def forward(self, x, y):
+            frequent = torch.bincount(y, minlength=3).to(x)
+            return frequent[y] * cross_entropy(self.body(x), y, reduction="none")
+
+    labels = torch.tensor([0, 1, 2, 0, 1, 2, 0, 0])
+    with pytest.raises(MixesExamples):
+        per_example(Classed(), lambda losses: losses, normal(8, 6), labels)
+
+
+class Fading(nn.Module):
+    """Mixing that is faded in after the first step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alpha = 0.0
+        self.piecewise_linear = True
+
+    def forward(self, x):
+        return x + self.alpha * (x.mean(0) - x)
+
+
+@pytest.mark.parametrize("penalised", [False, True])
+def test_what_fades_in_is_seen_by_the_next_power_of_two(penalised):
+    fading = Fading()
+    network = nn.Sequential(mlp(fading), nn.Linear(3, 1))
+    of = partial(penalty, network) if penalised else partial(per_example, network, squares)
+    of(normal(8, 6))
+    fading.alpha = 0.01
+    of_four = [partial(of, normal(8, 6, seed=seed)) for seed in range(4)]
+    with pytest.raises(MixesExamples):
+        [batch() for batch in of_four]
+
+
+def penalty(critic: nn.Module, real: torch.Tensor, *conditions: torch.Tensor):
+    fake, mixing = normal(*real.shape, seed=5), torch.linspace(0, 1, len(real))
+    return gradient_penalty.per_example(critic, real, fake, *conditions, mixing=mixing)
+
+
+@pytest.mark.parametrize("name", [n for n in NETWORKS if "dropout" not in n])
+def test_critics_with_a_penalty_in_which_examples_meet(name):
+    critic = nn.Sequential(NETWORKS[name](), nn.Linear(3, 1))
+    with pytest.raises(MixesExamples):
+        penalty(critic, normal(8, 6))
+
+
+@pytest.mark.parametrize("activation", [nn.LeakyReLU, nn.Tanh, nn.PReLU])
+def test_a_critic_whose_centring_cancels_between_real_and_fake(activation):
+    critic = nn.Sequential(
+        nn.Linear(6, 8), activation(), nn.Linear(8, 1), Calls(lambda x: x - x.mean(0))
+    )
+    with pytest.raises(MixesExamples):
+        penalty(critic, normal(8, 6))
+
+
+class TimeFirst(nn.Module):
+    """Layers that see time first: right example by example, but not by their products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 5), nn.Linear(5, 1)
+        self.piecewise_linear = True
+
+    def forward(self, x):
+        return self.last(self.first(x.mT.contiguous().mT.transpose(0, 1)).relu()).sum(0)
+
+
+def alone(network, loss, inputs):
+    """Each example's gradient by autograd, norms (parameters, batch)."""
+    parameters = list(network.parameters())
+    rows = [torch.autograd.grad(loss(network(x[None])).sum(), parameters) for x in inputs]
+    return torch.stack([torch.stack([g.norm() for g in row]) for row in rows], 1)
+
+
+@pytest.mark.parametrize("first", [4, 8])
+def test_layers_that_see_time_first_where_there_are_as_many_examples(first):
+    network = TimeFirst()
+    per_example(network, squares, normal(first, 8, 6))
+    for batch in (5, 6, 8):  # 8: as many as points in time
+        inputs = normal(batch, 8, 6)
+        found, _ = per_example(network, squares, inputs)
+        torch.testing.assert_close(found.norms(), alone(network, squares, inputs))
+
+
+def test_capture_on_its_own_compares_single_gradients():
+    for name in ("centred", "relativistic", "InfoNCE", "0.001 of the mean", "pairs"):
+        network = mlp()
+        with capture(network) as captured:
+            losses = LOSSES[name](network(normal(8, 6)))
+        with pytest.raises(UnsupportedLayer, match="moves the loss of another"):
+            captured.gradients(losses)
+    with capture(network := mlp(Calls(deviation))) as captured:
+        losses = squares(network(normal(8, 6)))
+    with pytest.raises(UnsupportedLayer, match="moves the loss of another"):
+        captured.gradients(losses)
+
+
+def test_capture_on_its_own_sees_a_parameter_beside_its_layer():
+    network = nn.Linear(6, 6)
+    with capture(network) as captured:
+        losses = squares(network(normal(8, 6)) @ network.weight)
+    with pytest.raises(UnsupportedLayer, match="beside running its layers"):
+        captured.gradients(losses)
+
+
+def test_capture_asks_again_for_another_loss():
+    network = mlp()
+    for loss, words in ((squares, None), (info_nce, "moves the loss of another")):
+        with capture(network) as captured:
+            losses = loss(network(normal(8, 6)))
+        if words is None:
+            captured.gradients(losses)
+        else:
+            with pytest.raises(UnsupportedLayer, match=words):
+                captured.gradients(losses)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 8])
+def test_a_classifier_with_labels_in_a_closure(batch):
+    """Its examples keep apart; no batch of one is run that the labels would not fit."""
+    network, inputs = mlp(), normal(batch, 6)
+    labels = torch.arange(batch) % 3
+    found, losses = per_example(
+        network, lambda out: cross_entropy(out, labels, reduction="none"), inputs
+    )
+    wanted = alone(network, lambda out: -out.log_softmax(1)[:, 0], inputs[:1])
+    torch.testing.assert_close(found.norms()[:, :1], wanted)
+    assert losses.shape == (batch,)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda out, y: (out[:, 0] - y).square(),
+        lambda out, y: cross_entropy(out, y.long(), reduction="none"),
+    ],
+)
+def test_labels_in_a_closure_are_refused_where_examples_go_one_by_one(loss):
+    labels = torch.tensor([0.0, 1, 2, 0, 1, 2, 1, 1])
+    with pytest.raises(UnsupportedLayer, match="labels") as refusal:
+        per_example(mlp(nn.PReLU()), lambda out: loss(out, labels), normal(8, 6))
+    assert "PReLU" in str(refusal.value)
+
+
+def test_random_numbers_and_buffers_are_put_back():
+    network = mlp(nn.Dropout(0.5), Largest())
+    state = torch.get_rng_state()
+    with pytest.raises(MixesExamples, match="'largest'"):
+        per_example(network, squares, normal(8, 6))
+    assert torch.equal(state, torch.get_rng_state())
+    assert network[3].largest == 0
+
+
+def test_dropout_alone_passes_and_draws_what_it_would_draw():
+    network = mlp(nn.Dropout(0.5))
+    state = torch.get_rng_state()
+    _, losses = per_example(network, squares, normal(8, 6))
+    torch.set_rng_state(state)
+    assert torch.equal(losses, squares(network(normal(8, 6))).detach())
+
+
+def test_an_infinite_batch_does_not_count():
+    network = mlp(Calls(lambda x: x - 0 * x.mean(0).detach().clamp(min=9, max=10)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nor is it blamed on the network
+        found, losses = per_example(network, squares, torch.full((8, 6), torch.nan))
+        assert losses.isnan().all()
+        found.weighted_sum(torch.ones_like(found.norms()[:1]))
+    network[2].function = lambda x: x - x.mean(0)
+    with pytest.raises(MixesExamples):
+        per_example(network, squares, normal(8, 6))
