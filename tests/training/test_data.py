@@ -242,6 +242,18 @@ def test_what_does_not_fit_is_refused_with_the_remedy(changed, error, message):
         next(train(keep, networks(), given.pop("data"), **given))
 
 
+def test_rows_move_to_the_device_before_they_are_transformed(monkeypatch, images):
+    """Torch's meta device stands for a GPU, and pinned memory for any other."""
+    monkeypatch.setattr(Tensor, "pin_memory", lambda rows: rows)
+    rows = Rows(data(images, transform=to_unit), rng=rng())
+    rows._device = torch.device("meta")
+    monkeypatch.setattr("dpkit.training.data._check_apart", lambda transform, drawn: None)
+    features, own = rows.at(torch.tensor([1, 3, 5]))
+    assert features.is_meta
+    assert own.is_meta
+    assert (features.shape, features.dtype) == ((3, 2, 2), torch.float32)
+
+
 def test_rows_that_nobody_drew_are_not_read():
     """Data larger than memory: of what is mapped, a batch reads its own rows."""
 
