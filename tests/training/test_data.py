@@ -159,6 +159,17 @@ def test_random_transforms_draw_the_same_whether_they_are_checked_or_not():
         assert torch.equal(rows, flipped(own))
 
 
+def test_a_transform_may_work_in_place(tmp_path):
+    features = torch.rand(SIZE, 3)
+    np.save(tmp_path / "features.npy", features.numpy())
+    mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
+    for given in (features.clone(), mapped):
+        assert same(
+            batches(data(given, transform=lambda x: x.mul_(2))), batches(data(2 * features))
+        )
+        assert np.array_equal(given, features.numpy())
+
+
 @pytest.mark.parametrize("made", [lambda x: x[:0], lambda x: x.numpy(), lambda x: x.sum()])
 def test_a_transform_returns_a_row_for_each_example(made):
     rows = Rows(data(torch.rand(1, 3), labels(1), made), rng=rng())
