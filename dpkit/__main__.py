@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from dpkit.commands import accounting, data, evidence, supports
+from dpkit.commands import accounting, data, evidence, supports, train
 
 app = typer.Typer(
     name="dpkit",
@@ -19,6 +19,7 @@ app = typer.Typer(
 app.command()(accounting.epsilon)
 app.command()(accounting.noise)
 app.command()(supports.supports)
+app.command()(train.train)
 app.command()(evidence.claims)
 app.command()(evidence.reproduce)
 app.add_typer(data.app, name="data")

@@ -262,7 +262,10 @@ def test_what_opacus_saved_is_priced(dpkit, tmp_path: Path):
         (f"epsilon {RUN} --accountant gdp --conversion improved", "got accountant gdp"),
         (f"epsilon {RUN} --accountant moments --orders 2,3", "leave --orders out"),
         (f"{TARGET} --accountant pld --orders 2", "--orders belongs to the accountants"),
-        (f"epsilon {RUN} --accountant gdp --statement", "--statement takes no epsilon of gdp"),
+        (
+            f"epsilon {RUN} --accountant gdp --statement",
+            "a statement takes no epsilon of Gaussian DP, CLT",
+        ),
         (f"epsilon {RUN} --accountant gdp --statement --json", "it is an approximation"),
         (f"epsilon {RUN} --accountant wor --orders 1", "orders must be numbers in (1, 1048576]"),
         (

@@ -1,6 +1,5 @@
 """epsilon and noise: what a training run costs, and the noise that a target allows."""
 
-import math
 import warnings
 from typing import Annotated, Any
 
@@ -10,6 +9,8 @@ from dpkit import __version__
 from dpkit.commands.output import AsJson, print_json
 from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, chosen, steps_of
 from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.privacy.statement import is_upper_bound
+from dpkit.privacy.statement import statement as written
 from dpkit.show import at_least, at_most
 
 SampleRate = typer.Option(
@@ -41,14 +42,6 @@ AdjacencyName = Annotated[
         "wor replace-one, the only one that it prices.",
     ),
 ]
-# What a step's noise is named by -> how a sentence names it, and how its batch is drawn
-KINDS = {
-    "noise_multiplier": ("noise multiplier", "Poisson"),
-    "noise_over_sensitivity": (
-        "noise / sensitivity",
-        "batches of a fixed size drawn without replacement",
-    ),
-}
 Orders = Annotated[
     str | None,
     typer.Option(
@@ -80,7 +73,8 @@ def epsilon(
         typer.Option(
             metavar="FILE",
             help="Instead of those three, a file with all steps: CSV with the columns "
-            "noise_multiplier,sample_rate,count, JSON as a list of such objects, or the state "
+            "noise_multiplier,sample_rate,count, JSON as a list of such objects, the ledger beside "
+            "a checkpoint (its charged steps), a released generator (*.safetensors), or the state "
             "that an Opacus accountant saved (JSON, or torch.save, also within a checkpoint).",
         ),
     ] = None,
@@ -122,11 +116,6 @@ def epsilon(
       python -m dpkit epsilon ... --conversion classic
     """
     pricing = chosen(accountant, adjacency, conversion, orders)
-    if statement and accountant == "gdp":
-        raise ValueError(
-            "--statement takes no epsilon of gdp: with sampling it is an approximation that can "
-            "lie below the truth; choose pld, which is tight, or rdp"
-        )
     releases = steps_of(
         pricing,
         ledger=ledger,
@@ -142,8 +131,8 @@ def epsilon(
     result = _fields(found, pricing, noise_multiplier, sample_rate, total)
     result |= {"ledger": ledger, "releases": _listed(releases)}
     if statement:
-        result["statement"] = _sentence(
-            found, releases, unit=unit, sampling_used=sampling_used, tuning=tuning
+        result["statement"] = written(
+            found, releases, unit=unit, sampling=sampling_used, tuning=tuning
         )
     if as_json:
         print_json(result)
@@ -206,7 +195,7 @@ def _fields(
         "delta": found.delta,
         "adjacency": found.adjacency,
         "accountant": pricing.accountant,
-        "upper_bound": _is_bound(found),
+        "upper_bound": is_upper_bound(found),
         "conversion": pricing.conversion,
         "orders": pricing.orders,
         "noise_multiplier": noise,
@@ -229,46 +218,11 @@ def _listed(releases: list[Release]) -> list[dict[str, Any]]:
     ]
 
 
-def _is_bound(found: Guarantee) -> bool:
-    """Whether epsilon is an upper bound; an approximation says in its method that it is none."""
-    return "approximation" not in found.method
-
-
 def _line(found: Guarantee) -> str:
     value = at_most(found.epsilon)
     if found.lower > 0:
         value = f"{at_least(found.lower)}..{value}"
-    elif not _is_bound(found):
+    elif not is_upper_bound(found):
         value = f"about {value}"
     assumed = "".join(f"\nassumes {one}" for one in found.assumptions)
     return f"epsilon {value} at delta {found.delta:g}, {found.adjacency} ({found.method}){assumed}"
-
-
-def _sentence(
-    found: Guarantee, releases: list[Release], *, unit: str, sampling_used: str, tuning: str
-) -> str:
-    """Epsilon, delta, adjacency, unit, accountant and version, sampling, tuning."""
-    if not math.isfinite(found.epsilon):
-        raise ValueError("no finite epsilon is proven for this run, so there is none to state")
-    rows = _listed(releases)
-    parts = {kind: [row for row in rows if kind in row] for kind in KINDS}
-    parts = {kind: part for kind, part in parts.items() if part}
-    done = " and ".join(
-        f"{sum(row['count'] for row in part)} steps with {KINDS[kind][0]} "
-        f"{_range([row[kind] for row in part])} and sample rate "
-        f"{_range([row['sample_rate'] for row in part])}"
-        for kind, part in parts.items()
-    )
-    drawn = " and ".join(KINDS[kind][1] for kind in parts)
-    return (
-        f"Training satisfies ({at_most(found.epsilon)}, {found.delta:g})-differential "
-        f"privacy under {found.adjacency} adjacency, the unit of privacy being {unit}: "
-        f"{done}, accounted by dpkit {__version__} "
-        f"({found.method}). Sampling assumed: {drawn}; sampling used: {sampling_used}. "
-        f"Tuning of hyperparameters: {tuning}."
-    )
-
-
-def _range(values: list[float]) -> str:
-    low, high = min(values), max(values)
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"

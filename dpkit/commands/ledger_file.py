@@ -7,8 +7,10 @@ CSV, one line for each stretch of steps with the same settings:
 
 JSON, the same as a list: [{"noise_multiplier": 1.1, "sample_rate": 0.01, "count": 5000}]. These are
 steps with Poisson batches. With noise_over_sensitivity in the place of noise_multiplier they are
-steps with batches of a fixed size drawn without replacement. Of Opacus: `accountant.state_dict()`
-by json.dump or torch.save, or the checkpoint that PrivacyEngine.save_checkpoint writes.
+steps with batches of a fixed size drawn without replacement. A row may say its adjacency, too.
+Also the kit's own: the ledger beside a checkpoint, and a released generator (*.safetensors). Of
+Opacus: `accountant.state_dict()` by json.dump or torch.save, or the checkpoint that
+PrivacyEngine.save_checkpoint writes.
 """
 
 import csv
@@ -23,11 +25,13 @@ from reprlib import Repr
 from typing import Any, NamedTuple
 
 from dpkit import checks
+from dpkit.commands import own_ledgers
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 POISSON, WITHOUT_REPLACEMENT = "noise_multiplier", "noise_over_sensitivity"
+ADJACENCY = "adjacency"  # may be left out
 COLUMNS = (POISSON, "sample_rate", "count")
 EXAMPLE = '{"noise_multiplier": 1.1, "sample_rate": 0.01, "count": 5000}'
 LARGEST_TEXT = 2**26  # bytes: millions of steps
@@ -54,7 +58,8 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
     Args:
         path: a file of one of the kinds above, known by its content. A file of torch.save is read
             by torch.load(weights_only=True) and in no other way, as unpickling can run code.
-        adjacency: to price the steps under. Files do not say; Opacus itself means add-remove.
+        adjacency: to price the steps under, the file's own where it says one. Opacus itself means
+            add-remove.
 
     Raises:
         ValueError: names file, place, field, value and remedy: the content is of no known kind,
@@ -67,9 +72,7 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
         raise ValueError(
             f"{file} is not a regular file and could be endless; save the steps to one"
         )
-    with file.open("rb") as stream:
-        binary = stream.read(4).startswith(BINARY)
-    rows = _opacus(str(file), _torch_content(file)) if binary else _text_rows(file)
+    rows = _rows(file)
     counts: dict[Mechanism, int] = {}
     for row in rows:
         mechanism, count = _priced(row, adjacency)
@@ -77,6 +80,14 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
     if not counts:
         raise ValueError(f"{file} holds no steps: nothing can be said of the run")
     return [Release(mechanism, count) for mechanism, count in counts.items()]
+
+
+def _rows(file: Path) -> Iterator[_Row]:
+    if file.suffix == ".safetensors":
+        return _listed(str(file), own_ledgers.released_rows(file))
+    with file.open("rb") as stream:
+        binary = stream.read(4).startswith(BINARY)
+    return _opacus(str(file), _torch_content(file)) if binary else _text_rows(file)
 
 
 def _text_rows(file: Path) -> Iterator[_Row]:
@@ -95,7 +106,11 @@ def _text_rows(file: Path) -> Iterator[_Row]:
     if text.lstrip()[0] not in "[{":
         return _csv(str(file), text)
     content = _json_content(file, text)
-    return _listed(str(file), content) if isinstance(content, list) else _opacus(str(file), content)
+    if isinstance(content, list):
+        return _listed(str(file), content)
+    if own_ledgers.is_checkpoints(content):
+        return _listed(str(file), own_ledgers.checkpoint_rows(str(file), content))
+    return _opacus(str(file), content)
 
 
 def _csv(name: str, text: str) -> Iterator[_Row]:
@@ -124,6 +139,8 @@ def _csv(name: str, text: str) -> Iterator[_Row]:
 
 def _number(column: str, cell: str) -> int | float | str:
     """The cell's number; the cell itself where it is none, for the checks to refuse."""
+    if column == ADJACENCY:
+        return cell
     if column == "count":
         return int(cell) if re.fullmatch(r"[+-]?[0-9]{1,400}", cell) else cell
     try:
@@ -133,12 +150,15 @@ def _number(column: str, cell: str) -> int | float | str:
 
 
 def _check_columns(where: str, names: list[str]) -> None:
-    """Each of the three once, in any order.
+    """Each of the three once, in any order, and perhaps the adjacency.
 
     Raises:
         ValueError: one is missing, unknown or there twice.
     """
-    if sorted(names) not in (sorted(COLUMNS), sorted((WITHOUT_REPLACEMENT, *COLUMNS[1:]))):
+    numbers = sorted(names)
+    if ADJACENCY in numbers:
+        numbers.remove(ADJACENCY)
+    if numbers not in (sorted(COLUMNS), sorted((WITHOUT_REPLACEMENT, *COLUMNS[1:]))):
         raise ValueError(
             f"{where}: there must be {', '.join(COLUMNS)}, each once, with commas between "
             f"({WITHOUT_REPLACEMENT} instead of {POISSON} for batches drawn without replacement); "
@@ -234,6 +254,12 @@ def _states(content: Any) -> Iterator[Mapping[str, Any]]:
 def _priced(row: _Row, adjacency: Adjacency) -> tuple[Mechanism, int]:
     """What one row releases, and how often."""
     kind = POISSON if POISSON in row.values else WITHOUT_REPLACEMENT
+    own = row.values.get(ADJACENCY, adjacency)
+    _refused(row, lambda: checks.one_of(ADJACENCIES, adjacency=own), "write one of them")
+    if own != adjacency:
+        raise ValueError(
+            f"{row.where}: its steps were accounted under {own}, got {adjacency}; choose {own}"
+        )
     noise, rate, count = row.values[kind], row.values["sample_rate"], row.values["count"]
     meaning = "clip norm" if kind == POISSON else "how far replacing one record moves the sum"
     _refused(row, lambda: checks.whole(count=count), "write how many steps, such as 5000")

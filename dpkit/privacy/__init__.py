@@ -13,6 +13,7 @@ from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, Grouped
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.statement import statement
 
 __all__ = [
     "Adjacency",
@@ -45,5 +46,6 @@ __all__ = [
     "pld",
     "rdp",
     "schedule_calibration",
+    "statement",
     "tradeoff",
 ]

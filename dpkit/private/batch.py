@@ -65,7 +65,9 @@ class Drawn:
         if places & self._data:
             raise ValueError("a slice of the data set was given in place of the batch just drawn")
         if places & (old - own):
-            raise ValueError("rows of an earlier batch were given; pass those of the one just drawn")
+            raise ValueError(
+                "rows of an earlier batch were given; pass those of the one just drawn"
+            )
         if not places & own:
             raise ValueError(
                 "none of the tensors is of the batch just drawn: pass one of those that the loop "

@@ -86,8 +86,8 @@ class Budget:
     def name(self, reservation: str, run: str) -> None:
         """Give a reservation the name by which its run, resumed, is recognised."""
         with self._locked():
-            stored = self._read()
-            for one in stored["runs"] if stored else ():
+            stored = self._read() or {"runs": []}
+            for one in stored["runs"]:
                 if one["id"] == reservation and one["name"] != run:
                     one["name"] = run
                     self._write(stored)

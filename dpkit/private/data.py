@@ -94,6 +94,8 @@ def _read(dataset: Any) -> tuple[Any, ...]:
         ) from error
     except RuntimeError as error:
         raise ValueError(f"the items of the Dataset must be of one shape: {error}") from error
+    if isinstance(items, dict):
+        raise TypeError("the items of the Dataset are dictionaries: give one of (x, y) tuples")
     return tuple(items) if isinstance(items, list | tuple) else (items,)
 
 
@@ -182,7 +184,8 @@ def labels_for(classes: int | None, size: int, parts: tuple[Tensor, ...]) -> Ten
             f"y must be integers 0..{classes - 1} of shape (records,), got {given.dtype} of shape "
             f"{tuple(given.shape)}; round and flatten it, or take argmax(1) of one-hot labels"
         )
-    if not (0 <= int(given.min()) and int(given.max()) < classes):
+    least, most = int(given.min()), int(given.max())
+    if not 0 <= least <= most < classes:
         raise ValueError(
             f"y must lie in 0..{classes - 1}, as classes is {classes}; number the classes from 0, "
             "by a list that is public"

@@ -169,7 +169,11 @@ class PrivateGan(BaseEstimator):
         rng = generator_on(device, reproducible_seed=self.reproducible_seed)
         records = train(step, gan, data, settings=settings, rng=rng, checkpoint=place)
         seen = list(watch.watched(charge.named(records), steps=steps, bar=progress, board=board))
-        self.curves_, self.plan_, self.generator_ = watch.curves(seen), settings.plan, gan.averaged_net
+        self.curves_, self.plan_, self.generator_ = (
+            watch.curves(seen),
+            settings.plan,
+            gan.averaged_net,
+        )
         return self
 
     def _networks(self, device: torch.device) -> list[nn.Module]:
@@ -288,7 +292,9 @@ def _wanted(labels: Any, classes: int | None) -> int | Tensor:
         return checks.whole(labels=labels)
     wanted = torch.as_tensor(labels)
     if wanted.ndim != 1 or wanted.is_floating_point() or wanted.dtype == torch.bool:
-        raise ValueError(f"labels must be a list of integers, such as [0, 1, 2], got {labels!r:.80}")
-    if len(wanted) and not (0 <= int(wanted.min()) and int(wanted.max()) < classes):
+        raise ValueError(
+            f"labels must be a list of integers, such as [0, 1, 2], got {labels!r:.80}"
+        )
+    if not all(0 <= label < classes for label in wanted.tolist()):
         raise ValueError(f"labels must lie in 0..{classes - 1}, got {labels!r:.80}")
     return wanted.long()

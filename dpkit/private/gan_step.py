@@ -8,9 +8,11 @@ from torch import Tensor, nn
 from torch.nn.functional import relu, softplus
 
 from dpkit.private.gan_settings import GanSettings
-from dpkit.private.released import PerExampleOf, penalised, released, two_sided
+from dpkit.private.losses import PerExampleOf, penalised, two_sided
+from dpkit.private.released import released
 from dpkit.training import average, called_fake, called_real, update
 from dpkit.training.types import Gan, Record
+
 
 def new_gan(generator: nn.Module, critic: nn.Module, settings: GanSettings) -> Gan:
     """The two networks, which are changed in place, with optimisers and the generator's average."""
@@ -113,9 +115,7 @@ CRITIC_LOSSES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Te
 }
 
 
-def _update_generator(
-    gan: Gan, settings: GanSettings, index: int, rng: torch.Generator
-) -> Tensor:
+def _update_generator(gan: Gan, settings: GanSettings, index: int, rng: torch.Generator) -> Tensor:
     count = settings.plan.batch_size
     conditions = ()
     if settings.classes is not None:
@@ -132,8 +132,4 @@ def _update_generator(
     update(gan.generator_optimizer, parameters, filled)
     updates = index // settings.n_critic
     average(gan.averaged_net, gan.generator_net, decay=settings.generator_decay, updates=updates)
-    with torch.no_grad():
-        buffers = zip(gan.averaged_net.buffers(), gan.generator_net.buffers(), strict=True)
-        for past, present in buffers:
-            past.copy_(present)
     return loss.detach()

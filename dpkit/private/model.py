@@ -1,7 +1,7 @@
 """Private training of one network, in a loop of one's own."""
 
-import inspect
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -10,12 +10,14 @@ from torch import Tensor, nn
 
 from dpkit import checks
 from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.private import saved
 from dpkit.private.batch import Drawn
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.data import Transform, checksum, tensors, transform_for
+from dpkit.private.losses import PerExampleOf, RowLoss, itself, penalised
 from dpkit.private.networks import check_network, check_optimizer
 from dpkit.private.plan import calibrated
-from dpkit.private.released import AT_MOST, PerExampleOf, penalised, released
+from dpkit.private.released import AT_MOST, released
 from dpkit.private.statement import statement
 from dpkit.private.watch import table
 from dpkit.training import generator_on, per_example, update
@@ -39,9 +41,9 @@ class Private:
     by `batch_size`; the optimiser goes along that. The noise is the least with which all steps
     together cost at most epsilon, by the certified accountant, under add-remove adjacency.
 
-    What the loop computes of a batch outside of `step` and then releases, is not private: train
-    other networks on noise, or on what the private one makes of it. What is given to `step` is made
-    row by row of the batch that was just drawn; within the loss it is checked that no two rows meet.
+    Only what `step` does to the network is private: what the loop computes of a batch outside of it
+    must not be released, nor train another network. What is given to `step` is made row by row of
+    the batch just drawn; of the loss itself it is checked that no two rows meet in it.
 
     Args:
         net: of layers that keep examples apart; on one device.
@@ -101,7 +103,7 @@ class Private:
         self._parameter = next(p for p in net.parameters() if p.requires_grad)
         self._transform = transform_for(self._data[0], transform)
         self._rng = generator_on(self._parameter.device, reproducible_seed=reproducible_seed)
-        self._drawn, self._losses = Drawn(self._data), dict[Any, _Loss]()
+        self._drawn, self._losses = Drawn(self._data), dict[Any, RowLoss]()
         self._measured: list[tuple[Any, ...]] = []
         if budget is not None:
             budget.reserve(self.plan.ledger(), data=checksum(self._data))
@@ -156,7 +158,7 @@ class Private:
         rows = self._charge(rows)
         whole = self._loss(loss)
         whole.look_once(rows, self._at_most)
-        self._release(lambda *part: per_example(whole, _itself, *part), *rows)
+        self._release(lambda *part: per_example(whole, itself, *part), *rows)
 
     def critic_step(
         self, real: Tensor, fake: Tensor, *conditions: Tensor, penalty_weight: float = 10.0
@@ -186,10 +188,10 @@ class Private:
         self.steps_done += 1
         return rows
 
-    def _loss(self, loss: Callable[..., Tensor]) -> "_Loss":
+    def _loss(self, loss: Callable[..., Tensor]) -> RowLoss:
         """One module for all functions of the same code: what is checked of it is remembered."""
         key = getattr(loss, "__code__", loss)
-        whole = self._losses.setdefault(key, _Loss(self.net, loss))
+        whole = self._losses.setdefault(key, RowLoss(self.net, loss))
         whole.of_rows = loss
         return whole
 
@@ -202,7 +204,7 @@ class Private:
 
     @property
     def curves(self) -> pd.DataFrame:
-        """Step, batch size, loss and share clipped. It describes private data: do not release it."""
+        """Step, batch size, loss and share clipped, which are private: do not release them."""
         return table(self._measured, "step", "batch_size", "loss", "clipped")
 
     @property
@@ -225,43 +227,14 @@ class Private:
         """
         return statement(self.plan, done=self.steps_done, unit=unit)
 
+    def save(self, path: str | Path, *, unit: str = "one training example") -> None:
+        """Write the network with its statement and price: a safetensors file to be published.
 
-class _Loss(nn.Module):
-    """loss(*rows) -> (batch,) as a network around `net`: labels are inputs, closures may use it."""
+        `dpkit.private.saved.load(path, net)` reads it.
 
-    def __init__(self, net: nn.Module, of_rows: Callable[..., Tensor]) -> None:
-        super().__init__()
-        self.net, self.of_rows, self._seen = net, of_rows, False
-
-    def forward(self, *rows: Tensor) -> Tensor:
-        return self.of_rows(*rows)
-
-    def look_once(self, rows: tuple[Tensor, ...], at_most: int) -> None:
-        """Refuse a loss that is not one number a row, or does not depend on the network."""
-        if self._seen or not len(rows[0]):
-            return
-        try:
-            inspect.signature(self.of_rows).bind(*rows)
-        except TypeError as error:
-            raise TypeError(f"the loss must take the {len(rows)} tensors of rows: {error}") from None
-        part = [row[:at_most] for row in rows]
-        losses = self(*part)
-        if not isinstance(losses, Tensor) or losses.shape != part[0].shape[:1]:
-            shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
-            raise ValueError(
-                f"the loss must be one number for each of the {len(part[0])} rows, shape "
-                f"({len(part[0])},), got {shape}: pass reduction='none', and squeeze(1) or sum "
-                "what a row has several of"
-            )
-        own = [parameter for parameter in self.net.parameters() if parameter.requires_grad]
-        reached = losses.requires_grad and any(
-            gradient is not None
-            for gradient in torch.autograd.grad(losses.sum(), own, allow_unused=True)
-        )
-        if not reached:
-            raise ValueError("the loss does not depend on the parameters of net: is it another's?")
-        self._seen = True
-
-
-def _itself(losses: Tensor) -> Tensor:
-    return losses
+        Args:
+            path: of the file; its folder must exist.
+            unit: as `statement`.
+        """
+        words = {"statement": self.statement(unit=unit), "steps_done": self.steps_done}
+        saved.save(path, self.net, plan=self.plan, words=words)

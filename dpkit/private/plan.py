@@ -3,7 +3,6 @@
 import math
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dpkit import checks
 from dpkit.privacy import calibrate, pld
@@ -26,7 +25,7 @@ class Plan:
         noise_multiplier: noise standard deviation / clip norm.
         max_grad_norm: the clip norm C.
         declared: whether public_size was declared, rather than counted on the data.
-        seeded: whether the noise follows from a seed. (Not which: it would take the noise off again.)
+        seeded: whether the noise follows from a seed (not which: with it the noise is taken off).
     """
 
     steps: int
@@ -73,14 +72,15 @@ def calibrated(
     batch_size: int,
     records: int,
     public_size: int | None = None,
-    **others: Any,
+    max_grad_norm: float = 1.0,
+    seeded: bool = False,
 ) -> Plan:
     """The plan with the least noise (of `DIGITS` digits) whose certified epsilon is <= epsilon.
 
     Args:
         epsilon: nats, > 0.
         records: number of records that there are: the public size where none is declared.
-        others: further fields of the plan.
+        delta, steps, batch_size, public_size, max_grad_norm, seeded: as `Plan`.
 
     Raises:
         ValueError: a number is out of range, a batch is larger than the data set, or no noise
@@ -89,7 +89,7 @@ def calibrated(
     epsilon = checks.positive(epsilon=epsilon)
     delta = checks.between(0, 1, delta=delta)
     steps, batch_size = checks.whole(1, steps=steps, batch_size=batch_size)
-    max_grad_norm = checks.positive(max_grad_norm=others.pop("max_grad_norm", 1.0))
+    max_grad_norm = checks.positive(max_grad_norm=max_grad_norm)
     size = records if public_size is None else checks.whole(1, public_size=public_size)
     if not batch_size <= size:
         raise ValueError(
@@ -103,14 +103,10 @@ def calibrated(
             stacklevel=4,
         )
     noise = calibrate.noise_multiplier(
-        epsilon,
-        sample_rate=batch_size / size,
-        steps=steps,
-        delta=delta,
-        accountant=pld.epsilon,
+        epsilon, sample_rate=batch_size / size, steps=steps, delta=delta, accountant=pld.epsilon
     )
     declared = public_size is not None
-    plan = Plan(steps, batch_size, size, delta, noise, max_grad_norm, declared, **others)
+    plan = Plan(steps, batch_size, size, delta, noise, max_grad_norm, declared, seeded)
     return _rounded_up(plan, epsilon)
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         PerExample,
         UnsupportedLayer,
         capture,
-        clipped_sum,
         coordinate_clipped_sum,
         gradient_penalty,
         paired,
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from dpkit.training.networks import Conditional, mlp
     from dpkit.training.noise import noised, noised_each
     from dpkit.training.optimizers import Adam, Sgd, average, set_rate, update
+    from dpkit.training.ranks import clipped_sum
     from dpkit.training.step_check import StepReport, check_step
     from dpkit.training.step_findings import Finding
     from dpkit.training.types import Data, Gan, Record, Settings, Step
@@ -51,7 +51,7 @@ _HOMES = {  # of each name its module
     "called_real": "losses",
     "capture": "gradients",
     "check_step": "step_check",
-    "clipped_sum": "gradients",
+    "clipped_sum": "ranks",
     "coordinate_clipped_sum": "gradients",
     "device_named": "device",
     "generator_on": "device",

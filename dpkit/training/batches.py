@@ -31,7 +31,8 @@ def batches(
         see `micro_batches`.
 
     Raises:
-        TypeError: no batches are known for such sampling.
+        TypeError: no batches are known for such sampling, or Poisson batches are drawn on "mps",
+            which has no float64.
         ValueError: a batch is larger than the data set, or shuffled batches or such of a fixed size
             are drawn from other than public_size records.
     """
@@ -61,6 +62,7 @@ def _poisson(rate: float, size: int, rng: torch.Generator) -> Iterator[Tensor]:
     while True:
         # float64: a float32 draw has 2^-24 steps, a visible error in a rate of 1e-4
         draws = torch.rand(size, generator=rng, device=rng.device, dtype=torch.float64)
+        # how many are drawn decides the shapes of a step: the one number that a GPU is waited for
         yield (draws < rate).nonzero().squeeze(1)
 
 

@@ -1,43 +1,107 @@
 """Where a run is computed, with which precision, and from which sources of randomness."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import shake_256
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, backends
 
 
 @contextmanager
 def precision(*, tf32: bool) -> Iterator[None]:
-    """Products of matrices and convolutions on a GPU in float32, or in TF32; as before after it."""
-    products, convolutions = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("high" if tf32 else "highest")
-    torch.backends.cudnn.allow_tf32 = tf32
+    """Products of matrices and convolutions in float32, or in TF32; as before after it.
+
+    Whichever of torch's two ways (`set_float32_matmul_precision`, `fp32_precision`) has set what
+    was before: where they disagree, torch refuses to answer for the first, which then stays.
+    """
+    before = [operation.fp32_precision for operation in _OPERATIONS]
+    products = convolutions = None
+    with suppress(RuntimeError):
+        products = torch.get_float32_matmul_precision()
+    with suppress(RuntimeError):
+        convolutions = backends.cudnn.allow_tf32
+    here = "tf32" if tf32 else "ieee"
+    _set_precision("high" if tf32 else "highest", tf32, [here] * len(_OPERATIONS))
     try:
         yield
     finally:
+        _set_precision(products, convolutions, before)
+
+
+_OPERATIONS: tuple[Any, ...] = (
+    *(backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn),
+    *(backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn),
+)
+
+
+def _set_precision(products: str | None, convolutions: bool | None, each: Sequence[str]) -> None:
+    if products is not None:
         torch.set_float32_matmul_precision(products)
-        torch.backends.cudnn.allow_tf32 = convolutions
+    if convolutions is not None:
+        backends.cudnn.allow_tf32 = convolutions
+    for operation, own in zip(_OPERATIONS, each, strict=True):
+        operation.fp32_precision = own
 
 
 def device_named(name: str) -> torch.device:
-    """The device called auto, cpu or cuda; auto is the accelerator where there is one.
+    """The device of a name, such as cpu, cuda, cuda:1 or xpu; auto is torch's accelerator.
+
+    Where there is none, or only mps, which has no float64, auto is the CPU.
 
     Raises:
-        ValueError: the name is none of these, or there is no CUDA device.
+        ValueError: the name is none of these, or torch sees no such device here.
     """
-    if name not in ("auto", "cpu", "cuda"):
-        raise ValueError(f"device must be auto, cpu or cuda, got {name!r}")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("device is 'cuda' but torch sees no CUDA device; use cpu or auto")
-    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+    accelerator = torch.accelerator.current_accelerator()
+    count = torch.accelerator.device_count()
+    if name == "auto":
+        usable = accelerator is not None and count > 0 and accelerator.type != "mps"
+        return accelerator if usable else torch.device("cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type == "cpu":
+        return torch.device("cpu")
+    if device.type not in ("cuda", "xpu", "mps"):
+        raise ValueError(
+            f"device must be auto, cpu, cuda, cuda:1 (and so on), xpu or mps, got {name!r}"
+        )
+    if accelerator is None or device.type != accelerator.type or not (device.index or 0) < count:
+        there = [f"{accelerator.type}:{i}" for i in range(count)] if accelerator else []
+        raise ValueError(
+            f"device is {name!r} but torch sees no such device here, only "
+            f"{', '.join(['cpu', *there])}; use one of these, or auto"
+        )
+    return device
 
 
 def device_label(device: torch.device) -> str:
     """What a stored result calls the device."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    if device.type in ("cuda", "xpu"):
+        return torch.get_device_module(device).get_device_name(device)
+    return device.type
+
+
+@contextmanager
+def draws_put_back(device: torch.device) -> Iterator[None]:
+    """Leave torch's global generators, the CPU's and the device's own, as before the block."""
+    if device.type == "cpu":
+        forked = torch.random.fork_rng([])
+    else:
+        forked = torch.random.fork_rng([device.index or 0], device_type=device.type)
+    with forked:
+        yield
+
+
+def floats(*numbers: float | Tensor | None) -> tuple[Any, ...]:
+    """Numbers, some of them perhaps tensors of one element, as Python's own, in one transfer."""
+    tensors = [number.detach().reshape(()) for number in numbers if isinstance(number, Tensor)]
+    read = iter(torch.stack(tensors).tolist() if tensors else ())
+    return tuple(next(read) if isinstance(number, Tensor) else number for number in numbers)
 
 
 @contextmanager

@@ -1,12 +1,15 @@
 """The training loop: yields a record a step, stops before the step that would overspend."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from dpkit.training import ranks
 from dpkit.training.batches import batches
 from dpkit.training.checkpoint import Checkpoints, kept
+from dpkit.training.data import Rows
 from dpkit.training.device import generator_on, precision, seeded
 from dpkit.training.noise import check_generator
 from dpkit.training.types import Data, Gan, Record, Settings, Step
@@ -32,7 +35,9 @@ def train(
         step: a paper's step, called with (gan, features, labels) of one batch and the keywords
             settings, index and rng.
         gan: updated in place.
-        data: features and labels on rng's device.
+        data: features and labels on rng's device or on the CPU. All records are looked at before
+            the first step: one that is NaN or infinite is refused. That refusal depends on the
+            data as no release does: keep it to yourself.
         settings: they own the ledger, from which `steps_allowed` follows.
         rng: all randomness of batches, latents and noise.
         steps: stop earlier than the settings allow.
@@ -40,30 +45,38 @@ def train(
             then take the stored state, and only the steps that remain are run. A run that begins
             there draws other noise than one without (see Checkpoints). Count what was spent by
             `dpkit.training.spent(path)`, not by the records of one process.
-        tf32: let a GPU multiply with 10 bits of mantissa: faster, and no longer float32. Norms and
-            noise stay float32, but norms of gradients that were multiplied so are as rough.
+        tf32: let a GPU multiply with 10 bits of mantissa: faster, and no longer float32. Gradients
+            are then as rough; `clipped_sum` takes norms and sums in float32, so that no record
+            moves a sum further.
 
     Yields:
         a Record a step. Progress, plots and storing results are the caller's.
 
     Raises:
-        TypeError: rng is no torch.Generator.
-        ValueError: rng has torch's default seed, which everybody knows; or more steps are asked for
-            than the budget allows; or the files at `checkpoint` are of another run, damaged, or
-            lost, or the settings or the step cannot be compared by another process (see
-            Checkpoints).
+        TypeError: settings, data or rng are of another type.
+        ValueError: rng has torch's default seed, which everybody knows; data do not fit together,
+            hold NaN or infinity, or their transform mixes examples; more steps are asked for than
+            the budget allows; or the files at `checkpoint` are of another run, damaged, or lost, or
+            the settings or the step cannot be compared by another process (see Checkpoints).
         RuntimeError: another run is at work at `checkpoint`, or rng or networks were changed
             between two steps of a run that is stored.
     """
     check_generator(rng)
+    _check_settings(settings)
+    rows = Rows(data, rng=rng)
+    data = rows.data
     # First of all, and once, the accountant says how many steps the budget allows.
     allowed = settings.steps_allowed(public_size=data.public_size)
     steps = _steps_to_run(steps, allowed=allowed)
+    ranks.agree(gan, data, settings=settings, rng=rng)
+    if steps:
+        rows.check_finite()
     if checkpoint is None:
         draws = _draws(settings, data, rng)
         for index in range(steps):
             with precision(tf32=tf32):
-                record = _run(step, gan, data, next(draws), settings=settings, index=index, rng=rng)
+                features, labels = rows.at(next(draws))
+                record = step(gan, features, labels, settings=settings, index=index, rng=rng)
             yield record
         return
     with kept(
@@ -72,9 +85,18 @@ def train(
         draws = run.replayed(_draws(settings, data, rng))
         while run.step < run.steps:
             with run.one_step(), precision(tf32=tf32):
-                chosen = run.draw(draws)
-                record = _run(step, gan, data, chosen, settings=settings, index=run.step, rng=rng)
+                features, labels = rows.at(run.draw(draws))
+                record = step(gan, features, labels, settings=settings, index=run.step, rng=rng)
             yield record
+
+
+def _check_settings(settings: Any) -> None:
+    missing = [name for name in ("sampling", "steps_allowed") if not hasattr(settings, name)]
+    if missing:
+        raise TypeError(
+            f"settings must have sampling and steps_allowed, as a paper's Settings do, got "
+            f"{type(settings).__name__} without {' and '.join(missing)}; give a frozen dataclass"
+        )
 
 
 def _steps_to_run(steps: int | None, *, allowed: int) -> int:
@@ -91,17 +113,3 @@ def _steps_to_run(steps: int | None, *, allowed: int) -> int:
 def _draws(settings: Settings, data: Data, rng: torch.Generator) -> Iterator[Tensor]:
     size = len(data.features)
     return batches(settings.sampling, size=size, public_size=data.public_size, rng=rng)
-
-
-def _run(
-    step: Step,
-    gan: Gan,
-    data: Data,
-    chosen: Tensor,
-    *,
-    settings: Settings,
-    index: int,
-    rng: torch.Generator,
-) -> Record:
-    features, labels = data.features[chosen], data.labels[chosen]
-    return step(gan, features, labels, settings=settings, index=index, rng=rng)

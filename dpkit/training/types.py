@@ -1,12 +1,13 @@
 """What a training run is made of: two networks, the data, a step and the record it yields."""
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from dpkit.privacy.sampling import Sampling
+from dpkit.training.device import floats
 
 
 class Gan(NamedTuple):
@@ -20,21 +21,86 @@ class Gan(NamedTuple):
 
 
 class Data(NamedTuple):
-    """The private training set, on one device."""
+    """The private training set: tensors on rng's device or on the CPU, or numpy arrays.
 
-    features: Tensor  # (records, features)
-    labels: Tensor  # (records,) int64
+    What lies on the CPU may be memory-mapped (`numpy.load(path, mmap_mode="r")`): of it, only the
+    rows of a batch are moved to rng's device. So data may be larger than the device's memory.
+    """
+
+    features: Any  # (records, ...), of any type that `transform` takes
+    labels: Any  # (records,) int64
     public_size: int  # the size that is declared; sample rates follow from it alone
+    transform: Callable[[Tensor], Tensor] | None = None
+    """Of a batch's features, (batch, ...), after the draw: uint8 to floats, for example. It acts on
+    each example by itself, which is checked at times; a run that is stored takes a function of a
+    module."""
 
 
-class Record(NamedTuple):
-    """What one step measured. It describes private data and is not private: do not release it."""
+class Measured(NamedTuple):
+    """The numbers of a record."""
 
     step: int
     batch_size: int
     discriminator_loss: float
     generator_loss: float | None  # None where this step did not train the generator
     clipped: float  # share of the batch whose gradient was scaled down
+
+
+class Record:
+    """What one step measured. It describes private data and is not private: do not release it.
+
+    A step gives numbers or tensors, as it has them. They become floats when the first of them is
+    read, all in one transfer, so that a step does not wait for its device. Records are equal where
+    their numbers are.
+    """
+
+    def __init__(
+        self,
+        step: int,
+        batch_size: int,
+        discriminator_loss: float | Tensor,
+        generator_loss: float | Tensor | None,
+        clipped: float | Tensor,
+    ) -> None:
+        self.step = step
+        self.batch_size = batch_size
+        given = (discriminator_loss, generator_loss, clipped)
+        self._numbers = tuple(n.detach() if isinstance(n, Tensor) else n for n in given)
+
+    def _measured(self) -> Measured:
+        self._numbers = floats(*self._numbers)
+        return Measured(self.step, self.batch_size, *self._numbers)
+
+    @property
+    def discriminator_loss(self) -> float:
+        """Of the batch, as its paper adds it up."""
+        return self._measured().discriminator_loss
+
+    @property
+    def generator_loss(self) -> float | None:
+        """None where this step did not train the generator."""
+        return self._measured().generator_loss
+
+    @property
+    def clipped(self) -> float:
+        """Share of the batch whose gradient was scaled down."""
+        return self._measured().clipped
+
+    def _asdict(self) -> dict[str, Any]:
+        """The numbers by name, as of a NamedTuple."""
+        return self._measured()._asdict()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._measured())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and self._measured() == other._measured()
+
+    def __hash__(self) -> int:
+        return hash(self._measured())
+
+    def __repr__(self) -> str:
+        return repr(self._measured()).replace("Measured", "Record", 1)
 
 
 class Settings(Protocol):

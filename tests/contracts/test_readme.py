@@ -13,8 +13,8 @@ assert SPEC is not None
 assert SPEC.loader is not None
 readme = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(readme)
-OTHERS = ("docs/limits.md", "docs/training.md", "docs/traps.md", "binder/README.md")
-PAGES = [*sorted(readme.PAGES), *OTHERS]
+PAGES = [*sorted(readme.PAGES), "docs/accountants.md", "docs/limits.md", "docs/training.md"]
+PAGES += ["docs/traps.md", "binder/README.md"]
 
 
 def text_of(page: str) -> str:
@@ -32,7 +32,7 @@ def test_tables_are_the_computed_ones(page: str):
 
 def test_the_readme_is_short_and_has_a_row_for_every_notebook():
     text = text_of("README.md")
-    assert len(text.splitlines()) <= 150
+    assert len(text.splitlines()) <= 165
     for notebook in (ROOT / "notebooks").glob("*.ipynb"):
         assert f"(notebooks/{notebook.name})" in text, f"{notebook.name} has no row in README.md"
 

@@ -35,6 +35,7 @@ def python(code: str) -> str:
 
 
 TRAINS = {"metrics/judge.py", "experiments/run.py", "experiments/trial.py"}
+PLANS = ("__init__", "budget", "gan_settings", "plan", "statement", "table")  # of private
 PROMISED = ("__init__", "settings", "claims", "tables")  # of each paper, with what they import
 
 
@@ -55,6 +56,7 @@ def torch_free_modules() -> list[str]:
     files += [path for path in PACKAGE.glob("*.py") if path.name != "__main__.py"]
     files += [*PACKAGE.glob("papers/*.py"), PACKAGE / "training" / "__init__.py"]
     files += [path for path in PACKAGE.glob("papers/*/*.py") if path.stem in PROMISED]
+    files += [path for path in PACKAGE.glob("private/*.py") if path.stem in PLANS]
     if importlib.util.find_spec("matplotlib") is None:
         files.remove(PACKAGE / "plots.py")
     if importlib.util.find_spec("ipywidgets") is None:

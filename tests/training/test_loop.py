@@ -10,7 +10,7 @@ from dpkit.papers import dp_cgan as paper
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Linear
 from dpkit.training.checkpoint import Checkpoints, spent
-from dpkit.training.device import generator_on, precision
+from dpkit.training.device import generator_on
 from dpkit.training.loop import train
 from dpkit.training.types import Data, Gan, Record
 
@@ -185,17 +185,3 @@ def test_schedules_and_critic_steps_go_on_where_they_were(tmp_path):
     assert [record.generator_loss is None for record in whole] == [True, True, False] * 2 + [True]
     assert rates == [adam.rate(index) for index in range(7)]
     assert lives(1, 2, 5, 7) == (whole, rates)
-
-
-@pytest.mark.parametrize("tf32", [False, True])
-def test_float32_unless_tf32_is_chosen_and_as_before_afterwards(tf32):
-    before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
-    torch.set_float32_matmul_precision("medium")
-    try:
-        with precision(tf32=tf32):
-            assert torch.get_float32_matmul_precision() == ("high" if tf32 else "highest")
-            assert torch.backends.cudnn.allow_tf32 is tf32
-        assert torch.get_float32_matmul_precision() == "medium"
-    finally:
-        torch.set_float32_matmul_precision(before[0])
-    assert torch.backends.cudnn.allow_tf32 == before[1]

@@ -11,7 +11,7 @@ from dpkit.papers import dp_cgan as paper
 from dpkit.privacy import rdp
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.training.batches import batches
-from dpkit.training.device import device_named, generator_on, seeded
+from dpkit.training.device import generator_on, seeded
 from dpkit.training.loop import train
 from dpkit.training.noise import noised
 from dpkit.training.optimizers import average, update
@@ -175,15 +175,6 @@ def test_construction_under_seeded_leaves_the_global_generator_alone():
     assert torch.equal(before, torch.random.get_rng_state())
     with seeded(1):
         assert torch.equal(first, torch.rand(3))
-
-
-def test_devices():
-    assert device_named("cpu").type == "cpu"
-    with pytest.raises(ValueError, match="device must be auto, cpu or cuda, got 'tpu'"):
-        device_named("tpu")
-    if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="torch sees no CUDA device"):
-            device_named("cuda")
 
 
 def linear_and(*others):

@@ -147,7 +147,7 @@ def _update_discriminator(
 
 def _update_generator(
     gan: Gan, fakes: Tensor, fake_labels: Tensor, settings: Settings, index: int
-) -> float | None:
+) -> Tensor | None:
     """The code's non-saturating step (the text prints log(1 - D)), on the batch's own fakes."""
     if (index + 1) % settings.discriminator_steps:
         return None
@@ -157,7 +157,7 @@ def _update_generator(
     update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
     decay = settings.generator_decay or 0.0
     average(gan.averaged_net, gan.generator_net, decay=decay, updates=index)
-    return loss.item()
+    return loss
 
 
 def _record(
@@ -165,13 +165,13 @@ def _record(
     weights: Tensor,
     real_losses: Tensor,
     fake_losses: Tensor,
-    generator_loss: float | None,
+    generator_loss: Tensor | None,
 ) -> Record:
+    real_loss = real_losses.sum() / max(len(real_losses), 1)
     return Record(
         step=index,
         batch_size=len(real_losses),
-        discriminator_loss=(real_losses.sum() / max(len(real_losses), 1)).item()
-        + fake_losses.mean().item(),
+        discriminator_loss=real_loss.double() + fake_losses.mean().double(),
         generator_loss=generator_loss,
-        clipped=(weights < 1).float().mean().nan_to_num().item(),
+        clipped=(weights < 1).float().mean().nan_to_num(),
     )

@@ -258,7 +258,7 @@ def _update_critic(
 
 def _update_generator(
     gan: Gan, settings: Settings, index: int, rng: torch.Generator
-) -> float | None:
+) -> Tensor | None:
     """Eq. 3 after every `critic_steps`-th step of the critic: it sees only what was released."""
     if (index + 1) % settings.critic_steps or not settings.generator_trained:
         return None
@@ -270,7 +270,7 @@ def _update_generator(
         gan.generator_optimizer, settings.generator_optimizer.rate(index // settings.critic_steps)
     )
     update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
-    return loss.item()
+    return loss
 
 
 def _record(
@@ -280,7 +280,7 @@ def _record(
     return Record(
         step=index,
         batch_size=len(losses),
-        discriminator_loss=(losses.sum() / max(len(losses), 1)).item(),
+        discriminator_loss=losses.sum() / max(len(losses), 1),
         generator_loss=generator_loss,
-        clipped=(weights < 1).any(0).float().mean().nan_to_num().item(),
+        clipped=(weights < 1).any(0).float().mean().nan_to_num(),
     )

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from dpkit import checks
 from dpkit.papers.dpgan.networks import Classifier
 from dpkit.privacy.schedules import Constant
-from dpkit.training.device import generator_on, seeded
+from dpkit.training.device import floats, generator_on, seeded
 from dpkit.training.optimizers import Adam, Sgd, update
 
 RATE = Adam(Constant(1e-3))
@@ -149,16 +149,17 @@ def semi_supervised(
             made, codes = _made(generate, code_size, settings, codes_rng)
             loss = cross_entropy(pair.second(made, codes), _answers(pair.first(made)))
             _update(pair.second, pair.second_optimizer, loss)
-            second = loss.item()
+            second = loss
         chosen = _some(images, settings, rng)  # lines 6-9
         labelled = cross_entropy(pair.first(images[chosen]), labels[chosen])
         share, generated, total = settings.share_at(iteration), None, labelled
         if joined:
             made, codes = _made(generate, code_size, settings, codes_rng)
             loss = cross_entropy(pair.first(made), _answers(pair.second(made, codes)))
-            generated, total = loss.item(), (1 - share) * labelled + share * loss
+            generated, total = loss, (1 - share) * labelled + share * loss
         _update(pair.first, pair.first_optimizer, total)
-        yield Losses(iteration, labelled.item(), share, generated, second)
+        labelled, generated, second = floats(labelled, generated, second)
+        yield Losses(iteration, labelled, share, generated, second)
 
 
 def trial(

@@ -18,6 +18,7 @@ from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.sampling import mechanism, sample_rate
 from dpkit.privacy.schedules import Constant
 from dpkit.training.batches import batches
+from dpkit.training.data import Rows
 from dpkit.training.types import Data, Gan, Record, Step
 
 LARGEST_LOSS = {"digits": 25.0, "census": 20.0}  # C of Table II, batch 64
@@ -185,6 +186,8 @@ def tuned(
     if repaired and not tuning.count_noise > 0:
         raise ValueError("tuning.count_noise must be > 0: an accuracy read for free has no price")
     budget.check(settings, data.public_size)
+    rows = Rows(data, rng=rng)
+    rows.check_finite()
     draws = batches(
         settings.sampling, size=len(data.features), public_size=data.public_size, rng=rng
     )
@@ -195,10 +198,8 @@ def tuned(
         now = replace(settings, noise=replace(settings.noise, schedule=Constant(noise)))
         each = settings.discriminator_steps
         for index in range(iteration * each, (iteration + 1) * each):
-            chosen = next(draws)
-            record = step(
-                gan, data.features[chosen], data.labels[chosen], settings=now, index=index, rng=rng
-            )
+            features, labels = rows.at(next(draws))
+            record = step(gan, features, labels, settings=now, index=index, rng=rng)
         accuracy = None
         if (iteration + 1) % tuning.every == 0:
             if not budget.test():

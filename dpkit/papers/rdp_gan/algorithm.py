@@ -160,7 +160,7 @@ def repaired_step(
     noisy = noised(real.sums, noise_std=multiplier * settings.noise.max_grad_norm, rng=rng)
     means = [(r + f) / settings.expected_batch_size for r, f in zip(noisy, fake.sums, strict=True)]
     _update_discriminator(gan, real.parameters, means, settings, index)
-    clipped = (real.weights < 1).float().mean().nan_to_num().item()
+    clipped = (real.weights < 1).float().mean().nan_to_num()
     return _record(gan, (real.losses, fake.losses), settings, index, rng, clipped=clipped)
 
 
@@ -229,7 +229,7 @@ def _update_discriminator(
 
 def _update_generator(
     gan: Gan, settings: Settings, index: int, rng: torch.Generator
-) -> float | None:
+) -> Tensor | None:
     """Line 12, after every n_d-th discriminator step: the non-saturating loss of the code."""
     if (index + 1) % settings.discriminator_steps:
         return None
@@ -240,7 +240,7 @@ def _update_generator(
     update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
     decay = settings.generator_decay or 0.0
     average(gan.averaged_net, gan.generator_net, decay=decay, updates=iteration)
-    return loss.item()
+    return loss
 
 
 def _record(
@@ -250,14 +250,14 @@ def _record(
     index: int,
     rng: torch.Generator,
     *,
-    clipped: float,
+    clipped: float | Tensor,
 ) -> Record:
     real, fake = losses
     generator_loss = _update_generator(gan, settings, index, rng)
     return Record(
         step=index,
         batch_size=len(real),
-        discriminator_loss=(real.sum() / max(len(real), 1) + fake.mean()).item(),
+        discriminator_loss=real.sum() / max(len(real), 1) + fake.mean(),
         generator_loss=generator_loss,
         clipped=clipped,
     )

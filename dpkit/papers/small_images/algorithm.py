@@ -74,7 +74,7 @@ def step(
     )
     noisy = noised(found.sums, noise_std=settings.noise_std, rng=rng)
     _update_critic(gan, found.parameters, noisy, settings, index, batch_size=len(features))
-    clipped = (found.weights < 1).float().mean().nan_to_num().item()
+    clipped = (found.weights < 1).float().mean().nan_to_num()
     return _record(index, found.losses, generator_loss, clipped)
 
 
@@ -163,7 +163,7 @@ def _beside(
 
 def _update_generator(
     gan: Gan, settings: Settings, index: int, rng: torch.Generator
-) -> float | None:
+) -> Tensor | None:
     """Before each `critic_steps`-th critic step: the generator's loss is -D of what it makes."""
     if index % settings.critic_steps:
         return None
@@ -175,7 +175,7 @@ def _update_generator(
     decay = settings.generator_decay or 0.0
     updates = index // settings.critic_steps
     average(gan.averaged_net, gan.generator_net, decay=decay, updates=updates)
-    return loss.item()
+    return loss
 
 
 def _update_critic(
@@ -192,11 +192,13 @@ def _update_critic(
     update(gan.discriminator_optimizer, parameters, means)
 
 
-def _record(index: int, losses: Tensor, generator_loss: float | None, clipped: float) -> Record:
+def _record(
+    index: int, losses: Tensor, generator_loss: Tensor | None, clipped: float | Tensor
+) -> Record:
     return Record(
         step=index,
         batch_size=len(losses),
-        discriminator_loss=(losses.sum() / max(len(losses), 1)).item(),
+        discriminator_loss=losses.sum() / max(len(losses), 1),
         generator_loss=generator_loss,
         clipped=clipped,
     )

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dpkit.training.device import device_label
 from dpkit.training.types import Data, Gan
 
 _PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
@@ -51,16 +52,17 @@ def fingerprint(
             between two steps (a dict, list or set), a source cannot be read, or a network has
             buffers that are not persistent.
     """
-    on_gpu = rng.device.type == "cuda"
+    transform = data.transform
     return {
         **_settings(settings),
         "public_size": str(data.public_size),
         "data": sha256(f"{_array(data.features)} {_array(data.labels)}".encode()).hexdigest(),
-        "step": _step(step),
+        **({} if transform is None else {"transform": _callable("transform", transform)}),
+        "step": _callable("step", step),
         **{f"gan.{name}": _part(getattr(gan, name)) for name in gan._fields},
         "dpkit": metadata.version("dpkit"),
         "torch": str(torch.__version__),
-        "device": torch.cuda.get_device_name(rng.device) if on_gpu else rng.device.type,
+        "device": device_label(rng.device),
         "dtype": str(torch.get_default_dtype()),
         "tf32": str(tf32),
         "threads": str(torch.get_num_threads()),
@@ -181,12 +183,13 @@ def _settings(settings: Any) -> dict[str, str]:
     return {"settings": _name(type(settings)), **words}
 
 
-def _step(step: Callable[..., Any]) -> str:
-    words = _comparable("step", step, use=_STEPS)
-    while isinstance(step, partial):
-        step = step.func
-    bare = isinstance(step, FunctionType | MethodType)  # whose own description has its source
-    return words if bare else f"{words} {_comparable('step', type(step).__call__, use=_STEPS)}"
+def _callable(name: str, made: Callable[..., Any]) -> str:
+    """A step, or a transform of the data."""
+    words = _comparable(name, made, use=_STEPS)
+    while isinstance(made, partial):
+        made = made.func
+    bare = isinstance(made, FunctionType | MethodType)  # whose own description has its source
+    return words if bare else f"{words} {_comparable(name, type(made).__call__, use=_STEPS)}"
 
 
 def _source(function: Callable[..., Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dpkit.training.device import draws_put_back
 from dpkit.training.types import Gan
 
 
@@ -83,9 +84,9 @@ def global_draws_follow(rng: torch.Generator, index: int) -> Iterator[None]:
     """
     digest = sha256(b"global draws of step %d" % index + rng.get_state().numpy().tobytes())
     seed = int.from_bytes(digest.digest()[:8], "big") >> 1
-    on_gpu = [rng.device.index or 0] if rng.device.type == "cuda" else []
-    with torch.random.fork_rng(on_gpu):
+    with draws_put_back(rng.device):
         torch.default_generator.manual_seed(seed)
-        for index in on_gpu:
-            torch.cuda.default_generators[index].manual_seed(seed)
+        if rng.device.type != "cpu":
+            module = torch.get_device_module(rng.device)
+            module.default_generators[rng.device.index or 0].manual_seed(seed)
         yield

@@ -1,9 +1,10 @@
 """Training that goes on after a crash with the same batches and noise: each step charged once."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from hashlib import shake_256
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import torch
 from torch import Tensor
 
 from dpkit import checks
+from dpkit.training import ranks
 from dpkit.training.checkpoint.file import Saved, restored, write_saved
 from dpkit.training.checkpoint.fingerprint import fingerprint, state_of
+from dpkit.training.checkpoint.follower import Follower, replayed
 from dpkit.training.checkpoint.guards import check_untouched, global_draws_follow, present
 from dpkit.training.checkpoint.ledger import (
     Charged,
@@ -21,6 +24,7 @@ from dpkit.training.checkpoint.ledger import (
     locked,
     mark,
     read_charged,
+    rows_of,
     write_charged,
 )
 from dpkit.training.device import WORDS, filled
@@ -33,7 +37,9 @@ class Checkpoints:
 
     The checkpoint is PRIVATE, as the data are: it holds the raw state of the generator of all
     noise, and with it anybody takes the noise off again. Its file is its owner's alone (mode 0600).
-    Beside it lie `<name>.ledger.json`, which counts the charged steps (see `spent`), and
+    Beside it lie `<name>.ledger.json`, which counts the charged steps (see `spent`; where the
+    settings have a `ledger(public_size=, steps=)` of Gaussian steps, `python -m dpkit epsilon
+    --ledger` prices it), and
     `<name>.lock`, which says that a run began there, and how many steps were charged: without its
     ledger none begins again, and an older copy of the ledger is refused. Never delete the lock of a
     run at work. Older copies of all three files put back together are not noticed.
@@ -88,11 +94,13 @@ class Keeper:
         words: dict[str, str],
         steps: int,
         lock: int,
+        rows: Callable[..., list[dict[str, Any]] | None],
     ) -> None:
         """Go on from the files, or start; afterwards all of them lie there and agree."""
         self.step, self.steps = 0, steps
         self._place, self._path, self._gan, self._rng = place, Path(place.path), gan, rng
         self._words, self._lock = words, lock  # the fingerprint; an open file
+        self._rows = rows  # what a number of steps releases
         self._stored = -1  # step of the checkpoint on disk
         self._process = os.getpid()
         self._whole = True  # False within a step, whose half cannot be stored
@@ -104,11 +112,16 @@ class Keeper:
             self._draw_anew()
         self._floor = self._charged.steps  # a process before this one may have come so far
         if charged is None:
-            write_charged(self._path, self._charged, lock=lock)
+            write_charged(self._path, self._charged, lock=lock, rows=rows(steps=0))
         mark(lock, self._charged)
         self._left = present(gan, rng)
         if self._stored < 0:
             self._store()
+
+    @property
+    def position(self) -> tuple[int, Tensor, int]:
+        """The step to be done, and where its batch is drawn: what a `Follower` needs."""
+        return self.step, self._drawn_from, self._drawn
 
     def _restore(self) -> None:
         saved = restored(self._path, self._words, self._charged)
@@ -132,12 +145,7 @@ class Keeper:
 
     def replayed(self, draws: Iterator[Tensor]) -> Iterator[Tensor]:
         """Bring a new drawer of batches to where the stored one was; the rng stays in place."""
-        now = self._rng.get_state()
-        self._rng.set_state(self._drawn_from)
-        for _ in range(self._drawn):
-            next(draws)
-        self._rng.set_state(now)
-        return draws
+        return replayed(draws, self._rng, self._drawn_from, self._drawn)
 
     def draw(self, draws: Iterator[Tensor]) -> Tensor:
         """The next batch. A draw that leaves the rng alone took it from an earlier permutation."""
@@ -183,7 +191,7 @@ class Keeper:
     def _charge(self, steps: int) -> None:
         check_alone(self._path, self._charged, lock=self._lock)
         charged = self._charged._replace(steps=steps)
-        write_charged(self._path, charged, lock=self._lock)
+        write_charged(self._path, charged, lock=self._lock, rows=self._rows(steps=steps))
         self._charged = charged
 
     def _store(self) -> None:
@@ -212,17 +220,29 @@ def kept(
     rng: torch.Generator,
     steps: int,
     tf32: bool,
-) -> Iterator[Keeper]:
+) -> Iterator[Keeper | Follower]:
     """The run at `place`, brought into `gan` and `rng`; stored and unlocked when the block ends.
+
+    Of several ranks (`ranks`), the first alone reads and writes the files.
 
     Raises:
         ValueError: the files are of another run, damaged or lost, or have done more than `steps`.
         RuntimeError: another run is at work there, or its lock or ledger was changed meanwhile.
     """
+    rank, world = ranks.here()
+    if rank:
+        step_, drawn_from, drawn = ranks.take_states(gan, rng)
+        yield Follower(rng, step=step_, steps=steps, drawn_from=drawn_from, drawn=drawn)
+        return
     words = fingerprint(gan, data, step=step, settings=settings, rng=rng, tf32=tf32)
+    if world > 1:
+        words["ranks"] = str(world)  # which round sums otherwise
+    rows = partial(rows_of, settings, public_size=data.public_size)
     with locked(Path(place.path)) as lock:
-        keeper = Keeper(place, gan, rng, words=words, steps=steps, lock=lock)
+        keeper = Keeper(place, gan, rng, words=words, steps=steps, lock=lock, rows=rows)
         try:
+            if world > 1:
+                ranks.take_states(gan, rng, keeper.position)
             yield keeper
         finally:
             keeper.close()

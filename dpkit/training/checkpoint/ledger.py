@@ -5,10 +5,12 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from inspect import signature
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dpkit import checks
+from dpkit.privacy.rows import rows as as_rows
 
 try:
     import fcntl
@@ -16,8 +18,8 @@ except ImportError:  # there is none on Windows
     fcntl = None
 
 _NOTE = (
-    "Number of steps charged to a privacy budget, reserved before they run. Keep it with its "
-    "checkpoint."
+    "Number of steps charged to a privacy budget, reserved before they run, and what they release. "
+    "Keep it with its checkpoint. Its price: python -m dpkit epsilon --ledger THIS_FILE --delta D"
 )
 
 
@@ -102,14 +104,34 @@ def read_charged(path: Path) -> Charged | None:
     return charged
 
 
-def write_charged(path: Path, charged: Charged, *, lock: int) -> None:
+def rows_of(settings: Any, *, public_size: int, steps: int) -> list[dict[str, Any]] | None:
+    """What `steps` steps release by `settings.ledger(public_size=, steps=)`.
+
+    None where the settings have no such ledger, or rows cannot say what it holds.
+    """
+    ledger: Any = getattr(settings, "ledger", None)
+    if not callable(ledger) or not {"public_size", "steps"} <= signature(ledger).parameters.keys():
+        return None
+    try:
+        found: Any = ledger(public_size=public_size, steps=steps)
+        return as_rows(found)
+    except ValueError:  # no price, or none for so few steps: training itself goes on
+        return None
+
+
+def write_charged(
+    path: Path, charged: Charged, *, lock: int, rows: list[dict[str, Any]] | None = None
+) -> None:
     """Write the charges of the checkpoint at `path`; they are on disk when this returns.
 
-    The lock, an open file, counts them too, and at no moment more than the ledger does.
+    The lock, an open file, counts them too, and at no moment more than the ledger does. Rows say
+    what the charged steps release.
     """
     if charged.steps < _began(path).steps:
         mark(lock, charged)
-    content = {"note": _NOTE, "id": charged.identity, "charged": charged.steps}
+    content: dict[str, Any] = {"note": _NOTE, "id": charged.identity, "charged": charged.steps}
+    if rows is not None:
+        content["rows"] = rows
     write_whole(ledger_path(path), (json.dumps(content, indent=1) + "\n").encode())
     mark(lock, charged)
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from dpkit import checks
 from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
+from dpkit.training.device import precision
 from dpkit.training.gradients.factored import PerExample
 
 
@@ -31,6 +32,10 @@ def clipped_sum(
     A sum over examples is the sum of its parts' sums, so a Poisson batch of any size fits into the
     memory of `at_most` examples, and the answer is the same.
 
+    Norms and sums are computed in float32 or wider, whatever torch is set to. The network's own
+    passes are as it is set (for a GPU's convolutions that is TF32, unless `train` calls this):
+    rougher gradients, but of those the norms, and no record moves the sum by more than its bound.
+
     Args:
         of: per-example gradients and losses of inputs, such as
             `functools.partial(per_example, network, loss)`.
@@ -47,8 +52,10 @@ def clipped_sum(
     total: Clipped | None = None
     for part in zip(*(x.split(at_most) for x in inputs), strict=True):
         gradients, losses = of(*part)
-        weights = rule.weights(gradients.norms())
-        clipped = Clipped(gradients.parameters, gradients.weighted_sum(weights), weights, losses)
+        with precision(tf32=False):
+            weights = rule.weights(gradients.norms())
+            sums = gradients.weighted_sum(weights)
+        clipped = Clipped(gradients.parameters, sums, weights, losses)
         total = clipped if total is None else _added(total, clipped)
     assert total is not None  # even an empty batch is one empty part
     return total

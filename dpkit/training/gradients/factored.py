@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.training.gradients.layers import KINDS, Kind
-from dpkit.training.gradients.layers.products import Pass
+from dpkit.training.gradients.layers.products import Pass, workspace
 
 
 class PerExample(Protocol):
@@ -115,8 +115,13 @@ class Gradients:
                 sums.append((next(rows) @ bias.flatten(1)).view(bias.shape[1:]))
         return sums
 
-    def each(self, at_most: int = 2**22) -> Iterator[list[Tensor]]:
-        """Full gradients, as many examples at a time as fit in `at_most` numbers."""
+    def each(self, at_most: int | None = None) -> Iterator[list[Tensor]]:
+        """Full gradients, as many examples at a time as fit in `at_most` numbers.
+
+        None is 2**22 on a CPU, more on a GPU.
+        """
+        if at_most is None:
+            at_most = max(2**22, workspace(self.parameters[0]))
         rows = max(at_most // max(sum(p.numel() for p in self.parameters), 1), 1)
         for start in range(0, self.batch, rows):
             gradients = []

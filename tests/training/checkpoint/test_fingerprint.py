@@ -24,7 +24,7 @@ from dpkit.training.checkpoint import Checkpoints, spent
 from dpkit.training.checkpoint.fingerprint import Unstable, described
 from dpkit.training.checkpoint.ledger import ledger_path
 from dpkit.training.networks import Conditional
-from dpkit.training.types import Record
+from dpkit.training.types import Measured
 
 pytestmark = pytest.mark.torch
 
@@ -403,7 +403,7 @@ DIFFERENT = [
     Scaled,
     torch.float32,
     torch.float64,
-    Record(1, 1, 0.0, None, 0.0),
+    Measured(1, 1, 0.0, None, 0.0),
     float("nan"),
     float("inf"),
 ]

@@ -7,7 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dpkit.training.gradients.layers.products import DIGITS, Kind, Pass, rounded_up
+from dpkit.training.gradients.layers.products import (
+    DIGITS,
+    Kind,
+    Pass,
+    rounded_up,
+    unseen,
+    waits_for,
+)
 
 
 class Affine(Kind):
@@ -70,8 +77,10 @@ class Embedding(Kind):
     def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
         indices, rows = self._rows(layer, passes)
         same = indices.unsqueeze(1) == indices.unsqueeze(2)
-        squares = ((rows @ rows.mT) * same).sum((1, 2))
-        reach = torch.linalg.vector_norm(rows, dim=2).sum(1).square()
+        if waits_for(rows):
+            wide = rows.double()
+            return rounded_up(*unseen(*_by_gram(wide, same), rows.dtype))
+        squares, reach = _by_gram(rows, same)
         if (poor := ~(squares >= DIGITS * reach)).any():
             for few in poor.nonzero()[:, 0].split(1):
                 full = self.each(layer, [(a[few], d[few]) for a, d in passes])
@@ -89,3 +98,9 @@ class Embedding(Kind):
         indices, rows = self._rows(layer, passes)
         full = rows.new_zeros(len(rows), *layer.weight.shape)
         return full.scatter_add_(1, indices.unsqueeze(2).expand_as(rows), rows)
+
+
+def _by_gram(rows: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
+    """Squared norms of the sums of rows (batch, positions, features) of the same entry; reach."""
+    squares = ((rows @ rows.mT) * same).sum((1, 2))
+    return squares, torch.linalg.vector_norm(rows, dim=2).sum(1).square()

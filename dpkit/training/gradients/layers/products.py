@@ -15,8 +15,10 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
-WORKSPACE = 2**19  # numbers that norms may keep at a time
+WORKSPACE = 2**19  # numbers that norms may keep at a time on a CPU, for its cache
+WIDE_WORKSPACE = 2**26  # elsewhere: a GPU's time goes to the number of kernels
 DIGITS = 1e-2  # of a Gram sum that must be left after cancelling; else products are formed
+LOST = 2**-40  # of a sum of thousands of terms in float64, at most
 SLACK = 4  # units of rounding, of the size of what is added up, that a norm is rounded up by
 
 Pass = tuple[Tensor, Tensor]
@@ -88,7 +90,7 @@ class Outer(Kind):
         gram = positions == 1 or (runs + 1) / 2 * positions * (wide + high) < wide * high
         product = 2 * positions**2 if gram else wide * high
         one = groups * (runs * positions * (wide + high) + product)
-        rows = max(WORKSPACE // max(one, 1), 1) if positions > 1 else max(batch, 1)
+        rows = max(workspace(d) // max(one, 1), 1) if positions > 1 else max(batch, 1)
         norms = []
         for start in range(0, max(batch, 1), rows):
             part = [(a[start : start + rows], d[start : start + rows]) for a, d in passes]
@@ -97,16 +99,18 @@ class Outer(Kind):
                 reach = sum(_size(a) * _size(d) for a, d in part) * self.spread(layer)
                 assert isinstance(reach, Tensor)
                 norms.append(rounded_up(_added(_by_product(pairs), groups), reach.square_()))
-                continue
-            squares, reach = (_added(one, groups) for one in _by_gram(pairs))
-            if runs == positions == 1:  # one product: nothing can cancel
-                norms.append(squares.sqrt())
-                continue
-            if (poor := ~(squares >= DIGITS * reach)).any():
-                few = poor.nonzero()[:, 0]
-                full = self.each(layer, [(a[few], d[few]) for a, d in part]).flatten(1)
-                squares[few] = torch.linalg.vector_norm(full, dim=1).square()
-            norms.append(rounded_up(squares, reach))
+            elif runs == positions == 1:  # one product: nothing can cancel
+                norms.append(_added(_by_gram(pairs)[0], groups).sqrt())
+            elif waits_for(d):
+                wide = _by_gram([(a.double(), d.double()) for a, d in pairs])
+                norms.append(rounded_up(*unseen(*(_added(one, groups) for one in wide), d.dtype)))
+            else:
+                squares, reach = (_added(one, groups) for one in _by_gram(pairs))
+                if (poor := ~(squares >= DIGITS * reach)).any():
+                    few = poor.nonzero()[:, 0]
+                    full = self.each(layer, [(a[few], d[few]) for a, d in part]).flatten(1)
+                    squares[few] = torch.linalg.vector_norm(full, dim=1).square()
+                norms.append(rounded_up(squares, reach))
         return torch.cat(norms)
 
     def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
@@ -114,6 +118,30 @@ class Outer(Kind):
         assert isinstance(weight, Tensor)
         products = _sum_of_products([self.columns(layer, *one) for one in passes])
         return products.reshape(len(passes[0][1]), *weight.shape)
+
+
+def waits_for(x: Tensor) -> bool:
+    """Whether Python would wait before it can look at a value of x, which float64 can spare it."""
+    return x.device.type not in ("cpu", "mps")  # the latter has no float64
+
+
+def workspace(x: Tensor) -> int:
+    """Numbers that may be kept at a time where x lies."""
+    return WIDE_WORKSPACE if waits_for(x) else WORKSPACE
+
+
+def unseen(squares: Tensor, reach: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Squared norms that were added up in float64, with no look at which of them have cancelled.
+
+    Of float32's products float64 keeps digits enough: what it may have lost is added. Of float64's
+    own, `reach` stands for a sum that has cancelled: its example is clipped harder. So no norm is
+    too small.
+    """
+    if dtype == torch.float64:
+        squares = torch.where(squares >= DIGITS * reach, squares, reach)
+    else:
+        squares = squares + LOST * reach
+    return squares.to(dtype), reach.to(dtype)
 
 
 def rounded_up(squares: Tensor, reach: Tensor) -> Tensor:

@@ -1,0 +1,124 @@
+"""train: a private generator of images, from a folder or a named data set, with its statement."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpkit.commands.output import AsJson, print_json
+from dpkit.privacy.rows import rows
+
+if TYPE_CHECKING:
+    from dpkit.datasets import Images
+    from dpkit.private.gan import PrivateGan
+
+SUFFIX = ".safetensors"  # by which `epsilon --ledger` knows the file
+
+
+def train(
+    data: Annotated[
+        str,
+        typer.Argument(help="A folder of images, or digits, mnist, fashion_mnist, cifar10 or 100."),
+    ],
+    epsilon: Annotated[float, typer.Option(help="The budget, > 0, under add-remove adjacency.")],
+    delta: Annotated[float, typer.Option(help="In (0, 1); below 1 / number of records.")],
+    out: Annotated[str, typer.Option(metavar="FILE", help=f"The generator, to be: *{SUFFIX}.")],
+    steps: Annotated[int, typer.Option(help="Steps of the critic, each a release.")] = 1000,
+    batch_size: Annotated[int, typer.Option(help="Records a batch on average.")] = 128,
+    labels: Annotated[
+        bool,
+        typer.Option(
+            help="Make each class by its label; in a folder the sub-folders are the classes, and "
+            "their number is taken as public."
+        ),
+    ] = True,
+    size: Annotated[int, typer.Option(help="Of a folder's images: pixels a side.")] = 32,
+    grey: Annotated[bool, typer.Option("--grey", help="Of a folder: without colours.")] = False,
+    public_size: Annotated[
+        int | None,
+        typer.Option(help="Declared number of records; if not given the counted one is public."),
+    ] = None,
+    unit: Annotated[
+        str, typer.Option(help="For the statement: what one record is.")
+    ] = "one training example",
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Where to go on from after a crash. This file is PRIVATE."
+        ),
+    ] = None,
+    reproducible_seed: Annotated[
+        int | None, typer.Option(help="For tests: who knows it takes the noise off again.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a GAN privately and store its generator, which may be released.
+
+      python -m dpkit train photos/ --epsilon 8 --delta 1e-5 --out generator.safetensors
+
+      python -m dpkit train digits --epsilon 8 --delta 1e-5 --steps 500 --out digits.safetensors
+
+    It prints what a paper should state; the same lies in the file, which `epsilon --ledger` prices.
+    On several GPUs, or processes of a CPU, the same run, each batch shared out among them:
+
+      torchrun --nproc_per_node=2 -m dpkit train ...
+    """
+    if Path(out).suffix != SUFFIX or not Path(out).parent.is_dir():
+        raise ValueError(f"--out must be a file *{SUFFIX} in a folder that exists, got {out}")
+    from dpkit.training import ranks
+
+    try:
+        with ranks.joined(device) as own:
+            images = _images(data, size=size, channels=1 if grey else 3)
+            gan = _gan(
+                images,
+                labels=labels,
+                epsilon=epsilon,
+                delta=delta,
+                batch_size=batch_size,
+                public_size=public_size,
+                device=own.type,
+                reproducible_seed=reproducible_seed,
+            )
+            first = ranks.here().rank == 0
+            parts = (images.pixels,) if gan.classes is None else (images.pixels, images.labels)
+            gan.fit(*parts, steps=steps, checkpoint=checkpoint, progress=first and not as_json)
+            if first:
+                gan.save(out, unit=unit)
+    except (RuntimeError, TypeError) as error:  # a checkpoint in use, a rank that ended
+        raise ValueError(str(error)) from error
+    if first:
+        _say(gan, out, unit, as_json=as_json)
+
+
+def _images(data: str, *, size: int, channels: int) -> "Images":
+    from dpkit import datasets
+
+    if Path(data).is_dir():
+        return datasets.image_folder(data, size=size, channels=channels)
+    if data not in dict(datasets.IMAGE_SETS):
+        names = ", ".join(dict(datasets.IMAGE_SETS))
+        raise ValueError(f"DATA must be a folder of images, or one of {names}; got {data}")
+    return datasets.load(data)
+
+
+def _gan(images: "Images", *, labels: bool, **settings: Any) -> "PrivateGan":
+    """A GAN with the default networks for such images."""
+    from dpkit.private.gan import PrivateGan
+    from dpkit.private.image_networks import image_networks
+
+    classes = int(images.labels.max()) + 1 if labels else 1
+    shown = classes if classes > 1 else None
+    shape = images.pixels.shape[1:]
+    generator, critic = image_networks(shape, classes=shown, latent_size=64)
+    return PrivateGan(generator, critic, classes=shown, **settings)
+
+
+def _say(gan: "PrivateGan", out: str, unit: str, *, as_json: bool) -> None:
+    price, words = gan.guarantee(), gan.statement(unit=unit)
+    if as_json:
+        releases = rows(gan.plan_.ledger())
+        print_json({"out": out, **price._asdict(), "releases": releases, "statement": words})
+    else:
+        print(f"{words}\nThe generator, which may be released: {out}")

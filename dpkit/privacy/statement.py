@@ -1,0 +1,108 @@
+"""The sentences that a paper or a released model should carry about what it costs."""
+
+from collections.abc import Sequence
+from importlib import metadata
+from math import isfinite
+
+from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
+from dpkit.privacy.mechanisms import Gaussian, Mechanism, SampledGaussian
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.sampling import Assuming
+from dpkit.show import at_most, counted
+
+WITHOUT_REPLACEMENT = "batches of a fixed size drawn without replacement"
+# what one release is called, its noise and the noise's name, and how its batch is drawn
+_KINDS = {
+    SampledGaussian: ("step", "noise_multiplier", "noise multiplier", "Poisson"),
+    WithoutReplacementGaussian: (
+        "step",
+        "noise_over_sensitivity",
+        "noise / sensitivity",
+        WITHOUT_REPLACEMENT,
+    ),
+    Gaussian: ("release", "noise_multiplier", "noise multiplier", "none (all records)"),
+}
+
+
+def statement(
+    guarantee: Guarantee,
+    ledger: Releases,
+    *,
+    unit: str = "one training example",
+    sampling: str = "not stated",
+    tuning: str = "not charged",
+    assume: Sequence[str] = (),
+) -> str:
+    """Epsilon, delta, adjacency, unit, releases, accountant and version, sampling and tuning.
+
+    Args:
+        guarantee: what an accountant proves of `ledger`.
+        ledger: what was released.
+        unit: what one record is.
+        sampling: how batches were really drawn.
+        tuning: whether the choice of hyperparameters was charged.
+        assume: what else must be true, after the guarantee's own assumptions: a phrase each.
+
+    Raises:
+        ValueError: epsilon is not finite, or an approximation and no upper bound; or guarantee and
+            ledger differ in adjacency.
+    """
+    _check(guarantee, Ledger.of(ledger))
+    kinds: dict[type, list[Release]] = {}
+    for release in Ledger.of(ledger).releases:
+        bare = release._replace(mechanism=_bare(release.mechanism))
+        kinds.setdefault(type(bare.mechanism), []).append(bare)
+    done = " and ".join(_done(kind, part) for kind, part in kinds.items())
+    drawn = " and ".join(_KINDS[kind][-1] if kind in _KINDS else kind.__name__ for kind in kinds)
+    assumed = "; ".join([*guarantee.assumptions, *assume])
+    return (
+        f"Training satisfies ({at_most(guarantee.epsilon)}, {guarantee.delta:g})-differential "
+        f"privacy under {guarantee.adjacency} adjacency, the unit of privacy being {unit}: "
+        f"{done or 'no release'}, accounted by dpkit {metadata.version('dpkit')} "
+        f"({guarantee.method}). "
+        f"Sampling assumed: {drawn or 'none'}; sampling used: {sampling}. "
+        f"Tuning of hyperparameters: {tuning}." + (f" Assumed: {assumed}." if assumed else "")
+    )
+
+
+def is_upper_bound(guarantee: Guarantee) -> bool:
+    """Whether epsilon is an upper bound: the method of an approximation says that it is none."""
+    return "approximation" not in guarantee.method
+
+
+def _check(guarantee: Guarantee, ledger: Ledger) -> None:
+    if not is_upper_bound(guarantee):
+        raise ValueError(
+            f"a statement takes no epsilon of {guarantee.method}: it is an approximation that can "
+            "lie below the truth; choose pld, which is tight, or rdp"
+        )
+    if not isfinite(guarantee.epsilon):
+        raise ValueError("no finite epsilon is proven for this run, so there is none to state")
+    if ledger.releases and ledger.adjacency != guarantee.adjacency:
+        raise ValueError(
+            f"guarantee is of {guarantee.adjacency} and ledger of {ledger.adjacency}; give the "
+            "ledger that the guarantee was computed from"
+        )
+
+
+def _bare(mechanism: Mechanism) -> Mechanism:
+    """The mechanism without what it assumes, which the guarantee lists."""
+    return mechanism.mechanism if isinstance(mechanism, Assuming) else mechanism
+
+
+def _done(kind: type, releases: list[Release]) -> str:
+    """How many releases of one kind there were, with their noise and sample rates."""
+    count = sum(release.count for release in releases)
+    if kind not in _KINDS:
+        return f"{counted(count, 'release')} by {kind.__name__}"
+    noun, noise, name, _ = _KINDS[kind]
+    words = f"{counted(count, noun)} with {name} {_range(releases, noise)}"
+    if noun == "release":
+        return words
+    return f"{words} and sample rate {_range(releases, 'sample_rate')}"
+
+
+def _range(releases: list[Release], field: str) -> str:
+    values = [getattr(release.mechanism, field) for release in releases]
+    low, high = min(values), max(values)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"

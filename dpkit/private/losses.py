@@ -1,0 +1,95 @@
+"""Losses of one row each, as `clipped_sum` takes them."""
+
+import inspect
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from dpkit.training import Gradients, gradient_penalty, paired, per_example
+from dpkit.training.gradients.factored import PerExample
+
+PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
+
+
+class RowLoss(nn.Module):
+    """loss(*rows) -> (batch,) as a network around `net`: labels are inputs, closures may use it."""
+
+    def __init__(self, net: nn.Module, of_rows: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.net, self.of_rows, self._seen = net, of_rows, False
+
+    def forward(self, *rows: Tensor) -> Tensor:
+        return self.of_rows(*rows)
+
+    def look_once(self, rows: tuple[Tensor, ...], at_most: int) -> None:
+        """Refuse a loss that is not one number a row, or does not depend on the network."""
+        if self._seen or not len(rows[0]):
+            return
+        try:
+            inspect.signature(self.of_rows).bind(*rows)
+        except TypeError as error:
+            raise TypeError(
+                f"the loss must take the {len(rows)} tensors of rows: {error}"
+            ) from None
+        part = [row[:at_most] for row in rows]
+        losses = self(*part)
+        if not isinstance(losses, Tensor) or losses.shape != part[0].shape[:1]:
+            shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+            raise ValueError(
+                f"the loss must be one number for each of the {len(part[0])} rows, shape "
+                f"({len(part[0])},), got {shape}: pass reduction='none', and squeeze(1) or sum "
+                "what a row has several of"
+            )
+        own = [parameter for parameter in self.net.parameters() if parameter.requires_grad]
+        reached = losses.requires_grad and any(
+            gradient is not None
+            for gradient in torch.autograd.grad(losses.sum(), own, allow_unused=True)
+        )
+        if not reached:
+            raise ValueError("the loss does not depend on the parameters of net: is it another's?")
+        self._seen = True
+
+
+def itself(losses: Tensor) -> Tensor:
+    """The loss of what is a loss already."""
+    return losses
+
+
+def penalised(critic: nn.Module, weight: float) -> PerExampleOf:
+    """WGAN-GP's loss of (real, fake, mixing, *conditions)."""
+
+    def of(real: Tensor, fake: Tensor, mixing: Tensor, *conditions: Tensor):
+        return gradient_penalty.per_example(
+            critic, real, fake, *conditions, mixing=mixing, weight=weight
+        )
+
+    return of
+
+
+def two_sided(
+    critic: nn.Module, real_loss: Callable[[Tensor], Tensor], fake_loss: Callable[[Tensor], Tensor]
+) -> PerExampleOf:
+    """real_loss(critic(real)) + fake_loss(critic(fake)) of (real, fake, *conditions)."""
+
+    def of(real: Tensor, fake: Tensor, *conditions: Tensor) -> tuple[PerExample, Tensor]:
+        first, of_real = per_example(critic, real_loss, real, *conditions)
+        second, of_fake = per_example(critic, fake_loss, fake, *conditions)
+        if isinstance(first, Gradients) and isinstance(second, Gradients):
+            return paired(first, second), of_real + of_fake
+        both = _Both(critic, real_loss, fake_loss)
+        return per_example(both, itself, real, fake, *conditions)
+
+    return of
+
+
+class _Both(nn.Module):
+    """The two losses as one network, for critics whose gradients are not products."""
+
+    def __init__(self, critic: nn.Module, *losses: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.critic, self.losses = critic, losses
+
+    def forward(self, real: Tensor, fake: Tensor, *conditions: Tensor) -> Tensor:
+        of_real, of_fake = (self.critic(x, *conditions) for x in (real, fake))
+        return self.losses[0](of_real) + self.losses[1](of_fake)

@@ -1,0 +1,190 @@
+"""The private data of a run: what `train` refuses, and the rows of a batch that a step is given."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpkit.training.device import draws_put_back
+from dpkit.training.types import Data
+
+AT_ONCE = 2**24  # numbers of the data that are looked at together before training
+LARGE = 1e4  # times a batch's largest number: what a transform that mixes examples would show
+_TAKEN = (torch.float32, torch.float64, torch.int32, torch.int64)  # by networks as they are
+_EXAMPLE = "such as a function that returns x.float() / 127.5 - 1"
+
+
+class Rows:
+    """The rows of each batch, on rng's device, as a step is given them.
+
+    Data on the CPU, memory-mapped ones too, stay there: only the rows drawn are read and moved.
+
+    Raises:
+        TypeError: data are of another type, or features or labels are not arrays.
+        ValueError: features and labels differ in length or lie elsewhere than on the CPU or on
+            rng's device; labels are not int64; features are of a type that networks do not take
+            and have no transform.
+    """
+
+    def __init__(self, data: Data, *, rng: torch.Generator) -> None:
+        _check_type(data)
+        arrays = {name: _tensor(name, getattr(data, name)) for name in ("features", "labels")}
+        self.data = data._replace(**arrays)
+        self._device = rng.device
+        self._calls = 0  # of the transform, with an example and others
+        _check_alike(self.data, rng.device)
+
+    def check_finite(self) -> None:
+        """Refuse records that are NaN or infinite, as steps would be given them, before any is.
+
+        All records are looked at, a part at a time, so memory-mapped data are read once. That a run
+        is refused depends on the private data and is no release of the mechanism: do not publish
+        it, nor the row that is named.
+
+        Raises:
+            ValueError: the first such record, by its row.
+        """
+        features, rows = self.data.features, self._rows_at_once()
+        if self.data.transform is None and not features.is_floating_point():
+            return
+        with draws_put_back(self._device):
+            for start in range(0, len(features), rows):
+                seen = self._transformed(self._moved(features[start : start + rows]))
+                finite = (
+                    torch.isfinite(seen).flatten(1).all(1) if seen.ndim > 1 else seen.isfinite()
+                )
+                if not finite.all():
+                    _refuse_record(start + int(finite.int().argmin()), self.data)
+
+    def _rows_at_once(self) -> int:
+        return max(AT_ONCE // max(self.data.features[:1].numel(), 1), 1)
+
+    def at(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """Features, transformed, and labels of the records with these indices."""
+        features, labels = self.data.features, self.data.labels
+        here = chosen  # where the data lie, at most one transfer for both
+        if chosen.device.type != "cpu" and "cpu" in (features.device.type, labels.device.type):
+            here = chosen.cpu()
+        drawn, own = (x[here if x.device.type == "cpu" else chosen] for x in (features, labels))
+        return self._transformed(self._moved(drawn)), self._moved(own)
+
+    def _moved(self, rows: Tensor) -> Tensor:
+        if rows.device.type == self._device.type:
+            return rows
+        return rows.pin_memory().to(self._device, non_blocking=True)
+
+    def _transformed(self, rows: Tensor) -> Tensor:
+        transform = self.data.transform
+        if transform is None:
+            return rows
+        if len(rows) > 1:
+            self._calls += 1
+            if self._calls & (self._calls - 1) == 0:  # at calls 1, 2, 4, 8 ...
+                _check_apart(transform, rows)
+        made = transform(rows)
+        if not isinstance(made, Tensor) or made.shape[:1] != rows.shape[:1]:
+            raise ValueError(
+                f"transform must return a tensor with a row for each of {len(rows)} examples, got "
+                f"{tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__}"
+            )
+        return made
+
+
+def _check_type(data: Any) -> None:
+    if not isinstance(data, Data):
+        raise TypeError(
+            f"data must be a dpkit.training.Data, got {type(data).__name__}: batches are drawn by "
+            "the settings' sampling, on which the privacy rests, not by a loader; give "
+            "Data(features, labels, public_size) of all records (arrays on disk may be "
+            "memory-mapped)"
+        )
+
+
+def _tensor(name: str, values: Any) -> Tensor:
+    """A tensor as it is; one over the memory of an array, which is not read."""
+    if isinstance(values, Tensor):
+        return values
+    try:
+        with warnings.catch_warnings():  # that the memory may be read-only: nobody writes to it
+            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+            return torch.from_numpy(values)
+    except (TypeError, ValueError) as error:
+        kind = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else type(values)
+        raise TypeError(
+            f"data.{name} must be a tensor or a numpy array of numbers, got {kind} ({error})"
+        ) from error
+
+
+def _check_alike(data: Data, device: torch.device) -> None:
+    features, labels = data.features, data.labels
+    if features.ndim < 1 or labels.ndim < 1 or len(features) != len(labels):
+        raise ValueError(
+            "data must have a label for each record, got features "
+            f"{tuple(features.shape)} and labels {tuple(labels.shape)}; without labels give "
+            "torch.zeros(records, dtype=torch.int64)"
+        )
+    for name, values in (("features", features), ("labels", labels)):
+        if values.device.type != "cpu" and _place(values.device) != _place(device):
+            raise ValueError(
+                f"data.{name} lie on {values.device} and rng on {device}; leave them on the CPU, "
+                f"or make rng with generator_on(torch.device({str(values.device)!r}))"
+            )
+    if labels.dtype != torch.int64:
+        raise ValueError(f"data.labels must be int64, got {labels.dtype}; call long() on them")
+    if data.transform is None and features.dtype not in _TAKEN:
+        raise ValueError(
+            f"data.features are {features.dtype}, which networks do not take; give Data a "
+            f"transform of the rows that are drawn, {_EXAMPLE}"
+        )
+
+
+def _place(device: torch.device) -> tuple[str, int]:
+    return device.type, device.index or 0
+
+
+def _check_apart(transform: Any, rows: Tensor) -> None:
+    """Refuse a transform whose answer for an example is another beside other examples.
+
+    The first and then the last example are replaced by one far away; with the same random draws,
+    all others must come out equal to the bit.
+    """
+    with draws_put_back(rows.device):
+        made = transform(rows)
+    for own, others in ((0, slice(1, None)), (-1, slice(None, -1))):
+        with draws_put_back(rows.device):
+            moved = transform(_replaced(rows, own))
+        if made.shape == moved.shape and _same(made[others], moved[others]):
+            continue
+        raise ValueError(
+            "transform gives an example another value where other examples are replaced, so that "
+            "one record would move the gradients of others: use numbers that are fixed and public, "
+            "not a batch's mean or range, and draw at random from torch's generators alone"
+        )
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Equal to the bit; NaN, which `check_finite` refuses, is equal to NaN."""
+    return bool(((one == other) | (one.isnan() & other.isnan())).all())
+
+
+def _replaced(rows: Tensor, own: int) -> Tensor:
+    """The rows with one of them replaced by numbers that its neighbours are far from."""
+    far = rows.clone()
+    if rows.is_floating_point():
+        far[own] = LARGE * (1 + rows.abs().nan_to_num().max()) * (1 if own == 0 else -1)
+    elif rows.dtype == torch.bool:
+        far[own] = ~rows[own]
+    else:
+        ends = torch.iinfo(rows.dtype)
+        far[own] = ends.max if own == 0 else ends.min
+    return far
+
+
+def _refuse_record(row: int, data: Data) -> None:
+    raise ValueError(
+        f"data.features has a record that is NaN or infinite (row {row}, counted from 0"
+        f"{'' if data.transform is None else ', after transform'}), from which no gradient "
+        "follows; fill such values with a fixed one, or leave the record out (nothing was drawn)"
+    )

@@ -1,0 +1,251 @@
+"""Training on several processes (ranks): each clips a share of every batch, then sums are added.
+
+All ranks hold the same networks and draw the same batches, latents and noise from generators in the
+same state. Only `clipped_sum` divides work: of each batch a rank clips its rows, the clipped sums
+are added over all ranks, and each adds the same noise to the same sum and updates alike. So it is
+one release of one batch, as in one process; nothing is wrapped, and no weights are sent after the
+start. What else a step computes runs on every rank. The network between them must be trusted: the
+state of the generator of all noise is sent over it.
+"""
+
+import io
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from dpkit.privacy.clipping import ClippingRule
+from dpkit.training.device import device_named
+from dpkit.training.gradients import clipped
+from dpkit.training.gradients.clipped import Clipped
+from dpkit.training.gradients.factored import PerExample
+from dpkit.training.types import Data, Gan
+
+MEANWHILE = timedelta(minutes=10)  # how long a rank waits for the others
+
+
+class Place(NamedTuple):
+    """Which of `world` processes this is: 0 .. world - 1. Rank 0 alone writes files."""
+
+    rank: int
+    world: int
+
+
+def here() -> Place:
+    """This process among the ranks that train together; (0, 1) where there is no other.
+
+    Raises:
+        RuntimeError: torchrun started several processes, and they were not joined.
+    """
+    if dist.is_available() and dist.is_initialized():
+        return Place(dist.get_rank(), dist.get_world_size())
+    if "TORCHELASTIC_RUN_ID" in os.environ and _started() > 1:
+        raise RuntimeError(
+            f"torchrun started {_started()} processes, and they do not train together yet: each "
+            "would spend the budget by itself; train within `with dpkit.training.ranks.joined():`"
+        )
+    return Place(0, 1)
+
+
+@contextmanager
+def joined(device: str = "auto", *, timeout: timedelta = MEANWHILE) -> Iterator[torch.device]:
+    """Join the processes that torchrun started, until the block ends: this one's device.
+
+    On GPUs each process takes that of its local rank, and sums are added by NCCL, on CPUs by gloo.
+    Without torchrun it is the device alone.
+
+    Args:
+        device: as `device_named` takes it.
+        timeout: how long to wait for another rank before giving it up.
+
+    Raises:
+        ValueError: there are more processes than GPUs.
+        RuntimeError: the processes cannot reach each other.
+    """
+    found = device_named(device)
+    if _started() == 1:
+        yield found
+        return
+    if found.type == "cuda":
+        index = int(os.environ["LOCAL_RANK"])
+        if not index < torch.cuda.device_count():
+            raise ValueError(
+                f"each process needs its own GPU, and there are {torch.cuda.device_count()}; pass "
+                f"--nproc_per_node={torch.cuda.device_count()} to torchrun"
+            )
+        found = torch.device("cuda", index)
+        torch.cuda.set_device(found)
+    with _with_others():
+        dist.init_process_group("nccl" if found.type == "cuda" else "gloo", timeout=timeout)
+    try:
+        yield found
+    finally:
+        dist.destroy_process_group()  # also ends the wait of others, where this one failed
+
+
+def _started() -> int:
+    """The number of processes that torchrun says it started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def clipped_sum(
+    of: Callable[..., tuple[PerExample, Tensor]],
+    *inputs: Tensor,
+    rule: ClippingRule,
+    at_most: int | None = None,
+) -> Clipped:
+    """As `gradients.clipped_sum`, of which each rank computes its share of the batch.
+
+    Every rank gives the whole batch and gets its sum, with weights and losses of all examples. Sums
+    are added in double precision, so that they differ from those of one process by rounding alone.
+    Torch's global generators (dropout) are seeded for each rank's share, and are in the same state
+    on all ranks afterwards: masks are others than in one process.
+
+    Args:
+        of, inputs, rule: as there.
+        at_most: examples at a time on each rank.
+
+    Raises:
+        RuntimeError: weights or batches of the ranks differ, or a rank has ended.
+    """
+    rank, world = here()
+    if world == 1:
+        return clipped.clipped_sum(of, *inputs, rule=rule, at_most=at_most)
+    with _own_draws(rank, inputs[0].device):
+        share = (x[rank::world] for x in inputs)
+        mine = clipped.clipped_sum(of, *share, rule=rule, at_most=at_most)
+    _check_alike(mine.parameters, len(inputs[0]))
+    return _added_up(mine, len(inputs[0]))
+
+
+def _added_up(mine: Clipped, size: int) -> Clipped:
+    """The whole batch's sums, weights and losses, by one addition over all ranks."""
+    rank, world = here()
+    share = torch.cat((mine.weights, mine.losses.detach()[None])).double()
+    rows = share.new_zeros(len(share), size)
+    rows[:, rank::world] = share
+    parts = [*mine.sums, rows]
+    flat = torch.cat([part.reshape(-1).double() for part in parts])
+    with _with_others():
+        dist.all_reduce(flat)
+    pieces = flat.split([part.numel() for part in parts])
+    *sums, rows = (a.view(b.shape).to(b.dtype) for a, b in zip(pieces, parts, strict=True))
+    weights, losses = rows[:-1].to(mine.weights.dtype), rows[-1].to(mine.losses.dtype)
+    return Clipped(mine.parameters, sums, weights, losses)
+
+
+@contextmanager
+def _own_draws(rank: int, device: torch.device) -> Iterator[None]:
+    """Other global draws on each rank inside; the same state on all after it."""
+    seed = int(torch.randint(2**62, ())) + rank
+    on_gpu = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(on_gpu):
+        torch.default_generator.manual_seed(seed)
+        for index in on_gpu:
+            torch.cuda.default_generators[index].manual_seed(seed)
+        yield
+
+
+def _check_alike(parameters: Iterable[Tensor], size: int) -> None:
+    """Refuse to add sums of networks or batches that are not the same on all ranks."""
+    sums = [p.detach().sum(dtype=torch.float64) for p in parameters]
+    sums += [torch.linalg.vector_norm(p.detach(), dtype=torch.float64) for p in parameters]
+    own = torch.stack([sums[0].new_tensor(size), *sums]).nan_to_num()
+    largest = torch.stack((own, -own))
+    with _with_others():
+        dist.all_reduce(largest, op=dist.ReduceOp.MAX)
+    if not torch.equal(largest[0], -largest[1]):  # the largest of all is the smallest
+        raise RuntimeError(
+            "weights or batches differ between the ranks, so their sums are not added up (nothing "
+            "of this step is released): each rank must give the same data and networks to `train`, "
+            "and draw from its rng alike"
+        )
+
+
+def agree(gan: Gan, data: Data, *, settings: Any, rng: torch.Generator) -> None:
+    """Before the first step: the same data and settings everywhere; networks and rng of rank 0.
+
+    Rank 0 has chosen the initial weights, the state of `rng` and that of torch's global generator,
+    whatever seeds the others were given.
+
+    Raises:
+        RuntimeError: data or settings differ between the ranks (it is said which), or a rank has
+            ended.
+    """
+    if here().world == 1:
+        return
+    _check_same(
+        {
+            "data": [_digest(data.features), _digest(data.labels), data.public_size],
+            "settings": re.sub(" at 0x[0-9a-f]+", "", repr(settings)),
+            "networks": [
+                [(name, tuple(tensor.shape)) for name, tensor in net.named_parameters()]
+                for net in (gan.generator_net, gan.averaged_net, gan.discriminator)
+            ],
+        }
+    )
+    take_states(gan, rng)
+
+
+def take_states(gan: Gan, rng: torch.Generator, more: Any = None) -> Any:
+    """Take the weights, optimisers and generators of rank 0; return its `more` (plain or tensors).
+
+    Raises:
+        RuntimeError: a rank has ended.
+    """
+    states = [part.state_dict() for part in gan]
+    states, of_rng, of_torch, more = _told((states, rng.get_state(), torch.get_rng_state(), more))
+    if here().rank:
+        for part, state in zip(gan, states, strict=True):
+            part.load_state_dict(state)
+        rng.set_state(of_rng)
+        torch.set_rng_state(of_torch)
+    return more
+
+
+def _told(value: Any) -> Any:
+    """What rank 0 gives, on every rank, its tensors on the CPU."""
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    sent = [buffer.getvalue()]
+    with _with_others():
+        dist.broadcast_object_list(sent)
+    return torch.load(io.BytesIO(sent[0]), map_location="cpu", weights_only=True)
+
+
+def _check_same(words: dict[str, Any]) -> None:
+    everyones: list[Any] = [None] * here().world
+    with _with_others():
+        dist.all_gather_object(everyones, words)
+    differ = [name for name in words if any(one[name] != words[name] for one in everyones)]
+    if differ:
+        raise RuntimeError(
+            f"{' and '.join(differ)} differ between the ranks: give all of them the same, in the "
+            "same order (each rank draws the same batch and clips its share of it)"
+        )
+
+
+def _digest(tensor: Tensor) -> str:
+    plain = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return f"{tuple(tensor.shape)} {tensor.dtype} {sha256(plain.data).hexdigest()}"
+
+
+@contextmanager
+def _with_others() -> Iterator[None]:
+    """Say in words that another rank has ended, or does not answer."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise RuntimeError(
+            "a rank has ended or does not answer, so training stops on all of them; see the first "
+            "error of the others, end what still runs, and start all ranks again: with a "
+            "checkpoint training goes on there, and its steps are charged already "
+            f"({str(error).splitlines()[0][:200]})"
+        ) from error

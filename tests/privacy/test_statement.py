@@ -1,0 +1,87 @@
+"""The sentence for a paper: everything that an epsilon must say, from any kind of ledger."""
+
+import math
+
+import pytest
+
+from dpkit.privacy import (
+    Gaussian,
+    GroupedGaussian,
+    Ledger,
+    Release,
+    SampledGaussian,
+    gdp,
+    pld,
+    rdp,
+    statement,
+)
+from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, ShuffledBatches, mechanism
+
+STEPS = [Release(SampledGaussian(1.1, 0.01), 1000)]
+PRICE = rdp.epsilon(STEPS, delta=1e-5)
+
+
+def test_a_statement_says_what_an_epsilon_needs():
+    words = statement(PRICE, STEPS, unit="one patient", sampling="Poisson", tuning="charged")
+    for part in (
+        "1e-05)-differential privacy under add-remove adjacency",
+        "the unit of privacy being one patient",
+        "1000 steps with noise multiplier 1.1 and sample rate 0.01",
+        PRICE.method,
+        "Sampling assumed: Poisson; sampling used: Poisson.",
+        "Tuning of hyperparameters: charged.",
+        "; noise, sampling and number of releases were fixed beforehand",
+    ):
+        assert part in words
+
+
+def test_a_statement_admits_what_it_was_not_given():
+    words = statement(PRICE, STEPS)
+    assert "sampling used: not stated. Tuning of hyperparameters: not charged." in words
+
+
+def test_epsilon_is_rounded_up():
+    stated = float(statement(PRICE, STEPS).partition("(")[2].partition(",")[0])
+    assert PRICE.epsilon <= stated <= PRICE.epsilon * 1.001
+
+
+def test_releases_without_batches_are_not_called_steps():
+    ledger = [Release(Gaussian(3.5))]
+    words = statement(pld.epsilon(ledger, delta=1e-5), ledger)
+    assert ": 1 release with noise multiplier 3.5, accounted" in words
+    assert "Sampling assumed: none (all records);" in words
+
+
+def test_other_mechanisms_go_by_their_names():
+    ledger = [Release(GroupedGaussian(1.1, groups=2), 3), *STEPS]
+    words = statement(rdp.epsilon(ledger, delta=1e-5), ledger)
+    assert "3 releases by GroupedGaussian and 1000 steps with noise" in words
+    assert "Sampling assumed: GroupedGaussian and Poisson;" in words
+
+
+def test_what_a_price_assumes_is_stated():
+    shuffled = mechanism(
+        ShuffledBatches(10), noise_multiplier=1.1, public_size=1000, assume=(SHUFFLED_AS_POISSON,)
+    )
+    ledger = Ledger.of([Release(shuffled, 5)])
+    words = statement(rdp.epsilon(ledger, delta=1e-5), ledger, assume=("the sun shines",))
+    assert "5 steps with noise multiplier 1.1 and sample rate 0.01" in words
+    assert "Assumed: shuffled batches priced as Poisson batches; " in words
+    assert words.endswith("; the sun shines.")
+
+
+def test_nothing_released_is_a_statement_too():
+    words = statement(rdp.epsilon([], delta=1e-5), [])
+    assert "satisfies (0, 1e-05)-differential privacy" in words
+    assert "no release, accounted" in words
+
+
+def test_what_cannot_be_stated_is_refused():
+    with pytest.raises(ValueError, match="an approximation that can lie below the truth"):
+        statement(gdp.epsilon(STEPS, delta=1e-5), STEPS)
+    for epsilon in (math.inf, math.nan):
+        with pytest.raises(ValueError, match="no finite epsilon is proven"):
+            statement(PRICE._replace(epsilon=epsilon), STEPS)
+    other = [Release(SampledGaussian(1.1, 0.01, "replace-one"), 1000)]
+    with pytest.raises(ValueError, match="guarantee is of add-remove and ledger of replace-one"):
+        statement(PRICE, other)

@@ -1,0 +1,63 @@
+"""Fits a PrivateGan with a checkpoint, and kills itself on the way if asked; run by test_crashes.
+
+Arguments: the checkpoint, the budget file, and after how many steps the process ends (0: never).
+"""
+
+import hashlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import torch
+from small_networks import digits, pair
+
+from dpkit import Budget, PrivateGan
+from dpkit.private import watch
+from dpkit.training import Checkpoints, spent
+
+STEPS = 12
+
+
+def killed_after(steps: int):
+    def watched(records, **_):
+        for record in records:
+            yield record
+            if record.step + 1 == steps:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return watched
+
+
+def main(checkpoint: Path, budget: Path, kill_after: int) -> None:
+    torch.set_num_threads(1)
+    watch.watched = killed_after(kill_after)
+    x, y = digits()
+    gan = PrivateGan(
+        *pair(),
+        epsilon=8,
+        delta=1e-5,
+        classes=10,
+        latent_size=16,
+        n_critic=2,
+        batch_size=32,
+        reproducible_seed=5,
+    )
+    shared = Budget(budget, epsilon=20, delta=1e-5)
+    gan.fit(
+        x, y, steps=STEPS, checkpoint=Checkpoints(checkpoint, every=5, reserve=8), budget=shared
+    )
+    digest = hashlib.sha256()
+    for name, tensor in sorted(gan.generator_.state_dict().items()):
+        digest.update(name.encode() + tensor.numpy().tobytes())
+    seen = {
+        "digest": digest.hexdigest(),
+        "spent": spent(checkpoint),
+        "runs": len(json.loads(budget.read_text())["runs"]),
+    }
+    sys.stdout.write(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,62 @@
+"""Small networks and data for these tests."""
+
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+
+class Generator(nn.Module):
+    """Digits of 8 x 8 pixels from a latent and a label; it holds batch normalisation."""
+
+    def __init__(self, latent_size: int = 16, classes: int = 10) -> None:
+        super().__init__()
+        self.label = nn.Embedding(classes, latent_size)
+        self.body = nn.Sequential(
+            nn.Linear(latent_size, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 64), nn.Tanh()
+        )
+
+    def forward(self, latents: Tensor, labels: Tensor | None = None) -> Tensor:
+        if labels is not None:
+            latents = latents * self.label(labels)
+        return self.body(latents).view(-1, 1, 8, 8)
+
+
+class Critic(nn.Module):
+    """One number for an image and a label."""
+
+    piecewise_linear = True
+
+    def __init__(self, classes: int = 10) -> None:
+        super().__init__()
+        self.classes = classes
+        self.body = nn.Sequential(nn.Linear(64 + classes, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1))
+
+    def forward(self, images: Tensor, labels: Tensor | None = None) -> Tensor:
+        rows = images.flatten(1)
+        if labels is None:
+            hot = rows.new_zeros(len(rows), self.classes)
+        else:
+            hot = (labels[:, None] == torch.arange(self.classes, device=labels.device)).to(rows)
+        return self.body(torch.cat((rows, hot), 1))
+
+
+def digits() -> tuple[Tensor, Tensor]:
+    """1,797 images (1, 8, 8) in [-1, 1], and their labels."""
+    held = load_digits()
+    return torch.tensor(held.images / 8 - 1, dtype=torch.float32)[:, None], torch.tensor(
+        held.target
+    )
+
+
+def classifier(seed: int = 0) -> nn.Sequential:
+    """Ten logits of 64 numbers."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)  # noqa: TID251
+        return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+
+
+def pair(seed: int = 0) -> tuple[Generator, Critic]:
+    """A generator and its critic, with the same weights for the same seed."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)  # noqa: TID251
+        return Generator(), Critic()

@@ -1,0 +1,116 @@
+"""A budget file adds up the runs on one data set, and refuses the one that would exceed it."""
+
+import json
+import multiprocessing
+
+import pytest
+
+from dpkit.privacy import Release, SampledGaussian, pld, rdp
+from dpkit.privacy.accountants.filters import OverBudget
+from dpkit.private import Budget
+
+DATA = "0" * 64
+
+
+def ledger(noise=4.0, steps=100):
+    return [Release(SampledGaussian(noise, 0.05), steps)]
+
+
+def runs_until_over(budget, run):
+    count = 0
+    while True:
+        try:
+            budget.reserve(run, data=DATA)
+        except OverBudget:
+            return count
+        count += 1
+
+
+def test_runs_are_taken_until_the_total_would_exceed_the_budget(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+    count = runs_until_over(budget, ledger())
+    assert count > 3
+    # a fixed-in-advance price of all of them, by another accountant's route, is within the budget
+    assert rdp.epsilon(ledger(steps=100 * count), delta=1e-5).epsilon <= 2
+    # and one more would not be, at the order that was fixed
+    assert rdp.epsilon(ledger(steps=100 * (count + 1)), delta=1e-5).epsilon > 2 * 0.98
+    assert 0.9 < budget.share_spent() <= 1
+
+
+def test_the_order_is_fixed_by_the_first_plan(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+    budget.reserve(ledger(), data=DATA)
+    order = json.loads((tmp_path / "budget.json").read_text())["order"]
+    budget.reserve(ledger(noise=9.0, steps=3), data=DATA)
+    assert json.loads((tmp_path / "budget.json").read_text())["order"] == order
+
+
+def test_a_first_run_that_fits_by_the_certified_accountant_alone_is_the_only_one(tmp_path):
+    run = ledger()
+    epsilon = pld.epsilon(run, delta=1e-5).epsilon
+    assert rdp.epsilon(run, delta=1e-5).epsilon > epsilon
+    budget = Budget(tmp_path / "budget.json", epsilon=epsilon, delta=1e-5)
+    assert runs_until_over(budget, run) == 1
+    assert budget.share_spent() == 1
+    with pytest.raises(OverBudget):
+        budget.reserve(ledger(noise=1e4, steps=1), data=DATA)
+
+
+def test_a_run_too_large_for_the_whole_budget_is_refused_and_uncharged(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=0.1, delta=1e-5)
+    with pytest.raises(OverBudget, match="take a smaller epsilon"):
+        budget.reserve(ledger(noise=1.0), data=DATA)
+    assert budget.share_spent() == 0
+
+
+def test_a_named_run_is_charged_once(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+    first = budget.reserve(ledger(), data=DATA)
+    budget.name(first, "run")
+    share = budget.share_spent()
+    assert budget.reserve(ledger(), data=DATA, run="run") == first
+    assert budget.share_spent() == share
+    assert budget.reserve(ledger(steps=101), data=DATA, run="run") != first
+    assert budget.reserve(ledger(), data=DATA, run="other") != first
+
+
+def test_two_data_sets_do_not_share_a_file(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+    budget.reserve(ledger(), data=DATA)
+    with pytest.raises(ValueError, match="another data set"):
+        budget.reserve(ledger(), data="1" * 64)
+
+
+def test_the_budget_is_not_raised_afterwards(tmp_path):
+    Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5).reserve(ledger(), data=DATA)
+    with pytest.raises(ValueError, match="fixed by its first run"):
+        Budget(tmp_path / "budget.json", epsilon=3, delta=1e-5).reserve(ledger(), data=DATA)
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"runs": [{"renyi": NaN}]}', "[1]"])
+def test_a_damaged_file_is_refused(tmp_path, content):
+    (tmp_path / "budget.json").write_text(content)
+    with pytest.raises(ValueError, match="damaged"):
+        Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5).reserve(ledger(), data=DATA)
+
+
+def test_a_missing_folder_is_said(tmp_path):
+    with pytest.raises(ValueError, match="does not exist"):
+        Budget(tmp_path / "no" / "budget.json", epsilon=2, delta=1e-5).reserve(ledger(), data=DATA)
+
+
+@pytest.mark.parametrize("bad", [{"epsilon": 0}, {"epsilon": float("nan")}, {"delta": 1}])
+def test_budgets_out_of_range_are_refused(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Budget("budget.json", **{"epsilon": 1, "delta": 1e-5, **bad})
+
+
+def _reserve(path):
+    Budget(path, epsilon=2, delta=1e-5).reserve(ledger(steps=1), data=DATA)
+
+
+def test_runs_that_begin_together_are_all_charged(tmp_path):
+    path = tmp_path / "budget.json"
+    with multiprocessing.get_context("fork").Pool(4) as pool:
+        pool.map(_reserve, [path] * 12)
+    assert len(json.loads(path.read_text())["runs"]) == 12

@@ -1,0 +1,136 @@
+"""What a user has as data becomes tensors, or is refused with a sentence."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from dpkit import datasets
+from dpkit.private.data import checksum, labels_for, signed, tensors, transform_for
+
+X, Y = np.arange(12.0).reshape(4, 3), np.array([0, 1, 1, 0], dtype=np.int32)
+
+
+class Squares(Dataset):
+    def __init__(self, item=lambda i: (torch.full((2,), float(i)), i % 2)):
+        self.item = item
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        return self.item(index)
+
+
+class Endless(IterableDataset):
+    def __iter__(self):
+        return iter([])
+
+
+def test_arrays_lists_and_series_are_taken_and_labels_become_int64():
+    for y in (Y, Y.tolist(), pd.Series(Y), torch.tensor(Y), Y.astype(np.uint8)):
+        x, labels = tensors(X, y)
+        assert x.tolist() == X.tolist()
+        assert labels.dtype == torch.int64
+        assert labels.tolist() == Y.tolist()
+
+
+def test_reversed_and_swapped_arrays_are_taken():
+    (x,) = tensors(X[::-1])
+    (swapped,) = tensors(X.astype(">f4"))
+    assert x.tolist() == X[::-1].tolist()
+    assert swapped.tolist() == X.tolist()
+
+
+def test_a_memory_mapped_array_is_not_copied(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    (x,) = tensors(mapped)
+    assert x.data_ptr() == mapped.ctypes.data
+
+
+def test_a_dataset_is_read_once():
+    seen = []
+
+    def item(index):
+        seen.append(index)
+        return torch.full((2,), float(index)), index % 2
+
+    x, y = tensors(Squares(item))
+    assert seen == [0, 1, 2, 3, 4]
+    assert x[:, 0].tolist() == [0, 1, 2, 3, 4]
+    assert y.tolist() == [0, 1, 0, 1, 0]
+    (alone,) = tensors(Squares(lambda index: torch.zeros(2)))
+    assert alone.shape == (5, 2)
+
+
+def test_of_a_data_loader_the_dataset_is_taken_and_that_is_said():
+    held = TensorDataset(torch.tensor(X), torch.tensor(Y))
+    with pytest.warns(UserWarning, match="its sampler, shuffling and batch size are not used"):
+        x, _ = tensors(DataLoader(held, batch_size=2, shuffle=True))
+    assert x.tolist() == X.tolist()
+
+
+def test_the_kits_own_images_are_taken():
+    images = datasets.digits()
+    x, y = tensors(images)
+    assert x.shape == (1437, 1, 28, 28)
+    assert x.dtype == torch.uint8
+    assert y.tolist() == images.labels.tolist()
+
+
+def test_bytes_become_floats_and_other_data_stay():
+    pixels = torch.tensor([[0, 255]], dtype=torch.uint8)
+    assert transform_for(pixels, None) is signed
+    assert signed(pixels).tolist() == [[-1, 1]]
+    assert transform_for(torch.zeros(2, 2), None) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "words"),
+    [
+        ((), TypeError, "no data were given"),
+        ((pd.DataFrame(X),), TypeError, "to_numpy"),
+        ((X, ["cat", "dog", "dog", "cat"]), TypeError, "number labels from 0"),
+        ((X, np.array([None, 1, 2, 3], dtype=object)), TypeError, "not numbers"),
+        ((X, Y[:3]), ValueError, "equally many records"),
+        ((X[:0],), ValueError, "equally many records"),
+        ((np.array(3.0),), ValueError, "example first"),
+        ((np.where(X == 7, np.nan, X),), ValueError, "first in record 2"),
+        ((np.where(X == 0, np.inf, X),), ValueError, "NaN or infinite"),
+        ((X * 1j,), TypeError, "not numbers"),
+        ((torch.eye(4).to_sparse(),), TypeError, "dense"),
+        ((Endless(),), TypeError, "IterableDataset"),
+        ((Squares(lambda index: {"x": 1}),), TypeError, "dictionaries"),
+        ((Squares(lambda index: object()),), TypeError, "ToTensor"),
+        ((Squares(lambda index: torch.zeros(index)),), ValueError, "one shape"),
+        ((Squares(), Y), TypeError, "leave y out"),
+    ],
+)
+def test_other_data_are_refused_with_a_sentence(data, kind, words):
+    with pytest.raises(kind, match=words):
+        tensors(*data)
+
+
+@pytest.mark.parametrize(
+    ("classes", "y", "words"),
+    [
+        (None, torch.tensor([0, 1]), "classes is None"),
+        (2, None, "no y was given"),
+        (2, torch.tensor([0.0, 1.0]), "must be integers"),
+        (2, torch.tensor([[0], [1]]), "must be integers"),
+        (2, torch.tensor([0, 2]), "must lie in"),
+        (2, torch.tensor([-1, 1]), "must lie in"),
+    ],
+)
+def test_labels_that_do_not_fit_the_classes_are_refused(classes, y, words):
+    with pytest.raises(ValueError, match=words):
+        labels_for(classes, 2, (torch.zeros(2, 3), *([] if y is None else [y])))
+
+
+def test_the_checksum_is_of_content_type_and_shape():
+    (x,) = tensors(X)
+    assert checksum((x,)) == checksum((x.clone(),))
+    others = [(x.float(),), (x.T.contiguous(),), (x + 1,), (x, x)]
+    assert checksum((x,)) not in [checksum(other) for other in others]

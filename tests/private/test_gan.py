@@ -1,0 +1,205 @@
+"""PrivateGan: fit, sample, save."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from small_networks import Critic, Generator, digits, pair
+from torch import nn
+
+from dpkit import PrivateGan
+from dpkit.private import released
+from dpkit.private.gan_settings import LOSSES, gan_settings
+from dpkit.private.gan_step import new_gan, step
+from dpkit.training import generator_on
+
+CPU = torch.device("cpu")
+SMALL = {"classes": 10, "latent_size": 16, "batch_size": 64, "n_critic": 2}
+
+
+def gan_of(*networks, **others):
+    return PrivateGan(*(networks or pair()), epsilon=8, delta=1e-5, **{**SMALL, **others})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return gan_of().fit(*digits(), steps=6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_short_fit_releases_finite_samples(loss):
+    gan = gan_of(loss=loss).fit(*digits(), steps=4)
+    samples = gan.sample([0, 1, 2, 2])
+    assert samples.shape == (4, 1, 8, 8)
+    assert samples.isfinite().all()
+    assert 7.9 < gan.guarantee().epsilon <= 8
+    assert gan.plan_.ledger()[0].count == len(gan.curves_) == 4
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_no_record_moves_what_is_noised_by_more_than_twice_the_clip_norm(loss, monkeypatch):
+    """A replaced record, in image and label; and nothing else of the step depends on it."""
+    sums = []
+
+    def kept(found, *, noise_std, rng):
+        sums.append(torch.cat([total.flatten() for total in found]).double())
+        return [torch.zeros_like(total) for total in found]
+
+    monkeypatch.setattr(released, "noised", kept)
+    x, y = (part[:20].clone() for part in digits())
+    settings = gan_settings(gan_of(loss=loss, n_critic=1, max_grad_norm=0.3), records=99, steps=3)
+    generators = []
+    for changed in (False, True):
+        if changed:
+            x[4], y[4] = -40 * x[4], (y[4] + 3) % 10
+        gan = new_gan(*pair(), settings)
+        rng = generator_on(CPU, reproducible_seed=0)
+        for index in range(2):
+            step(gan, x, y, settings=settings, index=index, rng=rng)
+        generators.append(torch.cat([p.flatten() for p in gan.averaged_net.parameters()]))
+    moved = [(sums[i] - sums[i + 2]).norm() for i in range(2)]
+    assert all(0 < distance <= 2 * 0.3 * (1 + 1e-5) for distance in moved)
+    assert torch.equal(*generators)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_an_empty_batch_is_a_step_of_noise(loss):
+    x, y = digits()
+    settings = gan_settings(gan_of(loss=loss, n_critic=1), records=99, steps=3)
+    gan = new_gan(*pair(), settings)
+    before = next(gan.discriminator.parameters()).clone()
+    rng = generator_on(CPU, reproducible_seed=0)
+    record = step(gan, x[:0], y[:0], settings=settings, index=0, rng=rng)
+    assert (record.batch_size, record.discriminator_loss, record.clipped) == (0, 0, 0)
+    assert not torch.equal(before, next(gan.discriminator.parameters()))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.func")
+@pytest.mark.parametrize("loss", LOSSES)
+def test_critics_of_unlisted_layers_are_trained_too(loss):
+    critic = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.PReLU(), nn.Linear(8, 1))
+    gan = gan_of(Generator(), critic, classes=None, loss=loss).fit(digits()[0], steps=2)
+    assert gan.sample(5).shape == (5, 1, 8, 8)
+
+
+def test_labels_are_not_needed_without_classes():
+    gan = gan_of(classes=None).fit(digits()[0], steps=2)
+    assert gan.sample(7).shape == (7, 1, 8, 8)
+    with pytest.raises(ValueError, match="labels must be an integer"):
+        gan.sample([0, 1])
+
+
+def test_the_networks_that_were_given_stay_as_they_are():
+    generator, critic = pair()
+    before = [p.clone() for net in (generator, critic) for p in net.parameters()]
+    gan = gan_of(generator, critic).fit(*digits(), steps=2)
+    after = [p for net in (generator, critic) for p in net.parameters()]
+    assert all(torch.equal(p, q) for p, q in zip(before, after, strict=True))
+    assert gan.generator is generator
+    assert not torch.equal(before[0], next(gan.generator_.parameters()))
+
+
+def test_a_second_fit_starts_anew():
+    def weights(gan):
+        return next(gan.generator_.parameters()).clone()
+
+    gan = gan_of(reproducible_seed=1).fit(*digits(), steps=4)
+    first = weights(gan)
+    assert torch.equal(first, weights(gan.fit(*digits(), steps=4)))
+    assert not torch.equal(
+        first, weights(clone(gan).set_params(reproducible_seed=2).fit(*digits(), steps=4))
+    )
+
+
+def test_it_is_an_estimator_of_scikit_learn(fitted):
+    other = clone(fitted)
+    assert not hasattr(other, "generator_")
+    assert other.get_params()["n_critic"] == 2
+    assert other.set_params(epsilon=3).epsilon == 3
+
+
+def test_samples_are_asked_for_after_fit_alone():
+    with pytest.raises(NotFittedError, match="fit"):
+        gan_of().sample([0])
+    with pytest.raises(NotFittedError, match="fit"):
+        gan_of().statement()
+
+
+def test_samples_differ_unless_a_seed_is_given(fitted):
+    assert not torch.equal(fitted.sample([1]), fitted.sample([1]))
+    one, other = (fitted.sample([1], reproducible_seed=4) for _ in range(2))
+    assert torch.equal(one, other)
+
+
+def test_what_is_saved_gives_the_same_samples_and_statement(fitted, tmp_path):
+    path = tmp_path / "generator.safetensors"
+    fitted.save(path)
+    other = gan_of(*pair(seed=1)).load(path)
+    labels = [0, 5, 9]
+    assert torch.equal(
+        other.sample(labels, reproducible_seed=2), fitted.sample(labels, reproducible_seed=2)
+    )
+    assert other.statement() == fitted.statement()
+    assert other.guarantee() == fitted.guarantee()
+
+
+def test_a_saved_file_holds_what_may_be_published_and_nothing_else(fitted, tmp_path):
+    fitted.save(tmp_path / "generator.safetensors")
+    with safe_open(tmp_path / "generator.safetensors", framework="pt") as file:
+        names, words = set(file.keys()), file.metadata()
+    assert names == set(fitted.generator_.state_dict())
+    assert set(words) == {"statement", "dpkit"}
+    facts = json.loads(words["dpkit"])
+    assert facts["settings"]["n_critic"] == 2
+    assert {"epsilon", "delta", "adjacency", "method", "ledger"} <= set(facts)
+    assert not {"reproducible_seed", "device"} & set(facts["settings"])
+
+
+def test_a_seeded_generator_says_so_where_it_is_published(tmp_path):
+    gan = gan_of(reproducible_seed=31337).fit(*digits(), steps=2)
+    gan.save(tmp_path / "generator.safetensors")
+    content = (tmp_path / "generator.safetensors").read_bytes()
+    assert b"fixed seed" in content
+    assert b"31337" not in content
+
+
+@pytest.mark.parametrize("other", [{"classes": 9}, {"latent_size": 8}])
+def test_another_architecture_is_not_loaded(fitted, tmp_path, other):
+    fitted.save(tmp_path / "generator.safetensors")
+    networks = Generator(**{"latent_size": 16, "classes": 10, **other}), Critic()
+    with pytest.raises(ValueError, match="another architecture"):
+        gan_of(*networks, **other).load(tmp_path / "generator.safetensors")
+
+
+def test_a_missing_folder_and_a_missing_file_are_said(fitted, tmp_path):
+    with pytest.raises(ValueError, match="does not exist"):
+        fitted.save(tmp_path / "no" / "generator.safetensors")
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        gan_of().load(tmp_path / "no.safetensors")
+    (tmp_path / "no.safetensors").write_bytes(b"words")
+    with pytest.raises(ValueError, match="no file that dpkit saved"):
+        gan_of().load(tmp_path / "no.safetensors")
+
+
+def test_a_grid_has_a_row_for_each_class(fitted):
+    grid = fitted.sample_grid()
+    assert grid.shape == (80, 80)
+    assert grid.dtype == np.float32
+    assert 0 <= grid.min() <= grid.max() <= 1
+
+
+def test_images_of_bytes_are_taken_as_they_are():
+    x, y = digits()
+    pixels = ((x + 1) * 127.5).to(torch.uint8)
+    gan = gan_of().fit(pixels, y, steps=2)
+    assert gan.sample([0]).abs().max() <= 1
+
+
+def test_curves_have_a_row_a_step(fitted):
+    assert list(fitted.curves_["step"]) == [1, 2, 3, 4, 5, 6]
+    assert fitted.curves_["generator_loss"].notna().sum() == 3
+    assert fitted.curves_["clipped"].between(0, 1).all()

@@ -1,0 +1,244 @@
+"""Each mistake of a newcomer gets its sentence, before anything is released."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from small_networks import Critic, Generator, classifier, digits, pair
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from dpkit import Private, PrivateGan
+
+X, Y = digits()
+FLAT = X.flatten(1)
+BUDGET = {"epsilon": 8, "delta": 1e-5, "steps": 3, "batch_size": 40}
+
+
+def adam(net):
+    return torch.optim.Adam(net.parameters())
+
+
+def private_of(net=None, optimizer=None, data=(FLAT, Y), **others):
+    net = classifier() if net is None else net
+    return Private(net, optimizer or adam(net), *data, **{**BUDGET, **others})
+
+
+class Wrapped(nn.DataParallel):
+    def __init__(self, module):
+        nn.Module.__init__(self)
+        self.module = module
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"epsilon": 0}, "epsilon must be a finite number > 0"),
+        ({"epsilon": -1}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"epsilon": "8"}, "epsilon must be a number"),
+        ({"delta": 1}, "delta"),
+        ({"delta": 0}, "delta"),
+        ({"delta": math.nan}, "delta"),
+        ({"steps": 0}, "steps must be an integer >= 1"),
+        ({"steps": 2.5}, "steps"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": 1798}, "at most the 1797 records"),
+        ({"max_grad_norm": 0}, "max_grad_norm"),
+        ({"max_grad_norm": math.inf}, "max_grad_norm"),
+        ({"public_size": 10}, "at most the 10 records"),
+        ({"at_most": 0}, "at_most"),
+    ],
+)
+def test_numbers_out_of_range(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        private_of(**arguments)
+
+
+def test_a_delta_that_would_allow_to_publish_a_record_is_warned_of():
+    with pytest.warns(UserWarning, match="not below 1 / 1797"):
+        private_of(delta=1e-3)
+
+
+def test_an_optimizer_of_another_network():
+    with pytest.raises(ValueError, match="not of net"):
+        private_of(optimizer=adam(classifier()))
+
+
+def test_an_optimizer_that_leaves_parameters_out():
+    net = classifier()
+    with pytest.raises(ValueError, match="does not hold 2"):
+        private_of(net, torch.optim.SGD(net[0].parameters(), 1.0))
+
+
+def test_an_optimizer_that_runs_the_loss_itself():
+    net = classifier()
+    with pytest.raises(TypeError, match="LBFGS"):
+        private_of(net, torch.optim.LBFGS(net.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("net", "words"),
+    [
+        (None, "must be a torch.nn.Module"),
+        (nn.Flatten(), "no parameters"),
+        (nn.Linear(64, 10).requires_grad_(False), "no parameters"),
+        (nn.Linear(64, 10).half(), "float16"),
+        (nn.Linear(64, 10).bfloat16(), "bfloat16"),
+        (Wrapped(nn.Linear(64, 10)), "its .module"),
+        (nn.Sequential(nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10)), "BatchNorm1d"),
+    ],
+)
+def test_networks_that_are_not_trained_here(net, words):
+    optimizer = adam(classifier())
+    with pytest.raises((TypeError, ValueError), match=words):
+        Private(net, optimizer, FLAT, Y, **BUDGET)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.Adam, None, "adam"])
+def test_what_is_no_optimizer(optimizer):
+    with pytest.raises(TypeError, match="torch.optim.Optimizer"):
+        Private(classifier(), optimizer, FLAT, Y, **BUDGET)
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (lambda net: lambda x, y: cross_entropy(net(x), y), "reduction='none'"),
+        (lambda net: lambda x, y: net(x), "one number for each"),
+        (lambda net: lambda x, y: net(x)[:, :1], r"squeeze\(1\)"),
+        (lambda net: lambda x, y: 3.0, "one number for each"),
+        (lambda net: lambda x: net(x).sum(1), "must take the 2 tensors"),
+        (lambda net: lambda x, y: x.sum(1), "does not depend on the parameters"),
+        (lambda net: lambda x, y: classifier()(x).sum(1), "does not depend on the parameters"),
+        (lambda net: lambda x, y: net(x).detach().sum(1), "does not depend on the parameters"),
+    ],
+)
+def test_losses_that_are_not_one_number_a_row(loss, words):
+    net = classifier()
+    private = private_of(net)
+    x, y = next(iter(private))
+    with pytest.raises((TypeError, ValueError), match=words):
+        private.step(loss(net), x, y)
+
+
+def test_a_loss_in_which_rows_meet():
+    net = classifier()
+    private = private_of(net)
+    x, y = next(iter(private))
+
+    def centred(x, y):
+        out = net(x)
+        return (out - out.mean(0)).square().sum(1)
+
+    with pytest.raises(TypeError, match=r"example|alone"):
+        private.step(centred, x, y)
+
+
+def test_a_step_before_the_loop():
+    net = classifier()
+    with pytest.raises(RuntimeError, match="no batch was drawn"):
+        private_of(net).step(lambda x, y: net(x).sum(1), FLAT, Y)
+
+
+def test_rows_that_are_no_tensors():
+    net = classifier()
+    private = private_of(net)
+    x, y = next(iter(private))
+    with pytest.raises(TypeError, match="got ndarray"):
+        private.step(lambda x, y: net(x).sum(1), x.numpy(), y)
+    with pytest.raises(ValueError, match="takes the batch"):
+        private.step(lambda: net(x).sum(1))
+
+
+def test_a_budget_that_is_a_number():
+    with pytest.raises(TypeError, match="budget.json"):
+        private_of(budget=8)
+
+
+def gan_of(*networks, **others):
+    own = {"epsilon": 8, "delta": 1e-5, "classes": 10, "latent_size": 16, **others}
+    return PrivateGan(*(networks or pair()), **own)
+
+
+@pytest.mark.parametrize(
+    ("gan", "words"),
+    [
+        (lambda: gan_of(*reversed(pair())), "swapped"),
+        (lambda: gan_of(latent_size=17), "latents of shape"),
+        (lambda: gan_of(latent_size=0), "latent_size"),
+        (lambda: gan_of(Generator(classes=9), Critic()), "set latent_size and classes"),
+        (lambda: gan_of(classes=9), "must lie in 0..8"),
+        (lambda: gan_of(classes=None), "classes is None"),
+        (lambda: gan_of(Generator(), nn.Sequential(nn.Flatten(), nn.Linear(64, 2))), "critic"),
+        (lambda: gan_of(pair()[0], pair()[0]), "critic: BatchNorm1d"),
+        (lambda: gan_of(*[pair()[1]] * 2), "two networks"),
+        (lambda: gan_of("generator", Critic()), "generator must be"),
+        (lambda: gan_of(loss="wgan"), "wasserstein, hinge, bce"),
+        (lambda: gan_of(n_critic=0), "n_critic"),
+        (lambda: gan_of(n_critic=9), "at least n_critic"),
+        (lambda: gan_of(epsilon=math.nan), "epsilon"),
+        (lambda: gan_of(learning_rate=0), "learning_rate"),
+        (lambda: gan_of(generator_decay=1), "generator_decay"),
+        (lambda: gan_of(penalty_weight=-1), "penalty_weight"),
+        (lambda: gan_of(batch_size=10**4), "at most the 1797"),
+        (lambda: gan_of(device="gpu"), "device must be"),
+        (lambda: gan_of(reproducible_seed="0"), "reproducible_seed"),
+    ],
+)
+def test_gans_that_cannot_be_trained(gan, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        gan().fit(X, Y, steps=6)
+
+
+class Norm(nn.Module):
+    """A generator that centres what it makes by the mean over its batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = Generator()
+
+    def forward(self, latents, labels):
+        images = self.body(latents, labels)
+        return images - images.mean(0)
+
+
+def test_a_generator_in_which_rows_meet():
+    with pytest.raises(ValueError, match="depends on other rows"):
+        gan_of(Norm(), Critic()).fit(X, Y, steps=6)
+
+
+def test_a_critic_with_batch_normalisation():
+    critic = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
+    with pytest.raises(TypeError, match="critic: .*BatchNorm1d"):
+        gan_of(Generator(), critic, classes=None).fit(X, steps=6)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return gan_of().fit(X, Y, steps=5)
+
+
+@pytest.mark.parametrize("labels", [[10], [-1], [0.5], 3, [[1]], [True]])
+def test_labels_that_there_are_none_of(fitted, labels):
+    with pytest.raises((ValueError, TypeError), match="labels"):
+        fitted.sample(labels)
+
+
+def test_images_of_another_shape_than_the_generator_makes():
+    with pytest.raises(ValueError, match="an example of the data is"):
+        gan_of().fit(FLAT, Y, steps=6)
+
+
+def test_data_with_holes():
+    with pytest.raises(ValueError, match="NaN"):
+        gan_of().fit(np.full((50, 1, 8, 8), np.nan), np.zeros(50, int), steps=6)
+
+
+def test_tensorboard_that_is_not_installed(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
+    with pytest.raises(ModuleNotFoundError, match="pip install tensorboard"):
+        gan_of().fit(X, Y, steps=6, log_dir="runs")

@@ -1,0 +1,242 @@
+"""Private: a loop of one's own, in which each step is clipped, noised and charged."""
+
+import math
+
+import pytest
+import torch
+from small_networks import classifier, digits
+from torch.nn.functional import cross_entropy
+
+from dpkit import Private
+from dpkit.privacy import Release, SampledGaussian, pld
+from dpkit.private import BudgetSpent, released
+
+BUDGET = {"epsilon": 8, "delta": 1e-5, "steps": 3, "batch_size": 40}
+
+
+def each(net):
+    return lambda x, y: cross_entropy(net(x), y, reduction="none")
+
+
+def private_of(net, *data, rate=1.0, **others):
+    optimizer = torch.optim.SGD(net.parameters(), rate)
+    return Private(net, optimizer, *data, **{**BUDGET, **others})
+
+
+@pytest.fixture
+def data():
+    x, y = digits()
+    return x.flatten(1), y
+
+
+@pytest.fixture
+def net():
+    return classifier()
+
+
+@pytest.fixture
+def no_noise(monkeypatch):
+    """What would be noised, as it is."""
+    sums = []
+
+    def kept(found, *, noise_std, rng):
+        sums.append((found, noise_std))
+        return found
+
+    monkeypatch.setattr(released, "noised", kept)
+    return sums
+
+
+def test_the_classifier_of_the_digits_is_learnt_in_the_loop_of_the_readme(data):
+    net, (x_all, y_all) = classifier(), data
+    optimizer = torch.optim.Adam(net.parameters(), 1e-2)
+    private = Private(
+        net, optimizer, *data, epsilon=8, delta=1e-5, steps=150, batch_size=256, reproducible_seed=0
+    )
+    for x, y in private:
+        private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
+    # trained so with 20 seeds it was never below 0.88
+    assert (net(x_all).argmax(1) == y_all).float().mean() > 0.7
+    assert private.guarantee().epsilon <= 8
+    assert "(8." not in private.statement()
+
+
+def test_a_step_goes_along_the_clipped_mean_that_autograd_gives(data, net, no_noise):
+    private = private_of(net, *data, max_grad_norm=0.5, reproducible_seed=1)
+    before = [p.detach().clone() for p in net.parameters()]
+    x, y = next(iter(private))
+    wanted = [torch.zeros_like(p) for p in before]
+    for row, label in zip(x, y, strict=True):
+        loss = cross_entropy(net(row[None]), label[None])
+        one = torch.autograd.grad(loss, list(net.parameters()))
+        norm = torch.cat([g.flatten() for g in one]).norm()
+        for total, g in zip(wanted, one, strict=True):
+            total += g * min(1.0, 0.5 / norm.item())
+    private.step(each(net), x, y)
+    for old, new, total in zip(before, net.parameters(), wanted, strict=True):
+        torch.testing.assert_close(new.detach(), old - total / 40, rtol=1e-4, atol=1e-6)
+
+
+def test_the_noise_is_what_the_certified_accountant_asks_for(data, net, no_noise):
+    private = private_of(net, *data, max_grad_norm=0.5)
+    for x, y in private:
+        private.step(each(net), x, y)
+    noise = no_noise[0][1] / 0.5
+    assert len(no_noise) == 3
+    ledger = [Release(SampledGaussian(noise, 40 / 1797), 3)]
+    assert 7.9 < pld.epsilon(ledger, delta=1e-5).epsilon <= 8
+    assert private.ledger == ledger
+
+
+def test_every_step_is_charged_and_none_beyond_the_budget_runs(data, net):
+    private = private_of(net, *data)
+    assert private.guarantee().epsilon == 0
+    epsilons = []
+    for x, y in private:
+        private.step(each(net), x, y)
+        epsilons.append(private.guarantee().epsilon)
+    assert epsilons == sorted(epsilons)
+    assert epsilons[-1] == private.guarantee(planned=True).epsilon <= 8
+    assert list(private) == []
+    with pytest.raises(BudgetSpent, match="all 3 steps"):
+        private.step(each(net), x, y)
+
+
+def test_a_batch_can_be_used_once(data, net):
+    private = private_of(net, *data)
+    x, y = next(iter(private))
+    private.step(each(net), x, y)
+    with pytest.raises(RuntimeError, match="already used"):
+        private.step(each(net), x, y)
+    assert private.steps_done == 1
+
+
+def test_a_loop_without_a_step_ends_with_a_sentence(data, net):
+    with pytest.raises(RuntimeError, match="no step was made"):
+        for _ in private_of(net, *data):
+            pass
+
+
+def test_the_whole_data_set_is_not_taken_for_a_batch(data, net):
+    private = private_of(net, *data)
+    next(iter(private))
+    with pytest.raises(ValueError, match="from one record of the batch"):
+        private.step(each(net), *data)
+
+
+def test_rows_of_the_data_set_itself_are_not_taken_for_a_batch(data, net):
+    private = private_of(net, *data)
+    x, y = next(iter(private))
+    with pytest.raises(ValueError, match="slice of the data set"):
+        private.step(each(net), data[0][: len(x)], y)
+
+
+def test_an_earlier_batch_is_not_taken_for_the_present_one(data, net):
+    private = private_of(net, *data)
+    draws = iter(private)
+    first, labels = next(draws)
+    private.step(each(net), first, labels)
+    x, y = next(draws)
+    rows = min(len(first), len(x))
+    while len(first) != len(x):  # of equal length once in about 16 draws
+        private = private_of(net, *data)
+        first, labels = next(iter(private))
+        x, y = next(iter(private))
+    assert rows
+    with pytest.raises(ValueError, match="earlier batch"):
+        private.step(each(net), first, y)
+
+
+def test_tensors_of_no_batch_are_not_taken_for_one(data, net):
+    private = private_of(net, *data)
+    x, y = next(iter(private))
+    with pytest.raises(ValueError, match="none of the tensors is of the batch"):
+        private.step(each(net), torch.zeros_like(x), torch.zeros_like(y))
+
+
+def test_rows_that_were_changed_one_by_one_are_taken(data, net):
+    private = private_of(net, *data)
+    x, y = next(iter(private))
+    private.step(each(net), x + 0.1 * torch.randn_like(x), y)
+    assert private.steps_done == 1
+
+
+def test_a_view_of_the_batch_is_taken_for_it(net):
+    x, _ = digits()
+    private = private_of(net, x)
+    (images,) = next(iter(private))
+    private.step(lambda rows: net(rows).square().sum(1), images.flatten(1))
+    assert private.steps_done == 1
+
+
+def test_empty_batches_are_steps_of_noise(data, net):
+    private = private_of(net, *data, batch_size=1, steps=12)
+    for x, y in private:
+        private.step(each(net), x, y)
+    sizes = private.curves["batch_size"]
+    assert 0 in set(sizes)  # but for 1 in 200,000 runs: the chance is 1 - (1 - 1/e)^12
+    assert all(torch.isfinite(p).all() for p in net.parameters())
+
+
+def test_one_seed_gives_one_run_and_no_seed_another(data):
+    def weights(seed):
+        net = classifier()
+        private = private_of(net, *data, reproducible_seed=seed)
+        for x, y in private:
+            private.step(each(net), x, y)
+        return torch.cat([p.detach().flatten() for p in net.parameters()])
+
+    assert torch.equal(weights(3), weights(3))
+    assert not torch.equal(weights(3), weights(4))
+    assert not torch.equal(weights(None), weights(None))
+
+
+def test_a_seed_is_said_in_the_statement_and_not_which(data, net):
+    words = private_of(net, *data, reproducible_seed=987654321).statement()
+    assert "fixed seed" in words
+    assert "987654321" not in words
+    assert "seed" not in private_of(net, *data).statement()
+
+
+def test_a_declared_size_is_not_said_to_be_taken_as_public(data, net):
+    assert "1797, is taken as public" in private_of(net, *data).statement()
+    declared = private_of(net, *data, public_size=2000)
+    assert "taken as public" not in declared.statement()
+    assert declared.ledger[0].mechanism.sample_rate == 40 / 2000
+
+
+def test_a_run_that_stopped_early_states_the_price_of_its_plan(data, net):
+    private = private_of(net, *data)
+    x, y = next(iter(private))
+    private.step(each(net), x, y)
+    assert "1 of these steps ran" in private.statement()
+    assert private.guarantee().epsilon < private.guarantee(planned=True).epsilon
+
+
+def test_the_critic_step_of_wasserstein_is_one_release(data, net):
+    critic = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    private = private_of(critic, data[0])
+    for (real,) in private:
+        private.critic_step(real, torch.rand_like(real))
+    assert private.ledger[0].count == 3
+
+
+def test_images_of_bytes_become_floats_between_minus_one_and_one(net):
+    images = torch.randint(256, (200, 64), dtype=torch.uint8)
+    (batch,) = next(iter(private_of(net, images)))
+    assert batch.dtype == torch.float32
+    assert -1 <= batch.min() < 0 < batch.max() <= 1
+
+
+def test_what_is_saved_holds_the_statement_and_the_weights(data, net, tmp_path):
+    from dpkit.private import saved
+
+    private = private_of(net, *data)
+    for x, y in private:
+        private.step(each(net), x, y)
+    private.save(tmp_path / "net.safetensors")
+    other = classifier(seed=1)
+    facts = saved.load(tmp_path / "net.safetensors", other)
+    assert facts["statement"] == private.statement()
+    assert math.isclose(facts["epsilon"], private.guarantee().epsilon)
+    assert all(torch.equal(p, q) for p, q in zip(net.parameters(), other.parameters(), strict=True))

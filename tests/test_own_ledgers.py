@@ -1,0 +1,96 @@
+"""`--ledger` reads what the kit itself writes: a checkpoint's ledger, a released generator."""
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+
+from dpkit.commands.ledger_file import read
+from dpkit.privacy import Gaussian, Release, SampledGaussian, Unsupported
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.rows import rows
+
+LEDGER = [Release(SampledGaussian(1.1, 0.01), 700), Release(SampledGaussian(1.2, 0.02), 300)]
+
+
+def checkpoints(folder: Path, **more) -> Path:
+    path = folder / "run.pt.ledger.json"
+    path.write_text(json.dumps({"note": "", "id": "0" * 32, "charged": 1000} | more))
+    return path
+
+
+def released(folder: Path, metadata: object, tensors: bytes = b"") -> Path:
+    path = folder / "generator.safetensors"
+    header = json.dumps({"__metadata__": metadata}).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + tensors)
+    return path
+
+
+def test_rows_and_back(tmp_path: Path):
+    assert rows(LEDGER)[0] == {
+        "noise_multiplier": 1.1,
+        "sample_rate": 0.01,
+        "count": 700,
+        "adjacency": "add-remove",
+    }
+    for ledger in (
+        LEDGER,
+        [Release(SampledGaussian(1.1, 0.01, "replace-one"), 5)],
+        [Release(WithoutReplacementGaussian(0.55, 0.01), 5)],
+    ):
+        path = tmp_path / "rows.json"
+        path.write_text(json.dumps(rows(ledger)))
+        assert read(path, ledger[0].mechanism.adjacency) == ledger
+
+
+def test_a_release_that_no_row_describes_is_refused():
+    with pytest.raises(Unsupported, match="no row says all of Gaussian"):
+        rows([Release(Gaussian(1.0))])
+
+
+def test_both_kinds_of_files_hold_the_run(tmp_path: Path):
+    assert read(checkpoints(tmp_path, rows=rows(LEDGER))) == LEDGER
+    metadata = {"dpkit": json.dumps({"ledger": rows(LEDGER)}), "format": "pt"}
+    assert read(released(tmp_path, metadata, b"\0" * 64)) == LEDGER
+
+
+def test_csv_may_say_the_adjacency(tmp_path: Path):
+    path = tmp_path / "steps.csv"
+    path.write_text("noise_multiplier,sample_rate,count,adjacency\n1.1,0.01,5,replace-one\n")
+    assert read(path, "replace-one") == [Release(SampledGaussian(1.1, 0.01, "replace-one"), 5)]
+
+
+def test_another_adjacency_than_the_files_is_refused(tmp_path: Path):
+    path = checkpoints(tmp_path, rows=rows(LEDGER))
+    with pytest.raises(ValueError, match="accounted under add-remove, got replace-one; choose add"):
+        read(path, "replace-one")
+    path = checkpoints(tmp_path, rows=[rows(LEDGER)[0] | {"adjacency": "none"}])
+    with pytest.raises(ValueError, match="adjacency must be one of add-remove, replace-one"):
+        read(path)
+
+
+def test_an_older_ledger_says_what_to_type(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"type --noise-multiplier.*with --steps 1000"):
+        read(checkpoints(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "metadata", [None, {}, {"dpkit": "{"}, {"dpkit": "[]"}, {"dpkit": '{"ledger": 5}'}]
+)
+def test_a_model_without_a_ledger_is_refused(tmp_path: Path, metadata: object):
+    with pytest.raises(ValueError, match=r"no list of steps under dpkit in its metadata"):
+        read(released(tmp_path, metadata))
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"\xff" * 20, struct.pack("<Q", 9) + b"{}"])
+def test_a_damaged_model_is_refused(tmp_path: Path, content: bytes):
+    path = tmp_path / "generator.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="not a safetensors file"):
+        read(path)
+
+
+def test_a_ledger_without_steps_is_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match="holds no steps"):
+        read(checkpoints(tmp_path, rows=[]))

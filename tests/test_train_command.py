@@ -1,0 +1,156 @@
+"""`dpkit train`: from a folder of images to a generator that may be released."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors import safe_open
+
+from dpkit import __main__ as command_line
+from dpkit import datasets
+from dpkit.private.gan import PrivateGan
+from dpkit.private.image_networks import image_networks
+
+pytestmark = pytest.mark.torch
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+SMALL = "--epsilon 8 --delta 1e-5 --steps 6 --batch-size 4 --size 8 --device cpu"
+
+
+@pytest.fixture
+def dpkit(capsys: pytest.CaptureFixture[str]):
+    """Run a command line in this process: (exit code, stdout, stderr)."""
+
+    def run(line: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            command_line.main(line.split())
+        out, err = capsys.readouterr()
+        assert isinstance(stopped.value.code, int)
+        return stopped.value.code, out, err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twenty made-up pictures of 8 x 8 pixels in two classes."""
+    folder = tmp_path_factory.mktemp("photos")
+    rng = np.random.default_rng(0)
+    for number in range(20):
+        (folder / f"class_{number % 2}").mkdir(exist_ok=True)
+        pixels = rng.integers(256, size=(8, 8, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"class_{number % 2}" / f"{number:02}.png")
+    return folder
+
+
+def test_a_folder_becomes_a_generator_with_its_statement_and_its_price(dpkit, photos, tmp_path):
+    out = tmp_path / "generator.safetensors"
+    code, said, _ = dpkit(f"train {photos} {SMALL} --out {out} --json --unit patient")
+    found = json.loads(said)
+    assert code == 0
+    assert found["epsilon"] <= 8
+    assert "the unit of privacy being patient" in found["statement"]
+    assert found["releases"][0]["count"] == 6
+    with safe_open(str(out), framework="pt") as file:
+        assert "differential privacy" in file.metadata()["statement"]
+    line = "epsilon --delta 1e-5 --accountant pld --json --ledger"
+    assert json.loads(dpkit(f"{line} {out}")[1])["epsilon"] == found["epsilon"]
+    networks = image_networks((3, 8, 8), classes=2, latent_size=64)
+    gan = PrivateGan(*networks, classes=2, epsilon=8, delta=1e-5, batch_size=4)
+    assert gan.load(out).sample([0, 1, 1]).shape == (3, 3, 8, 8)
+
+
+def test_images_without_labels(dpkit, photos, tmp_path):
+    out = tmp_path / "generator.safetensors"
+    code, said, _ = dpkit(f"train {photos} {SMALL} --out {out} --no-labels --grey")
+    assert code == 0
+    assert f"may be released: {out}" in said
+    with safe_open(str(out), framework="pt") as file:
+        assert json.loads(file.metadata()["dpkit"])["settings"]["classes"] is None
+
+
+def test_a_checkpoint_holds_a_ledger_that_epsilon_prices(dpkit, photos, tmp_path):
+    files = f"--out {tmp_path / 'g.safetensors'} --checkpoint {tmp_path / 'run.pt'}"
+    price = json.loads(dpkit(f"train {photos} {SMALL} {files} --json")[1])["epsilon"]
+    line = (
+        f"epsilon --delta 1e-5 --accountant pld --json --ledger {tmp_path / 'run.pt'}.ledger.json"
+    )
+    assert json.loads(dpkit(line)[1])["epsilon"] == price
+
+
+def test_the_bundled_digits(dpkit, tmp_path):
+    out = tmp_path / "digits.safetensors"
+    line = "train digits --epsilon 8 --delta 1e-5 --steps 5 --batch-size 8 --device cpu"
+    code, said, _ = dpkit(f"{line} --out {out}")
+    assert code == 0
+    assert "5 steps with noise multiplier" in said
+    assert f"number of records, {datasets.digits().n}, is taken as public" in said
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("PHOTOS --epsilon 0 --delta 1e-5 --out OUT", "epsilon must be a finite number > 0"),
+        ("PHOTOS --epsilon nan --delta 1e-5 --out OUT", "epsilon must be a finite number > 0"),
+        ("PHOTOS --epsilon 8 --delta 2 --out OUT", "delta must lie in (0, 1)"),
+        ("PHOTOS --epsilon 8 --delta 1e-5", "Missing option '--out'"),
+        ("PHOTOS --epsilon 8 --delta 1e-5 --out gan.pt", "must be a file *.safetensors"),
+        ("PHOTOS --epsilon 8 --delta 1e-5 --out no/g.safetensors", "in a folder that exists"),
+        ("elephants --epsilon 8 --delta 1e-5 --out OUT", "a folder of images, or one of digits"),
+        ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --device tpu", "device must be"),
+        ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --batch-size 21", "batch_size must be at most"),
+        ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --steps 0", "steps must be an integer >= 1"),
+        ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --size 0", "size must be >= 1"),
+    ],
+)
+def test_bad_options_are_one_line(dpkit, photos, tmp_path, line: str, message: str):
+    line = line.replace("PHOTOS", str(photos)).replace("OUT", str(tmp_path / "g.safetensors"))
+    code, out, err = dpkit(f"train {line}")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_torchrun_shares_the_batches_out(photos, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    out = tmp_path / "g.safetensors"
+    launch = (
+        f"-m torch.distributed.run --nproc_per_node=2 --master_addr=127.0.0.1 --master_port={port}"
+    )
+    line = f"{launch} -m dpkit train {photos} {SMALL} --out {out} --json"
+    done = subprocess.run(
+        [sys.executable, *line.split()],
+        env=os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"},
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert json.loads(done.stdout)["out"] == str(out)  # rank 0 alone has something to say
+    assert out.exists()
+
+
+@pytest.mark.parametrize("side", [1, 8, 9, 28, 32, 33, 64])
+@pytest.mark.parametrize("classes", [None, 3])
+def test_the_default_networks_fit_each_other(side: int, classes: int | None):
+    generator, critic = image_networks((1, side, side), classes=classes, latent_size=5)
+    conditions = () if classes is None else (torch.tensor([0, 2]),)
+    fakes = generator(torch.randn(2, 5), *conditions)
+    assert fakes.shape == (2, 1, side, side)
+    assert critic(fakes, *conditions).shape == (2, 1)
+
+
+def test_images_that_are_not_square_are_refused():
+    with pytest.raises(ValueError, match="images must be square, got 8 x 9 pixels"):
+        image_networks((1, 8, 9), classes=None, latent_size=5)

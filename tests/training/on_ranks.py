@@ -1,0 +1,154 @@
+"""A small private GAN, trained by as many processes as test_ranks.py starts; see `main`."""
+
+import os
+import signal
+import sys
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from dpkit.privacy import Release, SampledGaussian
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.privacy.sampling import PoissonSampling
+from dpkit.training import (
+    Checkpoints,
+    Data,
+    Gan,
+    Record,
+    clipped_sum,
+    gradient_penalty,
+    noised,
+    per_example,
+    train,
+    update,
+)
+from dpkit.training.ranks import here, joined
+
+STEPS, BATCH, RULE = 50, 3, FlatClipping(0.5)
+DRAWN = PoissonSampling(BATCH)
+WAYS = ("plain", "penalty", "torch.func", "dropout")
+
+
+@dataclass(frozen=True)
+class Settings:
+    way: str = "plain"
+    sampling: PoissonSampling = DRAWN
+
+    def steps_allowed(self, *, public_size):
+        return STEPS
+
+    def ledger(self, *, public_size, steps):
+        return [Release(SampledGaussian(1.0, BATCH / public_size), steps)]
+
+
+def network(*sizes, dropout=()):
+    rng = torch.Generator().manual_seed(len(sizes))
+    net = nn.Sequential(
+        nn.Linear(*sizes[:2]), nn.LeakyReLU(), *map(nn.Dropout, dropout), nn.Linear(*sizes[1:])
+    )
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=rng) / 2)
+    return net
+
+
+def new_gan(way):
+    # a layer that a penalty does not know sends it through torch.func
+    critic = network(4, 16, 1, dropout={"dropout": (0.5,), "torch.func": (0.0,)}.get(way, ()))
+    generator = network(2, 8, 4)
+    optimizers = (torch.optim.Adam(net.parameters(), 0.02) for net in (generator, critic))
+    return Gan(generator, deepcopy(generator), critic, *optimizers)
+
+
+def data(more=0.0):
+    features = torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
+    features[7] += more
+    return Data(features, torch.zeros(60, dtype=torch.int64), public_size=60)
+
+
+def step(gan, features, labels, *, settings, index, rng):
+    """One release, and an update of the generator."""
+    critic = gan.discriminator
+    fakes = gan.generator_net(torch.randn(len(features), 2, generator=rng)).detach()
+    mixing = torch.rand(len(features), generator=rng)
+    of, rows = partial(per_example, critic, lambda out: out.squeeze(1).tanh()), (features,)
+    if settings.way in ("penalty", "torch.func"):
+        of, rows = partial(penalised, critic), (features, fakes, mixing)
+    found = clipped_sum(of, *rows, rule=RULE, at_most=2)
+    noisy = noised(found.sums, noise_std=RULE.max_grad_norm, rng=rng)
+    update(gan.discriminator_optimizer, found.parameters, [one / BATCH for one in noisy])
+    gan.generator_optimizer.zero_grad()
+    score = critic(gan.generator_net(torch.randn(6, 2, generator=rng))).mean()
+    (-score).backward()
+    gan.generator_optimizer.step()
+    clipped = (found.weights < 1).double().mean().item() if len(features) else 0.0
+    return Record(index, len(features), found.losses.sum().item(), None, clipped)
+
+
+def penalised(critic, real, fake, mixing):
+    return gradient_penalty.per_example(critic, real, fake, mixing=mixing)
+
+
+def trained(way, *, seed=0, place=None, own=None, watch=lambda index, gan: None):
+    """(all weights, records as rows of numbers) of a run."""
+    gan, rng = new_gan(way), torch.Generator().manual_seed(123 + seed)
+    records = []
+    for record in train(
+        step, gan, own or data(), settings=Settings(way), rng=rng, checkpoint=place
+    ):
+        records.append((record.batch_size, record.discriminator_loss, record.clipped))
+        watch(record.step, gan)
+    nets = (gan.discriminator, gan.generator_net)
+    weights = torch.cat([p.detach().flatten() for net in nets for p in net.parameters()])
+    return weights, torch.tensor(records, dtype=torch.float64)
+
+
+def killed_at(last, index, gan):
+    if index == last and here().rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def drifting_at(last, index, gan):
+    if index == last and here().rank == 1:
+        with torch.no_grad():
+            next(gan.discriminator.parameters())[0, 0] += 1e-6
+
+
+def refusal(**changes):
+    """Why a run ended."""
+    try:
+        trained("plain", **changes)
+    except RuntimeError as error:
+        return str(error)
+
+
+def main(what, folder):
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    with joined("cpu"):
+        rank = here().rank
+
+        def kept(name, watch=lambda index, gan: None):
+            place = Checkpoints(folder / f"{name}.pt", every=5, reserve=8)
+            torch.save(
+                trained("plain", seed=rank, place=place, watch=watch), folder / f"{name}-{rank}"
+            )
+
+        if what == "killed":
+            kept("run", partial(killed_at, 12))
+        elif what == "resumed":
+            kept("run")
+        else:
+            kept("uninterrupted")
+            for way in WAYS:
+                torch.save(trained(way, seed=rank), folder / f"{way}-{rank}")
+            reasons = refusal(own=data(1e-6 * rank)), refusal(watch=partial(drifting_at, 20))
+            torch.save(reasons, folder / f"refused-{rank}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,260 @@
+"""The data of a run: what is refused before the first step, and what a step is given of a batch."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from dpkit.training.checkpoint import Checkpoints
+from dpkit.training.data import Rows
+from dpkit.training.device import generator_on
+from dpkit.training.loop import train
+from dpkit.training.types import Data, Record
+from tests.training.test_loop import Counting, tiny_gan
+
+pytestmark = pytest.mark.torch
+
+CPU = torch.device("cpu")
+SIZE = 12
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return generator_on(CPU, reproducible_seed=seed)
+
+
+def labels(size: int = SIZE) -> Tensor:
+    return torch.zeros(size, dtype=torch.int64)
+
+
+def data(features=None, own=None, transform=None) -> Data:
+    features = torch.rand(SIZE, 3) if features is None else features
+    return Data(features, labels() if own is None else own, SIZE, transform)
+
+
+def to_unit(rows: Tensor) -> Tensor:
+    """Bytes as numbers in [-1, 1]."""
+    return rows.float() / 127.5 - 1
+
+
+def twice(rows: Tensor) -> Tensor:
+    return 2 * rows
+
+
+def keep(gan, features, labels, *, settings, index, rng):
+    """A step that only keeps its batches, on the discriminator."""
+    gan.discriminator.given.append((features, labels))
+    return Record(index, len(features), 0.0, None, 0.0)
+
+
+def batches(of: Data, **keywords) -> list[tuple[Tensor, Tensor]]:
+    gan = tiny_gan()
+    given = gan.discriminator.given = []
+    list(train(keep, gan, of, settings=Counting(), rng=rng(), **keywords))
+    return given
+
+
+def same(first, second) -> bool:
+    return len(first) == len(second) == 8 and all(
+        torch.equal(a, c) and torch.equal(b, d)
+        for (a, b), (c, d) in zip(first, second, strict=True)
+    )
+
+
+@pytest.fixture
+def images() -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, (SIZE, 2, 2), dtype=np.uint8)
+
+
+def test_bytes_become_floats_after_the_draw(images):
+    whole = batches(data(to_unit(torch.from_numpy(images))))
+    assert same(whole, batches(data(torch.from_numpy(images), transform=to_unit)))
+
+
+def test_arrays_are_taken_from_disk_row_by_row(images, tmp_path):
+    np.save(tmp_path / "images.npy", images)
+    np.save(tmp_path / "labels.npy", np.arange(SIZE))
+    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
+    own = np.load(tmp_path / "labels.npy", mmap_mode="r")
+    found = batches(data(mapped, own, to_unit))
+    assert same(found, batches(data(to_unit(torch.from_numpy(images)), torch.arange(SIZE))))
+    assert Rows(data(mapped, own, to_unit), rng=rng()).data.features.dtype == torch.uint8
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("row", [0, 7, SIZE - 1])
+@pytest.mark.parametrize("at_once", [1, 5, 2**24])
+def test_a_record_that_is_not_finite_is_refused_by_its_row(monkeypatch, wrong, row, at_once):
+    monkeypatch.setattr("dpkit.training.data.AT_ONCE", at_once)
+    features = torch.rand(SIZE, 3)
+    features[row, 1] = wrong
+    with pytest.raises(ValueError, match=rf"NaN or infinite \(row {row}, counted from 0\)"):
+        batches(data(features))
+    whole = batches(data(features, transform=torch.nan_to_num))
+    assert all(rows.isfinite().all() for rows, _ in whole)  # what a transform mends is finite
+
+
+def test_nothing_is_drawn_before_a_record_is_refused(tmp_path):
+    features, source = torch.full((SIZE, 3), torch.nan), rng()
+    before = source.get_state()
+    place = Checkpoints(tmp_path / "run")
+    with pytest.raises(ValueError, match="row 0"):
+        next(train(keep, tiny_gan(), data(features), settings=Counting(), rng=source))
+    with pytest.raises(ValueError, match="row 0"):
+        next(
+            train(
+                keep, tiny_gan(), data(features), settings=Counting(), rng=source, checkpoint=place
+            )
+        )
+    assert torch.equal(before, source.get_state())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_transform_makes_infinite_is_refused():
+    features = torch.ones(SIZE, 3)
+    features[4] = 0
+    with pytest.raises(ValueError, match="row 4, counted from 0, after transform"):
+        batches(data(features, transform=torch.log))
+
+
+@pytest.mark.parametrize(
+    "mixing",
+    [
+        lambda x: x - x.mean(0),
+        lambda x: x / x.abs().max(),
+        lambda x: x - x[:1],
+        lambda x: x.roll(1, 0),
+        lambda x: (x - x.min()) / (x.max() - x.min()),
+        lambda x: torch.from_numpy(np.random.default_rng().random(x.shape)),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
+def test_a_transform_in_which_examples_meet_is_refused(mixing, dtype):
+    features = torch.randint(256, (SIZE, 3), generator=torch.Generator().manual_seed(0)).to(dtype)
+    with pytest.raises(ValueError, match="transform gives an example another value where"):
+        batches(data(features, transform=lambda x: mixing(x.double())))
+
+
+def test_a_transform_is_asked_again_later():
+    calls = []
+
+    def later(rows: Tensor) -> Tensor:
+        calls.append(len(rows))
+        return rows - rows.mean() if len(calls) > 8 else rows
+
+    with pytest.raises(ValueError, match="transform gives an example another value"):
+        batches(data(transform=later))
+
+
+def test_random_transforms_draw_the_same_whether_they_are_checked_or_not():
+    def flipped(rows: Tensor) -> Tensor:
+        return torch.where(torch.rand(len(rows), 1) < 0.5, rows, rows.flip(1))
+
+    before = torch.get_rng_state()
+    first = batches(data(torch.arange(SIZE * 3.0).view(SIZE, 3), transform=flipped))
+    torch.set_rng_state(before)
+    plain = []
+    for rows, _ in batches(data(torch.arange(SIZE * 3.0).view(SIZE, 3))):
+        plain.append(rows)
+    for (rows, _), own in zip(first, plain, strict=True):
+        assert torch.equal(rows, flipped(own))
+
+
+@pytest.mark.parametrize("made", [lambda x: x[:0], lambda x: x.numpy(), lambda x: x.sum()])
+def test_a_transform_returns_a_row_for_each_example(made):
+    rows = Rows(data(torch.rand(1, 3), labels(1), made), rng=rng())
+    with pytest.raises(ValueError, match="a tensor with a row for each of 1 examples, got"):
+        rows.at(torch.arange(1))
+
+
+@pytest.mark.parametrize("other", [None, to_unit])
+def test_a_stored_run_goes_on_with_its_own_transform_alone(tmp_path, other):
+    where = Checkpoints(tmp_path / "run")
+
+    def run(transform):
+        return train(
+            keep_nothing,
+            tiny_gan(),
+            data(torch.ones(SIZE, 2), transform=transform),
+            settings=Counting(),
+            rng=rng(),
+            checkpoint=where,
+        )
+
+    records = run(twice)
+    next(records)
+    records.close()
+    with pytest.raises(ValueError, match=r"these differ: .*transform"):
+        next(run(other))
+    with pytest.raises(ValueError, match="transform must be something that another process"):
+        next(run(lambda x: 2 * x))
+    assert len(list(run(twice))) == 7
+
+
+def keep_nothing(gan, features, labels, *, settings, index, rng):
+    return Record(index, len(features), 0.0, None, 0.0)
+
+
+def frame():
+    class DataFrame:
+        pass
+
+    return DataFrame()
+
+
+LOADER = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(SIZE, 3)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        (
+            {"data": LOADER},
+            TypeError,
+            r"data must be a dpkit.training.Data, got DataLoader: .*give",
+        ),
+        ({"data": LOADER.dataset}, TypeError, "got TensorDataset"),
+        ({"data": data(frame())}, TypeError, "data.features must be a tensor or a numpy array"),
+        ({"data": data(np.array(["a"] * SIZE))}, TypeError, "an array of <U1"),
+        ({"data": data([[0.0]] * SIZE)}, TypeError, "data.features must be a tensor or"),
+        (
+            {"data": data(own=labels(SIZE - 1))},
+            ValueError,
+            r"label for each record, got .* \(11,\)",
+        ),
+        ({"data": data(own=torch.tensor(0))}, ValueError, "a label for each record"),
+        ({"data": data(own=labels().int())}, ValueError, r"int64, got torch.int32; call long\(\)"),
+        ({"data": data(own=labels().double())}, ValueError, "data.labels must be int64"),
+        ({"data": data(torch.rand(SIZE, 3, device="meta"))}, ValueError, "lie on meta and rng on"),
+        ({"data": data(own=labels().to("meta"))}, ValueError, "data.labels lie on meta and rng on"),
+        (
+            {"data": data(torch.ones(SIZE, 3, dtype=torch.uint8))},
+            ValueError,
+            r"data.features are torch.uint8, which networks do not take; give Data a transform",
+        ),
+        ({"data": data(torch.rand(SIZE, 3).half())}, ValueError, "data.features are torch.float16"),
+        ({"settings": {"steps": 3}}, TypeError, "settings must have sampling .* got dict without"),
+        ({"rng": 0}, TypeError, "rng must be a torch.Generator, got int"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_remedy(changed, error, message):
+    given = {"data": data(), "settings": Counting(), "rng": rng()} | changed
+    with pytest.raises(error, match=message):
+        next(train(keep, tiny_gan(), given.pop("data"), **given))
+
+
+def test_rows_that_nobody_drew_are_not_read():
+    """Data larger than memory: of what is mapped, a batch reads its own rows."""
+
+    seen = []
+
+    class Watched(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            out = super().__torch_function__(func, types, args, kwargs or {})
+            if isinstance(out, Tensor) and func is torch.Tensor.__getitem__:
+                seen.append(len(out))
+            return out
+
+    features = torch.rand(SIZE, 3).as_subclass(Watched)
+    Rows(data(features), rng=rng()).at(torch.tensor([1, 3]))
+    assert seen == [2]

@@ -1,0 +1,133 @@
+"""Two processes that train together give one release of one batch, as one process does."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from on_ranks import STEPS, WAYS, trained
+
+from dpkit.commands.ledger_file import read
+from dpkit.privacy import Release, SampledGaussian
+from dpkit.training import Checkpoints, ranks, spent
+
+pytestmark = pytest.mark.torch
+
+HERE = Path(__file__).parent
+
+
+def processes(what: str, folder: Path) -> list[tuple[int, str]]:
+    """(exit code, standard error) of each of two ranks."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(HERE.parents[1]),
+    }
+    started = [
+        subprocess.Popen(
+            [sys.executable, str(HERE / "on_ranks.py"), what, str(folder)],
+            env=os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        errors = [process.communicate(timeout=120)[1] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    return [(p.returncode, error) for p, error in zip(started, errors, strict=True)]
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    """As the ranks: noised sums are rounded, so that in float32 a last digit may become a step."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where two ranks left what they trained."""
+    folder = tmp_path_factory.mktemp("ranks")
+    assert [code for code, _ in processes("all", folder)] == [0, 0]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def killed(folder: Path) -> tuple[Path, list[tuple[int, str]]]:
+    """A run of two ranks of which one was killed: where its files lie, and how it ended."""
+    return folder, processes("killed", folder)
+
+
+@pytest.mark.parametrize("way", ["plain", "penalty", "torch.func"])
+def test_two_ranks_train_as_one_process_does(folder: Path, double, way: str):
+    """Also where a batch, or one's share of it, is empty."""
+    weights, records = trained(way)
+    both, of_both = torch.load(folder / f"{way}-0")
+    assert len(records) == STEPS
+    assert {0, 1} <= set(records[:, 0].tolist())
+    assert (both - weights).abs().max() <= 1e-6
+    torch.testing.assert_close(of_both, records, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ranks_keep_the_same_weights_whatever_their_seeds(folder: Path, way: str):
+    """Also with dropout, whose masks each rank draws for its own rows."""
+    (one, records), (other, same) = (torch.load(folder / f"{way}-{rank}") for rank in (0, 1))
+    assert torch.equal(one, other)
+    assert torch.equal(records, same)
+
+
+def test_other_data_or_weights_on_a_rank_are_refused(folder: Path):
+    for rank in (0, 1):
+        data, drift = torch.load(folder / f"refused-{rank}")
+        assert data.startswith("data differ between the ranks")
+        assert drift.startswith("weights or batches differ between the ranks")
+
+
+def test_a_killed_rank_ends_the_run_and_its_steps_stay_charged(killed):
+    folder, ((code, error), (code_of_killed, _)) = killed
+    assert (code, code_of_killed) == (1, -9)
+    assert "RuntimeError: a rank has ended or does not answer" in error
+    assert 13 <= spent(folder / "run.pt") <= 16
+
+
+def test_another_number_of_ranks_does_not_go_on(killed, double):
+    """Its sums are rounded otherwise: two releases with the same noise."""
+    with pytest.raises(ValueError, match=r"these differ: ranks \(stored 2, now None\)"):
+        trained("plain", place=Checkpoints(killed[0] / "run.pt", every=5, reserve=8))
+
+
+def test_both_ranks_go_on_after_a_crash_with_each_step_charged_once(killed):
+    folder, _ = killed
+    assert [code for code, _ in processes("resumed", folder)] == [0, 0]
+    ledger = read(folder / "run.pt.ledger.json")
+    assert ledger == [Release(SampledGaussian(1.0, 0.05), STEPS)]
+    whole = torch.load(folder / "uninterrupted-0")[0]
+    assert all(torch.equal(torch.load(folder / f"run-{rank}")[0], whole) for rank in (0, 1))
+
+
+def test_processes_of_torchrun_that_were_not_joined_are_refused(monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RuntimeError, match=r"each would spend the budget by itself.*joined"):
+        trained("plain")
+
+
+def test_alone_there_is_nobody_to_join():
+    with ranks.joined("cpu") as device:
+        assert device == torch.device("cpu")
+        assert ranks.here() == (0, 1)

@@ -1,0 +1,288 @@
+"""How often a step waits for its device, counted on a CPU that is taken for a GPU.
+
+An operation whose result decides what Python does next stops the queue of a GPU. A step may ask
+for the number of records in its batch (Poisson), and looks once at the gradients of each update;
+dpGAN's bounds become numbers of Python, for which they are read once; a record is read by who wants
+to know it, in one transfer. Nothing else waits, but for the checks of a network's first steps.
+"""
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from traceback import extract_stack
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from dpkit.papers.dp_cgan import algorithm as dp_cgan
+from dpkit.papers.dp_cgan import settings as dp_cgan_settings
+from dpkit.papers.dpgan import algorithm as dpgan
+from dpkit.papers.dpgan import settings as dpgan_settings
+from dpkit.papers.rdp_gan import algorithm as rdp_gan
+from dpkit.papers.rdp_gan import settings as rdp_gan_settings
+from dpkit.papers.small_images import algorithm as small_images
+from dpkit.papers.small_images import settings as small_images_settings
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.privacy.sampling import PoissonSampling
+from dpkit.privacy.schedules import Constant
+from dpkit.training import clipped_sum, gradient_penalty, noise, per_example
+from dpkit.training.device import generator_on
+from dpkit.training.gradients import Gradients, LayerPasses
+from dpkit.training.gradients.layers import KINDS, others, products
+from dpkit.training.loop import train
+from dpkit.training.noise import noised
+from dpkit.training.optimizers import update
+from dpkit.training.types import Data, Record
+from tests.training.test_loop import Counting, tiny_gan
+
+pytestmark = pytest.mark.torch
+
+CPU = torch.device("cpu")
+DECIDING = ("_local_scalar_dense", "nonzero", "equal", "masked_select", "_unique2", "is_nonzero")
+READING = (Tensor.tolist, Tensor.cpu, Tensor.numpy)  # on a CPU without an operation
+ELSEWHERE = (
+    "/torch/optim/",  # Adam counts its steps on the CPU
+    "/gradients/self_check.py",  # of a network's first steps, ever rarer
+)
+DRAW = {"training/batches.py": 1}
+UPDATES = {"training/optimizers.py": 2}
+BOUNDS = {"privacy/clip_bounds.py": 1}
+READ = {"training/device.py": 1}
+
+
+class Operations(TorchDispatchMode):
+    """Operations that ran, and those that a GPU would be waited for, by file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count, self.waits = 0, Counter()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.count += 1
+        name = func.overloadpacket.__name__
+        if name in DECIDING or (name == "index" and _by_mask(args[1])):
+            _note(self.waits)
+        return func(*args, **(kwargs or {}))
+
+
+class Readings(TorchFunctionMode):
+    """Methods that read values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = Counter()
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func in READING:
+            _note(self.waits)
+        return func(*args, **(kwargs or {}))
+
+
+def _by_mask(indices) -> bool:
+    return any(index is not None and index.dtype == torch.bool for index in indices)
+
+
+def _note(waits: Counter) -> None:
+    files = [frame.filename.replace("\\", "/") for frame in extract_stack()]
+    if not any(part in file for file in files for part in ELSEWHERE):
+        own = [file for file in files if "/dpkit/" in file]
+        waits[own[-1].rpartition("/dpkit/")[2] if own else "elsewhere"] += 1
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Take the CPU for a GPU where the device decides which way is taken."""
+    for module in (products, others):
+        monkeypatch.setattr(module, "waits_for", lambda x: True)
+    monkeypatch.setattr(noise, "standard_normals", noise._on_gpu)
+
+
+def waits(step, gan, features: Tensor, settings, *, read: bool = False) -> dict[str, int]:
+    """The most of steps 5 to 9, by file."""
+    data = Data(features, torch.arange(len(features)) % 10, len(features))
+    rng = generator_on(CPU, reproducible_seed=0)
+    records = train(step, gan, data, settings=settings, rng=rng)
+    most = Counter()
+    for _ in range(10):
+        with Operations() as operations, Readings() as readings:
+            record = next(records)
+            if read:
+                _ = record.discriminator_loss, record.generator_loss, record.clipped
+        if record.step >= 5:
+            most |= operations.waits + readings.waits
+    return dict(most)
+
+
+@pytest.fixture
+def images() -> Tensor:
+    rng = torch.Generator().manual_seed(0)
+    return 2 * torch.rand(60, 1, 8, 8, generator=rng) - 1
+
+
+POISSON = PoissonSampling(5)
+
+
+@pytest.mark.parametrize("name", ["REPAIRED", "SETTINGS", "BASIC"])
+@pytest.mark.usefixtures("gpu")
+def test_dp_cgan(images, name):
+    settings = dp_cgan_settings.small(getattr(dp_cgan_settings, name), batch_size=5, steps=10)
+    settings = replace(settings, pixels=64, hidden=4)
+    gan = dp_cgan.new_gan(settings, seed=0, device=CPU)
+    step = dp_cgan.basic_step if name == "BASIC" else dp_cgan.step
+    draw = DRAW if name == "REPAIRED" else {}
+    assert waits(step, gan, images.flatten(1), settings) == UPDATES | draw
+    assert waits(step, gan, images.flatten(1), settings, read=True) == UPDATES | draw | READ
+
+
+@pytest.mark.parametrize("name", ["REPAIRED", "SETTINGS", "NON_PRIVATE"])
+@pytest.mark.usefixtures("gpu")
+def test_small_images(images, name):
+    settings = getattr(small_images_settings, name)
+    sampling = type(settings.sampling)(5)
+    small = {"capacity": 2, "side": 8, "latent_size": 3, "max_steps": 10, "target_epsilon": None}
+    settings = replace(settings, sampling=sampling, **small)
+    gan = small_images.new_gan(settings, seed=0, device=CPU)
+    draw = DRAW if isinstance(sampling, PoissonSampling) else {}
+    found = waits(small_images.step_of(settings), gan, images, settings, read=True)
+    assert found == UPDATES | draw | READ
+
+
+@pytest.mark.parametrize(
+    "name", ["SETTINGS", "MULTIPLICATIVE", "OUTPUT_ERROR", "DP_GAN", "REPAIRED"]
+)
+@pytest.mark.usefixtures("gpu")
+def test_rdp_gan(images, name):
+    settings = getattr(rdp_gan_settings, "SETTINGS" if name == "REPAIRED" else name)
+    small = {"network": rdp_gan_settings.Mlp(4), "features": 64, "latent_size": 3, "iterations": 5}
+    draw = {}
+    if name == "REPAIRED":
+        gradient = rdp_gan_settings.GradientNoise(Constant(5.0), 0.5)
+        small |= {"noise": gradient, "target_epsilon": None}
+        draw = DRAW
+    small["sampling"] = POISSON if draw else type(settings.sampling)(5)
+    settings = replace(settings, discriminator_steps=2, **small)
+    gan = rdp_gan.new_gan(settings, seed=0, device=CPU)
+    found = waits(rdp_gan.step_of(settings), gan, images.flatten(1), settings, read=True)
+    assert found == UPDATES | draw | READ
+
+
+@pytest.mark.parametrize("name", ["REPAIRED", "NON_PRIVATE"])
+@pytest.mark.usefixtures("gpu")
+def test_dpgan(images, name):
+    settings = replace(
+        getattr(dpgan_settings, name),
+        image_shape=(1, 8, 8),
+        critic_channels=(2, 3, 4),
+        generator_channels=(3, 2, 2),
+        latent_size=3,
+        devices=1,
+        private_examples=60,
+        noise_multiplier=20.0 if name == "REPAIRED" else 0.0,
+        sampling=type(getattr(dpgan_settings, name).sampling)(5),
+        max_steps=10,
+    )
+    gan = dpgan.new_gan(settings, seed=0, device=CPU)
+    found = waits(dpgan.step_of(settings, images[:10]), gan, images, settings, read=True)
+    private = DRAW | BOUNDS if name == "REPAIRED" else {}
+    assert found == UPDATES | READ | private
+
+
+def critic() -> nn.Module:
+    layers = nn.Conv2d(1, 3, 3), nn.LeakyReLU(), nn.Flatten(), nn.Linear(108, 4), nn.ReLU()
+    return nn.Sequential(*layers, nn.Linear(4, 1))
+
+
+def squared(outputs: Tensor) -> Tensor:
+    return outputs.square().squeeze(1)
+
+
+def penalised(net: nn.Module, real: Tensor, fake: Tensor, mixing: Tensor):
+    return gradient_penalty.per_example(net, real, fake, mixing=mixing)
+
+
+def general_step(gan, features, labels, *, settings, index, rng, penalty):
+    """Clip, noise, update: what a step of one's own does."""
+    net = gan.discriminator
+    of, inputs = partial(per_example, net, squared), (features,)
+    if penalty:
+        of = partial(penalised, net)
+        inputs = (features, torch.rand(features.shape), torch.rand(len(features)))
+    clipped = clipped_sum(of, *inputs, rule=FlatClipping(1.0), at_most=3)
+    noisy = noised(clipped.sums, noise_std=1.0, rng=rng)
+    update(gan.discriminator_optimizer, clipped.parameters, noisy)
+    share = (clipped.weights < 1).float().mean()
+    return Record(index, len(features), clipped.losses.mean(), None, share)
+
+
+@pytest.mark.parametrize("penalty", [False, True])
+@pytest.mark.usefixtures("gpu")
+def test_a_step_of_ones_own(images, penalty):
+    net = critic()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    gan = tiny_gan()._replace(discriminator=net, discriminator_optimizer=optimizer)
+    step, settings = partial(general_step, penalty=penalty), Counting(POISSON, allowed=10)
+    found = waits(step, gan, images, settings, read=True)
+    assert found == DRAW | READ | {"training/optimizers.py": 1}
+
+
+def passes(layer: nn.Module, shape: tuple[int, ...], *, apart: float, dtype: torch.dtype):
+    """Two passes of a layer whose products cancel but for a part of size `apart`."""
+    rng = torch.Generator().manual_seed(0)
+    if isinstance(layer, nn.Embedding):
+        a = torch.randint(layer.num_embeddings, (6, *shape), generator=rng)
+        b, d = a, torch.randn(6, *shape, layer.embedding_dim, generator=rng, dtype=dtype)
+    else:
+        a = torch.randn(6, *shape, generator=rng, dtype=dtype)
+        b = a + apart * torch.randn(a.shape, generator=rng, dtype=dtype)
+        d = torch.randn(layer(a).shape, generator=rng, dtype=dtype)
+    e = -d + apart * torch.randn(d.shape, generator=rng, dtype=dtype)
+    return ((a, d), (b, e))
+
+
+LAYERS = {
+    "linear": (nn.Linear(40, 30), (40,)),
+    "linear at 3 positions": (nn.Linear(40, 30), (3, 40)),
+    "convolution, by Gram matrices": (nn.Conv2d(12, 16, 3), (12, 4, 4)),
+    "convolution in groups": (nn.Conv2d(24, 16, 3, groups=2), (24, 3, 3)),
+    "convolution, by products": (nn.Conv2d(1, 3, 3), (1, 8, 8)),
+    "transposed convolution": (nn.ConvTranspose2d(16, 12, 3), (16, 2, 2)),
+    "embedding": (nn.Embedding(7, 20), (5,)),
+}
+
+
+@pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-4, 0.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.usefixtures("gpu")
+def test_norms_without_a_look_at_values(name, dtype, apart):
+    """Never below the norm, also where passes cancel; float32's as near as with a look."""
+    layer, shape = LAYERS[name]
+    layer = layer.to(dtype)
+    kind, given = KINDS[type(layer)], passes(layer, shape, apart=apart, dtype=dtype)
+    wide = [tuple(x.double() if x.is_floating_point() else x for x in one) for one in given]
+    layer.double()
+    true = torch.linalg.vector_norm(kind.each(layer, wide).flatten(1), dim=1)
+    each = [torch.linalg.vector_norm(kind.each(layer, [w]).flatten(1), dim=1) for w in wide]
+    layer.to(dtype)
+    with Operations() as operations:
+        norms = kind.norms(layer, given).double()
+    assert not operations.waits
+    assert (norms >= true * (1 - 1e-6)).all()
+    far = 1e-5 if dtype == torch.float32 else 11.0  # times what was added up
+    assert (norms <= true + far * 10 * sum(each)).all()
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_gpu_takes_more_examples_at_a_time():
+    layer = nn.Conv2d(16, 32, 3)
+    a = torch.rand(500, 16, 8, 8)
+    gradients = Gradients((LayerPasses(layer, ((a, torch.rand(500, 32, 6, 6)),)),))
+    with Operations() as wide:
+        norms = gradients.norms()
+    with pytest.MonkeyPatch.context() as patch, Operations() as narrow:
+        patch.setattr(products, "waits_for", lambda x: False)
+        assert torch.allclose(norms, gradients.norms(), rtol=1e-5)
+    assert 5 * wide.count < narrow.count
