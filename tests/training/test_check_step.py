@@ -373,6 +373,18 @@ def test_the_report_raises_what_it_found():
         check(right, charged=Release(Gaussian(2.0))).raise_if_found()
 
 
+def test_after_a_check_that_stopped_noise_is_noise_again():
+    def step(pair, features, labels, *, settings, index, rng):
+        noised([torch.zeros(9)], noise_std=1.0, rng=rng)
+        raise KeyError("stopped")
+
+    with pytest.raises(KeyError):
+        check(step)
+    rng = torch.Generator().manual_seed(1)
+    (first,), (second,) = (noised([torch.zeros(9)], noise_std=1.0, rng=rng) for _ in range(2))
+    assert not torch.equal(first, second)
+
+
 def test_bad_input_is_refused():
     with pytest.raises(ValueError, match="at least 2, got 1 and 6; give a small batch"):
         check(right, features=uniform(1, 3))
