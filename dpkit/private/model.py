@@ -20,7 +20,7 @@ from dpkit.private.plan import calibrated
 from dpkit.private.released import AT_MOST, released
 from dpkit.private.statement import statement
 from dpkit.private.watch import table
-from dpkit.training import generator_on, per_example, update
+from dpkit.training import generator_on, per_example, ranks, update
 from dpkit.training.batches import batches
 from dpkit.training.data import Rows
 from dpkit.training.device import precision
@@ -114,7 +114,8 @@ class Private:
         self._first = Rows(held, rng=self._rng)
         self._drawn, self._losses = Drawn(self._data), dict[Any, RowLoss]()
         self._measured: list[tuple[Any, ...]] = []
-        if budget is not None:
+        ranks.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
+        if budget is not None and ranks.here().rank == 0:
             budget.reserve(self.plan.ledger(), data=checksum(self._data))
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
