@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import shake_256
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -32,9 +32,10 @@ def precision(*, tf32: bool) -> Iterator[None]:
         _set_precision(products, convolutions, before)
 
 
-_OPERATIONS: tuple[Any, ...] = (
-    *(backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn),
-    *(backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn),
+_cuda, _cudnn, _mkldnn = cast(Any, (backends.cuda, backends.cudnn, backends.mkldnn))
+_OPERATIONS = (
+    *(_cuda.matmul, _cudnn.conv, _cudnn.rnn),
+    *(_mkldnn.matmul, _mkldnn.conv, _mkldnn.rnn),
 )
 
 
@@ -58,8 +59,9 @@ def device_named(name: str) -> torch.device:
     accelerator = torch.accelerator.current_accelerator()
     count = torch.accelerator.device_count()
     if name == "auto":
-        usable = accelerator is not None and count > 0 and accelerator.type != "mps"
-        return accelerator if usable else torch.device("cpu")
+        if accelerator is None or count == 0 or accelerator.type == "mps":
+            return torch.device("cpu")
+        return accelerator
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -3,19 +3,21 @@
 import numpy as np
 import pytest
 import torch
+from tiny import Plain, networks
 from torch import Tensor
 
+from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.data import Rows
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
 from dpkit.training.types import Data, Record
-from tests.training.test_loop import Counting, tiny_gan
 
 pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
 SIZE = 12
+SETTINGS = Plain(sampling=ShuffledBatches(3))  # eight steps
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -47,9 +49,9 @@ def keep(gan, features, labels, *, settings, index, rng):
 
 
 def batches(of: Data, **keywords) -> list[tuple[Tensor, Tensor]]:
-    gan = tiny_gan()
-    given = gan.discriminator.given = []
-    list(train(keep, gan, of, settings=Counting(), rng=rng(), **keywords))
+    gan, given = networks(), []
+    vars(gan.discriminator)["given"] = given
+    list(train(keep, gan, of, settings=SETTINGS, rng=rng(), **keywords))
     return given
 
 
@@ -98,12 +100,10 @@ def test_nothing_is_drawn_before_a_record_is_refused(tmp_path):
     before = source.get_state()
     place = Checkpoints(tmp_path / "run")
     with pytest.raises(ValueError, match="row 0"):
-        next(train(keep, tiny_gan(), data(features), settings=Counting(), rng=source))
+        next(train(keep, networks(), data(features), settings=SETTINGS, rng=source))
     with pytest.raises(ValueError, match="row 0"):
         next(
-            train(
-                keep, tiny_gan(), data(features), settings=Counting(), rng=source, checkpoint=place
-            )
+            train(keep, networks(), data(features), settings=SETTINGS, rng=source, checkpoint=place)
         )
     assert torch.equal(before, source.get_state())
     assert list(tmp_path.iterdir()) == []
@@ -173,16 +173,16 @@ def test_a_stored_run_goes_on_with_its_own_transform_alone(tmp_path, other):
     def run(transform):
         return train(
             keep_nothing,
-            tiny_gan(),
+            networks(),
             data(torch.ones(SIZE, 2), transform=transform),
-            settings=Counting(),
+            settings=SETTINGS,
             rng=rng(),
             checkpoint=where,
         )
 
     records = run(twice)
     next(records)
-    records.close()
+    del records  # which stores the run
     with pytest.raises(ValueError, match=r"these differ: .*transform"):
         next(run(other))
     with pytest.raises(ValueError, match="transform must be something that another process"):
@@ -237,9 +237,9 @@ LOADER = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(S
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_remedy(changed, error, message):
-    given = {"data": data(), "settings": Counting(), "rng": rng()} | changed
+    given = {"data": data(), "settings": SETTINGS, "rng": rng()} | changed
     with pytest.raises(error, match=message):
-        next(train(keep, tiny_gan(), given.pop("data"), **given))
+        next(train(keep, networks(), given.pop("data"), **given))
 
 
 def test_rows_that_nobody_drew_are_not_read():

@@ -1,8 +1,9 @@
 """Names of devices, the precision of products on them, and numbers read from them."""
 
+from typing import Any
+
 import pytest
 import torch
-from torch import backends
 
 from dpkit.training.device import device_label, device_named, draws_put_back, floats, precision
 from dpkit.training.types import Record
@@ -10,6 +11,7 @@ from dpkit.training.types import Record
 pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
+backends: Any = torch.backends
 OPERATIONS = (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn, backends.mkldnn.matmul)
 
 

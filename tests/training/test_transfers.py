@@ -6,6 +6,7 @@ dpGAN's bounds become numbers of Python, for which they are read once; a record 
 to know it, in one transfer. Nothing else waits, but for the checks of a network's first steps.
 """
 
+import copy
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -13,6 +14,7 @@ from traceback import extract_stack
 
 import pytest
 import torch
+from tiny import Plain, networks
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -36,7 +38,6 @@ from dpkit.training.loop import train
 from dpkit.training.noise import noised
 from dpkit.training.optimizers import update
 from dpkit.training.types import Data, Record
-from tests.training.test_loop import Counting, tiny_gan
 
 pytestmark = pytest.mark.torch
 
@@ -101,12 +102,12 @@ def gpu(monkeypatch):
 
 
 def waits(step, gan, features: Tensor, settings, *, read: bool = False) -> dict[str, int]:
-    """The most of steps 5 to 9, by file."""
+    """The most of steps 5 to 7, by file."""
     data = Data(features, torch.arange(len(features)) % 10, len(features))
     rng = generator_on(CPU, reproducible_seed=0)
     records = train(step, gan, data, settings=settings, rng=rng)
     most = Counter()
-    for _ in range(10):
+    for _ in range(8):
         with Operations() as operations, Readings() as readings:
             record = next(records)
             if read:
@@ -222,8 +223,8 @@ def general_step(gan, features, labels, *, settings, index, rng, penalty):
 def test_a_step_of_ones_own(images, penalty):
     net = critic()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    gan = tiny_gan()._replace(discriminator=net, discriminator_optimizer=optimizer)
-    step, settings = partial(general_step, penalty=penalty), Counting(POISSON, allowed=10)
+    gan = networks()._replace(discriminator=net, discriminator_optimizer=optimizer)
+    step, settings = partial(general_step, penalty=penalty), Plain(sampling=POISSON)
     found = waits(step, gan, images, settings, read=True)
     assert found == DRAW | READ | {"training/optimizers.py": 1}
 
@@ -253,6 +254,10 @@ LAYERS = {
 }
 
 
+def sizes(gradients: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(gradients.flatten(1), dim=1)
+
+
 @pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-4, 0.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", LAYERS)
@@ -260,19 +265,17 @@ LAYERS = {
 def test_norms_without_a_look_at_values(name, dtype, apart):
     """Never below the norm, also where passes cancel; float32's as near as with a look."""
     layer, shape = LAYERS[name]
-    layer = layer.to(dtype)
+    layer, wide = copy.deepcopy(layer).to(dtype), copy.deepcopy(layer).double()
     kind, given = KINDS[type(layer)], passes(layer, shape, apart=apart, dtype=dtype)
-    wide = [tuple(x.double() if x.is_floating_point() else x for x in one) for one in given]
-    layer.double()
-    true = torch.linalg.vector_norm(kind.each(layer, wide).flatten(1), dim=1)
-    each = [torch.linalg.vector_norm(kind.each(layer, [w]).flatten(1), dim=1) for w in wide]
-    layer.to(dtype)
+    exact = [(a.double() if a.is_floating_point() else a, d.double()) for a, d in given]
+    true = sizes(kind.each(wide, exact))
+    added_up = sizes(kind.each(wide, exact[:1])) + sizes(kind.each(wide, exact[1:]))
     with Operations() as operations:
         norms = kind.norms(layer, given).double()
     assert not operations.waits
     assert (norms >= true * (1 - 1e-6)).all()
-    far = 1e-5 if dtype == torch.float32 else 11.0  # times what was added up
-    assert (norms <= true + far * 10 * sum(each)).all()
+    far = 1e-4 if dtype == torch.float32 else 20.0  # float64's bound may be that much too large
+    assert (norms <= true + far * added_up).all()
 
 
 @pytest.mark.usefixtures("gpu")
@@ -286,3 +289,17 @@ def test_a_gpu_takes_more_examples_at_a_time():
         patch.setattr(products, "waits_for", lambda x: False)
         assert torch.allclose(norms, gradients.norms(), rtol=1e-5)
     assert 5 * wide.count < narrow.count
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_norms_and_sums_on_a_device_that_has_no_values(name):
+    """On torch's meta device a look at a value is an error, and so is a tensor of the CPU."""
+    layer, shape = LAYERS[name]
+    given = passes(layer, shape, apart=1.0, dtype=torch.float32)
+    there = tuple((a.to("meta"), d.to("meta")) for a, d in given)
+    layer = copy.deepcopy(layer).to("meta")
+    gradients = Gradients((LayerPasses(layer, there),))
+    weights = FlatClipping(1.0).weights(gradients.norms())
+    sums = gradients.weighted_sum(weights)
+    assert [total.shape for total in sums] == [p.shape for p in layer.parameters()]
+    assert all(total.is_meta for total in sums)

@@ -168,8 +168,10 @@ def capture(network: nn.Module) -> Iterator[Capture]:
 
     Raises:
         UnsupportedLayer: as `check` does; `per_example` takes such networks too.
+        HalfPrecision: autocast is on.
     """
     check(network)
+    refused.refuse(network)
     captured = Capture(network)
     with hooked(network, captured.remember):
         yield captured
@@ -242,7 +244,8 @@ def _by_products(
     if PRODUCTS in asked.wrong:
         raise UnsupportedLayer(asked.wrong[PRODUCTS])
     try:
-        with capture(network) as captured:
+        captured = Capture(network)
+        with hooked(network, captured.remember):
             losses = refused.one_each(loss(network(*inputs)), len(inputs[0]))
         if not asked.due():
             return Gradients(captured.backward(losses)[0]), losses.detach()

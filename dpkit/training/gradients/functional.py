@@ -210,7 +210,7 @@ def warn_once(reason: str) -> None:
     if reason not in _warned:
         _warned.add(reason)
         warnings.warn(
-            f"{reason}; all of the network goes through torch.func, which is slower (fast are "
-            f"{', '.join(kind.__name__ for kind in KINDS)}, each run once)",
-            stacklevel=5,
+            f"{' '.join(reason.split())}; all of the network goes through torch.func, which is "
+            f"slower (fast are {', '.join(kind.__name__ for kind in KINDS)}, each run once)",
+            stacklevel=6,
         )

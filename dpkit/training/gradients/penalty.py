@@ -173,7 +173,7 @@ def _bent(critic: nn.Module) -> str:
         instead = "write nn.GroupNorm, with one group or with one for each channel"
     else:
         instead = "if it is piecewise linear beside its parts, give it piecewise_linear = True"
-    return f"gradients of the tangent of {other} are not known to be right ({instead})"
+    return f"gradients of the tangent of {refused.named(other)} are not known ({instead})"
 
 
 def is_made_of(types: tuple[type[nn.Module], ...], critic: nn.Module) -> bool:

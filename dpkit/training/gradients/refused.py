@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
 from traceback import walk_tb
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,14 +18,18 @@ R = TypeVar("R")
 PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 ONE = "it must run on a batch of one example, under torch.func.vmap, without looking at values"
 
+RECURRENT = (nn.RNNBase, nn.RNNCellBase)
+LOOP = "write its cell with nn.Linear, in a loop over time"
 CHOOSE = "choose by torch.where or by a product with the mask, not by `if` or boolean indices"
 INSTEAD = {  # words of torch's message: what to write instead
-    ("lstm", "rnn", "gru"): "write its cell with nn.Linear, in a loop over time",
     ("random",): (
         "it draws random numbers, which goes only where all layers are known as products; call "
         "eval() on it, or replace those that are not"
     ),
-    ("autograd.function",): "an own autograd.Function needs setup_context and generate_vmap_rule",
+    ("autograd.function",): (
+        "a checkpoint needs use_reentrant=False, an own autograd.Function setup_context and "
+        "generate_vmap_rule = True"
+    ),
     ("scaled_dot_product",): (
         "put the step inside `with sdpa_kernel(SDPBackend.MATH):` of torch.nn.attention, which has "
         "second derivatives"
@@ -48,7 +52,8 @@ def not_compiled(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         if torch.compiler.is_compiling():
-            return torch.compiler.disable(function)(*args, **kwargs)
+            eager: Any = torch.compiler.disable(function)
+            return eager(*args, **kwargs)
         return function(*args, **kwargs)
 
     return called
@@ -161,19 +166,25 @@ def explained(network: nn.Module, reason: str | None) -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, IndexError) as error:
-        words = str(error).strip() or type(error).__name__
+        words, where = str(error).strip() or type(error).__name__, _where(network, error)
         known = (hint for some, hint in INSTEAD.items() if any(w in words.lower() for w in some))
-        hint = next(known, ONE)
-        because = f"; torch.func is needed since {reason}" if reason else ""
+        hint = LOOP if isinstance(where, RECURRENT) else next(known, ONE)
+        name = "network and loss" if where is None else named(where)
+        because = f"; torch.func is needed since {' '.join(reason.split())}" if reason else ""
         raise UnsupportedLayer(
-            f"torch.func does not run {_where(network, error)} on one example alone: {hint}"
+            f"torch.func does not run {name} on one example alone: {hint}"
             f"{because} (torch: {words.splitlines()[0]})"
         ) from error
 
 
-def _where(network: nn.Module, error: Exception) -> str:
+def _where(network: nn.Module, error: Exception) -> nn.Module | None:
     """The innermost module of the network in which an error rose."""
     inside = set(network.modules())
     running = [frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__)]
     modules = [x for x in running if isinstance(x, nn.Module) and x in inside]
-    return str(modules[-1]) if modules else "the loss"
+    return modules[-1] if modules else None
+
+
+def named(module: nn.Module) -> str:
+    """A module in a sentence: its settings, but not all of its parts."""
+    return str(module) if next(module.children(), None) is None else type(module).__name__

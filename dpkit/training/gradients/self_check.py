@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -52,7 +53,7 @@ def asked(network: nn.Module, *parts: object) -> Asked:
     return _asked.setdefault(network, {}).setdefault(state, Asked())
 
 
-def _code(part: object) -> object:
+def _code(part: Any) -> object:
     """What a function computes, whichever object it is: its code and that of what it calls."""
     if isinstance(part, partial):
         return tuple(
@@ -66,9 +67,9 @@ def _code(part: object) -> object:
     return (code, *(getattr(x, "__code__", type(x)) for x in held if callable(x)))
 
 
-def _filled(cell: object) -> bool:
+def _filled(cell: Any) -> bool:
     try:
-        return cell.cell_contents is not cell  # type: ignore[attr-defined]
+        return cell.cell_contents is not cell
     except ValueError:  # a name that is not bound yet
         return False
 
@@ -91,7 +92,12 @@ def refuse_meeting(
     inputs = tuple(x.detach().clone() for x in inputs)  # aligned alike, whatever they were cut of
 
     def run(*rows: Tensor) -> Tensor:
-        with same_draws(network), buffers_unchanged(network), spectral.still(network):
+        with (
+            torch.compiler.set_stance("force_eager"),  # compiled so, it would not run hooks later
+            same_draws(network),
+            buffers_unchanged(network),
+            spectral.still(network),
+        ):
             return losses_of(*rows).detach()
 
     before = run(*inputs)
@@ -171,7 +177,8 @@ def buffers_unchanged(network: nn.Module) -> Iterator[None]:
             now = _copies(module._buffers)
             names = {name for name in {**copies, **now} if not _alike(copies, now, name)}
             for name in names & copies.keys():
-                own[name].copy_(copies[name])
+                if (buffer := own[name]) is not None:
+                    buffer.copy_(copies[name])
             module._buffers.clear()
             module._buffers.update(own)
             changed |= names

@@ -24,8 +24,8 @@ def iterate(network: nn.Module) -> None:
             continue
         _versions[keeper] = weight._version
         with torch.no_grad():
-            if keeper is layer:
-                _hook(layer).compute_weight(layer, do_power_iteration=True)
+            if hook := _hook(keeper):
+                hook.compute_weight(layer, do_power_iteration=True)
             else:
                 getattr(layer, name)  # torch computes it, and iterates, on reading
 

@@ -103,7 +103,8 @@ class Outer(Kind):
                 norms.append(_added(_by_gram(pairs)[0], groups).sqrt())
             elif waits_for(d):
                 wide = _by_gram([(a.double(), d.double()) for a, d in pairs])
-                norms.append(rounded_up(*unseen(*(_added(one, groups) for one in wide), d.dtype)))
+                squares, reach = (_added(one, groups) for one in wide)
+                norms.append(rounded_up(*unseen(squares, reach, d.dtype)))
             else:
                 squares, reach = (_added(one, groups) for one in _by_gram(pairs))
                 if (poor := ~(squares >= DIGITS * reach)).any():

@@ -1,0 +1,320 @@
+"""What cannot be clipped example by example is refused in a sentence, with the remedy."""
+
+import warnings
+from functools import partial
+from threading import Thread
+
+import pytest
+import torch
+from torch import distributed, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import mse_loss, scaled_dot_product_attention
+from torch.utils.checkpoint import checkpoint
+
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.training.device import seeded
+from dpkit.training.gradients import (
+    Gradients,
+    HalfPrecision,
+    MixesExamples,
+    UnsupportedLayer,
+    capture,
+    clipped_sum,
+    functional,
+    gradient_penalty,
+    per_example,
+)
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:.*goes through torch.func"),
+    pytest.mark.filterwarnings("ignore:.*torch.jit.script"),
+    pytest.mark.filterwarnings("ignore:Lazy modules"),
+    pytest.mark.filterwarnings("ignore:.*performance drop"),
+    pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad"),
+]
+
+
+@pytest.fixture(autouse=True)
+def one_draw():
+    with seeded(0):
+        yield
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def squares(outputs: torch.Tensor) -> torch.Tensor:
+    return outputs.flatten(1).square().sum(1)
+
+
+def penalty(critic: nn.Module, real: torch.Tensor):
+    mixing = torch.linspace(0, 1, len(real))
+    return gradient_penalty.per_example(critic, real, real.flip(0), mixing=mixing)
+
+
+class Calls(nn.Module):
+    """A function of modules and input."""
+
+    def __init__(self, function, *parts: nn.Module) -> None:
+        super().__init__()
+        self.function, self.parts = function, nn.ModuleList(parts)
+
+    def forward(self, x):
+        return self.function(self.parts, x)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, d):
+        return 2 * d
+
+
+def first(parts, x):
+    return parts[0](x)[0]
+
+
+def experts(parts, x):
+    chosen = parts[0](x).argmax(1)
+    outputs = x.new_zeros(len(x), 3)
+    for index in (0, 1):
+        outputs[chosen == index] = parts[1 + index](x[chosen == index])
+    return outputs
+
+
+def linear(out: int = 3) -> nn.Module:
+    return nn.Linear(6, out)
+
+
+def slow(*more: nn.Module) -> nn.Module:
+    return nn.Sequential(linear(6), nn.PReLU(), *more)
+
+
+NETWORKS = {
+    "LSTM": (lambda: Calls(first, nn.LSTM(6, 4, batch_first=True)), (5, 6), "nn.Linear, in a loop"),
+    "GRU": (lambda: Calls(first, nn.GRU(6, 4, batch_first=True)), (5, 6), "nn.Linear, in a loop"),
+    "RNN": (lambda: Calls(first, nn.RNN(6, 4, batch_first=True)), (5, 6), "nn.Linear, in a loop"),
+    "LSTMCell": (lambda: Calls(first, nn.LSTMCell(6, 4)), (6,), "nn.Linear, in a loop"),
+    "dropout": (lambda: slow(nn.Dropout(0.5)), (6,), r"Dropout\(p=0.5.*eval\(\).*since.*PReLU"),
+    "noise": (lambda: slow(Calls(lambda _, x: x + torch.randn_like(x))), (6,), "random numbers"),
+    "attention": (
+        lambda: nn.TransformerEncoderLayer(6, 2, 8, batch_first=True),
+        (5, 6),
+        r"MultiheadAttention on.*random numbers.*eval\(\)",
+    ),
+    "experts": (lambda: Calls(experts, linear(2), linear(), linear()), (6,), "torch.where"),
+    "function": (lambda: slow(Calls(lambda _, x: Doubled.apply(x))), (6,), "setup_context"),
+    "reentrant": (
+        lambda: slow(Calls(lambda p, x: checkpoint(p[0], x, use_reentrant=True), linear())),
+        (6,),
+        "use_reentrant=False",
+    ),
+    "scripted": (lambda: torch.jit.script(nn.Sequential(linear())), (6,), "was made from"),
+    "lazy": (lambda: nn.LazyLinear(3), (6,), "on zeros"),
+    "two types": (
+        lambda: Calls(lambda p, x: p[1](p[0](x).double()), linear(6), linear().double()),
+        (6,),
+        r"torch.float32, torch.float64.*call float\(\) or double\(\)",
+    ),
+    "DataParallel": (lambda: nn.DataParallel(linear()), (6,), "wrap nothing; run under torchrun"),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_are_refused_with_the_remedy(name):
+    make, shape, words = NETWORKS[name]
+    with pytest.raises(UnsupportedLayer, match=words):
+        per_example(make(), squares, normal(8, *shape))
+
+
+def test_a_layer_that_fails_when_norms_are_taken_is_refused_then():
+    found, _ = per_example(nn.GRUCell(6, 4), squares, normal(8, 6))
+    with pytest.raises(UnsupportedLayer, match=r"nn.Linear, in a loop"):
+        found.norms()
+
+
+def test_distributed_data_parallel_is_refused():
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        wrapped = nn.parallel.DistributedDataParallel(linear(1))
+        with pytest.raises(UnsupportedLayer, match=r"DistributedDataParallel.*torchrun"):
+            per_example(wrapped, squares, normal(8, 6))
+        with pytest.raises(UnsupportedLayer, match=r"DistributedDataParallel.*torchrun"):
+            penalty(wrapped, normal(8, 6))
+    finally:
+        distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("layer", [nn.Embedding, nn.EmbeddingBag])
+def test_embeddings_that_a_batch_renormalises_are_refused(layer):
+    network = layer(9, 3, max_norm=1.0)
+    with pytest.raises(MixesExamples, match=r"max_norm.*leave it out"):
+        per_example(network, squares, torch.arange(8)[:, None])
+
+
+def test_a_reentrant_checkpoint_of_known_layers_is_refused():
+    network = Calls(lambda p, x: p[1](checkpoint(p[0], x, use_reentrant=True)), linear(6), linear())
+    with pytest.raises(ValueError, match="use_reentrant=False"):
+        per_example(network, squares, normal(8, 6).requires_grad_())
+
+
+@pytest.mark.parametrize("network", [linear(1), slow(linear(1))])
+@pytest.mark.parametrize(
+    ("loss", "shape"),
+    [
+        (lambda o: squares(o).mean(), r"\(\)"),
+        (lambda o: o**2, r"\(8, 1\)"),
+        (lambda o: squares(o.view(4, 2)), r"\(4,\)"),
+        (lambda o: 0.5, "float"),
+    ],
+)
+def test_losses_that_are_not_one_an_example(network, loss, shape):
+    with pytest.raises(ValueError, match=rf"shape \(batch,\), got {shape}.*reduction"):
+        per_example(network, loss, normal(8, 6))
+
+
+@pytest.mark.parametrize("loss", [lambda out, y: squares(out - y), mse_loss, nn.MSELoss()])
+def test_a_loss_of_outputs_and_labels(loss):
+    with pytest.raises(TypeError, match=r"one argument.*lambda out: f\(out, labels\)"):
+        per_example(linear(), loss, normal(8, 6))
+
+
+def test_labels_that_the_network_does_not_take():
+    with pytest.raises(TypeError, match=r"Linear does not take 2 inputs.*return the loss"):
+        per_example(linear(), squares, normal(8, 6), torch.arange(8))
+
+
+def test_packs_of_examples_are_refused():
+    packs = Calls(lambda parts, x: parts[0](x.view(-1, 12)), nn.Linear(12, 1))
+    with pytest.raises(ValueError, match=r"got \(4,\).*no packs"):
+        per_example(packs, squares, normal(8, 6))
+    with pytest.raises(ValueError, match="no packs"):
+        penalty(packs, normal(8, 6))
+
+
+def test_a_critic_with_several_scores_is_refused():
+    for critic in (linear(4), slow(linear(4))):
+        with pytest.raises(ValueError, match="one number for each example"):
+            penalty(critic, normal(8, 6))
+
+
+class Attention(nn.Module):
+    """Flash attention, whose derivative torch cannot differentiate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.score = nn.Linear(6, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        query = self.query(x).unflatten(2, (2, 4)).transpose(1, 2)
+        return self.score(scaled_dot_product_attention(query, query, query).mean(2).flatten(1))
+
+
+def test_attention_with_a_penalty_needs_the_formula_itself():
+    found, _ = penalty(Attention(), normal(8, 5, 6))
+    with pytest.raises(UnsupportedLayer, match=r"sdpa_kernel\(SDPBackend.MATH\)"):
+        found.norms()
+    with sdpa_kernel(SDPBackend.MATH):
+        found, _ = penalty(Attention(), normal(8, 5, 6))
+        assert found.norms().isfinite().all()
+
+
+@pytest.mark.parametrize("network", [linear(1), slow(linear(1))])
+def test_autocast_is_refused(network):
+    for of in (partial(per_example, network, squares), partial(penalty, network)):
+        with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(HalfPrecision, match="off"):
+            of(normal(8, 6))
+
+
+def half_inside(parts, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return parts[0](x)
+
+
+def test_autocast_inside_the_network_is_refused():
+    with pytest.raises(HalfPrecision, match="autocast"):
+        per_example(Calls(half_inside, linear()), lambda o: squares(o.float()), normal(8, 6))
+    with pytest.raises(HalfPrecision, match=r"losses are torch.bfloat16"):
+        per_example(Calls(half_inside, slow(linear())), squares, normal(8, 6))
+
+
+@pytest.mark.parametrize("network", [slow(linear(1)), linear(1)])
+def test_not_a_number_is_not_blamed_on_the_network(network):
+    features = torch.full((8, 6), torch.nan)
+    rule = FlatClipping(1.0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*parameters beside.*")
+        for of in (partial(per_example, network, squares), partial(penalty, network)):
+            assert clipped_sum(of, features, rule=rule).sums[0].isnan().any()
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (nn.Mish(), r"Mish\(\).*piecewise_linear = True"),
+        (nn.LayerNorm(6), r"LayerNorm.*nn.GroupNorm"),
+        (Calls(lambda _, x: x.relu()), r"Calls.*piecewise_linear = True"),
+        (nn.PReLU(), r"PReLU.*fast are Linear, Conv2d"),
+    ],
+)
+def test_the_warning_names_the_module_and_what_to_write(module, words):
+    critic = nn.Sequential(linear(6), module, linear(1))
+    functional._warned.clear()
+    with pytest.warns(UserWarning, match=words):
+        penalty(critic, normal(8, 6))
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU, nn.Tanh])
+def test_two_threads_take_turns_with_their_penalties(activation):
+    def critic():
+        return nn.Sequential(linear(8), activation(), nn.Linear(8, 1))
+
+    critics, answers = [critic(), critic()], {}
+
+    def steps(index: int) -> None:
+        for seed in range(20):
+            answers[index, seed] = penalty(critics[index], normal(8, 6, seed=seed))[0].norms()
+
+    threads = [Thread(target=steps, args=(index,)) for index in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for (index, seed), norms in answers.items():
+        alone, _ = penalty(critics[index], normal(8, 6, seed=seed))
+        assert torch.equal(norms, alone.norms())
+    assert len(answers) == 40
+
+
+@pytest.mark.parametrize("penalised", [True, False])
+def test_a_compiled_step_clips_the_same_gradients(penalised):
+    critic = nn.Sequential(linear(8), nn.ReLU(), nn.Linear(8, 1))
+    of = partial(penalty, critic) if penalised else partial(per_example, critic, squares)
+
+    def step(inputs):
+        return clipped_sum(of, inputs, rule=FlatClipping(1.0)).sums
+
+    wanted = step(normal(8, 6))
+    found = torch.compile(step, backend="eager")(normal(8, 6))
+    for total, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(total, other)
+
+
+def test_a_compiled_network_keeps_to_products():
+    network = nn.Sequential(linear(8), nn.ReLU(), nn.Linear(8, 1))
+    compiled = torch.compile(network, backend="eager")
+    for seed in range(3):
+        found, _ = per_example(compiled, squares, normal(8, 6, seed=seed))
+        wanted, _ = per_example(network, squares, normal(8, 6, seed=seed))
+        assert isinstance(found, Gradients)
+        torch.testing.assert_close(found.norms(), wanted.norms())
+
+
+def test_capture_refuses_what_per_example_refuses():
+    with pytest.raises(UnsupportedLayer, match="torchrun"), capture(nn.DataParallel(linear())):
+        pass

@@ -1,0 +1,313 @@
+"""Networks of many makes: gradients of each example are autograd's of that example alone."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils import parametrizations, weight_norm
+from torch.nn.utils.parametrize import register_parametrization
+from torch.utils.checkpoint import checkpoint
+
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.training.device import seeded
+from dpkit.training.gradients import gradient_penalty, per_example
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:(?s:.*)goes through torch.func"),
+    pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated"),
+    pytest.mark.filterwarnings("ignore:.*performance drop"),
+    pytest.mark.filterwarnings("ignore:enable_nested_tensor"),
+]
+
+
+@pytest.fixture(autouse=True)
+def one_draw():
+    with seeded(0):
+        yield
+
+
+class Calls(nn.Module):
+    """A function of modules and inputs."""
+
+    def __init__(self, function, *parts: nn.Module) -> None:
+        super().__init__()
+        self.function, self.parts = function, nn.ModuleList(parts)
+
+    def forward(self, *inputs):
+        return self.function(self.parts, *inputs)
+
+
+class Symmetric(nn.Module):
+    def forward(self, weight):
+        return weight + weight.mT
+
+
+class LowRank(nn.Module):
+    """A frozen layer, and a trained update of low rank (LoRA)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen = nn.Linear(6, 6).requires_grad_(False)
+        self.down, self.up = nn.Linear(6, 2, bias=False), nn.Linear(2, 6, bias=False)
+
+    def forward(self, x):
+        return self.frozen(x) + self.up(self.down(x))
+
+
+class Projection(nn.Module):
+    """A critic that is conditioned by an inner product (Miyato and Koyama 2018)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.score = nn.Linear(6, 8), nn.Linear(8, 1)
+        self.classes = nn.Embedding(3, 8)
+        self.piecewise_linear = True
+
+    def forward(self, x, y):
+        h = self.body(x).relu()
+        return self.score(h) + (self.classes(y) * h).sum(1, keepdim=True)
+
+
+class Film(nn.Module):
+    """Features that a condition scales and shifts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.score = nn.Linear(6, 8), nn.Linear(8, 1)
+        self.scale, self.shift = nn.Embedding(3, 8), nn.Embedding(3, 8)
+
+    def forward(self, x, y):
+        return self.score((self.scale(y) * self.body(x) + self.shift(y)).tanh())
+
+
+class Cell(nn.Module):
+    """A recurrent cell of nn.Linear, in a loop over time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.Linear(10, 4)
+
+    def forward(self, x):
+        h = x.new_zeros(len(x), 4)
+        for step in x.unbind(1):
+            h = self.cell(torch.cat((step, h), 1)).tanh()
+        return h
+
+
+class Rescaled(nn.Module):
+    """A parameter of its own, by einsum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(6, 3))
+
+    def forward(self, x):
+        return torch.einsum("ni,io->no", x, self.weight)
+
+
+def residual(parts, x):
+    return parts[2](x + parts[1](parts[0](x).relu()))
+
+
+def self_attention(parts, x):
+    return parts[0](x, x, x)[0]
+
+
+def tied() -> nn.Module:
+    network = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+    network[2].weight = network[0].weight
+    return network
+
+
+def frozen_part() -> nn.Module:
+    network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+    network[0].requires_grad_(False)
+    return network
+
+
+def between(layer: nn.Module, *more: nn.Module) -> nn.Module:
+    return nn.Sequential(layer, nn.Tanh(), *more)
+
+
+def encoder() -> nn.Module:
+    return nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True)
+
+
+WORDS = torch.tensor([[0, 1, 1], [2, 3, 4], [0, 0, 0], [4, 4, 1], [1, 2, 3]])
+VECTORS, SEQUENCES, IMAGES, VOLUMES = (6,), (4, 6), (4, 6, 6), (2, 3, 4, 3)
+
+NETWORKS = {
+    "one layer twice": (lambda: Calls(lambda p, x: p[0](p[0](x).tanh()), nn.Linear(6, 6)), VECTORS),
+    "tied weights": (tied, VECTORS),
+    "siamese": (lambda: Calls(lambda p, x: p[0](x) - p[0](x.flip(1)), nn.Linear(6, 6)), VECTORS),
+    "einsum": (Rescaled, VECTORS),
+    "formula": (
+        lambda: Calls(lambda p, x: functional.linear(p[0](x), p[0].weight), nn.Linear(6, 6)),
+        VECTORS,
+    ),
+    "residual": (
+        lambda: Calls(residual, nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 1)),
+        VECTORS,
+    ),
+    "low rank": (LowRank, VECTORS),
+    "frozen part": (frozen_part, VECTORS),
+    "in place": (lambda: nn.Sequential(nn.Linear(6, 8), nn.ELU(inplace=True)), VECTORS),
+    "PReLU": (lambda: nn.Sequential(nn.Linear(6, 8), nn.PReLU(8)), VECTORS),
+    "bilinear": (lambda: Calls(lambda p, x: p[0](x, x), nn.Bilinear(6, 6, 2)), VECTORS),
+    "weight norm": (lambda: between(parametrizations.weight_norm(nn.Linear(6, 8))), VECTORS),
+    "weight norm by hook": (lambda: between(weight_norm(nn.Linear(6, 8))), VECTORS),
+    "orthogonal": (lambda: between(parametrizations.orthogonal(nn.Linear(6, 6))), VECTORS),
+    "own parametrization": (
+        lambda: register_parametrization(nn.Linear(6, 6), "weight", Symmetric()),
+        VECTORS,
+    ),
+    "checkpoint": (
+        lambda: Calls(
+            lambda p, x: p[1](checkpoint(p[0], x, use_reentrant=False)),
+            between(nn.Linear(6, 8)),
+            nn.Linear(8, 2),
+        ),
+        VECTORS,
+    ),
+    "RMS norm": (lambda: between(nn.Linear(6, 8), nn.RMSNorm(8)), VECTORS),
+    "layer norm": (lambda: between(nn.Linear(6, 8), nn.LayerNorm(8)), VECTORS),
+    "group norm": (lambda: between(nn.Linear(6, 8), nn.GroupNorm(2, 8)), VECTORS),
+    "attention": (
+        lambda: Calls(self_attention, nn.MultiheadAttention(6, 2, batch_first=True)),
+        SEQUENCES,
+    ),
+    "transformer": (encoder, SEQUENCES),
+    "transformer, eval": (lambda: encoder().eval(), SEQUENCES),
+    "recurrent cell": (Cell, SEQUENCES),
+    "1d convolution": (lambda: between(nn.Conv1d(4, 3, 2, dilation=2)), SEQUENCES),
+    "3d convolution": (lambda: between(nn.Conv3d(2, 3, 2)), VOLUMES),
+    "grouped, circular": (
+        lambda: between(nn.Conv2d(4, 4, 3, groups=2, padding=1, padding_mode="circular")),
+        IMAGES,
+    ),
+    "depthwise, dilated": (lambda: between(nn.Conv2d(4, 8, 2, groups=4, dilation=2)), IMAGES),
+    "transposed": (lambda: between(nn.ConvTranspose2d(4, 3, 3, 2, 1, 1)), IMAGES),
+    "instance norm": (lambda: between(nn.InstanceNorm2d(4, affine=True)), IMAGES),
+    "pooling": (
+        lambda: nn.Sequential(nn.Conv2d(4, 3, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 1)),
+        IMAGES,
+    ),
+}
+READERS = {
+    "padding": lambda: nn.Sequential(nn.Embedding(5, 3, padding_idx=0), nn.Linear(3, 2)),
+    "sparse": lambda: nn.Sequential(nn.Embedding(5, 3, sparse=True), nn.Linear(3, 2)),
+    "bag": lambda: nn.Sequential(nn.EmbeddingBag(5, 3, mode="sum"), nn.Linear(3, 2)),
+}
+
+
+def loss_of(outputs: torch.Tensor) -> torch.Tensor:
+    return outputs.flatten(1).sin().sum(1)
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def assert_gradients(found, rows: list[tuple[torch.Tensor | None, ...]], rough: float) -> None:
+    """Norms and a clipped sum against each example's own gradients."""
+    full = [
+        torch.stack([torch.zeros_like(p) if g is None else g.to_dense() for g in each]).detach()
+        for p, each in zip(found.parameters, zip(*rows, strict=True), strict=True)
+    ]
+    norms = torch.stack([g.flatten(1).norm(dim=1) for g in full])
+    size = float(norms.max())
+    torch.testing.assert_close(found.norms(), norms, rtol=0, atol=rough * size)
+    weights = FlatClipping(size / 2).weights(norms)
+    for total, g in zip(found.weighted_sum(weights), full, strict=True):
+        wanted = torch.tensordot(weights[0], g, 1)
+        torch.testing.assert_close(total, wanted, rtol=0, atol=rough * size * math.sqrt(len(norms)))
+
+
+def alone(network, inputs: tuple[torch.Tensor, ...]) -> list[tuple]:
+    parameters = [p for p in network.parameters() if p.requires_grad]
+    losses = [loss_of(network(*(x[i : i + 1] for x in inputs))) for i in range(len(inputs[0]))]
+    return [torch.autograd.grad(loss.sum(), parameters, allow_unused=True) for loss in losses]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_on_numbers(name, dtype):
+    make, shape = NETWORKS[name]
+    network = make().to(dtype)
+    for batch in (3, 1, 5):
+        inputs = normal(batch, *shape, dtype=dtype, seed=batch)
+        found, _ = per_example(network, loss_of, inputs)
+        assert_gradients(found, alone(network, (inputs,)), 1e-5 if dtype.itemsize == 4 else 1e-12)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_networks_on_words(name):
+    network = READERS[name]().double()
+    for _ in range(2):
+        found, _ = per_example(network, loss_of, WORDS)
+        assert_gradients(found, alone(network, (WORDS,)), 1e-12)
+
+
+@pytest.mark.parametrize("make", [Projection, Film])
+def test_conditioned_networks(make):
+    network, labels = make().double(), torch.tensor([0, 2, 1, 1, 0])
+    found, _ = per_example(network, loss_of, normal(5, 6), labels)
+    assert_gradients(found, alone(network, (normal(5, 6), labels)), 1e-12)
+
+
+def penalised(critic, real, fake, point, *conditions):
+    """One example's loss, to be differentiated twice by autograd."""
+    point = point.detach().requires_grad_()
+    (slope,) = torch.autograd.grad(critic(point, *conditions).sum(), point, create_graph=True)
+    wasserstein = critic(fake, *conditions).sum() - critic(real, *conditions).sum()
+    return wasserstein + 10 * (slope.norm() - 1).square()
+
+
+CRITICS = {
+    "residual": lambda: NETWORKS["residual"][0](),
+    "residual, declared": lambda: declared(NETWORKS["residual"][0]()),
+    "group norm": lambda: nn.Sequential(nn.Linear(6, 8), nn.GroupNorm(1, 8), nn.Linear(8, 1)),
+    "layer norm": lambda: nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 1)),
+    "weight norm": lambda: between(parametrizations.weight_norm(nn.Linear(6, 8)), nn.Linear(8, 1)),
+    "projection": Projection,
+    "film": Film,
+}
+
+
+def declared(network: nn.Module) -> nn.Module:
+    network.piecewise_linear = network.parts.piecewise_linear = True
+    return network
+
+
+@pytest.mark.parametrize("name", CRITICS)
+def test_critics_with_a_penalty(name):
+    critic = CRITICS[name]().double()
+    labels = (torch.tensor([0, 2, 1, 1, 0]),) if name in ("projection", "film") else ()
+    real, fake, mixing = normal(5, 6), normal(5, 6, seed=1), torch.linspace(0, 1, 5).double()
+    point = torch.lerp(fake, real, mixing[:, None])
+    found, _ = gradient_penalty.per_example(critic, real, fake, *labels, mixing=mixing)
+    parameters = list(critic.parameters())
+    rows = [
+        torch.autograd.grad(
+            penalised(critic, *(x[i : i + 1] for x in (real, fake, point, *labels))),
+            parameters,
+            allow_unused=True,
+        )
+        for i in range(5)
+    ]
+    assert_gradients(found, rows, 1e-10)
+
+
+def test_dropout_with_the_masks_that_were_drawn():
+    network = nn.Sequential(nn.Linear(6, 50), nn.Dropout(0.5), nn.Linear(50, 2)).double()
+    inputs = normal(5, 6)
+    state = torch.get_rng_state()
+    found, _ = per_example(network, loss_of, inputs)
+    torch.set_rng_state(state)
+    losses = loss_of(network(inputs))
+    parameters = list(network.parameters())
+    rows = [torch.autograd.grad(loss, parameters, retain_graph=True) for loss in losses]
+    assert_gradients(found, rows, 1e-12)

@@ -1,0 +1,112 @@
+"""Spectral normalisation: one power iteration a step, none within it."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations
+from torch.nn.utils import spectral_norm as by_hook
+
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.training.device import seeded
+from dpkit.training.gradients import clipped_sum, gradient_penalty, per_example, spectral
+from dpkit.training.losses import called_real
+from dpkit.training.optimizers import update
+
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:(?s:.*)goes through torch.func"),
+    pytest.mark.filterwarnings("ignore:.*spectral_norm.* is deprecated"),
+]
+FORMS = (parametrizations.spectral_norm, by_hook)
+
+
+@pytest.fixture(autouse=True)
+def one_draw():
+    with seeded(0):
+        yield
+
+
+def critic_of(form, dtype: torch.dtype = torch.float32) -> nn.Module:
+    layers = form(nn.Linear(6, 16)), nn.LeakyReLU(0.2), form(nn.Linear(16, 16)), nn.ReLU()
+    return nn.Sequential(*layers, nn.Linear(16, 1)).to(dtype).train()
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def penalty(critic: nn.Module, real: torch.Tensor):
+    mixing = torch.linspace(0, 1, len(real)).to(real)
+    return gradient_penalty.per_example(critic, real, real.flip(0) + 1, mixing=mixing)
+
+
+def norms_of(critic: nn.Module) -> list[float]:
+    with torch.no_grad(), spectral.still(critic):
+        critic(normal(1, 6))  # the older form computes its weight here
+        return [float(torch.linalg.matrix_norm(critic[i].weight, 2)) for i in (0, 2)]
+
+
+@pytest.mark.parametrize("penalised", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_norms_stay_near_1_while_the_critic_trains(form, penalised):
+    critic = critic_of(form)
+    optimizer = torch.optim.Adam(critic.parameters(), lr=1e-3)
+    of = partial(penalty, critic) if penalised else partial(per_example, critic, called_real)
+    largest = 0.0
+    for step in range(60):
+        clipped = clipped_sum(of, normal(32, 6, seed=step), rule=FlatClipping(1.0), at_most=20)
+        update(optimizer, clipped.parameters, clipped.sums)
+        largest = max(largest, *norms_of(critic))
+    assert critic.training
+    assert all(module.training for module in critic.modules())
+    assert min(norms_of(critic)) > 0.95
+    assert largest < 1.2
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_step_iterates_once_however_many_parts_and_losses_it_has(form):
+    """What a batch's size decided would say something of it."""
+    critic = critic_of(form)
+    with torch.no_grad():
+        for parameter in critic.parameters():
+            parameter.mul_(1.1).add_(0.01)
+    per_example(critic, called_real, normal(2, 6))
+    once = {name: value.clone() for name, value in critic.state_dict().items()}
+    per_example(critic, called_real, normal(9, 6))
+    penalty(critic, normal(5, 6))
+    for name, value in critic.state_dict().items():
+        assert torch.equal(value, once[name])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_gradients_are_those_of_each_example_alone(form):
+    critic, inputs = critic_of(form, torch.float64), normal(5, 6).double()
+    found, _ = per_example(critic, called_real, inputs)
+    found_norms, sums = found.norms(), found.weighted_sum(torch.ones(1, 5).double())
+    parameters = list(critic.parameters())
+    with spectral.still(critic):
+        rows = [torch.autograd.grad(called_real(critic(x[None])).sum(), parameters) for x in inputs]
+    for index, each in enumerate(zip(*rows, strict=True)):
+        norms = torch.stack([g.norm() for g in each])
+        torch.testing.assert_close(found_norms[index], norms, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(sums[index], sum(each), rtol=1e-9, atol=1e-12)
+
+
+def test_a_network_with_the_older_form_can_be_copied_afterwards(tmp_path):
+    """No tensor of torch.func stays in the weight's place."""
+    critic = critic_of(by_hook)
+    found, _ = per_example(critic, called_real, normal(3, 6))
+    found.norms()
+    torch.save(critic.state_dict(), tmp_path / "critic.pt")
+    assert type(critic[0].weight) is torch.Tensor
+    assert critic[0].weight.shape == (16, 6)
+    float(critic[0].weight.sum())
+
+
+def test_evaluation_mode_is_left_alone():
+    critic = critic_of(parametrizations.spectral_norm).eval()
+    before = {name: value.clone() for name, value in critic.state_dict().items()}
+    per_example(critic, called_real, normal(3, 6))
+    assert all(torch.equal(value, before[name]) for name, value in critic.state_dict().items())
