@@ -8,9 +8,8 @@ from torch import Tensor
 from dpkit.privacy.ledger import Release
 from dpkit.private.budget import Budget
 from dpkit.private.data import checksum
-from dpkit.training import Checkpoints
+from dpkit.training import Checkpoints, ranks
 from dpkit.training.checkpoint.ledger import read_charged
-from dpkit.training.ranks import here
 from dpkit.training.types import Record
 
 
@@ -28,13 +27,14 @@ class Reservation:
         data: tuple[Tensor, ...],
         place: Checkpoints | None,
     ) -> None:
-        """Reserve the ledger, unless the run at `place` has done so; one of several ranks does.
+        """Reserve the ledger, unless the run at `place` has done so; of several ranks, once.
 
         Raises: as `Budget.reserve`.
         """
-        self._budget, self._place, self._id = budget if here().rank == 0 else None, place, ""
-        if self._budget is not None:
-            self._id = self._budget.reserve(ledger, data=checksum(data), run=self._identity())
+        budget = None if ranks.here().rank else budget
+        self._budget, self._place, self._id = budget, place, ""
+        if budget is not None:
+            self._id = budget.reserve(ledger, data=checksum(data), run=self._identity())
 
     def _identity(self) -> str | None:
         charged = None if self._place is None else read_charged(Path(self._place.path))
