@@ -50,7 +50,8 @@ def here() -> Place:
     if "TORCHELASTIC_RUN_ID" in os.environ and _started() > 1:
         raise RuntimeError(
             f"torchrun started {_started()} processes, and they do not train together yet: each "
-            "would spend the budget by itself; train within `with dpkit.training.ranks.joined():`"
+            "would spend the budget by itself; train within `with ranks.joined() as device:` "
+            "(from dpkit.training import ranks)"
         )
     return Place(0, 1)
 
