@@ -33,7 +33,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 folder, digits = Path(tempfile.mkdtemp()), load_digits()
-for i, (pixels, label) in enumerate(zip(digits.images[:1437], digits.target)):
+labelled = zip(digits.images[:1437], digits.target[:1437], strict=True)
+for i, (pixels, label) in enumerate(labelled):
     (folder / "pictures" / str(label)).mkdir(parents=True, exist_ok=True)
     Image.fromarray((pixels * 255 / 16).astype("uint8")).save(folder / f"pictures/{label}/{i:04}.png")
 print(sorted(path.name for path in (folder / "pictures").iterdir()))
@@ -117,6 +118,9 @@ shown = {"a real one each": digits.images[:10] / 16, "generated": made[:10], "ag
 plots.picture(plots.image_rows(shown), "Ten digits a row, 0 to 9: rough, but most can be read.")
 
 # %% [markdown]
+# (Showing real ones is fine here, because these digits are public.) The two lower rows are nearly alike: so far
+# the generator knows little more than one picture of each digit.
+#
 # ## 4. What may I say?
 #
 # > **Definition.** A run is $(\varepsilon, \delta)$-private under *add-remove* adjacency if adding or removing any
@@ -198,7 +202,7 @@ class Centred(Critic):
 
 
 normed = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
-settings = dict(epsilon=8, delta=1e-5, classes=10, latent_size=16, loss="bce")
+settings = {"epsilon": 8, "delta": 1e-5, "classes": 10, "latent_size": 16, "loss": "bce"}
 
 # %%
 for wrong in (normed, Centred(), generator):
