@@ -51,10 +51,9 @@ class Rows:
             return
         with draws_put_back(self._device):
             for start in range(0, len(features), rows):
-                seen = self._transformed(self._moved(features[start : start + rows]))
-                finite = (
-                    torch.isfinite(seen).flatten(1).all(1) if seen.ndim > 1 else seen.isfinite()
-                )
+                part = features[start : start + rows].clone()  # a transform may work in place
+                seen = self._transformed(self._moved(part))
+                finite = seen.isfinite().reshape(len(seen), -1).all(1)
                 if not finite.all():
                     _refuse_record(start + int(finite.int().argmin()), self.data)
 
@@ -64,11 +63,9 @@ class Rows:
     def at(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Features, transformed, and labels of the records with these indices."""
         features, labels = self.data.features, self.data.labels
-        here = chosen  # where the data lie, at most one transfer for both
-        if chosen.device.type != "cpu" and "cpu" in (features.device.type, labels.device.type):
-            here = chosen.cpu()
-        drawn, own = (x[here if x.device.type == "cpu" else chosen] for x in (features, labels))
-        return self._transformed(self._moved(drawn)), self._moved(own)
+        at = {x.device: chosen.to(x.device) for x in (features, labels)}  # one transfer, if any
+        drawn, own = (self._moved(x[at[x.device]]) for x in (features, labels))
+        return self._transformed(drawn), own
 
     def _moved(self, rows: Tensor) -> Tensor:
         if rows.device.type == self._device.type:
@@ -151,7 +148,7 @@ def _check_apart(transform: Any, rows: Tensor) -> None:
     all others must come out equal to the bit.
     """
     with draws_put_back(rows.device):
-        made = transform(rows)
+        made = transform(rows.clone())
     for own, others in ((0, slice(1, None)), (-1, slice(None, -1))):
         with draws_put_back(rows.device):
             moved = transform(_replaced(rows, own))

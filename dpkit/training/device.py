@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import shake_256
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,22 +19,26 @@ def precision(*, tf32: bool) -> Iterator[None]:
     was before: where they disagree, torch refuses to answer for the first, which then stays.
     """
     before = [operation.fp32_precision for operation in _OPERATIONS]
+    wanted = ["tf32" if tf32 else "ieee"] * len(_OPERATIONS)
+    if before == wanted:
+        yield
+        return
     products = convolutions = None
     with suppress(RuntimeError):
         products = torch.get_float32_matmul_precision()
     with suppress(RuntimeError):
         convolutions = backends.cudnn.allow_tf32
-    here = "tf32" if tf32 else "ieee"
-    _set_precision("high" if tf32 else "highest", tf32, [here] * len(_OPERATIONS))
+    _set_precision("high" if tf32 else "highest", tf32, wanted)
     try:
         yield
     finally:
         _set_precision(products, convolutions, before)
 
 
-_OPERATIONS: tuple[Any, ...] = (
-    *(backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn),
-    *(backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn),
+_cuda, _cudnn, _mkldnn = cast(Any, (backends.cuda, backends.cudnn, backends.mkldnn))
+_OPERATIONS = (
+    *(_cuda.matmul, _cudnn.conv, _cudnn.rnn),
+    *(_mkldnn.matmul, _mkldnn.conv, _mkldnn.rnn),
 )
 
 
@@ -58,8 +62,9 @@ def device_named(name: str) -> torch.device:
     accelerator = torch.accelerator.current_accelerator()
     count = torch.accelerator.device_count()
     if name == "auto":
-        usable = accelerator is not None and count > 0 and accelerator.type != "mps"
-        return accelerator if usable else torch.device("cpu")
+        if accelerator is None or count == 0 or accelerator.type == "mps":
+            return torch.device("cpu")
+        return accelerator
     try:
         device = torch.device(name)
     except RuntimeError:

@@ -5,10 +5,10 @@ each neighbour, `noised` returns what it returned on the batch itself. Whatever 
 the step has read the private records another way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import nan
+from math import isnan, nan
 from typing import Any
 
 from torch import Tensor
@@ -16,10 +16,10 @@ from torch import Tensor
 from dpkit import checks
 from dpkit.privacy.ledger import Releases
 from dpkit.training import step_findings as look
-from dpkit.training.step_findings import Compared, Finding
-from dpkit.training.step_runs import Neighbour, differing, replaced, run
+from dpkit.training.step_findings import LEFT_OUT, Compared, Finding
+from dpkit.training.step_runs import Neighbour, Run, differing, replaced, run
 
-LEFT_OUT = "is left out"
+ANY_SIZE = 10**9  # the rate at which records are drawn plays no part here
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,13 @@ class StepReport:
     def __str__(self) -> str:
         if self.findings:
             return "\n".join(f"{kind}: {sentence}" for kind, sentence in self.findings)
+        left_out = f"and one left out by {self.dropped:.3g} of 1"
+        if isnan(self.dropped):
+            left_out = "and what one left out moves was not compared"
         return (
             f"nothing found in {self.runs} runs: a replaced record moved what is noised by "
-            f"{self.replaced:.3g} clip norms of the 2 that are charged. This is no proof: other "
-            "records, weights or steps may show more"
+            f"{self.replaced:.3g} clip norms of the 2 that are charged, {left_out}. This is no "
+            "proof: other records, weights or steps may show more"
         )
 
     def raise_if_found(self) -> None:
@@ -61,15 +64,17 @@ def check_step(
     settings: Any,
     charged: Releases | None = None,
     sensitivity: float | None = None,
+    public_size: int = ANY_SIZE,
     index: int = 0,
     steps: int = 1,
     seed: int = 0,
 ) -> StepReport:
-    """Run `step` on neighbouring batches with the same draws, and compare.
+    """Run `step` on neighbouring batches with the same draws, and compare what it leaves.
 
     At three places of the batch a record is replaced: by a corner of the domain, its mirror image,
     a point far outside, a copy of another record, another label. Where the price hides who takes
-    part, the last record is also left out. Some twenty runs: take a small batch, and the CPU.
+    part, the last record is also left out. Some twenty runs: take a small batch, and the CPU. The
+    step's return value is not compared: a Record is as private as the batch.
 
     Args:
         step: called as `train` calls it: (gan, features, labels, settings=, index=, rng=). All
@@ -81,6 +86,7 @@ def check_step(
         charged: what one step costs; settings.ledger(public_size=, steps=1) by default.
         sensitivity: L2 distance that adding a record is declared to move the sum by: the clip norm;
             settings.clipping's by default, else it is judged by the noise alone.
+        public_size: declared number of records, where the settings are of one alone.
         index: of the first step.
         steps: consecutive steps on the same batch, such as all from one update of the generator to
             the next.
@@ -97,37 +103,50 @@ def check_step(
             "features and labels must hold as many records each, at least 2, got "
             f"{len(features)} and {len(labels)}; give a small batch"
         )
-    price = look.price(settings, charged)
+    price = look.price(settings, charged, public_size=public_size)
     clip_norm = look.clip_norm(settings, sensitivity)
     indices = range(index, index + steps)
     of = partial(run, step, new_gan, settings, indices=indices, seed=seed, rows=len(features))
     base = of(features, labels)
     found = list(look.at_price(base, price, clip_norm))
-    if changed := differing(base, of(features, labels, like=base)):
+    if changed := differing(base, of(features, labels, like=base), also_sums=True):
         return StepReport((*found, look.draws(changed)), nan, nan, runs=2)
 
+    found += look.at_noise_drawn(base, of(features, labels, seed=seed + 1))
     neighbours = list(replaced(features, labels, seed=seed))
     if price.hides_participation:
         neighbours.append(Neighbour(LEFT_OUT, len(features) - 1, features[:-1], labels[:-1]))
-    pairs: list[Compared] = []
+    pairs, stopped = _compared(of, base, neighbours)
+    whole = [pair for pair in pairs if pair.neighbour.how != LEFT_OUT]
+    short = [pair for pair in pairs if pair.neighbour.how == LEFT_OUT]
+    found += [*stopped, *look.at_noise(pairs), *look.at_bits(whole), *look.at_size(short)]
+    replacing = look.farthest(whole, price, clip_norm)
+    leaving_out = look.farthest(_any_left_out(short, whole), price, clip_norm)
+    found += look.at_movement(*replacing, allowed=2.0, clip_norm=clip_norm)
+    found += look.at_movement(*leaving_out, allowed=1.0, clip_norm=clip_norm)
+    return StepReport(tuple(found), replacing[0], leaving_out[0], runs=3 + len(neighbours))
+
+
+def _compared(
+    of: Callable[..., Run], base: Run, neighbours: Sequence[Neighbour]
+) -> tuple[list[Compared], list[Finding]]:
+    """The step on every neighbour, and what stopped it."""
+    pairs, stopped = [], []
     for one in neighbours:
         try:
             pairs.append(Compared(one, base, of(one.features, one.labels, like=base)))
         except (ArithmeticError, IndexError, RuntimeError, ValueError) as error:
-            found.append(look.stopped(one.how, error))
-    whole = [pair for pair in pairs if pair.neighbour.how != LEFT_OUT]
-    short = [pair for pair in pairs if pair.neighbour.how == LEFT_OUT]
-    # the record that is left out may be any: also each that stood in its place
-    short += [
-        pair._replace(base=other.run)
+            stopped.append(look.stopped(one.how, error))
+    return pairs, stopped
+
+
+def _any_left_out(short: Sequence[Compared], whole: Sequence[Compared]) -> list[Compared]:
+    """The batch without a record beside it with that record, and with each that stood there."""
+    return [
+        pair._replace(base=base)
         for pair in short
-        for other in whole
-        if other.neighbour.place == pair.neighbour.place
+        for base in (
+            pair.base,
+            *(one.run for one in whole if one.neighbour.place == pair.neighbour.place),
+        )
     ]
-    found += [*look.at_noise(pairs), *look.at_bits(whole), *look.at_size(short[:1])]
-    farthest = []
-    for several, allowed in ((whole, 2.0), (short, 1.0)):
-        moved = [(pair.moves(price, clip_norm), pair.neighbour.how) for pair in several]
-        farthest.append(max((one for one in moved if one[0] == one[0]), default=(nan, "")))
-        found += look.at_movement(*farthest[-1], allowed=allowed)
-    return StepReport(tuple(found), farthest[0][0], farthest[1][0], runs=2 + len(neighbours))

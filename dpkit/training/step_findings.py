@@ -2,8 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from math import inf, nan, sqrt
+from itertools import combinations
+from math import inf, isnan, nan, sqrt
 from typing import Any, NamedTuple
+
+import torch
 
 from dpkit import checks
 from dpkit.privacy.ledger import Ledger, Releases
@@ -18,8 +21,9 @@ from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import Assuming
 from dpkit.training.step_runs import Neighbour, Noised, Run, differing
 
-ANY_SIZE = 10**9  # the rate at which records are drawn plays no part here
+LEFT_OUT = "is left out"
 ROUGH = 1.001  # what rounding in float32 may add to a clipped sum
+FEW, ALIKE = 4, 0.05  # coordinates that are compared; deviations, above the noise's own grid
 
 
 class Finding(NamedTuple):
@@ -52,20 +56,20 @@ class Compared(NamedTuple):
     def moves(self, price: Price, clip_norm: float | None) -> float:
         """How far what is noised moved, in clip norms; NaN where the two cannot be compared.
 
-        By the declared clip norm, or by the noise: its deviation over the noise multiplier. Two
-        batches of different sizes can be compared where what the other records drew is the same.
+        By the declared clip norm, or by the noise: its deviation over the noise multiplier. Without
+        a record it can be compared where what was drawn for the others is the same.
         """
-        if self.base.shapes != self.run.shapes:
+        if self.neighbour.how == LEFT_OUT and self.base.shapes != self.run.shapes:
             return nan
         steps = zip(self.base.releases, self.run.releases, strict=True)
         return max((_moves(a, b, price, clip_norm) for a, b in steps), default=nan)
 
 
-def price(settings: Any, charged: Releases | None) -> Price:
+def price(settings: Any, charged: Releases | None, *, public_size: int) -> Price:
     """What a step costs, by what was given or by the settings' ledger (ValueError: neither)."""
     if charged is None and not hasattr(settings, "ledger"):
         raise ValueError("settings have no ledger; give charged=[Release(mechanism)]")
-    own = settings.ledger(public_size=ANY_SIZE, steps=1) if charged is None else charged
+    own = settings.ledger(public_size=public_size, steps=1) if charged is None else charged
     releases = Ledger.of(own).releases
     hides = all(getattr(one.mechanism, "hides_participation", False) for one in releases)
     inverse, count = 0.0, 0
@@ -104,21 +108,21 @@ def clip_norm(settings: Any, sensitivity: float | None) -> float | None:
 def _moves(
     base: Sequence[Noised], other: Sequence[Noised], price: Price, clip_norm: float | None
 ) -> float:
-    by, over_noise = 0.0, 0.0
-    for a, b in zip(base, other, strict=False):
-        for one, two, std in zip(a.sums, b.sums, a.stds, strict=False):
-            if one.shape == two.shape:
-                gap = (one.double() - two.double()).cpu()
-                over_noise += float((gap / std).nan_to_num(0.0, inf).square().sum())
-        by = max(by, _distance(a, b))
-    one_std = all(one.std is not None for one in base)
-    return by / clip_norm if clip_norm and one_std else sqrt(over_noise) * price.noise
+    pairs = list(zip(base, other, strict=False))
+    if clip_norm and all(one.std is not None for one in base):
+        return max((_distance(a, b) for a, b in pairs), default=0.0) / clip_norm
+    return sqrt(sum(_distance(a, b, in_noise=True) ** 2 for a, b in pairs)) * price.noise
 
 
-def _distance(a: Noised, b: Noised) -> float:
-    pairs = [(x, y) for x, y in zip(a.sums, b.sums, strict=False) if x.shape == y.shape]
-    distance = sqrt(sum(float((x.double() - y.double()).square().sum()) for x, y in pairs))
-    return distance if distance == distance else inf  # a sum that is not finite
+def _distance(a: Noised, b: Noised, *, in_noise: bool = False) -> float:
+    """L2, of tensors that both have; in deviations of the noise; infinite where a sum is."""
+    squares = 0.0
+    for one, other, std in zip(a.sums, b.sums, a.stds, strict=False):
+        if one.shape == other.shape:
+            gap = (one.double() - other.double()).cpu()
+            unit = std if in_noise else torch.ones(())
+            squares += float(torch.where(gap == 0, 0.0, gap / unit).square().sum())
+    return inf if isnan(squares) else sqrt(squares)
 
 
 def at_price(base: Run, price: Price, clip_norm: float | None) -> Iterator[Finding]:
@@ -161,6 +165,25 @@ def _of_one_step(
         f"{clip_norm:.3g} is a noise multiplier of {noise:.3g}, and {price.noise:.3g} is charged; "
         "give noise_std=noise_multiplier * clip norm, and divide what is noised",
     )
+
+
+def at_noise_drawn(base: Run, other_seed: Run) -> Iterator[Finding]:
+    """Whether each release has noise of its own, another one for another seed."""
+    first, second = ([call for step in run.releases for call in step] for run in (base, other_seed))
+    pairs = [*zip(first, second, strict=False), *combinations(first, 2)]
+    if any(_same_noise(a, b) for a, b in pairs):
+        yield Finding(
+            "noise",
+            "two releases have the same noise, so that their difference has none; draw it from "
+            "rng, which goes on from step to step",
+        )
+
+
+def _same_noise(one: Noised, other: Noised) -> bool:
+    pairs = zip(one.noise(), other.noise(), strict=False)
+    gaps = [(a - b).square() for a, b in pairs if a.shape == b.shape]
+    flat = torch.cat([gap.flatten() for gap in gaps]) if gaps else torch.ones(0)
+    return len(flat) >= FEW and bool(flat.mean() < ALIKE**2)
 
 
 def draws(changed: Sequence[str]) -> Finding:
@@ -236,15 +259,25 @@ def at_size(pairs: Sequence[Compared]) -> Iterator[Finding]:
             )
 
 
-def at_movement(by: float, how: str, *, allowed: float) -> Iterator[Finding]:
+def farthest(pairs: Sequence[Compared], price: Price, clip_norm: float | None) -> tuple[float, str]:
+    """How far a record moves what is noised at most, and which; NaN where nothing is comparable."""
+    moved = [(pair.moves(price, clip_norm), pair.neighbour.how) for pair in pairs]
+    return max((one for one in moved if not isnan(one[0])), default=(nan, ""))
+
+
+def at_movement(
+    by: float, how: str, *, allowed: float, clip_norm: float | None
+) -> Iterator[Finding]:
     """Whether a record moves what is noised by more than is charged."""
     if by > allowed * ROUGH:
         neighbour = "left out" if allowed == 1 else "replaced"
+        unit = " (deviations of the noise over the charged noise multiplier)"
         yield Finding(
             "sensitivity",
-            f"what is noised moves by {by:.3g} clip norms where one record {how}, and {allowed:g} "
-            f"is charged for a record that is {neighbour}; clip all that depends on a record "
-            "together, and let it depend on no other record",
+            f"what is noised moves by {by:.3g} clip norms{'' if clip_norm else unit} where one "
+            f"record {how}, and {allowed:g} is charged for a record that is {neighbour}; clip all "
+            "that depends on a record together, let it depend on no other record, and noise the "
+            "sum before it is divided",
         )
 
 

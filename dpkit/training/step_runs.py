@@ -28,6 +28,11 @@ class Noised(NamedTuple):
         )
         return least if least == most else None
 
+    def noise(self) -> list[Tensor]:
+        """What was added, in its deviations; NaN where nothing was."""
+        triples = zip(self.sums, self.stds, self.noisy, strict=True)
+        return [(noisy.double() - total.double()).cpu() / std for total, std, noisy in triples]
+
 
 class Run(NamedTuple):
     """One step, or several on the same batch. `before` and `after`: every tensor by its name."""
@@ -126,19 +131,29 @@ def _parts(thing: Any) -> Iterator[tuple[str, Any]]:
         yield from vars(thing).items()
 
 
-def differing(one: Run, other: Run, *, sizes_differ: bool = False) -> list[str]:
+def differing(
+    one: Run, other: Run, *, sizes_differ: bool = False, also_sums: bool = False
+) -> list[str]:
     """Names of tensors that are not the same after the two runs: to the bit, if sizes are."""
-    names = [name for name in one.after if name not in other.after]
-    names += [name for name in other.after if name not in one.after]
+    rough = ROUNDING if sizes_differ else 0.0
+    names = one.after.keys() ^ other.after.keys()
     for name in one.after.keys() & other.after.keys():
-        a, b = one.after[name], other.after[name]
-        start = one.before.get(name)
-        if a.shape != b.shape or not _equal(a, b, start, rough=ROUNDING if sizes_differ else 0.0):
-            names.append(name)
+        if not _equal(one.after[name], other.after[name], one.before.get(name), rough=rough):
+            names.add(name)
+    if also_sums:
+        sums, others = (
+            [total for step in run.releases for call in step for total in call.sums]
+            for run in (one, other)
+        )
+        pairs = zip(sums, others, strict=False)
+        if len(sums) != len(others) or not all(_equal(a, b, None, rough=0.0) for a, b in pairs):
+            names.add("noised sums")
     return sorted(names)
 
 
 def _equal(a: Tensor, b: Tensor, start: Tensor | None, *, rough: float) -> bool:
+    if a.shape != b.shape:
+        return False
     if not (rough and a.is_floating_point()):
         return torch.equal(a, b) or torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
     changed = a - start if start is not None and start.shape == a.shape else a

@@ -64,7 +64,7 @@ class Record:
     ) -> None:
         self.step = step
         self.batch_size = batch_size
-        given = (discriminator_loss, generator_loss, clipped)
+        given: tuple[Any, ...] = (discriminator_loss, generator_loss, clipped)
         self._numbers = tuple(n.detach() if isinstance(n, Tensor) else n for n in given)
 
     def _measured(self) -> Measured:

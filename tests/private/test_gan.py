@@ -1,6 +1,8 @@
 """PrivateGan: fit, sample, save."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,11 +13,12 @@ from sklearn.exceptions import NotFittedError
 from small_networks import Critic, Generator, digits, pair
 from torch import nn
 
-from dpkit import PrivateGan
+from dpkit import Budget, PrivateGan
+from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import released
 from dpkit.private.gan_settings import LOSSES, gan_settings
 from dpkit.private.gan_step import new_gan, step
-from dpkit.training import generator_on
+from dpkit.training import check_step, generator_on
 
 CPU = torch.device("cpu")
 SMALL = {"classes": 10, "latent_size": 16, "batch_size": 64, "n_critic": 2}
@@ -64,6 +67,27 @@ def test_no_record_moves_what_is_noised_by_more_than_twice_the_clip_norm(loss, m
     moved = [(sums[i] - sums[i + 2]).norm() for i in range(2)]
     assert all(0 < distance <= 2 * 0.3 * (1 + 1e-5) for distance in moved)
     assert torch.equal(*generators)
+
+
+@pytest.mark.parametrize("classes", [10, None])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_check_of_steps_finds_nothing(loss, classes):
+    gan = gan_of(loss=loss, classes=classes, n_critic=1, max_grad_norm=0.3)
+    settings = gan_settings(gan, records=99, steps=3)
+    x, y = (part[:12] for part in digits())
+    report = check_step(
+        step,
+        lambda: new_gan(*pair(), settings),
+        x,
+        y,
+        settings=settings,
+        charged=settings.plan.ledger(1),
+        sensitivity=0.3,
+        steps=2,
+    )
+    report.raise_if_found()
+    assert 0.5 < report.replaced <= 2.00001
+    assert 0.5 < report.dropped <= 1.00001
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -203,3 +227,39 @@ def test_curves_have_a_row_a_step(fitted):
     assert list(fitted.curves_["step"]) == [1, 2, 3, 4, 5, 6]
     assert fitted.curves_["generator_loss"].notna().sum() == 3
     assert fitted.curves_["clipped"].between(0, 1).all()
+
+
+class Board:
+    """A TensorBoard writer that remembers."""
+
+    def __init__(self, folder):
+        self.folder, self.seen, self.closed = folder, [], False
+        boards.append(self)
+
+    def add_scalar(self, name, value, step):
+        self.seen.append((name, step))
+
+    def close(self):
+        self.closed = True
+
+
+boards = []
+
+
+def test_tensorboard_gets_each_step(monkeypatch, tmp_path):
+    writer = SimpleNamespace(SummaryWriter=Board)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", writer)
+    gan_of().fit(*digits(), steps=3, log_dir=tmp_path)
+    board = boards.pop()
+    assert (board.folder, board.closed) == (str(tmp_path), True)
+    assert [step for name, step in board.seen if name == "critic_loss"] == [1, 2, 3]
+    assert [step for name, step in board.seen if name == "generator_loss"] == [2]
+
+
+def test_two_fits_on_one_budget_are_two_runs(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=30, delta=1e-5)
+    for _ in range(2):
+        gan_of().fit(*digits(), steps=2, budget=budget)
+    with pytest.raises(OverBudget):
+        gan_of().set_params(epsilon=40).fit(*digits(), steps=2, budget=budget)
+    assert len(json.loads((tmp_path / "budget.json").read_text())["runs"]) == 2

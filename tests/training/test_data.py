@@ -3,19 +3,21 @@
 import numpy as np
 import pytest
 import torch
+from tiny import Plain, networks
 from torch import Tensor
 
+from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.data import Rows
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
 from dpkit.training.types import Data, Record
-from tests.training.test_loop import Counting, tiny_gan
 
 pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
 SIZE = 12
+SETTINGS = Plain(sampling=ShuffledBatches(3))  # eight steps
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -47,9 +49,9 @@ def keep(gan, features, labels, *, settings, index, rng):
 
 
 def batches(of: Data, **keywords) -> list[tuple[Tensor, Tensor]]:
-    gan = tiny_gan()
-    given = gan.discriminator.given = []
-    list(train(keep, gan, of, settings=Counting(), rng=rng(), **keywords))
+    gan, given = networks(), []
+    vars(gan.discriminator)["given"] = given
+    list(train(keep, gan, of, settings=SETTINGS, rng=rng(), **keywords))
     return given
 
 
@@ -98,12 +100,10 @@ def test_nothing_is_drawn_before_a_record_is_refused(tmp_path):
     before = source.get_state()
     place = Checkpoints(tmp_path / "run")
     with pytest.raises(ValueError, match="row 0"):
-        next(train(keep, tiny_gan(), data(features), settings=Counting(), rng=source))
+        next(train(keep, networks(), data(features), settings=SETTINGS, rng=source))
     with pytest.raises(ValueError, match="row 0"):
         next(
-            train(
-                keep, tiny_gan(), data(features), settings=Counting(), rng=source, checkpoint=place
-            )
+            train(keep, networks(), data(features), settings=SETTINGS, rng=source, checkpoint=place)
         )
     assert torch.equal(before, source.get_state())
     assert list(tmp_path.iterdir()) == []
@@ -159,6 +159,17 @@ def test_random_transforms_draw_the_same_whether_they_are_checked_or_not():
         assert torch.equal(rows, flipped(own))
 
 
+def test_a_transform_may_work_in_place(tmp_path):
+    features = torch.rand(SIZE, 3)
+    np.save(tmp_path / "features.npy", features.numpy())
+    mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
+    for given in (features.clone(), mapped):
+        assert same(
+            batches(data(given, transform=lambda x: x.mul_(2))), batches(data(2 * features))
+        )
+        assert np.array_equal(given, features.numpy())
+
+
 @pytest.mark.parametrize("made", [lambda x: x[:0], lambda x: x.numpy(), lambda x: x.sum()])
 def test_a_transform_returns_a_row_for_each_example(made):
     rows = Rows(data(torch.rand(1, 3), labels(1), made), rng=rng())
@@ -173,16 +184,16 @@ def test_a_stored_run_goes_on_with_its_own_transform_alone(tmp_path, other):
     def run(transform):
         return train(
             keep_nothing,
-            tiny_gan(),
+            networks(),
             data(torch.ones(SIZE, 2), transform=transform),
-            settings=Counting(),
+            settings=SETTINGS,
             rng=rng(),
             checkpoint=where,
         )
 
     records = run(twice)
     next(records)
-    records.close()
+    del records  # which stores the run
     with pytest.raises(ValueError, match=r"these differ: .*transform"):
         next(run(other))
     with pytest.raises(ValueError, match="transform must be something that another process"):
@@ -237,9 +248,21 @@ LOADER = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(S
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_remedy(changed, error, message):
-    given = {"data": data(), "settings": Counting(), "rng": rng()} | changed
+    given = {"data": data(), "settings": SETTINGS, "rng": rng()} | changed
     with pytest.raises(error, match=message):
-        next(train(keep, tiny_gan(), given.pop("data"), **given))
+        next(train(keep, networks(), given.pop("data"), **given))
+
+
+def test_rows_move_to_the_device_before_they_are_transformed(monkeypatch, images):
+    """Torch's meta device stands for a GPU, and pinned memory for any other."""
+    monkeypatch.setattr(Tensor, "pin_memory", lambda rows: rows)
+    rows = Rows(data(images, transform=to_unit), rng=rng())
+    rows._device = torch.device("meta")
+    monkeypatch.setattr("dpkit.training.data._check_apart", lambda transform, drawn: None)
+    features, own = rows.at(torch.tensor([1, 3, 5]))
+    assert features.is_meta
+    assert own.is_meta
+    assert (features.shape, features.dtype) == ((3, 2, 2), torch.float32)
 
 
 def test_rows_that_nobody_drew_are_not_read():

@@ -3,16 +3,19 @@
 An operation whose result decides what Python does next stops the queue of a GPU. A step may ask
 for the number of records in its batch (Poisson), and looks once at the gradients of each update;
 dpGAN's bounds become numbers of Python, for which they are read once; a record is read by who wants
-to know it, in one transfer. Nothing else waits, but for the checks of a network's first steps.
+to know it, in one transfer. Nothing else waits, but for the checks of a network, ever rarer.
 """
 
+import copy
 from collections import Counter
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from traceback import extract_stack
 
 import pytest
 import torch
+from tiny import Plain, networks
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -36,17 +39,13 @@ from dpkit.training.loop import train
 from dpkit.training.noise import noised
 from dpkit.training.optimizers import update
 from dpkit.training.types import Data, Record
-from tests.training.test_loop import Counting, tiny_gan
 
 pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
 DECIDING = ("_local_scalar_dense", "nonzero", "equal", "masked_select", "_unique2", "is_nonzero")
 READING = (Tensor.tolist, Tensor.cpu, Tensor.numpy)  # on a CPU without an operation
-ELSEWHERE = (
-    "/torch/optim/",  # Adam counts its steps on the CPU
-    "/gradients/self_check.py",  # of a network's first steps, ever rarer
-)
+CHECK = "training/gradients/self_check.py"  # of a network's 1st, 2nd, 4th, ... batch
 DRAW = {"training/batches.py": 1}
 UPDATES = {"training/optimizers.py": 2}
 BOUNDS = {"privacy/clip_bounds.py": 1}
@@ -87,7 +86,7 @@ def _by_mask(indices) -> bool:
 
 def _note(waits: Counter) -> None:
     files = [frame.filename.replace("\\", "/") for frame in extract_stack()]
-    if not any(part in file for file in files for part in ELSEWHERE):
+    if not any("/torch/optim/" in file for file in files):  # Adam counts its steps on the CPU
         own = [file for file in files if "/dpkit/" in file]
         waits[own[-1].rpartition("/dpkit/")[2] if own else "elsewhere"] += 1
 
@@ -101,19 +100,20 @@ def gpu(monkeypatch):
 
 
 def waits(step, gan, features: Tensor, settings, *, read: bool = False) -> dict[str, int]:
-    """The most of steps 5 to 9, by file."""
+    """The most of the last three of eight steps, by file, but for those that check a network."""
     data = Data(features, torch.arange(len(features)) % 10, len(features))
     rng = generator_on(CPU, reproducible_seed=0)
     records = train(step, gan, data, settings=settings, rng=rng)
-    most = Counter()
-    for _ in range(10):
+    seen: list[Counter] = []
+    for _ in range(8):
         with Operations() as operations, Readings() as readings:
             record = next(records)
             if read:
                 _ = record.discriminator_loss, record.generator_loss, record.clipped
-        if record.step >= 5:
-            most |= operations.waits + readings.waits
-    return dict(most)
+        seen.append(operations.waits + readings.waits)
+    kept = [each for each in seen[5:] if CHECK not in each]
+    assert kept
+    return dict(reduce(or_, kept))
 
 
 @pytest.fixture
@@ -179,6 +179,7 @@ def test_dpgan(images, name):
         generator_channels=(3, 2, 2),
         latent_size=3,
         devices=1,
+        critic_steps=2,
         private_examples=60,
         noise_multiplier=20.0 if name == "REPAIRED" else 0.0,
         sampling=type(getattr(dpgan_settings, name).sampling)(5),
@@ -222,8 +223,8 @@ def general_step(gan, features, labels, *, settings, index, rng, penalty):
 def test_a_step_of_ones_own(images, penalty):
     net = critic()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-    gan = tiny_gan()._replace(discriminator=net, discriminator_optimizer=optimizer)
-    step, settings = partial(general_step, penalty=penalty), Counting(POISSON, allowed=10)
+    gan = networks()._replace(discriminator=net, discriminator_optimizer=optimizer)
+    step, settings = partial(general_step, penalty=penalty), Plain(sampling=POISSON)
     found = waits(step, gan, images, settings, read=True)
     assert found == DRAW | READ | {"training/optimizers.py": 1}
 
@@ -253,6 +254,10 @@ LAYERS = {
 }
 
 
+def sizes(gradients: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(gradients.flatten(1), dim=1)
+
+
 @pytest.mark.parametrize("apart", [1.0, 1e-2, 1e-4, 0.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", LAYERS)
@@ -260,19 +265,17 @@ LAYERS = {
 def test_norms_without_a_look_at_values(name, dtype, apart):
     """Never below the norm, also where passes cancel; float32's as near as with a look."""
     layer, shape = LAYERS[name]
-    layer = layer.to(dtype)
+    layer, wide = copy.deepcopy(layer).to(dtype), copy.deepcopy(layer).double()
     kind, given = KINDS[type(layer)], passes(layer, shape, apart=apart, dtype=dtype)
-    wide = [tuple(x.double() if x.is_floating_point() else x for x in one) for one in given]
-    layer.double()
-    true = torch.linalg.vector_norm(kind.each(layer, wide).flatten(1), dim=1)
-    each = [torch.linalg.vector_norm(kind.each(layer, [w]).flatten(1), dim=1) for w in wide]
-    layer.to(dtype)
+    exact = [(a.double() if a.is_floating_point() else a, d.double()) for a, d in given]
+    true = sizes(kind.each(wide, exact))
+    added_up = sizes(kind.each(wide, exact[:1])) + sizes(kind.each(wide, exact[1:]))
     with Operations() as operations:
         norms = kind.norms(layer, given).double()
     assert not operations.waits
     assert (norms >= true * (1 - 1e-6)).all()
-    far = 1e-5 if dtype == torch.float32 else 11.0  # times what was added up
-    assert (norms <= true + far * 10 * sum(each)).all()
+    far = 1e-4 if dtype == torch.float32 else 20.0  # float64's bound may be that much too large
+    assert (norms <= true + far * added_up).all()
 
 
 @pytest.mark.usefixtures("gpu")
@@ -286,3 +289,17 @@ def test_a_gpu_takes_more_examples_at_a_time():
         patch.setattr(products, "waits_for", lambda x: False)
         assert torch.allclose(norms, gradients.norms(), rtol=1e-5)
     assert 5 * wide.count < narrow.count
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_norms_and_sums_on_a_device_that_has_no_values(name):
+    """On torch's meta device a look at a value is an error, and so is a tensor of the CPU."""
+    layer, shape = LAYERS[name]
+    given = passes(layer, shape, apart=1.0, dtype=torch.float32)
+    there = tuple((a.to("meta"), d.to("meta")) for a, d in given)
+    layer = copy.deepcopy(layer).to("meta")
+    gradients = Gradients((LayerPasses(layer, there),))
+    weights = FlatClipping(1.0).weights(gradients.norms())
+    sums = gradients.weighted_sum(weights)
+    assert [total.shape for total in sums] == [p.shape for p in layer.parameters()]
+    assert all(total.is_meta for total in sums)

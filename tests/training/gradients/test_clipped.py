@@ -13,6 +13,7 @@ from dpkit.privacy.clipping import (
     PerTensorClipping,
     Unclipped,
 )
+from dpkit.training.device import precision
 from dpkit.training.gradients import (
     clipped_sum,
     coordinate_clipped_sum,
@@ -115,3 +116,34 @@ def test_a_part_has_at_least_one_example(at_most):
     of = partial(per_example, critic(), called_real)
     with pytest.raises(ValueError, match="at_most"):
         clipped_sum(of, images(2), rule=Unclipped(), at_most=at_most)
+
+
+class Asked:
+    """Gradients that note torch's precision when norms and sums are asked of them."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self.notes, self.parameters = notes, [torch.zeros(2)]
+
+    def norms(self) -> torch.Tensor:
+        self.notes.append(torch.get_float32_matmul_precision())
+        return torch.ones(1, 3)
+
+    def weighted_sum(self, weights: torch.Tensor) -> list[torch.Tensor]:
+        self.notes.append(torch.get_float32_matmul_precision())
+        return [torch.zeros(2)]
+
+    def each(self):
+        raise NotImplementedError
+
+
+def test_norms_and_sums_are_float32_however_the_network_is_run():
+    notes: list[str] = []
+
+    def of(rows: torch.Tensor):
+        notes.append(torch.get_float32_matmul_precision())
+        return Asked(notes), rows
+
+    with precision(tf32=True):
+        clipped_sum(of, torch.ones(3), rule=FlatClipping(1.0))
+        assert torch.get_float32_matmul_precision() == "high"
+    assert notes == ["high", "highest", "highest"]
