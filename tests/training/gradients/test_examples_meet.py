@@ -10,6 +10,7 @@ from torch.nn.functional import binary_cross_entropy, cosine_similarity, cross_e
 
 from dpkit.training.device import seeded
 from dpkit.training.gradients import (
+    Gradients,
     MixesExamples,
     UnsupportedLayer,
     capture,
@@ -212,7 +213,8 @@ LOSSES = {
 @pytest.mark.parametrize("slow", [False, True])
 def test_losses_in_which_examples_meet_though_another_passed_before(name, slow):
     network = mlp(nn.PReLU()) if slow else mlp()
-    per_example(network, squares, normal(8, 6))
+    for _ in range(2):  # the third batch is not looked at, of one loss
+        per_example(network, squares, normal(8, 6))
     with pytest.raises(MixesExamples, match="losses of other examples change"):
         per_example(network, LOSSES[name], normal(8, 6))
     with pytest.raises(MixesExamples, match="losses of other examples change"):
@@ -224,7 +226,8 @@ def test_one_function_that_calls_two_losses():
         return lambda outputs: 2 * loss(outputs)
 
     network = mlp()
-    per_example(network, doubled(squares), normal(8, 6))
+    for _ in range(2):
+        per_example(network, doubled(squares), normal(8, 6))
     with pytest.raises(MixesExamples):
         per_example(network, doubled(info_nce), normal(8, 6))
 
@@ -427,6 +430,25 @@ def test_labels_in_a_closure_are_refused_where_examples_go_one_by_one(loss):
     assert "PReLU" in str(refusal.value)
 
 
+def test_the_last_example_is_compared_too():
+    network = nn.Sequential(nn.Linear(6, 6, bias=False), nn.LeakyReLU())
+    network[0].register_forward_hook(lambda layer, _, o: torch.cat((o[:-1], o[-1:] @ layer.weight)))
+    found, _ = per_example(network, squares, normal(8, 6))
+    assert not isinstance(found, Gradients)
+
+
+def test_a_buffer_that_is_replaced_later_is_noticed_on_the_slow_way():
+    running = Running()
+    network = mlp(nn.PReLU(), running)
+    running.forward = lambda x: x
+    for _ in range(2):
+        per_example(network, squares, normal(8, 6))
+    del running.forward
+    with pytest.raises(MixesExamples, match="replaces buffers"):
+        per_example(network, squares, normal(8, 6))
+    assert torch.equal(running.mean, torch.zeros(8))
+
+
 def test_gradients_are_compared_until_they_were_finite_once():
     """The square root's slope is infinite at the zeros of the first batches."""
 
@@ -463,8 +485,9 @@ def test_an_infinite_batch_does_not_count():
     network = mlp(Calls(lambda x: x - 0 * x.mean(0).detach().clamp(min=9, max=10)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nor is it blamed on the network
-        found, losses = per_example(network, squares, torch.full((8, 6), torch.nan))
-        assert losses.isnan().all()
+        for _ in range(2):
+            found, losses = per_example(network, squares, torch.full((8, 6), torch.nan))
+            assert losses.isnan().all()
         found.weighted_sum(torch.ones_like(found.norms()[:1]))
     network[2].function = lambda x: x - x.mean(0)
     with pytest.raises(MixesExamples):
