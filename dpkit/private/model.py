@@ -15,7 +15,7 @@ from dpkit.private.batch import Drawn
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.data import Transform, checksum, data_for, tensors
 from dpkit.private.losses import PerExampleOf, RowLoss, itself, penalised
-from dpkit.private.networks import check_network, check_optimizer
+from dpkit.private.networks import check_network, check_optimizer, guard, own_step
 from dpkit.private.plan import calibrated
 from dpkit.private.released import AT_MOST, released
 from dpkit.private.statement import statement
@@ -48,7 +48,7 @@ class Private:
 
     Args:
         net: of layers that keep examples apart; on one device.
-        optimizer: of torch, over the parameters of `net`.
+        optimizer: of torch, over the parameters of `net`. From here on `step` alone steps it.
         data: tensors, arrays, one Dataset, DataLoader or Images (see `dpkit.private.data.tensors`).
         epsilon, delta: the budget, in nats, under add-remove adjacency.
         steps: releases, for which the noise is calibrated.
@@ -115,6 +115,7 @@ class Private:
         self._drawn, self._losses = Drawn(self._data), dict[Any, RowLoss]()
         self._measured: list[tuple[Any, ...]] = []
         ranks.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
+        guard(optimizer)
         if budget is not None and ranks.here().rank == 0:
             budget.reserve(self.plan.ledger(), data=checksum(self._data))
 
@@ -209,7 +210,8 @@ class Private:
         with precision(tf32=False):
             found = released(of, *rows, plan=self.plan, rng=self._rng, at_most=self._at_most)
         self.optimizer.zero_grad()
-        update(self.optimizer, found.parameters, found.means)
+        with own_step(self.optimizer):
+            update(self.optimizer, found.parameters, found.means)
         self._measured.append((self.steps_done, len(rows[0]), found.loss, found.clipped))
 
     @property

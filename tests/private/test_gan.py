@@ -263,3 +263,18 @@ def test_two_fits_on_one_budget_are_two_runs(tmp_path):
     with pytest.raises(OverBudget):
         gan_of().set_params(epsilon=40).fit(*digits(), steps=2, budget=budget)
     assert len(json.loads((tmp_path / "budget.json").read_text())["runs"]) == 2
+
+
+def test_networks_in_double_precision_are_trained_in_it():
+    x, y = digits()
+    gan = gan_of(*(net.double() for net in pair())).fit(x, y, steps=2)
+    assert gan.sample([0]).dtype == torch.float64
+
+
+def test_what_is_published_is_what_was_fitted(tmp_path):
+    gan = gan_of(classes=np.int64(10)).fit(*digits(), steps=2).set_params(epsilon=1, classes=3)
+    gan.save(tmp_path / "generator.safetensors")
+    assert gan.sample([9]).isfinite().all()
+    other = gan_of().load(tmp_path / "generator.safetensors")
+    assert other.settings_["epsilon"] == 8
+    assert other.statement() == gan.statement()
