@@ -15,6 +15,7 @@ from dpkit.training.gradients import (
     capture,
     gradient_penalty,
     per_example,
+    self_check,
 )
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:.*torch.func")]
@@ -133,6 +134,43 @@ NETWORKS = {
 def test_networks_in_which_examples_meet(name, batch):
     with pytest.raises(MixesExamples):
         per_example(NETWORKS[name](), squares, normal(batch, 6))
+
+
+@pytest.mark.parametrize("name", ["minibatch deviation", "0.001 of the mean", "largest input"])
+@pytest.mark.parametrize(
+    "inputs",
+    [normal(8, 6).sigmoid(), (normal(8, 6) > 0).float(), (9 * normal(8, 6)).round()],
+    ids=["shares", "binary", "whole"],
+)
+def test_networks_in_which_examples_of_a_narrow_kind_meet(name, inputs):
+    with pytest.raises(MixesExamples):
+        per_example(NETWORKS[name](), squares, inputs)
+    with pytest.raises(MixesExamples):
+        per_example(mlp(), LOSSES["weights of the batch"], inputs)
+
+
+@pytest.mark.parametrize("make", [self_check._far, self_check._extreme])
+@pytest.mark.parametrize(
+    "inputs", [normal(5, 6), torch.arange(5), torch.eye(5) > 0], ids=["real", "whole", "logical"]
+)
+def test_one_example_moves_in_one_direction_or_the_other(make, inputs):
+    up, down = make(inputs, 2, 1000.0), make(inputs, 2, -1000.0)
+    others = torch.arange(5) != 2
+    for moved in (up, down):
+        assert torch.equal(moved[others], inputs[others])
+    assert ((up[2] != inputs[2]) | (down[2] != inputs[2])).all()
+
+
+def test_on_a_gpu_whole_numbers_and_shares_stay_what_they_are(monkeypatch):
+    monkeypatch.setattr(self_check, "_ends_the_process", lambda inputs: True)
+    real, places = normal(8, 6), torch.tensor([0.0, 1, 2, 0, 1, 2, 0, 1])[:, None]
+    inputs = torch.cat((places, real.sigmoid(), real), 1)
+    for scale in (-1000.0, 1000.0):
+        moved = self_check._far(inputs, 0, scale)[0]
+        assert moved[0] in (0, 2)
+        assert (moved[1:7] >= real.sigmoid().amin(0)).all()
+        assert (moved[1:7] <= real.sigmoid().amax(0)).all()
+        assert (moved[7:].abs() > 10).all()
 
 
 @pytest.mark.parametrize("size", [1.0, 1e4])
