@@ -33,7 +33,8 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 folder, digits = Path(tempfile.mkdtemp()), load_digits()
-for i, (pixels, label) in enumerate(zip(digits.images[:1437], digits.target)):
+labelled = zip(digits.images[:1437], digits.target[:1437], strict=True)
+for i, (pixels, label) in enumerate(labelled):
     (folder / "pictures" / str(label)).mkdir(parents=True, exist_ok=True)
     Image.fromarray((pixels * 255 / 16).astype("uint8")).save(folder / f"pictures/{label}/{i:04}.png")
 print(sorted(path.name for path in (folder / "pictures").iterdir()))
@@ -114,9 +115,12 @@ from dpkit import plots
 asked = torch.arange(10).repeat(2)
 made = (gan.sample(asked, reproducible_seed=1)[:, 0].numpy() + 1) / 2
 shown = {"a real one each": digits.images[:10] / 16, "generated": made[:10], "again": made[10:]}
-plots.picture(plots.image_rows(shown), "Ten digits a row, 0 to 9: blurred, but most can be read.")
+plots.picture(plots.image_rows(shown), "Ten digits a row, 0 to 9: rough, but most can be read.")
 
 # %% [markdown]
+# (Showing real ones is fine here, because these digits are public.) The two lower rows are nearly alike: so far
+# the generator knows little more than one picture of each digit.
+#
 # ## 4. What may I say?
 #
 # > **Definition.** A run is $(\varepsilon, \delta)$-private under *add-remove* adjacency if adding or removing any
@@ -160,8 +164,8 @@ for name, x, y in (("generated", fakes, labels.numpy()), ("real", images.pixels 
     print(f"{name:9}  right for {(classifier.predict(test) == digits.target[1437:]).mean():.2f}")
 
 # %% [markdown]
-# That is what 1,437 pictures buy at epsilon 8: a GAN needs more of them. On 60,000 pictures the same noise is
-# spread over a forty times larger crowd ([docs/results.md](../docs/results.md)).
+# So most of what a classifier can learn from these pictures survives. With more of them it would be more: on
+# 60,000 pictures the same noise is spread over a forty times larger crowd.
 #
 # ## 6. Release it
 #
@@ -191,14 +195,21 @@ print("the loaded generator draws the same:", torch.equal(*same))
 # refused, with the reason. Three of the mistakes that one makes (guess what is wrong with the second):
 
 # %%
-mixing = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
-centred = lambda x: (lambda scores: scores - scores.mean(0))(nn.Linear(64, 1)(x.flatten(1)))
-settings = dict(epsilon=8, delta=1e-5, latent_size=16)
-for wrong in (mixing, critic, generator):
+class Centred(Critic):
+    def forward(self, x, y):
+        scores = super().forward(x, y)
+        return scores - scores.mean()
+
+
+normed = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
+settings = {"epsilon": 8, "delta": 1e-5, "classes": 10, "latent_size": 16, "loss": "bce"}
+
+# %%
+for wrong in (normed, Centred(), generator):
     try:
-        PrivateGan(generator, wrong, classes=10, **settings).fit(images.pixels, images.labels, steps=9)
+        PrivateGan(generator, wrong, **settings).fit(images.pixels, images.labels, steps=9)
     except (TypeError, ValueError) as error:
-        print("-", textwrap.fill(str(error), 100))
+        print(textwrap.fill(f"{type(wrong).__name__}: {error}", 100))
 
 # %% [markdown]
 # ## 8. Not a GAN?

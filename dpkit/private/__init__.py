@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from dpkit.private.budget import Budget
     from dpkit.private.gan import PrivateGan
     from dpkit.private.model import BudgetSpent, Private
+    from dpkit.private.table import PrivateTable
 
 _HOMES = {  # of each name its module
     "Budget": "budget",
@@ -18,7 +19,7 @@ _HOMES = {  # of each name its module
     "PrivateGan": "gan",
     "PrivateTable": "table",
 }
-__all__ = ["Budget", "BudgetSpent", "Private", "PrivateGan"]
+__all__ = ["Budget", "BudgetSpent", "Private", "PrivateGan", "PrivateTable"]
 
 
 def __getattr__(name: str) -> Any:

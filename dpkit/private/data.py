@@ -2,18 +2,20 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
 
 from dpkit.datasets import Images
 from dpkit.training.types import Data
 
 AT_ONCE = 2**24  # numbers that are looked at together
+SMALL = 2**30  # bytes of features that a GPU keeps as a whole
 NAMES = ("x", "y")
 
 Transform = Callable[[Tensor], Tensor]
@@ -194,14 +196,36 @@ def labels_for(classes: int | None, size: int, parts: tuple[Tensor, ...]) -> Ten
 
 
 def data_for(
-    generator: nn.Module,
     features: Tensor,
     labels: Tensor,
+    *,
+    like: Tensor,
     public_size: int,
-    transform: Transform | None,
+    transform: Transform | None = None,
 ) -> Data:
-    """What `dpkit.training.train` takes, in the generator's type and on its device."""
-    parameter = next(generator.parameters())
-    change = transform_for(features, transform)
-    features = features if change is None else change(features)
-    return Data(features.to(parameter), labels.to(parameter.device), public_size)
+    """What `dpkit.training` draws batches from.
+
+    Args:
+        features, labels: of all records. On a GPU they move there where they are small.
+        like: a parameter of the network, whose device and type a batch will have.
+        public_size: declared size.
+        transform: of a batch's features; `signed` for images of bytes where it is None.
+    """
+    if features.nbytes <= SMALL:
+        features = features.to(like.device)
+    change = partial(changed, transform=transform_for(features, transform), dtype=like.dtype)
+    if change.keywords["transform"] is None and features.dtype in (like.dtype, torch.int64):
+        change = None
+    return Data(features, labels.to(features.device), public_size, change)
+
+
+def changed(rows: Tensor, *, transform: Transform | None, dtype: torch.dtype) -> Tensor:
+    """A batch's features after the draw, in the network's type where they are floats."""
+    rows = rows if transform is None else transform(rows)
+    return rows.to(dtype) if rows.is_floating_point() else rows
+
+
+def example_shape(data: Data) -> tuple[int, ...]:
+    """The shape of one example, as a step is given it."""
+    one = data.features[:1]
+    return tuple((one if data.transform is None else data.transform(one)).shape[1:])

@@ -15,7 +15,7 @@ from dpkit import checks
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private import saved, watch
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.data import Transform, data_for, labels_for, tensors
+from dpkit.private.data import Transform, data_for, example_shape, labels_for, tensors
 from dpkit.private.gan_settings import gan_settings, latent_shape
 from dpkit.private.gan_step import new_gan, step
 from dpkit.private.grid import grid
@@ -152,11 +152,17 @@ class PrivateGan(BaseEstimator):
         parts = tensors(x) if y is None else tensors(x, y)
         features, labels = parts[0], labels_for(self.classes, len(parts[0]), parts)
         settings = gan_settings(self, records=len(features), steps=steps)
-        data = data_for(generator, features, labels, settings.plan.public_size, self.transform)
+        data = data_for(
+            features,
+            labels,
+            like=next(generator.parameters()),
+            public_size=settings.plan.public_size,
+            transform=self.transform,
+        )
         check_pair(
             generator,
             critic,
-            shape=tuple(data.features.shape[1:]),
+            shape=example_shape(data),
             latent_size=settings.latent_size,
             classes=self.classes,
         )

@@ -20,10 +20,18 @@ class RowLoss(nn.Module):
         self.net, self.of_rows, self._seen = net, of_rows, False
 
     def forward(self, *rows: Tensor) -> Tensor:
-        return self.of_rows(*rows)
+        losses, wanted = self.of_rows(*rows), tuple(rows[0].shape[:1])
+        if not isinstance(losses, Tensor) or tuple(losses.shape) != wanted:
+            got = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
+            raise ValueError(
+                f"the loss of {wanted[0]} rows must be one number for each, shape {wanted}, got "
+                f"{got}: pass reduction='none', squeeze(1) or sum what a row has several of, and "
+                "give labels to step beside the features, not in a closure"
+            )
+        return losses
 
     def look_once(self, rows: tuple[Tensor, ...], at_most: int) -> None:
-        """Refuse a loss that is not one number a row, or does not depend on the network."""
+        """Refuse a loss that takes other arguments, or does not depend on the network."""
         if self._seen or not len(rows[0]):
             return
         try:
@@ -32,15 +40,7 @@ class RowLoss(nn.Module):
             raise TypeError(
                 f"the loss must take the {len(rows)} tensors of rows: {error}"
             ) from None
-        part = [row[:at_most] for row in rows]
-        losses = self(*part)
-        if not isinstance(losses, Tensor) or losses.shape != part[0].shape[:1]:
-            shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
-            raise ValueError(
-                f"the loss must be one number for each of the {len(part[0])} rows, shape "
-                f"({len(part[0])},), got {shape}: pass reduction='none', and squeeze(1) or sum "
-                "what a row has several of"
-            )
+        losses = self(*(row[:at_most] for row in rows))
         own = [parameter for parameter in self.net.parameters() if parameter.requires_grad]
         reached = losses.requires_grad and any(
             gradient is not None

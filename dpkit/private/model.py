@@ -13,15 +13,16 @@ from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.private import saved
 from dpkit.private.batch import Drawn
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.data import Transform, checksum, tensors, transform_for
+from dpkit.private.data import Transform, checksum, data_for, tensors
 from dpkit.private.losses import PerExampleOf, RowLoss, itself, penalised
 from dpkit.private.networks import check_network, check_optimizer
 from dpkit.private.plan import calibrated
 from dpkit.private.released import AT_MOST, released
 from dpkit.private.statement import statement
 from dpkit.private.watch import table
-from dpkit.training import generator_on, per_example, update
+from dpkit.training import generator_on, per_example, ranks, update
 from dpkit.training.batches import batches
+from dpkit.training.data import Rows
 from dpkit.training.device import precision
 
 
@@ -101,11 +102,20 @@ class Private:
         )
         self.net, self.optimizer, self.steps_done = net, optimizer, 0
         self._parameter = next(p for p in net.parameters() if p.requires_grad)
-        self._transform = transform_for(self._data[0], transform)
         self._rng = generator_on(self._parameter.device, reproducible_seed=reproducible_seed)
+        every = torch.arange(len(self._data[0]))  # so that a batch comes with its records' places
+        held = data_for(
+            self._data[0],
+            every,
+            like=self._parameter,
+            public_size=self.plan.public_size,
+            transform=transform,
+        )
+        self._first = Rows(held, rng=self._rng)
         self._drawn, self._losses = Drawn(self._data), dict[Any, RowLoss]()
         self._measured: list[tuple[Any, ...]] = []
-        if budget is not None:
+        ranks.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
+        if budget is not None and ranks.here().rank == 0:
             budget.reserve(self.plan.ledger(), data=checksum(self._data))
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
@@ -134,10 +144,10 @@ class Private:
         return self.plan.steps - self.steps_done
 
     def _rows(self, chosen: Tensor) -> Iterator[Tensor]:
-        for index, part in enumerate(self._data):
-            row = part[chosen.to(part.device)].to(self._parameter.device)
-            if index == 0 and self._transform is not None:
-                row = self._transform(row)
+        first, places = self._first.at(chosen)
+        yield first
+        for part in self._data[1:]:
+            row = part[places.to(part.device)].to(self._parameter.device)
             yield row.to(self._parameter.dtype) if row.is_floating_point() else row
 
     def step(self, loss: Callable[..., Tensor], *rows: Tensor) -> None:

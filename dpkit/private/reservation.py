@@ -8,7 +8,7 @@ from torch import Tensor
 from dpkit.privacy.ledger import Release
 from dpkit.private.budget import Budget
 from dpkit.private.data import checksum
-from dpkit.training import Checkpoints
+from dpkit.training import Checkpoints, ranks
 from dpkit.training.checkpoint.ledger import read_charged
 from dpkit.training.types import Record
 
@@ -27,10 +27,11 @@ class Reservation:
         data: tuple[Tensor, ...],
         place: Checkpoints | None,
     ) -> None:
-        """Reserve the ledger, unless the run at `place` has done so.
+        """Reserve the ledger, unless the run at `place` has done so; of several ranks, once.
 
         Raises: as `Budget.reserve`.
         """
+        budget = None if ranks.here().rank else budget
         self._budget, self._place, self._id = budget, place, ""
         if budget is not None:
             self._id = budget.reserve(ledger, data=checksum(data), run=self._identity())

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import nn
 
-from dpkit import __version__
+from dpkit.privacy.rows import rows
 from dpkit.private.plan import Plan
 from dpkit.training.checkpoint.ledger import write_whole
 
@@ -36,15 +37,15 @@ def save(path: str | Path, network: nn.Module, *, plan: Plan, words: dict[str, A
         "adjacency": guarantee.adjacency,
         "method": guarantee.method,
         "assumptions": list(guarantee.assumptions),
-        "ledger": [{**vars(mechanism), "count": count} for mechanism, count in plan.ledger()],
+        "ledger": rows(plan.ledger()),
         "plan": asdict(plan),
-        "dpkit": __version__,
+        "dpkit": metadata.version("dpkit"),
         **words,
     }
     # clones: tied weights share their memory, which safetensors refuses
     tensors = {name: t.detach().cpu().clone() for name, t in network.state_dict().items()}
-    metadata = {"statement": str(words["statement"]), "dpkit": json.dumps(facts)}
-    write_whole(path, to_bytes(tensors, metadata))
+    texts = {"statement": str(words["statement"]), "dpkit": json.dumps(facts)}
+    write_whole(path, to_bytes(tensors, texts))
 
 
 def load(path: str | Path, network: nn.Module) -> dict[str, Any]:

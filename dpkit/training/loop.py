@@ -68,7 +68,7 @@ def train(
     # First of all, and once, the accountant says how many steps the budget allows.
     allowed = settings.steps_allowed(public_size=data.public_size)
     steps = _steps_to_run(steps, allowed=allowed)
-    ranks.agree(gan, data, settings=settings, rng=rng)
+    ranks.agree(gan, data[:2], settings=(settings, data.public_size), rng=rng)
     if steps:
         rows.check_finite()
     if checkpoint is None:

@@ -11,7 +11,7 @@ state of the generator of all noise is sent over it.
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from hashlib import sha256
@@ -19,15 +19,15 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
 from dpkit.privacy.clipping import ClippingRule
 from dpkit.training.device import device_named
 from dpkit.training.gradients import clipped
 from dpkit.training.gradients.clipped import Clipped
 from dpkit.training.gradients.factored import PerExample
-from dpkit.training.types import Data, Gan
 
+Parts = Sequence[nn.Module | torch.optim.Optimizer]
 MEANWHILE = timedelta(minutes=10)  # how long a rank waits for the others
 
 
@@ -169,41 +169,48 @@ def _check_alike(parameters: Iterable[Tensor], size: int) -> None:
         )
 
 
-def agree(gan: Gan, data: Data, *, settings: Any, rng: torch.Generator) -> None:
-    """Before the first step: the same data and settings everywhere; networks and rng of rank 0.
+def agree(parts: Parts, data: Sequence[Tensor], *, settings: Any, rng: torch.Generator) -> None:
+    """Before the first step: the same data and settings everywhere; weights and rng of rank 0.
 
     Rank 0 has chosen the initial weights, the state of `rng` and that of torch's global generator,
     whatever seeds the others were given.
 
+    Args:
+        parts: networks and their optimisers.
+        data: tensors with the record first, in the same order on all ranks.
+        settings: with a repr that says what they are.
+        rng: of batches and noise.
+
     Raises:
-        RuntimeError: data or settings differ between the ranks (it is said which), or a rank has
-            ended.
+        RuntimeError: data, settings or networks' shapes differ between the ranks (it is said
+            which), or a rank has ended.
     """
     if here().world == 1:
         return
+    networks = [part for part in parts if isinstance(part, nn.Module)]
     _check_same(
         {
-            "data": [_digest(data.features), _digest(data.labels), data.public_size],
+            "data": [_digest(part) for part in data],
             "settings": re.sub(" at 0x[0-9a-f]+", "", repr(settings)),
             "networks": [
                 [(name, tuple(tensor.shape)) for name, tensor in net.named_parameters()]
-                for net in (gan.generator_net, gan.averaged_net, gan.discriminator)
+                for net in networks
             ],
         }
     )
-    take_states(gan, rng)
+    take_states(parts, rng)
 
 
-def take_states(gan: Gan, rng: torch.Generator, more: Any = None) -> Any:
+def take_states(parts: Parts, rng: torch.Generator, more: Any = None) -> Any:
     """Take the weights, optimisers and generators of rank 0; return its `more` (plain or tensors).
 
     Raises:
         RuntimeError: a rank has ended.
     """
-    states = [part.state_dict() for part in gan]
+    states = [part.state_dict() for part in parts]
     states, of_rng, of_torch, more = _told((states, rng.get_state(), torch.get_rng_state(), more))
     if here().rank:
-        for part, state in zip(gan, states, strict=True):
+        for part, state in zip(parts, states, strict=True):
             part.load_state_dict(state)
         rng.set_state(of_rng)
         torch.set_rng_state(of_torch)

@@ -4,7 +4,6 @@
 example, which forms full gradients, against a plain step.
 """
 
-import os
 from collections.abc import Iterator
 from functools import partial
 
@@ -19,9 +18,9 @@ REPEATS = 31
 
 
 def rows() -> Iterator[Row]:
-    """Noise against torch's float32 and float64 draws, against a step, and clipping by coordinate."""
+    """Noise against torch's own draws, noise against a step, and clipping by coordinate."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(int(os.environ.get("BENCH_THREADS", THREADS)))
+    torch.set_num_threads(THREADS)
     try:
         yield from _rows()
     finally:

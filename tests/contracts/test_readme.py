@@ -13,8 +13,14 @@ assert SPEC is not None
 assert SPEC.loader is not None
 readme = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(readme)
-PAGES = [*sorted(readme.PAGES), "docs/accountants.md", "docs/limits.md", "docs/training.md"]
-PAGES += ["docs/traps.md", "binder/README.md"]
+OTHERS = (
+    "docs/accountants.md",
+    "docs/limits.md",
+    "docs/training.md",
+    "docs/traps.md",
+    "binder/README.md",
+)
+PAGES = [*sorted(readme.PAGES), *OTHERS]
 
 
 def text_of(page: str) -> str:

@@ -1,6 +1,7 @@
 """A PrivateGan that is killed goes on with the same bits, and is charged once."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,7 +17,12 @@ def fitted(folder: Path, kill_after: int) -> dict | None:
     folder.mkdir(exist_ok=True)
     command = [sys.executable, HERE / "killed_gan.py", folder / "run.pt", folder / "budget.json"]
     ended = subprocess.run(
-        [*command, str(kill_after)], capture_output=True, text=True, timeout=300, check=False
+        [*command, str(kill_after)],
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     if kill_after:
         assert ended.returncode == -signal.SIGKILL, ended.stderr

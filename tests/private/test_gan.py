@@ -1,6 +1,8 @@
 """PrivateGan: fit, sample, save."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ from sklearn.exceptions import NotFittedError
 from small_networks import Critic, Generator, digits, pair
 from torch import nn
 
-from dpkit import PrivateGan
+from dpkit import Budget, PrivateGan
+from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import released
 from dpkit.private.gan_settings import LOSSES, gan_settings
 from dpkit.private.gan_step import new_gan, step
@@ -203,3 +206,39 @@ def test_curves_have_a_row_a_step(fitted):
     assert list(fitted.curves_["step"]) == [1, 2, 3, 4, 5, 6]
     assert fitted.curves_["generator_loss"].notna().sum() == 3
     assert fitted.curves_["clipped"].between(0, 1).all()
+
+
+class Board:
+    """A TensorBoard writer that remembers."""
+
+    def __init__(self, folder):
+        self.folder, self.seen, self.closed = folder, [], False
+        boards.append(self)
+
+    def add_scalar(self, name, value, step):
+        self.seen.append((name, step))
+
+    def close(self):
+        self.closed = True
+
+
+boards = []
+
+
+def test_tensorboard_gets_each_step(monkeypatch, tmp_path):
+    writer = SimpleNamespace(SummaryWriter=Board)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", writer)
+    gan_of().fit(*digits(), steps=3, log_dir=tmp_path)
+    board = boards.pop()
+    assert (board.folder, board.closed) == (str(tmp_path), True)
+    assert [step for name, step in board.seen if name == "critic_loss"] == [1, 2, 3]
+    assert [step for name, step in board.seen if name == "generator_loss"] == [2]
+
+
+def test_two_fits_on_one_budget_are_two_runs(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=30, delta=1e-5)
+    for _ in range(2):
+        gan_of().fit(*digits(), steps=2, budget=budget)
+    with pytest.raises(OverBudget):
+        gan_of().set_params(epsilon=40).fit(*digits(), steps=2, budget=budget)
+    assert len(json.loads((tmp_path / "budget.json").read_text())["runs"]) == 2

@@ -98,7 +98,7 @@ def test_networks_that_are_not_trained_here(net, words):
 
 @pytest.mark.parametrize("optimizer", [torch.optim.Adam, None, "adam"])
 def test_what_is_no_optimizer(optimizer):
-    with pytest.raises(TypeError, match="torch.optim.Optimizer"):
+    with pytest.raises(TypeError, match=r"torch\.optim\.Optimizer"):
         Private(classifier(), optimizer, FLAT, Y, **BUDGET)
 
 
@@ -153,7 +153,7 @@ def test_rows_that_are_no_tensors():
 
 
 def test_a_budget_that_is_a_number():
-    with pytest.raises(TypeError, match="budget.json"):
+    with pytest.raises(TypeError, match=r"budget\.json"):
         private_of(budget=8)
 
 
@@ -211,7 +211,7 @@ def test_a_generator_in_which_rows_meet():
 
 def test_a_critic_with_batch_normalisation():
     critic = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
-    with pytest.raises(TypeError, match="critic: .*BatchNorm1d"):
+    with pytest.raises(TypeError, match=r"critic: .*BatchNorm1d"):
         gan_of(Generator(), critic, classes=None).fit(X, steps=6)
 
 
@@ -242,3 +242,34 @@ def test_tensorboard_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
     with pytest.raises(ModuleNotFoundError, match="pip install tensorboard"):
         gan_of().fit(X, Y, steps=6, log_dir="runs")
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.func")
+def test_labels_of_the_batch_in_a_closure_on_the_slower_way():
+    net = nn.Sequential(nn.Linear(64, 8), nn.PReLU(), nn.Linear(8, 1))
+    private = private_of(net)
+    x, y = next(iter(private))
+    with pytest.raises((TypeError, ValueError), match="closure"):
+        private.step(lambda x: (net(x).squeeze(1) - y).square(), x)
+
+
+def test_labels_of_the_batch_in_a_closure_are_each_row_s_own():
+    weights = []
+    for closed in (True, False):
+        net = classifier()
+        private = private_of(net, reproducible_seed=0)
+        x, y = next(iter(private))
+        if closed:
+            private.step(lambda x: cross_entropy(net(x), y, reduction="none"), x)  # noqa: B023
+        else:
+            private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)  # noqa: B023
+        weights.append(torch.cat([p.detach().flatten() for p in net.parameters()]))
+    assert torch.equal(*weights)
+
+
+def test_a_transform_in_which_rows_meet():
+    private = private_of(transform=lambda x: x - x.mean(0))
+    with pytest.raises(ValueError, match="one record would move the gradients of others"):
+        next(iter(private))
+    with pytest.raises(ValueError, match="transform gives an example another value"):
+        gan_of(transform=lambda x: x - x.mean(0)).fit(X, Y, steps=6)

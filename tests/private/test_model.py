@@ -7,8 +7,9 @@ import torch
 from small_networks import classifier, digits
 from torch.nn.functional import cross_entropy
 
-from dpkit import Private
+from dpkit import Budget, Private
 from dpkit.privacy import Release, SampledGaussian, pld
+from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import BudgetSpent, released
 
 BUDGET = {"epsilon": 8, "delta": 1e-5, "steps": 3, "batch_size": 40}
@@ -199,9 +200,9 @@ def test_a_seed_is_said_in_the_statement_and_not_which(data, net):
 
 
 def test_a_declared_size_is_not_said_to_be_taken_as_public(data, net):
-    assert "1797, is taken as public" in private_of(net, *data).statement()
+    assert "the number of records, 1797, is public" in private_of(net, *data).statement()
     declared = private_of(net, *data, public_size=2000)
-    assert "taken as public" not in declared.statement()
+    assert "is public" not in declared.statement()
     assert declared.ledger[0].mechanism.sample_rate == 40 / 2000
 
 
@@ -240,3 +241,11 @@ def test_what_is_saved_holds_the_statement_and_the_weights(data, net, tmp_path):
     assert facts["statement"] == private.statement()
     assert math.isclose(facts["epsilon"], private.guarantee().epsilon)
     assert all(torch.equal(p, q) for p, q in zip(net.parameters(), other.parameters(), strict=True))
+
+
+def test_a_run_reserves_its_plan_before_it_begins(data, net, tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=8, delta=1e-5)
+    private_of(net, *data, budget=budget)
+    assert budget.share_spent() == 1  # a first run may take all of it, and no other after it
+    with pytest.raises(OverBudget):
+        private_of(net, *data, budget=budget)

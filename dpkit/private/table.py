@@ -1,0 +1,157 @@
+"""Private synthetic tables: fit a data frame with a public schema, sample rows."""
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from dpkit import checks, marginals
+from dpkit.privacy import pld
+from dpkit.privacy.ledger import Guarantee
+from dpkit.privacy.statement import statement
+from dpkit.private.schema import Schema
+from dpkit.private.statement import SEEDED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class PrivateTable(BaseEstimator):
+    """A synthesizer for tables, by noisy counts of all pairs of columns (`dpkit.marginals`).
+
+        table = PrivateTable({"age": range(17, 91), "sex": ["female", "male"]}, epsilon=1)
+        table.fit(frame).sample(1000)
+
+    `fit` is one Gaussian release of all two-way counts; rows are drawn from a tree in which every
+    column depends on the target and on at most one column more. Another `fit` costs epsilon again.
+    The fitted object holds no records, so that it may be released (by joblib or pickle, say) where
+    no seed was given. Needs no torch.
+
+    Attributes:
+        model_: what was released.
+        guarantee_: its price.
+
+    Args:
+        columns: what each column may hold, by its name: a list of categories, (low, high), (low,
+            high, bins), range(low, high + 1) or range(low, high + 1, width); or a sequence of
+            `Categorical` and `Binned` (see `dpkit.private.schema.Schema`). It is public knowledge
+            and never read off the records.
+        epsilon, delta: of one fit, in nats, under add-remove adjacency.
+        target: the column that all others depend on, such as what is to be predicted; the last one
+            where it is None.
+        public_size: declared number of records; where it is None that of the data is taken as
+            public, as the statement says.
+        reproducible_seed: of the noise; None takes the operating system's entropy. Who knows the
+            seed takes the noise off again, and the statement says so.
+    """
+
+    def __init__(
+        self,
+        columns: Any,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        target: str | None = None,
+        public_size: int | None = None,
+        reproducible_seed: int | None = None,
+    ) -> None:
+        self.model_: marginals.MarginalsModel
+        self.guarantee_: Guarantee
+        self.columns = columns
+        self.epsilon = epsilon
+        self.delta = delta
+        self.target = target
+        self.public_size = public_size
+        self.reproducible_seed = reproducible_seed
+
+    def fit(self, frame: "pd.DataFrame") -> "PrivateTable":
+        """Release noisy counts of the table, and the model that follows from them.
+
+        Raises:
+            TypeError: no data frame, or columns that do not say what they hold.
+            ValueError: a number is out of range, or a cell is missing, of no category, or outside
+                its bounds: column, row, value and remedy are named.
+        """
+        schema = Schema(self.columns)
+        for column in schema.encoder.columns:
+            checks.whole(2, **{f"categories or bins of column {column.name}": column.size})
+        names, sizes = schema.encoder.names, tuple(c.size for c in schema.encoder.columns)
+        target = names[-1] if self.target is None else self.target
+        checks.one_of(names, target=target)
+        epsilon = checks.positive(epsilon=self.epsilon)
+        settings = marginals.settings_for(
+            epsilon, delta=self.delta, sizes=sizes, target=names.index(target)
+        )
+        codes = schema.codes(frame)
+        size = self._size(len(codes))
+        rng = _generator(self.reproducible_seed, stream=0)
+        guarantee = pld.epsilon(settings.ledger(), delta=self.delta)
+        self.model_ = marginals.fit(codes, settings=settings, public_size=size, rng=rng)
+        self.guarantee_, self._schema = guarantee, schema
+        counted = self.public_size is None
+        self._assumed = (f"the number of records, {size}, is public",) if counted else ()
+        self._seeded = self.reproducible_seed is not None
+        return self
+
+    def _size(self, records: int) -> int:
+        if self.public_size is None and not records:
+            raise ValueError("the data have no rows, and no public_size is declared")
+        size = records if self.public_size is None else self.public_size
+        size = checks.whole(1, public_size=size)
+        if not self.delta < 1 / size:
+            warnings.warn(
+                f"delta {self.delta:g} is not below 1 / {size} records: it would allow a whole "
+                "record to be published; take a smaller one",
+                stacklevel=3,
+            )
+        return size
+
+    def sample(self, n: int = 1000, *, reproducible_seed: int | None = None) -> "pd.DataFrame":
+        """Draw `n` synthetic rows, which costs nothing; numbers are uniform within their bins.
+
+        Args:
+            n: number of rows.
+            reproducible_seed: None takes the operating system's entropy.
+
+        Raises:
+            NotFittedError: there is no model yet.
+            ValueError: n is not an integer >= 0.
+        """
+        self._check_fitted()
+        rng = _generator(reproducible_seed, stream=1)
+        return self._schema.frame(self.model_.sample(n, rng=rng), rng)
+
+    def guarantee(self) -> Guarantee:
+        """The certified bound on what `fit` released."""
+        self._check_fitted()
+        return self.guarantee_
+
+    def statement(self, *, unit: str = "one row of the table") -> str:
+        """The sentences that a paper should carry.
+
+        Args:
+            unit: of privacy: what one record is.
+        """
+        self._check_fitted()
+        ledger = self.model_.settings.ledger()
+        words = statement(
+            self.guarantee_, ledger, unit=unit, sampling="none (all records)", assume=self._assumed
+        )
+        return f"{words} {SEEDED}" if self._seeded else words
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("there is no model yet: call fit(frame) first")
+
+
+def _generator(seed: int | None, *, stream: int) -> np.random.Generator:
+    """Of the operating system's entropy, or of a seed: noise and samples are never the same draws.
+
+    Raises:
+        ValueError: the seed is not an integer >= 0.
+    """
+    if seed is None:
+        return np.random.default_rng()
+    return np.random.default_rng([checks.whole(reproducible_seed=seed), stream])

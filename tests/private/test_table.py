@@ -1,0 +1,202 @@
+"""PrivateTable: data frames with a public schema, the census among them; and each mistake."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from dpkit.datasets import ADULT_8, census
+from dpkit.datasets.census import COMPLETE
+from dpkit.private import PrivateTable
+
+COLUMNS = {"age": range(18, 98), "rate": (0.0, 1.0, 4), "sex": ["f", "m"], "paid": [0, 1]}
+
+
+def made_up(rows: int = 400) -> pd.DataFrame:
+    """Who is paid is mostly old."""
+    rng = np.random.default_rng(0)
+    age = rng.integers(18, 98, rows)
+    paid = (age + rng.normal(0, 10, rows) > 60).astype(int)
+    sex = np.where(rng.random(rows) < 0.3, "f", "m")
+    return pd.DataFrame({"age": age, "rate": rng.random(rows), "sex": sex, "paid": paid})
+
+
+@pytest.fixture(scope="module")
+def fitted() -> PrivateTable:
+    return PrivateTable(COLUMNS, epsilon=20, reproducible_seed=1).fit(made_up())
+
+
+def test_rows_come_in_the_kinds_and_bounds_of_the_data(fitted: PrivateTable):
+    rows = fitted.sample(300)
+    assert list(rows.columns) == list(COLUMNS)
+    assert rows.age.between(18, 97).all()
+    assert rows.age.dtype == rows.paid.dtype == np.int64
+    assert rows.rate.between(0, 1).all()
+    assert set(rows.sex) <= {"f", "m"}
+    assert set(rows.paid) <= {0, 1}
+
+
+def test_rows_follow_the_data(fitted: PrivateTable):
+    """A noise of at most a record a cell; of 20,000 rows a share is off by 0.02 with 1e-8."""
+    rows, data = fitted.sample(20_000, reproducible_seed=0), made_up()
+    assert (rows.sex == "f").mean() == pytest.approx((data.sex == "f").mean(), abs=0.05)
+    old, young = rows[rows.age > 70].paid.mean(), rows[rows.age < 50].paid.mean()
+    assert old - young > 0.6
+
+
+def test_the_census_at_a_small_epsilon():
+    table = PrivateTable(COMPLETE.columns, epsilon=1, target="income").fit(census())
+    assert table.guarantee().epsilon <= 1
+    rows = table.sample(5000)
+    assert (rows.income == ">50K").mean() == pytest.approx(0.25, abs=0.05)
+
+
+def test_the_statement_says_what_is_public_and_what_was_seeded(fitted: PrivateTable):
+    words = fitted.statement(unit="one person")
+    assert "unit of privacy being one person: 1 release with noise multiplier" in words
+    assert "the number of records, 400, is public." in words
+    assert "Noise was drawn from a fixed seed" in words
+    declared = PrivateTable(COLUMNS, public_size=500).fit(made_up()).statement()
+    assert "is public" not in declared
+    assert "seed" not in declared
+
+
+def test_what_is_set_after_a_fit_does_not_change_what_it_cost(fitted: PrivateTable):
+    copy: PrivateTable = pickle.loads(pickle.dumps(fitted))
+    copy.set_params(delta=0.5, public_size=7, reproducible_seed=None)
+    assert copy.guarantee() == fitted.guarantee()
+    assert copy.statement() == fitted.statement()
+
+
+def same_samples(one: PrivateTable, other: PrivateTable) -> bool:
+    first, second = (table.sample(20, reproducible_seed=5) for table in (one, other))
+    return first.equals(second)
+
+
+def test_noise_differs_unless_it_is_seeded():
+    data = made_up(50)
+    sizes = {PrivateTable(COLUMNS).fit(data).model_.noisy_size[0] for _ in range(3)}
+    assert len(sizes) == 3
+    seeded = [PrivateTable(COLUMNS, reproducible_seed=5).fit(data) for _ in range(2)]
+    assert same_samples(*seeded)
+
+
+def test_it_is_an_estimator_that_can_be_cloned_and_pickled(fitted: PrivateTable):
+    copy: Any = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    with pytest.raises(NotFittedError):
+        copy.sample(1)
+    with pytest.raises(NotFittedError):
+        copy.statement()
+    again = pickle.loads(pickle.dumps(fitted))
+    assert same_samples(again, fitted)
+
+
+def test_missing_cells_and_truths_are_categories_where_that_is_stated():
+    data = pd.DataFrame({"a": ["x", None, "y"] * 50, "b": [True, False, None] * 50})
+    table = PrivateTable({"a": ["x", "y", None], "b": [True, False, None]}, epsilon=50).fit(data)
+    rows = table.sample(200)
+    assert set(rows.a.dropna()) == {"x", "y"}
+    assert set(rows.b.dropna()) == {True, False}
+    assert 20 < rows.a.isna().sum() < 120
+
+
+def test_whole_numbers_in_bins_of_a_width():
+    table = PrivateTable({"year": range(1900, 2001, 50), "b": ["x", "y"]}, epsilon=5)
+    rows = table.fit(pd.DataFrame({"year": [1900, 2000], "b": ["x", "y"]})).sample(50)
+    assert table.model_.settings.sizes == (3, 2)
+    assert rows.year.between(1900, 2000).all()
+
+
+def changed(**cells: object) -> pd.DataFrame:
+    """The data with other cells in the second row."""
+    frame = made_up(30).astype(dict.fromkeys(cells, object))
+    for name, value in cells.items():
+        frame.loc[1, name] = value
+    return frame.infer_objects()
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (changed(age=np.nan), r"column age, row 1 .*nan is missing .*drop or fill"),
+        (changed(age=98), r"column age, row 1 .*98 lies outside \[18.0, 97.0\].*wider edges"),
+        (changed(age=20.5), r"column age, row 1 .*20.5 is no whole number; round beforehand"),
+        (changed(rate=-0.1), r"column rate, row 1 .*-0.1 lies outside \[0.0, 1.0\]"),
+        (changed(rate=np.inf), r"column rate, row 1 .*inf lies outside"),
+        (changed(sex="F"), r"column sex, row 1 .*'F' is no category; did you mean 'f'"),
+        (changed(sex=None), r"column sex, row 1 .*(None|nan) is missing; drop or fill such rows"),
+        (changed(paid=2), r"column paid, row 1 .*2 is no category; known: 0, 1"),
+        (changed(paid=0.5), r"column paid, row 1 .*0.5 is no category; known: 0, 1"),
+        (changed(paid=np.nan), r"column paid, row 1 .*nan is missing"),
+        (made_up().drop(columns="sex"), r"frame has no column sex"),
+        (made_up().assign(name="Ann"), r"columns of which nothing is stated: \['name'\]"),
+        (made_up().assign(sex=0), r"column sex, row 0 .*0 is of dtype int64, not a category"),
+        (made_up(0), "the data have no rows, and no public_size is declared"),
+    ],
+)
+def test_cells_that_the_schema_does_not_know_are_refused(frame: pd.DataFrame, message: str):
+    with pytest.raises(ValueError, match=message):
+        PrivateTable(COLUMNS).fit(frame)
+
+
+@pytest.mark.parametrize("data", [made_up().to_numpy(), {"age": [1]}, None, "file.csv"])
+def test_only_data_frames_are_taken(data: object):
+    with pytest.raises(TypeError, match=r"fit takes a pandas.DataFrame, got .*make one of it"):
+        PrivateTable(COLUMNS).fit(data)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "columns", [made_up(), made_up().sex, None, made_up().columns, ["age", "sex"], 5, {}, ADULT_8]
+)
+def test_a_schema_is_not_read_off_the_data(columns: object):
+    with pytest.raises(TypeError, match="is not read off the data, as a list of categories"):
+        PrivateTable(columns).fit(made_up())
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ((1, 0), r"age needs \(low, high\) with low < high, got \(1.0, 0.0\)"),
+        ((0, float("nan")), "high of age must lie in"),
+        ((0, 1, 0), "bins of age must be an integer >= 1"),
+        ((0, 1, 1), "bins of column age must be an integer >= 2"),
+        (range(5, 5), "age needs a rising range"),
+        (range(5, 0, -1), "age needs a rising range"),
+        (["a"], "categories or bins of column age must be an integer >= 2, got 1"),
+        ([1, 1], "a category of age is there twice"),
+        (["a", "a"], "'a' is there twice"),
+        ([0.5, 1.5], r"numbers with fractions need \(low, high\)"),
+        (["a", 1], "must all be texts, or all whole numbers"),
+        ({1, 2}, "must be a list of categories"),
+        (object, "must be a list of categories"),
+    ],
+)
+def test_columns_that_cannot_be_are_refused(column: object, message: str):
+    with pytest.raises((ValueError, TypeError), match=message):
+        PrivateTable(COLUMNS | {"age": column}).fit(made_up())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be a finite number > 0"),
+        ({"epsilon": float("nan")}, "epsilon must be a finite number > 0"),
+        ({"delta": 1}, "delta must lie in"),
+        ({"target": "income"}, "target must be one of age, rate, sex, paid; got 'income'"),
+        ({"public_size": 0}, "public_size must be an integer >= 1"),
+        ({"reproducible_seed": -1}, "reproducible_seed must be an integer >= 0"),
+    ],
+)
+def test_other_bad_arguments_are_refused(changes: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        PrivateTable(COLUMNS, **changes).fit(made_up())
+
+
+def test_a_delta_that_allows_a_record_to_be_published_is_warned_of():
+    with pytest.warns(UserWarning, match=r"delta 0.1 is not below 1 / 400"):
+        PrivateTable(COLUMNS, delta=0.1).fit(made_up())
