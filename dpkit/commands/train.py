@@ -78,7 +78,7 @@ def train(
                 delta=delta,
                 batch_size=batch_size,
                 public_size=public_size,
-                device=own.type,
+                device=str(own),
                 reproducible_seed=reproducible_seed,
             )
             first = ranks.here().rank == 0

@@ -34,8 +34,7 @@ def released(
         at_most: examples at a time.
     """
     found = clipped_sum(of, *rows, rule=plan.clipping, at_most=at_most)
-    sums = found.sums  # processes that share a batch add their sums up here, before the noise
-    noisy = noised(sums, noise_std=plan.noise_std, rng=rng)
+    noisy = noised(found.sums, noise_std=plan.noise_std, rng=rng)
     batch = max(len(found.losses), 1)
     return Released(
         found.parameters,

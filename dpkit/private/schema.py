@@ -73,6 +73,11 @@ class Schema:
             raise ValueError(f"columns: a category of {name} is there twice, got {given!r:.80}")
         return Categorical(name, tuple(str(one) for one in values), missing=None in given)
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of each column's categories or bins."""
+        return tuple(column.size for column in self.encoder.columns)
+
     def codes(self, frame: Any) -> np.ndarray:
         """Each cell's category by its number, int64 (rows, columns).
 

@@ -4,8 +4,9 @@ All ranks hold the same networks and draw the same batches, latents and noise fr
 same state. Only `clipped_sum` divides work: of each batch a rank clips its rows, the clipped sums
 are added over all ranks, and each adds the same noise to the same sum and updates alike. So it is
 one release of one batch, as in one process; nothing is wrapped, and no weights are sent after the
-start. What else a step computes runs on every rank. The network between them must be trusted: the
-state of the generator of all noise is sent over it.
+start. What else a step computes runs on every rank; where a GPU adds in no fixed order, generators
+may drift apart in their last digits, which costs no privacy, and rank 0's is the one to store. The
+network between ranks must be trusted: the state of the generator of all noise is sent over it.
 """
 
 import io
@@ -49,7 +50,8 @@ def here() -> Place:
     if "TORCHELASTIC_RUN_ID" in os.environ and _started() > 1:
         raise RuntimeError(
             f"torchrun started {_started()} processes, and they do not train together yet: each "
-            "would spend the budget by itself; train within `with dpkit.training.ranks.joined():`"
+            "would spend the budget by itself; train within `with ranks.joined() as device:` "
+            "(from dpkit.training import ranks)"
         )
     return Place(0, 1)
 
@@ -83,7 +85,10 @@ def joined(device: str = "auto", *, timeout: timedelta = MEANWHILE) -> Iterator[
         found = torch.device("cuda", index)
         torch.cuda.set_device(found)
     with _with_others():
-        dist.init_process_group("nccl" if found.type == "cuda" else "gloo", timeout=timeout)
+        if found.type == "cuda":
+            dist.init_process_group("nccl", timeout=timeout, device_id=found)
+        else:
+            dist.init_process_group("gloo", timeout=timeout)
     try:
         yield found
     finally:

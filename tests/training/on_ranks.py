@@ -14,6 +14,7 @@ from torch import nn
 from dpkit.privacy import Release, SampledGaussian
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.sampling import PoissonSampling
+from dpkit.private import Budget, Private
 from dpkit.training import (
     Checkpoints,
     Data,
@@ -107,6 +108,25 @@ def trained(way, *, seed=0, place=None, own=None, watch=lambda index, gan: None)
     return weights, torch.tensor(records, dtype=torch.float64)
 
 
+def own_loop(folder):
+    """Weights of a network that `Private` trained, with dropout, charged to a budget."""
+    net = nn.Sequential(nn.Dropout(0.5), network(4, 8, 1))
+    budget = Budget(folder / "budget.json", epsilon=100, delta=1e-5)
+    private = Private(
+        net,
+        torch.optim.Adam(net.parameters()),
+        data().features,
+        epsilon=8,
+        delta=1e-5,
+        steps=10,
+        batch_size=BATCH,
+        budget=budget,
+    )
+    for (rows,) in private:
+        private.step(lambda x: net(x).squeeze(1).square(), rows)
+    return torch.cat([p.detach().flatten() for p in net.parameters()])
+
+
 def killed_at(last, index, gan):
     if index == last and here().rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -146,6 +166,7 @@ def main(what, folder):
             kept("uninterrupted")
             for way in WAYS:
                 torch.save(trained(way, seed=rank), folder / f"{way}-{rank}")
+            torch.save(own_loop(folder), folder / f"own-loop-{rank}")
             reasons = refusal(own=data(1e-6 * rank)), refusal(watch=partial(drifting_at, 20))
             torch.save(reasons, folder / f"refused-{rank}")
 

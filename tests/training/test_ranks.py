@@ -1,5 +1,6 @@
 """Two processes that train together give one release of one batch, as one process does."""
 
+import json
 import os
 import socket
 import subprocess
@@ -89,6 +90,12 @@ def test_ranks_keep_the_same_weights_whatever_their_seeds(folder: Path, way: str
     (one, records), (other, same) = (torch.load(folder / f"{way}-{rank}") for rank in (0, 1))
     assert torch.equal(one, other)
     assert torch.equal(records, same)
+
+
+def test_a_loop_of_ones_own_keeps_the_same_weights_and_is_charged_once(folder: Path):
+    one, other = (torch.load(folder / f"own-loop-{rank}") for rank in (0, 1))
+    assert torch.equal(one, other)
+    assert len(json.loads((folder / "budget.json").read_text())["runs"]) == 1
 
 
 def test_other_data_or_weights_on_a_rank_are_refused(folder: Path):
