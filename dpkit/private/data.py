@@ -220,9 +220,9 @@ def data_for(
 
 
 def changed(rows: Tensor, *, transform: Transform | None, dtype: torch.dtype) -> Tensor:
-    """A batch's features after the draw, in the network's type where they are floats."""
+    """A batch's features after the draw, in the network's type where they are floats or bits."""
     rows = rows if transform is None else transform(rows)
-    return rows.to(dtype) if rows.is_floating_point() else rows
+    return rows.to(dtype) if rows.is_floating_point() or rows.dtype == torch.bool else rows
 
 
 def example_shape(data: Data) -> tuple[int, ...]:

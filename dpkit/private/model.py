@@ -151,6 +151,7 @@ class Private:
             row = part[places.to(part.device)].to(self._parameter.device)
             yield row.to(self._parameter.dtype) if row.is_floating_point() else row
 
+    @torch.enable_grad()
     def step(self, loss: Callable[..., Tensor], *rows: Tensor) -> None:
         """One release: a step of the optimiser along the noised mean of clipped gradients.
 
@@ -164,13 +165,20 @@ class Private:
         Raises:
             BudgetSpent: all planned steps were made.
             RuntimeError: the batch was already used.
+            TypeError: the loss is no function, or takes other arguments.
             ValueError: the rows are not of the batch, or the loss is not one number a row.
         """
+        if not callable(loss):
+            raise TypeError(
+                f"loss must be a function of rows, such as lambda x, y: cross_entropy(net(x), y, "
+                f"reduction='none'), got {type(loss).__name__}"
+            )
         rows = self._charge(rows)
         whole = self._loss(loss)
         whole.look_once(rows, self._at_most)
         self._release(lambda *part: per_example(whole, itself, *part), *rows)
 
+    @torch.enable_grad()
     def critic_step(
         self, real: Tensor, fake: Tensor, *conditions: Tensor, penalty_weight: float = 10.0
     ) -> None:

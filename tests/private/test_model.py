@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from small_networks import classifier, digits
@@ -249,3 +250,20 @@ def test_a_run_reserves_its_plan_before_it_begins(data, net, tmp_path):
     assert budget.share_spent() == 1  # a first run may take all of it, and no other after it
     with pytest.raises(OverBudget):
         private_of(net, *data, budget=budget)
+
+
+def test_a_step_computes_gradients_where_they_were_switched_off(data, net):
+    private = private_of(net, *data)
+    x, y = next(iter(private))
+    with torch.no_grad():
+        private.step(each(net), x, y)
+    assert private.steps_done == 1
+
+
+def test_several_tensors_and_bits_are_taken(net):
+    x = torch.rand(200, 64) > 0.5
+    weights = np.random.default_rng(0).random(200)
+    private = private_of(net, x, np.arange(200) % 10, weights)
+    for bits, y, weight in private:
+        assert bits.dtype == weight.dtype == torch.float32
+        private.step(lambda x, y, w: w * each(net)(x, y), bits, y, weight)
