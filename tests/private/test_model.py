@@ -149,17 +149,48 @@ def test_an_earlier_batch_is_not_taken_for_the_present_one(data, net):
         private.step(each(net), first, y)
 
 
-def test_tensors_of_no_batch_are_not_taken_for_one(data, net):
+@pytest.mark.parametrize(
+    "change",
+    [
+        torch.zeros_like,
+        lambda x: x - x.mean(0),
+        lambda x: x + 0.1,
+        lambda x: x.flip(0),
+        lambda x: x[:1].expand(x.shape),
+        lambda x: x.t().reshape(x.shape),
+        lambda x: x.as_strided((len(x), 2), (1, 64)),
+        lambda x: x.as_strided((len(x), 9), (63, 1)),
+        lambda x: x.view(torch.int32),
+    ],
+)
+def test_what_is_not_the_batch_row_by_row_is_not_taken_for_it(data, net, change):
     private = private_of(net, *data)
     x, y = next(iter(private))
-    with pytest.raises(ValueError, match="none of the tensors is of the batch"):
-        private.step(each(net), torch.zeros_like(x), torch.zeros_like(y))
+    with pytest.raises(ValueError, match="not of the batch just drawn"):
+        private.step(each(net), change(x), y)
+    assert private.steps_done == 0
 
 
-def test_rows_that_were_changed_one_by_one_are_taken(data, net):
+def test_a_batch_that_was_changed_in_place_is_not_taken(data, net):
     private = private_of(net, *data)
     x, y = next(iter(private))
-    private.step(each(net), x + 0.1 * torch.randn_like(x), y)
+    x -= x.mean(0)
+    with pytest.raises(ValueError, match="changed in place"):
+        private.step(each(net), x, y)
+
+
+def test_rows_are_changed_by_a_transform_or_in_the_loss(data, net):
+    private = private_of(net, *data, transform=lambda x: x + 0.1 * torch.randn_like(x))
+    x, y = next(iter(private))
+    private.step(lambda x, y: each(net)(2 * x, y), x, y)
+    assert private.steps_done == 1
+
+
+@pytest.mark.parametrize("columns", [1, 5])
+def test_views_of_labels_are_taken(data, net, columns):
+    private = private_of(net, *data)
+    x, y = next(iter(private))
+    private.step(lambda x, y: (net(x)[:, :1] * y).sum(1), x, y[:, None].expand(-1, columns))
     assert private.steps_done == 1
 
 
