@@ -38,9 +38,10 @@ class Private:
             private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
         print(private.statement())
 
-    (`tqdm(private)` shows a bar.) Each step is one release: gradients are clipped example by example, summed, noised, and divided
+    Each step is one release: gradients are clipped example by example, summed, noised, and divided
     by `batch_size`; the optimiser goes along that. The noise is the least with which all steps
     together cost at most epsilon, by the certified accountant, under add-remove adjacency.
+    `tqdm(private)` shows a bar.
 
     Only what `step` does to the network is private: what the loop computes of a batch outside of it
     must not be released, nor train another network. `step` takes the batch as it was drawn; change
