@@ -154,6 +154,7 @@ class PrivateGan(BaseEstimator):
         parts = tensors(x) if y is None else tensors(x, y)
         features, labels = parts[0], labels_for(self.classes, len(parts[0]), parts)
         settings = gan_settings(self, records=len(features), steps=steps)
+        rng = generator_on(device, reproducible_seed=self.reproducible_seed)
         data = data_for(
             features,
             labels,
@@ -164,7 +165,7 @@ class PrivateGan(BaseEstimator):
         check_pair(
             generator,
             critic,
-            shape=example_shape(data),
+            shape=example_shape(data, rng=rng),
             latent_size=settings.latent_size,
             classes=self.classes,
         )
@@ -174,7 +175,6 @@ class PrivateGan(BaseEstimator):
         for name in FITTED:
             vars(self).pop(name, None)
         gan = new_gan(generator, critic, settings)
-        rng = generator_on(device, reproducible_seed=self.reproducible_seed)
         records = train(step, gan, data, settings=settings, rng=rng, checkpoint=place)
         seen = list(watch.watched(charge.named(records), steps=steps, bar=progress, board=board))
         self.generator_, self.plan_, self.settings_ = (

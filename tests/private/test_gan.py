@@ -278,3 +278,20 @@ def test_what_is_published_is_what_was_fitted(tmp_path):
     other = gan_of().load(tmp_path / "generator.safetensors")
     assert other.settings_["epsilon"] == 8
     assert other.statement() == gan.statement()
+
+
+def test_a_run_that_is_refused_reserves_nothing(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=30, delta=1e-5)
+    for wrong in ({"latent_size": 3}, {"transform": lambda x: x - x.mean(0)}, {"n_critic": 9}):
+        with pytest.raises(ValueError, match=r"latent_size|transform|n_critic"):
+            gan_of(**wrong).fit(*digits(), steps=2, budget=budget)
+    assert budget.share_spent() == 0
+
+
+def test_a_memory_mapped_array_is_trained_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpkit.private.data.SMALL", 0)
+    x, y = digits()
+    np.save(tmp_path / "x.npy", ((x + 1) * 127.5).byte().numpy())
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    gan = gan_of().fit(mapped, y, steps=2, checkpoint=tmp_path / "run.pt")
+    assert gan.sample([0]).isfinite().all()

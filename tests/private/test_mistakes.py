@@ -287,3 +287,12 @@ def test_the_optimizer_is_not_stepped_beside_private_step():
     again = private_of(net, optimizer)
     x, y = next(iter(again))
     again.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
+
+
+def test_a_loss_that_was_computed_already():
+    net = classifier()
+    private = private_of(net)
+    x, y = next(iter(private))
+    with pytest.raises(TypeError, match="function of rows"):
+        private.step(cross_entropy(net(x), y), x, y)
+    assert private.steps_done == 0
