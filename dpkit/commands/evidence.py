@@ -56,7 +56,7 @@ def reproduce(
     parts: Annotated[
         str | None, typer.Option(help="Only these parts, or beginnings of parts, such as a,b.")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 (and so on).")] = "auto",
     reprice: Annotated[
         bool,
         typer.Option("--reprice", help="Run nothing: price what is stored by today's accountants."),
@@ -75,7 +75,6 @@ def reproduce(
     --json on stderr). Where a paper stores its training on the way, an interrupted run goes on.
     """
     checks.one_of(("paper", "reduced"), scale=scale)
-    checks.one_of(("auto", "cpu", "cuda"), device=device)
     checks.whole(1, seeds=seeds)
     plans = papers.plans_of(paper)
     if table is None:

@@ -18,7 +18,7 @@ def statement(plan: Plan, *, done: int, unit: str) -> str:
         done: steps that were charged.
         unit: of privacy: what one record is.
     """
-    assume = () if plan.declared else (f"the number of records, {plan.public_size}, is public",)
+    assume = () if plan.declared else (f"the number of records, {plan.public_size}, is taken as public",)
     parts = [
         sentence(plan.guarantee(), plan.ledger(), unit=unit, sampling="Poisson", assume=assume)
     ]

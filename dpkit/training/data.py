@@ -51,7 +51,8 @@ class Rows:
             return
         with draws_put_back(self._device):
             for start in range(0, len(features), rows):
-                seen = self._transformed(self._moved(features[start : start + rows]))
+                part = features[start : start + rows].clone()  # a transform may work in place
+                seen = self._transformed(self._moved(part))
                 finite = seen.isfinite().reshape(len(seen), -1).all(1)
                 if not finite.all():
                     _refuse_record(start + int(finite.int().argmin()), self.data)
@@ -147,7 +148,7 @@ def _check_apart(transform: Any, rows: Tensor) -> None:
     all others must come out equal to the bit.
     """
     with draws_put_back(rows.device):
-        made = transform(rows)
+        made = transform(rows.clone())
     for own, others in ((0, slice(1, None)), (-1, slice(None, -1))):
         with draws_put_back(rows.device):
             moved = transform(_replaced(rows, own))

@@ -19,13 +19,16 @@ def precision(*, tf32: bool) -> Iterator[None]:
     was before: where they disagree, torch refuses to answer for the first, which then stays.
     """
     before = [operation.fp32_precision for operation in _OPERATIONS]
+    wanted = ["tf32" if tf32 else "ieee"] * len(_OPERATIONS)
+    if before == wanted:
+        yield
+        return
     products = convolutions = None
     with suppress(RuntimeError):
         products = torch.get_float32_matmul_precision()
     with suppress(RuntimeError):
         convolutions = backends.cudnn.allow_tf32
-    here = "tf32" if tf32 else "ieee"
-    _set_precision("high" if tf32 else "highest", tf32, [here] * len(_OPERATIONS))
+    _set_precision("high" if tf32 else "highest", tf32, wanted)
     try:
         yield
     finally:

@@ -122,8 +122,8 @@ def check_step(
     found += [*stopped, *look.at_noise(pairs), *look.at_bits(whole), *look.at_size(short)]
     replacing = look.farthest(whole, price, clip_norm)
     leaving_out = look.farthest(_any_left_out(short, whole), price, clip_norm)
-    found += look.at_movement(*replacing, allowed=2.0)
-    found += look.at_movement(*leaving_out, allowed=1.0)
+    found += look.at_movement(*replacing, allowed=2.0, clip_norm=clip_norm)
+    found += look.at_movement(*leaving_out, allowed=1.0, clip_norm=clip_norm)
     return StepReport(tuple(found), replacing[0], leaving_out[0], runs=3 + len(neighbours))
 
 

@@ -265,15 +265,19 @@ def farthest(pairs: Sequence[Compared], price: Price, clip_norm: float | None) -
     return max((one for one in moved if not isnan(one[0])), default=(nan, ""))
 
 
-def at_movement(by: float, how: str, *, allowed: float) -> Iterator[Finding]:
+def at_movement(
+    by: float, how: str, *, allowed: float, clip_norm: float | None
+) -> Iterator[Finding]:
     """Whether a record moves what is noised by more than is charged."""
     if by > allowed * ROUGH:
         neighbour = "left out" if allowed == 1 else "replaced"
+        unit = " (deviations of the noise over the charged noise multiplier)"
         yield Finding(
             "sensitivity",
-            f"what is noised moves by {by:.3g} clip norms where one record {how}, and {allowed:g} "
-            f"is charged for a record that is {neighbour}; clip all that depends on a record "
-            "together, and let it depend on no other record",
+            f"what is noised moves by {by:.3g} clip norms{'' if clip_norm else unit} where one "
+            f"record {how}, and {allowed:g} is charged for a record that is {neighbour}; clip all "
+            "that depends on a record together, let it depend on no other record, and noise the "
+            "sum before it is divided",
         )
 
 

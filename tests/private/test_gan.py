@@ -18,7 +18,7 @@ from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import released
 from dpkit.private.gan_settings import LOSSES, gan_settings
 from dpkit.private.gan_step import new_gan, step
-from dpkit.training import generator_on
+from dpkit.training import check_step, generator_on
 
 CPU = torch.device("cpu")
 SMALL = {"classes": 10, "latent_size": 16, "batch_size": 64, "n_critic": 2}
@@ -67,6 +67,27 @@ def test_no_record_moves_what_is_noised_by_more_than_twice_the_clip_norm(loss, m
     moved = [(sums[i] - sums[i + 2]).norm() for i in range(2)]
     assert all(0 < distance <= 2 * 0.3 * (1 + 1e-5) for distance in moved)
     assert torch.equal(*generators)
+
+
+@pytest.mark.parametrize("classes", [10, None])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_check_of_steps_finds_nothing(loss, classes):
+    gan = gan_of(loss=loss, classes=classes, n_critic=1, max_grad_norm=0.3)
+    settings = gan_settings(gan, records=99, steps=3)
+    x, y = (part[:12] for part in digits())
+    report = check_step(
+        step,
+        lambda: new_gan(*pair(), settings),
+        x,
+        y,
+        settings=settings,
+        charged=settings.plan.ledger(1),
+        sensitivity=0.3,
+        steps=2,
+    )
+    report.raise_if_found()
+    assert 0.5 < report.replaced <= 2.00001
+    assert 0.5 < report.dropped <= 1.00001
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -22,7 +22,7 @@ from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import DiscreteGaussian, Gaussian, SampledGaussian
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
-from dpkit.privacy.sampling import PUBLIC_SIZE, Assuming, PoissonSampling
+from dpkit.privacy.sampling import PUBLIC_SIZE, Assuming, PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant
 from dpkit.private import PrivateGan
 from dpkit.private import gan_step as private_gan
@@ -146,6 +146,39 @@ def test_the_published_dp_cgan_step_reads_private_labels():
     assert "generator is updated with the private batch's labels" in sentences["guarantee"]
     assert "generator_net (" in sentences["not noised"]
     assert "where one record has another label, although" in sentences["not noised"]
+
+
+def test_the_published_dpgan_step_adds_less_noise_than_its_code_charges():
+    """By sqrt(batch), and a group is charged where all five move: sqrt(6 * 5) = 5.48 clip norms."""
+    _, _, images, unused, _ = of_dpgan()
+    sizes = {"image_shape": (1, 9, 9), "critic_channels": (2, 3, 4), "latent_size": 3}
+    settings = replace(
+        dpgan_settings.MNIST,
+        sampling=ShuffledBatches(BATCH),
+        devices=1,
+        moments=None,
+        generator_channels=(3, 2, 2),
+        **sizes,
+    )
+    made = partial(dpgan.new_gan, settings, seed=0, device=CPU)
+    charged = Release(settings.charge(public_size=49_000))
+    step = dpgan.step_of(settings, images)
+    report = check_step(step, made, images, unused, settings=settings, charged=charged)
+    assert {kind for kind, _ in report.findings} == {"sensitivity"}
+    assert "(deviations of the noise over" in report.findings[0].sentence
+    assert 3 < report.dropped < 30**0.5 * 1.001
+
+
+def test_batch_normalisation_over_a_fake_for_each_record_knows_how_many_there_are():
+    step, made, images, unused, told = of_small_images()
+
+    def in_training_mode():
+        gan = made()
+        gan.generator_net.eval = lambda: gan.generator_net
+        return gan
+
+    report = check_step(step, in_training_mode, images, unused, **told)
+    assert "generator_net (2 tensors) depend on how many" in sentence(report, "batch size")
 
 
 def test_the_published_rdp_gan_step_noises_no_gradient():
@@ -371,6 +404,18 @@ def test_the_report_raises_what_it_found():
         ValueError, match=r"^noise: noise of standard deviation 0\.275 .* 1\.1, and 2"
     ):
         check(right, charged=Release(Gaussian(2.0))).raise_if_found()
+
+
+def test_after_a_check_that_stopped_noise_is_noise_again():
+    def step(pair, features, labels, *, settings, index, rng):
+        noised([torch.zeros(9)], noise_std=1.0, rng=rng)
+        raise KeyError("stopped")
+
+    with pytest.raises(KeyError):
+        check(step)
+    rng = torch.Generator().manual_seed(1)
+    (first,), (second,) = (noised([torch.zeros(9)], noise_std=1.0, rng=rng) for _ in range(2))
+    assert not torch.equal(first, second)
 
 
 def test_bad_input_is_refused():

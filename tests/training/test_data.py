@@ -159,6 +159,17 @@ def test_random_transforms_draw_the_same_whether_they_are_checked_or_not():
         assert torch.equal(rows, flipped(own))
 
 
+def test_a_transform_may_work_in_place(tmp_path):
+    features = torch.rand(SIZE, 3)
+    np.save(tmp_path / "features.npy", features.numpy())
+    mapped = np.load(tmp_path / "features.npy", mmap_mode="r")
+    for given in (features.clone(), mapped):
+        assert same(
+            batches(data(given, transform=lambda x: x.mul_(2))), batches(data(2 * features))
+        )
+        assert np.array_equal(given, features.numpy())
+
+
 @pytest.mark.parametrize("made", [lambda x: x[:0], lambda x: x.numpy(), lambda x: x.sum()])
 def test_a_transform_returns_a_row_for_each_example(made):
     rows = Rows(data(torch.rand(1, 3), labels(1), made), rng=rng())
@@ -240,6 +251,18 @@ def test_what_does_not_fit_is_refused_with_the_remedy(changed, error, message):
     given = {"data": data(), "settings": SETTINGS, "rng": rng()} | changed
     with pytest.raises(error, match=message):
         next(train(keep, networks(), given.pop("data"), **given))
+
+
+def test_rows_move_to_the_device_before_they_are_transformed(monkeypatch, images):
+    """Torch's meta device stands for a GPU, and pinned memory for any other."""
+    monkeypatch.setattr(Tensor, "pin_memory", lambda rows: rows)
+    rows = Rows(data(images, transform=to_unit), rng=rng())
+    rows._device = torch.device("meta")
+    monkeypatch.setattr("dpkit.training.data._check_apart", lambda transform, drawn: None)
+    features, own = rows.at(torch.tensor([1, 3, 5]))
+    assert features.is_meta
+    assert own.is_meta
+    assert (features.shape, features.dtype) == ((3, 2, 2), torch.float32)
 
 
 def test_rows_that_nobody_drew_are_not_read():

@@ -108,10 +108,11 @@ def chosen_before(request):
 def test_float32_unless_tf32_is_chosen_and_as_before_afterwards(tf32):
     before = [operation.fp32_precision for operation in OPERATIONS]
     with precision(tf32=tf32):
-        wanted = "tf32" if tf32 else "ieee"
-        assert [operation.fp32_precision for operation in OPERATIONS] == [wanted] * 4
-        assert torch.get_float32_matmul_precision() == ("high" if tf32 else "highest")
-        assert backends.cudnn.allow_tf32 is tf32
+        wanted = ["tf32" if tf32 else "ieee"] * 4
+        assert [operation.fp32_precision for operation in OPERATIONS] == wanted
+        if before != wanted:  # else it stays as the user set it
+            assert torch.get_float32_matmul_precision() == ("high" if tf32 else "highest")
+            assert backends.cudnn.allow_tf32 is tf32
     assert [operation.fp32_precision for operation in OPERATIONS] == before
 
 

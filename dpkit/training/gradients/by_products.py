@@ -114,9 +114,8 @@ class Capture:
         for row in asked.rows(len(losses)):
             found = torch.autograd.grad(losses[row], ends, retain_graph=True, allow_unused=True)
             wanted[row] = found[: len(parameters)]
-            others = torch.arange(len(losses), device=losses.device) != row
             for seen, d in zip(self.seen, found[len(parameters) :], strict=True):
-                if d is not None and d[others].nan_to_num(0, 0, 0).any():
+                if d is not None and self_check.reaches_others(d, row):
                     raise UnsupportedLayer(MEET.format(layer=seen.layer))
         gradients = Gradients(self.backward(losses)[0])
         verdicts = [self_check.agrees(gradients, row, w) for row, w in wanted.items()]

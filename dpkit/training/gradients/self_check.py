@@ -197,13 +197,18 @@ def _alike(first: dict[str, Tensor], second: dict[str, Tensor], name: str) -> bo
     return name in first and name in second and _equal(first[name], second[name])
 
 
+def reaches_others(d: Tensor, row: int) -> bool:
+    """Whether one example's loss has a gradient at rows of other examples, (batch, ...)."""
+    others = torch.arange(len(d), device=d.device) != row
+    return bool(d[others].nan_to_num(0, 0, 0).any())  # 0 times infinity says nothing
+
+
 def agrees(gradients: Gradients, row: int, wanted: Sequence[Tensor | None]) -> bool | None:
     """Whether one example's gradient is autograd's, up to rounding; None where it is not finite."""
-    norms = gradients.norms()
-    alone = torch.zeros(1, gradients.batch).to(norms)
-    alone[0, row] = 1
-    off, size = 0.0, float(norms[:, row].square().sum())  # of what rounding adds up
-    for total, other in zip(gradients.weighted_sum(alone), wanted, strict=True):
+    one = Gradients(tuple(passes.rows(slice(row, row + 1)) for passes in gradients.layers))
+    norms = one.norms()
+    off, size = 0.0, float(norms.square().sum())  # of what rounding adds up
+    for total, other in zip(one.weighted_sum(torch.ones_like(norms[:1])), wanted, strict=True):
         other = torch.zeros_like(total) if other is None else other.to_dense()
         off += float((total - other).square().sum())
         size += float(other.square().sum())

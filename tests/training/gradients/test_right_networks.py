@@ -16,7 +16,7 @@ from dpkit.training.gradients import gradient_penalty, per_example
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:(?s:.*)goes through torch.func"),
+    pytest.mark.filterwarnings("ignore:.*goes through torch.func"),
     pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated"),
     pytest.mark.filterwarnings("ignore:.*performance drop"),
     pytest.mark.filterwarnings("ignore:enable_nested_tensor"),

@@ -16,7 +16,7 @@ from dpkit.training.optimizers import update
 
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.filterwarnings("ignore:(?s:.*)goes through torch.func"),
+    pytest.mark.filterwarnings("ignore:.*goes through torch.func"),
     pytest.mark.filterwarnings("ignore:.*spectral_norm.* is deprecated"),
 ]
 FORMS = (parametrizations.spectral_norm, by_hook)
@@ -58,7 +58,8 @@ def test_norms_stay_near_1_while_the_critic_trains(form, penalised):
     for step in range(60):
         clipped = clipped_sum(of, normal(32, 6, seed=step), rule=FlatClipping(1.0), at_most=20)
         update(optimizer, clipped.parameters, clipped.sums)
-        largest = max(largest, *norms_of(critic))
+        if step >= 10:  # the older form begins at random vectors
+            largest = max(largest, *norms_of(critic))
     assert critic.training
     assert all(module.training for module in critic.modules())
     assert min(norms_of(critic)) > 0.95
@@ -102,7 +103,7 @@ def test_a_network_with_the_older_form_can_be_copied_afterwards(tmp_path):
     torch.save(critic.state_dict(), tmp_path / "critic.pt")
     assert type(critic[0].weight) is torch.Tensor
     assert critic[0].weight.shape == (16, 6)
-    float(critic[0].weight.sum())
+    assert critic[0].weight.isfinite().all()
 
 
 def test_evaluation_mode_is_left_alone():

@@ -102,8 +102,8 @@ class Outer(Kind):
             elif runs == positions == 1:  # one product: nothing can cancel
                 norms.append(_added(_by_gram(pairs)[0], groups).sqrt())
             elif waits_for(d):
-                wide = _by_gram([(a.double(), d.double()) for a, d in pairs])
-                squares, reach = (_added(one, groups) for one in wide)
+                doubled = [(a.double(), d.double()) for a, d in pairs]
+                squares, reach = (_added(one, groups) for one in _by_gram(doubled))
                 norms.append(rounded_up(*unseen(squares, reach, d.dtype)))
             else:
                 squares, reach = (_added(one, groups) for one in _by_gram(pairs))
