@@ -91,7 +91,7 @@ def test_the_bundled_digits(dpkit, tmp_path):
     code, said, _ = dpkit(f"{line} --out {out}")
     assert code == 0
     assert "5 steps with noise multiplier" in said
-    assert f"number of records, {datasets.digits().n}, is taken as public" in said
+    assert f"number of records, {datasets.digits().n}, is public" in said
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ SEEDED = (
 
 def counted(records: int) -> str:
     """What is assumed of a number of records that nobody declared."""
-    return f"the number of records, {records}, is taken as public"
+    return f"the number of records, {records}, is public"
 
 
 def statement(plan: Plan, *, done: int, unit: str) -> str:

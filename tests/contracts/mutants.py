@@ -1,7 +1,7 @@
 """Faults put in by hand, each of a kind that was found in privacy code: the tests must catch all.
 
 `make mutants` copies the package and its tests to a temporary folder, makes one fault at a time
-and runs the tests of dpkit.privacy until the first failure. A fault that no test notices is a hole
+and runs the tests of its folder until the first failure. A fault that no test notices is a hole
 in the tests; one whose text is no longer in the source is an error here.
 """
 
@@ -19,7 +19,7 @@ NEEDED = ("dpkit", "tests", "pyproject.toml")
 
 
 class Mutant(NamedTuple):
-    """`right` in `file` becomes `wrong`; `tests` is where it should be noticed."""
+    """`right` in `file`, of dpkit/privacy, becomes `wrong`; `tests` is where it should be noticed."""
 
     name: str
     file: str
@@ -186,6 +186,69 @@ MUTANTS = (
         "mechanisms/sampled_gaussian.py",
         "removed = q * gaussian.profile(self._tilt(eps))[0]",
         "removed = q * gaussian.profile(eps)[0]",
+    ),
+    Mutant(
+        "noise whose tail is cut",
+        "../training/noise.py",
+        "draws[far] = np.copysign(ndtri(depth * ndtr(-TAIL)), draws[far])",
+        "draws[far] = np.copysign(TAIL, draws[far])",
+        "tests/training/test_noise.py",
+    ),
+    Mutant(
+        "noise from a seed that everybody has",
+        "../training/noise.py",
+        "if rng.initial_seed() == torch.Generator().initial_seed():",
+        "if rng.initial_seed() is None:",
+        "tests/training/test_noise.py",
+    ),
+    Mutant(
+        "only 32 bits of a seed count",
+        "../training/device.py",
+        "words = np.frombuffer(entropy, np.uint32).astype(np.uint64)",
+        "return rng",
+        "tests/training/test_noise.py",
+    ),
+    Mutant(
+        "each rank clips the whole batch",
+        "../training/ranks.py",
+        "share = (x[rank::world] for x in inputs)",
+        "share = (x for x in inputs)",
+        "tests/training/test_ranks.py",
+    ),
+    Mutant(
+        "a step that is not charged",
+        "../private/model.py",
+        "        self.steps_done += 1\n",
+        "",
+        "tests/private/test_model.py",
+    ),
+    Mutant(
+        "two releases of one batch",
+        "../private/batch.py",
+        "        self._check(given)\n        self.fresh = False\n",
+        "        self._check(given)\n",
+        "tests/private/test_model.py",
+    ),
+    Mutant(
+        "half of the noise that was calibrated",
+        "../private/plan.py",
+        'return self.noise_multiplier * self.clipping.sensitivity("add-remove")',
+        'return self.noise_multiplier * self.clipping.sensitivity("add-remove") / 2',
+        "tests/private",
+    ),
+    Mutant(
+        "examples that meet are looked for once",
+        "../training/gradients/self_check.py",
+        "return self.batches & (self.batches + 1) == 0",
+        "return self.batches == 0",
+        "tests/training/gradients",
+    ),
+    Mutant(
+        "an optimiser of other parameters is stepped",
+        "../training/optimizers.py",
+        "    if not held <= given:\n",
+        "    if held is None:\n",
+        "tests/training/test_training.py",
     ),
 )
 

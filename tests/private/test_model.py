@@ -200,9 +200,9 @@ def test_a_seed_is_said_in_the_statement_and_not_which(data, net):
 
 
 def test_a_declared_size_is_not_said_to_be_taken_as_public(data, net):
-    assert "the number of records, 1797, is taken as public" in private_of(net, *data).statement()
+    assert "the number of records, 1797, is public" in private_of(net, *data).statement()
     declared = private_of(net, *data, public_size=2000)
-    assert "taken as public" not in declared.statement()
+    assert "is public" not in declared.statement()
     assert declared.ledger[0].mechanism.sample_rate == 40 / 2000
 
 

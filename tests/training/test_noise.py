@@ -14,6 +14,7 @@ from scipy import stats
 
 from dpkit.privacy.clipping import GroupClipping, PerCoordinateClipping
 from dpkit.training import generator_on, noise
+from dpkit.training.device import filled
 from dpkit.training.noise import noised, noised_each, standard_normals
 
 CPU = torch.device("cpu")
@@ -247,6 +248,13 @@ def test_a_seed_repeats_and_all_of_its_bits_count():
     assert torch.equal(first, again)
     for i, one in enumerate([first, *others]):
         assert not any(torch.equal(one, other) for other in [first, *others][:i])
+
+
+def test_all_of_the_entropy_counts():
+    """Two states that begin alike: the first 8 bytes alone would be torch's own 32 bits."""
+    one, other = bytes(2496), bytes(2400) + bytes(range(96))
+    first, second = (torch.rand(700, generator=filled(torch.Generator(), e)) for e in (one, other))
+    assert not torch.equal(first, second)
 
 
 @pytest.mark.parametrize("stream", ["training", "codes"])
