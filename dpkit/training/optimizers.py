@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from dpkit.privacy.schedules import Schedule
 
@@ -58,19 +59,42 @@ def update(
 
     Raises:
         ValueError: the optimiser holds other parameters, or its step asks for the loss again.
-        FloatingPointError: a gradient is not finite. Training stops rather than go on from NaN.
+        FloatingPointError: a gradient is not finite. Training stops rather than go on from NaN; on
+            a GPU at the next update, as a look at this one would wait for all that is queued.
     """
     import torch
 
     _check_holds(optimizer, parameters)
     # one look for all: a sum is finite only if all of its terms are
-    if gradients and not torch.isfinite(torch.stack([g.sum() for g in gradients]).sum()):
-        raise FloatingPointError(
-            "a gradient is NaN or infinite: the learning rate or the data may be out of range"
-        )
+    if gradients:
+        finite = torch.isfinite(torch.stack([g.sum() for g in gradients]).sum())
+        if not (_before(optimizer, finite) if finite.device.type == "cuda" else finite):
+            raise FloatingPointError(
+                "a gradient is NaN or infinite: the learning rate or the data may be out of range"
+            )
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     optimizer.step()
+
+
+_looks: "WeakKeyDictionary[torch.optim.Optimizer, tuple[torch.Tensor, torch.cuda.Event]]"
+_looks = WeakKeyDictionary()
+
+
+def _before(optimizer: "torch.optim.Optimizer", finite: "torch.Tensor") -> bool:
+    """What the update before this one had, and a copy of this one's on its way to the CPU."""
+    import torch
+
+    seen = _looks.pop(optimizer, None)
+    flag = torch.empty((), dtype=torch.bool, pin_memory=True)
+    flag.copy_(finite, non_blocking=True)
+    event = torch.cuda.Event()
+    event.record()
+    _looks[optimizer] = flag, event
+    if seen is None:
+        return True
+    seen[1].synchronize()
+    return bool(seen[0])
 
 
 def _check_holds(optimizer: "torch.optim.Optimizer", parameters: Sequence["torch.Tensor"]) -> None:
