@@ -1,6 +1,6 @@
 """Update rules, described without torch so that settings can hold them, and their steps."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -68,7 +68,7 @@ def update(
     # one look for all: a sum is finite only if all of its terms are
     if gradients:
         finite = torch.isfinite(torch.stack([g.sum() for g in gradients]).sum())
-        if not (_before(optimizer, finite) if finite.device.type == "cuda" else finite):
+        if not (_before(optimizer, finite) if _waits_for(finite) else finite):
             raise FloatingPointError(
                 "a gradient is NaN or infinite: the learning rate or the data may be out of range"
             )
@@ -77,24 +77,34 @@ def update(
     optimizer.step()
 
 
-_looks: "WeakKeyDictionary[torch.optim.Optimizer, tuple[torch.Tensor, torch.cuda.Event]]"
-_looks = WeakKeyDictionary()
+_looks: "WeakKeyDictionary[torch.optim.Optimizer, Callable[[], bool]]" = WeakKeyDictionary()
+
+
+def _waits_for(flag: "torch.Tensor") -> bool:
+    return flag.device.type == "cuda"
 
 
 def _before(optimizer: "torch.optim.Optimizer", finite: "torch.Tensor") -> bool:
-    """What the update before this one had, and a copy of this one's on its way to the CPU."""
+    """Whether the gradients of the update before this one were finite."""
+    seen = _looks.pop(optimizer, None)
+    _looks[optimizer] = _on_its_way(finite)
+    return seen is None or seen()
+
+
+def _on_its_way(flag: "torch.Tensor") -> Callable[[], bool]:
+    """What reads a copy of a GPU's flag, for which only what was queued until now is waited."""
     import torch
 
-    seen = _looks.pop(optimizer, None)
-    flag = torch.empty((), dtype=torch.bool, pin_memory=True)
-    flag.copy_(finite, non_blocking=True)
-    event = torch.cuda.Event()
-    event.record()
-    _looks[optimizer] = flag, event
-    if seen is None:
-        return True
-    seen[1].synchronize()
-    return bool(seen[0])
+    copy = torch.empty((), dtype=torch.bool, pin_memory=True)
+    copy.copy_(flag, non_blocking=True)
+    copied = torch.cuda.Event()
+    copied.record()
+
+    def read() -> bool:
+        copied.synchronize()
+        return bool(copy)
+
+    return read
 
 
 def _check_holds(optimizer: "torch.optim.Optimizer", parameters: Sequence["torch.Tensor"]) -> None:
