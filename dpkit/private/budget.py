@@ -1,6 +1,7 @@
 """A budget over several runs on one data set, kept in a file."""
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -126,7 +127,7 @@ class Budget:
             "whole": False,
             "runs": [],
         }
-        fits = Fraction(_cost(ledger, order)) <= Fraction(self._limit(stored))
+        fits = _cost(ledger, order) <= self._limit(stored)
         return stored | {"whole": not fits and self._alone(ledger)}
 
     def _alone(self, ledger: Ledger) -> bool:
@@ -156,8 +157,9 @@ class Budget:
     def _check_left(self, stored: dict[str, Any], ledger: Ledger, cost: float) -> None:
         if stored["whole"] and not stored["runs"]:
             return
-        left = 0.0 if stored["whole"] else self._limit(stored) - float(_total(stored))
-        if stored["whole"] or not _total(stored) + Fraction(cost) <= Fraction(self._limit(stored)):
+        limit, total = Fraction(self._limit(stored)), _total(stored)
+        left = 0.0 if stored["whole"] else float(limit - total)
+        if stored["whole"] or not (cost < math.inf and total + Fraction(cost) <= limit):
             raise filters.OverBudget(
                 f"the run costs {cost:.4g} nats at order {stored['order']:.4g}, and {left:.4g} of "
                 f"the budget (epsilon {self.epsilon:g} at delta {self.delta:g}) in {self.path} "

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
 
 from dpkit.datasets import Images
+from dpkit.training.data import Rows
 from dpkit.training.types import Data
 
 AT_ONCE = 2**24  # numbers that are looked at together
@@ -220,12 +221,16 @@ def data_for(
 
 
 def changed(rows: Tensor, *, transform: Transform | None, dtype: torch.dtype) -> Tensor:
-    """A batch's features after the draw, in the network's type where they are floats."""
+    """A batch's features after the draw, in the network's type where they are floats or bits."""
     rows = rows if transform is None else transform(rows)
-    return rows.to(dtype) if rows.is_floating_point() else rows
+    return rows.to(dtype) if rows.is_floating_point() or rows.dtype == torch.bool else rows
 
 
-def example_shape(data: Data) -> tuple[int, ...]:
-    """The shape of one example, as a step is given it."""
-    one = data.features[:1]
-    return tuple((one if data.transform is None else data.transform(one)).shape[1:])
+def example_shape(data: Data, *, rng: torch.Generator) -> tuple[int, ...]:
+    """The shape of one example, as a step is given it.
+
+    Raises:
+        ValueError: examples meet in the transform, or networks do not take what it makes.
+    """
+    few = torch.arange(min(len(data.features), 4), device=rng.device)
+    return tuple(Rows(data, rng=rng).at(few)[0].shape[1:])

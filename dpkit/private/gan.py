@@ -17,7 +17,7 @@ from dpkit.private import saved, watch
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.data import Transform, data_for, example_shape, labels_for, tensors
 from dpkit.private.gan_settings import gan_settings, latent_shape
-from dpkit.private.gan_step import new_gan, step
+from dpkit.private.gan_step import new_gan, normal, step
 from dpkit.private.grid import grid
 from dpkit.private.networks import check_module, check_pair
 from dpkit.private.plan import Plan
@@ -26,7 +26,7 @@ from dpkit.private.statement import statement
 from dpkit.training import Checkpoints, device_named, generator_on, train
 
 AT_ONCE = 1024  # samples made together
-FITTED = ("generator_", "plan_", "curves_")
+FITTED = ("generator_", "plan_", "settings_", "curves_")
 
 
 class PrivateGan(BaseEstimator):
@@ -45,6 +45,7 @@ class PrivateGan(BaseEstimator):
     Attributes:
         generator_: the released network, on the device it was trained on.
         plan_: what was released.
+        settings_: the arguments that `save` publishes.
         curves_: a table of step, batch size, losses and share clipped. It describes private data
             and is NOT private: do not release it. (After a resumed run, of its own steps.)
 
@@ -68,7 +69,7 @@ class PrivateGan(BaseEstimator):
             public, as the statement says.
         transform: of features after a batch was drawn, row by row; images of bytes become
             x / 127.5 - 1 where it is None.
-        device: "auto", "cpu" or "cuda".
+        device: "auto", "cpu", "cuda", "cuda:1", ...
         reproducible_seed: of batches and noise; None takes the operating system's entropy. Who
             knows the seed takes the noise off again, and the statement says so.
     """
@@ -85,8 +86,8 @@ class PrivateGan(BaseEstimator):
         latent_size: int | tuple[int, ...] = 64,
         batch_size: int = 128,
         max_grad_norm: float = 1.0,
-        n_critic: int = 5,
-        learning_rate: float = 5e-4,
+        n_critic: int = 1,
+        learning_rate: float = 2e-3,
         generator_learning_rate: float | None = None,
         betas: tuple[float, float] = (0.5, 0.9),
         penalty_weight: float = 10.0,
@@ -98,6 +99,7 @@ class PrivateGan(BaseEstimator):
     ) -> None:
         self.generator_: nn.Module
         self.plan_: Plan
+        self.settings_: dict[str, Any]
         self.curves_: pd.DataFrame
         self.generator = generator
         self.critic = critic
@@ -152,6 +154,7 @@ class PrivateGan(BaseEstimator):
         parts = tensors(x) if y is None else tensors(x, y)
         features, labels = parts[0], labels_for(self.classes, len(parts[0]), parts)
         settings = gan_settings(self, records=len(features), steps=steps)
+        rng = generator_on(device, reproducible_seed=self.reproducible_seed)
         data = data_for(
             features,
             labels,
@@ -162,7 +165,7 @@ class PrivateGan(BaseEstimator):
         check_pair(
             generator,
             critic,
-            shape=example_shape(data),
+            shape=example_shape(data, rng=rng),
             latent_size=settings.latent_size,
             classes=self.classes,
         )
@@ -172,14 +175,14 @@ class PrivateGan(BaseEstimator):
         for name in FITTED:
             vars(self).pop(name, None)
         gan = new_gan(generator, critic, settings)
-        rng = generator_on(device, reproducible_seed=self.reproducible_seed)
         records = train(step, gan, data, settings=settings, rng=rng, checkpoint=place)
         seen = list(watch.watched(charge.named(records), steps=steps, bar=progress, board=board))
-        self.curves_, self.plan_, self.generator_ = (
-            watch.curves(seen),
-            settings.plan,
+        self.generator_, self.plan_, self.settings_ = (
             gan.averaged_net,
+            settings.plan,
+            self._public(),
         )
+        self.curves_ = watch.curves(seen)
         return self
 
     def _networks(self, device: torch.device) -> list[nn.Module]:
@@ -205,12 +208,12 @@ class PrivateGan(BaseEstimator):
             ValueError: labels are out of range, or not what this GAN takes.
         """
         network = self._fitted().generator_
-        wanted = _wanted(labels, self.classes)
+        wanted = _wanted(labels, self.settings_["classes"])
         count = wanted if isinstance(wanted, int) else len(wanted)
         device = next(network.parameters()).device
         rng = generator_on(device, reproducible_seed=reproducible_seed, stream="samples")
-        shape = latent_shape(self.latent_size)
-        z = torch.randn(count, *shape, generator=rng, device=device)
+        shape = self.settings_["latent_size"]
+        z = normal(count, shape, like=next(network.parameters()), rng=rng)
         rows = (z,) if isinstance(wanted, int) else (z, wanted.to(device))
         parts = zip(*(row.split(AT_ONCE) for row in rows), strict=True)
         with torch.no_grad():
@@ -260,7 +263,7 @@ class PrivateGan(BaseEstimator):
             path: of the safetensors file; its folder must exist.
             unit: as `statement`.
         """
-        words = {"statement": self.statement(unit=unit), "settings": self._public()}
+        words = {"statement": self.statement(unit=unit), "settings": self.settings_}
         saved.save(path, self.generator_, plan=self.plan_, words=words)
 
     def load(self, path: str | Path) -> "PrivateGan":
@@ -273,18 +276,19 @@ class PrivateGan(BaseEstimator):
         generator, _ = self._networks(device_named(self.device))
         facts = saved.load(path, generator)
         for name in ("classes", "latent_size"):
-            if facts["settings"][name] != self._public()[name]:
-                raise ValueError(
-                    f"{path} has {name} {facts['settings'][name]}, got {self._public()[name]}"
-                )
+            stored, own = facts["settings"][name], self._public()[name]
+            if stored != (list(own) if isinstance(own, tuple) else own):
+                raise ValueError(f"{path} has {name} {stored}, got {own}")
         self.generator_, self.plan_ = generator.eval(), Plan(**facts["plan"])
+        self.settings_ = facts["settings"]
         return self
 
     def _public(self) -> dict[str, Any]:
         """The settings that may be published: all but networks, seed and device."""
         hidden = {"generator", "critic", "reproducible_seed", "device", "transform"}
         own = {name: value for name, value in self.get_params().items() if name not in hidden}
-        return own | {"latent_size": list(latent_shape(self.latent_size))}
+        own |= {"latent_size": latent_shape(self.latent_size), "betas": tuple(self.betas)}
+        return {name: checks.plain(value) for name, value in own.items()}
 
     def _fitted(self) -> "PrivateGan":
         if not hasattr(self, "generator_"):

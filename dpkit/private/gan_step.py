@@ -1,6 +1,6 @@
 """The step of a private GAN: one release a critic step, everything else beside the private data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 
 import torch
@@ -49,7 +49,7 @@ def step(
         rng: latents, labels of fakes, and noise.
     """
     conditions = () if settings.classes is None else (labels,)
-    fakes = _made(gan, latents(len(features), settings, rng), conditions)
+    fakes = _made(gan, latents(gan, len(features), settings, rng), conditions)
     beside = (fakes,)
     if settings.loss == "wasserstein":
         beside = (fakes, torch.rand(len(features), generator=rng, device=rng.device))
@@ -68,9 +68,14 @@ def step(
     )
 
 
-def latents(count: int, settings: GanSettings, rng: torch.Generator) -> Tensor:
-    """Normal latents, (count, *latent_shape)."""
-    return torch.randn(count, *settings.latent_size, generator=rng, device=rng.device)
+def latents(gan: Gan, count: int, settings: GanSettings, rng: torch.Generator) -> Tensor:
+    """Normal latents, (count, *latent_size)."""
+    return normal(count, settings.latent_size, like=next(gan.generator_net.parameters()), rng=rng)
+
+
+def normal(count: int, shape: Sequence[int], *, like: Tensor, rng: torch.Generator) -> Tensor:
+    """Standard normal numbers, (count, *shape), of the type of `like`."""
+    return torch.randn(count, *shape, generator=rng, device=rng.device, dtype=like.dtype)
 
 
 def scores(output: Tensor) -> Tensor:
@@ -121,7 +126,7 @@ def _update_generator(gan: Gan, settings: GanSettings, index: int, rng: torch.Ge
     if settings.classes is not None:
         public = torch.randint(settings.classes, (count,), generator=rng, device=rng.device)
         conditions = (public,)
-    fakes = gan.generator_net(latents(count, settings, rng), *conditions)
+    fakes = gan.generator_net(latents(gan, count, settings, rng), *conditions)
     answers = scores(gan.discriminator(fakes, *conditions))
     loss = softplus(-answers).mean() if settings.loss == "bce" else -answers.mean()
     parameters = [p for p in gan.generator_net.parameters() if p.requires_grad]

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -77,7 +78,7 @@ def two_sided(
         second, of_fake = per_example(critic, fake_loss, fake, *conditions)
         if isinstance(first, Gradients) and isinstance(second, Gradients):
             return paired(first, second), of_real + of_fake
-        both = _Both(critic, real_loss, fake_loss)
+        both = _both(critic, real_loss, fake_loss)
         return per_example(both, itself, real, fake, *conditions)
 
     return of
@@ -93,3 +94,8 @@ class _Both(nn.Module):
     def forward(self, real: Tensor, fake: Tensor, *conditions: Tensor) -> Tensor:
         of_real, of_fake = (self.critic(x, *conditions) for x in (real, fake))
         return self.losses[0](of_real) + self.losses[1](of_fake)
+
+
+@lru_cache(maxsize=1)  # so that what is checked of it is remembered
+def _both(critic: nn.Module, *losses: Callable[[Tensor], Tensor]) -> _Both:
+    return _Both(critic, *losses)

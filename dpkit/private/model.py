@@ -15,7 +15,7 @@ from dpkit.private.batch import Drawn
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.data import Transform, checksum, data_for, tensors
 from dpkit.private.losses import PerExampleOf, RowLoss, itself, penalised
-from dpkit.private.networks import check_network, check_optimizer
+from dpkit.private.networks import check_network, check_optimizer, guard, own_step
 from dpkit.private.plan import calibrated
 from dpkit.private.released import AT_MOST, released
 from dpkit.private.statement import statement
@@ -41,14 +41,15 @@ class Private:
     Each step is one release: gradients are clipped example by example, summed, noised, and divided
     by `batch_size`; the optimiser goes along that. The noise is the least with which all steps
     together cost at most epsilon, by the certified accountant, under add-remove adjacency.
+    `tqdm(private)` shows a bar.
 
     Only what `step` does to the network is private: what the loop computes of a batch outside of it
-    must not be released, nor train another network. What is given to `step` is made row by row of
-    the batch just drawn; of the loss itself it is checked that no two rows meet in it.
+    must not be released, nor train another network. `step` takes the batch as it was drawn; change
+    it by `transform`, or within the loss: of both it is checked that no two rows meet in them.
 
     Args:
         net: of layers that keep examples apart; on one device.
-        optimizer: of torch, over the parameters of `net`.
+        optimizer: of torch, over the parameters of `net`. From here on `step` alone steps it.
         data: tensors, arrays, one Dataset, DataLoader or Images (see `dpkit.private.data.tensors`).
         epsilon, delta: the budget, in nats, under add-remove adjacency.
         steps: releases, for which the noise is calibrated.
@@ -115,6 +116,7 @@ class Private:
         self._drawn, self._losses = Drawn(self._data), dict[Any, RowLoss]()
         self._measured: list[tuple[Any, ...]] = []
         ranks.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
+        guard(optimizer)
         if budget is not None and ranks.here().rank == 0:
             budget.reserve(self.plan.ledger(), data=checksum(self._data))
 
@@ -145,11 +147,13 @@ class Private:
 
     def _rows(self, chosen: Tensor) -> Iterator[Tensor]:
         first, places = self._first.at(chosen)
-        yield first
+        yield first.contiguous()
         for part in self._data[1:]:
             row = part[places.to(part.device)].to(self._parameter.device)
-            yield row.to(self._parameter.dtype) if row.is_floating_point() else row
+            row = row.to(self._parameter.dtype) if row.is_floating_point() else row
+            yield row.contiguous()
 
+    @torch.enable_grad()
     def step(self, loss: Callable[..., Tensor], *rows: Tensor) -> None:
         """One release: a step of the optimiser along the noised mean of clipped gradients.
 
@@ -157,19 +161,25 @@ class Private:
 
         Args:
             loss: loss(*rows) -> (batch,), a number for each row, computed by `net`.
-            rows: tensors of the batch just drawn; others beside them, of as many rows, must have
-                been made of it row by row, or without it.
+            rows: tensors of the batch just drawn, or views of their rows, such as x.flatten(1).
 
         Raises:
             BudgetSpent: all planned steps were made.
             RuntimeError: the batch was already used.
+            TypeError: the loss is no function, or takes other arguments.
             ValueError: the rows are not of the batch, or the loss is not one number a row.
         """
-        rows = self._charge(rows)
+        if not callable(loss):
+            raise TypeError(
+                f"loss must be a function of rows, such as lambda x, y: cross_entropy(net(x), y, "
+                f"reduction='none'), got {type(loss).__name__}"
+            )
+        rows = self._charge(*rows)
         whole = self._loss(loss)
         whole.look_once(rows, self._at_most)
         self._release(lambda *part: per_example(whole, itself, *part), *rows)
 
+    @torch.enable_grad()
     def critic_step(
         self, real: Tensor, fake: Tensor, *conditions: Tensor, penalty_weight: float = 10.0
     ) -> None:
@@ -177,26 +187,27 @@ class Private:
 
         Args:
             real: of the batch just drawn.
-            fake: of the same shape, each made by itself: of noise, or of its own row's label.
-            conditions: such as labels, the same for both.
+            fake: of the same shape, each made by itself: of noise, or of its own row's label (by a
+                generator in evaluation mode). That is not checked.
+            conditions: of the batch too, such as labels; the same for both.
             penalty_weight: of the gradient penalty.
 
         Raises: as `step`.
         """
         penalty_weight = checks.positive(penalty_weight=penalty_weight)
-        real, fake, *others = self._charge((real, fake, *conditions))
+        real, *others, fake = self._charge(real, *conditions, beside=(fake,))
         mixing = torch.rand(len(real), generator=self._rng, device=self._rng.device)
         self._release(penalised(self.net, penalty_weight), real, fake, mixing, *others)
 
-    def _charge(self, rows: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def _charge(self, *rows: Tensor, beside: tuple[Tensor, ...] = ()) -> tuple[Tensor, ...]:
         if not self.steps_done < self.plan.steps:
             raise BudgetSpent(
                 f"all {self.plan.steps} steps of the budget are spent; more of them cost more: "
                 "plan for them with steps= from the start"
             )
-        rows = self._drawn.take(rows)
+        taken = self._drawn.take(rows, beside)
         self.steps_done += 1
-        return rows
+        return tuple(taken)
 
     def _loss(self, loss: Callable[..., Tensor]) -> RowLoss:
         """One module for all functions of the same code: what is checked of it is remembered."""
@@ -209,7 +220,8 @@ class Private:
         with precision(tf32=False):
             found = released(of, *rows, plan=self.plan, rng=self._rng, at_most=self._at_most)
         self.optimizer.zero_grad()
-        update(self.optimizer, found.parameters, found.means)
+        with own_step(self.optimizer):
+            update(self.optimizer, found.parameters, found.means)
         self._measured.append((self.steps_done, len(rows[0]), found.loss, found.clipped))
 
     @property

@@ -1,10 +1,14 @@
 """Networks that are not trained here, and optimisers of others, refused by name."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import nn
 
+from dpkit.training.device import draws_put_back
 from dpkit.training.gradients.layers import MixesExamples, UnsupportedLayer, check
 
 
@@ -76,6 +80,35 @@ def check_optimizer(optimizer: Any, net: nn.Module) -> None:
         )
 
 
+_guarded: WeakSet[torch.optim.Optimizer] = WeakSet()
+_stepping: set[int] = set()  # ids of optimisers that go along a release
+
+
+@contextmanager
+def own_step(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """Let a guarded optimiser step: along what was released."""
+    _stepping.add(id(optimizer))
+    try:
+        yield
+    finally:
+        _stepping.discard(id(optimizer))
+
+
+def guard(optimizer: torch.optim.Optimizer) -> None:
+    """From here on the optimiser steps within `own_step` alone."""
+    if optimizer not in _guarded:
+        _guarded.add(optimizer)
+        optimizer.register_step_pre_hook(_refuse_step)
+
+
+def _refuse_step(optimizer: Any, *_: Any) -> None:
+    if id(optimizer) not in _stepping:
+        raise RuntimeError(
+            "optimizer.step() was called outside of private.step, along gradients without noise: "
+            "leave backward() and step() out of the loop; for other training make another optimizer"
+        )
+
+
 def check_pair(
     generator: nn.Module,
     critic: nn.Module,
@@ -98,8 +131,9 @@ def check_pair(
             of one row depends on another.
     """
     check_module(generator, "generator")
-    device = next(generator.parameters()).device
-    latents = torch.randn(4, *latent_size, device=device)
+    like = next(generator.parameters())
+    device = like.device
+    latents = torch.randn(4, *latent_size, device=device, dtype=like.dtype)
     labels = torch.arange(4, device=device) % (classes or 1)
     if classes is not None:
         labels[1] = classes - 1
@@ -140,11 +174,11 @@ def check_pair(
 
 
 def _tried(name: str, network: nn.Module, *inputs: Any, how: str, remedy: str) -> torch.Tensor:
-    """Its output in evaluation mode; the same random numbers each time, which nobody misses."""
+    """Its output in evaluation mode, of the same random numbers each time."""
     was = [module.training for module in network.modules()]
     network.eval()
     try:
-        with torch.no_grad(), torch.random.fork_rng():
+        with torch.no_grad(), draws_put_back(next(network.parameters()).device):
             return network(*inputs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise ValueError(f"the {name} does not run on {how}: {error}; {remedy}") from error

@@ -9,6 +9,11 @@ SEEDED = (
 )
 
 
+def counted(records: int) -> str:
+    """What is assumed of a number of records that nobody declared."""
+    return f"the number of records, {records}, is public"
+
+
 def statement(plan: Plan, *, done: int, unit: str) -> str:
     """Epsilon, delta, adjacency, unit, method and sampling, and what else is assumed.
 
@@ -18,9 +23,7 @@ def statement(plan: Plan, *, done: int, unit: str) -> str:
         done: steps that were charged.
         unit: of privacy: what one record is.
     """
-    assume = (
-        () if plan.declared else (f"the number of records, {plan.public_size}, is public",)
-    )
+    assume = () if plan.declared else (f"the number of records, {plan.public_size}, is public",)
     parts = [
         sentence(plan.guarantee(), plan.ledger(), unit=unit, sampling="Poisson", assume=assume)
     ]

@@ -7,6 +7,7 @@ import pytest
 
 from dpkit.privacy import Release, SampledGaussian, pld, rdp
 from dpkit.privacy.accountants.filters import OverBudget
+from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.private import Budget
 
 DATA = "0" * 64
@@ -114,3 +115,12 @@ def test_runs_that_begin_together_are_all_charged(tmp_path):
     with multiprocessing.get_context("fork").Pool(4) as pool:
         pool.map(_reserve, [path] * 12)
     assert len(json.loads(path.read_text())["runs"]) == 12
+
+
+def test_a_run_without_a_guarantee_does_not_fit(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+    with pytest.raises(ValueError, match="no order"):
+        budget.reserve([Release(NoGuarantee("no noise"))], data=DATA)
+    budget.reserve(ledger(), data=DATA)
+    with pytest.raises(OverBudget, match="costs inf"):
+        budget.reserve([Release(NoGuarantee("no noise"))], data=DATA)

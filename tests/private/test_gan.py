@@ -263,3 +263,35 @@ def test_two_fits_on_one_budget_are_two_runs(tmp_path):
     with pytest.raises(OverBudget):
         gan_of().set_params(epsilon=40).fit(*digits(), steps=2, budget=budget)
     assert len(json.loads((tmp_path / "budget.json").read_text())["runs"]) == 2
+
+
+def test_networks_in_double_precision_are_trained_in_it():
+    x, y = digits()
+    gan = gan_of(*(net.double() for net in pair())).fit(x, y, steps=2)
+    assert gan.sample([0]).dtype == torch.float64
+
+
+def test_what_is_published_is_what_was_fitted(tmp_path):
+    gan = gan_of(classes=np.int64(10)).fit(*digits(), steps=2).set_params(epsilon=1, classes=3)
+    gan.save(tmp_path / "generator.safetensors")
+    assert gan.sample([9]).isfinite().all()
+    other = gan_of().load(tmp_path / "generator.safetensors")
+    assert other.settings_["epsilon"] == 8
+    assert other.statement() == gan.statement()
+
+
+def test_a_run_that_is_refused_reserves_nothing(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=30, delta=1e-5)
+    for wrong in ({"latent_size": 3}, {"transform": lambda x: x - x.mean(0)}, {"n_critic": 9}):
+        with pytest.raises(ValueError, match=r"latent_size|transform|n_critic"):
+            gan_of(**wrong).fit(*digits(), steps=2, budget=budget)
+    assert budget.share_spent() == 0
+
+
+def test_a_memory_mapped_array_is_trained_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("dpkit.private.data.SMALL", 0)
+    x, y = digits()
+    np.save(tmp_path / "x.npy", ((x + 1) * 127.5).byte().numpy())
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    gan = gan_of().fit(mapped, y, steps=2, checkpoint=tmp_path / "run.pt")
+    assert gan.sample([0]).isfinite().all()

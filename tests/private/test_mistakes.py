@@ -273,3 +273,26 @@ def test_a_transform_in_which_rows_meet():
         next(iter(private))
     with pytest.raises(ValueError, match="transform gives an example another value"):
         gan_of(transform=lambda x: x - x.mean(0)).fit(X, Y, steps=6)
+
+
+def test_the_optimizer_is_not_stepped_beside_private_step():
+    net = classifier()
+    optimizer = adam(net)
+    private = private_of(net, optimizer)
+    for x, y in private:
+        cross_entropy(net(x), y).backward()
+        with pytest.raises(RuntimeError, match="along gradients without noise"):
+            optimizer.step()
+        private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
+    again = private_of(net, optimizer)
+    x, y = next(iter(again))
+    again.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
+
+
+def test_a_loss_that_was_computed_already():
+    net = classifier()
+    private = private_of(net)
+    x, y = next(iter(private))
+    with pytest.raises(TypeError, match="function of rows"):
+        private.step(cross_entropy(net(x), y), x, y)
+    assert private.steps_done == 0

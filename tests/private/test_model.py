@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from small_networks import classifier, digits
@@ -148,17 +149,48 @@ def test_an_earlier_batch_is_not_taken_for_the_present_one(data, net):
         private.step(each(net), first, y)
 
 
-def test_tensors_of_no_batch_are_not_taken_for_one(data, net):
+@pytest.mark.parametrize(
+    "change",
+    [
+        torch.zeros_like,
+        lambda x: x - x.mean(0),
+        lambda x: x + 0.1,
+        lambda x: x.flip(0),
+        lambda x: x[:1].expand(x.shape),
+        lambda x: x.t().reshape(x.shape),
+        lambda x: x.as_strided((len(x), 2), (1, 64)),
+        lambda x: x.as_strided((len(x), 9), (63, 1)),
+        lambda x: x.view(torch.int32),
+    ],
+)
+def test_what_is_not_the_batch_row_by_row_is_not_taken_for_it(data, net, change):
     private = private_of(net, *data)
     x, y = next(iter(private))
-    with pytest.raises(ValueError, match="none of the tensors is of the batch"):
-        private.step(each(net), torch.zeros_like(x), torch.zeros_like(y))
+    with pytest.raises(ValueError, match="not of the batch just drawn"):
+        private.step(each(net), change(x), y)
+    assert private.steps_done == 0
 
 
-def test_rows_that_were_changed_one_by_one_are_taken(data, net):
+def test_a_batch_that_was_changed_in_place_is_not_taken(data, net):
     private = private_of(net, *data)
     x, y = next(iter(private))
-    private.step(each(net), x + 0.1 * torch.randn_like(x), y)
+    x -= x.mean(0)
+    with pytest.raises(ValueError, match="changed in place"):
+        private.step(each(net), x, y)
+
+
+def test_rows_are_changed_by_a_transform_or_in_the_loss(data, net):
+    private = private_of(net, *data, transform=lambda x: x + 0.1 * torch.randn_like(x))
+    x, y = next(iter(private))
+    private.step(lambda x, y: each(net)(2 * x, y), x, y)
+    assert private.steps_done == 1
+
+
+@pytest.mark.parametrize("columns", [1, 5])
+def test_views_of_labels_are_taken(data, net, columns):
+    private = private_of(net, *data)
+    x, y = next(iter(private))
+    private.step(lambda x, y: (net(x)[:, :1] * y).sum(1), x, y[:, None].expand(-1, columns))
     assert private.steps_done == 1
 
 
@@ -249,3 +281,20 @@ def test_a_run_reserves_its_plan_before_it_begins(data, net, tmp_path):
     assert budget.share_spent() == 1  # a first run may take all of it, and no other after it
     with pytest.raises(OverBudget):
         private_of(net, *data, budget=budget)
+
+
+def test_a_step_computes_gradients_where_they_were_switched_off(data, net):
+    private = private_of(net, *data)
+    x, y = next(iter(private))
+    with torch.no_grad():
+        private.step(each(net), x, y)
+    assert private.steps_done == 1
+
+
+def test_several_tensors_and_bits_are_taken(net):
+    x = torch.rand(200, 64) > 0.5
+    weights = np.random.default_rng(0).random(200)
+    private = private_of(net, x, np.arange(200) % 10, weights)
+    for bits, y, weight in private:
+        assert bits.dtype == weight.dtype == torch.float32
+        private.step(lambda x, y, w: w * each(net)(x, y), bits, y, weight)
