@@ -9,6 +9,11 @@ SEEDED = (
 )
 
 
+def counted(records: int) -> str:
+    """What is assumed of a number of records that nobody declared."""
+    return f"the number of records, {records}, is public"
+
+
 def statement(plan: Plan, *, done: int, unit: str) -> str:
     """Epsilon, delta, adjacency, unit, method and sampling, and what else is assumed.
 

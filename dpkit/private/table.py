@@ -12,7 +12,7 @@ from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import statement
 from dpkit.private.schema import Schema
-from dpkit.private.statement import SEEDED
+from dpkit.private.statement import SEEDED, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,8 +93,7 @@ class PrivateTable(BaseEstimator):
         self.model_, self._ledger = fitted(schema, schema.codes(frame))
         self.guarantee_ = pld.epsilon(self._ledger, delta=self.delta)
         self._drawn = "none (all records)" if self.method == "marginals" else "Poisson"
-        counted = self.public_size is None
-        self._assumed = (f"the number of records, {len(frame)}, is public",) if counted else ()
+        self._assumed = (counted(len(frame)),) if self.public_size is None else ()
         self._schema, self._seeded = schema, self.reproducible_seed is not None
         return self
 

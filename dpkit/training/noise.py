@@ -123,7 +123,7 @@ def check_generator(rng: torch.Generator) -> None:
 
 
 def standard_normals(count: int, *, rng: torch.Generator) -> Tensor:
-    """Standard normals in float64, shape (count,), on rng's device (on the CPU beside "mps").
+    """Standard normals in float64, shape (count,), on CUDA where rng is there, else on the CPU.
 
     The bulk is NumPy's ziggurat on a CPU (its bit generator keyed by 256 bits from `rng`) and
     torch's Box-Muller transform on a GPU; what lies beyond 4.5 deviations is drawn again from
@@ -191,8 +191,8 @@ def _flat_stds(sums: Sequence[Tensor], noise_stds: Sequence[float | Tensor]) -> 
 
 
 def _home(rng: torch.Generator) -> torch.device:
-    """Where float64 is known: rng's device, or the CPU beside a GPU without it."""
-    return torch.device("cpu") if rng.device.type == "mps" else rng.device
+    """Where noise is drawn and added: on CUDA, else on the CPU, as not every GPU has float64."""
+    return rng.device if rng.device.type == "cuda" else torch.device("cpu")
 
 
 def _fits(std: Tensor, total: Tensor) -> bool:

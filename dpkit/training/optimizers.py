@@ -1,8 +1,9 @@
 """Update rules, described without torch so that settings can hold them, and their steps."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from dpkit.privacy.schedules import Schedule
 
@@ -58,19 +59,52 @@ def update(
 
     Raises:
         ValueError: the optimiser holds other parameters, or its step asks for the loss again.
-        FloatingPointError: a gradient is not finite. Training stops rather than go on from NaN.
+        FloatingPointError: a gradient is not finite. Training stops rather than go on from NaN; on
+            a GPU at the next update, as a look at this one would wait for all that is queued.
     """
     import torch
 
     _check_holds(optimizer, parameters)
     # one look for all: a sum is finite only if all of its terms are
-    if gradients and not torch.isfinite(torch.stack([g.sum() for g in gradients]).sum()):
-        raise FloatingPointError(
-            "a gradient is NaN or infinite: the learning rate or the data may be out of range"
-        )
+    if gradients:
+        finite = torch.isfinite(torch.stack([g.sum() for g in gradients]).sum())
+        if not (_before(optimizer, finite) if _waits_for(finite) else finite):
+            raise FloatingPointError(
+                "a gradient is NaN or infinite: the learning rate or the data may be out of range"
+            )
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     optimizer.step()
+
+
+_looks: "WeakKeyDictionary[torch.optim.Optimizer, Callable[[], bool]]" = WeakKeyDictionary()
+
+
+def _waits_for(flag: "torch.Tensor") -> bool:
+    return flag.device.type == "cuda"
+
+
+def _before(optimizer: "torch.optim.Optimizer", finite: "torch.Tensor") -> bool:
+    """Whether the gradients of the update before this one were finite."""
+    seen = _looks.pop(optimizer, None)
+    _looks[optimizer] = _on_its_way(finite)
+    return seen is None or seen()
+
+
+def _on_its_way(flag: "torch.Tensor") -> Callable[[], bool]:
+    """What reads a copy of a GPU's flag, for which only what was queued until now is waited."""
+    import torch
+
+    copy = torch.empty((), dtype=torch.bool, pin_memory=True)
+    copy.copy_(flag, non_blocking=True)
+    copied = torch.cuda.Event()
+    copied.record()
+
+    def read() -> bool:
+        copied.synchronize()
+        return bool(copy)
+
+    return read
 
 
 def _check_holds(optimizer: "torch.optim.Optimizer", parameters: Sequence["torch.Tensor"]) -> None:

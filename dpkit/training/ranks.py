@@ -60,6 +60,11 @@ def here() -> Place:
 def joined(device: str = "auto", *, timeout: timedelta = MEANWHILE) -> Iterator[torch.device]:
     """Join the processes that torchrun started, until the block ends: this one's device.
 
+        with ranks.joined() as device:
+            gan = PrivateGan(generator, critic, ..., device=str(device)).fit(x, y)
+            if ranks.here().rank == 0:
+                gan.save("generator.safetensors")
+
     On GPUs each process takes that of its local rank, and sums are added by NCCL, on CPUs by gloo.
     Without torchrun it is the device alone.
 

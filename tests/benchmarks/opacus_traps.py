@@ -214,7 +214,7 @@ TRAPS = (
         alone=True,
         penalised=True,
     ),
-    Trap("A record that is NaN", "one missing value in one record", body, unusual=float("nan")),
+    Trap("A record that is NaN", "its values are missing", body, unusual=float("nan")),
 )
 
 
@@ -243,27 +243,13 @@ def by_dpkit(trap: Trap, x: Tensor) -> Step:
     return _seen(network, clipped.sums)
 
 
-def _seen(network: nn.Module, sums: list[Tensor]) -> Step:
+def _seen(network: nn.Module, sums: Sequence[Tensor]) -> Step:
     weights, buffers = list(network.parameters()), list(network.buffers())
     return Step(*(_flat(tensors) for tensors in (sums, weights, buffers)))
 
 
-def _flat(tensors: list[Tensor]) -> Tensor:
+def _flat(tensors: Sequence[Tensor]) -> Tensor:
     return torch.cat([torch.zeros(0), *(one.detach().flatten() for one in tensors)])
-
-
-def made_private(network: nn.Module, x: Tensor, **changes: Any) -> tuple[Any, Any, Any]:
-    """Opacus' engine, model and optimiser, with its defaults but for what is given."""
-    from opacus import PrivacyEngine
-
-    engine = PrivacyEngine()
-    optimizer = torch.optim.SGD(network.parameters(), 0.1)
-    told = {"noise_multiplier": 0.0, "max_grad_norm": CLIP, "poisson_sampling": False, **changes}
-    loader = DataLoader(TensorDataset(x), batch_size=min(len(x), 100))
-    model, optimizer, loader = engine.make_private(
-        module=network, optimizer=optimizer, data_loader=loader, **told
-    )
-    return engine, model, (optimizer, loader)
 
 
 def losses_of(trap: Trap, network: nn.Module, x: Tensor) -> Tensor:
@@ -279,16 +265,17 @@ def by_opacus(trap: Trap, x: Tensor) -> Step:
     return _seen(model, [p.summed_grad for p in model.parameters()])
 
 
-def private(network: nn.Module, loader: DataLoader, **told: Any) -> tuple[Any, Any, Any, Any]:
+def private(network: nn.Module, loader: DataLoader, **told: Any) -> Any:
     """Opacus' engine, and the model, optimiser and loader that it returns."""
     from opacus import PrivacyEngine
 
     engine = PrivacyEngine()
     told = {"max_grad_norm": CLIP, "poisson_sampling": False, **told}
     optimizer = torch.optim.SGD(network.parameters(), 0.1)
-    return engine, *engine.make_private(
+    parts: Any = engine.make_private(
         module=network, optimizer=optimizer, data_loader=loader, **told
     )
+    return engine, *parts
 
 
 def reference(trap: Trap, x: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ NEEDED = ("dpkit", "tests", "pyproject.toml")
 
 
 class Mutant(NamedTuple):
-    """`right` in `file`, of dpkit/privacy, becomes `wrong`; `tests` is where it should be noticed."""
+    """`right` in `file` (in dpkit/privacy) becomes `wrong`; `tests` should notice it."""
 
     name: str
     file: str

@@ -149,7 +149,7 @@ def test_the_published_dp_cgan_step_reads_private_labels():
 
 
 def test_the_published_dpgan_step_adds_less_noise_than_its_code_charges():
-    """By sqrt(batch), and a group is charged where all five move: sqrt(6 * 5) = 5.48 clip norms."""
+    """By sqrt(batch); and one group is charged where all five move: together by sqrt(6 * 5)."""
     _, _, images, unused, _ = of_dpgan()
     sizes = {"image_shape": (1, 9, 9), "critic_channels": (2, 3, 4), "latent_size": 3}
     settings = replace(
@@ -163,10 +163,13 @@ def test_the_published_dpgan_step_adds_less_noise_than_its_code_charges():
     made = partial(dpgan.new_gan, settings, seed=0, device=CPU)
     charged = Release(settings.charge(public_size=49_000))
     step = dpgan.step_of(settings, images)
-    report = check_step(step, made, images, unused, settings=settings, charged=charged)
-    assert {kind for kind, _ in report.findings} == {"sensitivity"}
-    assert "(deviations of the noise over" in report.findings[0].sentence
-    assert 3 < report.dropped < 30**0.5 * 1.001
+    bound = BATCH * settings.clipping.sensitivity("add-remove")  # gradients are not yet divided
+    told = {"settings": settings, "charged": charged, "sensitivity": bound}
+    report = check_step(step, made, images, unused, **told)
+    noise = settings.noise_multiplier
+    expected = f"a noise multiplier of {noise / 30**0.5:.3g}, and {noise:.3g} is charged"
+    assert expected in sentence(report, "noise")
+    assert 0.5 < report.dropped < 1.001
 
 
 def test_batch_normalisation_over_a_fake_for_each_record_knows_how_many_there_are():
@@ -360,7 +363,7 @@ def test_noise_by_tensor_is_judged_by_the_noise():
     settings = type("Settings", (), {"ledger": Priced.ledger})()
     assert check(step, settings=settings).findings == ()
     little = check(partial(step, share=0.25), settings=settings)
-    assert "clip norms where one record" in sentence(little, "sensitivity")
+    assert "over the charged noise multiplier) where one record" in sentence(little, "sensitivity")
 
 
 def test_the_charge_may_be_given_and_more_than_one():

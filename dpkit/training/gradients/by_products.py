@@ -246,7 +246,7 @@ def _by_products(
         captured = Capture(network)
         with hooked(network, captured.remember):
             losses = refused.one_each(loss(network(*inputs)), len(inputs[0]))
-        if not asked.due():
+        if PRODUCTS in asked.right and not asked.due():
             return Gradients(captured.backward(losses)[0]), losses.detach()
         gradients, certain = captured.checked(losses, asked)
     except UnsupportedLayer as reason:

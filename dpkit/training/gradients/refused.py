@@ -15,7 +15,7 @@ from dpkit.training.gradients.layers import HalfPrecision, MixesExamples, Unsupp
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PARALLEL = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+PARALLEL = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule"}
 ONE = "it must run on a batch of one example, under torch.func.vmap, without looking at values"
 
 RECURRENT = (nn.RNNBase, nn.RNNCellBase)
@@ -69,7 +69,7 @@ def refuse(network: nn.Module) -> None:
     """
     for module in network.modules():
         name = type(module).__name__
-        if isinstance(module, PARALLEL):
+        if PARALLEL & {kind.__name__ for kind in type(module).__mro__}:
             raise UnsupportedLayer(
                 f"{name} never sees these gradients, so that its replicas would drift apart: wrap "
                 "nothing; run under torchrun: dpkit sums over ranks itself"
@@ -97,7 +97,7 @@ def refuse(network: nn.Module) -> None:
 def refuse_autocast(network: nn.Module) -> None:
     """Refuse sums in half precision, which would not keep to the clip norm."""
     for kind in {p.device.type for p in network.parameters()}:
-        if torch.is_autocast_enabled(kind):
+        if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
             raise HalfPrecision(
                 "gradients are clipped in float32 or float64; switch autocast off around them"
             )

@@ -125,25 +125,36 @@ def _with_another(
     run: Callable[..., Tensor], inputs: tuple[Tensor, ...], row: int, scale: float
 ) -> Tensor:
     try:
-        return run(*(_replaced(x, row, scale) for x in inputs))
+        return run(*(_far(x, row, scale) for x in inputs))
     except (RuntimeError, ValueError, IndexError, AssertionError):  # it takes no such values
-        return run(*(_replaced(x, row, None) for x in inputs))
+        return run(*(_extreme(x, row, scale) for x in inputs))
 
 
-def _replaced(inputs: Tensor, row: int, scale: float | None) -> Tensor:
-    """The inputs with another value of one example: far away where any value may be one.
-
-    Whole numbers (labels, places in a table) and probabilities take the value that they have in
-    the example that differs most.
-    """
-    differ = (inputs != inputs[row]).reshape(len(inputs), inputs[row].numel())
-    other = inputs[differ.sum(1).argmax()]
+def _extreme(inputs: Tensor, row: int, scale: float) -> Tensor:
+    """The inputs, one example taking the largest or the smallest values of its batch."""
     result = inputs.clone()
-    result[row] = other
-    if scale is not None and inputs.is_floating_point():
-        narrow = ((inputs >= 0) & (inputs <= 1)).all(0) | (inputs == inputs.round()).all(0)
-        result[row] = torch.where(narrow, other, 1 + scale * other)
+    result[row] = inputs.amax(0) if scale > 0 else inputs.amin(0)
     return result
+
+
+def _far(inputs: Tensor, row: int, scale: float) -> Tensor:
+    """The inputs, one example being far away, unless they are integers.
+
+    On a GPU whole numbers and probabilities keep to values of their batch, since a value that a
+    network does not take (a place in a table, a target) would end the process.
+    """
+    if not (inputs.is_floating_point() or inputs.is_complex()):
+        return _extreme(inputs, row, scale)
+    result = inputs.clone()
+    result[row] = 1 + scale * inputs[(row + 1) % len(inputs)]
+    if _ends_the_process(inputs) and not inputs.is_complex():
+        narrow = (((inputs >= 0) & (inputs <= 1)) | (inputs == inputs.round())).all(0)
+        result = torch.where(narrow, _extreme(inputs, row, scale), result)
+    return result
+
+
+def _ends_the_process(inputs: Tensor) -> bool:
+    return inputs.device.type != "cpu"
 
 
 def _equal(first: Tensor, second: Tensor) -> bool:

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import cosine_similarity, cross_entropy, softplus
+from torch.nn.functional import binary_cross_entropy, cosine_similarity, cross_entropy, softplus
 
 from dpkit.training.device import seeded
 from dpkit.training.gradients import (
@@ -15,6 +15,7 @@ from dpkit.training.gradients import (
     capture,
     gradient_penalty,
     per_example,
+    self_check,
 )
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:.*torch.func")]
@@ -133,6 +134,43 @@ NETWORKS = {
 def test_networks_in_which_examples_meet(name, batch):
     with pytest.raises(MixesExamples):
         per_example(NETWORKS[name](), squares, normal(batch, 6))
+
+
+@pytest.mark.parametrize("name", ["minibatch deviation", "0.001 of the mean", "largest input"])
+@pytest.mark.parametrize(
+    "inputs",
+    [normal(8, 6).sigmoid(), (normal(8, 6) > 0).float(), (9 * normal(8, 6)).round()],
+    ids=["shares", "binary", "whole"],
+)
+def test_networks_in_which_examples_of_a_narrow_kind_meet(name, inputs):
+    with pytest.raises(MixesExamples):
+        per_example(NETWORKS[name](), squares, inputs)
+    with pytest.raises(MixesExamples):
+        per_example(mlp(), LOSSES["weights of the batch"], inputs)
+
+
+@pytest.mark.parametrize("make", [self_check._far, self_check._extreme])
+@pytest.mark.parametrize(
+    "inputs", [normal(5, 6), torch.arange(5), torch.eye(5) > 0], ids=["real", "whole", "logical"]
+)
+def test_one_example_moves_in_one_direction_or_the_other(make, inputs):
+    up, down = make(inputs, 2, 1000.0), make(inputs, 2, -1000.0)
+    others = torch.arange(5) != 2
+    for moved in (up, down):
+        assert torch.equal(moved[others], inputs[others])
+    assert ((up[2] != inputs[2]) | (down[2] != inputs[2])).all()
+
+
+def test_on_a_gpu_whole_numbers_and_shares_stay_what_they_are(monkeypatch):
+    monkeypatch.setattr(self_check, "_ends_the_process", lambda inputs: True)
+    real, places = normal(8, 6), torch.tensor([0.0, 1, 2, 0, 1, 2, 0, 1])[:, None]
+    inputs = torch.cat((places, real.sigmoid(), real), 1)
+    for scale in (-1000.0, 1000.0):
+        moved = self_check._far(inputs, 0, scale)[0]
+        assert moved[0] in (0, 2)
+        assert (moved[1:7] >= real.sigmoid().amin(0)).all()
+        assert (moved[1:7] <= real.sigmoid().amax(0)).all()
+        assert (moved[7:].abs() > 10).all()
 
 
 @pytest.mark.parametrize("size", [1.0, 1e4])
@@ -280,6 +318,55 @@ def test_layers_that_see_time_first_where_there_are_as_many_examples(first):
         torch.testing.assert_close(found.norms(), alone(network, squares, inputs))
 
 
+def test_critics_that_see_time_first_where_there_are_three_times_as_many_points():
+    critic = TimeFirst().double()
+    for batch in (5, 4, 5):  # 15 points in time
+        real, fake = normal(batch, 15, 6).double(), normal(batch, 15, 6, seed=1).double()
+        mixing = torch.linspace(0, 1, batch).double()
+        found, _ = gradient_penalty.per_example(critic, real, fake, mixing=mixing)
+        for row in range(batch):
+            one = slice(row, row + 1)
+            wanted, _ = gradient_penalty.per_example(
+                critic, real[one], fake[one], mixing=mixing[one]
+            )
+            torch.testing.assert_close(found.norms()[:, one], wanted.norms())
+
+
+class Reads(nn.Module):
+    """A table whose first column is a place in another table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places, self.rest = nn.Embedding(3, 4), nn.Linear(5, 4)
+
+    def forward(self, x):
+        return self.places(x[:, 0].long()) + self.rest(x[:, 1:])
+
+
+def test_examples_are_replaced_by_what_a_network_takes():
+    places = torch.tensor([0.0, 1, 2, 0, 1, 2, 0, 1])[:, None]
+    found, _ = per_example(Reads(), squares, torch.cat((places, normal(8, 5)), 1))
+    assert found.norms().shape == (3, 8)
+
+    def reconstruction(parts):
+        return binary_cross_entropy(parts[0], parts[1], reduction="none").sum(1)
+
+    coder = Pair(nn.Sequential(nn.Linear(6, 6), nn.Sigmoid()))
+    found, _ = per_example(coder, reconstruction, normal(8, 6).sigmoid())
+    assert found.norms().shape == (2, 8)
+
+
+class Pair(nn.Module):
+    """What a network makes of its input, and the input."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x):
+        return self.network(x), x
+
+
 def test_capture_on_its_own_compares_single_gradients():
     for name in ("centred", "relativistic", "InfoNCE", "0.001 of the mean", "pairs"):
         network = mlp()
@@ -338,6 +425,21 @@ def test_labels_in_a_closure_are_refused_where_examples_go_one_by_one(loss):
     with pytest.raises(UnsupportedLayer, match="labels") as refusal:
         per_example(mlp(nn.PReLU()), lambda out: loss(out, labels), normal(8, 6))
     assert "PReLU" in str(refusal.value)
+
+
+def test_gradients_are_compared_until_they_were_finite_once():
+    """The square root's slope is infinite at the zeros of the first batches."""
+
+    def root(outputs):
+        return squares(outputs).sqrt()
+
+    network = nn.Sequential(nn.Linear(6, 6, bias=False), nn.LeakyReLU())
+    network[0].register_forward_hook(lambda layer, inputs, output: output @ layer.weight)
+    for _ in range(2):
+        assert per_example(network, root, torch.zeros(4, 6))[0].norms().isnan().any()
+    inputs = normal(5, 6)
+    found, _ = per_example(network, root, inputs)
+    torch.testing.assert_close(found.norms(), alone(network, root, inputs))
 
 
 def test_random_numbers_and_buffers_are_put_back():

@@ -1,0 +1,44 @@
+"""README's section "Your own" runs as it is written, on the digits and the simulated census."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from small_networks import Critic, Generator, classifier, digits
+from torch import nn
+
+from dpkit.datasets import census
+
+pytestmark = pytest.mark.torch
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+SECTION = README.split("## Your own\n")[1].split("\n## ")[0]
+COLUMNS = {"age": (17, 90), "sex": ["Female", "Male"], "income": ["<=50K", ">50K"]}
+
+
+def test_the_section_runs_as_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+    x, y = digits()
+    net = nn.Sequential(nn.Flatten(), classifier())
+    given = {
+        "net": net,
+        "optimizer": torch.optim.Adam(net.parameters(), 5e-3),
+        "x": x,
+        "y": y,
+        "generator": Generator(64),
+        "critic": Critic(),
+        "columns": COLUMNS,
+        "frame": census()[list(COLUMNS)],
+    }
+    exec(code, given)
+    said = capsys.readouterr().out
+    assert "(8, 1e-05)-differential privacy under add-remove" in said
+    assert given["private"].guarantee().epsilon <= 8
+    assert (tmp_path / "generator.safetensors").stat().st_size > 1000
+    assert given["table"].shape == (1000, 3)
+
+
+def test_the_section_is_short():
+    assert len(SECTION.splitlines()) <= 31
