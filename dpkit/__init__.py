@@ -12,6 +12,7 @@ __all__ = [
     "Budget",
     "Private",
     "PrivateGan",
+    "PrivateTable",
     "claims",
     "datasets",
     "experiments",
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
         private,
         training,
     )
-    from dpkit.private import Budget, Private, PrivateGan
+    from dpkit.private import Budget, Private, PrivateGan, PrivateTable
 
 
 def __getattr__(name: str) -> Any:

@@ -181,13 +181,20 @@ class Budget:
             ) from error
 
     def _write(self, stored: dict[str, Any]) -> None:
+        """The whole file or none of it, on disk, for its owner alone."""
         path = Path(self.path)
         temporary = path.with_name(f".{path.name}.part")
-        with temporary.open("w", encoding="utf-8") as file:
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(stored, file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the new name itself
+        finally:
+            os.close(folder)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

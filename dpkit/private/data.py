@@ -119,7 +119,15 @@ def _tensor(name: str, part: Any) -> Tensor:
 
 
 def _from_array(name: str, part: Any) -> Tensor:
-    array = part if isinstance(part, np.ndarray) else np.asarray(part)
+    if part is None or isinstance(part, dict | tuple | set):
+        raise TypeError(
+            f"{name} must be a tensor or array, got {type(part).__name__}: give each part of the "
+            "data by itself, such as x, y"
+        )
+    try:
+        array = part if isinstance(part, np.ndarray) else np.asarray(part)
+    except ValueError as error:
+        raise ValueError(f"the rows of {name} must be of one shape: {error}") from error
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"{name} holds {array.dtype} ({type(part).__name__}), not numbers: number labels from "

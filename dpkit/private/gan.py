@@ -17,7 +17,7 @@ from dpkit.private import saved, watch
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.data import Transform, data_for, example_shape, labels_for, tensors
 from dpkit.private.gan_settings import gan_settings, latent_shape
-from dpkit.private.gan_step import new_gan, normal, step
+from dpkit.private.gan_step import new_gan, normal, step, try_loss
 from dpkit.private.grid import grid
 from dpkit.private.networks import check_module, check_pair
 from dpkit.private.plan import Plan
@@ -151,6 +151,8 @@ class PrivateGan(BaseEstimator):
         check_budget(budget)
         device = device_named(self.device)
         generator, critic = self._networks(device)
+        if self.classes is not None:
+            checks.whole(1, classes=self.classes)
         parts = tensors(x) if y is None else tensors(x, y)
         features, labels = parts[0], labels_for(self.classes, len(parts[0]), parts)
         settings = gan_settings(self, records=len(features), steps=steps)
@@ -162,19 +164,20 @@ class PrivateGan(BaseEstimator):
             public_size=settings.plan.public_size,
             transform=self.transform,
         )
-        check_pair(
+        fakes, *conditions = check_pair(
             generator,
             critic,
             shape=example_shape(data, rng=rng),
             latent_size=settings.latent_size,
             classes=self.classes,
         )
+        try_loss(critic, fakes, *conditions, settings=settings)
+        gan = new_gan(generator, critic, settings)
         place = Checkpoints(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
         board = watch.board(log_dir)
         charge = Reservation(budget, settings.plan.ledger(), parts, place)
         for name in FITTED:
             vars(self).pop(name, None)
-        gan = new_gan(generator, critic, settings)
         records = train(step, gan, data, settings=settings, rng=rng, checkpoint=place)
         seen = list(watch.watched(charge.named(records), steps=steps, bar=progress, board=board))
         self.generator_, self.plan_, self.settings_ = (

@@ -70,6 +70,8 @@ def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:
     Raises:
         ValueError: a number is out of range.
     """
+    if not (isinstance(gan.betas, tuple | list) and len(gan.betas) == 2):
+        raise ValueError(f"betas must be two numbers, such as (0.5, 0.9), got {gan.betas!r}")
     rate = gan.learning_rate
     of_generator = rate if gan.generator_learning_rate is None else gan.generator_learning_rate
     checks.positive(learning_rate=rate, generator_learning_rate=of_generator)

@@ -11,6 +11,7 @@ from dpkit.private.gan_settings import GanSettings
 from dpkit.private.losses import PerExampleOf, penalised, two_sided
 from dpkit.private.released import released
 from dpkit.training import average, called_fake, called_real, update
+from dpkit.training.device import draws_put_back
 from dpkit.training.types import Gan, Record
 
 
@@ -66,6 +67,19 @@ def step(
         generator_loss=generator_loss,
         clipped=found.clipped,
     )
+
+
+def try_loss(critic: nn.Module, fakes: Tensor, *conditions: Tensor, settings: GanSettings) -> None:
+    """Each example's gradient on examples that nobody's record is in, of a copy of the critic.
+
+    Raises:
+        UnsupportedLayer: the critic has no such gradients, as the error says.
+    """
+    beside = (fakes.flip(0),)
+    if settings.loss == "wasserstein":
+        beside = (*beside, fakes.new_full((len(fakes),), 0.5))
+    with draws_put_back(fakes.device):
+        _critic_loss(deepcopy(critic), settings)(fakes, *beside, *conditions)[0].norms()
 
 
 def latents(gan: Gan, count: int, settings: GanSettings, rng: torch.Generator) -> Tensor:

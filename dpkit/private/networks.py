@@ -116,7 +116,7 @@ def check_pair(
     shape: tuple[int, ...],
     latent_size: tuple[int, ...],
     classes: int | None,
-) -> None:
+) -> tuple[torch.Tensor, ...]:
     """Try the two networks together on noise and public labels, and leave them as they are.
 
     Args:
@@ -124,6 +124,9 @@ def check_pair(
         shape: of one example.
         latent_size: shape of one latent.
         classes: number of labels, or None.
+
+    Returns:
+        four examples that the generator made, and their labels, if there are any.
 
     Raises:
         TypeError: a network of a kind that is not trained here.
@@ -171,6 +174,7 @@ def check_pair(
             f"the critic must give one number an example, (4,) or (4, 1), got "
             f"{tuple(answers.shape)} for 4 (are generator and critic swapped?)"
         )
+    return fakes, *conditions
 
 
 def _tried(name: str, network: nn.Module, *inputs: Any, how: str, remedy: str) -> torch.Tensor:

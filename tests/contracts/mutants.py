@@ -225,9 +225,23 @@ MUTANTS = (
     Mutant(
         "two releases of one batch",
         "../private/batch.py",
-        "        self._check(given)\n        self.fresh = False\n",
-        "        self._check(given)\n",
+        "        self._fresh = False\n        return [",
+        "        return [",
         "tests/private/test_model.py",
+    ),
+    Mutant(
+        "one record in every row of a batch",
+        "../private/batch.py",
+        "(len(view) == 1 or view.stride(0) == within) and ",
+        "",
+        "tests/private/test_model.py",
+    ),
+    Mutant(
+        "the optimiser's own steps, without noise",
+        "../private/networks.py",
+        "    if id(optimizer) not in _stepping:\n",
+        "    if False:\n",
+        "tests/private/test_mistakes.py",
     ),
     Mutant(
         "half of the noise that was calibrated",

@@ -92,6 +92,10 @@ def test_bytes_become_floats_and_other_data_stay():
     [
         ((), TypeError, "no data were given"),
         ((pd.DataFrame(X),), TypeError, "to_numpy"),
+        (((X, Y),), TypeError, "each part of the data by itself"),
+        (({"x": X},), TypeError, "got dict"),
+        (([[1.0], [1.0, 2.0]],), ValueError, "one shape"),
+        ((None, Y), TypeError, "got NoneType"),
         ((X, ["cat", "dog", "dog", "cat"]), TypeError, "number labels from 0"),
         ((X, np.array([None, 1, 2, 3], dtype=object)), TypeError, "not numbers"),
         ((X, Y[:3]), ValueError, "equally many records"),

@@ -285,6 +285,9 @@ def test_a_run_that_is_refused_reserves_nothing(tmp_path):
     for wrong in ({"latent_size": 3}, {"transform": lambda x: x - x.mean(0)}, {"n_critic": 9}):
         with pytest.raises(ValueError, match=r"latent_size|transform|n_critic"):
             gan_of(**wrong).fit(*digits(), steps=2, budget=budget)
+    critic = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 1))
+    with pytest.raises(TypeError, match="Dropout"):
+        gan_of(Generator(), critic, classes=None).fit(digits()[0], steps=2, budget=budget)
     assert budget.share_spent() == 0
 
 
