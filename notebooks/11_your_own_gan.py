@@ -99,7 +99,7 @@ with torch.random.fork_rng():
     torch.default_generator.manual_seed(0)
     generator, critic = Generator(), Critic()
 gan = PrivateGan(generator, critic, epsilon=8, delta=1e-5, classes=10, latent_size=16, loss="bce",
-                 n_critic=1, learning_rate=2e-3, generator_decay=0.95, reproducible_seed=0)
+                 generator_decay=0.95, reproducible_seed=0)
 gan.fit(images.pixels, images.labels, steps=600)
 print(f"noise {gan.plan_.noise_multiplier:.3f} times the clip norm, {gan.plan_.steps} steps")
 

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import torch
-from torch import Tensor
 from tqdm.auto import tqdm
 
+from dpkit.training.device import floats
 from dpkit.training.types import Record
 
 COLUMNS = {  # of the table -> of a record
@@ -22,13 +21,7 @@ COLUMNS = {  # of the table -> of a record
 
 def table(rows: Iterable[tuple[Any, ...]], *names: str) -> pd.DataFrame:
     """A row a step; tensors of one element become numbers, those of a row in one transfer."""
-    return pd.DataFrame([_floats(row) for row in rows], columns=pd.Index(names))
-
-
-def _floats(row: tuple[Any, ...]) -> list[Any]:
-    held = [number.double() for number in row if isinstance(number, Tensor)]
-    read = iter(torch.stack(held).tolist() if held else ())
-    return [next(read) if isinstance(number, Tensor) else number for number in row]
+    return pd.DataFrame([floats(*row) for row in rows], columns=pd.Index(names))
 
 
 def curves(records: Iterable[Record]) -> pd.DataFrame:
