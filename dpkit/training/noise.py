@@ -11,6 +11,8 @@ says why, and that 10^10 coordinates raise epsilon by less than 0.01.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
+from itertools import repeat
 from math import frexp, inf, ldexp
 from typing import Any
 
@@ -20,6 +22,7 @@ from scipy.special import ndtr, ndtri
 from torch import Tensor
 
 TAIL = 4.5  # deviations; draws beyond are drawn again, from the normal law beyond it
+AT_ONCE = 2**16  # coordinates that a CPU works on at a time
 GRID = 5  # a noised sum is a multiple of 2^-GRID times the power of two at or below its deviation
 
 
@@ -71,15 +74,8 @@ def noised_each(
                 f"noise_stds[{i}] must be >= 0 and finite, a number or of shape "
                 f"{tuple(total.shape)}, got {std}"
             )
-    if not sums:
-        return []
-    flat = torch.cat([total.detach().flatten().to(_home(rng), torch.float64) for total in sums])
-    draws = standard_normals(len(flat), rng=rng)
-    noisy = _on_grid(flat, draws, _flat_stds(sums, noise_stds))
-    noised_sums = [
-        part.view(total.shape).to(total.device, torch.promote_types(total.dtype, torch.float32))
-        for part, total in zip(noisy.split([s.numel() for s in sums]), sums, strict=True)
-    ]
+    draw = source(rng)
+    noised_sums = [_noised(total, std, draw) for total, std in zip(sums, noise_stds, strict=True)]
     instead = _instead.get()
     return noised_sums if instead is None else instead(sums, noise_stds, noised_sums)
 
@@ -122,17 +118,20 @@ def check_generator(rng: torch.Generator) -> None:
         )
 
 
-def standard_normals(count: int, *, rng: torch.Generator) -> Tensor:
-    """Standard normals in float64, shape (count,), on CUDA where rng is there, else on the CPU.
+def source(rng: torch.Generator) -> Callable[[int], Tensor]:
+    """What draws standard normals, float64 (count,): on CUDA where rng is there, else on the CPU.
 
     The bulk is NumPy's ziggurat on a CPU (its bit generator keyed by 256 bits from `rng`) and
     torch's Box-Muller transform on a GPU; what lies beyond 4.5 deviations is drawn again from
     there, by the inverse of the normal distribution and 106 random bits.
     """
     if rng.device.type == "cuda":
-        return _on_gpu(count, rng)
+        return partial(_on_gpu, rng=rng)
     words = torch.randint(2**32, (8,), generator=rng, device=rng.device).tolist()
-    own = np.random.Generator(np.random.SFC64(np.random.SeedSequence(words)))
+    return partial(_on_cpu, own=np.random.Generator(np.random.SFC64(np.random.SeedSequence(words))))
+
+
+def _on_cpu(count: int, *, own: np.random.Generator) -> Tensor:
     draws = own.standard_normal(count)
     far = np.flatnonzero(np.abs(draws) > TAIL)
     if len(far):
@@ -141,7 +140,7 @@ def standard_normals(count: int, *, rng: torch.Generator) -> Tensor:
     return torch.from_numpy(draws)
 
 
-def _on_gpu(count: int, rng: torch.Generator) -> Tensor:
+def _on_gpu(count: int, *, rng: torch.Generator) -> Tensor:
     """All in parallel and without a look at any value: where few draws matter, all are made."""
     shape = {"generator": rng, "device": rng.device, "dtype": torch.float64}
     draws = torch.randn(count, **shape)
@@ -153,6 +152,19 @@ def _on_gpu(count: int, rng: torch.Generator) -> Tensor:
 def _depths(first: Any, second: Any) -> Any:
     """Uniform on (0, 1) from two numbers of 53 bits each: as fine near 0 as anywhere."""
     return first + (second + 2.0**-54) * 2.0**-53
+
+
+def _noised(total: Tensor, std: float | Tensor, draw: Callable[[int], Tensor]) -> Tensor:
+    """A sum with noise on it; on a CPU a few coordinates at a time, which stay in its cache."""
+    flat = total.detach().reshape(-1)
+    noisy = torch.empty_like(flat, dtype=torch.promote_types(flat.dtype, torch.float32))
+    rows = max(flat.numel(), 1) if flat.device.type == "cuda" else AT_ONCE
+    stds = std.reshape(-1).split(rows) if isinstance(std, Tensor) else repeat(std)
+    for part, own, out in zip(flat.split(rows), stds, noisy.split(rows), strict=False):
+        draws = draw(len(part))
+        own = own.to(draws) if isinstance(own, Tensor) else own
+        out.copy_(_on_grid(part.to(draws), draws, own))
+    return noisy.view(total.shape)
 
 
 def _on_grid(totals: Tensor, draws: Tensor, stds: Tensor | float) -> Tensor:
@@ -174,25 +186,6 @@ def _grid(stds: Tensor | float) -> Tensor | float:
     if isinstance(stds, Tensor):
         return torch.ldexp(torch.ones_like(stds), stds.frexp().exponent - 1 - GRID)
     return ldexp(1.0, frexp(stds)[1] - 1 - GRID)
-
-
-def _flat_stds(sums: Sequence[Tensor], noise_stds: Sequence[float | Tensor]) -> Tensor | float:
-    """One deviation where all are the same number, else one a coordinate."""
-    first = noise_stds[0]
-    if not isinstance(first, Tensor) and all(
-        not isinstance(std, Tensor) and std == first for std in noise_stds
-    ):
-        return first
-    each = (
-        torch.as_tensor(std, dtype=torch.float64, device=total.device).expand(total.shape)
-        for total, std in zip(sums, noise_stds, strict=True)
-    )
-    return torch.cat([std.flatten() for std in each])
-
-
-def _home(rng: torch.Generator) -> torch.device:
-    """Where noise is drawn and added: on CUDA, else on the CPU, as not every GPU has float64."""
-    return rng.device if rng.device.type == "cuda" else torch.device("cpu")
 
 
 def _fits(std: Tensor, total: Tensor) -> bool:

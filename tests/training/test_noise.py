@@ -15,7 +15,7 @@ from scipy import stats
 from dpkit.privacy.clipping import GroupClipping, PerCoordinateClipping
 from dpkit.training import generator_on, noise
 from dpkit.training.device import filled
-from dpkit.training.noise import noised, noised_each, standard_normals
+from dpkit.training.noise import noised, noised_each, source
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.torch
@@ -180,13 +180,13 @@ def test_noise_that_does_not_fit_is_refused():
 # The law of a draw, and the grid
 
 
-@pytest.mark.parametrize("draw", [standard_normals, noise._on_gpu])
+@pytest.mark.parametrize("on_gpu", [False, True])
 @pytest.mark.parametrize("tail", [0.3, 1.0, 2.5, 4.5])
-def test_draws_are_normal_wherever_the_tail_begins(draw, tail, monkeypatch):
+def test_draws_are_normal_wherever_the_tail_begins(on_gpu, tail, monkeypatch):
     """The bulk by one way and the tail by another: Kolmogorov-Smirnov of 200,000 draws."""
     monkeypatch.setattr(noise, "TAIL", tail)
     rng = generator_on(CPU, reproducible_seed=int(10 * tail))
-    draws = draw(200_000, rng=rng) if draw is standard_normals else draw(200_000, rng)
+    draws = noise._on_gpu(200_000, rng=rng) if on_gpu else source(rng)(200_000)
     assert stats.kstest(draws.numpy(), "norm").pvalue > LEAST_P
 
 
@@ -214,7 +214,7 @@ def test_what_is_released_lies_on_a_grid_that_the_sums_do_not_move(noise_std, dt
 
 def test_rounding_to_the_grid_is_exact_however_large_the_sums():
     """Against fractions: the nearest multiple of sum + std * draw, computed without rounding."""
-    draws = standard_normals(300, rng=generator(3))
+    draws = source(generator(3))(300)
     sums = torch.logspace(-6, 6, 300, dtype=torch.float64)
     found = noise._on_grid(sums.clone(), draws.clone(), 1.0)
     for total, draw, one in zip(sums.tolist(), draws.tolist(), found.tolist(), strict=True):

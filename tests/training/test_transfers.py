@@ -95,7 +95,7 @@ def gpu(monkeypatch):
     """Take the CPU for a GPU where the device decides which way is taken."""
     for module in (products, others):
         monkeypatch.setattr(module, "waits_for", lambda x: True)
-    monkeypatch.setattr(noise, "standard_normals", noise._on_gpu)
+    monkeypatch.setattr(noise, "source", lambda rng: partial(noise._on_gpu, rng=rng))
     monkeypatch.setattr(optimizers, "_waits_for", lambda flag: True)
     monkeypatch.setattr(optimizers, "_on_its_way", lambda flag: lambda: True)
 
