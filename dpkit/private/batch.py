@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
+import torch
 from torch import Tensor
 
 REMEDY = (
@@ -23,7 +24,7 @@ class Drawn:
     def __init__(self, data: tuple[Tensor, ...]) -> None:
         self._data = {_storage(part) for part in data}
         self._rows: tuple[Tensor, ...] = ()
-        self._versions: list[int] = []
+        self._kept: list[Tensor] = []  # copies of the rows
         self._earlier: list[ref[Tensor]] = []
         self._fresh = False
 
@@ -32,10 +33,10 @@ class Drawn:
         self._earlier = [one for one in self._earlier if one() is not None]
         self._earlier += [ref(row) for row in self._rows]
         self._rows, self._fresh = rows, True
-        self._versions = [row._version for row in rows]
+        self._kept = [row.clone() for row in rows]
 
     def take(self, own: Sequence[Any], beside: Sequence[Any] = ()) -> list[Tensor]:
-        """The rows of a step, checked; the batch counts as used from here.
+        """The rows of a step, checked. `use` follows, when they are used.
 
         Args:
             own: what is given as rows of the batch.
@@ -58,8 +59,19 @@ class Drawn:
             self._check_rows(row)
         if len(self._rows[0]):
             self._check_own(own)
-        self._fresh = False
         return [row.detach() for row in (*own, *beside)]
+
+    def use(self) -> None:
+        """The batch counts as used from here."""
+        self._fresh = False
+
+    def check_around(self, read: Sequence[Any]) -> None:
+        """Refuse a loss that reads the data set beside its rows (ValueError)."""
+        if any(isinstance(x, Tensor) and _storage(x) in self._data for x in read):
+            raise ValueError(
+                "the loss reads the data set from around it, and its price is that of rows drawn "
+                f"at random; {REMEDY}"
+            )
 
     def _check_rows(self, row: Any) -> None:
         batch = len(self._rows[0])
@@ -74,7 +86,7 @@ class Drawn:
             raise ValueError("a slice of the data set was given in place of the batch just drawn")
 
     def _check_own(self, given: Sequence[Tensor]) -> None:
-        if [row._version for row in self._rows] != self._versions:
+        if not all(map(torch.equal, self._rows, self._kept)):
             raise ValueError(f"the batch was changed in place after it was drawn; {REMEDY}")
         earlier = {_storage(row) for one in self._earlier if (row := one()) is not None}
         for row in given:

@@ -98,12 +98,27 @@ def scores(output: Tensor) -> Tensor:
 
 
 def _made(gan: Gan, drawn: Tensor, conditions: tuple[Tensor, ...]) -> Tensor:
-    """Fakes for the critic. None depends on what else is made with it."""
-    gan.generator_net.eval()
+    """Fakes for the critic. None depends on what else is made with it, and none leaves a trace.
+
+    Raises:
+        ValueError: the generator changes as it runs, and here its labels are private.
+    """
+    net = gan.generator_net.eval()
+    before = _versions(net)
     with torch.no_grad():
-        fakes = gan.generator_net(drawn, *conditions)
-    gan.generator_net.train()
+        fakes = net(drawn, *conditions)
+    if _versions(net) != before:
+        raise ValueError(
+            "the generator changes a parameter or buffer as it runs in evaluation mode, so that "
+            "the labels of private examples would be released with it; leave out what counts, "
+            "renormalises (max_norm) or sets itself up"
+        )
+    net.train()
     return fakes
+
+
+def _versions(net: nn.Module) -> list[tuple[int, int]]:
+    return [(id(x), x._version) for x in (*net.parameters(), *net.buffers())]
 
 
 def _critic_loss(critic: nn.Module, settings: GanSettings) -> PerExampleOf:

@@ -1,13 +1,15 @@
 """Losses of one row each, as `clipped_sum` takes them."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 
 from dpkit.training import Gradients, gradient_penalty, paired, per_example
+from dpkit.training.gradients import self_check, spectral
 from dpkit.training.gradients.factored import PerExample
 
 PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
@@ -41,7 +43,16 @@ class RowLoss(nn.Module):
             raise TypeError(
                 f"the loss must take the {len(rows)} tensors of rows: {error}"
             ) from None
-        losses = self(*(row[:at_most] for row in rows))
+        few = [row[:at_most] for row in rows]
+        self._set_up(few)
+        with self_check.same_draws(self), self_check.state_unchanged(self), spectral.still(self):
+            try:
+                losses = self(*few)
+            except (RuntimeError, TypeError, IndexError) as error:
+                shapes = ", ".join(f"{tuple(row.shape)} {row.dtype}" for row in few)
+                raise ValueError(
+                    f"the loss does not run on rows of {shapes}: {error}; nothing was charged"
+                ) from None
         own = [parameter for parameter in self.net.parameters() if parameter.requires_grad]
         reached = losses.requires_grad and any(
             gradient is not None
@@ -50,6 +61,15 @@ class RowLoss(nn.Module):
         if not reached:
             raise ValueError("the loss does not depend on the parameters of net: is it another's?")
         self._seen = True
+
+    def _set_up(self, rows: Sequence[Tensor]) -> None:
+        """Run on noise first: what sets itself up in its first pass shall not do so on records."""
+        public = [
+            torch.rand_like(row) if row.is_floating_point() else torch.zeros_like(row)
+            for row in rows
+        ]
+        with torch.no_grad(), suppress(Exception), self_check.same_draws(self):
+            self(*public)
 
 
 def itself(losses: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Private training of one network, in a loop of one's own."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from dpkit.training import generator_on, per_example, ranks, update
 from dpkit.training.batches import batches
 from dpkit.training.data import Rows
 from dpkit.training.device import precision
+from dpkit.training.gradients.self_check import around, code_of
 
 
 class BudgetSpent(RuntimeError):
@@ -102,6 +104,7 @@ class Private:
             seeded=reproducible_seed is not None,
         )
         self.net, self.optimizer, self.steps_done = net, optimizer, 0
+        self._process = os.getpid()
         self._parameter = next(p for p in net.parameters() if p.requires_grad)
         self._rng = generator_on(self._parameter.device, reproducible_seed=reproducible_seed)
         every = torch.arange(len(self._data[0]))  # so that a batch comes with its records' places
@@ -174,9 +177,11 @@ class Private:
                 f"loss must be a function of rows, such as lambda x, y: cross_entropy(net(x), y, "
                 f"reduction='none'), got {type(loss).__name__}"
             )
-        rows = self._charge(*rows)
+        rows = self._checked(*rows)
+        self._drawn.check_around(around(loss))
         whole = self._loss(loss)
         whole.look_once(rows, self._at_most)
+        self._charge()
         self._release(lambda *part: per_example(whole, itself, *part), *rows)
 
     @torch.enable_grad()
@@ -195,23 +200,38 @@ class Private:
         Raises: as `step`.
         """
         penalty_weight = checks.positive(penalty_weight=penalty_weight)
-        real, *others, fake = self._charge(real, *conditions, beside=(fake,))
+        real, *others, fake = self._checked(real, *conditions, beside=(fake,))
+        self._charge()
         mixing = torch.rand(len(real), generator=self._rng, device=self._rng.device)
         self._release(penalised(self.net, penalty_weight), real, fake, mixing, *others)
 
-    def _charge(self, *rows: Tensor, beside: tuple[Tensor, ...] = ()) -> tuple[Tensor, ...]:
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a Private cannot be copied or sent to another process: the copy would draw the same "
+            "noise, and the difference of two releases shows the records; make a new one"
+        )
+
+    def _checked(self, *rows: Tensor, beside: tuple[Tensor, ...] = ()) -> tuple[Tensor, ...]:
+        """The rows of a step that may be made; nothing is charged yet."""
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "a forked process cannot go on with its parent's Private, whose noise it would "
+                "draw again; make a new one in each process"
+            )
         if not self.steps_done < self.plan.steps:
             raise BudgetSpent(
                 f"all {self.plan.steps} steps of the budget are spent; more of them cost more: "
                 "plan for them with steps= from the start"
             )
-        taken = self._drawn.take(rows, beside)
+        return tuple(self._drawn.take(rows, beside))
+
+    def _charge(self) -> None:
+        self._drawn.use()
         self.steps_done += 1
-        return tuple(taken)
 
     def _loss(self, loss: Callable[..., Tensor]) -> RowLoss:
         """One module for all functions of the same code: what is checked of it is remembered."""
-        key = getattr(loss, "__code__", loss)
+        key = code_of(loss)
         whole = self._losses.setdefault(key, RowLoss(self.net, loss))
         whole.of_rows = loss
         return whole

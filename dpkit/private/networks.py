@@ -10,6 +10,7 @@ from torch import nn
 
 from dpkit.training.device import draws_put_back
 from dpkit.training.gradients.layers import MixesExamples, UnsupportedLayer, check
+from dpkit.training.gradients.refused import refuse
 
 
 def check_network(network: Any, name: str) -> None:
@@ -134,6 +135,7 @@ def check_pair(
             of one row depends on another.
     """
     check_module(generator, "generator")
+    refuse(generator)
     like = next(generator.parameters())
     device = like.device
     latents = torch.randn(4, *latent_size, device=device, dtype=like.dtype)

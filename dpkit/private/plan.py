@@ -10,6 +10,7 @@ from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.sampling import PoissonSampling, mechanism
 
+LEAST_NORM = 1e-12
 DIGITS = 5  # of a noise multiplier: it is rounded up, so that two machines calibrate the same
 
 
@@ -90,6 +91,11 @@ def calibrated(
     delta = checks.between(0, 1, delta=delta)
     steps, batch_size = checks.whole(1, steps=steps, batch_size=batch_size)
     max_grad_norm = checks.positive(max_grad_norm=max_grad_norm)
+    if not max_grad_norm >= LEAST_NORM:
+        raise ValueError(
+            f"max_grad_norm must be at least {LEAST_NORM:g}, got {max_grad_norm:g}: squares of "
+            "much smaller gradients are 0 in float32, so that they would not be clipped"
+        )
     size = records if public_size is None else checks.whole(1, public_size=public_size)
     if not batch_size <= size:
         raise ValueError(

@@ -1,6 +1,7 @@
 """The private data of a run: what `train` refuses, and the rows of a batch that a step is given."""
 
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,17 @@ class Rows:
         self._device = rng.device
         self._calls = 0  # of the transform, with an example and others
         _check_alike(self.data, rng.device)
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Transform noise first: what sets itself up in its first call then does so on that."""
+        features, transform = self.data.features, self.data.transform
+        if transform is None:
+            return
+        with draws_put_back(self._device), suppress(Exception):
+            public = torch.rand((4, *features.shape[1:]), device=self._device)
+            scale = 1 if features.is_floating_point() else 255
+            transform((scale * public).to(features.dtype))
 
     def check_finite(self) -> None:
         """Refuse records that are NaN or infinite, as steps would be given them, before any is.

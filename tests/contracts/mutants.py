@@ -225,8 +225,8 @@ MUTANTS = (
     Mutant(
         "two releases of one batch",
         "../private/batch.py",
-        "        self._fresh = False\n        return [",
-        "        return [",
+        'from here."""\n        self._fresh = False\n',
+        'from here."""\n',
         "tests/private/test_model.py",
     ),
     Mutant(

@@ -8,7 +8,7 @@ of two examples are computed a second way. What a loss reads from around it (lab
 is not replaced, nor is what changes only between these batches looked at.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -49,22 +49,32 @@ _asked: WeakKeyDictionary[nn.Module, dict[tuple, Asked]] = WeakKeyDictionary()
 
 def asked(network: nn.Module, *parts: object) -> Asked:
     """What is known of a network in its present state; parts name the loss, by code or words."""
-    state = (*map(_code, parts), *(module.training for module in network.modules()))
+    state = (*map(code_of, parts), *(module.training for module in network.modules()))
     return _asked.setdefault(network, {}).setdefault(state, Asked())
 
 
-def _code(part: Any) -> object:
-    """What a function computes, whichever object it is: its code and that of what it calls."""
+def code_of(part: Any) -> object:
+    """What a function computes, whichever object it is: its code and that of what it calls.
+
+    By a closure or by a name of its module; what an attribute leads to is not followed.
+    """
     if isinstance(part, partial):
         return tuple(
-            _code(x) for x in (part.func, *part.args, *part.keywords.values()) if callable(x)
+            code_of(x) for x in (part.func, *part.args, *part.keywords.values()) if callable(x)
         )
     part = getattr(part, "__func__", part)
     code = getattr(part, "__code__", None)
     if code is None:
         return type(part) if callable(part) else part
-    held = [cell.cell_contents for cell in part.__closure__ or () if _filled(cell)]
-    return (code, *(getattr(x, "__code__", type(x)) for x in held if callable(x)))
+    return (code, *(getattr(x, "__code__", type(x)) for x in around(part) if callable(x)))
+
+
+def around(function: Any) -> list[Any]:
+    """What a function reads from its closure, and by name from its module."""
+    cells = getattr(function, "__closure__", None) or ()
+    held = [cell.cell_contents for cell in cells if _filled(cell)]
+    names = getattr(getattr(function, "__code__", None), "co_names", ())
+    return held + [function.__globals__[name] for name in names if name in function.__globals__]
 
 
 def _filled(cell: Any) -> bool:
@@ -95,7 +105,7 @@ def refuse_meeting(
         with (
             torch.compiler.set_stance("force_eager"),  # compiled so, it would not run hooks later
             same_draws(network),
-            buffers_unchanged(network),
+            state_unchanged(network),
             spectral.still(network),
         ):
             return losses_of(*rows).detach()
@@ -173,35 +183,40 @@ def same_draws(network: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def buffers_unchanged(network: nn.Module) -> Iterator[None]:
-    """Put the buffers back, and refuse a network that changes them.
+def state_unchanged(network: nn.Module) -> Iterator[None]:
+    """Put buffers and parameters back, and refuse a network that changes them as it runs.
 
     Raises:
         MixesExamples: it does.
     """
-    held = [(m, dict(m._buffers), _copies(m._buffers)) for m in network.modules()]
+    held = [
+        (own, dict(own), _copies(own))
+        for module in network.modules()
+        for own in (module._buffers, module._parameters)
+    ]
     changed: set[str] = set()
     try:
         yield
     finally:
-        for module, own, copies in held:
-            now = _copies(module._buffers)
+        for present, own, copies in held:
+            now = _copies(present)
             names = {name for name in {**copies, **now} if not _alike(copies, now, name)}
-            for name in names & copies.keys():
-                if (buffer := own[name]) is not None:
-                    buffer.copy_(copies[name])
-            module._buffers.clear()
-            module._buffers.update(own)
+            with torch.no_grad():
+                for name in names & copies.keys():
+                    if (tensor := own[name]) is not None:
+                        tensor.copy_(copies[name])
+            present.clear()
+            present.update(own)
             changed |= names
     if changed:
         raise MixesExamples(
-            f"a pass changes the buffers {sorted(changed)} of the network, which would keep "
-            "private examples without noise; set them before training, or call eval()"
+            f"a pass changes {sorted(changed)} of the network, which would keep private examples "
+            "without noise; set them before training, on public numbers, or call eval()"
         )
 
 
-def _copies(buffers: dict[str, Tensor | None]) -> dict[str, Tensor]:
-    return {name: b.detach().clone() for name, b in buffers.items() if b is not None}
+def _copies(tensors: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
+    return {name: x.detach().clone() for name, x in tensors.items() if x is not None}
 
 
 def _alike(first: dict[str, Tensor], second: dict[str, Tensor], name: str) -> bool:
