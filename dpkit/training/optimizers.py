@@ -60,7 +60,8 @@ def update(
     Raises:
         ValueError: the optimiser holds other parameters, or its step asks for the loss again.
         FloatingPointError: a gradient is not finite. Training stops rather than go on from NaN
-            (which shows that some record has such a gradient: keep it to yourself); on a GPU at the next update, as a look at this one would wait for all that is queued.
+            (which shows that some record has such a gradient: keep it to yourself); on a GPU at the
+            next update, as a look at this one would wait for all that is queued.
     """
     import torch
 

@@ -189,7 +189,7 @@ def state_unchanged(network: nn.Module) -> Iterator[None]:
     Raises:
         MixesExamples: it does.
     """
-    held = [
+    held: list[tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]] = [
         (own, dict(own), _copies(own))
         for module in network.modules()
         for own in (module._buffers, module._parameters)
