@@ -60,8 +60,12 @@ def test_a_folder_becomes_a_generator_with_its_statement_and_its_price(dpkit, ph
     assert found["releases"][0]["count"] == 6
     with safe_open(str(out), framework="pt") as file:
         assert "differential privacy" in file.metadata()["statement"]
-    line = "epsilon --delta 1e-5 --accountant pld --json --ledger"
-    assert json.loads(dpkit(f"{line} {out}")[1])["epsilon"] == found["epsilon"]
+    line = "epsilon --delta 1e-5 --json --ledger"
+    priced = json.loads(dpkit(f"{line} {out}")[1])
+    assert (priced["accountant"], priced["epsilon"]) == ("pld", found["epsilon"])
+    for chosen in ("--accountant rdp", "--conversion classic"):
+        renyi = json.loads(dpkit(f"{line} {out} {chosen}")[1])
+        assert (renyi["accountant"], renyi["epsilon"] > found["epsilon"]) == ("rdp", True)
     networks = image_networks((3, 8, 8), classes=2, latent_size=64)
     gan = PrivateGan(*networks, classes=2, epsilon=8, delta=1e-5, batch_size=4)
     assert gan.load(out).sample([0, 1, 1]).shape == (3, 3, 8, 8)
@@ -83,6 +87,9 @@ def test_a_checkpoint_holds_a_ledger_that_epsilon_prices(dpkit, photos, tmp_path
         f"epsilon --delta 1e-5 --accountant pld --json --ledger {tmp_path / 'run.pt'}.ledger.json"
     )
     assert json.loads(dpkit(line)[1])["epsilon"] == price
+    code, _, err = dpkit(line.removesuffix(".ledger.json"))
+    assert code == 2
+    assert "run.pt is a private checkpoint of dpkit; price the ledger beside it" in err
 
 
 def test_the_bundled_digits(dpkit, tmp_path):
