@@ -255,7 +255,8 @@ class PrivateGan(BaseEstimator):
             unit: of privacy: what one record is.
         """
         plan = self._fitted().plan_
-        return statement(plan, done=plan.steps, unit=unit)
+        classes = self.settings_["classes"]
+        return statement(plan, done=plan.steps, unit=unit, classes=classes)
 
     def save(self, path: str | Path, *, unit: str = "one training example") -> None:
         """Write the released generator with its statement and price: a file that may be published.
