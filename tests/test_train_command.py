@@ -57,6 +57,7 @@ def test_a_folder_becomes_a_generator_with_its_statement_and_its_price(dpkit, ph
     assert code == 0
     assert found["epsilon"] <= 8
     assert "the unit of privacy being patient" in found["statement"]
+    assert "the number of classes, 2, is public" in found["statement"]
     assert found["releases"][0]["count"] == 6
     with safe_open(str(out), framework="pt") as file:
         assert "differential privacy" in file.metadata()["statement"]
@@ -90,6 +91,20 @@ def test_a_checkpoint_holds_a_ledger_that_epsilon_prices(dpkit, photos, tmp_path
     code, _, err = dpkit(line.removesuffix(".ledger.json"))
     assert code == 2
     assert "run.pt is a private checkpoint of dpkit; price the ledger beside it" in err
+
+
+@pytest.mark.parametrize("name", ["generator.safetensors", "junk.pt", "folder"])
+def test_what_is_no_checkpoint_is_refused_and_left_alone(dpkit, photos, tmp_path, name: str):
+    place = tmp_path / "place"
+    (place / "folder").mkdir(parents=True)
+    for file in ("generator.safetensors", "junk.pt"):
+        (place / file).write_bytes(b"another's")
+    before = sorted(place.iterdir())
+    line = f"train {photos} {SMALL} --out {tmp_path / 'g.safetensors'} --checkpoint {place / name}"
+    code, _, err = dpkit(line)
+    assert code == 2
+    assert "is no checkpoint of dpkit" in err
+    assert sorted(place.iterdir()) == before
 
 
 def test_the_bundled_digits(dpkit, tmp_path):
