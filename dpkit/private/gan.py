@@ -267,7 +267,12 @@ class PrivateGan(BaseEstimator):
             path: of the safetensors file; its folder must exist.
             unit: as `statement`.
         """
-        words = {"statement": self.statement(unit=unit), "settings": self.settings_}
+        one = 1 if self.settings_["classes"] is None else [0]
+        words = {
+            "statement": self.statement(unit=unit),
+            "settings": self.settings_,
+            "shape": list(self.sample(one).shape[1:]),
+        }
         saved.save(path, self.generator_, plan=self.plan_, words=words)
 
     def load(self, path: str | Path) -> "PrivateGan":
