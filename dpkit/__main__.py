@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import typer
 
-from dpkit.commands import accounting, data, evidence, supports, train
+from dpkit.commands import accounting, data, evidence, sample, supports, train
 
 app = typer.Typer(
     name="dpkit",
@@ -20,6 +20,7 @@ app.command()(accounting.epsilon)
 app.command()(accounting.noise)
 app.command()(supports.supports)
 app.command()(train.train)
+app.command()(sample.sample)
 app.command()(evidence.claims)
 app.command()(evidence.reproduce)
 app.add_typer(data.app, name="data")

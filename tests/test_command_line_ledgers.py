@@ -277,7 +277,9 @@ def test_what_opacus_saved_is_priced(dpkit, tmp_path: Path):
             "epsilon --delta 1e-5",
             "Missing option '--noise-multiplier', '--sample-rate' and '--steps'; or give --ledger",
         ),
-        ("epsilon --delta 1e-5 --ledger nowhere.csv", "No such file or directory: 'nowhere.csv'"),
+        ("epsilon --delta 1e-5 --ledger nowhere.csv", "there is no file nowhere.csv; give"),
+        ("epsilon --delta 1e-5 --ledger no.safetensors", "there is no file no.safetensors; give"),
+        ("epsilon --delta 1e-5 --ledger /", "/ is a folder; give the path of a file"),
         (
             "epsilon --delta 7 --accountant pld --noise-multiplier 1 --sample-rate 1 --steps 1",
             "delta must lie in (0, 1)",

@@ -57,11 +57,16 @@ def test_a_folder_becomes_a_generator_with_its_statement_and_its_price(dpkit, ph
     assert code == 0
     assert found["epsilon"] <= 8
     assert "the unit of privacy being patient" in found["statement"]
+    assert "the number of classes, 2, is public" in found["statement"]
     assert found["releases"][0]["count"] == 6
     with safe_open(str(out), framework="pt") as file:
         assert "differential privacy" in file.metadata()["statement"]
-    line = "epsilon --delta 1e-5 --accountant pld --json --ledger"
-    assert json.loads(dpkit(f"{line} {out}")[1])["epsilon"] == found["epsilon"]
+    line = "epsilon --delta 1e-5 --json --ledger"
+    priced = json.loads(dpkit(f"{line} {out}")[1])
+    assert (priced["accountant"], priced["epsilon"]) == ("pld", found["epsilon"])
+    for chosen in ("--accountant rdp", "--conversion classic"):
+        renyi = json.loads(dpkit(f"{line} {out} {chosen}")[1])
+        assert (renyi["accountant"], renyi["epsilon"] > found["epsilon"]) == ("rdp", True)
     networks = image_networks((3, 8, 8), classes=2, latent_size=64)
     gan = PrivateGan(*networks, classes=2, epsilon=8, delta=1e-5, batch_size=4)
     assert gan.load(out).sample([0, 1, 1]).shape == (3, 3, 8, 8)
@@ -83,6 +88,72 @@ def test_a_checkpoint_holds_a_ledger_that_epsilon_prices(dpkit, photos, tmp_path
         f"epsilon --delta 1e-5 --accountant pld --json --ledger {tmp_path / 'run.pt'}.ledger.json"
     )
     assert json.loads(dpkit(line)[1])["epsilon"] == price
+    code, _, err = dpkit(line.removesuffix(".ledger.json"))
+    assert code == 2
+    assert "run.pt is a private checkpoint of dpkit; price the ledger beside it" in err
+
+
+def test_images_are_drawn_from_what_train_wrote(dpkit, photos, tmp_path):
+    out, folder = tmp_path / "g.safetensors", tmp_path / "samples"
+    said = dpkit(f"train {photos} {SMALL} --out {out}")[1]
+    assert f"python -m dpkit sample {out}" in said
+    line = f"sample {out} --labels 1,0,1 --reproducible-seed 3"
+    found = json.loads(dpkit(f"{line} --out {folder} --json")[1])
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "00000_class_1.png",
+        "00001_class_0.png",
+        "00002_class_1.png",
+    ]
+    gan = PrivateGan(
+        *image_networks((3, 8, 8), classes=2, latent_size=64), classes=2, epsilon=8, delta=1e-5
+    )
+    own = gan.load(out).sample([1, 0, 1], reproducible_seed=3)
+    for path, expected in zip(found["files"], own, strict=True):
+        pixels = np.asarray(Image.open(path)).transpose(2, 0, 1) / 127.5 - 1
+        assert np.abs(pixels - expected.numpy()).max() < 1.001 / 255
+    for more, message in [
+        (f"--out {folder}", "--out must be a new or an empty folder"),
+        (f"--out {tmp_path / 'x'} --labels 0,2", "labels must lie in 0..1"),
+        (f"--out {tmp_path / 'x'} --labels one", "--labels must be integers"),
+        (f"--out {tmp_path / 'x'} --count 0", "count must be an integer >= 1"),
+    ]:
+        code, _, err = dpkit(f"sample {out} {more}")
+        assert (code, message in err) == (2, True)
+    assert not (tmp_path / "x").exists()
+
+
+def test_grey_images_without_labels_and_of_many_pixels_are_drawn(dpkit, photos, tmp_path):
+    out = tmp_path / "g.safetensors"
+    line = f"train {photos} {SMALL} --out {out} --no-labels --grey".replace("--size 8", "--size 16")
+    assert dpkit(line)[0] == 0
+    assert dpkit(f"sample {out} --count 2 --out {tmp_path / 'two'}")[1].startswith("2 images in")
+    sizes = {Image.open(path).size for path in (tmp_path / "two").iterdir()}
+    assert sizes == {(16, 16)}
+    code, _, err = dpkit(f"sample {out} --labels 0 --out {tmp_path / 'x'}")
+    assert (code, "trained without labels" in err) == (2, True)
+
+
+def test_a_generator_of_other_networks_is_not_sampled(dpkit, tmp_path):
+    generator = torch.nn.Linear(4, 5)
+    gan = PrivateGan(generator, torch.nn.Linear(5, 1), epsilon=8, delta=1e-5, latent_size=4)
+    gan.fit(torch.zeros(200, 5), steps=1).save(tmp_path / "own.safetensors")
+    code, _, err = dpkit(f"sample {tmp_path / 'own.safetensors'} --out {tmp_path / 'x'}")
+    assert code == 2
+    assert "load it with the networks it was trained with" in err
+
+
+@pytest.mark.parametrize("name", ["generator.safetensors", "junk.pt", "folder"])
+def test_what_is_no_checkpoint_is_refused_and_left_alone(dpkit, photos, tmp_path, name: str):
+    place = tmp_path / "place"
+    (place / "folder").mkdir(parents=True)
+    for file in ("generator.safetensors", "junk.pt"):
+        (place / file).write_bytes(b"another's")
+    before = sorted(place.iterdir())
+    line = f"train {photos} {SMALL} --out {tmp_path / 'g.safetensors'} --checkpoint {place / name}"
+    code, _, err = dpkit(line)
+    assert code == 2
+    assert "is no checkpoint of dpkit" in err
+    assert sorted(place.iterdir()) == before
 
 
 def test_the_bundled_digits(dpkit, tmp_path):

@@ -7,7 +7,7 @@ import typer
 
 from dpkit import __version__
 from dpkit.commands.output import AsJson, print_json
-from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, chosen, steps_of
+from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, accountant_of, chosen, steps_of
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import is_upper_bound
 from dpkit.privacy.statement import statement as written
@@ -19,12 +19,13 @@ SampleRate = typer.Option(
 Steps = typer.Option(help="Number of noisy steps.")
 Delta = Annotated[float, typer.Option(help="In (0, 1); below 1 / number of records.")]
 Accountant = Annotated[
-    str,
+    str | None,
     typer.Option(
         help="How costs are added up: rdp (Renyi DP), pld (a certified pair lower..upper), moments "
         "(Abadi et al. 2016), gdp (Gaussian DP; with sampling an approximation, not an upper "
         "bound), wor (fixed-size batches without replacement, replace-one; Wang, Balle, "
-        "Kasiviswanathan 2019)."
+        "Kasiviswanathan 2019). If not given rdp; for a released generator (*.safetensors) pld, "
+        "by which its training was planned."
     ),
 ]
 Conversion = Annotated[
@@ -78,7 +79,7 @@ def epsilon(
             "that an Opacus accountant saved (JSON, or torch.save, also within a checkpoint).",
         ),
     ] = None,
-    accountant: Accountant = "rdp",
+    accountant: Accountant = None,
     conversion: Conversion = None,
     adjacency: AdjacencyName = None,
     orders: Orders = None,
@@ -115,6 +116,8 @@ def epsilon(
 
       python -m dpkit epsilon ... --conversion classic
     """
+    if accountant is None and conversion is None and orders is None:
+        accountant = accountant_of(ledger)
     pricing = chosen(accountant, adjacency, conversion, orders)
     releases = steps_of(
         pricing,
@@ -147,7 +150,7 @@ def noise(
     sample_rate: Annotated[float, SampleRate],
     steps: Annotated[int, Steps],
     delta: Delta,
-    accountant: Accountant = "rdp",
+    accountant: Accountant = None,
     conversion: Conversion = None,
     adjacency: AdjacencyName = None,
     orders: Orders = None,

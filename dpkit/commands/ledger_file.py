@@ -36,6 +36,7 @@ COLUMNS = (POISSON, "sample_rate", "count")
 EXAMPLE = '{"noise_multiplier": 1.1, "sample_rate": 0.01, "count": 5000}'
 LARGEST_TEXT = 2**26  # bytes: millions of steps
 OPACUS = ("rdp", "prv", "gdp")  # its accountants; each keeps (noise multiplier, rate, steps)
+CHECKPOINT = b"dpkit checkpoint"  # how one of training with `Checkpoints` begins
 BINARY = (b"PK\x03\x04", b"\x80")  # how files of torch.save begin: a zip, in old ones a pickle
 SAFE_TORCH = (2, 6)  # before it, weights_only=True did not keep a file from running code
 AS_JSON = "save the accountant's state as JSON: json.dump(accountant.state_dict(), file)"
@@ -68,7 +69,11 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
     """
     checks.one_of(ADJACENCIES, adjacency=adjacency)
     file = Path(path)
-    if file.exists() and not (file.is_file() or file.is_dir()):
+    if not file.exists():
+        raise FileNotFoundError(f"there is no file {file}; give the path of a file of steps")
+    if file.is_dir():
+        raise IsADirectoryError(f"{file} is a folder; give the path of a file of steps")
+    if not file.is_file():
         raise ValueError(
             f"{file} is not a regular file and could be endless; save the steps to one"
         )
@@ -86,7 +91,13 @@ def _rows(file: Path) -> Iterator[_Row]:
     if file.suffix == ".safetensors":
         return _listed(str(file), own_ledgers.released_rows(file))
     with file.open("rb") as stream:
-        binary = stream.read(4).startswith(BINARY)
+        start = stream.read(len(CHECKPOINT))
+    if start == CHECKPOINT:
+        raise ValueError(
+            f"{file} is a private checkpoint of dpkit; price the ledger beside it, "
+            f"{file}.ledger.json, or the released *.safetensors"
+        )
+    binary = start.startswith(BINARY)
     return _opacus(str(file), _torch_content(file)) if binary else _text_rows(file)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpkit import checks
@@ -54,14 +55,20 @@ class Pricing(NamedTuple):
         return SampledGaussian(noise_multiplier, sample_rate, self.adjacency)
 
 
+def accountant_of(ledger: str | None) -> str | None:
+    """The accountant by which dpkit planned and stated what is in the file, if it wrote that."""
+    return "pld" if ledger is not None and Path(ledger).suffix == ".safetensors" else None
+
+
 def chosen(
-    accountant: str, adjacency: str | None, conversion: str | None, orders: str | None
+    accountant: str | None, adjacency: str | None, conversion: str | None, orders: str | None
 ) -> Pricing:
     """The choice that these options make; None is one that was not given.
 
     Raises:
         ValueError: a name is unknown, or an option does not belong to the accountant.
     """
+    accountant = "rdp" if accountant is None else accountant
     checks.one_of(tuple(ACCOUNTANTS), accountant=accountant)
     if adjacency is not None:
         checks.one_of(ADJACENCIES, adjacency=adjacency)

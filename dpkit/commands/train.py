@@ -1,5 +1,6 @@
 """train: a private generator of images, from a folder or a named data set, with its statement."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,6 +61,10 @@ def train(
       python -m dpkit train digits --epsilon 8 --delta 1e-5 --steps 500 --out digits.safetensors
 
     It prints what a paper should state; the same lies in the file, which `epsilon --ledger` prices.
+    The networks are those of dpkit.private.image_networks. Images from the generator:
+
+      python -m dpkit sample generator.safetensors --labels 0,1,2 --out samples
+
     On several GPUs, or processes of a CPU, the same run, each batch shared out among them:
 
       torchrun --nproc_per_node=2 -m dpkit train ...
@@ -122,3 +127,4 @@ def _say(gan: "PrivateGan", out: str, unit: str, *, as_json: bool) -> None:
         print_json({"out": out, **price._asdict(), "releases": releases, "statement": words})
     else:
         print(f"{words}\nThe generator, which may be released: {out}")
+        print(f"Images from it: python -m dpkit sample {shlex.quote(out)} --out samples")

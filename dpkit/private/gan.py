@@ -255,7 +255,8 @@ class PrivateGan(BaseEstimator):
             unit: of privacy: what one record is.
         """
         plan = self._fitted().plan_
-        return statement(plan, done=plan.steps, unit=unit)
+        classes = self.settings_["classes"]
+        return statement(plan, done=plan.steps, unit=unit, classes=classes)
 
     def save(self, path: str | Path, *, unit: str = "one training example") -> None:
         """Write the released generator with its statement and price: a file that may be published.
@@ -266,7 +267,12 @@ class PrivateGan(BaseEstimator):
             path: of the safetensors file; its folder must exist.
             unit: as `statement`.
         """
-        words = {"statement": self.statement(unit=unit), "settings": self.settings_}
+        one = 1 if self.settings_["classes"] is None else [0]
+        words = {
+            "statement": self.statement(unit=unit),
+            "settings": self.settings_,
+            "shape": list(self.sample(one).shape[1:]),
+        }
         saved.save(path, self.generator_, plan=self.plan_, words=words)
 
     def load(self, path: str | Path) -> "PrivateGan":

@@ -8,7 +8,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
-from torch import nn
+from torch import Tensor, nn
 
 from dpkit.privacy.rows import rows
 from dpkit.private.plan import Plan
@@ -22,12 +22,16 @@ def save(path: str | Path, network: nn.Module, *, plan: Plan, words: dict[str, A
         path: of the file; its folder must exist.
         network: released: everything in its state_dict is published.
         plan: what was released, and its price.
-        words: more to publish, of JSON.
+        words: more to publish, of JSON; `steps_done` where not all steps need have been made.
 
     Raises:
-        ValueError: the folder does not exist.
+        ValueError: the folder does not exist, the path is a folder, or no step was made.
     """
     path = Path(path)
+    if words.get("steps_done") == 0:
+        raise ValueError("no step was made yet: train before the network is saved")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: give the path of a file, such as net.safetensors")
     if not path.parent.is_dir():
         raise ValueError(f"the folder {path.parent} does not exist: make it first")
     guarantee = plan.guarantee()
@@ -55,14 +59,7 @@ def load(path: str | Path, network: nn.Module) -> dict[str, Any]:
         FileNotFoundError: there is no such file.
         ValueError: it is no such file, or of a network of other tensors.
     """
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            facts = json.loads((file.metadata() or {})["dpkit"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(f"{path} is no file that dpkit saved ({error})") from error
+    facts, tensors = _content(path)
     own = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     stored = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if own != stored:
@@ -75,3 +72,23 @@ def load(path: str | Path, network: nn.Module) -> dict[str, Any]:
         )
     network.load_state_dict(tensors)
     return facts
+
+
+def facts_of(path: str | Path) -> dict[str, Any]:
+    """What was published with the weights.
+
+    Raises: as `load`.
+    """
+    return _content(path)[0]
+
+
+def _content(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            facts = json.loads((file.metadata() or {})["dpkit"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(f"{path} is no file that dpkit saved ({error})") from error
+    return facts, tensors

@@ -14,7 +14,7 @@ def counted(records: int) -> str:
     return f"the number of records, {records}, is public"
 
 
-def statement(plan: Plan, *, done: int, unit: str) -> str:
+def statement(plan: Plan, *, done: int, unit: str, classes: int | None = None) -> str:
     """Epsilon, delta, adjacency, unit, method and sampling, and what else is assumed.
 
     Args:
@@ -22,12 +22,17 @@ def statement(plan: Plan, *, done: int, unit: str) -> str:
             decided when; that of the steps done would not.
         done: steps that were charged.
         unit: of privacy: what one record is.
+        classes: number of labels, which is taken as public; None without labels.
     """
-    assume = () if plan.declared else (f"the number of records, {plan.public_size}, is public",)
+    assume = [] if plan.declared else [counted(plan.public_size)]
+    if classes is not None:
+        assume.append(f"the number of classes, {classes}, is public")
     parts = [
         sentence(plan.guarantee(), plan.ledger(), unit=unit, sampling="Poisson", assume=assume)
     ]
-    if done < plan.steps:
+    if not done:
+        parts.append("No step was made yet; the price is that of all that are planned.")
+    elif done < plan.steps:
         parts.append(f"{done} of these steps ran; the price is that of all that were planned.")
     if plan.seeded:
         parts.append(SEEDED)

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from small_networks import Critic, Generator, digits, pair
 from torch import nn
 
-from dpkit import Budget, PrivateGan
+from dpkit import Budget, Private, PrivateGan
 from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import released
 from dpkit.private.gan_settings import LOSSES, gan_settings
@@ -207,6 +207,34 @@ def test_a_missing_folder_and_a_missing_file_are_said(fitted, tmp_path):
     (tmp_path / "no.safetensors").write_bytes(b"words")
     with pytest.raises(ValueError, match="no file that dpkit saved"):
         gan_of().load(tmp_path / "no.safetensors")
+
+
+def test_a_folder_is_no_file_to_save_to(fitted, tmp_path):
+    with pytest.raises(ValueError, match=r"is a folder: give the path of a file"):
+        fitted.save(tmp_path)
+
+
+def test_the_statement_says_that_the_number_of_classes_is_public(fitted):
+    assert "the number of classes, 10, is public" in fitted.statement()
+    unlabelled = gan_of(classes=None).fit(digits()[0], steps=2)
+    assert "classes" not in unlabelled.statement()
+
+
+def test_no_step_is_nothing_to_state_or_to_save(tmp_path):
+    net = nn.Linear(64, 10)
+    private = Private(
+        net,
+        torch.optim.SGD(net.parameters(), 0.1),
+        digits()[0].flatten(1),
+        epsilon=8,
+        delta=1e-5,
+        steps=3,
+        batch_size=64,
+    )
+    assert "No step was made yet" in private.statement()
+    with pytest.raises(ValueError, match="no step was made yet"):
+        private.save(tmp_path / "net.safetensors")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_grid_has_a_row_for_each_class(fitted):

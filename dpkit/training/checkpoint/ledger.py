@@ -17,6 +17,7 @@ try:
 except ImportError:  # there is none on Windows
     fcntl = None
 
+_CHECKPOINT = b"dpkit checkpoint"  # how the file of a checkpoint begins
 _NOTE = (
     "Number of steps charged to a privacy budget, reserved before they run, and what they release. "
     "Keep it with its checkpoint. Its price: python -m dpkit epsilon --ledger THIS_FILE --delta D"
@@ -67,8 +68,10 @@ def read_charged(path: Path) -> Charged | None:
 
     Raises:
         ValueError: the ledger is damaged, of another run than the lock, an older copy than the lock
-            knows, or gone while its checkpoint is there, or the lock of a run that began.
+            knows, or gone while its checkpoint is there, or the lock of a run that began; or what
+            lies at the path is no checkpoint.
     """
+    _check_place(path)
     ledger, began = ledger_path(path), _began(path)
     try:
         text = ledger.read_bytes()
@@ -168,6 +171,18 @@ def _began(path: Path) -> Charged:
     return Charged("")
 
 
+def _check_place(path: Path) -> None:
+    """Refuse a folder, and where no run began a file that is no checkpoint."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, and is no checkpoint of dpkit; give a file's path")
+    if not path.exists() or ledger_path(path).exists() or _began(path).identity:
+        return
+    with path.open("rb") as file:
+        start = file.read(len(_CHECKPOINT))
+    if start != _CHECKPOINT:
+        raise ValueError(f"{path} is no checkpoint of dpkit; give another path, where no file is")
+
+
 def mark(lock: int, charged: Charged) -> None:
     """Write the charges into the lock, in place: its file must stay the same."""
     text = f"{charged.identity} {charged.steps:015} steps charged; the lock of a run: keep it.\n"
@@ -207,10 +222,12 @@ def locked(path: Path) -> Iterator[int]:
 
     Raises:
         RuntimeError: another run holds it.
-        ValueError: the system has no lock that ends with its process (Windows).
+        ValueError: the system has no lock that ends with its process (Windows); or what lies at
+            the path is no checkpoint.
     """
     if fcntl is None:
         raise ValueError("checkpoints need fcntl, which this system lacks; train without them")
+    _check_place(path)  # before a lock lies beside another's file
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
     try:
