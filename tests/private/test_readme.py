@@ -8,6 +8,8 @@ import torch
 from small_networks import Critic, Generator, classifier, digits
 from torch import nn
 
+import dpkit
+
 pytestmark = pytest.mark.torch
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -37,3 +39,7 @@ def test_the_section_runs_as_written(tmp_path, monkeypatch, capsys):
 
 def test_the_section_is_short():
     assert len(SECTION.splitlines()) <= 31
+
+
+def test_completion_lists_what_the_section_imports():
+    assert {"Private", "PrivateGan", "PrivateTable", "datasets", "__version__"} <= set(dir(dpkit))
