@@ -46,3 +46,7 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return import_module(f"dpkit.{name}")
     raise AttributeError(f"module 'dpkit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

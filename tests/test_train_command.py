@@ -178,7 +178,7 @@ def test_the_bundled_digits(dpkit, tmp_path):
         ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --device tpu", "device must be"),
         ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --batch-size 21", "batch_size must be at most"),
         ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --steps 0", "steps must be an integer >= 1"),
-        ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --size 0", "size must be >= 1"),
+        ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --size 0", "size must be an integer >= 1"),
     ],
 )
 def test_bad_options_are_one_line(dpkit, photos, tmp_path, line: str, message: str):

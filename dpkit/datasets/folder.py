@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dpkit import checks
 from dpkit.datasets.images import Images, make_images
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -34,13 +35,12 @@ def image_folder(
             out of range.
         ModuleNotFoundError: pillow, which comes with matplotlib, is not installed.
     """
-    if not size >= 1:
-        raise ValueError(f"size must be >= 1, got {size}")
+    size = checks.whole(1, size=size)
     modes = [mode for count, mode in MODES if count == channels]
     if not modes:
         raise ValueError(f"channels must be 1 or 3, got {channels}")
-    if limit is not None and not limit >= 1:
-        raise ValueError(f"limit must be >= 1 or None, got {limit}")
+    if limit is not None:
+        limit = checks.whole(1, limit=limit)
     root = Path(path).expanduser().resolve()
     files = _image_files(root)[:limit]
     folders = [file.relative_to(root).parts[0] if file.parent != root else "" for file in files]

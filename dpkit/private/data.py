@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dpkit.training.types import Data
 
 AT_ONCE = 2**24  # numbers that are looked at together
 SMALL = 2**30  # bytes of features that a GPU keeps as a whole
+FAR = 10  # of images as floats: neither in [-1, 1] nor standardised
 NAMES = ("x", "y")
 
 Transform = Callable[[Tensor], Tensor]
@@ -43,14 +45,16 @@ def tensors(*data: Any) -> tuple[Tensor, ...]:
             int64, as labels are.
 
     Raises:
-        TypeError: data of another kind, such as a DataFrame.
+        TypeError: data of another kind, such as a DataFrame, a path, a masked or a sparse array.
         ValueError: no records, parts of different length, numbers that are NaN or infinite.
     """
     parts = _parts(data)
     named = [(NAMES[i] if i < len(NAMES) else f"data[{i}]", part) for i, part in enumerate(parts)]
     found = tuple(_tensor(name, part) for name, part in named)
     lengths = {name: len(tensor) for (name, _), tensor in zip(named, found, strict=True)}
-    if len(set(lengths.values())) != 1 or 0 in lengths.values():
+    if not any(lengths.values()):
+        raise ValueError(f"there are no records: {lengths}")
+    if len(set(lengths.values())) != 1:
         raise ValueError(f"x, y and what else is given need equally many records, got {lengths}")
     for (name, _), tensor in zip(named, found, strict=True):
         _check_finite(name, tensor)
@@ -88,6 +92,8 @@ def _read(dataset: Any) -> tuple[Any, ...]:
             "an IterableDataset cannot be sampled record by record; give a map-style Dataset, "
             "which has a length and items by index"
         )
+    if not len(dataset):
+        raise ValueError("there are no records: the Dataset is empty")
     try:
         items = default_collate([dataset[index] for index in range(len(dataset))])
     except TypeError as error:
@@ -102,16 +108,40 @@ def _read(dataset: Any) -> tuple[Any, ...]:
     return tuple(items) if isinstance(items, list | tuple) else (items,)
 
 
-def _tensor(name: str, part: Any) -> Tensor:
+def _check_kind(name: str, part: Any) -> None:
+    """Refuse what other libraries would read as an array, or what only names the data.
+
+    Raises:
+        TypeError: a DataFrame, a path, a masked or a sparse array.
+    """
     if hasattr(part, "columns") and hasattr(part, "iloc"):
         raise TypeError(
             f"{name} is a DataFrame: pass {name}.to_numpy() of its numeric columns, or use "
             "PrivateTable, which makes tables"
         )
+    if isinstance(part, str | Path):
+        raise TypeError(
+            f"{name} is a path or a text, {str(part)!r:.80}: read it first, a folder of images by "
+            f"dpkit.datasets.image_folder({str(part)!r:.80})"
+        )
+    if isinstance(part, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, whose mask would be ignored: drop such records, or fill "
+            f"them in by {name}.filled(...)"
+        )
+    if getattr(part, "layout", torch.strided) != torch.strided or (
+        hasattr(part, "nnz") and hasattr(part, "toarray")
+    ):
+        dense = "to_dense" if isinstance(part, Tensor) else "toarray"
+        raise TypeError(f"{name} is sparse, and must be dense: pass {name}.{dense}()")
+
+
+def _tensor(name: str, part: Any) -> Tensor:
+    _check_kind(name, part)
     if not isinstance(part, Tensor):
         part = _from_array(name, part)
-    if part.is_complex() or part.layout != torch.strided:
-        raise TypeError(f"{name} must be a dense tensor of real numbers, got {part.dtype}")
+    if part.is_complex():
+        raise TypeError(f"{name} must be a tensor of real numbers, got {part.dtype}")
     if not part.ndim:
         raise ValueError(f"{name} must have the example first, got a single number")
     part = part.detach()
@@ -235,10 +265,17 @@ def changed(rows: Tensor, *, transform: Transform | None, dtype: torch.dtype) ->
 
 
 def example_shape(data: Data, *, rng: torch.Generator) -> tuple[int, ...]:
-    """The shape of one example, as a step is given it.
+    """The shape of one example, as a step is given it. Warns of images far outside [-1, 1].
 
     Raises:
         ValueError: examples meet in the transform, or networks do not take what it makes.
     """
     few = torch.arange(min(len(data.features), 4), device=rng.device)
-    return tuple(Rows(data, rng=rng).at(few)[0].shape[1:])
+    rows = Rows(data, rng=rng).at(few)[0]
+    if rows.is_floating_point() and rows.ndim > 2 and rows.abs().max() > FAR:
+        warnings.warn(
+            f"images as floats lie in [{rows.min():g}, {rows.max():g}] (the first {len(few)}), "
+            "where generators make [-1, 1]: give uint8 images, which are scaled, or x / 127.5 - 1",
+            stacklevel=3,
+        )
+    return tuple(rows.shape[1:])

@@ -72,6 +72,9 @@ def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:
     """
     if not (isinstance(gan.betas, tuple | list) and len(gan.betas) == 2):
         raise ValueError(f"betas must be two numbers, such as (0.5, 0.9), got {gan.betas!r}")
+    for beta in checks.non_negative(**{"betas[0]": gan.betas[0], "betas[1]": gan.betas[1]}):
+        if not beta < 1:
+            raise ValueError(f"betas must lie in [0, 1), such as (0.5, 0.9), got {gan.betas!r}")
     rate = gan.learning_rate
     of_generator = rate if gan.generator_learning_rate is None else gan.generator_learning_rate
     checks.positive(learning_rate=rate, generator_learning_rate=of_generator)

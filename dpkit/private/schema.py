@@ -1,6 +1,6 @@
 """What a table's columns may hold, as a user writes it: public, never read off the records."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ class Schema:
         columns: for each column's name one of: a list of categories (texts, whole numbers or
             truths; None in it stands for a missing cell); (low, high) or (low, high, bins) for
             numbers in equal bins; range(low, high + 1) for whole numbers, range(low, high + 1,
-            width) with that many in a bin. Or a sequence of `Categorical` and `Binned`.
+            width) with that many in a bin. Or a sequence of `Categorical` and `Binned`, or a
+            `TableEncoder`, which holds one.
 
     Raises:
         TypeError: no such thing, or a data frame.
@@ -32,17 +33,22 @@ class Schema:
     """
 
     def __init__(self, columns: Any) -> None:
-        if columns is None or hasattr(columns, "iloc"):
-            raise TypeError(f"columns must be given, got {type(columns).__name__}: {REASON}")
+        if columns is None:
+            raise TypeError(f"columns must be given, got None: {REASON}")
+        if hasattr(columns, "iloc"):
+            raise TypeError(f"columns is a {type(columns).__name__}: {REASON}")
         self._texts: dict[str, dict[Any, str]] = {}
         if isinstance(columns, Mapping):
             made = [self._column(name, given) for name, given in columns.items()]
         else:
-            made = list(columns) if isinstance(columns, Iterable) else [columns]
+            given = columns.columns if isinstance(columns, TableEncoder) else columns
+            made = list(given) if isinstance(given, Sequence) else [given]
         if not made or not all(isinstance(one, Categorical | Binned) for one in made):
             raise TypeError(
                 f"columns must say what each column may hold, got {columns!r:.80}: {REASON}"
             )
+        for column in made:
+            checks.whole(2, **{f"categories or bins of column {column.name}": column.size})
         self.encoder = TableEncoder(tuple(made))
 
     def _column(self, name: Any, given: Any) -> Categorical | Binned:
@@ -52,6 +58,11 @@ class Schema:
             return Binned(name, _whole_edges(name, given), whole=True)
         if isinstance(given, list):
             return self._categories(name, given)
+        if isinstance(given, tuple) and any(isinstance(one, str) for one in given):
+            raise TypeError(
+                f"columns: {name} is a tuple, {given!r:.80}: for categories take a list, as (low, "
+                "high) stands for numbers"
+            )
         if isinstance(given, tuple) and len(given) in (2, 3):
             return Binned(name, _edges(name, *given), whole=False)
         raise TypeError(

@@ -39,8 +39,8 @@ class PrivateTable(BaseEstimator):
     Args:
         columns: what each column may hold, by its name: a list of categories, (low, high), (low,
             high, bins), range(low, high + 1) or range(low, high + 1, width); or a sequence of
-            `Categorical` and `Binned` (see `dpkit.private.schema.Schema`). It is public knowledge
-            and never read off the records.
+            `Categorical` and `Binned`, or a `TableEncoder`, such as `dpkit.datasets.ADULT_8` (see
+            `dpkit.private.schema.Schema`). It is public knowledge and never read off the records.
         epsilon, delta: of one fit, in nats, under add-remove adjacency.
         method: "marginals" or "gan".
         target: of marginals, the column that all others depend on, such as what is to be predicted;
@@ -50,6 +50,9 @@ class PrivateTable(BaseEstimator):
             public, as the statement says.
         reproducible_seed: of the noise; None takes the operating system's entropy. Who knows the
             seed takes the noise off again, and the statement says so.
+
+    Raises:
+        TypeError, ValueError: columns that do not say what they hold, or make no table.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class PrivateTable(BaseEstimator):
         public_size: int | None = None,
         reproducible_seed: int | None = None,
     ) -> None:
+        Schema(columns)  # refused here where they make no table, and again by `fit`
         self.model_: Any
         self.guarantee_: Guarantee
         self.columns = columns
@@ -87,8 +91,6 @@ class PrivateTable(BaseEstimator):
         """
         checks.one_of(("marginals", "gan"), method=self.method)
         schema = Schema(self.columns)
-        for column in schema.encoder.columns:
-            checks.whole(2, **{f"categories or bins of column {column.name}": column.size})
         fitted = self._marginals if self.method == "marginals" else self._gan
         self.model_, self._ledger = fitted(schema, schema.codes(frame))
         self.guarantee_ = pld.epsilon(self._ledger, delta=self.delta)
@@ -99,6 +101,11 @@ class PrivateTable(BaseEstimator):
 
     def _marginals(self, schema: Schema, codes: np.ndarray) -> tuple[Any, list[Release]]:
         names, sizes = schema.encoder.names, schema.sizes
+        if len(names) < 2:
+            raise ValueError(
+                f"columns: there is {names[0]} alone, and marginals count pairs of columns: add "
+                'another, or take method="gan"'
+            )
         target = names[-1] if self.target is None else self.target
         checks.one_of(names, target=target)
         epsilon = checks.positive(epsilon=self.epsilon)

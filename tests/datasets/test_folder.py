@@ -81,9 +81,12 @@ def test_more_than_eight_bits_are_refused_rather_than_cut(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"size": 0}, "size must be >= 1, got 0"),
+        ({"size": 0}, "size must be an integer >= 1, got 0"),
+        ({"size": (8, 8)}, r"size must be an integer >= 1, got \(8, 8\)"),
+        ({"size": "8"}, "size must be an integer >= 1, got '8'"),
         ({"channels": 4}, "channels must be 1 or 3, got 4"),
-        ({"limit": 0}, "limit must be >= 1 or None, got 0"),
+        ({"limit": 0}, "limit must be an integer >= 1, got 0"),
+        ({"limit": 0.5}, "limit must be an integer >= 1, got 0.5"),
     ],
 )
 def test_numbers_out_of_range(tmp_path, arguments, message):

@@ -1,15 +1,27 @@
 """What a user has as data becomes tensors, or is refused with a sentence."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from scipy.sparse import csr_array, csr_matrix
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from dpkit import datasets
-from dpkit.private.data import checksum, labels_for, signed, tensors, transform_for
+from dpkit.private.data import (
+    checksum,
+    data_for,
+    example_shape,
+    labels_for,
+    signed,
+    tensors,
+    transform_for,
+)
 
 X, Y = np.arange(12.0).reshape(4, 3), np.array([0, 1, 1, 0], dtype=np.int32)
+Y4 = torch.zeros(4, dtype=torch.int64)
 
 
 class Squares(Dataset):
@@ -87,6 +99,29 @@ def test_bytes_become_floats_and_other_data_stay():
     assert transform_for(torch.zeros(2, 2), None) is None
 
 
+def shape_of(features, transform=None):
+    like = torch.zeros(1)
+    data = data_for(features, Y4, like=like, public_size=4, transform=transform)
+    return example_shape(data, rng=torch.Generator().manual_seed(0))
+
+
+def test_images_as_floats_up_to_255_are_warned_of_once():
+    pixels = torch.arange(256.0).reshape(4, 1, 8, 8)
+    with pytest.warns(UserWarning, match=r"lie in \[0, 255\].*uint8 images.*x / 127.5 - 1") as seen:
+        assert shape_of(pixels) == (1, 8, 8)
+    assert len(seen) == 1
+
+
+def test_images_in_range_scaled_or_standardised_and_tables_are_not_warned_of(recwarn):
+    pixels = torch.arange(256.0).reshape(4, 1, 8, 8)
+    shape_of(signed(pixels))
+    shape_of(pixels.to(torch.uint8))
+    shape_of(pixels, transform=signed)
+    shape_of(pixels / 40 - 3)
+    shape_of(pixels.reshape(4, 64))
+    assert not recwarn.list
+
+
 @pytest.mark.parametrize(
     ("data", "kind", "words"),
     [
@@ -99,12 +134,24 @@ def test_bytes_become_floats_and_other_data_stay():
         ((X, ["cat", "dog", "dog", "cat"]), TypeError, "number labels from 0"),
         ((X, np.array([None, 1, 2, 3], dtype=object)), TypeError, "not numbers"),
         ((X, Y[:3]), ValueError, "equally many records"),
-        ((X[:0],), ValueError, "equally many records"),
+        ((X[:0],), ValueError, "there are no records"),
+        ((X[:0], Y[:0]), ValueError, "there are no records"),
+        (([],), ValueError, "there are no records"),
+        ((X, Y[:0]), ValueError, "equally many records"),
+        (("pictures",), TypeError, r"read it first.*dpkit.datasets.image_folder\('pictures'\)"),
+        ((Path("pictures"),), TypeError, r"image_folder\('pictures'\)"),
+        ((np.ma.masked_array(X, X == 7),), TypeError, "x is a masked array"),
+        ((X, np.ma.masked_array(Y, Y == 1)), TypeError, "y is a masked array"),
+        ((csr_matrix(X),), TypeError, r"x is sparse.*toarray\(\)"),
+        ((csr_array(X),), TypeError, r"x is sparse.*toarray\(\)"),
         ((np.array(3.0),), ValueError, "example first"),
         ((np.where(X == 7, np.nan, X),), ValueError, "first in record 2"),
         ((np.where(X == 0, np.inf, X),), ValueError, "NaN or infinite"),
         ((X * 1j,), TypeError, "not numbers"),
-        ((torch.eye(4).to_sparse(),), TypeError, "dense"),
+        ((torch.tensor(X * 1j),), TypeError, "real numbers"),
+        ((torch.eye(4).to_sparse(),), TypeError, r"x is sparse.*to_dense\(\)"),
+        ((TensorDataset(torch.zeros(0, 2)),), ValueError, "there are no records"),
+        ((Subset(Squares(), []),), ValueError, "there are no records"),
         ((Endless(),), TypeError, "IterableDataset"),
         ((Squares(lambda index: {"x": 1}),), TypeError, "dictionaries"),
         ((Squares(lambda index: object()),), TypeError, "ToTensor"),

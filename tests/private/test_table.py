@@ -151,11 +151,34 @@ def test_only_data_frames_are_taken(data: object):
 
 
 @pytest.mark.parametrize(
-    "columns", [made_up(), made_up().sex, None, made_up().columns, ["age", "sex"], 5, {}, ADULT_8]
+    "columns", [made_up(), made_up().sex, None, made_up().columns, ["age", "sex"], 5, {}, iter([])]
 )
 def test_a_schema_is_not_read_off_the_data(columns: object):
     with pytest.raises(TypeError, match="is not read off the data, as a list of categories"):
-        PrivateTable(columns).fit(made_up())
+        PrivateTable(columns)
+
+
+def test_a_frame_in_place_of_columns_is_refused_at_once_and_by_name():
+    with pytest.raises(TypeError, match=r"^columns is a DataFrame: what a column may hold"):
+        PrivateTable(made_up())
+
+
+def test_columns_set_later_are_refused_by_fit():
+    table = PrivateTable(COLUMNS).set_params(columns=made_up())
+    with pytest.raises(TypeError, match=r"^columns is a DataFrame"):
+        table.fit(made_up())
+
+
+def test_columns_may_be_an_encoder_and_stay_as_they_were_given():
+    table = PrivateTable(ADULT_8, epsilon=10)
+    assert table.columns is ADULT_8
+    assert clone(table).get_params()["columns"] == ADULT_8
+    assert tuple(table.fit(census(rows=500)).sample(5).columns) == ADULT_8.names
+
+
+def test_one_column_has_no_pairs():
+    with pytest.raises(ValueError, match="there is sex alone, and marginals count pairs"):
+        PrivateTable({"sex": ["f", "m"]}).fit(made_up()[["sex"]])
 
 
 @pytest.mark.parametrize(
@@ -173,12 +196,14 @@ def test_a_schema_is_not_read_off_the_data(columns: object):
         ([0.5, 1.5], r"numbers with fractions need \(low, high\)"),
         (["a", 1], "must all be texts, or all whole numbers"),
         ({1, 2}, "must be a list of categories"),
+        (("Female", "Male"), "age is a tuple.*for categories take a list"),
+        (("a", "b", "c", "d"), "age is a tuple.*for categories take a list"),
         (object, "must be a list of categories"),
     ],
 )
 def test_columns_that_cannot_be_are_refused(column: object, message: str):
     with pytest.raises((ValueError, TypeError), match=message):
-        PrivateTable(COLUMNS | {"age": column}).fit(made_up())
+        PrivateTable(COLUMNS | {"age": column})
 
 
 @pytest.mark.parametrize(
