@@ -101,7 +101,7 @@ class PrivateTable(BaseEstimator):
 
     def _marginals(self, schema: Schema, codes: np.ndarray) -> tuple[Any, list[Release]]:
         names, sizes = schema.encoder.names, schema.sizes
-        if len(names) < 2:
+        if len(sizes) < 2:
             raise ValueError(
                 f"columns: there is {names[0]} alone, and marginals count pairs of columns: add "
                 'another, or take method="gan"'
