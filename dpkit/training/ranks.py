@@ -218,7 +218,8 @@ def take_states(parts: Parts, rng: torch.Generator, more: Any = None) -> Any:
         RuntimeError: a rank has ended.
     """
     states = [part.state_dict() for part in parts]
-    states, of_rng, of_torch, more = _told((states, rng.get_state(), torch.get_rng_state(), more))
+    own = (states, rng.get_state(), torch.get_rng_state(), more)
+    states, of_rng, of_torch, more = _from_rank_0(own)
     if here().rank:
         for part, state in zip(parts, states, strict=True):
             part.load_state_dict(state)
@@ -227,7 +228,7 @@ def take_states(parts: Parts, rng: torch.Generator, more: Any = None) -> Any:
     return more
 
 
-def _told(value: Any) -> Any:
+def _from_rank_0(value: Any) -> Any:
     """What rank 0 gives, on every rank, its tensors on the CPU."""
     buffer = io.BytesIO()
     torch.save(value, buffer)

@@ -4,6 +4,8 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
+from dpkit.training import seeded
+
 
 class Generator(nn.Module):
     """Digits of 8 x 8 pixels from a latent and a label; it holds batch normalisation."""
@@ -50,13 +52,11 @@ def digits() -> tuple[Tensor, Tensor]:
 
 def classifier(seed: int = 0) -> nn.Sequential:
     """Ten logits of 64 numbers."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)  # noqa: TID251
+    with seeded(seed):
         return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
 
 
 def pair(seed: int = 0) -> tuple[Generator, Critic]:
     """A generator and its critic, with the same weights for the same seed."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)  # noqa: TID251
+    with seeded(seed):
         return Generator(), Critic()
