@@ -41,7 +41,10 @@ class Mean(NamedTuple):
 
 
 def privacy_used(sensitivities: Sequence[float], noise_stds: Sequence[float]) -> float:
-    """H of Lemma 1's proof, sum s_i^2 / sigma_i^2; at most 1 / sigma_*^2, it costs what sigma_* does.
+    """H of Lemma 1's proof, the sum of s_i^2 / sigma_i^2.
+
+    If it is at most 1 / sigma_*^2, the release costs at most what one Gaussian of noise multiplier
+    sigma_* does.
 
     Args:
         sensitivities: s_i > 0, how far one record moves coordinate i.
