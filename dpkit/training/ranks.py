@@ -28,7 +28,7 @@ from dpkit.training.gradients import clipped
 from dpkit.training.gradients.clipped import Clipped
 from dpkit.training.gradients.factored import PerExample
 
-Parts = Sequence[nn.Module | torch.optim.Optimizer]
+Parts = Iterable[nn.Module | torch.optim.Optimizer]
 MEANWHILE = timedelta(minutes=10)  # how long a rank waits for the others
 
 
