@@ -176,20 +176,14 @@ def plan_table_1(**asked: Any) -> list[Part]:
 
 def plan_figure_2(**asked: Any) -> list[Part]:
     """Figure 2: MNIST, six methods at epsilon .5, 2 and 8 (reduced: digits, 40 steps)."""
-    table = {
-        f"{name}-{level.epsilon:g}": at_level(settings, level)
-        for level in LEVELS
-        for name, settings in METHODS.items()
-    }
+    table = {f"{m}-{level.epsilon:g}": at_level(m, level) for level in LEVELS for m in METHODS}
     return _runs(table, records="mnist", **asked)
 
 
 def plan_figure_3(**asked: Any) -> list[Part]:
     """Figure 3: CIFAR-10 behind frozen convolutions, as Figure 2 (reduced: digits, 40 steps)."""
     table = {
-        f"{name}-{level.epsilon:g}": on_cifar(settings, level)
-        for level in CIFAR_LEVELS
-        for name, settings in METHODS.items()
+        f"{m}-{level.epsilon:g}": on_cifar(m, level) for level in CIFAR_LEVELS for m in METHODS
     }
     return _runs(table, records="cifar10", **asked)
 
