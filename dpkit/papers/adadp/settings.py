@@ -111,6 +111,30 @@ class Repaired:
 
 
 @dataclass(frozen=True)
+class Optimised:
+    """DpOpt's noise (Xiang, Yang, Li 2019), in the kit's reading: see `OptimisedNoise`.
+
+    Args:
+        max_grad_norm: C; where all slopes are equal, it is DP-SGD at C.
+        decay: of the average of released gradients.
+    """
+
+    max_grad_norm: float
+    decay: float = 0.99
+
+    def build(self, parameters: Iterable["Tensor"], settings: "Settings") -> "NoiseShape":
+        """The noise shape of a network with these parameters."""
+        from dpkit.training.optimised_noise import OptimisedNoise
+
+        return OptimisedNoise(
+            parameters,
+            noise_multiplier=settings.noise_multiplier,
+            max_grad_norm=self.max_grad_norm,
+            decay=self.decay,
+        )
+
+
+@dataclass(frozen=True)
 class Settings:
     """A private classifier: a projection by DP-PCA, then DP-SGD with noise of some shape.
 
@@ -126,7 +150,7 @@ class Settings:
         chosen: how settings came about that the paper does not print.
     """
 
-    noise: Flat | Published | Repaired
+    noise: Flat | Published | Repaired | Optimised
     noise_multiplier: float
     sampling: PoissonSampling | FixedSizeBatches
     optimizer: Sgd | RmsProp | Adam
@@ -194,6 +218,7 @@ ADADP = Settings(
 )
 SETTINGS = ADADP
 DPSGD = replace(ADADP, noise=Flat(4.0), optimizer=Sgd(Linear(0.1, 0.052, over=1_000)))
+DPOPT = replace(DPSGD, noise=Optimised(4.0))  # with DP-SGD's rates, as section IV-C has it
 ADAL = replace(ADADP, noise=Flat(4.0), optimizer=RmsProp(Constant(0.001), decay=0.9))
 ADAN = replace(ADADP, optimizer=Sgd(Constant(0.1)))
 REPAIRED = replace(ADADP, noise=Repaired(max_grad_norm=1.0))
