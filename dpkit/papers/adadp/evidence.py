@@ -1,4 +1,4 @@
-"""Measurements that claims rest on: trajectories over a grid, and the time of an iteration."""
+"""The measurement that claims on trajectories rest on: distances over a grid of settings."""
 
 from functools import partial
 
@@ -81,21 +81,4 @@ TRAJECTORIES = Evidence(
         "starts": "a lattice within each function's domain",
     },
     partial(trajectories, GRID),
-)
-
-
-def time_per_iteration(*, iterations: int) -> Measured:
-    """Seconds of an iteration of AdaDP and of DpSgd on the paper's networks.
-
-    Returns:
-        `mnist_adadp`, `mnist_dpsgd`, `cifar10_adadp`, `cifar10_dpsgd`: medians over `iterations`,
-        at the batches of Table II; `mnist_ratio`, `cifar10_ratio`: AdaDP's over DpSgd's.
-    """
-    raise NotImplementedError("the networks are not here yet")
-
-
-TIME = Evidence(
-    "adadp/time-per-iteration",
-    {"batch, MNIST": 120, "batch, CIFAR-10": 32, "iterations": 20},
-    partial(time_per_iteration, iterations=20),
 )
