@@ -31,11 +31,11 @@ def trajectories(grid: Grid) -> Measured:
         method: `adadp_low`, `adadp_median`, `adadp_high` (5, 50 and 95 % of all distances),
         `adadp_share` and `adadp_unclipped_share` (of the grid, at most the printed distance away
         from the run without noise, which clips or does not); the same of `dpsgd`; `nearer`: the
-        share of settings at which AdaDP's mean distance is the smaller; `ratio`: the median of
-        AdaDP's over DpSgd's; `both`, `reverse`: the share of settings that give both printed
-        distances or more extreme ones, and the two the other way round. `least_nearer`,
-        `most_nearer`, `least_ratio`, `most_ratio`: over all functions but the printed one, of
-        which there are `functions`; `settings`: how many there are, of each function.
+        share of settings at which AdaDP's mean distance is the smaller, and `nearer_at_8` (or
+        another) that at one noise level; `ratio`: the median of AdaDP's over DpSgd's; `both`,
+        `reverse`: the share of settings that give both printed distances or more extreme ones, and
+        the two the other way round. `least_nearer`, `most_nearer` and the like: over all functions
+        but the printed one, of which there are `functions`; `settings`: how many there are.
     """
     found = {one.name: _compared(one, grid) for one in OBJECTIVES}
     others = [values for name, values in found.items() if name != BEALE_AS_PRINTED.name]
@@ -43,7 +43,7 @@ def trajectories(grid: Grid) -> Measured:
     values = {
         f"{prefix}_{key}": value for prefix, one in beale for key, value in found[one.name].items()
     }
-    for key in ("nearer", "ratio"):
+    for key in [name for name in others[0] if name.startswith(("nearer", "ratio"))]:
         values[f"least_{key}"] = min(one[key] for one in others)
         values[f"most_{key}"] = max(one[key] for one in others)
     sizes = (grid.starts**2, *(len(axis) for axis in grid[1:4]))
@@ -65,10 +65,15 @@ def _compared(objective: Objective, grid: Grid) -> dict[str, float]:
     near, far = PRINTED["adadp"] + WITHIN, PRINTED["dpsgd"] - WITHIN
     return values | {
         "nearer": float((own < other).mean()),
+        **dict(zip(_levels(grid), (own < other).mean(axis=(0, 1, 3)).tolist(), strict=True)),
         "ratio": float(np.median(own / other)),
         "both": float(((own <= near) & (other >= far)).mean()),
         "reverse": float(((other <= near) & (own >= far)).mean()),
     }
+
+
+def _levels(grid: Grid) -> list[str]:
+    return [f"nearer_at_{noise:g}" for noise in grid.noise_multipliers]
 
 
 GRID = Grid()
