@@ -46,7 +46,9 @@ def distance_claim(name: str, method: str, other: str) -> Claim:
         f"{{printed_{name}_low:.3f}} to {{printed_{name}_high:.3g}} (5 to 95 %; computed is the "
         f"median), and {{printed_{name}_share:.0%}} of the runs come as close as {stated:.2f}; "
         f"Beale's own function, whose last term is squared, {{usual_{name}_low:.3f}} to "
-        f"{{usual_{name}_high:.3g}}, and {{usual_{name}_share:.0%}}. {other}",
+        f"{{usual_{name}_high:.3g}}, and {{usual_{name}_share:.0%}}. If the non-private version "
+        f"does not clip, {{printed_{name}_unclipped_share:.0%}} and "
+        f"{{usual_{name}_unclipped_share:.0%}} do. {other}",
         evidence=evidence.TRAJECTORIES,
     )
 
