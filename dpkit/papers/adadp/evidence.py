@@ -1,11 +1,15 @@
-"""The measurement that claims on trajectories rest on: distances over a grid of settings."""
+"""What claims on experiments rest on: distances over a grid, and the time of an iteration."""
 
+from dataclasses import replace
 from functools import partial
+from time import perf_counter
 
 import numpy as np
 
 from dpkit.claims import Evidence, Measured
+from dpkit.papers.adadp.levels import CIFAR_WIDTHS
 from dpkit.papers.adadp.objectives import BEALE, BEALE_AS_PRINTED, OBJECTIVES, Objective
+from dpkit.papers.adadp.settings import ADADP, DPSGD, Settings
 from dpkit.papers.adadp.trajectories import (
     BETA,
     GAMMA,
@@ -17,9 +21,12 @@ from dpkit.papers.adadp.trajectories import (
     dp_sgd,
     over_grid,
 )
+from dpkit.privacy.sampling import PoissonSampling
 from dpkit.records import describe
 
 PRINTED = {"adadp": 0.21, "dpsgd": 0.90}  # distances of section III-B
+BATCHES = {"mnist": (ADADP.widths, 120), "cifar10": (CIFAR_WIDTHS, 32)}  # of Table II
+WARM_UP = 5  # iterations that are not timed
 WITHIN = 0.005  # of a printed distance: half a unit of its last digit
 
 
@@ -86,4 +93,60 @@ TRAJECTORIES = Evidence(
         "starts": "a lattice within each function's domain",
     },
     partial(trajectories, GRID),
+)
+
+
+def time_per_iteration(*, iterations: int) -> Measured:
+    """Time iterations of AdaDP as published and of DpSgd, in turn, on random inputs.
+
+    Of CIFAR-10's network only the layers that are trained.
+
+    Returns:
+        `mnist_adadp`, `mnist_dpsgd`, `cifar10_adadp`, `cifar10_dpsgd`: medians in seconds over
+        `iterations`, at the batches of Table II; `mnist_ratio`, `cifar10_ratio`: AdaDP's over
+        DpSgd's.
+    """
+    values: dict[str, float] = {}
+    for name, (widths, batch) in BATCHES.items():
+        both = (replace(one, widths=widths, sampling=PoissonSampling(batch)) for one in METHODS)
+        adadp_seconds, dpsgd_seconds = _in_turn(tuple(both), batch, iterations)
+        values |= {
+            f"{name}_adadp": adadp_seconds,
+            f"{name}_dpsgd": dpsgd_seconds,
+            f"{name}_ratio": adadp_seconds / dpsgd_seconds,
+        }
+    return Measured(values, {})
+
+
+def _in_turn(both: tuple[Settings, ...], batch: int, iterations: int) -> list[float]:
+    """Median seconds of a step of each, one after the other so that a busy machine is fair."""
+    import torch
+
+    from dpkit.papers.adadp import algorithm
+
+    rng = torch.Generator().manual_seed(0)
+    models = [algorithm.new_classifier(one, seed=0, device=rng.device) for one in both]
+    features = torch.randn(batch, both[0].widths[0], generator=rng)
+    labels = torch.randint(10, (batch,), generator=rng)
+    seconds: list[list[float]] = [[] for _ in both]
+    for index in range(WARM_UP + iterations):
+        for settings, model, times in zip(both, models, seconds, strict=True):
+            start = perf_counter()
+            algorithm.step(model, features, labels, settings=settings, index=index, rng=rng)
+            times.append(perf_counter() - start)
+    return [float(np.median(times[WARM_UP:])) for times in seconds]
+
+
+METHODS = (ADADP, DPSGD)
+TIMED = 50
+TIME = Evidence(
+    "adadp/time-per-iteration",
+    {
+        "methods": [describe(one) for one in METHODS],
+        "widths and batches": {name: describe(value) for name, value in BATCHES.items()},
+        "iterations": TIMED,
+        "inputs": "random",
+    },
+    partial(time_per_iteration, iterations=TIMED),
+    scale="reduced",
 )

@@ -12,16 +12,18 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from dpkit.papers.adadp import example, pca, theorems
+from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
 from dpkit.papers.adadp.theorems import Theorem1
 from dpkit.privacy import gdp, moments, rdp
 from dpkit.privacy.clipping import PerCoordinateClipping
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian, SampledGaussian
 
-DELTA = 1e-5  # of Theorem 1's example and of section IV-F
+DELTA = ADADP.target_delta  # of Theorem 1's example as well
 EXAMPLE_RATE, EXAMPLE_NOISE, EXAMPLE_STEPS = 600 / 60_000, 0.9, 1_800  # after Theorem 1's proof
-HIGH_PRIVACY = 0.5  # epsilon of section IV-F, with sigma_* 8, sigma_p 16 and lots of 600
-HIGH_NOISE, HIGH_PCA_NOISE, MNIST_RATE = 8.0, 16.0, 600 / 60_000
+HIGH_PRIVACY = ADADP.target_epsilon  # 0.5, with sigma_* 8, sigma_p 16 and lots of 600
+HIGH_NOISE, HIGH_PCA_NOISE = ADADP.noise_multiplier, 16.0
+MNIST_RATE = ADADP.lot / PUBLIC_SIZE
 CIFAR_NOISE, CIFAR_RATE, CIFAR_STEPS = 6.0, 2_000 / 50_000, 1_000  # section IV-C; 40 epochs
 TRIALS = 1_000  # random releases on which Lemma 1 is tried
 TABLE_1 = {  # data set -> (epsilon_D of DpSgd, epsilon_A of AdaDP) at each accuracy
@@ -29,10 +31,6 @@ TABLE_1 = {  # data set -> (epsilon_D of DpSgd, epsilon_A of AdaDP) at each accu
     "CIFAR-10": ((0.89, 1.85, 4.75, 8.36), (0.62, 1.07, 2.13, 3.55)),
 }
 TABLE_1_DELTA = 1e-4
-TABLE_2 = {  # data set -> seconds of an iteration: AdaDP, DpSgd, AGD, DpOpt
-    "MNIST": (0.5, 0.3, 12.0, 15.5),
-    "CIFAR-10": (1.2, 0.9, 23.7, 19.1),
-}
 
 
 def lemma_1_exceeded() -> float:
