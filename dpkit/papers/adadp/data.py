@@ -93,7 +93,8 @@ def projected(
 def cifar10(pretraining: Pretraining, *, progress: Progress = silent) -> Task:
     """CIFAR-10 as 1,024 features of frozen convolutions, computed once and kept in the cache.
 
-    What is kept is as private as the images.
+    What is kept is as private as the images. After `SPLIT` a logistic regression that learns from
+    the private features without privacy answers 65 % of the test images right.
 
     Args:
         pretraining: `convolutions.SPLIT`, where 40,000 images are private, or
