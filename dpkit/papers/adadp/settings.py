@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpkit.training.noise_shapes import NoiseShape
 
 PUBLIC_SIZE = 60_000  # of MNIST's training set, which anyone knows
-MAX_STEPS = 2_000  # twenty epochs; the paper prints no length of its runs
+MAX_STEPS = 1_000  # ten epochs; the paper prints no length of its runs
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,12 @@ class Repaired:
     """The kit's own variant: a history of released gradients, its noise's variance taken off.
 
     Args:
-        max_grad_norm: C; with all bounds at C / sqrt(m) the noise is DP-SGD's at norm C.
-        bound_factor: beta.
+        max_grad_norm: C; with equal scales, clipping and noise are DP-SGD's at norm C.
         decay: gamma', of a longer history, since one release is mostly noise.
-        range_factor: bounds lie within C / sqrt(m) divided and multiplied by it.
+        range_factor: scales lie within C divided and multiplied by it.
     """
 
     max_grad_norm: float
-    bound_factor: float = 1.2
     decay: float = 0.99
     range_factor: float = 4.0
 
@@ -107,7 +105,6 @@ class Repaired:
             noise_multiplier=settings.noise_multiplier,
             max_grad_norm=self.max_grad_norm,
             lot=settings.lot,
-            bound_factor=self.bound_factor,
             decay=self.decay,
             range_factor=self.range_factor,
         )
