@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import NamedTuple
 
+from dpkit.papers.adadp.agd_settings import AgdSettings
 from dpkit.papers.adadp.settings import (
     ADADP,
     ADAL,
@@ -41,8 +42,8 @@ CIFAR_LEVELS = (
     Level(2.0, 1.815, 1.815, None),
     Level(8.0, 0.824, 0.824, None),
 )
-CIFAR_STEPS = 250  # of lots of 2,000 of 40,000 records
-CIFAR_LOT = 2_000
+CIFAR_STEPS = 250
+CIFAR_LOT, CIFAR_SIZE, CIFAR_NORM = 2_000, 40_000, 3.0
 CIFAR_WIDTHS = (1_024, 128, 64, 10)  # the paper does not print those of its connected layers
 
 METHODS = {"adadp": ADADP, "repaired": REPAIRED, "dpsgd": DPSGD, "dpopt": DPOPT, "dp-adam": DP_ADAM}
@@ -55,50 +56,79 @@ CIFAR_RATES = {  # section IV-C; the exponential decay of the first experiment h
 }
 
 
-def at_level(name: str, level: Level) -> Settings:
+AnySettings = Settings | AgdSettings
+
+
+def at_level(name: str, level: Level) -> AnySettings:
     """A method of Figure 2 at a level."""
     settings = METHODS[name]
+    if isinstance(settings, AgdSettings):
+        return _agd_at(settings, level)
     noise = level.noise_multiplier if settings.lot == ADADP.lot else level.tuned
     return replace(
         settings, noise_multiplier=noise, target_epsilon=level.epsilon, pca_noise=level.pca_noise
     )
 
 
-def on_cifar(name: str, level: Level) -> Settings:
-    """A method of Figure 3 at a level: the norm C of the connected layers for all of them."""
+def on_cifar(name: str, level: Level) -> AnySettings:
+    """A method of Figure 3 at a level: the connected layers' norm C for all of the paper's."""
     settings = METHODS[name]
-    published = name not in ("repaired", "dp-adam")
-    rate = CIFAR_RATES[name]
-    if isinstance(rate, Sgd) and level.epsilon == CIFAR_LEVELS[0].epsilon:
+    common = {
+        "sampling": PoissonSampling(CIFAR_LOT),
+        "widths": CIFAR_WIDTHS,
+        "max_steps": CIFAR_STEPS,
+    }
+    if isinstance(settings, AgdSettings):
+        size = {"public_size": CIFAR_SIZE, "max_grad_norm": CIFAR_NORM}
+        return replace(_agd_at(settings, level), **common, **size)
+    noise, rate = settings.noise, CIFAR_RATES[name]
+    if name in ("adadp", "dpsgd", "dpopt"):
+        noise = replace(noise, max_grad_norm=CIFAR_NORM)
+    if isinstance(rate, Sgd) and level == CIFAR_LEVELS[0]:
         rate = Sgd(ExponentialDecay(0.1, 0.65 / CIFAR_STEPS))  # to .052 at the end
     return replace(
         settings,
-        noise=replace(settings.noise, max_grad_norm=3.0) if published else settings.noise,
+        noise=noise,
         noise_multiplier=level.noise_multiplier,
-        sampling=PoissonSampling(CIFAR_LOT),
         optimizer=rate,
         target_epsilon=level.epsilon,
         pca_noise=None,
-        widths=CIFAR_WIDTHS,
-        max_steps=CIFAR_STEPS,
+        **common,
     )
 
 
-def small(settings: Settings) -> Settings:
-    """The same method in seconds on the digits: narrower, lots of 64, 40 steps."""
-    widths = (20, 32, 10)
-    pca = settings.pca_noise or 16.0
+def small(settings: AnySettings, *, public_size: int) -> AnySettings:
+    """The same method in seconds on the digits: narrow, lots of 64, 40 steps, any epsilon."""
+    declared = {"public_size": public_size} if isinstance(settings, AgdSettings) else {}
     return replace(
         settings,
         sampling=replace(settings.sampling, expected_batch_size=64),
-        widths=widths,
-        pca_noise=pca,
+        widths=(20, 32, 10),
+        pca_noise=settings.pca_noise or 16.0,
         max_steps=40,
         target_epsilon=1e3,
+        **declared,
     )
 
 
-BASE = at_level("adadp", LEVELS[0])
+def _agd_at(settings: AgdSettings, level: Level) -> AgdSettings:
+    """AGD begins with more noise than the others have, may end with less, and stops by its filter."""
+    return replace(
+        settings,
+        noise_multiplier=1.5 * level.noise_multiplier,
+        least_noise_multiplier=0.5 * level.noise_multiplier,
+        choice_noise=6 * level.noise_multiplier,
+        target_epsilon=level.epsilon,
+        pca_noise=level.pca_noise,
+    )
+
+
+BASE = replace(
+    ADADP,
+    noise_multiplier=LEVELS[0].noise_multiplier,
+    target_epsilon=LEVELS[0].epsilon,
+    pca_noise=LEVELS[0].pca_noise,
+)
 COMPONENTS = {
     "adadp": BASE,
     "adal": replace(ADAL, noise_multiplier=BASE.noise_multiplier),
@@ -138,12 +168,12 @@ SWEEPS = {
 # Section IV-B: noise 3, DP-PCA noise 6, delta 1e-4, along a run; it ends where time does.
 TABLE_1 = {
     name: replace(
-        METHODS[name],
+        settings,
         noise_multiplier=3.0,
         pca_noise=6.0,
         target_delta=1e-4,
         target_epsilon=5.48,
         max_steps=2_000,
     )
-    for name in ("adadp", "repaired", "dpsgd")
+    for name, settings in {"adadp": ADADP, "repaired": REPAIRED, "dpsgd": DPSGD}.items()
 }
