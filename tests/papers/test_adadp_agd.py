@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from dpkit import datasets
-from dpkit.papers.adadp import agd, agd_settings, algorithm
+from dpkit.papers.adadp import agd, algorithm
 from dpkit.papers.adadp.agd_settings import AGD
 from dpkit.privacy import Gaussian, pld
 from dpkit.privacy.accountants import rdp
@@ -93,11 +93,12 @@ def test_on_a_poisson_lot_they_cost_what_the_sampled_gaussian_does():
 
 
 def test_the_choice_is_charged():
-    with_choice = agd_settings.epsilon(AGD, steps=1_000, choice=True)
-    without = agd_settings.epsilon(AGD, steps=1_000, choice=False)
-    alone = [Release(SampledGaussian(AGD.noise_multiplier, 0.01), 1_000)]
-    assert without.epsilon == pld.epsilon(alone, delta=1e-5).epsilon
-    assert 1.1 * without.epsilon < with_choice.epsilon < 1.2 * without.epsilon
+    """A fifth of each step's 1 / z^2."""
+    joint, gradient = (noise(0) ** -2 for noise in (AGD.joint_noise, AGD.gradient_noise))
+    assert joint - gradient == pytest.approx(len(AGD.rates) / AGD.choice_noise**2)
+    assert 1 - gradient / joint == pytest.approx(0.2)
+    charged = AGD.release(0, public_size=60_000)
+    assert charged == SampledGaussian(AGD.joint_noise(0), 0.01)
 
 
 # --- the budget ---
@@ -162,7 +163,7 @@ def test_when_the_budget_is_spent_a_step_does_nothing():
     spent, rng = model.memory.spent().spent, generator(3)
     state = rng.get_state()
     record = agd.step(model, *lot(), settings=settings, index=1, rng=rng)
-    assert np.isnan(record.loss)
+    assert record.loss == pytest.approx(model.net(*lot()).mean().item())
     assert torch.equal(state, rng.get_state())  # nothing was drawn, so nothing released
     assert all(torch.equal(one, before[name]) for name, one in model.net.state_dict().items())
     assert model.memory.spent().spent == spent <= model.memory.spent().budget

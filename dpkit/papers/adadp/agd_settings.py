@@ -5,13 +5,13 @@ per-iteration privacy budget" (KDD). AdaDP compares with it and prices it by The
 IV-A), as if the gradient were all that is released. The candidates' losses are released as well.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log, sqrt
 
 from dpkit import checks
 from dpkit.papers.adadp.settings import MAX_STEPS, PUBLIC_SIZE
-from dpkit.privacy import numerics, pld
+from dpkit.privacy import numerics
 from dpkit.privacy.accountants import rdp
 from dpkit.privacy.accountants.filters import RenyiFilter, best_order
 from dpkit.privacy.ledger import Guarantee, Release
@@ -182,20 +182,6 @@ def _order(settings: AgdSettings) -> float:
     most = settings.max_steps
     steps = most if within(most) else numerics.most(within, limit=2 * most)
     return best_order(settings.target_epsilon, delta=settings.target_delta, ledger=plan(steps))
-
-
-def epsilon(settings: AgdSettings, *, steps: int, choice: bool) -> Guarantee:
-    """Of `steps` steps whose noise never falls, add-remove, certified; DP-PCA apart.
-
-    Args:
-        settings: noise, rates, sampling and delta.
-        steps: how often a step is chosen.
-        choice: charge the choice of the step, too; without, as AdaDP prices AGD (section IV-A).
-    """
-    level, size = replace(settings, pca_noise=None), settings.public_size
-    noise = level.joint_noise(0) if choice else level.gradient_noise(0)
-    release = mechanism(level.sampling, noise_multiplier=noise, public_size=size)
-    return pld.epsilon([Release(release, steps)], delta=level.target_delta)
 
 
 # The paper prints no setting of AGD's. Of each step's price, at the first noise, the choice has a
