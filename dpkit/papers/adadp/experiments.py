@@ -103,7 +103,6 @@ class Judged(NamedTuple):
             if done % every == 0:
                 curve["steps"].append(done)
                 curve["accuracy"].append(algorithm.accuracy(model.net.net, *test))
-                # NaN: an AGD whose budget is spent reads no lot
                 curve["loss"].append(None if isnan(record.loss) else record.loss)
             if self.watched and done in SHOWN:
                 watched[str(done)] = quantities(model, own, run.rng(f"watched at {done}"))
