@@ -123,7 +123,8 @@ def clipped_sum(
         at_most: examples at a time on each rank.
 
     Raises:
-        RuntimeError: weights or batches of the ranks differ, or a rank has ended.
+        RuntimeError: weights, bounds of coordinates or batches of the ranks differ, or a rank has
+            ended.
     """
     rank, world = here()
     if world == 1:
@@ -174,7 +175,7 @@ def _check_alike(parameters: Iterable[Tensor], size: int) -> None:
         dist.all_reduce(largest, op=dist.ReduceOp.MAX)
     if not torch.equal(largest[0], -largest[1]):  # the largest of all is the smallest
         raise RuntimeError(
-            "weights or batches differ between the ranks, so their sums are not added up (nothing "
+            "weights, bounds or batches differ between the ranks, so their sums are not added up (nothing "
             "of this step is released): each rank must give the same data and networks to `train`, "
             "and draw from its rng alike"
         )
