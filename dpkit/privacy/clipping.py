@@ -170,14 +170,18 @@ class GroupClipping:
         return GroupedGaussian(noise_multiplier, len(self.bounds), sample_rate, adjacency)
 
 
+def _is_bound(values: Any) -> Any:
+    return (values >= 0) & (values < float("inf"))  # NaN fails
+
+
 @dataclass(frozen=True, eq=False)
 class PerCoordinateClipping:
     """Each example's gradient clipped to [-s_i, s_i] at coordinate i (Xu et al. 2019, eq. 5).
 
     No weight of an example does this, so it is not a `ClippingRule`: it needs per-example gradients
-    in full. The bounds must not be computed from un-noised private gradients: `mechanism` takes
-    them as fixed (in the published Algorithm 1, line 23 reads the raw gradient; the noised one is
-    the repair).
+    in full, a few at a time. The bounds must not be computed from un-noised private gradients:
+    `mechanism` takes them as fixed (in the published Algorithm 1, line 23 reads the raw gradient;
+    the noised one is the repair).
 
     Args:
         bounds: one array for each parameter tensor, of the tensor's shape, numpy or torch. A
@@ -190,16 +194,39 @@ class PerCoordinateClipping:
     bounds: tuple[Any, ...]
 
     def __post_init__(self) -> None:
+        wrong = sum((~_is_bound(bound)).sum() for bound in self.bounds)
+        if bool((wrong == 0) & (self._released() >= 1)):  # one look, which a GPU waits for
+            return
         for tensor, bound in enumerate(self.bounds):
-            if not bool(((bound >= 0) & (bound < float("inf"))).all()):  # NaN fails
+            if not bool(_is_bound(bound).all()):
                 raise ValueError(f"bounds[{tensor}] must hold finite numbers >= 0; look for NaN")
-        if not self.coordinates >= 1:
-            raise ValueError("bounds must hold a number > 0: with all 0, nothing is released")
+        raise ValueError("bounds must hold a number > 0: with all 0, nothing is released")
+
+    def _released(self) -> Any:
+        return sum((bound > 0).sum() for bound in self.bounds)
 
     @property
     def coordinates(self) -> int:
         """Number of coordinates with a bound > 0: m of Algorithm 1."""
-        return sum(int((bound > 0).sum()) for bound in self.bounds)
+        return int(self._released())
+
+    def check_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        """The rule was made for parameter tensors of these shapes.
+
+        Raises:
+            ValueError: it was not.
+        """
+        if len(shapes) != len(self.bounds):
+            raise ValueError(
+                f"bounds must hold an array for each parameter tensor, {len(shapes)}, got "
+                f"{len(self.bounds)}"
+            )
+        for i, (bound, shape) in enumerate(zip(self.bounds, shapes, strict=True)):
+            if tuple(bound.shape) != tuple(shape):
+                raise ValueError(
+                    f"bounds[{i}] must have its parameter's shape {tuple(shape)}, got "
+                    f"{tuple(bound.shape)}"
+                )
 
     def clip(self, gradients: Sequence[Any]) -> list[Any]:
         """Per-example gradients within their bounds: arrays (batch, *shape), one for each tensor.
@@ -209,14 +236,7 @@ class PerCoordinateClipping:
         Raises:
             ValueError: not as many gradients as bounds, or a shape other than (batch, *shape).
         """
-        if len(gradients) != len(self.bounds):
-            raise ValueError(f"gradients must hold {len(self.bounds)} arrays, got {len(gradients)}")
-        for i, (gradient, s) in enumerate(zip(gradients, self.bounds, strict=True)):
-            if tuple(gradient.shape[1:]) != tuple(s.shape):
-                raise ValueError(
-                    f"gradients[{i}] must have shape (batch, *{tuple(s.shape)}), "
-                    f"got {tuple(gradient.shape)}"
-                )
+        self.check_shapes([gradient.shape[1:] for gradient in gradients])
         return [g.clip(-s, s) for g, s in zip(gradients, self.bounds, strict=True)]
 
     def sensitivity(self, adjacency: Adjacency) -> float:

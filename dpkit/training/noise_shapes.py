@@ -15,8 +15,10 @@ from torch import Tensor, nn
 from dpkit import checks
 from dpkit.privacy.clipping import ClippingRule, FlatClipping, PerCoordinateClipping
 
-Raw = Callable[[], list[Tensor]]  # the squares of a batch's gradients, without noise: private
 Spread = Literal["square", "root"]
+Squared = Literal["mean", "sum", "example"]
+# The squares of a lot's raw gradients, of its mean, its sum, or each example (averaged): private.
+Raw = Callable[[Squared], list[Tensor]]
 
 
 class Shaped(NamedTuple):
@@ -100,6 +102,7 @@ class RawHistory(Remembering):
             before the switch.
         bound_factor: beta, of the bounds s_i = beta sqrt(E'_i).
         decay: gamma', of the history.
+        of: which gradient the history squares.
         threshold: G; above it the history's variance over coordinates switches to local clipping.
         spread: whether that is the variance of E' ("square", section III-B) or of its root ("root",
             Algorithm 1, line 7).
@@ -115,11 +118,13 @@ class RawHistory(Remembering):
         bound_factor: float = 1.2,
         decay: float = 0.9,
         threshold: float = 1e-6,
+        of: Squared = "mean",
         spread: Spread = "root",
         scale: float = 1.0,
     ) -> None:
         super().__init__(parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm)
         checks.one_of(("square", "root"), spread=spread)
+        self.of: Squared = of
         self.bound_factor = checks.positive(bound_factor=bound_factor)
         self.decay = checks.in_range(0, 1, decay=decay)
         self.threshold, self.spread, self.scale = threshold, spread, scale
@@ -127,7 +132,7 @@ class RawHistory(Remembering):
     def now(self) -> Shaped:
         """Local clipping where the history has spread out, else global clipping."""
         shaped = self.local(self.bounds()) if self.switched() else super().now()
-        return shaped._replace(noise_stds=[self.scale * std for std in shaped.noise_stds])
+        return Shaped(shaped.rule, [self.scale * std for std in shaped.noise_stds])
 
     def bounds(self) -> list[Tensor]:
         """s_i = beta sqrt(E'_i) (line 9)."""
@@ -140,7 +145,7 @@ class RawHistory(Remembering):
 
     def see(self, noisy: Sequence[Tensor], raw: Raw) -> None:
         """Line 23: E' <- gamma' E' + (1 - gamma') g^2, of the raw gradient."""
-        self._follow(raw(), self.decay)
+        self._follow(raw(self.of), self.decay)
 
 
 class ReleasedHistory(Remembering):

@@ -22,7 +22,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from dpkit.privacy.clipping import ClippingRule
+from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
 from dpkit.training.device import device_named
 from dpkit.training.gradients import clipped
 from dpkit.training.gradients.clipped import Clipped
@@ -108,7 +108,7 @@ def _started() -> int:
 def clipped_sum(
     of: Callable[..., tuple[PerExample, Tensor]],
     *inputs: Tensor,
-    rule: ClippingRule,
+    rule: ClippingRule | PerCoordinateClipping,
     at_most: int | None = None,
 ) -> Clipped:
     """As `gradients.clipped_sum`, of which each rank computes its share of the batch.
@@ -131,7 +131,8 @@ def clipped_sum(
     with _own_draws(rank, inputs[0].device):
         share = (x[rank::world] for x in inputs)
         mine = clipped.clipped_sum(of, *share, rule=rule, at_most=at_most)
-    _check_alike(mine.parameters, len(inputs[0]))
+    bounds = rule.bounds if isinstance(rule, PerCoordinateClipping) else ()
+    _check_alike([*mine.parameters, *bounds], len(inputs[0]))
     return _added_up(mine, len(inputs[0]))
 
 

@@ -12,7 +12,8 @@ from bench import Row, medians
 from training import CASES, DEVICE, THREADS, Dpkit, Plain, synchronised
 
 from dpkit.privacy.clipping import PerCoordinateClipping
-from dpkit.training import coordinate_clipped_sum, noised
+from dpkit.training import clipped_sum, noised, per_example
+from dpkit.training.losses import called_real
 
 REPEATS = 31
 
@@ -33,6 +34,7 @@ def _rows() -> Iterator[Row]:
     inputs = tuple(torch.rand(shape, generator=rng, device=DEVICE) for shape in case.inputs)
     plain, ours = Plain(case, inputs), Dpkit(case, inputs)
     _, sums = ours.clipped_sums()
+    of = partial(per_example, ours.network, called_real)
     bounds = PerCoordinateClipping(tuple(torch.full_like(total, 1e-3) for total in sums))
 
     def drawn(dtype: torch.dtype) -> None:
@@ -45,7 +47,7 @@ def _rows() -> Iterator[Row]:
         "float64": partial(drawn, torch.float64),
         "step": ours,
         "plain": plain,
-        "coordinates": lambda: coordinate_clipped_sum(ours.gradients(), bounds),
+        "coordinates": lambda: clipped_sum(of, *inputs, rule=bounds),
     }
     times = medians(
         {name: synchronised(lambda run=run: run() and None) for name, run in runs.items()},

@@ -74,6 +74,15 @@ def test_a_record_moves_what_is_released_by_at_most_one():
     assert (np.square(moved).sum(1) <= 1).all()
 
 
+def test_less_noise_off_the_diagonal_would_cost_no_more():
+    """Divided by its deviation, 1 on the diagonal and 1 / sqrt(2) off it, what moves is still 1."""
+    record = np.array([0.6, 0.0, 0.8])
+    moved = upper(pca.second_moments(record[None]))
+    deviations = upper(np.where(np.eye(3), 1.0, 0.5**0.5))
+    assert np.linalg.norm(moved) < 0.9
+    assert np.linalg.norm(moved / deviations) == pytest.approx(1, abs=1e-4)
+
+
 def test_a_record_that_is_replaced_moves_it_by_at_most_the_root_of_two():
     draws = rng(4).standard_normal((60, 3)) * 10
     moved = [upper(pca.second_moments(row[None])) for row in np.concatenate([draws, np.eye(3)])]

@@ -274,9 +274,11 @@ def test_bad_coordinates_are_refused():
     with pytest.raises(ValueError, match="nothing is released"):
         PerCoordinateClipping((np.zeros(3),))
     rule = PerCoordinateClipping((np.ones(2),))
-    with pytest.raises(ValueError, match=r"gradients\[0\] must have shape \(batch, \*\(2,\)\)"):
+    with pytest.raises(
+        ValueError, match=r"bounds\[0\] must have its parameter's shape \(3,\), got \(2,\)"
+    ):
         rule.clip([np.ones((5, 3))])
-    with pytest.raises(ValueError, match="gradients must hold 1 arrays, got 2"):
+    with pytest.raises(ValueError, match="an array for each parameter tensor, 2, got 1"):
         rule.clip([np.ones((5, 2))] * 2)
     with pytest.raises(ValueError, match=r"noise_multipliers\[1\]"):
         rule.mechanism([np.array([1.0, 0.0])])

@@ -9,6 +9,9 @@ of Frobenius norm ||x||^2 <= 1; its upper triangle has squared norm (||x||^4 + s
 and reaches 1 where x is a unit vector along an axis. So the vector's L2 sensitivity is 1 under
 add-remove. For another record y it moves by at most sqrt(2), not 2, as <x x^T, y y^T> = <x, y>^2 is
 never negative. `release` prices both.
+
+Off the diagonal, where A^T A has each number twice, noise of 1 / sqrt(2) of that deviation would
+cost no more, as ||x x^T|| itself is at most 1. Here it is the paper's.
 """
 
 from math import sqrt

@@ -2,7 +2,7 @@
 
 from dpkit.training.gradients import penalty as gradient_penalty
 from dpkit.training.gradients.by_products import Capture, capture, per_example
-from dpkit.training.gradients.clipped import Clipped, clipped_sum, coordinate_clipped_sum
+from dpkit.training.gradients.clipped import Clipped, clipped_sum
 from dpkit.training.gradients.factored import Gradients, LayerPasses, PerExample, paired
 from dpkit.training.gradients.layers import HalfPrecision, MixesExamples, UnsupportedLayer
 
@@ -17,7 +17,6 @@ __all__ = [
     "UnsupportedLayer",
     "capture",
     "clipped_sum",
-    "coordinate_clipped_sum",
     "gradient_penalty",
     "paired",
     "per_example",

@@ -1,7 +1,7 @@
 """Clipped sums of a batch, in parts where the batch is large: what noise is then added to."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,14 +17,16 @@ class Clipped(NamedTuple):
 
     parameters: list[Tensor]
     sums: list[Tensor]  # one for each parameter
-    weights: Tensor  # (tensors or 1, batch): what each example's gradient was scaled by
+    weights: Tensor
+    """(tensors or 1, batch): what each example's gradient was scaled by. Where it was clipped
+    coordinate by coordinate, 1 for an example of which nothing was cut, else 0."""
     losses: Tensor  # (batch,)
 
 
 def clipped_sum(
     of: Callable[..., tuple[PerExample, Tensor]],
     *inputs: Tensor,
-    rule: ClippingRule,
+    rule: ClippingRule | PerCoordinateClipping,
     at_most: int | None = None,
 ) -> Clipped:
     """The sum over a batch of gradients that are clipped example by example.
@@ -40,11 +42,12 @@ def clipped_sum(
         of: per-example gradients and losses of inputs, such as
             `functools.partial(per_example, network, loss)`.
         inputs: tensors whose first dimension is the example's, (batch, ...).
-        rule: clips, and answers the sensitivity of the sum.
+        rule: clips, and answers the sensitivity of the sum. Clipping by coordinate forms full
+            gradients, a few examples at a time.
         at_most: examples at a time; None takes all at once.
 
     Raises:
-        ValueError: at_most is not an integer >= 1.
+        ValueError: at_most is not an integer >= 1, or a rule's tensors are not the network's.
     """
     if at_most is None:
         at_most = max(len(inputs[0]), 1)
@@ -53,8 +56,7 @@ def clipped_sum(
     for part in zip(*(x.split(at_most) for x in inputs), strict=True):
         gradients, losses = of(*part)
         with precision(tf32=False):
-            weights = rule.weights(gradients.norms())
-            sums = gradients.weighted_sum(weights)
+            sums, weights = _clipped(gradients, rule)
         clipped = Clipped(gradients.parameters, sums, weights, losses)
         total = clipped if total is None else _added(total, clipped)
     assert total is not None  # even an empty batch is one empty part
@@ -70,13 +72,23 @@ def _added(first: Clipped, second: Clipped) -> Clipped:
     return first._replace(weights=weights, losses=torch.cat((first.losses, second.losses)))
 
 
-def coordinate_clipped_sum(gradients: PerExample, rule: PerCoordinateClipping) -> list[Tensor]:
-    """The sum of gradients clipped at each coordinate, (*parameter.shape) for each parameter.
+def _clipped(
+    gradients: PerExample, rule: ClippingRule | PerCoordinateClipping
+) -> tuple[list[Tensor], Tensor]:
+    """The clipped sums and what each example was scaled by."""
+    if isinstance(rule, PerCoordinateClipping):
+        rule.check_shapes([p.shape for p in gradients.parameters])
+        pairs = zip(rule.bounds, gradients.parameters, strict=True)
+        sums, whole = gradients.clamped_sum([_rounded_down(b, p) for b, p in pairs])
+        return sums, whole[None].to(sums[0].dtype)
+    weights = rule.weights(gradients.norms())
+    return gradients.weighted_sum(weights), weights
 
-    Full gradients are formed a few examples at a time; bounds follow `gradients.parameters`.
-    """
-    sums = [torch.zeros_like(p).detach() for p in gradients.parameters]
-    for full in gradients.each():
-        for total, clipped in zip(sums, rule.clip(full), strict=True):
-            total += clipped.sum(0)
-    return sums
+
+def _rounded_down(bound: Any, parameter: Tensor) -> Tensor:
+    """A bound in its parameter's type and on its device."""
+    wide = torch.as_tensor(bound, device=parameter.device).detach()
+    narrow = wide.to(parameter.dtype)
+    if narrow.dtype == wide.dtype:
+        return wide
+    return torch.where(narrow > wide, narrow.nextafter(torch.zeros_like(narrow)), narrow)

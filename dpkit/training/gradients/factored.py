@@ -1,6 +1,6 @@
 """Per-example gradients in factored form: norms, weighted sums, sums of several passes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.training.gradients.layers import KINDS, Kind
-from dpkit.training.gradients.layers.products import Pass, workspace
+from dpkit.training.gradients.layers.products import Pass, clamped, workspace
 
 
 class PerExample(Protocol):
@@ -29,6 +29,17 @@ class PerExample(Protocol):
 
         Args:
             weights: (parameter tensors, batch), or (1, batch) for one weight an example.
+        """
+        ...
+
+    def clamped_sum(self, bounds: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+        """The sum over examples of gradients within [-bound, bound] at each coordinate.
+
+        Args:
+            bounds: of each parameter's shape, type and device.
+
+        Returns:
+            a tensor for each parameter; and which examples were left whole, (batch,) bool.
         """
         ...
 
@@ -114,6 +125,21 @@ class Gradients:
             if bias is not None:
                 sums.append((next(rows) @ bias.flatten(1)).view(bias.shape[1:]))
         return sums
+
+    def clamped_sum(self, bounds: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+        """The sum over examples of gradients within bounds (see `PerExample`)."""
+        own = dict(zip(map(id, self.parameters), bounds, strict=True))
+        whole = torch.ones(self.batch, dtype=torch.bool, device=bounds[0].device)
+        sums: dict[int, Tensor] = {}
+        for one, bias in zip(self.layers, self._biases, strict=True):  # few numbers, which tell
+            if bias is not None:  # of most examples that they are cut
+                key = id(one.layer.bias)
+                sums[key] = clamped(bias, own[key], whole).sum(0)
+        for one in self.layers:
+            if one.passes:
+                key = id(one.layer.weight)
+                sums[key] = one.kind.clamped_sum(one.layer, one.passes, own[key], whole)
+        return [sums[key] if key in sums else torch.zeros_like(own[key]) for key in own], whole
 
     def each(self, at_most: int | None = None) -> Iterator[list[Tensor]]:
         """Full gradients, as many examples at a time as fit in `at_most` numbers.

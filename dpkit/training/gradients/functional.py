@@ -5,7 +5,7 @@ by chunk, once for the norms and once for the sums, so that memory stays bounded
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,7 @@ from torch.func import functional_call, grad, vmap
 
 from dpkit.training.gradients import spectral
 from dpkit.training.gradients.layers import KINDS, MixesExamples, UnsupportedLayer, refuse_mixing
+from dpkit.training.gradients.layers.products import clamped
 from dpkit.training.gradients.refused import explained, one_each
 
 AT_ONCE = {"cpu": 2**22, "cuda": 2**26}  # numbers in the gradients and passes of one chunk
@@ -122,6 +123,18 @@ class Functional:
                 "clipped: call eval() on what draws random numbers or keeps a state"
             )
         return sums
+
+    def clamped_sum(self, bounds: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
+        """The sum over examples of gradients within bounds (see `PerExample`)."""
+        sums = [torch.zeros_like(bound) for bound in bounds]
+        whole = torch.ones(self._batch, dtype=torch.bool, device=bounds[0].device)
+        start = 0
+        for gradients in self.each():
+            stop = start + len(gradients[0])
+            for total, gradient, bound in zip(sums, gradients, bounds, strict=True):
+                total += clamped(gradient, bound, whole[start:stop]).sum(0)
+            start = stop
+        return sums, whole
 
 
 @contextmanager

@@ -14,12 +14,8 @@ from dpkit.privacy.clipping import (
     Unclipped,
 )
 from dpkit.training.device import precision
-from dpkit.training.gradients import (
-    clipped_sum,
-    coordinate_clipped_sum,
-    gradient_penalty,
-    per_example,
-)
+from dpkit.training.gradients import clipped_sum, gradient_penalty, per_example
+from dpkit.training.gradients.layers import products
 from dpkit.training.losses import called_real
 
 pytestmark = pytest.mark.torch
@@ -40,6 +36,30 @@ def critic() -> nn.Module:
     return network
 
 
+class Scaled(nn.Linear):
+    """A layer of one's own: torch.func is asked."""
+
+
+def fully_connected(first: type[nn.Linear]) -> nn.Module:
+    network = nn.Sequential(nn.Flatten(), first(36, 50), nn.ReLU(), nn.Linear(50, 1))
+    rng = torch.Generator().manual_seed(0)
+    for parameter in network.double().parameters():
+        parameter.data.normal_(std=0.3, generator=rng)
+    return network
+
+
+WAYS = (critic, partial(fully_connected, nn.Linear), partial(fully_connected, Scaled))
+
+
+def box(network: nn.Module, size: float = 0.05) -> PerCoordinateClipping:
+    rng = torch.Generator().manual_seed(5)
+    return PerCoordinateClipping(
+        tuple(
+            size * torch.rand(p.shape, generator=rng, dtype=p.dtype) for p in network.parameters()
+        )
+    )
+
+
 def images(batch: int, seed: int = 1) -> torch.Tensor:
     rng = torch.Generator().manual_seed(seed)
     return torch.randn(batch, 1, 6, 6, generator=rng, dtype=torch.float64)
@@ -54,7 +74,10 @@ def full_gradients(network: nn.Module, batch: torch.Tensor) -> list[torch.Tensor
     return [torch.stack(each) for each in zip(*rows, strict=True)]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+BOX = box(critic())
+
+
+@pytest.mark.parametrize("rule", [*RULES, BOX], ids=lambda rule: type(rule).__name__)
 @pytest.mark.parametrize("batch", [0, 1, 7])
 def test_a_batch_in_parts_is_the_same_batch(rule, batch):
     network = critic()
@@ -69,7 +92,7 @@ def test_a_batch_in_parts_is_the_same_batch(rule, batch):
         assert parts.losses.shape == (batch,)
 
 
-@pytest.mark.parametrize("rule", RULES[:3], ids=lambda rule: type(rule).__name__)
+@pytest.mark.parametrize("rule", [*RULES[:3], BOX], ids=lambda rule: type(rule).__name__)
 def test_no_record_moves_the_sum_further_than_the_rule_says(rule):
     """Add one record to a batch of 6: the joint L2 distance, for 20 records of any size."""
     of = partial(per_example, critic(), called_real)
@@ -84,18 +107,71 @@ def test_no_record_moves_the_sum_further_than_the_rule_says(rule):
     assert 0.5 * bound < furthest <= bound * (1 + 1e-9)
 
 
-def test_coordinates_are_clipped_one_by_one():
-    network, batch = critic(), images(7)
-    rng = torch.Generator().manual_seed(5)
-    bounds = tuple(
-        0.05 * torch.rand(p.shape, generator=rng, dtype=torch.float64) for p in network.parameters()
-    )
-    rule = PerCoordinateClipping(bounds)
-    gradients, _ = per_example(network, called_real, batch)
-    sums = coordinate_clipped_sum(gradients, rule)
-    for found, full, bound in zip(sums, full_gradients(network, batch), bounds, strict=True):
-        wanted = torch.minimum(torch.maximum(full, -bound), bound).sum(0)
-        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-13)
+@pytest.mark.filterwarnings("ignore:.*torch.func")
+@pytest.mark.parametrize("make", WAYS, ids=("convolution", "linear", "torch.func"))
+@pytest.mark.parametrize("space", [2**19, 100])  # numbers: rows of a weight, few examples
+def test_coordinates_are_clipped_one_by_one(make, space, monkeypatch):
+    monkeypatch.setattr(products, "WORKSPACE", space)
+    network, batch = make(), images(7)
+    rule = box(network)
+    of = partial(per_example, network, called_real)
+    wanted = [
+        torch.minimum(torch.maximum(full, -bound), bound).sum(0)
+        for full, bound in zip(full_gradients(network, batch), rule.bounds, strict=True)
+    ]
+    for at_most in (None, 3):
+        found = clipped_sum(of, batch, rule=rule, at_most=at_most)
+        torch.testing.assert_close(found.sums, wanted, rtol=1e-10, atol=1e-13)
+        assert found.weights.shape == (1, 7)
+    assert clipped_sum(of, images(0), rule=rule).weights.shape == (1, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.func")
+@pytest.mark.parametrize("make", WAYS, ids=("convolution", "linear", "torch.func"))
+def test_the_weight_of_an_example_says_whether_anything_of_it_was_cut(make):
+    network, batch = make(), images(7) * torch.logspace(-3, 3, 7)[:, None, None, None].double()
+    full = full_gradients(network, batch)
+    bounds = tuple(1e-9 + (1 + 1e-9) * g[3].abs() for g in full)  # nothing of the fourth is cut
+    cut = [(g.abs() > s).flatten(1).any(1) for g, s in zip(full, bounds, strict=True)]
+    wanted = (~torch.stack(cut).any(0)).double()
+    assert 0 < wanted.sum() < 7
+    of = partial(per_example, network, called_real)
+    found = clipped_sum(of, batch, rule=PerCoordinateClipping(bounds))
+    assert found.weights.tolist() == [wanted.tolist()]
+
+
+@pytest.mark.parametrize("make", WAYS[:2], ids=("convolution", "linear"))
+def test_a_record_that_is_not_a_number_stays_so_and_a_bound_of_0_drops_a_coordinate(make):
+    network, batch = make(), images(3)
+    of = partial(per_example, network, called_real)
+    rule = box(network)
+    rule.bounds[0].flatten()[::2] = 0
+    sums = clipped_sum(of, batch, rule=rule).sums
+    assert sums[0].flatten()[::2].count_nonzero() == 0 < sums[0].count_nonzero()
+    batch[1] = torch.nan
+    found = clipped_sum(of, batch, rule=rule)
+    assert all(total.isnan().any() for total in found.sums)
+    assert found.weights[0, 1] == 0
+
+
+def test_bounds_in_another_type_are_rounded_down():
+    """1e300 is infinite in float32, and 0.1 would be more than 0.1."""
+    network = nn.Linear(2, 1, bias=False)
+    rule = PerCoordinateClipping((torch.tensor([[0.1, 1e300]], dtype=torch.float64),))
+    x = torch.tensor([[1000.0, 1000.0]])
+    (total,) = clipped_sum(partial(per_example, network, lambda y: y[:, 0]), x, rule=rule).sums
+    assert total.dtype == torch.float32
+    assert 0.1 - 1e-8 < float(total[0, 0]) < 0.1
+    assert float(total[0, 1]) == 1000.0
+
+
+def test_bounds_of_another_network_are_refused():
+    of = partial(per_example, critic(), called_real)
+    rule = box(critic())
+    with pytest.raises(ValueError, match="an array for each parameter tensor, 4, got 3"):
+        clipped_sum(of, images(2), rule=PerCoordinateClipping(rule.bounds[:3]))
+    with pytest.raises(ValueError, match=r"bounds\[1\] must have its parameter's shape \(3,\)"):
+        clipped_sum(of, images(2), rule=PerCoordinateClipping(rule.bounds[:1] * 4))
 
 
 def test_a_gradient_penalty_in_parts():
@@ -132,6 +208,10 @@ class Asked:
         self.notes.append(torch.get_float32_matmul_precision())
         return [torch.zeros(2)]
 
+    def clamped_sum(self, bounds):
+        self.notes.append(torch.get_float32_matmul_precision())
+        return [torch.zeros(2)], torch.ones(3, dtype=torch.bool)
+
     def each(self):
         raise NotImplementedError
 
@@ -146,4 +226,5 @@ def test_norms_and_sums_are_float32_however_the_network_is_run():
     with precision(tf32=True):
         clipped_sum(of, torch.ones(3), rule=FlatClipping(1.0))
         assert torch.get_float32_matmul_precision() == "high"
-    assert notes == ["high", "highest", "highest"]
+        clipped_sum(of, torch.ones(3), rule=PerCoordinateClipping((torch.ones(2),)))
+    assert notes == ["high", "highest", "highest", "high", "highest"]

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 WORKSPACE = 2**19  # numbers that norms may keep at a time on a CPU, for its cache
 WIDE_WORKSPACE = 2**26  # elsewhere: a GPU's time goes to the number of kernels
 DIGITS = 1e-2  # of a Gram sum that must be left after cancelling; else products are formed
+TOGETHER = 16  # examples that are added up at a time, at least, where the weight can be cut
 LOST = 2**-40  # of a sum of thousands of terms in float64, at most
 SLACK = 4  # units of rounding, of the size of what is added up, that a norm is rounded up by
 
@@ -58,6 +59,23 @@ class Kind(ABC):
     @abstractmethod
     def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
         """Every example's weight gradient in full, (batch, *weight.shape)."""
+
+    def clamped_sum(
+        self, layer: nn.Module, passes: Sequence[Pass], bound: Tensor, whole: Tensor
+    ) -> Tensor:
+        """The sum over examples of weight gradients within [-bound, bound] at each coordinate.
+
+        Args:
+            bound: shaped as the weight.
+            whole: (batch,) bool, written to: becomes False where an example is cut.
+        """
+        total = torch.zeros_like(bound)
+        rows = max(workspace(bound) // max(bound.numel(), 1), 1)
+        for start in range(0, len(whole), rows):
+            part = slice(start, start + rows)
+            full = self.each(layer, [(a[part], d[part]) for a, d in passes])
+            total += clamped(full, bound, whole[part]).sum(0)
+        return total
 
     def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
         """Every example's bias gradient in one pass, (batch, *bias.shape)."""
@@ -222,6 +240,16 @@ class Linear(Outer):
     def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         return scaled(d, weights).flatten(0, -2).mT @ a.flatten(0, -2)
 
+    def clamped_sum(
+        self, layer: nn.Module, passes: Sequence[Pass], bound: Tensor, whole: Tensor
+    ) -> Tensor:
+        (a, d), *others = passes
+        if others or a.ndim > 2:
+            return super().clamped_sum(layer, passes, bound, whole)
+        if len(bound) > bound.shape[1]:  # a processor likes the longer side to be the last
+            return _outer_clamped_sum(d, a, bound.T.contiguous(), whole).T.contiguous()
+        return _outer_clamped_sum(a, d, bound, whole)
+
     def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
         return d if d.ndim == 2 else d.flatten(1, -2).sum(1)
 
@@ -229,3 +257,33 @@ class Linear(Outer):
 def scaled(d: Tensor, weights: Tensor) -> Tensor:
     """d (batch, ...) times a weight for each example."""
     return d * weights.view(-1, *[1] * (d.ndim - 1))
+
+
+def clamped(full: Tensor, bound: Tensor, whole: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """Per-example gradients (batch, *shape) within [-bound, bound]; NaN stays NaN.
+
+    Examples that are cut become False in `whole` (batch,). On a CPU nothing is compared once all
+    of them are, which is soon.
+    """
+    if waits_for(full) or bool(whole.any()):
+        whole &= (full.abs() - bound).flatten(1).amax(1) <= 0
+    return torch.clamp(full, -bound, bound, out=out)
+
+
+def _outer_clamped_sum(a: Tensor, d: Tensor, bound: Tensor, whole: Tensor) -> Tensor:
+    """The sum over examples of d_n a_n^T (out, in), each within [-bound, bound].
+
+    Rows of the weight and examples are taken so few at a time that products stay in the cache, in
+    one piece of memory.
+    """
+    total = torch.zeros_like(bound)
+    wide = bound.shape[1]
+    high = min(max(workspace(d) // (TOGETHER * wide), 1), len(bound))
+    count = max(workspace(d) // (high * wide), 1)
+    memory = d.new_empty(min(count, len(d)) * high * wide)
+    for out, own, e in zip(*(x.split(high) for x in (total, bound)), d.split(high, 1), strict=True):
+        for x, y, left in zip(*(x.split(count) for x in (a, e, whole)), strict=True):
+            products = memory[: len(x) * out.numel()].view(len(x), *out.shape)
+            torch.mul(y[:, :, None], x[:, None], out=products)
+            out += clamped(products, own, left, out=products).sum(0)
+    return total
