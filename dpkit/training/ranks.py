@@ -131,7 +131,7 @@ def clipped_sum(
     with _own_draws(rank, inputs[0].device):
         share = (x[rank::world] for x in inputs)
         mine = clipped.clipped_sum(of, *share, rule=rule, at_most=at_most)
-    bounds = rule.bounds if isinstance(rule, PerCoordinateClipping) else ()
+    bounds = rule.bounds if isinstance(rule, PerCoordinateClipping) else getattr(rule, "scales", ())
     _check_alike([*mine.parameters, *bounds], len(inputs[0]))
     return _added_up(mine, len(inputs[0]))
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from dpkit import checks
 from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
+from dpkit.privacy.scaled_clipping import ScaledClipping
 from dpkit.training.device import precision
 from dpkit.training.gradients.factored import PerExample
 
@@ -42,8 +43,8 @@ def clipped_sum(
         of: per-example gradients and losses of inputs, such as
             `functools.partial(per_example, network, loss)`.
         inputs: tensors whose first dimension is the example's, (batch, ...).
-        rule: clips, and answers the sensitivity of the sum. Clipping by coordinate forms full
-            gradients, a few examples at a time.
+        rule: clips, and answers the sensitivity of the sum. Clipping by coordinate, or in the norm
+            of the noise, forms full gradients, a few examples at a time.
         at_most: examples at a time; None takes all at once.
 
     Raises:
@@ -81,8 +82,24 @@ def _clipped(
         pairs = zip(rule.bounds, gradients.parameters, strict=True)
         sums, whole = gradients.clamped_sum([_rounded_down(b, p) for b, p in pairs])
         return sums, whole[None].to(sums[0].dtype)
+    if isinstance(rule, ScaledClipping):
+        return _scaled(gradients, rule)
     weights = rule.weights(gradients.norms())
     return gradients.weighted_sum(weights), weights
+
+
+def _scaled(gradients: PerExample, rule: ScaledClipping) -> tuple[list[Tensor], Tensor]:
+    """As `_clipped`, of gradients formed in full, a few examples at a time."""
+    rule.check_shapes([p.shape for p in gradients.parameters])
+    sums = [torch.zeros_like(p).detach() for p in gradients.parameters]
+    weights = [sums[0].new_zeros(1, 0)]
+    for full in gradients.each():
+        parts = zip(full, rule.scales, strict=True)
+        squares = [(g / d).flatten(1).square().sum(1, dtype=torch.float64) for g, d in parts]
+        weights.append(rule.weights(torch.stack(squares).sqrt()).to(sums[0].dtype))
+        for total, gradient in zip(sums, full, strict=True):
+            total += torch.tensordot(weights[-1][0], gradient, 1)
+    return sums, torch.cat(weights, 1)
 
 
 def _rounded_down(bound: Any, parameter: Tensor) -> Tensor:
