@@ -8,7 +8,7 @@ from dpkit import checks
 from dpkit.privacy.clipping import moves
 from dpkit.privacy.mechanisms import Adjacency
 
-ROUNDED_UP = 1 + 2.0**-20  # a norm in float32, and a weight from it
+ROUNDED_UP = 1 + 2.0**-14  # norms that were added up in float32, and weights from them
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ noise multiplier (Xu et al. 2019, AdaDP, Lemma 1), and a step on a Poisson batch
 `SampledGaussian` of that multiplier costs, as long as no raw gradient steers the shape.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from dpkit import checks
 from dpkit.privacy.clipping import ClippingRule, FlatClipping, PerCoordinateClipping
+from dpkit.privacy.scaled_clipping import ScaledClipping
 
 Spread = Literal["square", "root"]
 Squared = Literal["mean", "sum", "example"]
@@ -153,17 +154,18 @@ class ReleasedHistory(Remembering):
 
     A released coordinate of the lot's mean is g_i plus noise of known variance v_i, so that its
     square less v_i is g_i^2 in expectation. The history follows these, over many steps, since one
-    of them is mostly noise; its bounds lie between two public ones, so that neither noise nor
-    history can run away: without the subtraction, E' grows by gamma' + (1 - gamma') (1 + v_i /
-    E'_i) > 1 each step. Everything is post-processing of released sums.
+    of them is mostly noise. Noise is in proportion to its root, as in AdaDP, within a public range
+    around DP-SGD's: neither noise nor history can run away. (Without the subtraction E' grows in
+    expectation each step, by gamma' + (1 - gamma') (1 + v_i / E'_i).) Gradients are clipped in the
+    norm of the noise (`ScaledClipping`): at each coordinate alone most of them would be cut off.
+    Everything is post-processing of released sums.
 
     Args:
         parameters, noise_multiplier: as `NoiseShape`.
-        max_grad_norm: C. With all bounds at C / sqrt(m) the noise is that of DP-SGD at C.
+        max_grad_norm: C; with equal scales, clipping and noise are DP-SGD's at C.
         lot: expected batch size, which the sums are divided by.
-        bound_factor: beta.
         decay: of the history.
-        range_factor: bounds lie within C / sqrt(m) divided and multiplied by it.
+        range_factor: scales lie within C divided and multiplied by it.
     """
 
     def __init__(
@@ -173,28 +175,26 @@ class ReleasedHistory(Remembering):
         noise_multiplier: float,
         max_grad_norm: float,
         lot: int,
-        bound_factor: float = 1.2,
         decay: float = 0.99,
         range_factor: float = 4.0,
     ) -> None:
         super().__init__(parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm)
         self.lot = checks.whole(1, lot=lot)
-        self.bound_factor = checks.positive(bound_factor=bound_factor)
         self.decay = checks.in_range(0, 1, decay=decay)
         self.range_factor = checks.in_range(1, 1e6, range_factor=range_factor)
-        middle = max_grad_norm / self.coordinates() ** 0.5
-        self.least, self.most = middle / range_factor, middle * range_factor
-        for one in self.squares():
-            one.fill_((middle / bound_factor) ** 2)
 
     def now(self) -> Shaped:
-        """Clipping and noise at each coordinate, after the history within its public range."""
-        return self.local(list(self.bounds()))
+        """Scales in proportion to the root of the history; noise in proportion to them."""
+        rule = ScaledClipping(tuple(self.scales()))
+        return Shaped(rule, rule.noise_stds(self.noise_multiplier))
 
-    def bounds(self) -> Iterator[Tensor]:
-        """s_i = beta sqrt(E'_i), at least `least` and at most `most`."""
-        for one in self.squares():
-            yield (self.bound_factor * one.clamp(min=0).sqrt()).clamp_(self.least, self.most)
+    def scales(self) -> list[Tensor]:
+        """d_i = C sqrt(E'_i) over its root mean square, within the range; C before any step."""
+        norm, squares = self.flat.max_grad_norm, [one.clamp(min=0) for one in self.squares()]
+        mean = torch.stack([one.sum() for one in squares]).sum() / self.coordinates()
+        shares = [torch.where(mean > 0, one / mean, torch.ones_like(one)) for one in squares]
+        most = self.range_factor
+        return [norm * share.sqrt().clamp(1 / most, most) for share in shares]
 
     def see(self, noisy: Sequence[Tensor], raw: Raw) -> None:
         """E' <- decay E' + (1 - decay) (g~^2 - v), g~ and v of the lot's mean."""

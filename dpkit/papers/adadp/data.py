@@ -93,6 +93,9 @@ def projected(
 def cifar10(pretraining: Pretraining, *, progress: Progress = silent) -> Task:
     """CIFAR-10 as 1,024 features of frozen convolutions, computed once and kept in the cache.
 
+    What is kept is as private as the images. After `SPLIT` a logistic regression that learns from
+    the private features without privacy answers 65 % of the test images right.
+
     Args:
         pretraining: `convolutions.SPLIT`, where 40,000 images are private, or
             `convolutions.AS_PUBLISHED`, which needs CIFAR-100.
@@ -120,7 +123,7 @@ def cifar10(pretraining: Pretraining, *, progress: Progress = silent) -> Task:
 def _features(
     net: Pretrained, images: Images, pretraining: Pretraining, *, progress: Progress
 ) -> Tensor:
-    """Features of images, kept as float16, whose rounding is a thousandth of each number."""
+    """Features of images, kept as float16, which moves each number by less than a thousandth."""
     also = {"images": images.checksum, "convolutions": net.checksum}
     path = kept(pretraining, also, f"features-{len(images.pixels)}", "npy")
     if not path.exists():

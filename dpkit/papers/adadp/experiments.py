@@ -1,6 +1,6 @@
 """What is run for the tables and figures: private classifiers, and their accuracy along the way."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
@@ -10,7 +10,8 @@ import torch
 
 from dpkit.experiments.part import Part, Progress, Result, Work, priced
 from dpkit.experiments.run import Run
-from dpkit.papers.adadp import algorithm, convolutions, data
+from dpkit.papers.adadp import agd, algorithm, convolutions, data
+from dpkit.papers.adadp.agd_settings import AgdSettings
 from dpkit.papers.adadp.levels import (
     CIFAR_LEVELS,
     COMPONENTS,
@@ -19,11 +20,11 @@ from dpkit.papers.adadp.levels import (
     READINGS,
     SWEEPS,
     TABLE_1,
+    AnySettings,
     at_level,
     on_cifar,
     small,
 )
-from dpkit.papers.adadp.settings import Settings
 from dpkit.privacy import pld
 from dpkit.training.noise_shapes import Remembering
 from dpkit.training.types import Data
@@ -43,7 +44,7 @@ class Judged(NamedTuple):
     def of(
         cls,
         key: str,
-        settings: Settings,
+        settings: AnySettings,
         seed: int,
         *,
         records: str,
@@ -66,6 +67,9 @@ class Judged(NamedTuple):
     def prices(self, values: dict[str, Any]) -> dict[str, Any]:
         """What the run costs: by Theorem 1 as the paper charges it, and by the certified pair."""
         settings, size, steps = self.run.settings, self.run.size, values["steps"]
+        if isinstance(settings, AgdSettings):
+            proven = settings.guarantee(public_size=size)
+            return priced(proven, claimed=settings.target_epsilon)
         ledger = settings.ledger(public_size=size, steps=steps)
         as_if = settings.as_if_public(public_size=size, steps=steps)
         proven = pld.epsilon(ledger, delta=settings.target_delta)
@@ -78,7 +82,8 @@ class Judged(NamedTuple):
     def work(self) -> list[Work]:
         """All steps of its training."""
         run, width = self.run, self.run.settings.widths[0]
-        return [run.left(algorithm.step, algorithm.new_classifier, shape=(width,), every=1)]
+        step, new = method(run.settings)
+        return [run.left(step, new, shape=(width,), every=1)]
 
     def compute(self) -> Result:
         """Train it, with the accuracy on test images at `POINTS` places, and Figure 4's numbers."""
@@ -88,8 +93,9 @@ class Judged(NamedTuple):
             features=wanted.data.features.to(run.device), labels=wanted.data.labels.to(run.device)
         )
         test = wanted.test.to(run.device), wanted.test_labels.to(run.device)
-        model = algorithm.new_classifier(settings, seed=run.seed, device=run.device)
-        records = run.shown(run.train(algorithm.step, model, own), total=run.steps)
+        step, new = method(settings)
+        model = new(settings, seed=run.seed, device=run.device)
+        records = run.shown(run.train(step, model, own), total=run.steps)
         curve: dict[str, list[float]] = {"steps": [], "accuracy": [], "loss": []}
         every, watched, done = max(run.steps // POINTS, 1), {}, 0
         for record in _until_it_diverges(records):
@@ -109,6 +115,13 @@ class Judged(NamedTuple):
             **({"watched": watched} if self.watched else {}),
         }
         return run.result(values | self.prices(values), wanted.checksums)
+
+
+def method(settings: AnySettings) -> tuple[Callable[..., algorithm.Record], Callable[..., Any]]:
+    """The step of these settings, and what makes its model."""
+    if isinstance(settings, AgdSettings):
+        return agd.step, agd.new_descent
+    return algorithm.step, algorithm.new_classifier
 
 
 @cache
@@ -151,19 +164,14 @@ def _until_it_diverges(records: Any) -> Iterator[algorithm.Record]:
 
 
 def _runs(
-    table: dict[str, Settings], *, records: str, scale: str, seeds: int, **more: Any
+    table: Mapping[str, AnySettings], *, records: str, scale: str, seeds: int, **more: Any
 ) -> list[Part]:
     """Parts of runs by key, seed by seed; at reduced scale all on the digits."""
-    wanted = records if scale == "paper" else "digits"
+    if scale == "reduced":
+        records, size = "digits", data.PUBLIC_SIZES["digits"]
+        table = {key: small(settings, public_size=size) for key, settings in table.items()}
     return [
-        Judged.of(
-            key,
-            settings if scale == "paper" else small(settings),
-            seed,
-            records=wanted,
-            scale=scale,
-            **more,
-        ).part
+        Judged.of(key, settings, seed, records=records, scale=scale, **more).part
         for seed in range(seeds)
         for key, settings in table.items()
     ]
@@ -176,20 +184,14 @@ def plan_table_1(**asked: Any) -> list[Part]:
 
 def plan_figure_2(**asked: Any) -> list[Part]:
     """Figure 2: MNIST, six methods at epsilon .5, 2 and 8 (reduced: digits, 40 steps)."""
-    table = {
-        f"{name}-{level.epsilon:g}": at_level(settings, level)
-        for level in LEVELS
-        for name, settings in METHODS.items()
-    }
+    table = {f"{m}-{level.epsilon:g}": at_level(m, level) for level in LEVELS for m in METHODS}
     return _runs(table, records="mnist", **asked)
 
 
 def plan_figure_3(**asked: Any) -> list[Part]:
     """Figure 3: CIFAR-10 behind frozen convolutions, as Figure 2 (reduced: digits, 40 steps)."""
     table = {
-        f"{name}-{level.epsilon:g}": on_cifar(settings, level)
-        for level in CIFAR_LEVELS
-        for name, settings in METHODS.items()
+        f"{m}-{level.epsilon:g}": on_cifar(m, level) for level in CIFAR_LEVELS for m in METHODS
     }
     return _runs(table, records="cifar10", **asked)
 

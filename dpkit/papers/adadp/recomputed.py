@@ -11,17 +11,19 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from dpkit.papers.adadp import example, theorems
+from dpkit.papers.adadp import example, pca, theorems
+from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
 from dpkit.papers.adadp.theorems import Theorem1
 from dpkit.privacy import gdp, moments, rdp
 from dpkit.privacy.clipping import PerCoordinateClipping
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian, SampledGaussian
 
-DELTA = 1e-5  # of Theorem 1's example and of section IV-F
+DELTA = ADADP.target_delta  # of Theorem 1's example as well
 EXAMPLE_RATE, EXAMPLE_NOISE, EXAMPLE_STEPS = 600 / 60_000, 0.9, 1_800  # after Theorem 1's proof
-HIGH_PRIVACY = 0.5  # epsilon of section IV-F, with sigma_* 8, sigma_p 16 and lots of 600
-HIGH_NOISE, HIGH_PCA_NOISE, MNIST_RATE = 8.0, 16.0, 600 / 60_000
+HIGH_PRIVACY = ADADP.target_epsilon  # 0.5, with sigma_* 8, sigma_p 16 and lots of 600
+HIGH_NOISE, HIGH_PCA_NOISE = ADADP.noise_multiplier, 16.0
+MNIST_RATE = ADADP.lot / PUBLIC_SIZE
 CIFAR_NOISE, CIFAR_RATE, CIFAR_STEPS = 6.0, 2_000 / 50_000, 1_000  # section IV-C; 40 epochs
 TRIALS = 1_000  # random releases on which Lemma 1 is tried
 TABLE_1 = {  # data set -> (epsilon_D of DpSgd, epsilon_A of AdaDP) at each accuracy
@@ -182,15 +184,16 @@ def high_privacy_epsilon(noise_multiplier: float) -> float:
 
 
 def pca_epsilon(noise_multiplier: float, *, delta: float = DELTA) -> float:
-    """The exact epsilon of one Gaussian release of sensitivity 1: DP-PCA alone."""
-    return gdp.epsilon([Release(Gaussian(noise_multiplier))], delta=delta).epsilon
+    """The exact epsilon of DP-PCA alone, a record added or removed."""
+    return gdp.epsilon([Release(pca.release(noise_multiplier))], delta=delta).epsilon
 
 
 def with_pca() -> float:
-    """Epsilon of the high privacy level with DP-PCA's Renyi cost added to that of Theorem 1."""
+    """Epsilon of the high privacy level with DP-PCA's cost added, both under replace-one."""
     step = theorem_1(HIGH_NOISE, MNIST_RATE).step
-    total = high_privacy_steps() * step + Gaussian(HIGH_PCA_NOISE).rdp(theorems.ORDERS)
-    return float((total - math.log(DELTA) / (theorems.ORDERS - 1)).min())
+    first = pca.release(HIGH_PCA_NOISE, adjacency="replace-one").rdp(theorems.ORDERS)
+    total = high_privacy_steps() * step + first - math.log(DELTA) / (theorems.ORDERS - 1)
+    return float(total.min())
 
 
 def joint_noise(groups: int) -> float:

@@ -11,6 +11,7 @@ from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
 from dpkit.privacy.scaled_clipping import ScaledClipping
 from dpkit.training.device import precision
 from dpkit.training.gradients.factored import PerExample
+from dpkit.training.gradients.scaled import scaled_sum
 
 
 class Clipped(NamedTuple):
@@ -83,23 +84,9 @@ def _clipped(
         sums, whole = gradients.clamped_sum([_rounded_down(b, p) for b, p in pairs])
         return sums, whole[None].to(sums[0].dtype)
     if isinstance(rule, ScaledClipping):
-        return _scaled(gradients, rule)
+        return scaled_sum(gradients, rule)
     weights = rule.weights(gradients.norms())
     return gradients.weighted_sum(weights), weights
-
-
-def _scaled(gradients: PerExample, rule: ScaledClipping) -> tuple[list[Tensor], Tensor]:
-    """As `_clipped`, of gradients formed in full, a few examples at a time."""
-    rule.check_shapes([p.shape for p in gradients.parameters])
-    sums = [torch.zeros_like(p).detach() for p in gradients.parameters]
-    weights = [sums[0].new_zeros(1, 0)]
-    for full in gradients.each():
-        parts = zip(full, rule.scales, strict=True)
-        squares = [(g / d).flatten(1).square().sum(1, dtype=torch.float64) for g, d in parts]
-        weights.append(rule.weights(torch.stack(squares).sqrt()).to(sums[0].dtype))
-        for total, gradient in zip(sums, full, strict=True):
-            total += torch.tensordot(weights[-1][0], gradient, 1)
-    return sums, torch.cat(weights, 1)
 
 
 def _rounded_down(bound: Any, parameter: Tensor) -> Tensor:
