@@ -86,7 +86,7 @@ class Memory(nn.Module):
 class Descent(NamedTuple):
     """A network that gives each row's loss, what AGD remembers, and plain gradient descent."""
 
-    net: nn.Module
+    net: nn.Module  # `Losses` of one
     memory: Memory
     optimizer: torch.optim.Optimizer
 

@@ -1,8 +1,8 @@
 """AGD's settings and its price: noise that falls while training, each choice of a step charged.
 
 Lee and Kifer 2018, "Concentrated differentially private gradient descent with adaptive
-per-iteration privacy budget" (KDD). AdaDP compares with it (section IV-A), priced by Theorem 1 as if
-the gradient were all that is released. The candidates' losses are released as well.
+per-iteration privacy budget" (KDD). AdaDP compares with it (section IV-A), priced by Theorem 1 as
+if the gradient were all that is released. The candidates' losses are released as well.
 """
 
 from dataclasses import dataclass, replace

@@ -18,16 +18,10 @@ from dpkit.training.types import Recorded
 AT_MOST = 4096  # examples at a time, so that no Poisson lot is too large for the memory
 
 
-class Classifier(NamedTuple):
-    """A classifier, what shapes its noise, and what goes along the noised gradient."""
-
-    net: nn.Module
-    shape: NoiseShape
-    optimizer: torch.optim.Optimizer
-
-
 class Losses(nn.Module):
     """A classifier's cross-entropy of each row: labels are inputs, so that rows stay apart."""
+
+    net: nn.Module
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
@@ -36,6 +30,14 @@ class Losses(nn.Module):
     def forward(self, features: Tensor, labels: Tensor) -> Tensor:
         """Args: features (batch, ...), labels (batch,) int64. Returns (batch,)."""
         return nn.functional.cross_entropy(self.net(features), labels, reduction="none")
+
+
+class Classifier(NamedTuple):
+    """A classifier, what shapes its noise, and what goes along the noised gradient."""
+
+    net: Losses
+    shape: NoiseShape
+    optimizer: torch.optim.Optimizer
 
 
 class Numbers(NamedTuple):
@@ -122,8 +124,8 @@ def raw_squares(losses: nn.Module, rows: Sequence[Tensor], lot: int, of: Squared
     return [g.square() for g in torch.autograd.grad(total, parameters)]
 
 
-def accuracy(model: Classifier, features: Tensor, labels: Tensor) -> float:
-    """Share of records that the classifier names right, between 0 and 1."""
+def accuracy(net: nn.Module, features: Tensor, labels: Tensor) -> float:
+    """Share of records that the network names right, between 0 and 1."""
     with torch.no_grad():
-        named = [model.net.net(part).argmax(1) for part in features.split(AT_MOST)]
+        named = [net(part).argmax(1) for part in features.split(AT_MOST)]
     return (torch.cat(named) == labels).double().mean().item()

@@ -25,7 +25,7 @@ from dpkit.papers.adadp.levels import (
     on_cifar,
     small,
 )
-from dpkit.privacy import pld
+from dpkit.papers.adadp.settings import proven
 from dpkit.training.noise_shapes import Remembering
 from dpkit.training.types import Data
 
@@ -68,15 +68,14 @@ class Judged(NamedTuple):
         """What the run costs: by Theorem 1 as the paper charges it, and by the certified pair."""
         settings, size, steps = self.run.settings, self.run.size, values["steps"]
         if isinstance(settings, AgdSettings):
-            proven = settings.guarantee(public_size=size)
-            return priced(proven, claimed=settings.target_epsilon)
+            return priced(settings.guarantee(public_size=size), claimed=settings.target_epsilon)
         ledger = settings.ledger(public_size=size, steps=steps)
         as_if = settings.as_if_public(public_size=size, steps=steps)
-        proven = pld.epsilon(ledger, delta=settings.target_delta)
+        delta = settings.target_delta
         return {
-            **priced(proven, claimed=settings.target_epsilon),
+            **priced(proven(ledger, delta=delta), claimed=settings.target_epsilon),
             "epsilon_charged": settings.charged(public_size=size, steps=steps),
-            "epsilon_if_public": pld.epsilon(as_if, delta=settings.target_delta).epsilon,
+            "epsilon_if_public": proven(as_if, delta=delta).epsilon,
         }
 
     def work(self) -> list[Work]:
@@ -102,13 +101,13 @@ class Judged(NamedTuple):
             done = record.step + 1
             if done % every == 0:
                 curve["steps"].append(done)
-                curve["accuracy"].append(algorithm.accuracy(model, *test))
+                curve["accuracy"].append(algorithm.accuracy(model.net.net, *test))
                 curve["loss"].append(record.loss)
             if self.watched and done in SHOWN:
                 watched[str(done)] = quantities(model, own, run.rng(f"watched at {done}"))
         values = {
             "steps": done,
-            "accuracy": algorithm.accuracy(model, *test),
+            "accuracy": algorithm.accuracy(model.net.net, *test),
             "diverged": done < run.steps,
             "curve": curve,
             "words": wanted.words,
@@ -178,18 +177,18 @@ def _runs(
 
 
 def plan_table_1(**asked: Any) -> list[Part]:
-    """Table I: accuracy along runs at noise 3 and DP-PCA noise 6 (reduced: digits, 40 steps)."""
+    """Table I: accuracy along runs at noise 3 and DP-PCA noise 6 (reduced: digits, 30 steps)."""
     return _runs(TABLE_1, records="mnist", **asked)
 
 
 def plan_figure_2(**asked: Any) -> list[Part]:
-    """Figure 2: MNIST, six methods at epsilon .5, 2 and 8 (reduced: digits, 40 steps)."""
+    """Figure 2: MNIST, six methods at epsilon .5, 2 and 8 (reduced: digits, 30 steps)."""
     table = {f"{m}-{level.epsilon:g}": at_level(m, level) for level in LEVELS for m in METHODS}
     return _runs(table, records="mnist", **asked)
 
 
 def plan_figure_3(**asked: Any) -> list[Part]:
-    """Figure 3: CIFAR-10 behind frozen convolutions, as Figure 2 (reduced: digits, 40 steps)."""
+    """Figure 3: CIFAR-10 behind frozen convolutions, as Figure 2 (reduced: digits, 30 steps)."""
     table = {
         f"{m}-{level.epsilon:g}": on_cifar(m, level) for level in CIFAR_LEVELS for m in METHODS
     }
@@ -202,12 +201,12 @@ def plan_figure_4(**asked: Any) -> list[Part]:
 
 
 def plan_figure_5(**asked: Any) -> list[Part]:
-    """Figure 5: learning rate, local clipping factor, noise and lot (reduced: digits, 40 steps)."""
+    """Figure 5: learning rate, local clipping factor, noise and lot (reduced: digits, 30 steps)."""
     return _runs(SWEEPS, records="mnist", **asked)
 
 
 def plan_readings(**asked: Any) -> list[Part]:
-    """The readings of Algorithm 1, one change at a time (reduced: digits, 40 steps)."""
+    """The readings of Algorithm 1, one change at a time (reduced: digits, 30 steps)."""
     return _runs(READINGS, records="mnist", **asked)
 
 
