@@ -358,13 +358,13 @@ print(f"{m:,} coordinates; an example's gradient is {each.norm(dim=1).median():.
 
 # %%
 d = each.square().mean(0).sqrt()
-d = d.clamp(min=0.1 * d.max())
+d = d + 0.1 * d.max()
 d = d * (each / d).norm(dim=1).median()
 scaled = (each / (each / d).norm(dim=1, keepdim=True).clip(min=1)).mean(0)
-
-# %%
 rng = torch.Generator().manual_seed(0)
 draws = torch.randn(100, m, generator=rng) * published.noise_multiplier / 240
+
+# %%
 noises = {"flat, uniform": (flat, torch.full((m,), 4.0)),
           "local, adaptive": (local, m**0.5 * s),
           "local, uniform": (local, s.norm().expand(m)),
