@@ -303,12 +303,12 @@ asked = torch.from_numpy(test.flat()).double(), torch.from_numpy(test.labels)
 def trained(settings, steps=80):
     """A classifier after some steps, and its accuracy on test images before and after them."""
     model = paper.new_classifier(settings, seed=0, device=cpu)
-    before = paper.accuracy(model, *asked)
+    before = paper.accuracy(model.net.net, *asked)
     rng = generator_on(cpu, reproducible_seed=0)
     run = train(paper.step, model, data, settings=settings, rng=rng, steps=steps)
     for _ in tqdm(run, total=steps, leave=False):
         pass
-    return model, before, paper.accuracy(model, *asked)
+    return model, before, paper.accuracy(model.net.net, *asked)
 
 
 # %%
