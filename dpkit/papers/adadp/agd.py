@@ -113,7 +113,7 @@ def step(
     index: int,
     rng: torch.Generator,
 ) -> Record:
-    """One step of AGD, or nothing at all where the budget is spent.
+    """One step of AGD; where the budget is spent nothing is released, and only the loss recorded.
 
     Args:
         model: updated in place.
@@ -125,7 +125,9 @@ def step(
     """
     noise = model.memory.charged()
     if noise is None:
-        return Record(index, len(features), torch.nan, torch.nan)
+        with torch.no_grad():
+            losses = model.net(features, labels)
+        return Record(index, len(features), losses.double().mean().nan_to_num(), 0.0)
     rule, of = FlatClipping(settings.max_grad_norm), partial(per_example, model.net, itself)
     clipped = clipped_sum(of, features, labels, rule=rule, at_most=AT_MOST)
     noisy = noised(clipped.sums, noise_std=noise * settings.max_grad_norm, rng=rng)

@@ -1,17 +1,18 @@
 """AGD's settings and its price: noise that falls while training, each choice of a step charged.
 
 Lee and Kifer 2018, "Concentrated differentially private gradient descent with adaptive
-per-iteration privacy budget" (KDD). AdaDP compares with it (section IV-A), priced by Theorem 1 as
-if the gradient were all that is released. The candidates' losses are released as well.
+per-iteration privacy budget" (KDD). AdaDP compares with it and prices it by Theorem 1 (section
+IV-A), as if the gradient were all that is released. The candidates' losses are released as well.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log, sqrt
 
 from dpkit import checks
 from dpkit.papers.adadp.settings import MAX_STEPS, PUBLIC_SIZE
-from dpkit.privacy import pld
+from dpkit.privacy import numerics
+from dpkit.privacy.accountants import rdp
 from dpkit.privacy.accountants.filters import RenyiFilter, best_order
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import Gaussian, Mechanism
@@ -117,8 +118,7 @@ class AgdSettings:
         """The filter of a run before its first step; DP-PCA is charged. Its order is public.
 
         Raises:
-            ValueError: public_size is not the settings', or DP-PCA alone costs more than the target
-                (OverBudget).
+            ValueError: public_size is not the settings', or the target does not allow one step.
         """
         if public_size != self.public_size:
             raise ValueError(
@@ -128,7 +128,7 @@ class AgdSettings:
         budget = RenyiFilter.for_target(
             self.target_epsilon, delta=self.target_delta, order=_order(self)
         )
-        for one in self._projection():
+        for one in self.projection():
             budget.charge(one.mechanism)
         return budget
 
@@ -155,31 +155,33 @@ class AgdSettings:
         counts += [steps - len(counts)]
         levels = enumerate(counts)
         releases = [Release(self.release(i, public_size=public_size), n) for i, n in levels if n]
-        return [*self._projection(), *releases]
+        return [*self.projection(), *releases]
 
-    def _projection(self) -> list[Release]:
+    def projection(self) -> list[Release]:
+        """What DP-PCA releases, if inputs are projected."""
         return [] if self.pca_noise is None else [Release(Gaussian(self.pca_noise))]
 
 
 @lru_cache(maxsize=64)
 def _order(settings: AgdSettings) -> float:
-    """Of the filter: the best one if the noise did not fall."""
-    plan = [Release(settings.release(0, public_size=settings.public_size))]
-    return best_order(settings.target_epsilon, delta=settings.target_delta, ledger=plan)
+    """The filter's: that which allows the most steps if the noise does not fall."""
 
+    def plan(steps: int) -> list[Release]:
+        first = settings.release(0, public_size=settings.public_size)
+        return [*settings.projection(), Release(first, steps)]
 
-def epsilon(settings: AgdSettings, *, steps: int, choice: bool) -> Guarantee:
-    """Of `steps` steps whose noise never falls, add-remove, certified; DP-PCA apart.
+    def within(steps: int) -> bool:
+        spent = rdp.epsilon(plan(steps), delta=settings.target_delta)
+        return spent.epsilon <= settings.target_epsilon
 
-    Args:
-        settings: noise, rates, sampling and delta.
-        steps: how often a step is chosen.
-        choice: charge the choice of the step, too; without, as AdaDP prices AGD (section IV-A).
-    """
-    level, size = replace(settings, pca_noise=None), settings.public_size
-    noise = level.joint_noise(0) if choice else level.gradient_noise(0)
-    release = mechanism(level.sampling, noise_multiplier=noise, public_size=size)
-    return pld.epsilon([Release(release, steps)], delta=level.target_delta)
+    if not within(1):
+        raise ValueError(
+            f"target_epsilon {settings.target_epsilon} does not allow one step: raise it, or the "
+            "noise"
+        )
+    most = settings.max_steps
+    steps = most if within(most) else numerics.most(within, limit=2 * most)
+    return best_order(settings.target_epsilon, delta=settings.target_delta, ledger=plan(steps))
 
 
 # The paper prints no setting of AGD's. Of each step's price, at the first noise, the choice has a

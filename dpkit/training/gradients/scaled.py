@@ -27,10 +27,9 @@ def scaled_sum(gradients: PerExample, rule: ScaledClipping) -> tuple[list[Tensor
         return gradients.weighted_sum(weights), weights
     sums, weights = [torch.zeros_like(one) for one in inverses], [inverses[0].new_zeros(1, 0)]
     for full in gradients.each():
-        squares = [
-            g.flatten(1).square() @ one.flatten() for g, one in zip(full, inverses, strict=True)
-        ]
-        weights.append(rule.weights(torch.stack(squares).sqrt()))
+        parts = zip(full, inverses, strict=True)
+        squares = torch.stack([g.flatten(1).square() @ one.flatten() for g, one in parts])
+        weights.append(rule.weights(squares.sqrt()))
         for total, gradient in zip(sums, full, strict=True):
             total += torch.tensordot(weights[-1][0], gradient, 1)
     return sums, torch.cat(weights, 1)
