@@ -10,6 +10,9 @@ from functools import partial
 from dpkit.claims import Claim
 from dpkit.papers.adadp import example, leak, recomputed, theorems
 from dpkit.papers.adadp.experiment_claims import EXPERIMENTS, PAPER
+from dpkit.papers.adadp.levels import LEVELS, at_level
+from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
+from dpkit.papers.main_run import MainRun
 
 LEMMAS = (
     Claim(
@@ -245,3 +248,11 @@ DATA = (
 )
 
 CLAIMS: tuple[Claim, ...] = (*LEMMAS, *EXPERIMENTS, *ACCOUNTING, *DATA)
+
+
+def main_run() -> MainRun:
+    """The run whose epsilon is claimed, and the repaired one."""
+    steps = ADADP.max_steps
+    chosen = (ADADP, at_level("repaired", LEVELS[0]))
+    ledgers = (one.ledger(public_size=PUBLIC_SIZE, steps=steps) for one in chosen)
+    return MainRun("AdaDP", ADADP.target_epsilon, *ledgers)
