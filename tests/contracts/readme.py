@@ -263,6 +263,7 @@ def levels() -> str:
         "| AdaDP ahead of | at epsilon | printed | published | repaired |",
         "|---" * 5 + "|",
     ]
+    ahead: list[bool] = []
     for name, data in (("figure_2", "MNIST"), ("figure_3", "CIFAR-10")):
         for row in tables.gains(stored[name], name):
             points = (row["paper"], row["published"], row["repaired"])
