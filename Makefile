@@ -15,8 +15,9 @@ OTHERS    := 3.12 3.13
 FIRST     := notebooks/00_start_here.ipynb
 
 # Tests and stored notebooks never see real data, so that they come out alike everywhere; one
-# computing thread per process, because several processes run at once.
-PLAIN     := env -u DPKIT_DATA OMP_NUM_THREADS=1
+# computing thread per process, because several processes run at once. Matplotlib's list of fonts is
+# the environment's own: one left by another may name fonts that are gone, and its warnings differ.
+PLAIN     := env -u DPKIT_DATA OMP_NUM_THREADS=1 MPLCONFIGDIR=$(CURDIR)/.venv/matplotlib
 # Whatever folder make is called from, what it starts gets an absolute path.
 ABSOLUTE  := import os; print(os.path.abspath(os.path.expanduser(os.environ["DPKIT_DATA"])))
 WITH_DATA := if [ -n "$$DPKIT_DATA" ]; then DPKIT_DATA=$$($(RUN) -c '$(ABSOLUTE)'); export DPKIT_DATA; fi

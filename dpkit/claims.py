@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from dpkit import checks, paths, records
 
-Kind = Literal["equals", "at most", "at least", "in words", "computed"]
+Kind = Literal["equals", "at most", "at least", "in words", "computed", "unchecked"]
 KINDS: tuple[str, ...] = get_args(Kind)
 Outcome = Literal["holds", "fails", "computed", "cannot be checked"]
 OUTCOMES: dict[Outcome, str] = {  # verdict -> the same of several claims
@@ -78,6 +78,8 @@ class Claim:
         kind: how the computed value relates to the stated one for the claim to hold: "equals", "at
             most" or "at least". Where no number is stated: "in words" if `believed` decides,
             "computed" if there is nothing to compare with, so that it neither holds nor fails.
+            "unchecked" if the paper leaves out what decides the value, whether it states one or
+            not: the verdict is "cannot be checked", and what is computed stands beside it.
         compute: the value, from no arguments, or from the evidence's values where there is one.
         explanation: one sentence; {names} of the evidence's values are filled in, and
             {name:<1e-9} reads "below 1e-9" where the value is that small.
@@ -112,7 +114,7 @@ class Claim:
         if not all(self.id.partition("/")):
             raise ValueError(f"id must be <paper>/<name>, got {self.id!r}")
         compares = self.kind in ("equals", "at most", "at least")
-        if (self.stated is not None) != compares:
+        if (self.stated is not None) != compares and self.kind != "unchecked":
             needs = "needs a" if compares else "takes no"
             raise ValueError(f"{self.id}: kind {self.kind!r} {needs} stated value")
         if (self.believed is not None) != (self.kind == "in words"):
@@ -146,7 +148,7 @@ class Claim:
 class Verdict(NamedTuple):
     """Outcome of one check.
 
-    computed: NaN where the claim cannot be checked.
+    computed: NaN where evidence is missing.
     explanation: the claim's, with the evidence's numbers filled in.
     """
 
@@ -198,6 +200,8 @@ def outcome(claim: Claim, computed: float) -> Outcome:
     """The verdict on a computed value; written so that NaN never bears a claim out."""
     if claim.kind == "computed":
         return "computed"
+    if claim.kind == "unchecked":
+        return "cannot be checked"
     return "holds" if _holds(claim, computed) else "fails"
 
 

@@ -10,8 +10,8 @@
 # # Explorers: move a number and see what it costs
 #
 # > **You will** turn the knobs of a private training run and watch every accountant answer; find the noise for
-# > a budget; see which order decides; play the attacker; move one record; let the noise decay; and browse the
-# > papers' claims.
+# > a budget; see which order decides; play the attacker; move one record; let the noise decay or take another
+# > shape; and browse the papers' claims.
 # > **Time** 10 seconds to run on one core, an hour to play. **Memory** 250 MB. **Needs** nothing: no data set, no download, no GPU.
 # > **Sources** the notebooks before this one, which explain every word used here.
 #
@@ -193,7 +193,30 @@ GroupDirections()
 # the record was there. Epsilon is about 1,230, on one device 2,340. (3) About 1.8, certified; 2.0 by
 # RDP.</details>
 #
-# ## 10. What do the papers claim, and does it hold?
+# ## 10. Should the noise follow the sensitivity?
+#
+# AdaDP (Xu et al. 2019) clips each coordinate by itself and gives it noise in proportion to its sensitivity.
+# What noise costs depends on one sum, H, so four shapes of noise can be compared at the same price. Which one
+# keeps the direction of the query's value best?
+#
+# 1. As it opens: which of adaptive and uniform noise has more variance, and which keeps the direction better?
+# 2. Keep the value's direction, and make it longer: (20, 10), (30, 15), (50, 25). When does the order change?
+# 3. Set the value to (5, 10): the coordinate that a record moves most is now the small one. Who gains?
+# 4. Make the two sensitivities equal. What is left of the question?
+
+# %%
+from dpkit.explorers import NoiseShapes
+
+NoiseShapes()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) Their variances are the same, 360, and uniform keeps the direction better, 0.481 to 0.471; the paper drew
+# the opposite conclusion. Noise in proportion to the square root has the least variance, 324, and 0.490. (2) At
+# about (28, 14): a value that is large beside its noise prefers the adaptive shape. (3) Adaptive, 0.544 to
+# 0.481: its noise is small where the value is large. (4) Nothing: all shapes are one.</details>
+#
+# ## 11. What do the papers claim, and does it hold?
 #
 # Filter by paper and verdict, and choose a claim.
 

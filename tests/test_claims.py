@@ -55,6 +55,14 @@ def test_verdicts(kind, stated, computed, verdict):
     assert check(one).computed == computed
 
 
+@pytest.mark.parametrize("stated", [9.6, None])
+def test_what_the_paper_leaves_open_stands_beside_what_is_computed(stated):
+    found = check(claim(kind="unchecked", stated=stated, compute=lambda: 9.6))
+    assert found.verdict == "cannot be checked"
+    assert as_json(found)["stated"] == stated
+    assert as_json(found)["computed"] == 9.6
+
+
 @pytest.mark.parametrize(("computed", "verdict"), [(0.0, "fails"), (1e-9, "holds")])
 def test_what_is_said_in_words_is_decided_by_what_a_reader_believes(computed, verdict):
     one = claim(kind="in words", stated=None, compute=lambda: computed, believed=lambda x: x > 0)
@@ -104,7 +112,10 @@ def test_a_value_that_is_not_a_number_is_an_error():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "about"}, "kind must be one of equals, at most, at least, in words, computed;"),
+        (
+            {"kind": "about"},
+            "kind must be one of equals, at most, at least, in words, computed, unchecked;",
+        ),
         ({"tolerance": -1.0}, "tolerance must be a finite number >= 0"),
         ({"tolerance": math.nan}, "tolerance must be a finite number >= 0"),
         ({"rounding": -1.0}, "rounding must be a finite number >= 0"),

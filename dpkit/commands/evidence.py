@@ -29,7 +29,8 @@ def claims(
 
     A claim holds or fails; "computed" means that nothing was stated to compare the value with.
     A claim that takes longer than a moment rests on stored evidence (data/results/claims), which
-    --recompute measures again. "cannot be checked" means that evidence is missing.
+    --recompute measures again. "cannot be checked" means that evidence is missing, or that the
+    paper leaves out what decides the value.
     """
     chosen = papers.PAPERS if paper is None else (papers.named(paper),)
     every = [claim for one in chosen for claim in one.CLAIMS]

@@ -22,7 +22,7 @@ from dpkit.records import describe, write_bytes
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import device_label, device_named, generator_on
 from dpkit.training.loop import train
-from dpkit.training.types import Data, Gan, Record, Step
+from dpkit.training.types import Data, Model, R
 
 CPU = torch.device("cpu")
 
@@ -113,8 +113,14 @@ class Run(NamedTuple):
         return None if self.every is None else Checkpoints(self.checkpoint(what), every=self.every)
 
     def train(
-        self, step: Step, gan: Gan, data: Data, *, settings: Any = None, steps: int | None = None
-    ) -> Iterator[Record]:
+        self,
+        step: Callable[..., R],
+        gan: Model,
+        data: Data,
+        *,
+        settings: Any = None,
+        steps: int | None = None,
+    ) -> Iterator[R]:
         """Train `gan`, from where an interrupted run stopped: a record a step, as `loop.train`.
 
         Args:
@@ -160,8 +166,8 @@ class Run(NamedTuple):
 
     def left(
         self,
-        step: Step,
-        new_gan: Callable[..., Gan],
+        step: Callable[..., Any],
+        new_gan: Callable[..., Model],
         *,
         shape: tuple[int, ...],
         every: int,

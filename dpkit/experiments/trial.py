@@ -12,18 +12,18 @@ from torch import Tensor
 from dpkit.training.batches import batches
 from dpkit.training.checkpoint import CannotRestore, read_saved
 from dpkit.training.device import generator_on, precision, seeded
-from dpkit.training.types import Gan, Record, Settings, Step
+from dpkit.training.types import Model, R, Settings
 
 
 def steps(
-    step: Step,
-    new_gan: Callable[..., Gan],
+    step: Callable[..., R],
+    new_gan: Callable[..., Model],
     settings: Any,
     *,
     shape: tuple[int, ...],
     size: int,
     device: torch.device,
-) -> Iterator[Record]:
+) -> Iterator[R]:
     """Train without end on fake records of this shape and number, to time the steps.
 
     Whatever is drawn for it, a run's own draws stay as they are.
@@ -57,7 +57,7 @@ def steps_done(path: Path | str) -> int:
         return 0
 
 
-def _steps(step: Step, gan: Gan, features: Tensor, settings: Any) -> Iterator[Record]:
+def _steps(step: Callable[..., R], gan: Model, features: Tensor, settings: Any) -> Iterator[R]:
     device, size = features.device, len(features)
     rng = generator_on(device, reproducible_seed=0, stream="trial")
     labels = torch.zeros(size, dtype=torch.int64, device=device)

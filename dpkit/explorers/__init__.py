@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dpkit.explorers.clipping_and_noise import ClippingAndNoise
     from dpkit.explorers.group_directions import GroupDirections
     from dpkit.explorers.loss_noise import LossNoise
+    from dpkit.explorers.noise_shapes import NoiseShapes
     from dpkit.explorers.renyi_orders import RenyiOrders
     from dpkit.explorers.schedules import Schedules
     from dpkit.explorers.score_against_epsilon import ScoreAgainstEpsilon
@@ -26,6 +27,7 @@ __all__ = [
     "ClippingAndNoise",
     "GroupDirections",
     "LossNoise",
+    "NoiseShapes",
     "RenyiOrders",
     "Schedules",
     "ScoreAgainstEpsilon",

@@ -164,7 +164,8 @@ def _stated(claim: Claim) -> str:
     if claim.stated is None:
         return "no number"
     within = f", within {claim.tolerance:g}" if claim.tolerance else ""
-    return f"{claim.kind} {claim.stated:.10g}{within}"
+    relation = "" if claim.kind == "unchecked" else f"{claim.kind} "
+    return f"{relation}{claim.stated:.10g}{within}"
 
 
 def _computed(claim: Claim, computed: float) -> str:

@@ -6,7 +6,8 @@ from types import ModuleType
 from typing import Any
 
 PAPERS: tuple[ModuleType, ...] = tuple(
-    import_module(f"{__name__}.{name}") for name in ("dp_cgan", "dpgan", "rdp_gan", "small_images")
+    import_module(f"{__name__}.{name}")
+    for name in ("adadp", "dp_cgan", "dpgan", "rdp_gan", "small_images")
 )
 
 

@@ -1,6 +1,6 @@
 """The training loop: yields a record a step, stops before the step that would overspend."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -12,15 +12,15 @@ from dpkit.training.checkpoint import Checkpoints, kept
 from dpkit.training.data import Rows
 from dpkit.training.device import generator_on, precision, seeded
 from dpkit.training.noise import check_generator
-from dpkit.training.types import Data, Gan, Record, Settings, Step
+from dpkit.training.types import Data, Gan, Model, R, Record, Settings, Step
 
 # What a run needs can be taken from here, too: the notebooks do.
 __all__ = ["Data", "Gan", "Record", "Settings", "Step", "generator_on", "seeded", "train"]
 
 
 def train(
-    step: Step,
-    gan: Gan,
+    step: Callable[..., R],
+    gan: Model,
     data: Data,
     *,
     settings: Settings,
@@ -28,13 +28,13 @@ def train(
     steps: int | None = None,
     checkpoint: Checkpoints | None = None,
     tf32: bool = False,
-) -> Iterator[Record]:
-    """Train `gan`, one private release a step, until the steps or the budget end.
+) -> Iterator[R]:
+    """Train `gan`, or another model, one private release a step, until the steps or the budget end.
 
     Args:
         step: a paper's step, called with (gan, features, labels) of one batch and the keywords
             settings, index and rng.
-        gan: updated in place.
+        gan: a named tuple of networks and optimisers, a Gan or another; updated in place.
         data: features and labels on rng's device or on the CPU. All records are looked at before
             the first step: one that is NaN or infinite is refused. That refusal depends on the
             data as no release does: keep it to yourself.
@@ -50,7 +50,8 @@ def train(
             moves a sum further.
 
     Yields:
-        a Record a step. Progress, plots and storing results are the caller's.
+        what the step returns, a Record of each. Progress, plots and storing results are the
+            caller's.
 
     Raises:
         TypeError: settings, data or rng are of another type.

@@ -13,17 +13,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from itertools import repeat
-from math import frexp, inf, ldexp
-from typing import Any
+from math import inf
 
 import numpy as np
 import torch
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 from torch import Tensor
 
-TAIL = 4.5  # deviations; draws beyond are drawn again, from the normal law beyond it
+from dpkit.privacy import normals
+
 AT_ONCE = 2**16  # coordinates that a CPU works on at a time
-GRID = 5  # a noised sum is a multiple of 2^-GRID times the power of two at or below its deviation
 
 
 def noised(sums: Sequence[Tensor], *, noise_std: float, rng: torch.Generator) -> list[Tensor]:
@@ -132,26 +131,16 @@ def source(rng: torch.Generator) -> Callable[[int], Tensor]:
 
 
 def _on_cpu(count: int, *, own: np.random.Generator) -> Tensor:
-    draws = own.standard_normal(count)
-    far = np.flatnonzero(np.abs(draws) > TAIL)
-    if len(far):
-        depth = _depths(*own.random((2, len(far))))
-        draws[far] = np.copysign(ndtri(depth * ndtr(-TAIL)), draws[far])
-    return torch.from_numpy(draws)
+    return torch.from_numpy(normals.standard_normals(count, rng=own))
 
 
 def _on_gpu(count: int, *, rng: torch.Generator) -> Tensor:
     """All in parallel and without a look at any value: where few draws matter, all are made."""
     shape = {"generator": rng, "device": rng.device, "dtype": torch.float64}
     draws = torch.randn(count, **shape)
-    depth = _depths(torch.rand(count, **shape), torch.rand(count, **shape))
-    beyond = torch.special.ndtri(depth * float(ndtr(-TAIL))).copysign(draws)
-    return torch.where(draws.abs() > TAIL, beyond, draws)
-
-
-def _depths(first: Any, second: Any) -> Any:
-    """Uniform on (0, 1) from two numbers of 53 bits each: as fine near 0 as anywhere."""
-    return first + (second + 2.0**-54) * 2.0**-53
+    depth = normals.depths(torch.rand(count, **shape), torch.rand(count, **shape))
+    beyond = torch.special.ndtri(depth * float(ndtr(-normals.TAIL))).copysign(draws)
+    return torch.where(draws.abs() > normals.TAIL, beyond, draws)
 
 
 def _noised(total: Tensor, std: float | Tensor, draw: Callable[[int], Tensor]) -> Tensor:
@@ -184,8 +173,8 @@ def _on_grid(totals: Tensor, draws: Tensor, stds: Tensor | float) -> Tensor:
 def _grid(stds: Tensor | float) -> Tensor | float:
     """The power of two at or below each deviation, over 2^GRID."""
     if isinstance(stds, Tensor):
-        return torch.ldexp(torch.ones_like(stds), stds.frexp().exponent - 1 - GRID)
-    return ldexp(1.0, frexp(stds)[1] - 1 - GRID)
+        return torch.ldexp(torch.ones_like(stds), stds.frexp().exponent - 1 - normals.GRID)
+    return normals.grid(stds)
 
 
 def _fits(std: Tensor, total: Tensor) -> bool:

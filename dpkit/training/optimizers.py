@@ -25,6 +25,23 @@ class Sgd:
 
 
 @dataclass(frozen=True)
+class RmsProp:
+    """RMSProp (torch's, which adds its `eps` outside the root) with a rate for each step.
+
+    decay: weight of the past squares, 1 - gamma in AdaDP's eq. 1.
+    """
+
+    rate: Schedule
+    decay: float = 0.99
+
+    def build(self, parameters: Iterable["torch.nn.Parameter"]) -> "torch.optim.Optimizer":
+        """A torch optimiser over `parameters`."""
+        import torch
+
+        return torch.optim.RMSprop(parameters, lr=self.rate(0), alpha=self.decay)
+
+
+@dataclass(frozen=True)
 class Adam:
     """Adam (Kingma and Ba 2015) with a learning rate for each step."""
 

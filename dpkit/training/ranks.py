@@ -28,7 +28,7 @@ from dpkit.training.gradients import clipped
 from dpkit.training.gradients.clipped import Clipped
 from dpkit.training.gradients.factored import PerExample
 
-Parts = Sequence[nn.Module | torch.optim.Optimizer]
+Parts = Iterable[nn.Module | torch.optim.Optimizer]
 MEANWHILE = timedelta(minutes=10)  # how long a rank waits for the others
 
 
@@ -132,8 +132,8 @@ def clipped_sum(
     with _own_draws(rank, inputs[0].device):
         share = (x[rank::world] for x in inputs)
         mine = clipped.clipped_sum(of, *share, rule=rule, at_most=at_most)
-    bounds = rule.bounds if isinstance(rule, PerCoordinateClipping) else ()
-    on_device = [torch.as_tensor(bound, device=inputs[0].device) for bound in bounds]
+    own = rule.bounds if isinstance(rule, PerCoordinateClipping) else getattr(rule, "scales", ())
+    on_device = [torch.as_tensor(one, device=inputs[0].device) for one in own]
     _check_alike([*mine.parameters, *on_device], len(inputs[0]))
     return _added_up(mine, len(inputs[0]))
 

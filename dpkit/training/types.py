@@ -1,13 +1,25 @@
-"""What a training run is made of: two networks, the data, a step and the record it yields."""
+"""What a training run is made of: networks, the data, a step and the record it yields."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from dpkit.privacy.sampling import Sampling
 from dpkit.training.device import floats
+
+
+class Model(Protocol):
+    """A named tuple of networks and their optimisers: what a step updates, and a checkpoint keeps.
+
+    Whatever else outlives a step (a history of gradients) is a module's buffer among them.
+    """
+
+    @property
+    def _fields(self) -> tuple[str, ...]: ...
+
+    def __iter__(self) -> Iterator[Any]: ...
 
 
 class Gan(NamedTuple):
@@ -36,8 +48,46 @@ class Data(NamedTuple):
     module."""
 
 
+class Recorded:
+    """What one step measured. It describes private data and is not private: do not release it.
+
+    A step gives numbers or tensors, as it has them. They become floats when the first of them is
+    read, all in one transfer, so that a step does not wait for its device. Records are equal where
+    their numbers are.
+    """
+
+    _form: ClassVar[Callable[..., Any]]  # a NamedTuple of step, batch_size and the numbers
+
+    def __init__(self, step: int, batch_size: int, *numbers: float | Tensor | None) -> None:
+        self.step = step
+        self.batch_size = batch_size
+        given: tuple[Any, ...] = numbers
+        self._numbers = tuple(n.detach() if isinstance(n, Tensor) else n for n in given)
+
+    def _measured(self) -> Any:
+        self._numbers = floats(*self._numbers)
+        return type(self)._form(self.step, self.batch_size, *self._numbers)
+
+    def _asdict(self) -> dict[str, Any]:
+        """The numbers by name, as of a NamedTuple."""
+        return self._measured()._asdict()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._measured())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self._measured() == other._measured()
+
+    def __hash__(self) -> int:
+        return hash(self._measured())
+
+    def __repr__(self) -> str:
+        form = type(self)._form.__name__
+        return repr(self._measured()).replace(form, type(self).__name__, 1)
+
+
 class Measured(NamedTuple):
-    """The numbers of a record."""
+    """The numbers of a GAN's record."""
 
     step: int
     batch_size: int
@@ -46,13 +96,10 @@ class Measured(NamedTuple):
     clipped: float  # share of the batch whose gradient was scaled down
 
 
-class Record:
-    """What one step measured. It describes private data and is not private: do not release it.
+class Record(Recorded):
+    """What one step of a GAN measured (see `Recorded`)."""
 
-    A step gives numbers or tensors, as it has them. They become floats when the first of them is
-    read, all in one transfer, so that a step does not wait for its device. Records are equal where
-    their numbers are.
-    """
+    _form = Measured
 
     def __init__(
         self,
@@ -62,14 +109,7 @@ class Record:
         generator_loss: float | Tensor | None,
         clipped: float | Tensor,
     ) -> None:
-        self.step = step
-        self.batch_size = batch_size
-        given: tuple[Any, ...] = (discriminator_loss, generator_loss, clipped)
-        self._numbers = tuple(n.detach() if isinstance(n, Tensor) else n for n in given)
-
-    def _measured(self) -> Measured:
-        self._numbers = floats(*self._numbers)
-        return Measured(self.step, self.batch_size, *self._numbers)
+        super().__init__(step, batch_size, discriminator_loss, generator_loss, clipped)
 
     @property
     def discriminator_loss(self) -> float:
@@ -86,22 +126,6 @@ class Record:
         """Share of the batch whose gradient was scaled down."""
         return self._measured().clipped
 
-    def _asdict(self) -> dict[str, Any]:
-        """The numbers by name, as of a NamedTuple."""
-        return self._measured()._asdict()
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._measured())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Record) and self._measured() == other._measured()
-
-    def __hash__(self) -> int:
-        return hash(self._measured())
-
-    def __repr__(self) -> str:
-        return repr(self._measured()).replace("Measured", "Record", 1)
-
 
 class Settings(Protocol):
     """What the loop asks of a paper's settings."""
@@ -115,3 +139,4 @@ class Settings(Protocol):
 
 
 Step = Callable[..., Record]
+R = TypeVar("R")  # what a step returns: a Record, or another paper's own

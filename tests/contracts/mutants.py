@@ -189,7 +189,7 @@ MUTANTS = (
     ),
     Mutant(
         "noise whose tail is cut",
-        "../training/noise.py",
+        "normals.py",
         "draws[far] = np.copysign(ndtri(depth * ndtr(-TAIL)), draws[far])",
         "draws[far] = np.copysign(TAIL, draws[far])",
         "tests/training/test_noise.py",

@@ -123,6 +123,14 @@ def test_a_check_that_fails_cannot_be_checked(made_up):
     assert "<td style='text-align:left'>-</td>" in explorer.numbers.value
 
 
+def test_a_stated_value_that_cannot_be_compared_is_shown_as_it_is(made_up):
+    explorer = made_up(claim_of("left-open", kind="unchecked"))
+    explorer.values["paper"].value = "made_up"
+    assert explorer.result["verdict"] == "cannot be checked"
+    assert explorer.result["computed"] == 2
+    assert ("stated", "1") in explorer.table(explorer.result).rows
+
+
 def test_evidence_that_arrives_is_read(made_up, monkeypatch, tmp_path):
     monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
     evidence = Evidence("made_up/evidence", {"n": 1}, lambda: Measured({"a": 0.5}, {}))

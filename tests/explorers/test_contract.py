@@ -20,6 +20,7 @@ from dpkit.explorers import (
     clipping_and_noise,
     group_directions,
     loss_noise,
+    noise_shapes,
     renyi_orders,
     score_against_epsilon,
 )
@@ -222,6 +223,39 @@ CASES = {
             {"noise_std": 300.0, "largest_loss": 0.01, "iterations": 1.0, "discriminator_steps": 1},
             {"noise_std": 0.3, "largest_loss": 19.2 / LEAST_MULTIPLIER * 0.999, "order": 1.11},
             {"noise_std": 300.0, "largest_loss": 19_200 / LEAST_MULTIPLIER * 0.999, "order": 64.0},
+        ],
+    ),
+    "NoiseShapes": Case(
+        moves=[
+            ("sensitivity_1", 20.0),
+            ("sensitivity_2", 3.0),
+            ("value_1", -4.0),
+            ("value_2", 30.0),
+            ("noise_multiplier", 2.0),
+        ],
+        numbers=lambda found: (
+            *(at_most(shape.price.epsilon) for shape in found["shapes"]),
+            *(f"{shape.cosine:.4f}" for shape in found["shapes"]),
+            "add-remove",
+            "delta 1e-05",
+            "Gaussian DP",
+            noise_shapes.PRINTED,
+        ),
+        words=lambda found: (
+            *(f"{shape.name} {shape.cosine:.4f}" for shape in found["shapes"]),
+            at_most(found["shapes"][0].price.epsilon, 3),
+        ),
+        refused=[
+            *each((0.0, -1.0, NAN, INF, 101.0), "sensitivity_1", "sensitivity_2"),
+            *each((NAN, INF, -INF, 101.0), "value_1", "value_2"),
+            *each((0.0, NAN, INF), "noise_multiplier"),
+            ({"value_1": 0.0, "value_2": 0.0}, "has no direction"),
+        ],
+        extremes=[
+            {"sensitivity_1": 100.0, "sensitivity_2": 0.01, "noise_multiplier": 100.0},
+            {"sensitivity_1": 0.01, "sensitivity_2": 100.0, "noise_multiplier": 0.01},
+            {"sensitivity_1": 6.0},
+            {"value_1": 0.0, "value_2": -50.0},
         ],
     ),
     "RenyiOrders": Case(

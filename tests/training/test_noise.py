@@ -12,6 +12,7 @@ import pytest
 import torch
 from scipy import stats
 
+from dpkit.privacy import normals
 from dpkit.privacy.clipping import GroupClipping, PerCoordinateClipping
 from dpkit.training import generator_on, noise
 from dpkit.training.device import filled
@@ -184,7 +185,7 @@ def test_noise_that_does_not_fit_is_refused():
 @pytest.mark.parametrize("tail", [0.3, 1.0, 2.5, 4.5])
 def test_draws_are_normal_wherever_the_tail_begins(on_gpu, tail, monkeypatch):
     """The bulk by one way and the tail by another: Kolmogorov-Smirnov of 200,000 draws."""
-    monkeypatch.setattr(noise, "TAIL", tail)
+    monkeypatch.setattr(normals, "TAIL", tail)
     rng = generator_on(CPU, reproducible_seed=int(10 * tail))
     draws = noise._on_gpu(200_000, rng=rng) if on_gpu else source(rng)(200_000)
     assert stats.kstest(draws.numpy(), "norm").pvalue > LEAST_P
@@ -192,10 +193,10 @@ def test_draws_are_normal_wherever_the_tail_begins(on_gpu, tail, monkeypatch):
 
 def test_the_tail_goes_as_far_as_a_normal_law_of_ten_to_the_ten_coordinates_does():
     """A float32 draw of torch's never exceeds 5.77; one of 10^10 normal draws does 79 times."""
-    least = noise._depths(np.array(0.0), np.array(0.0)) * stats.norm.cdf(-noise.TAIL)
+    least = normals.depths(np.array(0.0), np.array(0.0)) * stats.norm.cdf(-normals.TAIL)
     assert 1e10 * least < 1e-20
-    assert np.isfinite(noise.ndtri(least))
-    assert noise.ndtri(least) < -12
+    assert np.isfinite(normals.ndtri(least))
+    assert normals.ndtri(least) < -12
 
 
 @pytest.mark.parametrize("noise_std", [0.9, 1.0, 1e-3, 250.0])

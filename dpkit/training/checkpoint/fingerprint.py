@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.training.device import device_label
-from dpkit.training.types import Data, Gan
+from dpkit.training.types import Data, Model
 
 _PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
 _NAMED = (PurePath, torch.dtype, torch.device, torch.layout)
@@ -32,7 +32,7 @@ class Unstable(ValueError):
 
 
 def fingerprint(
-    gan: Gan,
+    gan: Model,
     data: Data,
     *,
     step: Callable[..., Any],
@@ -239,7 +239,7 @@ def _attributes(network: nn.Module) -> Iterator[str]:
                     yield f"{place}.{name}={described(value)}"
 
 
-def state_of(gan: Gan) -> str:
+def state_of(gan: Model) -> str:
     """SHA-256 of all tensors and numbers that networks and optimisers hold."""
     states = (described(getattr(gan, name).state_dict()) for name in gan._fields)
     return sha256("\n".join(states).encode()).hexdigest()

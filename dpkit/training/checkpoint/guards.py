@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.training.device import draws_put_back
-from dpkit.training.types import Gan
+from dpkit.training.types import Model
 
 
 class Present(NamedTuple):
@@ -22,7 +22,7 @@ class Present(NamedTuple):
     threads: int
 
 
-def present(gan: Gan, rng: torch.Generator) -> Present:
+def present(gan: Model, rng: torch.Generator) -> Present:
     """What a step of `gan` would go on from now."""
     networks, optimizers, tensors = [], [], []
     for part in gan:

@@ -28,7 +28,7 @@ from dpkit.training.checkpoint.ledger import (
     write_charged,
 )
 from dpkit.training.device import WORDS, filled
-from dpkit.training.types import Data, Gan
+from dpkit.training.types import Data, Model
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Keeper:
     def __init__(
         self,
         place: Checkpoints,
-        gan: Gan,
+        gan: Model,
         rng: torch.Generator,
         *,
         words: dict[str, str],
@@ -212,7 +212,7 @@ class Keeper:
 @contextmanager
 def kept(
     place: Checkpoints,
-    gan: Gan,
+    gan: Model,
     data: Data,
     *,
     step: Any,

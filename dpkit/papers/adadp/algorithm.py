@@ -1,0 +1,131 @@
+"""Algorithm 1 of the paper and its rivals, as one step: clip, add noise of some shape, go along."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dpkit.papers.adadp.settings import Settings
+from dpkit.training import clipped_sum, per_example
+from dpkit.training.networks import mlp
+from dpkit.training.noise import noised_each
+from dpkit.training.noise_shapes import NoiseShape, Squared
+from dpkit.training.optimizers import set_rate, update
+from dpkit.training.types import Recorded
+
+AT_MOST = 4096  # examples at a time, so that no Poisson lot is too large for the memory
+
+
+class Losses(nn.Module):
+    """A classifier's cross-entropy of each row: labels are inputs, so that rows stay apart."""
+
+    net: nn.Module
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, features: Tensor, labels: Tensor) -> Tensor:
+        """Args: features (batch, ...), labels (batch,) int64. Returns (batch,)."""
+        return nn.functional.cross_entropy(self.net(features), labels, reduction="none")
+
+
+class Classifier(NamedTuple):
+    """A classifier, what shapes its noise, and what goes along the noised gradient."""
+
+    net: Losses
+    shape: NoiseShape
+    optimizer: torch.optim.Optimizer
+
+
+class Numbers(NamedTuple):
+    """The numbers of a classifier's record."""
+
+    step: int
+    batch_size: int
+    loss: float
+    clipped: float
+
+
+class Record(Recorded):
+    """What a step measured: mean loss of the lot, and the share of it that was clipped."""
+
+    _form = Numbers
+
+    @property
+    def loss(self) -> float:
+        """Mean cross-entropy of the lot, before the step."""
+        return self._measured().loss
+
+    @property
+    def clipped(self) -> float:
+        """Share of the lot whose gradient was clipped."""
+        return self._measured().clipped
+
+
+def new_classifier(settings: Settings, *, seed: int, device: torch.device) -> Classifier:
+    """A network of the settings' widths (section IV-A), with the noise and optimiser they name."""
+    rng = torch.Generator().manual_seed(seed)
+    net = mlp(settings.widths, last=None, rng=rng).to(device)
+    parameters = list(net.parameters())
+    shape = settings.noise.build(parameters, settings).to(device)
+    return Classifier(Losses(net), shape, settings.optimizer.build(parameters))
+
+
+def step(
+    model: Classifier,
+    features: Tensor,
+    labels: Tensor,
+    *,
+    settings: Settings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
+    """One iteration of Algorithm 1: gradients clipped, summed, noised, averaged, and gone along.
+
+    Args:
+        model: updated in place.
+        features: the lot, (batch, features). It may be empty.
+        labels: int64 (batch,).
+        settings: learning rate and lot.
+        index: number of this step, from 0.
+        rng: of the noise.
+    """
+    shaped = model.shape.now()  # lines 7, 9, 12, 16
+    of = partial(per_example, model.net, itself)
+    clipped = clipped_sum(of, features, labels, rule=shaped.rule, at_most=AT_MOST)
+    noisy = noised_each(clipped.sums, noise_stds=shaped.noise_stds, rng=rng)  # lines 13, 18
+    model.shape.see(noisy, partial(raw_squares, model.net, (features, labels), settings.lot))
+    set_rate(model.optimizer, settings.optimizer.rate(index))
+    update(model.optimizer, clipped.parameters, [n / settings.lot for n in noisy])  # 22, 25, 26
+    kept = (clipped.weights < 1).double().mean().nan_to_num()
+    losses = clipped.losses
+    return Record(index, len(features), losses.sum().double() / max(len(losses), 1), kept)
+
+
+def itself(losses: Tensor) -> Tensor:
+    """The loss of what is a loss already."""
+    return losses
+
+
+def raw_squares(losses: nn.Module, rows: Sequence[Tensor], lot: int, of: Squared) -> list[Tensor]:
+    """(g_t)^2 of line 23, of gradients without clipping or noise: what no guarantee covers."""
+    parameters = list(losses.parameters())
+    if of == "example":
+        gradients, _ = per_example(losses, itself, *rows)
+        squares = [torch.zeros_like(p) for p in parameters]
+        for full in gradients.each():
+            for total, one in zip(squares, full, strict=True):
+                total += one.square().sum(0) / lot
+        return squares
+    total = losses(*rows).sum() / (lot if of == "mean" else 1)
+    return [g.square() for g in torch.autograd.grad(total, parameters)]
+
+
+def accuracy(net: nn.Module, features: Tensor, labels: Tensor) -> float:
+    """Share of records that the network names right, between 0 and 1."""
+    with torch.no_grad():
+        named = [net(part).argmax(1) for part in features.split(AT_MOST)]
+    return (torch.cat(named) == labels).double().mean().item()

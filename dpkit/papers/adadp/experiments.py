@@ -1,0 +1,221 @@
+"""What is run for the tables and figures: private classifiers, and their accuracy along the way."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from math import isnan
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from dpkit.experiments.part import Part, Progress, Result, Work, priced
+from dpkit.experiments.run import Run
+from dpkit.papers.adadp import agd, algorithm, convolutions, data
+from dpkit.papers.adadp.agd_settings import AgdSettings
+from dpkit.papers.adadp.levels import (
+    CIFAR_LEVELS,
+    COMPONENTS,
+    LEVELS,
+    METHODS,
+    READINGS,
+    SWEEPS,
+    TABLE_1,
+    AnySettings,
+    at_level,
+    on_cifar,
+    small,
+)
+from dpkit.papers.adadp.settings import proven
+from dpkit.training.noise_shapes import Remembering
+from dpkit.training.types import Data
+
+POINTS = 20  # of an accuracy's curve
+SHOWN = (100, 1_000)  # steps whose gradients and noise Figure 4 shows
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+
+
+class Judged(NamedTuple):
+    """A classifier trained with one seed on one task."""
+
+    run: Run
+    watched: bool = False  # whether Figure 4's quantities are measured
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        settings: AnySettings,
+        seed: int,
+        *,
+        records: str,
+        scale: str,
+        device: str,
+        progress: Progress,
+        watched: bool = False,
+    ) -> "Judged":
+        """The run that the tables call `key`: on "mnist", "digits" or "cifar10"."""
+        size = data.PUBLIC_SIZES.get(records) or convolutions.SPLIT.private
+        also = {"records": records}
+        run = Run("adadp", key, settings, seed, size, scale, records, device, progress, also=also)
+        return cls(run, watched)
+
+    @property
+    def part(self) -> Part:
+        """The part that stores it."""
+        return self.run.part(self.compute, work=self.work, prices=self.prices)
+
+    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
+        """What the run costs: by Theorem 1 as the paper charges it, and by the certified pair."""
+        settings, size, steps = self.run.settings, self.run.size, values["steps"]
+        if isinstance(settings, AgdSettings):
+            return priced(settings.guarantee(public_size=size), claimed=settings.target_epsilon)
+        ledger = settings.ledger(public_size=size, steps=steps)
+        as_if = settings.as_if_public(public_size=size, steps=steps)
+        delta = settings.target_delta
+        return {
+            **priced(proven(ledger, delta=delta), claimed=settings.target_epsilon),
+            "epsilon_charged": settings.charged(public_size=size, steps=steps),
+            "epsilon_if_public": proven(as_if, delta=delta).epsilon,
+        }
+
+    def work(self) -> list[Work]:
+        """All steps of its training."""
+        run, width = self.run, self.run.settings.widths[0]
+        step, new = method(run.settings)
+        return [run.left(step, new, shape=(width,), every=1)]
+
+    def compute(self) -> Result:
+        """Train it, with the accuracy on test images at `POINTS` places, and Figure 4's numbers."""
+        run, settings = self.run, self.run.settings
+        wanted = task(run.also["records"], settings.pca_noise, run.seed, settings.widths[0])
+        own = wanted.data._replace(
+            features=wanted.data.features.to(run.device), labels=wanted.data.labels.to(run.device)
+        )
+        test = wanted.test.to(run.device), wanted.test_labels.to(run.device)
+        step, new = method(settings)
+        model = new(settings, seed=run.seed, device=run.device)
+        records = run.shown(run.train(step, model, own), total=run.steps)
+        curve: dict[str, list[Any]] = {"steps": [], "accuracy": [], "loss": []}
+        every, watched, done = max(run.steps // POINTS, 1), {}, 0
+        for record in _until_it_diverges(records):
+            done = record.step + 1
+            if done % every == 0:
+                curve["steps"].append(done)
+                curve["accuracy"].append(algorithm.accuracy(model.net.net, *test))
+                curve["loss"].append(None if isnan(record.loss) else record.loss)
+            if self.watched and done in SHOWN:
+                watched[str(done)] = quantities(model, own, run.rng(f"watched at {done}"))
+        values = {
+            "steps": done,
+            "accuracy": algorithm.accuracy(model.net.net, *test),
+            "diverged": done < run.steps,
+            "curve": curve,
+            "words": wanted.words,
+            **({"watched": watched} if self.watched else {}),
+        }
+        return run.result(values | self.prices(values), wanted.checksums)
+
+
+def method(settings: AnySettings) -> tuple[Callable[..., algorithm.Record], Callable[..., Any]]:
+    """The step of these settings, and what makes its model."""
+    if isinstance(settings, AgdSettings):
+        return agd.step, agd.new_descent
+    return algorithm.step, algorithm.new_classifier
+
+
+@cache
+def task(records: str, pca_noise: float | None, seed: int, dimensions: int) -> data.Task:
+    """The private records as a run takes them; DP-PCA's noise follows from the run's seed."""
+    if records == "cifar10":
+        return data.cifar10(convolutions.SPLIT)
+    whole = data.images_of_digits(records)
+    if pca_noise is None:
+        return whole
+    rng = np.random.default_rng([seed, 1])
+    return data.projected(whole, noise_multiplier=pca_noise, rng=rng, dimensions=dimensions)
+
+
+def quantities(
+    model: algorithm.Classifier, own: Data, rng: torch.Generator
+) -> dict[str, dict[str, float]]:
+    """Figure 4 (c) and (d): quantiles over coordinates of |g|, sqrt(E') and sigma, at one moment.
+
+    They describe private records. g is the raw gradient of the mean loss of 600 of them.
+    """
+    chosen = torch.randperm(len(own.features), generator=rng, device=rng.device)[:600]
+    rows = own.features[chosen], own.labels[chosen]
+    raw = algorithm.raw_squares(model.net, rows, len(chosen), "mean")
+    named = {"gradient": [one.sqrt() for one in raw], "noise": model.shape.now().noise_stds}
+    if isinstance(model.shape, Remembering):
+        named["estimate"] = [one.clamp(min=0).sqrt() for one in model.shape.squares()]
+    return {name: _quantiles(parts) for name, parts in named.items()}
+
+
+def _quantiles(parts: Any) -> dict[str, float]:
+    whole = torch.cat([torch.as_tensor(part).flatten().double() for part in parts]).cpu().numpy()
+    return {str(q): float(np.quantile(whole, q)) for q in QUANTILES}
+
+
+def _until_it_diverges(records: Any) -> Iterator[algorithm.Record]:
+    """The records of a run, to the step whose gradients are no longer finite."""
+    with suppress(FloatingPointError):
+        yield from records
+
+
+def _runs(
+    table: Mapping[str, AnySettings], *, records: str, scale: str, seeds: int, **more: Any
+) -> list[Part]:
+    """Parts of runs by key, seed by seed; at reduced scale all on the digits."""
+    if scale == "reduced":
+        records, size = "digits", data.PUBLIC_SIZES["digits"]
+        table = {key: small(settings, public_size=size) for key, settings in table.items()}
+    return [
+        Judged.of(key, settings, seed, records=records, scale=scale, **more).part
+        for seed in range(seeds)
+        for key, settings in table.items()
+    ]
+
+
+def plan_table_1(**asked: Any) -> list[Part]:
+    """Table I: accuracy along runs at noise 3 and DP-PCA noise 6 (reduced: digits, 30 steps)."""
+    return _runs(TABLE_1, records="mnist", **asked)
+
+
+def plan_figure_2(**asked: Any) -> list[Part]:
+    """Figure 2: MNIST, six methods at epsilon .5, 2 and 8 (reduced: digits, 30 steps)."""
+    table = {f"{m}-{level.epsilon:g}": at_level(m, level) for level in LEVELS for m in METHODS}
+    return _runs(table, records="mnist", **asked)
+
+
+def plan_figure_3(**asked: Any) -> list[Part]:
+    """Figure 3: CIFAR-10 behind frozen convolutions, as Figure 2 (reduced: digits, 30 steps)."""
+    table = {
+        f"{m}-{level.epsilon:g}": on_cifar(m, level) for level in CIFAR_LEVELS for m in METHODS
+    }
+    return _runs(table, records="cifar10", **asked)
+
+
+def plan_figure_4(**asked: Any) -> list[Part]:
+    """Figure 4: AdaDP's two halves, and its gradients, estimates and noise (reduced: digits)."""
+    return _runs(COMPONENTS, records="mnist", watched=True, **asked)
+
+
+def plan_figure_5(**asked: Any) -> list[Part]:
+    """Figure 5: learning rate, local clipping factor, noise and lot (reduced: digits, 30 steps)."""
+    return _runs(SWEEPS, records="mnist", **asked)
+
+
+def plan_readings(**asked: Any) -> list[Part]:
+    """The readings of Algorithm 1, one change at a time (reduced: digits, 30 steps)."""
+    return _runs(READINGS, records="mnist", **asked)
+
+
+PLANS = {
+    "table_1": plan_table_1,
+    "figure_2": plan_figure_2,
+    "figure_3": plan_figure_3,
+    "figure_4": plan_figure_4,
+    "figure_5": plan_figure_5,
+    "readings": plan_readings,
+}

@@ -1,0 +1,286 @@
+"""AGD: what a step costs, the budget that ends a run, how noise falls, and whole steps.
+
+Statistical checks use fixed seeds.
+"""
+
+from dataclasses import replace
+from math import comb, exp, log, sqrt
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from dpkit import datasets
+from dpkit.papers.adadp import agd, algorithm
+from dpkit.papers.adadp.agd_settings import AGD
+from dpkit.privacy import Gaussian, pld
+from dpkit.privacy.accountants import rdp
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import SampledGaussian
+from dpkit.privacy.sampling import PoissonSampling
+from dpkit.training import Data, check_step, generator_on, train
+from dpkit.training.checkpoint import Checkpoints
+
+CPU = torch.device("cpu")
+SIZE = 1_437  # of the embedded digits
+SMALL = replace(
+    AGD,
+    noise_multiplier=2.0,
+    least_noise_multiplier=1.0,
+    choice_noise=8.0,
+    sampling=PoissonSampling(200),
+    target_epsilon=8.0,
+    public_size=SIZE,
+    pca_noise=None,
+    widths=(784, 32, 10),
+    max_steps=40,
+)
+TINY = replace(SMALL, widths=(8, 6, 3), sampling=PoissonSampling(6), max_grad_norm=0.1)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def digits(split="train"):
+    found = datasets.digits(split=split)
+    return torch.from_numpy(found.flat()), torch.from_numpy(found.labels)
+
+
+def lot():
+    return 3 * torch.randn(6, 8, generator=generator()), torch.arange(6) % 3
+
+
+def tiny(settings=TINY):
+    return agd.new_descent(settings, seed=0, device=CPU)
+
+
+def stepped(model, index=0, settings=TINY, seed=0):
+    return agd.step(model, *lot(), settings=settings, index=index, rng=generator(seed))
+
+
+# --- what a step costs ---
+
+
+def test_gradient_and_choice_cost_what_one_gaussian_does():
+    """By the certified accountant: two releases on the whole data, and the joint one."""
+    k = len(AGD.rates)
+    both = AGD.noise_multiplier, AGD.choice_noise / sqrt(k)
+    apart = [Release(Gaussian(noise)) for noise in both]
+    expected = pld.epsilon(apart, delta=1e-5).epsilon
+    found = pld.epsilon([Release(Gaussian(AGD.joint_noise(0)))], delta=1e-5).epsilon
+    assert found == pytest.approx(expected, rel=1e-4)  # each is within so much of the truth
+
+
+def test_on_a_poisson_lot_they_cost_what_the_sampled_gaussian_does():
+    """Renyi divergence of order 4 of two releases on the same lot, by binomial expansion.
+
+    The record is in both or in neither: moments of (1 - q) + q exp(loss), whose loss adds up.
+    """
+    z_g, z_l, q, order = 1.5, 3.0, 0.1, 4
+    settings = replace(TINY, noise_multiplier=z_g, choice_noise=z_l, rates=(0.1, 0.2))
+    joint = settings.joint_noise(0)
+
+    def moment(j):  # of order j, of both losses together
+        return exp(j * (j - 1) / 2 * (1 / z_g**2 + 2 / z_l**2))
+
+    expanded = sum(
+        comb(order, j) * (1 - q) ** (order - j) * q**j * moment(j) for j in range(order + 1)
+    )
+    found = SampledGaussian(joint, q).rdp([order])[0]
+    assert found == pytest.approx(log(expanded) / (order - 1), rel=1e-9)
+
+
+def test_the_choice_is_charged():
+    """A fifth of each step's 1 / z^2."""
+    joint, gradient = (noise(0) ** -2 for noise in (AGD.joint_noise, AGD.gradient_noise))
+    assert joint - gradient == pytest.approx(len(AGD.rates) / AGD.choice_noise**2)
+    assert 1 - gradient / joint == pytest.approx(0.2)
+    charged = AGD.release(0, public_size=60_000)
+    assert charged == SampledGaussian(AGD.joint_noise(0), 0.01)
+
+
+# --- the budget ---
+
+
+def test_steps_allowed_are_those_within_the_target_if_the_noise_never_falls():
+    settings = replace(AGD, target_epsilon=0.35, max_steps=10**4)
+    steps = settings.steps_allowed(public_size=60_000)
+    budget = settings.budget(public_size=60_000)
+    first = settings.release(0, public_size=60_000)
+    assert budget.allows(first, steps)
+    assert not budget.allows(first, steps + 1)
+    ledger = [Release(Gaussian(16.0)), Release(first, steps)]
+    assert rdp.epsilon(ledger, delta=1e-5, orders=[budget.order]).epsilon <= 0.35
+    assert settings.guarantee(public_size=60_000).epsilon == 0.35
+    assert AGD.steps_allowed(public_size=60_000) == AGD.max_steps
+
+
+def test_projection_is_charged_to_the_same_budget():
+    left = [replace(AGD, pca_noise=p).budget(public_size=60_000).remaining for p in (None, 16.0)]
+    order = AGD.budget(public_size=60_000).order
+    assert left[0] - left[1] == pytest.approx(order / 2 / 16**2)
+
+
+def test_the_ledger_bounds_every_path_and_falls_at_each_step():
+    releases = TINY.ledger(public_size=SIZE, steps=20)
+    assert [one.count for one in releases] == [1] * (TINY.levels - 1) + [21 - TINY.levels]
+    noises = [one.mechanism.noise_multiplier for one in releases]
+    assert noises == sorted(noises, reverse=True)
+    assert noises[0] == TINY.joint_noise(0)
+    assert TINY.gradient_noise(TINY.levels - 1) == TINY.least_noise_multiplier
+    assert TINY.gradient_noise(TINY.levels - 2) > TINY.least_noise_multiplier
+    assert len(TINY.ledger(public_size=SIZE, steps=1)) == 1
+
+
+def test_another_public_size_than_the_settings_is_refused():
+    with pytest.raises(ValueError, match="public_size must be the settings', 1437"):
+        SMALL.steps_allowed(public_size=1_000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"least_noise_multiplier": 3.0}, "least_noise_multiplier must be <= noise_multiplier"),
+        ({"rates": ()}, "rates must name a step size"),
+        ({"rates": (0.1, 0.0)}, r"rates\[1\] must be a finite number > 0"),
+        ({"choice_noise": float("nan")}, "choice_noise must be a finite number > 0"),
+        ({"growth": 0.0}, "growth must be a finite number > 0"),
+    ],
+)
+def test_bad_settings_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        replace(SMALL, **changes)
+
+
+def test_when_the_budget_is_spent_a_step_does_nothing():
+    settings = replace(TINY, target_epsilon=0.5, max_steps=10**6)
+    model = tiny(settings)
+    model.memory.used[0] = settings.steps_allowed(public_size=SIZE) - 1
+    assert np.isfinite(stepped(model, settings=settings).loss)
+    before = {name: one.clone() for name, one in model.net.state_dict().items()}
+    spent, rng = model.memory.spent().spent, generator(3)
+    state = rng.get_state()
+    record = agd.step(model, *lot(), settings=settings, index=1, rng=rng)
+    assert record.loss == pytest.approx(model.net(*lot()).mean().item())
+    assert torch.equal(state, rng.get_state())  # nothing was drawn, so nothing released
+    assert all(torch.equal(one, before[name]) for name, one in model.net.state_dict().items())
+    assert model.memory.spent().spent == spent <= model.memory.spent().budget
+
+
+# --- how noise falls ---
+
+
+def test_where_0_wins_the_noise_falls_and_gradients_are_averaged():
+    """Rates so high that every candidate raises the loss, beyond the choice's noise."""
+    settings = replace(TINY, rates=(1e9, 1e10), choice_noise=0.01, noise_multiplier=1e3)
+    settings = replace(settings, target_epsilon=1e9, max_change=10.0, growth=1.0)
+    model, weights = tiny(settings), [p.clone() for p in tiny().net.parameters()]
+    for index in range(3):
+        stepped(model, index, settings, seed=index)
+        assert int(model.memory.falls) == index + 1
+    assert all(torch.equal(p, w) for p, w in zip(model.net.parameters(), weights, strict=True))
+    assert float(model.memory.precision) == pytest.approx((1 + 2 + 4) / 1e3**2)
+    assert model.memory.used.tolist()[:4] == [1, 1, 1, 0]
+
+
+def test_gradients_are_averaged_by_the_inverse_of_their_variances():
+    """Of each sum's noise z C, so that the mean of all has the least variance there is."""
+    memory = tiny().memory
+    first, second = ([torch.full_like(one, v) for one in memory.means()] for v in (1.0, 5.0))
+    memory.averaged(first, noise=2.0)
+    found = memory.averaged(second, noise=1.0)
+    expected = (1.0 / 4 + 5.0 / 1) / (1 / 4 + 1)
+    assert all(torch.allclose(one, torch.tensor(expected)) for one in found)
+    memory.see(0.1)  # the weights move: what was averaged is of no use
+    assert torch.equal(memory.averaged(first, noise=1.0)[0], first[0])
+
+
+def test_the_noise_never_falls_below_the_least():
+    memory = tiny().memory
+    for _ in range(2 * TINY.levels):
+        memory.see(0.0)
+    assert int(memory.falls) == TINY.levels - 1
+    assert memory.charged() == TINY.least_noise_multiplier
+
+
+class Row(nn.Module):
+    """A loss of (w - x)^2 for each row x."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([3.0]))
+
+    def forward(self, x, y):
+        return (self.w - x[:, 0]).square()
+
+
+def test_changes_of_loss_are_clipped_row_by_row():
+    settings = replace(TINY, rates=(1.0, 2.0), max_change=4.0)
+    x, y = torch.tensor([[0.0], [3.0], [torch.nan]]), torch.zeros(3)
+    found = agd.changes_of_loss(Row(), [torch.tensor([1.0])], x, y, settings=settings)
+    # w = 2: (4 - 9 -> -4) + 1 + 4 where the loss is no number; w = 1: (1 - 9 -> -4) + 4 + 4
+    assert found.tolist() == [1.0, 4.0]
+
+
+# --- whole steps ---
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_nothing_is_found_in_steps_of_agd(seed):
+    """Charged as the two releases that each step makes; their sum is the joint one's."""
+    rate, k = 6 / SIZE, len(TINY.rates)
+    charged = [
+        Release(SampledGaussian(TINY.noise_multiplier, rate)),
+        Release(SampledGaussian(TINY.choice_noise / sqrt(k), rate)),
+    ]
+    told = {"settings": TINY, "charged": charged, "seed": seed}
+    report = check_step(agd.step, tiny, *lot(), **told)
+    assert report.findings == (), report
+    assert 1.0 < report.replaced < 2.001
+
+
+def test_it_learns_digits_within_its_budget():
+    x, y = digits()
+    model = agd.new_descent(SMALL, seed=0, device=CPU)
+    data = Data(x, y, public_size=SIZE)
+    records = list(
+        train(agd.step, model, data, settings=SMALL, rng=generator_on(CPU, reproducible_seed=1))
+    )
+    assert len(records) == 40
+    assert algorithm.accuracy(model, x, y) > 0.6
+    assert model.memory.spent().spent <= SMALL.budget(public_size=SIZE).budget
+
+
+def test_a_run_goes_on_from_its_state_as_if_it_had_not_stopped():
+    settings = replace(TINY, growth=1.0, choice_noise=1e3, rates=(0.1,))  # 0 wins half of the time
+    whole, first, second = (tiny(settings) for _ in range(3))
+    for index in range(12):
+        stepped(whole, index, settings, seed=index)
+    assert int(whole.memory.falls) > 0
+    for index in range(6):
+        stepped(first, index, settings, seed=index)
+    for one, stored in zip(second, first, strict=True):
+        one.load_state_dict(stored.state_dict())
+    for index in range(6, 12):
+        stepped(second, index, settings, seed=index)
+    for part, other in zip(whole[:2], second[:2], strict=True):
+        pairs = zip(part.state_dict().values(), other.state_dict().values(), strict=True)
+        assert all(torch.equal(one, two) for one, two in pairs)
+
+
+def test_a_stored_run_goes_on(tmp_path):
+    x, y = lot()
+    data = Data(x.repeat(3, 1), y.repeat(3), public_size=SIZE)
+    found = []
+    for stops in ([5], [2, 5]):
+        place = Checkpoints(tmp_path / str(len(stops)), every=1)
+        for stop in stops:
+            model, rng = tiny(), generator_on(CPU, reproducible_seed=5)
+            told = {"settings": TINY, "rng": rng, "steps": stop, "checkpoint": place}
+            list(train(agd.step, model, data, **told))
+        found.append(model)
+    whole, again = (model.net.state_dict().values() for model in found)
+    assert all(torch.equal(one, two) for one, two in zip(whole, again, strict=True))
+    assert found[0].memory.used.sum() == found[1].memory.used.sum() == 5

@@ -1,0 +1,210 @@
+"""AdaDP's step with each noise shape, its price, and its plans on the embedded digits."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from dpkit.experiments import run as run_module
+from dpkit.experiments.part import silent
+from dpkit.papers.adadp import algorithm, experiments, levels, settings, tables
+from dpkit.papers.adadp.settings import ADADP, Flat, Published, Repaired
+from dpkit.privacy import pld, rdp
+from dpkit.privacy.sampling import PoissonSampling
+from dpkit.privacy.schedules import Constant
+from dpkit.training import Data, check_step, generator_on, train
+from dpkit.training.optimizers import Sgd
+
+CPU = torch.device("cpu")
+TINY = replace(
+    ADADP,
+    noise=Flat(0.1),
+    noise_multiplier=1.0,
+    sampling=PoissonSampling(6),
+    optimizer=Sgd(Constant(0.5)),
+    widths=(8, 6, 3),
+    pca_noise=None,
+    target_epsilon=1e3,
+    max_steps=20,
+)
+NOISES = {
+    "flat": Flat(0.1),
+    "published": Published(0.1, threshold=0.0),
+    "repaired": Repaired(0.1),
+    "optimised": settings.Optimised(0.1),
+}
+
+
+def lot(size=6):
+    rng = torch.Generator().manual_seed(0)
+    return 3 * torch.randn(size, 8, generator=rng), torch.arange(size) % 3
+
+
+def trained(noise, steps=4, **changes):
+    chosen = replace(TINY, noise=noise, **changes)
+    model = algorithm.new_classifier(chosen, seed=0, device=CPU)
+    data = Data(*lot(30), 30)
+    rng = generator_on(CPU, reproducible_seed=0)
+    return model, list(train(algorithm.step, model, data, settings=chosen, rng=rng, steps=steps))
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_each_noise_trains_any_classifier(name):
+    model, records = trained(NOISES[name])
+    assert [record.step for record in records] == [0, 1, 2, 3]
+    assert all(0 <= record.clipped <= 1 and record.loss > 0 for record in records)
+    assert all(bool(p.isfinite().all()) for p in model.net.parameters())
+
+
+@pytest.mark.parametrize("name", [name for name in NOISES if name != "published"])
+def test_a_step_does_what_is_charged(name):
+    chosen = replace(TINY, noise=NOISES[name])
+    new = partial(algorithm.new_classifier, chosen, seed=0, device=CPU)
+    charged = chosen.ledger(public_size=30, steps=1)
+    found = check_step(algorithm.step, new, *lot(), settings=chosen, charged=charged)
+    assert not found.findings, found
+
+
+def test_the_published_step_is_found_to_read_raw_gradients():
+    chosen = replace(TINY, noise=NOISES["published"])
+    new = partial(algorithm.new_classifier, chosen, seed=0, device=CPU)
+    charged = chosen.as_if_public(public_size=30, steps=1)
+    found = check_step(algorithm.step, new, *lot(), settings=chosen, charged=charged)
+    assert found.findings
+
+
+def test_raw_squares_are_those_of_the_gradients_themselves():
+    net = algorithm.new_classifier(TINY, seed=0, device=CPU).net
+    rows = lot()
+    each = []
+    for x, y in zip(*(r.split(1) for r in rows), strict=True):
+        each.append(torch.autograd.grad(net(x, y).sum(), list(net.parameters())))
+    columns = [torch.stack(one) for one in zip(*each, strict=True)]
+    wanted = {
+        "mean": [one.mean(0) ** 2 for one in columns],
+        "sum": [one.sum(0) ** 2 for one in columns],
+        "example": [(one**2).mean(0) for one in columns],
+    }
+    for of, squares in wanted.items():
+        torch.testing.assert_close(algorithm.raw_squares(net, rows, 6, of), squares)
+
+
+def test_no_guarantee_covers_the_published_history():
+    ledger = ADADP.ledger(public_size=60_000, steps=10)
+    assert pld.epsilon(ledger, delta=1e-5).epsilon == float("inf")
+
+
+@pytest.mark.parametrize("level", levels.LEVELS, ids=lambda level: f"{level.epsilon:g}")
+def test_noise_of_a_level_costs_it_and_little_less(level):
+    chosen = levels.at_level("repaired", level)
+    ledger = chosen.ledger(public_size=60_000, steps=chosen.max_steps)
+    assert 0.99 * level.epsilon < pld.epsilon(ledger, delta=1e-5).epsilon <= level.epsilon
+    printed = replace(chosen, noise_multiplier={0.5: 8.0, 2.0: 4.0, 8.0: 2.0}[level.epsilon])
+    ledger = printed.ledger(public_size=60_000, steps=chosen.max_steps)
+    assert pld.epsilon(ledger, delta=1e-5).epsilon < 0.6 * level.epsilon
+
+
+@pytest.mark.parametrize("level", levels.CIFAR_LEVELS, ids=lambda level: f"{level.epsilon:g}")
+def test_noise_of_a_level_of_cifar_costs_it_and_little_less(level):
+    chosen = levels.on_cifar("dpsgd-tuned", level)
+    ledger = chosen.ledger(public_size=levels.CIFAR_SIZE, steps=chosen.max_steps)
+    assert 0.99 * level.epsilon < pld.epsilon(ledger, delta=1e-5).epsilon <= level.epsilon
+
+
+def test_noise_on_examples_and_fixed_lots_are_priced_as_they_are():
+    steps = 100
+    listing, examples, fixed = (
+        levels.READINGS[key].as_if_public(public_size=60_000, steps=steps)
+        for key in ("listing", "noise-on-examples", "replace-one")
+    )
+    one, other = (ledger[-1].mechanism.noise_multiplier for ledger in (listing, examples))
+    assert other == pytest.approx(one * 600**0.5)
+    assert {release.mechanism.adjacency for release in fixed} == {"replace-one"}
+    found = settings.proven(fixed, delta=1e-5)
+    assert found.epsilon == rdp.epsilon(fixed, delta=1e-5).epsilon > 0
+
+
+def test_theorem_1_charges_less_than_it_proves_of_a_run_with_dp_pca():
+    chosen = replace(ADADP, noise_multiplier=2.62)
+    charged = chosen.charged(public_size=60_000, steps=1_000)
+    assert charged == pytest.approx(1.2656, rel=1e-3)
+
+
+@pytest.fixture
+def elsewhere(monkeypatch, tmp_path):
+    monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path)
+
+
+@pytest.mark.parametrize("name", experiments.PLANS)
+def test_plans_have_parts_at_both_scales(name):
+    for scale in ("paper", "reduced"):
+        parts = experiments.PLANS[name](scale=scale, seeds=2, device="cpu", progress=silent)
+        assert len({part.name for part in parts}) == len(parts) >= 2
+        for part in parts:
+            assert part.settings["type"] in ("Settings", "AgdSettings")
+
+
+def test_a_reduced_run_is_judged_and_priced(elsewhere):
+    plan = experiments.PLANS["figure_4"]
+    part = plan(scale="reduced", seeds=1, device="cpu", progress=silent)[0]
+    (work,) = part.work()
+    assert work.left == 30
+    result = part.compute()
+    values = result.values
+    assert values["epsilon_proven"] == "inf"
+    assert 0 < values["epsilon_if_public"] <= values["epsilon_claimed"] == 0.5
+    assert values["steps"] == 30
+    assert not values["diverged"]
+    assert values["curve"]["accuracy"][-1] == values["accuracy"] >= 0
+    assert "30 private principal" not in values["words"]
+    assert "20 private" in values["words"]
+
+
+def test_agd_is_priced_by_its_filter(elsewhere):
+    plan = experiments.PLANS["figure_2"](scale="reduced", seeds=1, device="cpu", progress=silent)
+    part = next(one for one in plan if one.name.startswith("agd-2"))
+    values = part.compute().values
+    assert values["epsilon_proven"] == pytest.approx(2.0)
+    assert "filter" in values["method"]
+
+
+def stored(accuracy, epsilon=0.5, **more):
+    told = {
+        "noise_multiplier": 3.0,
+        "sampling": {"expected_batch_size": 600},
+        "pca_noise": 6.0,
+        "target_delta": 1e-4,
+    }
+    curve = {"steps": [100, 200, 300], "accuracy": [0.5, 0.93, accuracy], "loss": [1, 1, 1]}
+    return {
+        "values": {"accuracy": accuracy, "curve": curve, **more},
+        "provenance": {"settings": told},
+    }
+
+
+def test_gains_are_differences_of_means():
+    parts = {
+        "adadp-0.5-seed0": stored(0.90),
+        "adadp-0.5-seed1": stored(0.92),
+        "dpsgd-0.5-seed0": stored(0.88),
+    }
+    first = tables.gains(parts)[0]
+    assert first["over"] == "DP-SGD, as published"
+    assert first["paper"] == 5.9
+    assert first["published"] == pytest.approx(3.0)
+    assert first["repaired"] is None
+    assert tables.levels(parts)[0]["0.5"]["seeds"] == 2
+
+
+def test_table_1_prices_the_step_at_which_an_accuracy_is_reached():
+    rows = tables.table_1({"dpsgd-seed0": stored(0.945)})
+    at_92, at_94 = (r for r in rows[:6] if r["method"] == tables.NAMES["dpsgd"])
+    assert (at_92["steps"], at_94["steps"]) == (200, 300)
+    assert 0.49 < at_92["proven"] < at_94["proven"] < 1.0  # DP-PCA alone costs .490
+    assert all(row["steps"] is None for row in rows[6:])
+
+
+def test_printed_reductions_follow_from_the_printed_table():
+    shares = [1 - adadp / dpsgd for dpsgd, adadp in tables.TABLE_1.values()]
+    assert sum(shares) / 4 == pytest.approx(0.54, abs=0.005)

@@ -1,0 +1,174 @@
+"""The paper's formulas in high precision, by differentiation, quadrature and their definitions."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpkit.papers.adadp import theorems
+from dpkit.papers.adadp.theorems import ORDERS, PRINTED, Theorem1
+from dpkit.privacy import divergence, gdp
+
+H = [0.1, 1.0, 7.0]
+EPSILONS = [0.0, 0.3, 2.0]
+
+
+def delta(h: Any, epsilon: float) -> Any:
+    """E[max(0, 1 - e^(epsilon - loss))] of a loss of N(h / 2, h), integrated (Lemma 2)."""
+
+    def height(z: Any) -> Any:
+        gap = epsilon - h / 2 - mpmath.sqrt(h) * z
+        return -mpmath.expm1(gap) * mpmath.npdf(z)
+
+    low = (epsilon - h / 2) / mpmath.sqrt(h)
+    return mpmath.quad(height, [low, max(low, 0) + 3, max(low, 0) + 12])
+
+
+@pytest.mark.parametrize("h", H)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_profile_and_its_slope_by_the_definition(h: float, epsilon: float):
+    with mpmath.workdps(25):
+        exact = delta(mpmath.mpf(h), epsilon)
+        slope = mpmath.diff(lambda x: delta(x, epsilon), mpmath.mpf(h))
+    assert theorems.profile(h, epsilon=epsilon) == pytest.approx(float(exact), rel=1e-9, abs=1e-15)
+    assert math.exp(gdp.log_delta(math.sqrt(h), epsilon)) == pytest.approx(float(exact), rel=1e-9)
+    right, printed = (
+        theorems.profile_slope(h, epsilon=epsilon, exponent=exponent)
+        for exponent in (theorems.RIGHT, PRINTED)
+    )
+    assert right == pytest.approx(float(slope), rel=1e-9)
+    assert printed == pytest.approx(right, rel=1e-9)  # the terms with the exponent cancel
+    assert right > 0
+
+
+@pytest.mark.parametrize("h", [0.1, 7.0])
+def test_the_slope_of_a_limit_has_the_exponent_minus_three_halves(h: float):
+    exact = mpmath.diff(lambda x: mpmath.sqrt(x) / 2 - 2 / mpmath.sqrt(x), h)
+    assert theorems.limit_slope(h, epsilon=2.0) == pytest.approx(float(exact), rel=1e-9)
+    printed = theorems.limit_slope(h, epsilon=2.0, exponent=PRINTED)
+    assert abs(printed / float(exact) - 1) > 0.5
+
+
+@pytest.mark.parametrize("order", [2, 5.5])
+def test_lemma_3_is_right_of_a_sensitivity_of_1(order: float):
+    p, q = divergence.normal(0, 1.5), divergence.normal(1, 1.5)
+    exact = divergence.renyi(p, q, order, low=-30, high=30)
+    assert theorems.lemma_3(order, noise_std=1.5) == pytest.approx(exact, rel=1e-9)
+
+
+def second_moment(noise: float) -> float:
+    """E_R[((P - Q) / R)^2] of three Gaussians with means 1 apart, by Gauss and Hermite in 2-D."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    x, y = np.meshgrid(nodes, nodes)
+    weight = np.outer(weights, weights) / (2 * math.pi)
+    corners = [(1.0, 0.0), (0.5, math.sqrt(3) / 2)]  # from R at the origin, in units of the shift
+    ratios = [np.exp((x * a + y * b) / noise - 0.5 / noise**2) for a, b in corners]
+    return float((weight * (ratios[0] - ratios[1]) ** 2).sum())
+
+
+@pytest.mark.parametrize("noise", [0.5, 0.9, 2.0, 8.0])
+def test_the_second_term_bounds_the_moment_and_the_printed_one_need_not(noise: float):
+    moment = second_moment(noise)
+    assert moment <= theorems.second_term(noise)
+    assert (moment > theorems.printed_second_term(noise)) == (noise == 0.5)
+
+
+def eq_7(order: int, noise: float, q: float) -> Any:
+    """The log of Theorem 1, term by term, with enough digits for its alternating sums."""
+
+    def b(length: int) -> Any:
+        return mpmath.fsum(
+            (-1) ** i * mpmath.binomial(length, i) * mpmath.e ** ((i - 1) * i / (2 * s**2))
+            for i in range(length + 1)
+        )
+
+    with mpmath.workdps(60):
+        s, q = mpmath.mpf(noise), mpmath.mpf(q)
+        second = min(4 * (mpmath.e ** (1 / s**2) - 1), 2 * mpmath.e ** (1 / s**2))
+        total = 1 + q**2 * mpmath.binomial(order, 2) * second
+        for j in range(3, order + 1):
+            root = mpmath.sqrt(b(2 * math.ceil(j / 2)) * b(2 * math.floor(j / 2)))
+            total += 4 * q**j * mpmath.binomial(order, j) * root
+        return mpmath.log(total)
+
+
+@pytest.mark.parametrize(("noise", "steps", "highest"), [(0.9, 1_800, 12), (4.0, 2_000, 30)])
+def test_theorem_1_is_least_over_the_orders(noise: float, steps: int, highest: int):
+    found = Theorem1(noise, sample_rate=0.01).epsilon(steps, delta=1e-5)
+    each = {
+        a: float((steps * eq_7(a, noise, 0.01) + mpmath.log(10**5)) / (a - 1))
+        for a in range(2, highest)
+    }
+    order = min(each, key=lambda a: each[a])
+    assert found.order == order < highest - 1
+    assert found.epsilon == pytest.approx(each[order], rel=1e-9)
+
+
+def test_delta_and_steps_are_inverses_of_epsilon():
+    one = Theorem1(4.0, sample_rate=0.01)
+    at = one.epsilon(2_000, delta=1e-5)
+    back = one.delta(2_000, epsilon=at.epsilon)
+    assert back.delta == pytest.approx(1e-5, rel=1e-9)
+    assert back.order == at.order
+    steps = one.steps(at.epsilon * (1 + 1e-9), delta=1e-5)
+    assert steps == 2_000
+    assert one.epsilon(steps + 1, delta=1e-5).epsilon > at.epsilon
+
+
+def test_the_ends_of_theorem_1():
+    one = Theorem1(4.0, sample_rate=0.01)
+    assert one.epsilon(0, delta=1e-5).epsilon == pytest.approx(math.log(1e5) / 63)
+    assert one.steps(0.1, delta=1e-5) == 0  # below log(1 / delta) / 63
+    assert one.delta(10**9, epsilon=0.0).delta == 1.0
+    assert (ORDERS[0], ORDERS[-1], len(ORDERS)) == (2, 64, 63)
+
+
+@pytest.mark.parametrize("moment", [1.0, 7.0, 32.0])
+def test_footnote_1_is_where_the_moment_proves_delta(moment: float):
+    """At that H, E[e^(l loss)] = delta e^(l eps), the moment being integrated."""
+    h = theorems.footnote_1(5.0, delta=1e-2, moment=moment)
+    assert h > 0
+    with mpmath.workdps(30):
+        root = mpmath.sqrt(h)
+        centre = moment * root
+        log_moment = mpmath.log(
+            mpmath.quad(
+                lambda z: mpmath.e ** (moment * (h / 2 + root * z)) * mpmath.npdf(z),
+                mpmath.linspace(centre - 15, centre + 15, 7),
+            )
+        )
+        assert float(log_moment) == pytest.approx(moment * 5.0 + math.log(1e-2), rel=1e-9)
+
+
+NAN = math.nan
+ONE = Theorem1(4.0, sample_rate=0.01)
+BAD: list[tuple[Callable[[], object], str]] = [
+    (lambda: theorems.limits(NAN, epsilon=1.0), "h"),
+    (lambda: theorems.profile(0.0, epsilon=1.0), "h"),
+    (lambda: theorems.profile(1.0, epsilon=NAN), "epsilon"),
+    (lambda: theorems.limit_slope(NAN, epsilon=1.0), "h"),
+    (lambda: theorems.profile_slope(1.0, epsilon=-1.0), "epsilon"),
+    (lambda: theorems.lemma_3(1, noise_std=1.0), "order"),
+    (lambda: theorems.lemma_3(2, noise_std=NAN), "noise_std"),
+    (lambda: theorems.second_term(NAN), "noise"),
+    (lambda: theorems.printed_second_term(0.0), "noise"),
+    (lambda: Theorem1(4.0, sample_rate=0.0), "sample_rate"),
+    (lambda: Theorem1(NAN, sample_rate=0.1), "noise_over_sensitivity"),
+    (lambda: ONE.epsilon(-1, delta=1e-5), "steps"),
+    (lambda: ONE.epsilon(1, delta=NAN), "delta"),
+    (lambda: ONE.delta(1, epsilon=NAN), "epsilon"),
+    (lambda: ONE.steps(NAN, delta=1e-5), "target_epsilon"),
+    (lambda: ONE.steps(1.0, delta=1.0), "delta"),
+    (lambda: theorems.footnote_1(NAN, delta=1e-5, moment=1.0), "epsilon"),
+    (lambda: theorems.footnote_1(1.0, delta=NAN, moment=1.0), "delta"),
+    (lambda: theorems.footnote_1(1.0, delta=1e-5, moment=0.0), "moment"),
+]
+
+
+@pytest.mark.parametrize(("call", "name"), BAD, ids=[f"{i}-{n}" for i, (_, n) in enumerate(BAD)])
+def test_bad_input_is_named(call: Callable[[], object], name: str):
+    with pytest.raises(ValueError, match=f"{name} must"):
+        call()
