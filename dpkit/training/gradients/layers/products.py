@@ -266,7 +266,7 @@ def clamped(full: Tensor, bound: Tensor, whole: Tensor, *, out: Tensor | None = 
     of them are, which is soon.
     """
     if waits_for(full) or bool(whole.any()):
-        whole &= (full.abs() - bound).flatten(1).amax(1) <= 0
+        whole &= full.abs().sub_(bound).flatten(1).amax(1) <= 0
     return torch.clamp(full, -bound, bound, out=out)
 
 
