@@ -80,7 +80,7 @@ for name, noise in example.PRINTED.items():
           f"{drawn.standard_error:.3f}, exact {exact[0]:.4f}, at H = 1 {exact[1]:.4f}")
 
 # %% [markdown]
-# *Exact* is an integral, not an average, so the two columns check each other. They agree with each other and
+# *Exact* is an integral, *drawn* an average, so the two check each other. They agree with each other and
 # not with the print; and the order is another one: *uniform* noise keeps the direction best of the three. The
 # difference is small, but it is no accident of sampling.
 #
@@ -97,7 +97,7 @@ for name, power in example.POWERS.items():
 
 # %% [markdown]
 # Is uniform always better than adaptive, then? No: it depends on where the value lies and how long it is.
-# Guess before you move: with a value ten times as long, (100, 50), which noise would you choose? And with a
+# Guess before you move: with a value five times as long, (50, 25), which noise would you choose? And with a
 # value of (5, 10)?
 
 # %%
@@ -106,7 +106,7 @@ from dpkit.explorers import NoiseShapes
 NoiseShapes()
 
 # %%
-for value in ((10, 5), (20, 10), (30, 15), (100, 50), (5, 10)):
+for value in ((10, 5), (20, 10), (30, 15), (50, 25), (5, 10)):
     shapes = {n: example.shaped(s, power=p, noise_multiplier=1.0) for n, p in example.POWERS.items()}
     cosines = {n: example.exact_mean_cosine(value, noise) for n, noise in shapes.items()}
     told = ", ".join(f"{n} {c:.4f}" for n, c in cosines.items())
