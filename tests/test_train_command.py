@@ -84,10 +84,9 @@ def test_images_without_labels(dpkit, photos, tmp_path):
 def test_a_checkpoint_holds_a_ledger_that_epsilon_prices(dpkit, photos, tmp_path):
     files = f"--out {tmp_path / 'g.safetensors'} --checkpoint {tmp_path / 'run.pt'}"
     price = json.loads(dpkit(f"train {photos} {SMALL} {files} --json")[1])["epsilon"]
-    line = (
-        f"epsilon --delta 1e-5 --accountant pld --json --ledger {tmp_path / 'run.pt'}.ledger.json"
-    )
-    assert json.loads(dpkit(line)[1])["epsilon"] == price
+    line = f"epsilon --delta 1e-5 --json --ledger {tmp_path / 'run.pt'}.ledger.json"
+    found = json.loads(dpkit(line)[1])
+    assert (found["epsilon"], found["accountant"]) == (price, "pld")
     code, _, err = dpkit(line.removesuffix(".ledger.json"))
     assert code == 2
     assert "run.pt is a private checkpoint of dpkit; price the ledger beside it" in err
@@ -178,6 +177,7 @@ def test_the_bundled_digits(dpkit, tmp_path):
         ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --device tpu", "device must be"),
         ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --batch-size 21", "batch_size must be at most"),
         ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --steps 0", "steps must be an integer >= 1"),
+        ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --checkpoint OUT", "give --checkpoint another"),
         ("PHOTOS --epsilon 8 --delta 1e-5 --out OUT --size 0", "size must be an integer >= 1"),
     ],
 )

@@ -24,8 +24,8 @@ Accountant = Annotated[
         help="How costs are added up: rdp (Renyi DP), pld (a certified pair lower..upper), moments "
         "(Abadi et al. 2016), gdp (Gaussian DP; with sampling an approximation, not an upper "
         "bound), wor (fixed-size batches without replacement, replace-one; Wang, Balle, "
-        "Kasiviswanathan 2019). If not given rdp; for a released generator (*.safetensors) pld, "
-        "by which its training was planned."
+        "Kasiviswanathan 2019). If not given rdp; for a released generator (*.safetensors) and the "
+        "ledger beside a checkpoint (*.ledger.json) pld, by which dpkit plans its runs."
     ),
 ]
 Conversion = Annotated[

@@ -56,8 +56,9 @@ class Pricing(NamedTuple):
 
 
 def accountant_of(ledger: str | None) -> str | None:
-    """The accountant by which dpkit planned and stated what is in the file, if it wrote that."""
-    return "pld" if ledger is not None and Path(ledger).suffix == ".safetensors" else None
+    """pld for the files that dpkit itself writes, by which it plans and states its runs."""
+    own = (".safetensors", ".ledger.json")
+    return "pld" if ledger is not None and Path(ledger).name.endswith(own) else None
 
 
 def chosen(
@@ -159,6 +160,12 @@ def _from_file(pricing: Pricing, path: str) -> list[Release]:
 
     found = ledger_file.read(path, pricing.adjacency)
     poisson = any(isinstance(release.mechanism, SampledGaussian) for release in found)
+    fixed = any(isinstance(release.mechanism, WithoutReplacementGaussian) for release in found)
+    if pricing.accountant == "pld" and fixed:
+        raise ValueError(
+            f"{path} lists batches drawn without replacement, which pld does not price: add "
+            "--accountant wor"
+        )
     if pricing.without_replacement and poisson:
         raise ValueError(
             f"{path} lists Poisson batches (noise_multiplier), and wor prices batches drawn "

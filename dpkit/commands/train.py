@@ -71,6 +71,11 @@ def train(
     """
     if Path(out).suffix != SUFFIX or not Path(out).parent.is_dir():
         raise ValueError(f"--out must be a file *{SUFFIX} in a folder that exists, got {out}")
+    if checkpoint is not None and Path(checkpoint).resolve() == Path(out).resolve():
+        raise ValueError(
+            f"--out and --checkpoint are both {out}: the one may be released and the other is "
+            "private; give --checkpoint another file, such as run.pt"
+        )
     from dpkit.training import ranks
 
     try:

@@ -41,16 +41,21 @@ class Budget:
     Args:
         path: of the JSON file; it is made by the first run. Its folder must exist.
         epsilon: nats, > 0, and delta, in (0, 1): of all runs together. Both are fixed by the first.
+        data: name or checksum of the data set, where runs encode it in ways of their own or read
+            parts of it; None: a checksum of what a run is given.
 
     Raises:
-        ValueError: epsilon or delta is out of range.
+        ValueError: epsilon or delta is out of range, or data is no text, or empty.
     """
 
     path: Path | str
     epsilon: float
     delta: float
+    data: str | None = None
 
     def __post_init__(self) -> None:
+        if self.data is not None and not (isinstance(self.data, str) and self.data):
+            raise ValueError(f"data must be a data set's name, or None, got {self.data!r:.80}")
         checks.positive(epsilon=self.epsilon)
         checks.between(0, 1, delta=self.delta)
 
@@ -59,7 +64,7 @@ class Budget:
 
         Args:
             ledger: all that the run will release.
-            data: checksum of the data set.
+            data: checksum of the data set, where the budget has none of its own.
             run: name of a run that may already be charged (see `name`): it is not charged again.
 
         Returns:
@@ -69,7 +74,7 @@ class Budget:
             OverBudget: the total would exceed the budget; nothing was charged then.
             ValueError: the file is of other data or another budget, or damaged.
         """
-        ledger = Ledger.of(ledger)
+        ledger, data = Ledger.of(ledger), self.data or data
         with self._locked():
             stored = self._read() or self._opened(ledger, data)
             self._check(stored, ledger, data)

@@ -138,14 +138,16 @@ class PrivateGan(BaseEstimator):
             x, y: tensors, arrays, or one Dataset, DataLoader or Images without y (see
                 `dpkit.private.data.tensors`).
             steps: of the critic, each a release; the noise is calibrated for exactly these.
-            checkpoint: a file to go on from after a crash, with the same bits, charged once. It is
-                PRIVATE, unlike what `save` writes (see `dpkit.training.Checkpoints`).
+            checkpoint: a file to go on from after a crash, with the same bits, charged once; by
+                the same seed, or without one as it began. It is PRIVATE, unlike what `save` writes
+                (see `dpkit.training.Checkpoints`).
             budget: adds up the runs on these data (see `Budget`).
             progress: show a bar.
             log_dir: folder for TensorBoard. Its curves are PRIVATE, as `curves_` are.
 
         Raises:
-            ValueError: a number is out of range, data or networks do not fit.
+            ValueError: a number is out of range, data or networks do not fit, or the checkpoint is
+                of another run.
             TypeError: data or networks of a kind that is not trained here.
         """
         check_budget(budget)

@@ -1,6 +1,7 @@
 """What a private GAN is trained with, fixed before it begins."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from dpkit import checks
@@ -30,6 +31,8 @@ class GanSettings:
     critic_optimizer: Adam
     generator_optimizer: Adam
     generator_decay: float
+    reproducible_seed: str | None = None
+    """SHA-256 of the seed, so that a stored run goes on with its own; None: from entropy."""
 
     def __post_init__(self) -> None:
         checks.one_of(LOSSES, loss=self.loss)
@@ -75,7 +78,7 @@ def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:
     for beta in checks.non_negative(**{"betas[0]": gan.betas[0], "betas[1]": gan.betas[1]}):
         if not beta < 1:
             raise ValueError(f"betas must lie in [0, 1), such as (0.5, 0.9), got {gan.betas!r}")
-    rate = gan.learning_rate
+    rate, seed = gan.learning_rate, gan.reproducible_seed
     of_generator = rate if gan.generator_learning_rate is None else gan.generator_learning_rate
     checks.positive(learning_rate=rate, generator_learning_rate=of_generator)
     plan = calibrated(
@@ -86,7 +89,7 @@ def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:
         records=records,
         public_size=gan.public_size,
         max_grad_norm=gan.max_grad_norm,
-        seeded=gan.reproducible_seed is not None,
+        seeded=seed is not None,
     )
     critic, generator = (Adam(Constant(one), tuple(gan.betas)) for one in (rate, of_generator))
     return GanSettings(
@@ -99,6 +102,7 @@ def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:
         critic,
         generator,
         gan.generator_decay,
+        None if seed is None else sha256(f"{seed}".encode()).hexdigest(),
     )
 
 

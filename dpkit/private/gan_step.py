@@ -9,6 +9,7 @@ from torch.nn.functional import relu, softplus
 
 from dpkit.private.gan_settings import GanSettings
 from dpkit.private.losses import PerExampleOf, penalised, two_sided
+from dpkit.private.networks import check_logits
 from dpkit.private.released import released
 from dpkit.training import average, called_fake, called_real, update
 from dpkit.training.device import draws_put_back
@@ -74,11 +75,14 @@ def try_loss(critic: nn.Module, fakes: Tensor, *conditions: Tensor, settings: Ga
 
     Raises:
         UnsupportedLayer: the critic has no such gradients, as the error says.
+        ValueError: the loss takes logits, and the critic gives probabilities.
     """
     beside = (fakes.flip(0),)
     if settings.loss == "wasserstein":
         beside = (*beside, fakes.new_full((len(fakes),), 0.5))
     with draws_put_back(fakes.device):
+        if settings.loss == "bce":
+            check_logits(deepcopy(critic)(fakes, *conditions))
         _critic_loss(deepcopy(critic), settings)(fakes, *beside, *conditions)[0].norms()
 
 

@@ -1,5 +1,6 @@
 """Networks that are not trained here, and optimisers of others, refused by name."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -177,6 +178,20 @@ def check_pair(
             f"{tuple(answers.shape)} for 4 (are generator and critic swapped?)"
         )
     return fakes, *conditions
+
+
+def check_logits(answers: torch.Tensor) -> None:
+    """Refuse a critic's answers that are probabilities where the loss takes logits (ValueError)."""
+    node: Any = answers.grad_fn
+    while node is not None and re.match(
+        "(Reshape|Select|Squeeze|Unsafe|Unsqueeze|View)", node.name()
+    ):
+        node = node.next_functions[0][0]
+    if node is not None and node.name().startswith("Sigmoid"):
+        raise ValueError(
+            'the critic ends in a sigmoid, and the loss "bce" takes logits, to which it applies '
+            "its own: remove the critic's last layer"
+        )
 
 
 def _tried(name: str, network: nn.Module, *inputs: Any, how: str, remedy: str) -> torch.Tensor:

@@ -1,6 +1,8 @@
 """Private synthetic tables: fit a data frame with a public schema, sample rows."""
 
 import warnings
+from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from dpkit import checks, marginals
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import statement
+from dpkit.private.budget import Budget, check_budget
 from dpkit.private.schema import Schema
 from dpkit.private.statement import SEEDED, counted
 
@@ -81,25 +84,36 @@ class PrivateTable(BaseEstimator):
         self.public_size = public_size
         self.reproducible_seed = reproducible_seed
 
-    def fit(self, frame: "pd.DataFrame") -> "PrivateTable":
+    def fit(self, frame: "pd.DataFrame", *, budget: Budget | None = None) -> "PrivateTable":
         """Release a model of the table.
+
+        Args:
+            frame: a row for each record.
+            budget: adds up the runs on this frame, whatever their bins and method (see `Budget`,
+                whose `data` names it where runs take other columns of it).
 
         Raises:
             TypeError: no data frame, or columns that do not say what they hold.
             ValueError: a number is out of range, or a cell is missing, of no category, or outside
                 its bounds: column, row, value and remedy are named.
+            OverBudget: the run would exceed the budget; nothing was charged then.
         """
+        check_budget(budget)
         checks.one_of(("marginals", "gan"), method=self.method)
         schema = Schema(self.columns)
         fitted = self._marginals if self.method == "marginals" else self._gan
-        self.model_, self._ledger = fitted(schema, schema.codes(frame))
+        codes = schema.codes(frame)
+        own = budget and replace(budget, data=budget.data or _checksum(frame))
+        self.model_, self._ledger = fitted(schema, codes, own)
         self.guarantee_ = pld.epsilon(self._ledger, delta=self.delta)
         self._drawn = "none (all records)" if self.method == "marginals" else "Poisson"
         self._assumed = (counted(len(frame)),) if self.public_size is None else ()
         self._schema, self._seeded = schema, self.reproducible_seed is not None
         return self
 
-    def _marginals(self, schema: Schema, codes: np.ndarray) -> tuple[Any, list[Release]]:
+    def _marginals(
+        self, schema: Schema, codes: np.ndarray, budget: Budget | None
+    ) -> tuple[Any, list[Release]]:
         names, sizes = schema.encoder.names, schema.sizes
         if len(sizes) < 2:
             raise ValueError(
@@ -114,10 +128,14 @@ class PrivateTable(BaseEstimator):
         )
         size = self._size(len(codes))
         rng = _generator(self.reproducible_seed, stream=0)
+        if budget is not None:
+            budget.reserve(settings.ledger(), data=str(budget.data))
         model = marginals.fit(codes, settings=settings, public_size=size, rng=rng)
         return model, settings.ledger()
 
-    def _gan(self, schema: Schema, codes: np.ndarray) -> tuple[Any, list[Release]]:
+    def _gan(
+        self, schema: Schema, codes: np.ndarray, budget: Budget | None
+    ) -> tuple[Any, list[Release]]:
         from dpkit.private import table_gan
 
         if self.target is not None:
@@ -126,6 +144,7 @@ class PrivateTable(BaseEstimator):
             schema.encoder.one_hot(codes),
             sizes=schema.sizes,
             steps=self.steps,
+            budget=budget,
             epsilon=self.epsilon,
             delta=self.delta,
             batch_size=self.batch_size,
@@ -182,6 +201,14 @@ class PrivateTable(BaseEstimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
             raise NotFittedError("there is no model yet: call fit(frame) first")
+
+
+def _checksum(frame: "pd.DataFrame") -> str:
+    """SHA-256 of the cells as they are given, whatever a schema makes of them."""
+    from pandas.util import hash_pandas_object
+
+    rows: Any = hash_pandas_object(frame, index=False)  # pyright: ignore[reportCallIssue]
+    return sha256(repr(list(frame.columns)).encode() + rows.to_numpy().tobytes()).hexdigest()
 
 
 def _generator(seed: int | None, *, stream: int) -> np.random.Generator:

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dpkit.private.budget import Budget
 from dpkit.private.gan import PrivateGan
 from dpkit.private.plan import Plan
 
@@ -43,13 +44,21 @@ class TableGan:
         return np.stack([(rng.random((n, 1)) >= limits).sum(1) for limits in below], axis=1)
 
 
-def fit(rows: np.ndarray, *, sizes: tuple[int, ...], steps: int, **settings: Any) -> TableGan:
+def fit(
+    rows: np.ndarray,
+    *,
+    sizes: tuple[int, ...],
+    steps: int,
+    budget: Budget | None = None,
+    **settings: Any,
+) -> TableGan:
     """Train a generator of such rows privately.
 
     Args:
         rows: one-hot, float32 (records, sum of sizes).
         sizes: categories of each column.
         steps: of the critic.
+        budget: adds up the runs on these data.
         settings: further arguments of `PrivateGan`.
 
     Raises:
@@ -67,5 +76,5 @@ def fit(rows: np.ndarray, *, sizes: tuple[int, ...], steps: int, **settings: Any
         nn.Linear(HIDDEN, 1),
     )
     gan = PrivateGan(generator, critic, latent_size=LATENT, **settings)
-    gan.fit(torch.from_numpy(rows), steps=steps)
+    gan.fit(torch.from_numpy(rows), steps=steps, budget=budget)
     return TableGan(gan.generator_.cpu(), sizes, gan.plan_)

@@ -88,7 +88,9 @@ def update(
         finite = torch.isfinite(torch.stack([g.sum() for g in gradients]).sum())
         if not (_before(optimizer, finite) if _waits_for(finite) else finite):
             raise FloatingPointError(
-                "a gradient is NaN or infinite: the learning rate or the data may be out of range"
+                "a gradient is NaN or infinite, so training stops (what was released before stays "
+                "charged): take a smaller learning rate, scale the data, to [-1, 1] for example, "
+                "and look for a division by 0, or the log or root of it, in network and loss"
             )
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient

@@ -123,7 +123,8 @@ def clipped_sum(
         at_most: examples at a time on each rank.
 
     Raises:
-        RuntimeError: weights or batches of the ranks differ, or a rank has ended.
+        RuntimeError: weights, bounds of coordinates or batches of the ranks differ, or a rank has
+            ended.
     """
     rank, world = here()
     if world == 1:
@@ -131,8 +132,9 @@ def clipped_sum(
     with _own_draws(rank, inputs[0].device):
         share = (x[rank::world] for x in inputs)
         mine = clipped.clipped_sum(of, *share, rule=rule, at_most=at_most)
-    bounds = rule.bounds if isinstance(rule, PerCoordinateClipping) else getattr(rule, "scales", ())
-    _check_alike([*mine.parameters, *bounds], len(inputs[0]))
+    own = rule.bounds if isinstance(rule, PerCoordinateClipping) else getattr(rule, "scales", ())
+    on_device = [torch.as_tensor(one, device=inputs[0].device) for one in own]
+    _check_alike([*mine.parameters, *on_device], len(inputs[0]))
     return _added_up(mine, len(inputs[0]))
 
 
@@ -164,19 +166,19 @@ def _own_draws(rank: int, device: torch.device) -> Iterator[None]:
         yield
 
 
-def _check_alike(parameters: Iterable[Tensor], size: int) -> None:
+def _check_alike(tensors: Iterable[Tensor], size: int) -> None:
     """Refuse to add sums of networks or batches that are not the same on all ranks."""
-    sums = [p.detach().sum(dtype=torch.float64) for p in parameters]
-    sums += [torch.linalg.vector_norm(p.detach(), dtype=torch.float64) for p in parameters]
+    sums = [one.detach().sum(dtype=torch.float64) for one in tensors]
+    sums += [torch.linalg.vector_norm(one.detach(), dtype=torch.float64) for one in tensors]
     own = torch.stack([sums[0].new_tensor(size), *sums]).nan_to_num()
     largest = torch.stack((own, -own))
     with _with_others():
         dist.all_reduce(largest, op=dist.ReduceOp.MAX)
     if not torch.equal(largest[0], -largest[1]):  # the largest of all is the smallest
         raise RuntimeError(
-            "weights or batches differ between the ranks, so their sums are not added up (nothing "
-            "of this step is released): each rank must give the same data and networks to `train`, "
-            "and draw from its rng alike"
+            "weights, bounds or batches differ between the ranks, so their sums are not added up "
+            "(nothing of this step is released): each rank must give the same data and networks to "
+            "`train`, and draw from its rng alike"
         )
 
 

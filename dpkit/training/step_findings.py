@@ -143,7 +143,7 @@ def _of_one_step(
     calls = f"noised() is called {len(releases)} times in a step and the ledger charges"
     if not releases and price.count:
         return Finding("releases", f"{calls} {price.count}: give noised() the clipped sums")
-    if any(float(std.min()) == 0 for one in releases for std in one.stds):
+    if any(one.bare for one in releases):
         remedy = "give noise_std=noise_multiplier * clip norm"
         return Finding("noise", f"noise of standard deviation 0: no epsilon holds; {remedy}")
     stds = [one.std for one in releases]
@@ -182,7 +182,7 @@ def at_noise_drawn(base: Run, other_seed: Run) -> Iterator[Finding]:
 def _same_noise(one: Noised, other: Noised) -> bool:
     pairs = zip(one.noise(), other.noise(), strict=False)
     gaps = [(a - b).square() for a, b in pairs if a.shape == b.shape]
-    flat = torch.cat([gap.flatten() for gap in gaps]) if gaps else torch.ones(0)
+    flat = torch.cat([gap[~gap.isnan()] for gap in gaps]) if gaps else torch.ones(0)
     return len(flat) >= FEW and bool(flat.mean() < ALIKE**2)
 
 

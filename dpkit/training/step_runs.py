@@ -28,6 +28,12 @@ class Noised(NamedTuple):
         )
         return least if least == most else None
 
+    @property
+    def bare(self) -> bool:
+        """Whether a coordinate that is not 0 got no noise (one that is clipped to 0 needs none)."""
+        pairs = zip(self.sums, self.stds, strict=True)
+        return any(bool(((std == 0) & (total.cpu() != 0)).any()) for total, std in pairs)
+
     def noise(self) -> list[Tensor]:
         """What was added, in its deviations; NaN where nothing was."""
         triples = zip(self.sums, self.stds, self.noisy, strict=True)

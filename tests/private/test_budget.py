@@ -75,6 +75,12 @@ def test_a_named_run_is_charged_once(tmp_path):
     assert budget.reserve(ledger(), data=DATA, run="other") != first
 
 
+@pytest.mark.parametrize("data", ["", 5, b"x"])
+def test_the_name_of_a_data_set_is_text(data):
+    with pytest.raises(ValueError, match="data must be a data set's name"):
+        Budget("budget.json", epsilon=2, delta=1e-5, data=data)
+
+
 def test_two_data_sets_do_not_share_a_file(tmp_path):
     budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
     budget.reserve(ledger(), data=DATA)

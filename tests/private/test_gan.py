@@ -19,6 +19,7 @@ from dpkit.private import released
 from dpkit.private.gan_settings import LOSSES, gan_settings
 from dpkit.private.gan_step import new_gan, step
 from dpkit.training import check_step, generator_on
+from dpkit.training.checkpoint import read_saved
 
 CPU = torch.device("cpu")
 SMALL = {"classes": 10, "latent_size": 16, "batch_size": 64, "n_critic": 2}
@@ -137,6 +138,23 @@ def test_a_second_fit_starts_anew():
     assert not torch.equal(
         first, weights(clone(gan).set_params(reproducible_seed=2).fit(*digits(), steps=4))
     )
+
+
+@pytest.mark.parametrize(("stored", "now"), [(5, 6), (5, None), (None, 6)])
+def test_a_stored_run_goes_on_with_its_own_seed_alone(tmp_path, stored, now):
+    """Without one, each process has an entropy of its own, and takes the stored state."""
+    data, place = digits(), tmp_path / "run.pt"
+    first = gan_of(reproducible_seed=stored).fit(*data, steps=4, checkpoint=place)
+    with pytest.raises(ValueError, match=r"settings\.reproducible_seed \(stored .*, now"):
+        gan_of(reproducible_seed=now).fit(*data, steps=4, checkpoint=place)
+    again = gan_of(reproducible_seed=stored).fit(*data, steps=4, checkpoint=place)
+    one, other = (next(gan.generator_.parameters()) for gan in (first, again))
+    assert torch.equal(one, other)
+
+
+def test_the_seed_itself_is_not_stored(tmp_path):
+    gan_of(reproducible_seed=31337).fit(*digits(), steps=2, checkpoint=tmp_path / "run.pt")
+    assert "31337" not in read_saved(tmp_path / "run.pt").fingerprint["settings.reproducible_seed"]
 
 
 def test_it_is_an_estimator_of_scikit_learn(fitted):

@@ -195,6 +195,30 @@ def test_gans_that_cannot_be_trained(gan, words):
         gan().fit(X, Y, steps=6)
 
 
+class Probability(nn.Module):
+    """A critic whose sigmoid is no layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.critic = Critic()
+
+    def forward(self, images, labels):
+        return torch.sigmoid(self.critic(images, labels)).squeeze(1)
+
+
+def test_a_critic_of_probabilities_where_the_loss_takes_logits():
+    with pytest.raises(ValueError, match=r'sigmoid, and the loss "bce" takes logits.*remove'):
+        gan_of(Generator(), Probability(), loss="bce").fit(X, Y, steps=6)
+    layers = nn.Flatten(), nn.Linear(64, 1), nn.Sigmoid()
+    for critic, loss in ((nn.Sequential(*layers), "bce"), (nn.Sequential(*layers[:2]), "hinge")):
+        gan = gan_of(Generator(), critic, loss=loss, classes=None, batch_size=40)
+        if loss == "bce":
+            with pytest.raises(ValueError, match="remove the critic's last layer"):
+                gan.fit(X, steps=2)
+        else:
+            gan.fit(X, steps=2)
+
+
 class Norm(nn.Module):
     """A generator that centres what it makes by the mean over its batch."""
 

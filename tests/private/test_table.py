@@ -1,6 +1,8 @@
 """PrivateTable: data frames with a public schema, the census among them; and each mistake."""
 
+import json
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ from sklearn.exceptions import NotFittedError
 
 from dpkit.datasets import ADULT_8, census
 from dpkit.datasets.census import COMPLETE
-from dpkit.private import PrivateTable
+from dpkit.privacy.accountants.filters import OverBudget
+from dpkit.private import Budget, PrivateTable
 
 COLUMNS = {"age": range(18, 98), "rate": (0.0, 1.0, 4), "sex": ["f", "m"], "paid": [0, 1]}
 
@@ -237,6 +240,32 @@ def test_a_gan_in_place_of_counts():
     assert "sampling used: Poisson" in table.statement()
     assert same_samples(pickle.loads(pickle.dumps(table)), table)
     assert not hasattr(table.model_, "curves_")
+
+
+@pytest.mark.torch
+def test_a_budget_adds_up_fits_of_one_frame_by_any_method_and_bins(tmp_path):
+    frame, budget = made_up(), Budget(tmp_path / "budget.json", epsilon=3, delta=1e-5)
+    shares = [0.0]
+    wider = COLUMNS | {"rate": (0.0, 1.0, 2)}
+    for columns, method in ((COLUMNS, "marginals"), (COLUMNS, "gan"), (wider, "marginals")):
+        table = PrivateTable(columns, method=method, epsilon=0.5, steps=3, batch_size=20)
+        table.fit(frame, budget=budget)
+        shares.append(budget.share_spent())
+    assert 0 < shares[1] < shares[2] < shares[3] < 1
+    with pytest.raises(OverBudget, match="take a smaller epsilon"):
+        PrivateTable(COLUMNS, epsilon=3).fit(frame, budget=budget)
+    with pytest.raises(ValueError, match="the budget of another data set"):
+        PrivateTable(COLUMNS).fit(made_up(399), budget=budget)
+    assert budget.share_spent() == shares[3]
+    named = replace(budget, path=tmp_path / "named.json", data="the survey of 2020")
+    for columns in (COLUMNS, {name: COLUMNS[name] for name in ("age", "paid")}):
+        PrivateTable(columns, epsilon=0.5).fit(frame[list(columns)], budget=named)
+    assert len(json.loads(named.path.read_text())["runs"]) == 2
+
+
+def test_a_budget_that_is_a_number_is_refused():
+    with pytest.raises(TypeError, match=r"budget must be a Budget\('budget.json'"):
+        PrivateTable(COLUMNS).fit(made_up(), budget=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.torch

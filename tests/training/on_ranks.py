@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from dpkit.privacy import Release, SampledGaussian
-from dpkit.privacy.clipping import FlatClipping
+from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.private import Budget, Private
 from dpkit.training import (
@@ -23,6 +23,7 @@ from dpkit.training import (
     clipped_sum,
     gradient_penalty,
     noised,
+    noised_each,
     per_example,
     train,
     update,
@@ -31,7 +32,7 @@ from dpkit.training.ranks import here, joined
 
 STEPS, BATCH, RULE = 50, 3, FlatClipping(0.5)
 DRAWN = PoissonSampling(BATCH)
-WAYS = ("plain", "penalty", "torch.func", "dropout")
+WAYS = ("plain", "penalty", "torch.func", "dropout", "coordinates")
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,15 @@ def step(gan, features, labels, *, settings, index, rng):
     of, rows = partial(per_example, critic, lambda out: out.squeeze(1).tanh()), (features,)
     if settings.way in ("penalty", "torch.func"):
         of, rows = partial(penalised, critic), (features, fakes, mixing)
-    found = clipped_sum(of, *rows, rule=RULE, at_most=2)
-    noisy = noised(found.sums, noise_std=RULE.max_grad_norm, rng=rng)
+    if "coordinates" in settings.way:
+        drift = 1e-6 * here().rank if settings.way == "drifting coordinates" else 0.0
+        box = [torch.full_like(p, 0.05 + drift).detach() for p in critic.parameters()]
+        rule = PerCoordinateClipping(tuple(box))
+        found = clipped_sum(of, *rows, rule=rule, at_most=2)
+        noisy = noised_each(found.sums, noise_stds=rule.noise_stds(1.0), rng=rng)
+    else:
+        found = clipped_sum(of, *rows, rule=RULE, at_most=2)
+        noisy = noised(found.sums, noise_std=RULE.max_grad_norm, rng=rng)
     update(gan.discriminator_optimizer, found.parameters, [one / BATCH for one in noisy])
     gan.generator_optimizer.zero_grad()
     score = critic(gan.generator_net(torch.randn(6, 2, generator=rng))).mean()
@@ -138,10 +146,10 @@ def drifting_at(last, index, gan):
             next(gan.discriminator.parameters())[0, 0] += 1e-6
 
 
-def refusal(**changes):
+def refusal(way="plain", **changes):
     """Why a run ended."""
     try:
-        trained("plain", **changes)
+        trained(way, **changes)
     except RuntimeError as error:
         return str(error)
 
@@ -167,7 +175,11 @@ def main(what, folder):
             for way in WAYS:
                 torch.save(trained(way, seed=rank), folder / f"{way}-{rank}")
             torch.save(own_loop(folder), folder / f"own-loop-{rank}")
-            reasons = refusal(own=data(1e-6 * rank)), refusal(watch=partial(drifting_at, 20))
+            reasons = (
+                refusal(own=data(1e-6 * rank)),
+                refusal(watch=partial(drifting_at, 20)),
+                refusal("drifting coordinates"),
+            )
             torch.save(reasons, folder / f"refused-{rank}")
 
 

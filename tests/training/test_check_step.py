@@ -17,7 +17,7 @@ from dpkit.papers.rdp_gan import algorithm as rdp_gan
 from dpkit.papers.rdp_gan import settings as rdp_gan_settings
 from dpkit.papers.small_images import algorithm as small_images
 from dpkit.papers.small_images import settings as small_images_settings
-from dpkit.privacy.clipping import FlatClipping
+from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import DiscreteGaussian, Gaussian, SampledGaussian
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
@@ -231,6 +231,37 @@ def sentence(report, kind):
 
 def test_nothing_is_found_in_the_right_step_nor_in_three_of_them():
     assert check(right).findings == check(right, steps=3).findings == ()
+
+
+def by_coordinate(
+    pair, features, labels, *, settings, index, rng, least=0.0, charged=NOISE, drawn=noised_each
+):
+    """With a bound of 0, that coordinate is always 0, and gets no noise."""
+    net, optimizer = pair
+    rule = PerCoordinateClipping((torch.tensor([[0.3, least, 0.1]]), torch.tensor([0.2])))
+    of = partial(per_example, net, lambda out: (out[:, 0] - 1).square())
+    clipped = clipped_sum(of, features, rule=rule, at_most=4)
+    noisy = drawn(clipped.sums, noise_stds=rule.noise_stds(charged), rng=rng)
+    update(optimizer, clipped.parameters, [total / BATCH for total in noisy])
+
+
+def test_nothing_is_found_in_a_step_that_clips_by_coordinate():
+    charged = Release(SampledGaussian(NOISE, 0.01))
+    report = check(by_coordinate, settings=object(), charged=charged)
+    assert report.findings == (), report
+    assert 1.1 < report.replaced < 2.001
+    assert 0.5 < report.dropped < 1.001
+
+
+def test_half_the_noise_or_the_same_noise_on_coordinates_is_seen():
+    def again(*args, rng, **told):
+        return noised_each(*args, rng=torch.Generator().manual_seed(5), **told)
+
+    charged = Release(SampledGaussian(NOISE, 0.01))
+    half = partial(by_coordinate, charged=NOISE / 2)
+    assert "sensitivity" in dict(check(half, settings=object(), charged=charged).findings)
+    same = check(partial(by_coordinate, least=0.1, drawn=again), settings=object(), charged=charged)
+    assert "two releases have the same noise" in sentence(same, "noise")
 
 
 def test_dropout_masks_stay_with_their_records():

@@ -73,7 +73,7 @@ def killed(folder: Path) -> tuple[Path, list[tuple[int, str]]]:
     return folder, processes("killed", folder)
 
 
-@pytest.mark.parametrize("way", ["plain", "penalty", "torch.func"])
+@pytest.mark.parametrize("way", ["plain", "penalty", "torch.func", "coordinates"])
 def test_two_ranks_train_as_one_process_does(folder: Path, double, way: str):
     """Also where a batch, or one's share of it, is empty."""
     weights, records = trained(way)
@@ -98,11 +98,12 @@ def test_a_loop_of_ones_own_keeps_the_same_weights_and_is_charged_once(folder: P
     assert len(json.loads((folder / "budget.json").read_text())["runs"]) == 1
 
 
-def test_other_data_or_weights_on_a_rank_are_refused(folder: Path):
+def test_other_data_weights_or_bounds_on_a_rank_are_refused(folder: Path):
     for rank in (0, 1):
-        data, drift = torch.load(folder / f"refused-{rank}")
+        data, *drifts = torch.load(folder / f"refused-{rank}")
         assert data.startswith("data differ between the ranks")
-        assert drift.startswith("weights or batches differ between the ranks")
+        for drift in drifts:
+            assert drift.startswith("weights, bounds or batches differ between the ranks")
 
 
 def test_a_killed_rank_ends_the_run_and_its_steps_stay_charged(killed):

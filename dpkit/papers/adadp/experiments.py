@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,14 +96,14 @@ class Judged(NamedTuple):
         step, new = method(settings)
         model = new(settings, seed=run.seed, device=run.device)
         records = run.shown(run.train(step, model, own), total=run.steps)
-        curve: dict[str, list[float]] = {"steps": [], "accuracy": [], "loss": []}
+        curve: dict[str, list[Any]] = {"steps": [], "accuracy": [], "loss": []}
         every, watched, done = max(run.steps // POINTS, 1), {}, 0
         for record in _until_it_diverges(records):
             done = record.step + 1
             if done % every == 0:
                 curve["steps"].append(done)
                 curve["accuracy"].append(algorithm.accuracy(model.net.net, *test))
-                curve["loss"].append(record.loss)
+                curve["loss"].append(None if isnan(record.loss) else record.loss)
             if self.watched and done in SHOWN:
                 watched[str(done)] = quantities(model, own, run.rng(f"watched at {done}"))
         values = {

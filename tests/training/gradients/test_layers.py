@@ -64,7 +64,7 @@ def assert_equal(found: torch.Tensor, wanted: torch.Tensor, scale: torch.Tensor)
 
 
 def assert_as_reference(network: nn.Module, inputs: torch.Tensor) -> None:
-    """Norms, clipped sums by each rule, and full gradients."""
+    """Norms, clipped sums by each rule and by coordinate, and full gradients."""
     gradients, losses = per_example(network, loss_of, inputs)
     full = reference(network, inputs)
     wanted = [full[id(p)] for p in gradients.parameters]
@@ -82,6 +82,11 @@ def assert_as_reference(network: nn.Module, inputs: torch.Tensor) -> None:
         sums = gradients.weighted_sum(rule.weights(gradients.norms()))
         for found, row, g in zip(sums, weights, wanted, strict=True):
             assert_equal(found, torch.tensordot(row, g, 1), one)
+    bounds = [g.abs().sum(0) / max(len(inputs), 1) for g in wanted]
+    sums, whole = gradients.clamped_sum(bounds)
+    assert whole.shape == (len(inputs),)
+    for found, g, bound in zip(sums, wanted, bounds, strict=True):
+        assert_equal(found, g.clamp(-bound, bound).sum(0), one)
     parts = [
         list(chunk) for chunk in gradients.each(at_most=2 * sum(g[:1].numel() for g in wanted))
     ]

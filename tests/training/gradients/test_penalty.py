@@ -79,6 +79,9 @@ def assert_as_reference(critic, batch=5, *conditions, dtype=torch.float64, **opt
     weights = FlatClipping(float(norms.max()) / 2).weights(norms)
     for total, g in zip(found.weighted_sum(weights), wanted, strict=True):
         torch.testing.assert_close(total, torch.tensordot(weights[0], g, 1), **close)
+    bounds = [g.abs().mean(0) for g in wanted]
+    for total, g, bound in zip(found.clamped_sum(bounds)[0], wanted, bounds, strict=True):
+        torch.testing.assert_close(total, g.clamp(-bound, bound).sum(0), **close)
     for index, g in enumerate(wanted):
         each = torch.cat([part[index] for part in found.each()])
         torch.testing.assert_close(each, g, **close)

@@ -276,10 +276,10 @@ def _outer_clamped_sum(a: Tensor, d: Tensor, bound: Tensor, whole: Tensor) -> Te
     Rows of the weight and examples are taken so few at a time that products stay in the cache, in
     one piece of memory.
     """
-    total = torch.zeros_like(bound)
-    wide = bound.shape[1]
-    high = min(max(workspace(d) // (TOGETHER * wide), 1), len(bound))
-    count = max(workspace(d) // (high * wide), 1)
+    total, wide = torch.zeros_like(bound), bound.shape[1]
+    space = 2 * workspace(d)  # larger than a processor's own cache: more of it is saved in calls
+    high = min(max(space // (TOGETHER * wide), 1), len(bound))
+    count = max(space // (high * wide), 1)
     memory = d.new_empty(min(count, len(d)) * high * wide)
     for out, own, e in zip(*(x.split(high) for x in (total, bound)), d.split(high, 1), strict=True):
         for x, y, left in zip(*(x.split(count) for x in (a, e, whole)), strict=True):
