@@ -537,7 +537,7 @@ for k in (1, 10, 100):
     print(f"{k:3} steps: {pair.lower:.4f} <= {truth:.4f} <= {pair.epsilon:.4f}; RDP {loose:.4f}")
 
 # %% [markdown]
-# Now move noise, rate, steps and delta yourself (all ten explorers are in [09_explorers](09_explorers.ipynb)).
+# Now move noise, rate, steps and delta yourself (all eleven explorers are in [09_explorers](09_explorers.ipynb)).
 # Guess first: does half the noise double epsilon?
 
 # %%

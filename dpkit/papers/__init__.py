@@ -7,7 +7,7 @@ from typing import Any
 
 PAPERS: tuple[ModuleType, ...] = tuple(
     import_module(f"{__name__}.{name}")
-    for name in ("adadp", "dp_cgan", "dpgan", "rdp_gan", "small_images")
+    for name in ("dp_cgan", "dpgan", "rdp_gan", "small_images", "adadp")
 )
 
 

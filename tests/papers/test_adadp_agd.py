@@ -249,7 +249,7 @@ def test_it_learns_digits_within_its_budget():
         train(agd.step, model, data, settings=SMALL, rng=generator_on(CPU, reproducible_seed=1))
     )
     assert len(records) == 40
-    assert algorithm.accuracy(model, x, y) > 0.6
+    assert algorithm.accuracy(model.net.net, x, y) > 0.6
     assert model.memory.spent().spent <= SMALL.budget(public_size=SIZE).budget
 
 

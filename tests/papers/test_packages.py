@@ -12,7 +12,8 @@ def test_a_package_offers_settings_claims_modules_and_its_algorithm(paper):
     assert named(paper.NAME) is paper
     assert paper.SETTINGS.steps_allowed is not None
     assert paper.CLAIMS is paper.claims.CLAIMS
-    assert paper.new_gan is paper.algorithm.new_gan
+    new = "new_classifier" if paper.NAME == "adadp" else "new_gan"
+    assert getattr(paper, new) is getattr(paper.algorithm, new)
     assert plans_of(paper.NAME) is paper.experiments.PLANS
     for plan in paper.experiments.PLANS.values():
         assert getattr(plan, "func", plan).__doc__
