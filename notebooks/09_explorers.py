@@ -195,9 +195,9 @@ GroupDirections()
 #
 # ## 10. Should the noise follow the sensitivity?
 #
-# AdaDP (Xu et al. 2019) clips each coordinate by itself and gives it noise in proportion to its sensitivity.
-# What noise costs depends on one sum, H, so four shapes of noise can be compared at the same price. Which one
-# keeps the direction of the query's value best?
+# AdaDP ([04_adadp](04_adadp.ipynb)) clips each coordinate by itself and gives it noise in proportion to its
+# sensitivity. What noise costs depends on one sum, H, so four shapes of noise can be compared at the same
+# price. Which one keeps the direction of the query's value best?
 #
 # 1. As it opens: which of adaptive and uniform noise has more variance, and which keeps the direction better?
 # 2. Keep the value's direction, and make it longer: (20, 10), (30, 15), (50, 25). When does the order change?
