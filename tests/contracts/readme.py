@@ -267,7 +267,7 @@ def levels() -> str:
     for name, data in (("figure_2", "MNIST"), ("figure_3", "CIFAR-10")):
         for row in tables.gains(stored[name], name):
             points = (row["paper"], row["published"], row["repaired"])
-            cells = ("" if one is None else f"{one:+.1f}" for one in points)
+            cells = ("" if one is None else f"{round(one, 1) + 0:+.1f}" for one in points)
             over = f"{row['over']} on {data}"
             lines.append(f"| {over} | {row['epsilon']:g} | {' | '.join(cells)} |")
             ahead.append(points[1] is not None and points[1] > 0)

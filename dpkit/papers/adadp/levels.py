@@ -183,5 +183,6 @@ TABLE_1 = {
         target_epsilon=5.48,
         max_steps=2_000,
     )
-    for name, settings in {"adadp": ADADP, "repaired": REPAIRED, "dpsgd": DPSGD}.items()
+    for name, settings in METHODS.items()
+    if isinstance(settings, Settings) and name != "dpopt"
 }

@@ -80,11 +80,8 @@ def table_1(stored: Stored) -> list[dict[str, Any]]:
             **_cost(stored, key, wanted),
         }
         for wanted, (dpsgd, adadp) in TABLE_1.items()
-        for key, printed in (
-            ("dpsgd", {"dpsgd": dpsgd}),
-            ("adadp", {"adadp": adadp}),
-            ("repaired", {}),
-        )
+        for printed in ({"dpsgd": dpsgd, "adadp": adadp},)
+        for key in ("dpsgd", "adadp", "repaired", "dpsgd-tuned", "dp-adam")
     ]
 
 
