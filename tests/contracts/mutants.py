@@ -264,6 +264,48 @@ MUTANTS = (
         "    if held is None:\n",
         "tests/training/test_training.py",
     ),
+    Mutant(
+        "noise by coordinate without the root of their number",
+        "clipping.py",
+        "return [noise_multiplier * sqrt(self.coordinates) * bound for bound in self.bounds]",
+        "return [noise_multiplier * bound for bound in self.bounds]",
+        "tests/privacy/test_clipping.py",
+    ),
+    Mutant(
+        "a gradient clipped in another norm than its noise's",
+        "../training/gradients/scaled.py",
+        "inverses = [torch.as_tensor(d).to(p).detach().square().reciprocal() for d, p in pairs]",
+        "inverses = [torch.as_tensor(d).to(p).detach().reciprocal() for d, p in pairs]",
+        "tests/training/test_optimised_noise.py",
+    ),
+    Mutant(
+        "a released history that reads the raw gradient",
+        "../training/noise_shapes.py",
+        "((n / self.lot) ** 2 - (s / self.lot) ** 2 for n, s in zip(noisy, stds, strict=True)),",
+        "raw(\"mean\"),",
+        "tests/training/test_noise_shapes.py",
+    ),
+    Mutant(
+        "a choice of the step that is not charged",
+        "../papers/adadp/agd_settings.py",
+        "choice = len(self.rates) / self.choice_noise**2",
+        "choice = 0.0",
+        "tests/papers/test_adadp_agd.py",
+    ),
+    Mutant(
+        "a projection that no ledger knows of",
+        "../papers/adadp/settings.py",
+        "return [Release(projection), training]",
+        "return [training]",
+        "tests/papers/test_adadp_algorithm.py",
+    ),
+    Mutant(
+        "a guarantee for a raw history",
+        "../papers/adadp/settings.py",
+        "if isinstance(self.noise, Published):\n            return [Release(",
+        "if self.noise is None:\n            return [Release(",
+        "tests/papers/test_adadp_algorithm.py",
+    ),
 )
 
 

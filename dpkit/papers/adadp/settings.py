@@ -175,11 +175,11 @@ class Settings:
 
     def as_if_public(self, *, public_size: int, steps: int) -> list[Release]:
         """The ledger if the history were public: what Theorem 1 assumes, priced as is right."""
-        adjacency = self.sampling.adjacency
-        projection = (
-            [] if self.pca_noise is None else [pca.release(self.pca_noise, adjacency=adjacency)]
-        )
-        return [*map(Release, projection), Release(self._step(public_size), steps)]
+        training = Release(self._step(public_size), steps)
+        if self.pca_noise is None:
+            return [training]
+        projection = pca.release(self.pca_noise, adjacency=self.sampling.adjacency)
+        return [Release(projection), training]
 
     def charged(self, *, public_size: int, steps: int) -> float:
         """Epsilon as the paper charges training: Theorem 1, orders 2 to 64, DP-PCA left out."""
