@@ -54,12 +54,12 @@ class NoiseShape(nn.Module):
         std = self.noise_multiplier * self.flat.sensitivity("add-remove")
         return Shaped(self.flat, [std] * self.tensors)
 
-    def see(self, noisy: Sequence[Tensor], raw: Raw) -> None:
+    def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
         """Take note of a step.
 
         Args:
             noisy: its released sums.
-            raw: what Algorithm 1 of AdaDP reads beside them; a shape that calls it has no price.
+            raw: what AdaDP's Algorithm 1 reads beside them: `RawHistory` alone, which has no price.
         """
 
 
@@ -144,8 +144,14 @@ class RawHistory(Remembering):
         whole = torch.cat([one.flatten() for one in self.squares()]).double()
         return bool((whole if self.spread == "square" else whole.sqrt()).var() > self.threshold)
 
-    def see(self, noisy: Sequence[Tensor], raw: Raw) -> None:
-        """Line 23: E' <- gamma' E' + (1 - gamma') g^2, of the raw gradient."""
+    def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
+        """Line 23: E' <- gamma' E' + (1 - gamma') g^2, of the raw gradient.
+
+        Raises:
+            TypeError: no raw gradient is given.
+        """
+        if raw is None:
+            raise TypeError("raw must be given: AdaDP's history as printed is of raw gradients")
         self._follow(raw(self.of), self.decay)
 
 
@@ -196,7 +202,7 @@ class ReleasedHistory(Remembering):
         most = self.range_factor
         return [norm * share.sqrt().clamp(1 / most, most) for share in shares]
 
-    def see(self, noisy: Sequence[Tensor], raw: Raw) -> None:
+    def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
         """E' <- decay E' + (1 - decay) (g~^2 - v), g~ and v of the lot's mean."""
         stds = self.now().noise_stds
         self._follow(

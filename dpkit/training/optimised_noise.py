@@ -66,7 +66,7 @@ class OptimisedNoise(NoiseShape):
         rule = ScaledClipping(tuple(least_harmful(self.slopes(), self.flat.max_grad_norm)))
         return Shaped(rule, rule.noise_stds(self.noise_multiplier))
 
-    def see(self, noisy: Sequence[Tensor], raw: Raw) -> None:
+    def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
         """Follow the released sums; what is raw is not read."""
         for past, present in zip(self.slopes(), noisy, strict=True):
             past.lerp_(present, 1 - self.decay)

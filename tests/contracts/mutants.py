@@ -282,7 +282,7 @@ MUTANTS = (
         "a released history that reads the raw gradient",
         "../training/noise_shapes.py",
         "((n / self.lot) ** 2 - (s / self.lot) ** 2 for n, s in zip(noisy, stds, strict=True)),",
-        "raw(\"mean\"),",
+        'raw("mean"),',
         "tests/training/test_noise_shapes.py",
     ),
     Mutant(

@@ -149,6 +149,12 @@ def test_a_released_history_stays_within_its_range_whatever_the_noise():
     assert max(float(one.abs().max()) for one in shape.squares()) < (8 * 50) ** 2
 
 
+def test_a_raw_history_without_a_raw_gradient_is_refused():
+    shape = RawHistory(parameters(), noise_multiplier=1.0, max_grad_norm=1.0)
+    with pytest.raises(TypeError, match="raw must be given"):
+        shape.see(random())
+
+
 @pytest.mark.parametrize("name", SHAPED)
 def test_what_a_shape_remembers_is_kept_by_its_state(name):
     one, other = (SHAPED[name](parameters(), noise_multiplier=1.0) for _ in range(2))
