@@ -177,8 +177,8 @@ def main(what, folder):
             torch.save(own_loop(folder), folder / f"own-loop-{rank}")
             reasons = (
                 refusal(own=data(1e-6 * rank)),
-                refusal(watch=partial(drifting_at, 20)),
                 refusal("drifting coordinates"),
+                refusal(watch=partial(drifting_at, 20)),
             )
             torch.save(reasons, folder / f"refused-{rank}")
 
