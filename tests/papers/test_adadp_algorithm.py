@@ -207,6 +207,14 @@ def test_table_1_prices_the_step_at_which_an_accuracy_is_reached():
     assert all(row["steps"] is None for row in others)
 
 
+def test_figure_5_puts_changed_values_around_the_middle():
+    parts = {"rate-0.0008-seed0": stored(0.85), "rate-0.005-seed0": stored(0.88)}
+    rows = tables.figure_5(parts, {"adadp-0.5-seed0": stored(0.87)})
+    rates = [(row["value"], row["accuracy"]) for row in rows if row["changed"] == "rate"]
+    assert rates == [(0.0008, 85.0), (0.002, 87.0), (0.005, 88.0)]
+    assert [row["value"] for row in rows if row["changed"] == "lot"] == [600.0]
+
+
 def test_printed_reductions_follow_from_the_printed_table():
     shares = [1 - adadp / dpsgd for dpsgd, adadp in tables.TABLE_1.values()]
     assert sum(shares) / 4 == pytest.approx(0.54, abs=0.005)
