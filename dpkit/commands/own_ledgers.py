@@ -24,8 +24,8 @@ def checkpoint_rows(name: str, content: Mapping[str, Any]) -> list[Any]:
     if not isinstance(content.get("rows"), list):
         raise ValueError(
             f"{name} counts {content['charged']} charged steps and does not say what they release: "
-            "it is of an older dpkit, or the run's settings have no ledger of Gaussian steps; "
-            f"{BY_HAND}, with --steps {content['charged']}"
+            "it is of an older dpkit, or its settings have no ledger of Gaussian steps alone, so "
+            "that a number of steps would not price it; ask the settings' own ledger or guarantee"
         )
     return content["rows"]
 

@@ -260,7 +260,8 @@ class PerCoordinateClipping:
         little.
         """
         checks.positive(noise_multiplier=noise_multiplier)
-        return [noise_multiplier * sqrt(self.coordinates) * bound for bound in self.bounds]
+        scale = noise_multiplier * sqrt(self.coordinates)
+        return [scale * _float64(bound) for bound in self.bounds]  # narrower ones may round to 0
 
     def mechanism(
         self, noise_stds: Sequence[Any], *, adjacency: Adjacency = "add-remove"

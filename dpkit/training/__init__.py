@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from dpkit.training.losses import called_fake, called_real
     from dpkit.training.networks import Conditional, mlp
     from dpkit.training.noise import noised, noised_each
-    from dpkit.training.optimizers import Adam, Sgd, average, set_rate, update
+    from dpkit.training.noise_shapes import NoiseShape, ReleasedHistory
+    from dpkit.training.optimizers import Adam, RmsProp, Sgd, average, set_rate, update
     from dpkit.training.ranks import clipped_sum
     from dpkit.training.step_check import StepReport, check_step
     from dpkit.training.step_findings import Finding
@@ -38,8 +39,11 @@ _HOMES = {  # of each name its module
     "Finding": "step_findings",
     "Gan": "types",
     "Gradients": "gradients",
+    "NoiseShape": "noise_shapes",
     "PerExample": "gradients",
     "Record": "types",
+    "ReleasedHistory": "noise_shapes",
+    "RmsProp": "optimizers",
     "Settings": "types",
     "Sgd": "optimizers",
     "Step": "types",
@@ -74,8 +78,11 @@ __all__ = [
     "Finding",
     "Gan",
     "Gradients",
+    "NoiseShape",
     "PerExample",
     "Record",
+    "ReleasedHistory",
+    "RmsProp",
     "Settings",
     "Sgd",
     "Step",

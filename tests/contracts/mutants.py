@@ -267,15 +267,15 @@ MUTANTS = (
     Mutant(
         "noise by coordinate without the root of their number",
         "clipping.py",
-        "return [noise_multiplier * sqrt(self.coordinates) * bound for bound in self.bounds]",
-        "return [noise_multiplier * bound for bound in self.bounds]",
+        "scale = noise_multiplier * sqrt(self.coordinates)",
+        "scale = noise_multiplier",
         "tests/privacy/test_clipping.py",
     ),
     Mutant(
         "a gradient clipped in another norm than its noise's",
         "../training/gradients/scaled.py",
-        "inverses = [torch.as_tensor(d).to(p).detach().square().reciprocal() for d, p in pairs]",
-        "inverses = [torch.as_tensor(d).to(p).detach().reciprocal() for d, p in pairs]",
+        "squares.append(((d.square() @ next(left).square().reciprocal()) * a.square()).sum(1))",
+        "squares.append(((d.square() @ next(left).reciprocal()) * a.square()).sum(1))",
         "tests/training/test_optimised_noise.py",
     ),
     Mutant(
@@ -302,7 +302,7 @@ MUTANTS = (
     Mutant(
         "a guarantee for a raw history",
         "../papers/adadp/settings.py",
-        "if isinstance(self.noise, Published):\n            return [Release(",
+        "if not isinstance(self.noise, Flat | Repaired | Optimised):\n            return [Release(",
         "if self.noise is None:\n            return [Release(",
         "tests/papers/test_adadp_algorithm.py",
     ),

@@ -30,7 +30,7 @@ STANDS = {
     "table-1-mnist",
     "table-1-cifar-10",
 }
-COMPUTED = {"pca-share", "agd-uncharged-choice"}
+COMPUTED = {"pca-share", "agd-uncharged-choice", "two-clip-norms", "delta-above-1-over-n"}
 
 
 def test_ids_are_the_packages_and_different():

@@ -241,4 +241,4 @@ def test_it_learns_digits():
     for index in range(40):
         lot = torch.rand(len(x), generator=rng) < 200 / len(x)
         algorithm.step(model, x[lot], y[lot], settings=settings, index=index, rng=rng)
-    assert algorithm.accuracy(model, x, y) > 0.6
+    assert algorithm.accuracy(model.net.net, x, y) > 0.6

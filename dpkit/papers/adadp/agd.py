@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.papers.adadp.agd_settings import AgdSettings
-from dpkit.papers.adadp.algorithm import AT_MOST, Losses, Record, itself
+from dpkit.papers.adadp.algorithm import AT_MOST, Losses, Record, check_made_for, itself
 from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.training import clipped_sum, per_example
@@ -122,7 +122,11 @@ def step(
         settings: the memory's.
         index: number of this step, from 0.
         rng: of the noise.
+
+    Raises:
+        ValueError: the model was made for other settings.
     """
+    check_made_for(settings, model.memory.settings)
     noise = model.memory.charged()
     if noise is None:
         with torch.no_grad():

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +23,9 @@ class Losses(nn.Module):
 
     net: nn.Module
 
-    def __init__(self, net: nn.Module) -> None:
+    def __init__(self, net: nn.Module, settings: Any = None) -> None:
         super().__init__()
-        self.net = net
+        self.net, self.settings = net, settings  # those that the model was made for
 
     def forward(self, features: Tensor, labels: Tensor) -> Tensor:
         """Args: features (batch, ...), labels (batch,) int64. Returns (batch,)."""
@@ -71,7 +71,7 @@ def new_classifier(settings: Settings, *, seed: int, device: torch.device) -> Cl
     net = mlp(settings.widths, last=None, rng=rng).to(device)
     parameters = list(net.parameters())
     shape = settings.noise.build(parameters, settings).to(device)
-    return Classifier(Losses(net), shape, settings.optimizer.build(parameters))
+    return Classifier(Losses(net, settings), shape, settings.optimizer.build(parameters))
 
 
 def step(
@@ -92,7 +92,11 @@ def step(
         settings: learning rate and lot.
         index: number of this step, from 0.
         rng: of the noise.
+
+    Raises:
+        ValueError: the model was made for other settings.
     """
+    check_made_for(settings, model.net.settings)
     shaped = model.shape.now()  # lines 7, 9, 12, 16
     of = partial(per_example, model.net, itself)
     clipped = clipped_sum(of, features, labels, rule=shaped.rule, at_most=AT_MOST)
@@ -103,6 +107,19 @@ def step(
     kept = (clipped.weights < 1).double().mean().nan_to_num()
     losses = clipped.losses
     return Record(index, len(features), losses.sum().double() / max(len(losses), 1), kept)
+
+
+def check_made_for(settings: Any, own: Any) -> None:
+    """Refuse to train a model by settings that it was not made for: they price another noise.
+
+    Raises:
+        ValueError: the two differ.
+    """
+    if own != settings:
+        raise ValueError(
+            "settings must be those that the model was made for, whose noise and clipping it has: "
+            f"make it anew for {settings}, got one for {own}"
+        )
 
 
 def itself(losses: Tensor) -> Tensor:

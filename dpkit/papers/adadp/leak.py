@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import log_ndtr, ndtr
 
 from dpkit import checks
 from dpkit.privacy.mechanisms import Floats
@@ -107,7 +107,7 @@ def epsilon_of_wider_noise(ratio: float, *, sample_rate: float, delta: float) ->
     checks.positive(sample_rate=checks.in_range(0, 1, sample_rate=sample_rate))
     checks.between(0, 1, delta=delta)
     t = np.linspace(0, 10 * ratio, 10_001)
-    narrow = norm.logsf(t) + math.log(2)
-    with_record = (1 - sample_rate) * np.exp(narrow) + sample_rate * 2 * norm.sf(t / ratio)
+    narrow = log_ndtr(-t) + math.log(2)
+    with_record = (1 - sample_rate) * np.exp(narrow) + sample_rate * 2 * ndtr(-t / ratio)
     likelier = with_record > delta
     return float((np.log(with_record[likelier] - delta) - narrow[likelier]).max())

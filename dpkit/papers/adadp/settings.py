@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from dpkit import checks
 from dpkit.papers.adadp import pca
 from dpkit.papers.adadp.theorems import Theorem1
 from dpkit.privacy import numerics, pld, rdp
@@ -149,6 +150,9 @@ class Settings:
         widths: of the network: inputs (DP-PCA's dimensions), hidden layers, classes.
         max_steps: an end where the budget would allow more.
         chosen: how settings came about that the paper does not print.
+
+    Raises:
+        ValueError: a number is out of range.
     """
 
     noise: Flat | Published | Repaired | Optimised
@@ -162,6 +166,11 @@ class Settings:
     max_steps: int = MAX_STEPS
     chosen: str | None = None
 
+    def __post_init__(self) -> None:
+        checks.positive(noise_multiplier=self.noise_multiplier, target_epsilon=self.target_epsilon)
+        checks.between(0, 1, target_delta=self.target_delta)
+        checks.whole(1, max_steps=self.max_steps)
+
     @property
     def lot(self) -> int:
         """Records a lot, on average: L."""
@@ -169,7 +178,7 @@ class Settings:
 
     def ledger(self, *, public_size: int, steps: int) -> list[Release]:
         """DP-PCA and `steps` steps; no guarantee where raw gradients steer the noise."""
-        if isinstance(self.noise, Published):
+        if not isinstance(self.noise, Flat | Repaired | Optimised):
             return [Release(NoGuarantee("clipping and noise follow un-noised private gradients"))]
         return self.as_if_public(public_size=public_size, steps=steps)
 

@@ -11,6 +11,7 @@ from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
 from dpkit.privacy.scaled_clipping import ScaledClipping
 from dpkit.training.device import precision
 from dpkit.training.gradients.factored import PerExample
+from dpkit.training.gradients.layers.products import widened
 from dpkit.training.gradients.scaled import scaled_sum
 
 
@@ -62,16 +63,20 @@ def clipped_sum(
         clipped = Clipped(gradients.parameters, sums, weights, losses)
         total = clipped if total is None else _added(total, clipped)
     assert total is not None  # even an empty batch is one empty part
-    return total
+    sums = [s.to(p.dtype) for s, p in zip(total.sums, total.parameters, strict=True)]
+    return total._replace(sums=sums)
 
 
 def _added(first: Clipped, second: Clipped) -> Clipped:
     if any(p is not q for p, q in zip(first.parameters, second.parameters, strict=True)):
         raise ValueError("all parts of a batch must take the same way through the network")
-    for total, more in zip(first.sums, second.sums, strict=True):
-        total += more
+    # in double precision: in single, what is added before a record decides which digits are kept
+    # of all that comes after it, so that one record would move the sum by more than its own part
+    sums = [widened(total).add_(more) for total, more in zip(first.sums, second.sums, strict=True)]
     weights = torch.cat((first.weights, second.weights), 1)
-    return first._replace(weights=weights, losses=torch.cat((first.losses, second.losses)))
+    return first._replace(
+        sums=sums, weights=weights, losses=torch.cat((first.losses, second.losses))
+    )
 
 
 def _clipped(

@@ -16,7 +16,7 @@ from torch.func import functional_call, grad, vmap
 
 from dpkit.training.gradients import spectral
 from dpkit.training.gradients.layers import KINDS, MixesExamples, UnsupportedLayer, refuse_mixing
-from dpkit.training.gradients.layers.products import clamped
+from dpkit.training.gradients.layers.products import clamped, lengths, widened
 from dpkit.training.gradients.refused import explained, one_each
 
 AT_ONCE = {"cpu": 2**22, "cuda": 2**26}  # numbers in the gradients and passes of one chunk
@@ -91,7 +91,7 @@ class Functional:
         """L2 norm of each example's gradient by tensor, (parameter tensors, batch)."""
         self._norms.clear()
         for gradients in self.each():
-            self._norms.append(torch.stack([_norm(g) for g in gradients]))
+            self._norms.append(torch.stack([lengths(g) for g in gradients]))
         parameters = self.parameters
         nothing = parameters[0].new_zeros(len(parameters), 0).detach()
         return torch.cat([nothing, *self._norms], 1)
@@ -104,13 +104,13 @@ class Functional:
                 draws random numbers, or keeps a state), so that weights do not bound them.
         """
         parameters = self.parameters
-        sums = [torch.zeros_like(p).detach() for p in parameters]
+        sums = [widened(torch.zeros_like(p).detach()) for p in parameters]
         rows = weights.expand(len(parameters), -1)
         start = 0
         same = []  # is looked at once, at the end: each look waits for the device
         for index, gradients in enumerate(self.each()):
             if self._norms:
-                norms = torch.stack([_norm(g) for g in gradients])
+                norms = torch.stack([lengths(g) for g in gradients])
                 close = torch.isclose(norms, self._norms[index], rtol=1e-4, atol=0, equal_nan=True)
                 same.append(close.all())
             stop = start + len(gradients[0])
@@ -122,11 +122,11 @@ class Functional:
                 "the network gives other gradients each time it runs, so that they cannot be "
                 "clipped: call eval() on what draws random numbers or keeps a state"
             )
-        return sums
+        return [total.to(p.dtype) for total, p in zip(sums, parameters, strict=True)]
 
     def clamped_sum(self, bounds: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
         """The sum over examples of gradients within bounds (see `PerExample`)."""
-        sums = [torch.zeros_like(bound) for bound in bounds]
+        sums = [widened(torch.zeros_like(bound)) for bound in bounds]
         whole = torch.ones(self._batch, dtype=torch.bool, device=bounds[0].device)
         start = 0
         for gradients in self.each():
@@ -134,7 +134,7 @@ class Functional:
             for total, gradient, bound in zip(sums, gradients, bounds, strict=True):
                 total += clamped(gradient, bound, whole[start:stop]).sum(0)
             start = stop
-        return sums, whole
+        return [s.to(b.dtype) for s, b in zip(sums, bounds, strict=True)], whole
 
 
 @contextmanager
@@ -171,10 +171,6 @@ def as_it_was(network: nn.Module) -> Iterator[None]:
 
 def _computed(value: object) -> bool:
     return isinstance(value, Tensor) and not isinstance(value, nn.Parameter)
-
-
-def _norm(gradient: Tensor) -> Tensor:
-    return gradient.flatten(1).norm(dim=1)
 
 
 def per_example(

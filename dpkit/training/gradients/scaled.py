@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from dpkit.privacy.scaled_clipping import ScaledClipping
 from dpkit.training.gradients.factored import Gradients, LayerPasses, PerExample
+from dpkit.training.gradients.layers.products import lengths, widened
 
 
 def scaled_sum(gradients: PerExample, rule: ScaledClipping) -> tuple[list[Tensor], Tensor]:
@@ -21,17 +22,19 @@ def scaled_sum(gradients: PerExample, rule: ScaledClipping) -> tuple[list[Tensor
     parameters = gradients.parameters
     rule.check_shapes([p.shape for p in parameters])
     pairs = zip(rule.scales, parameters, strict=True)
-    inverses = [torch.as_tensor(d).to(p).detach().square().reciprocal() for d, p in pairs]
+    scales = [widened(torch.as_tensor(d, device=p.device).detach()) for d, p in pairs]
     if isinstance(gradients, Gradients) and all(map(_one_product, gradients.layers)):
-        weights = rule.weights(_of_products(gradients.layers, inverses).sqrt())
+        weights = rule.weights(_of_products(gradients.layers, scales).sqrt())
+        weights = weights.to(parameters[0].dtype)
         return gradients.weighted_sum(weights), weights
-    sums, weights = [torch.zeros_like(one) for one in inverses], [inverses[0].new_zeros(1, 0)]
+    sums = [widened(torch.zeros_like(p).detach()) for p in parameters]
+    weights = [parameters[0].new_zeros(1, 0).detach()]
     for full in gradients.each():
-        parts = zip(full, inverses, strict=True)
-        squares = torch.stack([g.flatten(1).square() @ one.flatten() for g, one in parts])
-        weights.append(rule.weights(squares.sqrt()))
+        norms = torch.stack([lengths(widened(g) / d) for g, d in zip(full, scales, strict=True)])
+        weights.append(rule.weights(norms).to(full[0].dtype))
         for total, gradient in zip(sums, full, strict=True):
             total += torch.tensordot(weights[-1][0], gradient, 1)
+    sums = [total.to(p.dtype) for total, p in zip(sums, parameters, strict=True)]
     return sums, torch.cat(weights, 1)
 
 
@@ -40,12 +43,15 @@ def _one_product(one: LayerPasses) -> bool:
     return type(one.layer) is nn.Linear and len(one.passes) == 1 and one.passes[0][0].ndim == 2
 
 
-def _of_products(layers: Sequence[LayerPasses], inverses: Sequence[Tensor]) -> Tensor:
-    """The squared norm of g / d of each tensor, (tensors, batch), from `inverses` 1 / d^2."""
-    squares, left = [], iter(inverses)
+def _of_products(layers: Sequence[LayerPasses], scales: Sequence[Tensor]) -> Tensor:
+    """The squared norm of g / d of each tensor, (tensors, batch), in double precision.
+
+    In single, squares of numbers below 1e-23 are 0.
+    """
+    squares, left = [], iter(scales)
     for one in layers:
-        a, d = one.passes[0]
-        squares.append(((d.square() @ next(left)) * a.square()).sum(1))
+        a, d = map(widened, one.passes[0])
+        squares.append(((d.square() @ next(left).square().reciprocal()) * a.square()).sum(1))
         if (bias := one.biases()) is not None:
-            squares.append(bias.square() @ next(left))
+            squares.append((widened(bias) / next(left)).square().sum(1))
     return torch.stack(squares)

@@ -11,6 +11,7 @@ from dpkit.training.gradients.layers.products import (
     DIGITS,
     Kind,
     Pass,
+    lengths,
     rounded_up,
     unseen,
     waits_for,
@@ -38,7 +39,7 @@ class Affine(Kind):
         return products.reshape(batch, shape[0], prod(shape[1:])).sum(2)
 
     def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
-        return torch.linalg.vector_norm(self.each(layer, passes).flatten(1), dim=1)
+        return lengths(self.each(layer, passes))
 
     def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         return self.weighted_sum(layer, [(a, d)], weights)

@@ -20,6 +20,7 @@ WIDE_WORKSPACE = 2**26  # elsewhere: a GPU's time goes to the number of kernels
 DIGITS = 1e-2  # of a Gram sum that must be left after cancelling; else products are formed
 TOGETHER = 16  # examples that are added up at a time, at least, where the weight can be cut
 LOST = 2**-40  # of a sum of thousands of terms in float64, at most
+LONG = 2**16  # numbers in a gradient from which on their squares are added in double precision
 SLACK = 4  # units of rounding, of the size of what is added up, that a norm is rounded up by
 
 Pass = tuple[Tensor, Tensor]
@@ -69,13 +70,13 @@ class Kind(ABC):
             bound: shaped as the weight.
             whole: (batch,) bool, written to: becomes False where an example is cut.
         """
-        total = torch.zeros_like(bound)
+        total = widened(torch.zeros_like(bound))
         rows = max(workspace(bound) // max(bound.numel(), 1), 1)
         for start in range(0, len(whole), rows):
             part = slice(start, start + rows)
             full = self.each(layer, [(a[part], d[part]) for a, d in passes])
             total += clamped(full, bound, whole[part]).sum(0)
-        return total
+        return total.to(bound.dtype)
 
     def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
         """Every example's bias gradient in one pass, (batch, *bias.shape)."""
@@ -128,7 +129,7 @@ class Outer(Kind):
                 if (poor := ~(squares >= DIGITS * reach)).any():
                     few = poor.nonzero()[:, 0]
                     full = self.each(layer, [(a[few], d[few]) for a, d in part]).flatten(1)
-                    squares[few] = torch.linalg.vector_norm(full, dim=1).square()
+                    squares[few] = lengths(full).square()
                 norms.append(rounded_up(squares, reach))
         return torch.cat(norms)
 
@@ -214,7 +215,7 @@ def _dots(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _by_product(pairs: list[Pass]) -> Tensor:
-    return torch.linalg.vector_norm(_sum_of_products(pairs), dim=(1, 2)).square()
+    return lengths(_sum_of_products(pairs)).square()
 
 
 def _sum_of_products(pairs: list[Pass]) -> Tensor:
@@ -259,6 +260,21 @@ def scaled(d: Tensor, weights: Tensor) -> Tensor:
     return d * weights.view(-1, *[1] * (d.ndim - 1))
 
 
+def widened(total: Tensor) -> Tensor:
+    """A sum over examples in double precision (which Apple's GPUs have not), to add more to."""
+    return total if total.device.type == "mps" else total.double()
+
+
+def lengths(full: Tensor) -> Tensor:
+    """L2 norm of each example's gradient, (batch, ...): added in double precision where it is long.
+
+    In single, the small squares of a long gradient are lost beside a large one.
+    """
+    flat = full.flatten(1)
+    wide = torch.float64 if flat.shape[1] > LONG and flat.device.type != "mps" else None
+    return torch.linalg.vector_norm(flat, dim=1, dtype=wide).to(full.dtype)
+
+
 def clamped(full: Tensor, bound: Tensor, whole: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Per-example gradients (batch, *shape) within [-bound, bound]; NaN stays NaN.
 
@@ -276,7 +292,7 @@ def _outer_clamped_sum(a: Tensor, d: Tensor, bound: Tensor, whole: Tensor) -> Te
     Rows of the weight and examples are taken so few at a time that products stay in the cache, in
     one piece of memory.
     """
-    total, wide = torch.zeros_like(bound), bound.shape[1]
+    total, wide = widened(torch.zeros_like(bound)), bound.shape[1]
     space = 2 * workspace(d)  # larger than a processor's own cache: more of it is saved in calls
     high = min(max(space // (TOGETHER * wide), 1), len(bound))
     count = max(space // (high * wide), 1)
@@ -286,4 +302,4 @@ def _outer_clamped_sum(a: Tensor, d: Tensor, bound: Tensor, whole: Tensor) -> Te
             products = memory[: len(x) * out.numel()].view(len(x), *out.shape)
             torch.mul(y[:, :, None], x[:, None], out=products)
             out += clamped(products, own, left, out=products).sum(0)
-    return total
+    return total.to(bound.dtype)
