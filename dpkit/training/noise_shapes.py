@@ -33,12 +33,13 @@ class NoiseShape(nn.Module):
     """Equal noise on every coordinate of gradients clipped at one norm: DP-SGD's own.
 
     Args:
-        parameters: of the network, in its order.
+        parameters: the network's trainable ones, in its order.
         noise_multiplier: z, which the price of a step follows from.
         max_grad_norm: clip norm C of an example's whole gradient.
 
     Raises:
         ValueError: a number is not > 0.
+        TypeError: parameters are no tensors of floats, or there are none.
     """
 
     def __init__(
@@ -47,7 +48,8 @@ class NoiseShape(nn.Module):
         super().__init__()
         self.noise_multiplier = checks.positive(noise_multiplier=noise_multiplier)
         self.flat = FlatClipping(max_grad_norm)
-        self.tensors = len(list(parameters))
+        self.shapes = [tuple(p.shape) for p in checked_parameters(parameters)]
+        self.tensors = len(self.shapes)
 
     def now(self) -> Shaped:
         """Clipping and noise of the next step, from what the shape has seen."""
@@ -58,9 +60,38 @@ class NoiseShape(nn.Module):
         """Take note of a step.
 
         Args:
-            noisy: its released sums.
+            noisy: its released sums, one for each parameter.
             raw: what AdaDP's Algorithm 1 reads beside them: `RawHistory` alone, which has no price.
+
+        Raises:
+            ValueError: noisy are not of the parameters' shapes.
+            FloatingPointError: one is NaN or infinite.
         """
+        shapes = [tuple(n.shape) for n in noisy]
+        if shapes != self.shapes:
+            raise ValueError(
+                f"noisy must hold a tensor for each parameter, of shapes {self.shapes}, got "
+                f"{shapes}"
+            )
+        if not torch.isfinite(torch.stack([n.double().sum() for n in noisy]).sum()):
+            raise FloatingPointError(
+                "a released sum is NaN or infinite: the learning rate may be too high"
+            )
+
+
+def checked_parameters(parameters: Iterable[Tensor]) -> list[Tensor]:
+    """The parameters as a list.
+
+    Raises:
+        TypeError: they are no tensors of floats, or there are none.
+    """
+    found = [] if isinstance(parameters, nn.Module) else list(parameters)
+    if not found or not all(isinstance(p, Tensor) and p.is_floating_point() for p in found):
+        raise TypeError(
+            "parameters must be the network's trainable tensors of floats, at least one: "
+            "[p for p in net.parameters() if p.requires_grad]"
+        )
+    return found
 
 
 class Remembering(NoiseShape):
@@ -69,7 +100,7 @@ class Remembering(NoiseShape):
     def __init__(
         self, parameters: Iterable[Tensor], *, noise_multiplier: float, max_grad_norm: float
     ) -> None:
-        parameters = list(parameters)
+        parameters = checked_parameters(parameters)
         super().__init__(parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm)
         for i, p in enumerate(parameters):
             self.register_buffer(f"squares_{i}", torch.zeros_like(p).detach())
@@ -102,7 +133,7 @@ class RawHistory(Remembering):
         parameters, noise_multiplier, max_grad_norm: as `NoiseShape`; the norm is of the steps
             before the switch.
         bound_factor: beta, of the bounds s_i = beta sqrt(E'_i).
-        decay: gamma', of the history.
+        decay: gamma', of the history, in [0, 1].
         of: which gradient the history squares.
         threshold: G; above it the history's variance over coordinates switches to local clipping.
         spread: whether that is the variance of E' ("square", section III-B) or of its root ("root",
@@ -125,6 +156,9 @@ class RawHistory(Remembering):
     ) -> None:
         super().__init__(parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm)
         checks.one_of(("square", "root"), spread=spread)
+        checks.one_of(("mean", "sum", "example"), of=of)
+        checks.positive(scale=scale)
+        checks.non_negative(threshold=threshold)
         self.of: Squared = of
         self.bound_factor = checks.positive(bound_factor=bound_factor)
         self.decay = checks.in_range(0, 1, decay=decay)
@@ -150,6 +184,7 @@ class RawHistory(Remembering):
         Raises:
             TypeError: no raw gradient is given.
         """
+        super().see(noisy)
         if raw is None:
             raise TypeError("raw must be given: AdaDP's history as printed is of raw gradients")
         self._follow(raw(self.of), self.decay)
@@ -170,7 +205,7 @@ class ReleasedHistory(Remembering):
         parameters, noise_multiplier: as `NoiseShape`.
         max_grad_norm: C; with equal scales, clipping and noise are DP-SGD's at C.
         lot: expected batch size, which the sums are divided by.
-        decay: of the history.
+        decay: of the history, in [0, 1].
         range_factor: scales lie within C divided and multiplied by it.
     """
 
@@ -204,6 +239,7 @@ class ReleasedHistory(Remembering):
 
     def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
         """E' <- decay E' + (1 - decay) (g~^2 - v), g~ and v of the lot's mean."""
+        super().see(noisy)
         stds = self.now().noise_stds
         self._follow(
             ((n / self.lot) ** 2 - (s / self.lot) ** 2 for n, s in zip(noisy, stds, strict=True)),

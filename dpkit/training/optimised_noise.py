@@ -29,7 +29,7 @@ from torch import Tensor
 
 from dpkit import checks
 from dpkit.privacy.scaled_clipping import ScaledClipping
-from dpkit.training.noise_shapes import NoiseShape, Raw, Shaped
+from dpkit.training.noise_shapes import NoiseShape, Raw, Shaped, checked_parameters
 
 STEPS = 50  # of projected gradient descent (Xu et al. 2019, section IV-B)
 
@@ -51,7 +51,7 @@ class OptimisedNoise(NoiseShape):
         max_grad_norm: float,
         decay: float = 0.99,
     ) -> None:
-        parameters = list(parameters)
+        parameters = checked_parameters(parameters)
         super().__init__(parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm)
         self.decay = checks.in_range(0, 1, decay=decay)
         for i, p in enumerate(parameters):
@@ -68,6 +68,7 @@ class OptimisedNoise(NoiseShape):
 
     def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
         """Follow the released sums; what is raw is not read."""
+        super().see(noisy)
         for past, present in zip(self.slopes(), noisy, strict=True):
             past.lerp_(present, 1 - self.decay)
 

@@ -270,8 +270,11 @@ def levels() -> str:
             cells = ("" if one is None else f"{round(one, 1) + 0:+.1f}" for one in points)
             over = f"{row['over']} on {data}"
             lines.append(f"| {over} | {row['epsilon']:g} | {' | '.join(cells)} |")
-            ahead.append(points[1] is not None and points[1] > 0)
-    survive = f"Of the {len(ahead)} printed gains, {sum(ahead)} are gains here, as published."
+            ahead.append(round(points[1] or 0.0, 1) > 0)
+    survive = (
+        f"Of the {len(ahead)} printed gains, {sum(ahead)} are gains of a tenth of a point or more "
+        "here, as published."
+    )
     return "\n".join([*lines, "", survive])
 
 

@@ -203,8 +203,16 @@ def test_table_1_prices_the_step_at_which_an_accuracy_is_reached():
     assert [row["accuracy"] for row in own] == [0.92, 0.94, 0.95, 0.96]
     at_92, at_94, *others = own
     assert (at_92["steps"], at_94["steps"]) == (200, 300)
+    assert at_92["reached"] == "1 of 1"
     assert 0.49 < at_92["proven"] < at_94["proven"] < 1.0  # DP-PCA alone costs .490
-    assert all(row["steps"] is None for row in others)
+    assert all("steps" not in row and row["reached"] == "0 of 1" for row in others)
+
+
+def test_table_2_is_of_ratios():
+    ratios = {f"{d}_{k}_ratio": 3.0 for d, row in tables.SECONDS.items() for k in row}
+    first = tables.table_2(ratios)[0]
+    assert (first["data"], first["here"]) == ("mnist", 3.0)
+    assert first["paper"] == pytest.approx(0.5 / 0.3)
 
 
 def test_figure_5_puts_changed_values_around_the_middle():

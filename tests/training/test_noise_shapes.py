@@ -164,6 +164,27 @@ def test_what_a_shape_remembers_is_kept_by_its_state(name):
         torch.testing.assert_close(torch.as_tensor(left), torch.as_tensor(right))
 
 
+@pytest.mark.parametrize("name", SHAPED)
+def test_what_is_no_release_of_the_network_is_refused(name):
+    shape = SHAPED[name](parameters(), noise_multiplier=1.0)
+    with pytest.raises(ValueError, match="noisy must hold a tensor for each parameter"):
+        shape.see([torch.zeros(1)] * 2, lambda of: parameters())
+    with pytest.raises(FloatingPointError, match="NaN or infinite"):
+        shape.see([random()[0], torch.full((4,), torch.nan)], lambda of: parameters())
+
+
+@pytest.mark.parametrize("wrong", [torch.nn.Linear(2, 2), [], [torch.zeros(2, dtype=torch.int64)]])
+def test_parameters_are_tensors_of_floats(wrong):
+    with pytest.raises(TypeError, match="parameters must be"):
+        NoiseShape(wrong, noise_multiplier=1.0, max_grad_norm=1.0)
+
+
+@pytest.mark.parametrize("change", [{"of": "sums"}, {"scale": 0.0}, {"threshold": float("nan")}])
+def test_a_reading_that_there_is_not_is_refused(change):
+    with pytest.raises(ValueError, match=next(iter(change))):
+        RawHistory(parameters(), noise_multiplier=1.0, max_grad_norm=1.0, **change)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

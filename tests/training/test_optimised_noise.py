@@ -130,9 +130,10 @@ def test_what_is_raw_is_not_read():
 
 def test_slopes_that_are_no_numbers_are_refused():
     noise = OptimisedNoise([torch.zeros(2)], noise_multiplier=1.0, max_grad_norm=1.0)
-    noise.see([torch.tensor([0.0, torch.inf])], None)
+    with pytest.raises(FloatingPointError, match="a released sum is NaN or infinite"):
+        noise.see([torch.tensor([0.0, torch.inf])])
     with pytest.raises(FloatingPointError, match="a slope is NaN or infinite"):
-        noise.now()
+        least_harmful([torch.tensor([0.0, torch.inf])], 1.0)
 
 
 def test_what_it_remembers_is_in_its_state():

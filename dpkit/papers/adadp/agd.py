@@ -45,7 +45,7 @@ class Memory(nn.Module):
         self.register_buffer("falls", torch.zeros((), dtype=torch.int64))
         self.register_buffer("precision", torch.zeros((), dtype=torch.float64))
         self.register_buffer("used", torch.zeros(settings.levels, dtype=torch.int64))
-        for i, p in enumerate(net.parameters()):
+        for i, p in enumerate(p for p in net.parameters() if p.requires_grad):
             self.register_buffer(f"mean_{i}", torch.zeros_like(p).detach())
 
     def means(self) -> list[Tensor]:
@@ -162,12 +162,13 @@ def changes_of_loss(
     A loss that is not a number counts as one that rose.
     """
     most = settings.max_change
-    totals = features.new_zeros(len(settings.rates))
+    totals = gradient[0].new_zeros(len(settings.rates))
+    own = {name: p for name, p in net.named_parameters() if p.requires_grad}
     for rows in zip(features.split(AT_MOST), labels.split(AT_MOST), strict=True):
         now = net(*rows)
         for i, rate in enumerate(settings.rates):
-            named = zip(net.named_parameters(), gradient, strict=True)
-            moved = {name: p - rate * g for (name, p), g in named}
+            pairs = zip(own.items(), gradient, strict=True)
+            moved = {name: p - rate * g for (name, p), g in pairs}
             change = torch.func.functional_call(net, moved, rows) - now
             totals[i] += change.nan_to_num(nan=most).clamp(-most, most).sum()
     return totals

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from dpkit import checks
 from dpkit.papers.adadp.settings import Settings
 from dpkit.training import clipped_sum, per_example
 from dpkit.training.networks import mlp
@@ -117,8 +118,7 @@ def check_made_for(settings: Any, own: Any) -> None:
     """
     if own != settings:
         raise ValueError(
-            "settings must be those that the model was made for, whose noise and clipping it has: "
-            f"make it anew for {settings}, got one for {own}"
+            f"settings must be those that the model was made for, {own}; got {settings}"
         )
 
 
@@ -129,7 +129,8 @@ def itself(losses: Tensor) -> Tensor:
 
 def raw_squares(losses: nn.Module, rows: Sequence[Tensor], lot: int, of: Squared) -> list[Tensor]:
     """(g_t)^2 of line 23, of gradients without clipping or noise: what no guarantee covers."""
-    parameters = list(losses.parameters())
+    checks.one_of(("mean", "sum", "example"), of=of)
+    parameters = [p for p in losses.parameters() if p.requires_grad]
     if of == "example":
         gradients, _ = per_example(losses, itself, *rows)
         squares = [torch.zeros_like(p) for p in parameters]
@@ -138,7 +139,8 @@ def raw_squares(losses: nn.Module, rows: Sequence[Tensor], lot: int, of: Squared
                 total += one.square().sum(0) / lot
         return squares
     total = losses(*rows).sum() / (lot if of == "mean" else 1)
-    return [g.square() for g in torch.autograd.grad(total, parameters)]
+    found = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
+    return [g.square() for g in found]
 
 
 def accuracy(net: nn.Module, features: Tensor, labels: Tensor) -> float:

@@ -24,8 +24,7 @@ from dpkit.records import write_bytes
 from dpkit.training.types import Data
 
 PUBLIC_SIZES = {"mnist": 60_000, "digits": 1_437}  # declared, as anyone knows them
-DIMENSIONS = 60  # of the projection (IV-A)
-AT_ONCE = 500  # images whose features are computed together
+DIMENSIONS, AT_ONCE = 60, 500  # of the projection (IV-A); images whose features come together
 
 
 class Task(NamedTuple):

@@ -61,11 +61,8 @@ def delta_of_loss(h: float, epsilon: float) -> float:
     root = math.sqrt(h)
     low = (epsilon - h / 2) / root  # below it the loss is at most epsilon
     z = np.linspace(max(low, -9.0), max(low, -9.0) + 20.0, 4_001)
-    heights = (
-        -np.expm1(np.minimum(epsilon - h / 2 - root * z, 0.0))
-        * np.exp(-z * z / 2)
-        / math.sqrt(2 * math.pi)
-    )
+    density = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    heights = -np.expm1(np.minimum(epsilon - h / 2 - root * z, 0.0)) * density
     weights = np.ones_like(z)
     weights[1:-1:2], weights[2:-1:2] = 4.0, 2.0
     return float((weights * heights).sum() * (z[1] - z[0]) / 3)

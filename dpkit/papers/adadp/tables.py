@@ -41,6 +41,24 @@ SECONDS = {  # Table II
 }
 
 
+def table_2(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Table II: time of an iteration over that of DP-SGD, as printed and here.
+
+    Args:
+        seconds: values of `evidence.TIME`, such as "mnist_adadp_ratio".
+    """
+    return [
+        {
+            "data": data,
+            "method": NAMES[key],
+            "paper": own / row["dpsgd"],
+            "here": seconds[f"{data}_{key}_ratio"],
+        }
+        for data, row in SECONDS.items()
+        for key, own in row.items()
+    ]
+
+
 def levels(stored: Stored) -> list[dict[str, Any]]:
     """Final accuracies of a figure's methods, in per cent: a row each, three columns of spreads.
 
@@ -76,7 +94,7 @@ def table_1(stored: Stored) -> list[dict[str, Any]]:
 
     The printed procedure stops by accuracy on test images, which is not charged. `charged` is
     Theorem 1's epsilon without DP-PCA, `proven` the certified one with it, as if AdaDP's history
-    were public; both of the mean number of steps over seeds, None where one did not get there.
+    were public; both of the mean number of steps over seeds, left out where not all `reached` it.
     """
     return [
         {
@@ -130,16 +148,17 @@ def _ahead(stored: Stored, key: str, rival: str, epsilon: float) -> float | None
     return None if one is None or other is None else one - other
 
 
-def _cost(stored: Stored, key: str, wanted: float) -> dict[str, float | None]:
+def _cost(stored: Stored, key: str, wanted: float) -> dict[str, Any]:
     runs = values(stored, key)
     steps = [_first(run["curve"], wanted) for run in runs]
     reached = [one for one in steps if one is not None]
     if not runs or len(reached) < len(runs):
-        return {"steps": None, "charged": None, "proven": None}
+        return {"reached": f"{len(reached)} of {len(runs)}"}
     mean, settings = round(sum(reached) / len(reached)), _setting(stored, key)
     rate, noise, delta = settings["rate"], settings["noise"], settings["delta"]
     ledger = [Release(pca.release(settings["pca"])), Release(SampledGaussian(noise, rate), mean)]
     return {
+        "reached": f"{len(reached)} of {len(runs)}",
         "steps": mean,
         "charged": Theorem1(noise, sample_rate=rate).epsilon(mean, delta=delta).epsilon,
         "proven": proven(ledger, delta=delta).epsilon,
