@@ -70,8 +70,8 @@ def test_another_adjacency_than_the_files_is_refused(tmp_path: Path):
         read(path)
 
 
-def test_an_older_ledger_says_what_to_type(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"type --noise-multiplier.*with --steps 1000"):
+def test_an_older_ledger_says_whom_to_ask(tmp_path: Path):
+    with pytest.raises(ValueError, match=r"counts 1000 charged steps .*ask the settings' own ledger"):
         read(checkpoints(tmp_path))
 
 
