@@ -71,7 +71,9 @@ def test_another_adjacency_than_the_files_is_refused(tmp_path: Path):
 
 
 def test_an_older_ledger_says_whom_to_ask(tmp_path: Path):
-    with pytest.raises(ValueError, match=r"counts 1000 charged steps .*ask the settings' own ledger"):
+    with pytest.raises(
+        ValueError, match=r"counts 1000 charged steps .*ask the settings' own ledger"
+    ):
         read(checkpoints(tmp_path))
 
 
