@@ -1,0 +1,4 @@
+"""What an attacker learns: lower bounds on epsilon, measured beside those that are proven.
+
+Bounds and mechanisms' attacks need numpy and scipy alone; attacks on training import torch.
+"""

@@ -1,0 +1,83 @@
+"""What is attacked: a system or one release, what is said of it, what is proven, and the attack."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from dpkit import checks
+from dpkit.audit.bounds import clopper_pearson
+from dpkit.audit.scores import Bound, Scores
+from dpkit.privacy.ledger import Guarantee
+from dpkit.privacy.mechanisms import Adjacency
+
+Version = Literal["published", "repaired", "mechanism"]
+VERSIONS: tuple[str, ...] = get_args(Version)
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something an attacker is set on, with the epsilons said and proven of exactly that.
+
+    Args:
+        id: "<paper>/<name>", the paper by its package's name, or "mechanisms/<name>". A paper's
+            main run is "<paper>/published" and "<paper>/repaired".
+        version: "published", "repaired", or "mechanism" for one release of `privacy`.
+        says: what is attacked, one sentence.
+        where: section, table or file in which an epsilon is claimed or charged for it.
+        claimed: epsilon that the text states for it; None where none is stated.
+        charged: epsilon that the published code's accountant charges for it; None where none does.
+        delta: in (0, 1), of all the epsilons.
+        proven: certified upper bound; its epsilon is inf where no finite one covers the target.
+        attack: what the attacker knows and scores, one sentence.
+        scores: (rng, trials) -> scores, `trials` in each world.
+        trials: scores a world of a stored run.
+        bound: how a lower bound follows from scores.
+        assumes: what must hold of the attack beside the bound's own assumptions.
+        adjacency: of all the epsilons.
+        independent: whether trials are independent runs; False where they are canaries of one run.
+        settings: everything else that was set, as JSON values.
+        scale: "paper" where noise, sampling and steps are the paper's own, else "reduced".
+
+    Raises:
+        ValueError: the id has another form, the version is unknown, or a number is out of range.
+    """
+
+    id: str
+    version: Version
+    says: str
+    where: str
+    proven: Callable[[], Guarantee]
+    attack: str
+    scores: Callable[[np.random.Generator, int], Scores]
+    trials: int
+    claimed: float | None = None
+    charged: float | None = None
+    delta: float = 1e-5
+    bound: Bound = clopper_pearson
+    assumes: tuple[str, ...] = ()
+    adjacency: Adjacency = "add-remove"
+    independent: bool = True
+    settings: dict[str, Any] = field(default_factory=dict)
+    scale: str = "reduced"
+
+    def __post_init__(self) -> None:
+        if not all(self.id.partition("/")):
+            raise ValueError(f"id must be <paper>/<name>, got {self.id!r}")
+        checks.one_of(VERSIONS, version=self.version)
+        checks.between(0, 1, delta=self.delta)
+        checks.whole(1, trials=self.trials)
+        for name in ("claimed", "charged"):
+            if getattr(self, name) is not None:
+                checks.non_negative(**{name: getattr(self, name)})
+
+    @property
+    def group(self) -> str:
+        """Name of the paper's package, or "mechanisms"."""
+        return self.id.partition("/")[0]
+
+    @property
+    def said(self) -> float | None:
+        """The epsilon to refute: the claimed one, or the charged one where none is claimed."""
+        return self.charged if self.claimed is None else self.claimed
