@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpkit.explorers.group_directions import GroupDirections
     from dpkit.explorers.loss_noise import LossNoise
     from dpkit.explorers.noise_shapes import NoiseShapes
+    from dpkit.explorers.play_the_attacker import PlayTheAttacker
     from dpkit.explorers.renyi_orders import RenyiOrders
     from dpkit.explorers.schedules import Schedules
     from dpkit.explorers.score_against_epsilon import ScoreAgainstEpsilon
@@ -28,6 +29,7 @@ __all__ = [
     "GroupDirections",
     "LossNoise",
     "NoiseShapes",
+    "PlayTheAttacker",
     "RenyiOrders",
     "Schedules",
     "ScoreAgainstEpsilon",
