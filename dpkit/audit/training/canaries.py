@@ -22,6 +22,7 @@ from torch.nn.functional import cross_entropy, normalize
 
 from dpkit import checks
 from dpkit.audit.scores import Scores, check_rng
+from dpkit.audit.training.candidates import apart, seed
 from dpkit.datasets import Images, digits
 from dpkit.privacy.mechanisms import Floats
 from dpkit.private.losses import itself
@@ -49,12 +50,6 @@ class Seen(NamedTuple):
     plan: Plan
 
 
-def coins(rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
-    """Whether each canary is included, by independent fair coins, (count,)."""
-    check_rng(rng)
-    return rng.random(checks.whole(1, count=count)) < 0.5
-
-
 def dirac(
     rng: np.random.Generator,
     included: ArrayLike,
@@ -73,7 +68,7 @@ def dirac(
 
     Args:
         rng: draws initial weights, batches and noise.
-        included: (canaries,) bool, of whom to train on; see `coins`.
+        included: (canaries,) bool, of whom to train on; see `candidates.coins`.
         epsilon, delta: the budget of the run, in nats, under add-remove, for which `Private`
             calibrates its noise.
         steps: releases, each on its own Poisson batch.
@@ -89,7 +84,7 @@ def dirac(
     pixels, labels = torch.from_numpy(images.flat()), torch.from_numpy(images.labels)
     own = torch.from_numpy(place % images.n)
     slots = torch.cat([torch.full((images.n,), count), torch.from_numpy(place)])
-    with seeded(_seed(rng)):
+    with seeded(seed(rng)):
         net = _OwnWeights(pixels.shape[1], int(labels.max()) + 1, count)
     rows = (torch.cat([pixels, pixels[own]]), torch.cat([labels, labels[own]]), slots)
     asked = {"epsilon": epsilon, "delta": delta, "steps": steps, "max_grad_norm": max_grad_norm}
@@ -126,7 +121,7 @@ def random_directions(
         for width in (pixels.shape[1], HIDDEN)
     )
     chosen = torch.from_numpy(np.flatnonzero(included))
-    with seeded(_seed(rng)):
+    with seeded(seed(rng)):
         net = _OwnDirections(int(labels.max()) + 1, features, units)
     rows = (
         torch.cat([pixels, features[chosen]]),
@@ -143,7 +138,7 @@ def final_scores(seen: Seen) -> Scores:
     With noise multiplier z, sampling rate q and T steps it has mean 0 and variance T z^2 without
     the canary, mean T q and variance T (z^2 + q (1 - q)) with it.
     """
-    return _apart(seen.sums.sum(axis=0), seen.included)
+    return apart(seen.sums.sum(axis=0), seen.included)
 
 
 def release_scores(seen: Seen) -> Scores:
@@ -152,7 +147,7 @@ def release_scores(seen: Seen) -> Scores:
     shift = 1 / seen.plan.noise_multiplier
     out = np.log1p(-rate) if rate < 1 else -np.inf
     drawn = np.log(rate) + shift * (seen.sums * shift) - shift**2 / 2
-    return _apart(np.logaddexp(out, drawn).sum(axis=0), seen.included)
+    return apart(np.logaddexp(out, drawn).sum(axis=0), seen.included)
 
 
 def one_canary(
@@ -190,7 +185,7 @@ class _OwnWeights(nn.Module):
         return torch.where(slots < self.own.num_embeddings - 1, linear, ordinary)
 
     @property
-    def layer(self) -> nn.Parameter:
+    def layer(self) -> Tensor:
         """Where the canaries' directions lie."""
         return self.own.weight
 
@@ -215,7 +210,7 @@ class _OwnDirections(nn.Module):
         return torch.where(units.any(1), linear, ordinary)
 
     @property
-    def layer(self) -> nn.Parameter:
+    def layer(self) -> Tensor:
         """Where the canaries' directions lie."""
         return self.first.weight
 
@@ -246,7 +241,7 @@ def _trained(
         *rows,
         batch_size=round(rate * size),
         public_size=size,
-        reproducible_seed=_seed(rng),
+        reproducible_seed=seed(rng),
         **asked,
     )
     ordinary = tuple(part[:known] for part in rows)
@@ -278,17 +273,9 @@ def _included(rng: np.random.Generator, included: ArrayLike) -> NDArray[np.bool_
     if given.dtype != np.bool_ or given.ndim != 1 or not given.size:
         raise ValueError(
             f"included must hold a bool for each of at least one canary, got {given.dtype} of "
-            f"shape {given.shape}; draw it by coins(rng, canaries)"
+            f"shape {given.shape}; draw it by candidates.coins(rng, canaries)"
         )
     return given
-
-
-def _apart(scores: Floats, included: NDArray[np.bool_]) -> Scores:
-    return Scores(scores[~included], scores[included])
-
-
-def _seed(rng: np.random.Generator) -> int:
-    return int(rng.integers(2**62))
 
 
 def _first(images: Images, count: int) -> Images:

@@ -16,7 +16,8 @@ from torch.nn.functional import cross_entropy
 
 from dpkit import checks
 from dpkit.audit.scores import Scores, check_rng
-from dpkit.datasets import Images, digits
+from dpkit.audit.training.candidates import all_digits, seed
+from dpkit.datasets import Images
 from dpkit.private.losses import RowLoss, itself
 from dpkit.private.plan import Plan
 from dpkit.private.released import released
@@ -59,14 +60,14 @@ def blank_target(
         ValueError: there are no images left to learn from.
     """
     check_rng(rng)
-    images = _all_digits() if images is None else images
+    images = all_digits() if images is None else images
     records = checks.whole(1, records=records)
     if not records < images.n:
         raise ValueError(f"records must be below the {images.n} images, got {records}")
     order = rng.permutation(images.n)
     features = torch.from_numpy(images.flat()[order])
     labels = torch.from_numpy(images.labels[order])
-    model = _learned(features[records:], labels[records:], seed=int(rng.integers(2**62)))
+    model = _learned(features[records:], labels[records:], start=seed(rng))
     unlikely = model.bias.detach().argmin()[None]  # a blank image's logits are the biases
     target = torch.zeros(1, features.shape[1]), unlikely
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -90,10 +91,11 @@ def final_losses(rng: np.random.Generator, trials: int, *, case: Case, plan: Pla
     """
     check_rng(rng)
     trials = checks.whole(1, trials=trials)
-    worlds = (case.others, tuple(torch.cat(pair) for pair in zip(*_both(case), strict=True)))
+    pairs = zip(case.others, case.target, strict=True)
+    worlds = (case.others, tuple(torch.cat(pair) for pair in pairs))
     model = nn.Linear(case.others[0].shape[1], len(case.weights["bias"]))
     loss = RowLoss(model, partial(_losses, model))
-    noise = generator_on(torch.device("cpu"), reproducible_seed=int(rng.integers(2**62)))
+    noise = generator_on(torch.device("cpu"), reproducible_seed=seed(rng))
 
     def one(rows: tuple[Tensor, ...]) -> float:
         model.load_state_dict(case.weights)
@@ -120,9 +122,9 @@ def _losses(model: nn.Module, features: Tensor, labels: Tensor) -> Tensor:
     return cross_entropy(model(features), labels, reduction="none")
 
 
-def _learned(features: Tensor, labels: Tensor, *, seed: int) -> nn.Linear:
+def _learned(features: Tensor, labels: Tensor, *, start: int) -> nn.Linear:
     """Logistic regression on public records, without noise, sharper in the end."""
-    with seeded(seed):
+    with seeded(start):
         model = nn.Linear(features.shape[1], int(labels.max()) + 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     for _ in range(STEPS):
@@ -133,15 +135,3 @@ def _learned(features: Tensor, labels: Tensor, *, seed: int) -> nn.Linear:
         for parameter in model.parameters():
             parameter *= SHARPER
     return model
-
-
-def _both(case: Case) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    return case.others, case.target
-
-
-def _all_digits() -> Images:
-    train, test = digits(), digits(split="test")
-    pixels, labels = (
-        np.concatenate(pair) for pair in ((train.pixels, test.pixels), (train.labels, test.labels))
-    )
-    return train._replace(pixels=pixels, labels=labels)
