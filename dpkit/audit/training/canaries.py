@@ -22,8 +22,8 @@ from torch.nn.functional import cross_entropy, normalize
 
 from dpkit import checks
 from dpkit.audit.scores import Scores, check_rng
-from dpkit.audit.training.candidates import apart, seed
-from dpkit.datasets import Images, digits
+from dpkit.audit.training.candidates import apart, first_digits, seed
+from dpkit.datasets import Images
 from dpkit.privacy.mechanisms import Floats
 from dpkit.private.losses import itself
 from dpkit.private.model import Private
@@ -32,7 +32,7 @@ from dpkit.training import clipped_sum, per_example
 from dpkit.training.device import seeded
 
 STRENGTH = 1e6  # norm of a canary's gradient before it is clipped
-HIDDEN = 128  # units of the layer in which random canaries lie
+HIDDEN = 256  # units of the layer in which random canaries lie
 RATE = 0.5  # learning rate of SGD; canaries' gradients do not depend on the weights
 
 
@@ -57,7 +57,7 @@ def dirac(
     epsilon: float,
     delta: float = 1e-5,
     steps: int = 32,
-    rate: float = 0.5,
+    rate: float = 0.8,
     max_grad_norm: float = 1.0,
     images: Images | None = None,
 ) -> Seen:
@@ -74,12 +74,13 @@ def dirac(
         steps: releases, each on its own Poisson batch.
         rate: probability with which a record is drawn into a batch, in (0, 1].
         max_grad_norm: C.
-        images: the ordinary records, and those that canaries are made of; by default the digits.
+        images: the ordinary records, and those that canaries are made of; by default
+            1,000 digits.
 
     Raises:
         ValueError: a number is out of range.
     """
-    included, images = _included(rng, included), images or digits()
+    included, images = _included(rng, included), images or first_digits(1000)
     count, place = included.size, np.flatnonzero(included)
     pixels, labels = torch.from_numpy(images.flat()), torch.from_numpy(images.labels)
     own = torch.from_numpy(place % images.n)
@@ -98,7 +99,7 @@ def random_directions(
     epsilon: float,
     delta: float = 1e-5,
     steps: int = 32,
-    rate: float = 0.5,
+    rate: float = 0.8,
     max_grad_norm: float = 1.0,
     images: Images | None = None,
 ) -> Seen:
@@ -114,7 +115,7 @@ def random_directions(
     Raises:
         ValueError: a number is out of range.
     """
-    included, images = _included(rng, included), images or digits()
+    included, images = _included(rng, included), images or first_digits(1000)
     pixels, labels = torch.from_numpy(images.flat()), torch.from_numpy(images.labels)
     features, units = (
         normalize(torch.from_numpy(rng.standard_normal((included.size, width), np.float32)))
@@ -164,7 +165,7 @@ def one_canary(
     Raises:
         ValueError: a number is out of range.
     """
-    trials, images = checks.whole(1, trials=trials), images or _first(digits(), 100)
+    trials, images = checks.whole(1, trials=trials), images or first_digits(100)
     runs = [dirac(rng, [present], images=images, **run) for present in [False, True] * trials]
     worlds = zip(*(release_scores(seen) for seen in runs), strict=True)
     return Scores(*(np.concatenate(scores) for scores in worlds))
@@ -276,7 +277,3 @@ def _included(rng: np.random.Generator, included: ArrayLike) -> NDArray[np.bool_
             f"shape {given.shape}; draw it by candidates.coins(rng, canaries)"
         )
     return given
-
-
-def _first(images: Images, count: int) -> Images:
-    return images._replace(pixels=images.pixels[:count], labels=images.labels[:count])

@@ -26,6 +26,12 @@ def seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**62))
 
 
+def first_digits(count: int) -> Images:
+    """The first images of the digits' training split, at most 1,437."""
+    images = digits()
+    return images._replace(pixels=images.pixels[:count], labels=images.labels[:count])
+
+
 def all_digits() -> Images:
     """Both splits of scikit-learn's digits, 1,797 images."""
     splits = [digits(), digits(split="test")]

@@ -25,7 +25,7 @@ from dpkit.private.gan_step import new_gan, scores, step
 from dpkit.private.plan import Plan
 from dpkit.training import Conditional, Data, generator_on, mlp, train
 
-LATENT, HIDDEN, BATCH = 32, 128, 128
+LATENT, HIDDEN = 32, 128
 AT_ONCE = 256  # records that are compared with all samples at a time
 
 
@@ -57,6 +57,7 @@ def on_half(
     epsilon: float,
     delta: float = 1e-5,
     steps: int = 300,
+    rate: float = 0.1,
     images: Images | None = None,
 ) -> Trained:
     """Train a small conditional GAN, by `PrivateGan`'s own settings and step, on half the records.
@@ -66,6 +67,7 @@ def on_half(
         records: candidates, each included by an independent fair coin.
         epsilon, delta: the budget of the run, in nats, under add-remove.
         steps: of the critic, each a release.
+        rate: probability with which a record is drawn into a batch, in (0, 1].
         images: candidates and reference are drawn from these; by default all digits, 1,797.
 
     Raises:
@@ -82,8 +84,9 @@ def on_half(
     included = candidates.coins(rng, records)
     chosen = torch.from_numpy(np.flatnonzero(included))
     nets = _networks(features.shape[1], int(labels.max()) + 1, seed=candidates.seed(rng))
-    asked = {"epsilon": epsilon, "delta": delta, "public_size": records}
-    made = PrivateGan(*nets, classes=nets[0].classes, latent_size=LATENT, batch_size=BATCH, **asked)
+    batch_size = round(checks.positive(rate=rate) * records)
+    asked = {"epsilon": epsilon, "delta": delta, "batch_size": batch_size, "public_size": records}
+    made = PrivateGan(*nets, classes=nets[0].classes, latent_size=LATENT, **asked)
     settings = gan_settings(made, records=records, steps=steps)
     gan = new_gan(*nets, settings)
     data = Data(features[chosen], labels[chosen], records)

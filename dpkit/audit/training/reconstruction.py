@@ -54,10 +54,10 @@ def labels_seen(before: Tensor, after: Tensor, *, columns: Sequence[int]) -> NDA
             "before and after must be first-layer weights (units, inputs) of one shape, got "
             f"{tuple(before.shape)} and {tuple(after.shape)}"
         )
-    for column in checks.whole(0, **{f"columns[{i}]": c for i, c in enumerate(columns)}):
-        if not column < before.shape[1]:
-            raise ValueError(f"columns must be below {before.shape[1]} inputs, got {column}")
-    return (before != after).any(0)[list(columns)].cpu().numpy()
+    wanted = [checks.whole(0, columns=column) for column in columns]
+    if not all(column < before.shape[1] for column in wanted):
+        raise ValueError(f"columns must be below {before.shape[1]} inputs, got {wanted}")
+    return (before != after).any(0)[wanted].cpu().numpy()
 
 
 def label_counts(gradient: ArrayLike, per_label: ArrayLike, *, batch: int) -> Floats:
