@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv, betainccinv, ndtr, ndtri
+from scipy.special import betainccinv, betaincinv, ndtr, ndtri
 
 from dpkit.privacy.mechanisms import Floats
 
@@ -43,7 +43,7 @@ def upper_limit(errors: Floats, trials: float, z: Floats | float) -> Floats:
 
 
 def separate(counts: Counts, z: float) -> Limits:
-    """One pair a threshold, (thresholds, 1): each limit by itself fails with probability Phi(-z)."""
+    """One pair a threshold, (thresholds, 1); each limit fails with probability Phi(-z)."""
     fpr = upper_limit(counts.false_positives, counts.absent, z)
     fnr = upper_limit(counts.false_negatives, counts.present, z)
     return Limits(fpr[:, None], fnr[:, None])

@@ -1,0 +1,236 @@
+"""Lower bounds on epsilon from one run: many canaries, each included by a fair coin.
+
+Whoever sees the run's output guesses "in" for the canaries of the highest scores and "out" for
+those of the lowest, and abstains from the others. Under (epsilon, delta)-DP too many correct
+guesses are unlikely.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betainc, expit
+
+from dpkit import checks
+from dpkit.audit import choosing as choose
+from dpkit.audit.scores import LowerBound, Scores, check_asked, check_rng, checked
+from dpkit.privacy import numerics
+from dpkit.privacy.mechanisms import Adjacency, Floats
+
+CHOOSING = 0.2  # share of the canaries that choose which are guessed
+NEAR = 16  # of alpha's terms, first
+EACH = 16  # thresholds tried for either kind of guess
+SHARES = (0.02, 0.1, 0.4)  # of the canaries, guessed in the f-DP bound
+LARGEST = 60.0  # epsilon, or mu, beyond which no search goes
+CLOSE = 1e-9  # relative, of the parameter that is searched
+COINS = (
+    "each canary was included by a fair coin of its own (no fixed number of them), and all that "
+    "were tossed for have a score"
+)
+
+
+class Guesses(NamedTuple):
+    """Guesses about the canaries of one run; arrays hold one element for each way of guessing.
+
+    canaries: those that could have been guessed, with those that were not.
+    made: guesses.
+    correct: of them.
+    """
+
+    canaries: int
+    made: Floats | float
+    correct: Floats | float
+
+
+def one_run(
+    absent: ArrayLike,
+    present: ArrayLike,
+    *,
+    delta: float,
+    adjacency: Adjacency,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+    choosing: float = CHOOSING,
+) -> LowerBound:
+    """Bound epsilon by how many guesses about one run are correct (Steinke et al. 2023).
+
+    The two thresholds, above which "in" and up to which "out" is guessed, are those whose bound
+    should be the largest, by a random share of the canaries; only the others are then guessed.
+
+    Given the coins of that share, the others' are still independent and fair, and the output is
+    (epsilon, delta)-DP in each of them; but how many are guessed depends on the output, where the
+    theorem has a fixed number. `p_value_chosen` allows for it.
+
+    Args:
+        absent, present: scores of the canaries whose coins left them out, and of the others'.
+        delta: in (0, 1), of the epsilon.
+        adjacency: under which a canary's two cases are neighbours.
+        confidence: in (0, 1).
+        rng: draws which canaries choose.
+        choosing: their share, in (0, 1).
+
+    Raises:
+        ValueError: an argument is out of its range, or as `checked`.
+    """
+    delta, confidence = check_asked(delta, confidence, adjacency)
+    first, rest = split_canaries(absent, present, share=choosing, rng=rng)
+    guesses = _guessed(rest, *_thresholds(first, rest, delta, 1 - confidence))
+    return LowerBound(
+        _largest(lambda e: bool(p_value_chosen(guesses, e, delta) <= 1 - confidence)),
+        delta,
+        confidence,
+        adjacency,
+        "one run: correct guesses of canaries, at thresholds chosen on other canaries",
+        (COINS,),
+        sum(world.size for part in (first, rest) for world in part),
+    )
+
+
+def guesses_bound(
+    canaries: int,
+    made: int,
+    correct: int,
+    *,
+    delta: float,
+    adjacency: Adjacency,
+    confidence: float = 0.95,
+) -> LowerBound:
+    """Bound epsilon from counts, where the number of guesses was fixed before the run.
+
+    Args:
+        canaries: each included by a fair coin of its own; guessed or not.
+        made: guesses, at most one a canary.
+        correct: of them.
+
+    Raises:
+        ValueError: a count is not an integer >= 0, or exceeds the one before, or an argument is
+            out of its range.
+    """
+    delta, confidence = check_asked(delta, confidence, adjacency)
+    guesses = checked_guesses(canaries, made, correct)
+    return LowerBound(
+        _largest(lambda e: bool(p_value(guesses, e, delta) <= 1 - confidence)),
+        delta,
+        confidence,
+        adjacency,
+        "one run: correct guesses of canaries, their number fixed beforehand",
+        (COINS,),
+        guesses.canaries,
+    )
+
+
+def checked_guesses(canaries: int, made: int, correct: int) -> Guesses:
+    """The counts, if they can be of one run."""
+    canaries = checks.whole(1, canaries=canaries)
+    made, correct = checks.whole(made=made, correct=correct)
+    if not correct <= made <= canaries:
+        raise ValueError(
+            f"correct <= made <= canaries must hold, got {correct}, {made} and {canaries}"
+        )
+    return Guesses(canaries, made, correct)
+
+
+def p_value(guesses: Guesses, epsilon: Floats | float, delta: float) -> Floats:
+    """How likely that many correct guesses are, at most: beta + 2 m delta alpha.
+
+    Steinke, Nasr, Jagielski 2023, Thm 5.2. Below 1/2 it rises with epsilon: by the derivative of a
+    binomial tail, a term of alpha can fall only where v - i is below the median.
+    """
+    beta, alpha = tails(guesses, epsilon)
+    return np.minimum(beta + 2 * guesses.canaries * delta * alpha, 1.0)
+
+
+def p_value_chosen(guesses: Guesses, epsilon: Floats | float, delta: float) -> Floats:
+    """The same where the number of guesses is a function of the output: never less.
+
+    The theorem's proof gives, at output t, P(W >= v | t) <= beta + F(t) alpha, where the mean of
+    F is at most x = 2 m delta. If beta and alpha belong to a t, only the sum's worst case is no
+    bound; but beta <= p / (1 + x) and alpha <= p / (1 + x) at every t give P <= p.
+    """
+    beta, alpha = tails(guesses, epsilon)
+    return np.minimum((1 + 2 * guesses.canaries * delta) * np.maximum(beta, alpha), 1.0)
+
+
+def tails(guesses: Guesses, epsilon: Floats | float) -> tuple[Floats, Floats]:
+    """beta = P(W >= v), and alpha = max over i >= 1 of P(v - i <= W < v) / i.
+
+    W is binomial, one trial a guess, of probability e^epsilon / (1 + e^epsilon); v are correct.
+    """
+    reach = NEAR
+    while True:
+        beta, alpha = tails_near(guesses, epsilon, reach)
+        if ((reach >= np.asarray(guesses.correct)) | (alpha * reach >= 1 - beta)).all():
+            return beta, alpha  # no i beyond (1 - beta) / alpha matters
+        reach *= 4
+
+
+def tails_near(
+    guesses: Guesses, epsilon: Floats | float, reach: int = NEAR
+) -> tuple[Floats, Floats]:
+    """The same with i up to `reach` alone: a lower bound on alpha, mostly alpha itself."""
+    made, correct = np.asarray(guesses.made), np.asarray(guesses.correct)
+    steps = np.arange(reach + 1)
+    least = correct[..., None] - steps
+    rate = expit(np.asarray(epsilon))[..., None]
+    inside = betainc(np.maximum(least, 1e-300), made[..., None] - least + 1, rate)
+    tail = np.where(least > 0, inside, 1.0)
+    beta = tail[..., 0]
+    return beta, ((tail[..., 1:] - tail[..., :1]) / steps[1:]).max(axis=-1)
+
+
+def split_canaries(
+    absent: ArrayLike, present: ArrayLike, *, share: float, rng: np.random.Generator
+) -> tuple[Scores, Scores]:
+    """A random share of the canaries, whatever their coins, and the others."""
+    share = checks.between(0, 1, choosing=share)
+    check_rng(rng)
+    scores = checked(absent, present)
+    total = scores.absent.size + scores.present.size
+    chosen = np.zeros(total, dtype=bool)
+    chosen[rng.permutation(total)[: min(max(round(share * total), 1), total - 1)]] = True
+    masks = np.split(chosen, [scores.absent.size])
+    pairs = list(zip(scores, masks, strict=True))
+    return Scores(*(s[m] for s, m in pairs)), Scores(*(s[~m] for s, m in pairs))
+
+
+def _guessed(scores: Scores, inside: float, outside: float) -> Guesses:
+    """Guess "in" above the one threshold, "out" up to the other, which is not larger."""
+    high, low = (choose.count(scores, np.array([t])) for t in (inside, outside))
+    true_in = high.present - high.false_negatives
+    true_out = low.absent - low.false_positives
+    made = true_in + true_out + high.false_positives + low.false_negatives
+    return Guesses(int(high.absent + high.present), made, true_in + true_out)
+
+
+def _thresholds(first: Scores, rest: Scores, delta: float, alpha: float) -> tuple[float, float]:
+    """Of guesses "in" and "out": the pair with the largest bound to expect of the rest."""
+    tried = choose.candidates(first)
+    tried = tried[np.linspace(0, tried.size - 1, min(EACH * 2, tried.size)).astype(int)]
+    tried = np.concatenate([[-np.inf], tried])
+    counts = choose.expected(first, rest, tried)
+    outside, inside = np.triu_indices(tried.size)  # the first is not larger
+    made_in = counts.present - counts.false_negatives + counts.false_positives
+    correct = (counts.present - counts.false_negatives)[inside]
+    correct += (counts.absent - counts.false_positives)[outside]
+    made = made_in[inside] + (counts.absent + counts.present - made_in)[outside]
+    guesses = Guesses(int(counts.absent + counts.present), made, correct)
+    best = int(_several(guesses, delta, alpha).argmax())
+    return float(tried[inside[best]]), float(tried[outside[best]])
+
+
+def _several(guesses: Guesses, delta: float, alpha: float) -> Floats:
+    """The bound by each way of guessing, to about 1e-3."""
+    factor = 1 + 2 * guesses.canaries * delta
+    low, high = np.zeros_like(guesses.made), np.full_like(guesses.made, 20.0)
+    for _ in range(14):
+        middle = (low + high) / 2
+        refuted = factor * np.maximum(*tails_near(guesses, middle)) <= alpha
+        low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
+    return low
+
+
+def _largest(refuted: Callable[[float], bool]) -> float:
+    """The largest parameter up to which all are refuted, rounded down."""
+    low, _ = numerics.bracket(lambda x: not refuted(x), tolerance=CLOSE, largest=LARGEST)
+    return low
