@@ -22,7 +22,7 @@ CHOOSING = 0.15  # share of the canaries that choose which are guessed
 STEEP = 3.0  # alpha / beta at which `p_value_chosen` is least
 NEAR = 16  # of alpha's terms, first
 EACH = 16  # thresholds tried for either kind of guess
-SHARES = (0.02, 0.1, 0.4)  # of the canaries, guessed in the f-DP bound
+INSIDE, OUTSIDE = 0.05, 0.05  # shares of the canaries that `one_run_fdp` guesses "in" and "out"
 LARGEST = 60.0  # epsilon, or mu, beyond which no search goes
 CLOSE = 1e-9  # relative, of the parameter that is searched
 COINS = (
@@ -42,6 +42,23 @@ class Guesses(NamedTuple):
     canaries: int
     made: Floats | float
     correct: Floats | float
+
+
+class Family(NamedTuple):
+    """Trade-off curves f, one for each parameter >= 0; the larger it is, the less is hidden.
+
+    assumes: what is said of a bound by it.
+    least: (probability, parameter) -> the least probability of a set in the one world that has the
+        given one in the other: the inverse of 1 - f.
+    epsilon: (parameter, delta) -> the curve's epsilon at delta, rounded down.
+    """
+
+    assumes: str
+    least: Callable[[float, float], float]
+    epsilon: Callable[[float, float], float]
+
+
+GAUSSIAN = Family(NORMAL, lambda p, mu: float(ndtr(ndtri(p) - mu)), epsilon_of_mu)
 
 
 def one_run(
@@ -119,6 +136,88 @@ def guesses_bound(
         (COINS,),
         guesses.canaries,
     )
+
+
+def one_run_fdp(
+    absent: ArrayLike,
+    present: ArrayLike,
+    *,
+    delta: float,
+    adjacency: Adjacency,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+    inside: float = INSIDE,
+    outside: float = OUTSIDE,
+    family: Family = GAUSSIAN,
+) -> LowerBound:
+    """Bound epsilon by correct guesses, where a family has the trade-off curve (f-DP in one run).
+
+    Mahloujifar, Melis, Chaudhuri 2025. Their theorem is for a fixed number of guesses, so it is
+    fixed here: 5 % of the canaries each way is near the best from epsilon 1 to 8.
+
+    Args:
+        absent, present: scores of the canaries whose coins left them out, and of the others'.
+        delta: in (0, 1), of the epsilon.
+        adjacency: under which a canary's two cases are neighbours.
+        confidence: in (0, 1).
+        rng: breaks ties of scores.
+        inside: share of the canaries guessed "in", those of the highest scores; fixed beforehand.
+        outside: share guessed "out", those of the lowest; they add up to at most 1.
+        family: of the curves that are tried; the bound assumes that one of them is true.
+
+    Raises:
+        ValueError: an argument is out of its range, or as `checked`.
+    """
+    delta, confidence = check_asked(delta, confidence, adjacency)
+    check_rng(rng)
+    inside, outside = checks.in_range(0, 1, inside=inside, outside=outside)
+    checks.in_range(0, 1, inside_and_outside=inside + outside)
+    guesses = _ranked(checked(absent, present), inside, outside, rng)
+    found = _largest(lambda one: refuted_fdp(guesses, one, 1 - confidence, family))
+    return LowerBound(
+        family.epsilon(found, delta),
+        delta,
+        confidence,
+        adjacency,
+        "one run by f-DP: correct guesses of canaries, their number fixed beforehand",
+        (COINS, family.assumes),
+        guesses.canaries,
+    )
+
+
+def refuted_fdp(
+    guesses: Guesses, parameter: float, alpha: float, family: Family = GAUSSIAN
+) -> bool:
+    """Whether so many correct guesses have a probability below alpha under the family's curve.
+
+    Take a canary at random. With p_i the probability of i correct guesses of c', let right_k = sum
+    over i >= k of i p_i / m, that it is guessed correctly and at least k are; and wrong_k = sum of
+    (c' - i) p_i / m, wrongly. Turning its coin makes one correct guess fewer, so that by f-DP
+    right_k <= 1 - f(wrong_(k-1)) (Mahloujifar et al. 2025, Thm 3.2 and Algorithm 3). If the p_i
+    from k = c up add to alpha, the least that all those below add is too much for a probability:
+    right_0 + wrong_0 > c' / m.
+    """
+    total, made, correct = guesses.canaries, int(guesses.made), int(guesses.correct)
+    right, wrong = alpha * correct / total, alpha * (made - correct) / total
+    for i in range(correct - 1, -1, -1):
+        least = family.least(right, parameter)
+        if not least > wrong:
+            break  # nothing changes from here on
+        right, wrong = right + i / (made - i) * (least - wrong), least
+        if right + wrong > made / total:
+            return True
+    return right + wrong > made / total
+
+
+def _ranked(scores: Scores, inside: float, outside: float, rng: np.random.Generator) -> Guesses:
+    """Guess the highest "in" and the lowest "out", ties in random order."""
+    order = rng.permutation(scores.absent.size + scores.present.size)
+    canaries = order[np.argsort(np.concatenate(scores)[order], kind="stable")]
+    included = canaries >= scores.absent.size  # in order of the scores
+    low = int(outside * included.size)
+    high = included.size - int(inside * included.size)
+    correct = int((~included[:low]).sum() + included[high:].sum())
+    return Guesses(included.size, low + included.size - high, correct)
 
 
 def checked_guesses(canaries: int, made: int, correct: int) -> Guesses:
