@@ -6,46 +6,22 @@ negative rate fnr in the other. Under (epsilon, delta)-DP, 1 - fnr <= e^epsilon 
 with fpr and fnr, so upper limits of the two rates give a lower bound by both inequalities at once.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, betainccinv, ndtr, ndtri
+from scipy.special import ndtri
 
 from dpkit import checks
+from dpkit.audit import choosing as choose
+from dpkit.audit.limits import Limits, joint, quantile, separate
 from dpkit.audit.scores import LowerBound, Scores, check_asked, check_rng, checked
 from dpkit.privacy.accountants import gdp
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Adjacency, Floats, Gaussian
 
 CHOOSING = 0.1  # share of the scores that choose the threshold, and are not counted again
-CAUTION = 1.0  # deviations by which the rates of the scores that choose are raised
-RANKS = 100  # thresholds tried, from each end of those scores
-CELLS = 64  # pairs of limits by which a joint test of both rates is inverted
-CUT = 1e-3  # share of 1 - confidence given up for cutting off each far end of the joint test
-WEIGHTS = np.linspace(0.05, 0.95, 19)  # share of the false positives in the joint test, squared
+CELLS = 1000  # of the joint test
 INDEPENDENT = "trials are independent, and those of a world alike"
 NORMAL = "the trade-off curve is a Gaussian one"
-
-
-class Limits(NamedTuple):
-    """Upper limits, (..., pairs): with the confidence, at least one pair is above both rates."""
-
-    fpr: Floats
-    fnr: Floats
-
-
-class Counts(NamedTuple):
-    """Errors at each threshold, (thresholds,), and the scores of each world; all may be means."""
-
-    false_positives: Floats
-    absent: float
-    false_negatives: Floats
-    present: float
-
-
-Value = Callable[[Limits], Floats]  # to a lower bound at each threshold, falling with both limits
 
 
 def clopper_pearson(
@@ -75,14 +51,14 @@ def clopper_pearson(
         ValueError: an argument is out of its range, or as `checked`.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
-    first, rest = split(absent, present, choosing=choosing, rng=rng)
-    z = _normal((1 - confidence) / 2)
+    first, rest = choose.split(absent, present, share=choosing, rng=rng)
+    z = quantile((1 - confidence) / 2)
 
     def value(limits: Limits) -> Floats:
         return from_rates(limits, delta)
 
-    threshold = _best(first, rest, z, value)
-    found = value(_box(_counts(rest, np.array([threshold])), z))
+    chosen = choose.threshold(first, rest, z, value)
+    found = value(separate(choose.count(rest, np.array([chosen])), z))
     return LowerBound(
         _at_least_0(found),
         delta,
@@ -122,9 +98,9 @@ def at_thresholds(
     tried = np.asarray(thresholds, dtype=np.float64)
     if tried.ndim != 1 or tried.size == 0 or np.isnan(tried).any():
         raise ValueError(f"thresholds must be a list of at least one number, got {thresholds}")
-    z = _normal((1 - confidence) / (2 * tried.size))
+    z = quantile((1 - confidence) / (2 * tried.size))
     return LowerBound(
-        _at_least_0(from_rates(_box(_counts(scores, tried), z), delta)),
+        _at_least_0(from_rates(separate(choose.count(scores, tried), z), delta)),
         delta,
         confidence,
         adjacency,
@@ -147,14 +123,14 @@ def likelihood_ratio(
     """Bound epsilon by one joint test of both error rates, instead of one limit for each.
 
     Two exact binomial tails, as normal scores, are added with weights that other scores chose
-    (`joint_limits` has the proof). To first order, the weighted sum is the signed root of the
+    (`limits.joint` has the proof). To first order, the weighted sum is the signed root of the
     likelihood ratio of both rates; but it holds at every number of trials. Where both rates are as
     uncertain it needs about 0.35 of `clopper_pearson`'s trials, where one rate decides 0.7.
 
     Arguments and errors are `clopper_pearson`'s.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
-    first, rest = split(absent, present, choosing=choosing, rng=rng)
+    first, rest = choose.split(absent, present, share=choosing, rng=rng)
     found = _joint(first, rest, 1 - confidence, lambda limits: from_rates(limits, delta))
     return LowerBound(
         found,
@@ -186,7 +162,7 @@ def gaussian(
     Arguments and errors are `clopper_pearson`'s.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
-    first, rest = split(absent, present, choosing=choosing, rng=rng)
+    first, rest = choose.split(absent, present, share=choosing, rng=rng)
     mu = _joint(first, rest, 1 - confidence, mu_from_rates)
     return LowerBound(
         epsilon_of_mu(mu, delta),
@@ -256,106 +232,11 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     return gdp.epsilon([Release(Gaussian(1 / mu), 1)], delta=delta).lower
 
 
-def upper_limit(errors: Floats, trials: float, z: Floats | float) -> Floats:
-    """The rate at which `errors` or fewer in `trials` have probability Phi(-z), 1 where all err.
-
-    One-sided, exact (Clopper, Pearson 1934). A limit that cannot be computed is 1.
-    """
-    a, b = errors + 1, np.maximum(trials - errors, 1e-9)
-    tail = ndtr(-np.abs(z))
-    found = np.where(np.asarray(z) > 0, betainccinv(a, b, tail), betaincinv(a, b, tail))
-    return np.where((errors < trials) & (found >= 0), found, 1.0)
-
-
-def joint_limits(counts: Counts, alpha: float, weight: Floats) -> Limits:
-    """Pairs of limits, one of which is above both rates with probability 1 - alpha.
-
-    Let P be the probability of as few false positives as counted or fewer, at the true fpr, and z =
-    -Phi^-1(P): P(z > x) <= Phi(-x) for all x, as for a normal variable, and likewise of y for the
-    false negatives, independently. So
-        z > end,  y > end,  or  a max(z, -end) + b y > x,    a^2 + b^2 = 1,
-    has at most the probability 3 Phi(-end) + Phi(-x) = alpha (the sum of normal scores is
-    Liptak's 1958; the cuts are ours). Otherwise let z_k <= max(z, -end) <= z_(k+1) of a grid from
-    -end to end. Then fpr is at most the limit at z_(k+1), and as y <= min((x - a z_k) / b, end), fnr
-    is at most the limit at that.
-
-    Args:
-        counts: (thresholds,).
-        weight: a^2, (weights,), in (0, 1).
-
-    Returns:
-        limits, (thresholds, weights, CELLS).
-    """
-    end, x = _normal(CUT * alpha), _normal((1 - 3 * CUT) * alpha)
-    a, b = np.sqrt(weight)[:, None], np.sqrt(1 - weight)[:, None]
-    grid = np.linspace(-end, end, CELLS + 1)
-    y = np.minimum((x - a * grid[:-1]) / b, end)
-    fpr = upper_limit(counts.false_positives[:, None], counts.absent, grid[1:])
-    fnr = upper_limit(counts.false_negatives[:, None, None], counts.present, y)
-    return Limits(np.broadcast_to(fpr[:, None], fnr.shape), fnr)
-
-
-def split(
-    absent: ArrayLike, present: ArrayLike, *, choosing: float, rng: np.random.Generator
-) -> tuple[Scores, Scores]:
-    """A random share of each world's scores, and the others; each has one if there are two."""
-    choosing = checks.between(0, 1, choosing=choosing)
-    check_rng(rng)
-    parts = []
-    for world in checked(absent, present):
-        mixed = rng.permutation(world)
-        cut = min(max(round(choosing * world.size), 1), world.size - 1)
-        parts.append((mixed[:cut], mixed[cut:]))
-    return Scores(*(part[0] for part in parts)), Scores(*(part[1] for part in parts))
-
-
-def candidates(scores: Scores) -> Floats:
-    """Thresholds at ranks in even ratios from both ends, and one that no score exceeds."""
-    pooled = np.sort(np.concatenate(scores))
-    ranks = np.unique(np.geomspace(1, max(pooled.size, 1), RANKS).round().astype(int))
-    ends = [pooled[ranks - 1], pooled[pooled.size - ranks]] if pooled.size else []
-    return np.unique(np.concatenate([*ends, [np.inf]]))
-
-
-def _counts(scores: Scores, thresholds: Floats) -> Counts:
-    absent, present = map(np.sort, scores)
-    above = absent.size - np.searchsorted(absent, thresholds, side="right")
-    below = np.searchsorted(present, thresholds, side="right")
-    return Counts(above.astype(np.float64), absent.size, below.astype(np.float64), present.size)
-
-
-def _expected(first: Scores, rest: Scores, thresholds: Floats) -> Counts:
-    """The counts to expect of the rest, from the upper limits of the first's rates: few may mislead."""
-    seen = _counts(first, thresholds)
-    fpr = upper_limit(seen.false_positives, seen.absent, CAUTION)
-    fnr = upper_limit(seen.false_negatives, seen.present, CAUTION)
-    absent, present = rest.absent.size, rest.present.size
-    return Counts(fpr * absent, absent, fnr * present, present)
-
-
-def _box(counts: Counts, z: float) -> Limits:
-    """One pair of limits a threshold, (thresholds, 1)."""
-    fpr = upper_limit(counts.false_positives, counts.absent, z)
-    fnr = upper_limit(counts.false_negatives, counts.present, z)
-    return Limits(fpr[:, None], fnr[:, None])
-
-
-def _best(first: Scores, rest: Scores, z: float, value: Value) -> float:
-    """The threshold whose pair of limits would give most, at the rates of the first scores."""
-    tried = candidates(first)
-    return float(tried[value(_box(_expected(first, rest, tried), z)).argmax()])
-
-
-def _joint(first: Scores, rest: Scores, alpha: float, value: Value) -> float:
-    """The value by the joint test, at the threshold and weight that the first scores choose."""
-    threshold = np.array([_best(first, rest, _normal(alpha) / np.sqrt(2), value)])
-    expected = value(joint_limits(_expected(first, rest, threshold), alpha, WEIGHTS))
-    weight = WEIGHTS[expected.argmax(axis=-1)]
-    return _at_least_0(value(joint_limits(_counts(rest, threshold), alpha, weight)))
-
-
-def _normal(alpha: float) -> float:
-    return float(-ndtri(alpha))
+def _joint(first: Scores, rest: Scores, alpha: float, value: choose.Value) -> float:
+    """What the joint test proves of the rest, at what the first scores choose."""
+    threshold, weight = choose.threshold_and_weight(first, rest, alpha, value)
+    counts = choose.count(rest, np.array([threshold]))
+    return _at_least_0(value(joint(counts, alpha, np.array([weight]), cells=CELLS)))
 
 
 def _at_least_0(values: Floats) -> float:
