@@ -1,0 +1,101 @@
+"""Every mechanism of `privacy` as a target: what attacks measure, beside what is proven of it.
+
+These audits find nothing new of a right price; they show that prices, samplers and bounds agree,
+and how much of a proven epsilon an attacker can show at all.
+"""
+
+from functools import partial
+
+from dpkit.audit import exact, released
+from dpkit.audit.attacks import classifier, histogram, statistic
+from dpkit.audit.compositions import COMPOSED, MIXED
+from dpkit.audit.priced import single, target
+from dpkit.audit.single_releases import SINGLE
+from dpkit.audit.target import Target
+from dpkit.audit.worlds import Worlds, together
+from dpkit.audit.worst_pairs import of_ledger
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian, Laplace, NoGuarantee
+
+COUNTED = "knows no density: scores by how often each bin held outputs of either world"
+FITTED = "knows no density: scores by a logistic regression fitted to outputs of either world"
+
+
+def beside_a_count(noise_multiplier: float) -> Worlds:
+    """A noised sum, and beside it how many records there are, as it is.
+
+    Adaptive batches, class counts of a conditional generator and means over a private size show
+    such a number.
+    """
+    noised = of_ledger([Release(Gaussian(noise_multiplier))])
+    counts = Worlds(released.exact_count(100), released.exact_count(101))
+    return together([noised, counts])
+
+
+LEARNED: tuple[Target, ...] = (
+    single(
+        "gaussian-by-histogram",
+        "a clipped sum plus normal noise",
+        Gaussian(1.0),
+        "gaussian",
+        attack=histogram,
+        knows=COUNTED,
+    ),
+    single(
+        "gaussian-by-classifier",
+        "a clipped sum plus normal noise",
+        Gaussian(1.0),
+        "gaussian",
+        attack=classifier,
+        knows=FITTED,
+    ),
+    single(
+        "laplace-by-histogram",
+        "a sum clipped in L1 norm plus Laplace noise",
+        Laplace(0.5),
+        "pure",
+        attack=histogram,
+        knows=COUNTED,
+    ),
+    single(
+        "grouped-gaussian-by-classifier",
+        "a Poisson batch's sum clipped in four groups, each at its own bound",
+        GroupedGaussian(1.5, 4, 0.5),
+        "gaussian_variants",
+        attack=classifier,
+        knows=FITTED,
+    ),
+    target(
+        "mixed-ledger-by-histogram",
+        "a sum, twenty steps of DP-SGD, a sum with Laplace noise and three counts",
+        MIXED,
+        where="accountants/pld",
+        attack=histogram,
+        knows=COUNTED,
+    ),
+    target(
+        "mixed-ledger-by-classifier",
+        "a sum, twenty steps of DP-SGD, a sum with Laplace noise and three counts",
+        MIXED,
+        where="accountants/pld",
+        attack=classifier,
+        knows=FITTED,
+    ),
+)
+
+UNPROTECTED: tuple[Target, ...] = (
+    single(
+        "count-beside-noise",
+        "a noised sum, with the exact number of records beside it",
+        NoGuarantee("the number of records is released as it is"),
+        "no_guarantee",
+        worlds=partial(beside_a_count, 1.0),
+        attack=partial(statistic, coordinate=1),
+        knows="reads the number that no noise reaches",
+        bound=exact.distinguished,
+        trials=exact.LEAST,
+        assumes=(),
+    ),
+)
+
+TARGETS: tuple[Target, ...] = (*SINGLE, *COMPOSED, *LEARNED, *UNPROTECTED)
