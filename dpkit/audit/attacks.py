@@ -138,7 +138,7 @@ def learned_ratios(absent: Floats, present: Floats, *, bins: int) -> Score:
 
     def counts(outputs: Floats, at: int) -> Floats:
         where = np.searchsorted(edges[at], outputs[:, at], side="right")
-        return np.bincount(where, minlength=edges[at].size + 1) + 1.0
+        return (np.bincount(where, minlength=edges[at].size + 1) + 1).astype(np.float64)
 
     ratios = [np.log(counts(present, at) / counts(absent, at)) for at in range(len(edges))]
 

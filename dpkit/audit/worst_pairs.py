@@ -21,7 +21,7 @@ from dpkit.privacy.mechanisms import (
     WithoutReplacementGaussian,
 )
 
-MOST_RECORDS = 1000  # of a data set whose batches of a fixed size are drawn
+MOST_RECORDS = 100  # of a data set whose batches of a fixed size are drawn
 TYPICAL = 8.0  # Renyi order at which parallel parts are compared
 
 
