@@ -19,7 +19,7 @@ import dpkit.privacy
 from dpkit.audit import exact
 from dpkit.audit.attacks import likelihood_ratio
 from dpkit.audit.bounds import clopper_pearson
-from dpkit.audit.mechanisms import TARGETS
+from dpkit.audit.mechanisms import TARGETS, UNPROTECTED
 from dpkit.audit.target import Target
 from dpkit.audit.worlds import Worlds
 from dpkit.audit.worst_pairs import between_parts, of_ledger, worst_pair
@@ -63,7 +63,7 @@ DRAWS = 200_000
 FAR = 5.0  # standard errors; a normal is beyond with a chance of 6e-7, of some 300 comparisons
 
 every_pair = pytest.mark.parametrize("mechanism", PAIRS, ids=repr)
-GUARANTEED = [target for target in TARGETS if math.isfinite(target.proven().epsilon)]
+GUARANTEED = [target for target in TARGETS if target not in UNPROTECTED]
 
 
 def named(targets: list[Target]):
@@ -184,7 +184,6 @@ def bound(target: Target, pair: tuple[np.ndarray, ...], seed: int, confidence: f
         confidence=confidence,
         rng=np.random.default_rng(seed),
     )
-    assert measured.confidence == confidence
     return measured.epsilon
 
 
@@ -196,6 +195,7 @@ def test_no_attack_measures_more_than_is_proven(target: Target):
     the second of 2e-4. Measured values fall short of proven ones by far more than that.
     """
     proven = target.proven().epsilon
+    assert proven < math.inf
     pairs = groups(target, target.scores(np.random.default_rng(7), REPETITIONS * TRIALS))
     measured = np.array([bound(target, pair, i, 0.95) for i, pair in enumerate(pairs)])
     assert (measured > proven).sum() <= MOST_ABOVE
