@@ -19,6 +19,7 @@ Score = Callable[[Floats], Floats]  # outputs (trials, width) -> (trials,)
 
 AT_ONCE = 2**20  # numbers drawn at a time
 LEARNING = 20_000  # draws of each world that a learned attack starts from
+BINS = 64
 DIGITS = 9  # after the point: losses that are equal stay equal, however a processor rounds
 
 
@@ -43,7 +44,7 @@ def statistic(worlds: Worlds, *, coordinate: int) -> Attack:
     )
 
 
-def histogram(worlds: Worlds, *, bins: int = 64, learning: int = LEARNING) -> Attack:
+def histogram(worlds: Worlds, *, bins: int = BINS, learning: int = LEARNING) -> Attack:
     """Score by counts: how much likelier each number's bin is with the record than without it.
 
     The bins and their ratios are learned on draws of their own; the scores come from others. The

@@ -4,18 +4,19 @@ These audits find nothing new of a right price; they show that prices, samplers 
 and how much of a proven epsilon an attacker can show at all.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from dpkit.audit import exact, released
-from dpkit.audit.attacks import classifier, histogram, statistic
+from dpkit.audit.attacks import BINS, LEARNING, Attack, classifier, histogram, statistic
 from dpkit.audit.compositions import COMPOSED, MIXED
-from dpkit.audit.priced import DELTA, single, target
+from dpkit.audit.priced import CODE, DELTA, single, target
 from dpkit.audit.single_releases import SINGLE
 from dpkit.audit.target import Target
 from dpkit.audit.worlds import Worlds, together
 from dpkit.audit.worst_pairs import of_ledger, shuffled_pass
 from dpkit.privacy.accountants import pld
-from dpkit.privacy.ledger import Release
+from dpkit.privacy.ledger import Release, Releases
 from dpkit.privacy.mechanisms import (
     Gaussian,
     GroupedGaussian,
@@ -40,54 +41,55 @@ def beside_a_count(noise_multiplier: float) -> Worlds:
     return together([noised, counts])
 
 
+def learned(name: str, says: str, ledger: Releases, *, where: str) -> list[Target]:
+    """The same releases for attackers who know no density: one counts, one fits a model.
+
+    Args:
+        name, says, where: of the target that knows both densities.
+        ledger: what is released.
+    """
+    attackers: list[tuple[str, Callable[[Worlds], Attack], str, dict[str, int]]] = [
+        ("histogram", histogram, COUNTED, {"bins": BINS}),
+        ("classifier", classifier, FITTED, {}),
+    ]
+    return [
+        target(
+            f"{name}-by-{how}",
+            says,
+            ledger,
+            where=where,
+            attack=attack,
+            knows=knows,
+            settings={"learning": LEARNING, **settings},
+        )
+        for how, attack, knows, settings in attackers
+    ]
+
+
 LEARNED: tuple[Target, ...] = (
-    single(
-        "gaussian-by-histogram",
-        "a clipped sum plus normal noise",
-        Gaussian(1.0),
+    *learned(
         "gaussian",
-        attack=histogram,
-        knows=COUNTED,
-    ),
-    single(
-        "gaussian-by-classifier",
         "a clipped sum plus normal noise",
-        Gaussian(1.0),
-        "gaussian",
-        attack=classifier,
-        knows=FITTED,
+        [Release(Gaussian(1.0))],
+        where=f"{CODE}/gaussian.py",
     ),
-    single(
-        "laplace-by-histogram",
+    *learned(
+        "laplace",
         "a sum clipped in L1 norm plus Laplace noise",
-        Laplace(0.5),
-        "pure",
-        attack=histogram,
-        knows=COUNTED,
+        [Release(Laplace(0.5))],
+        where=f"{CODE}/pure.py",
     ),
-    single(
-        "grouped-gaussian-by-classifier",
+    *learned(
+        "grouped-gaussian",
         "a Poisson batch's sum clipped in four groups, each at its own bound",
-        GroupedGaussian(1.5, 4, 0.5),
-        "gaussian_variants",
-        attack=classifier,
-        knows=FITTED,
+        [Release(GroupedGaussian(1.5, 4, 0.5))],
+        where=f"{CODE}/gaussian_variants.py",
     ),
-    target(
-        "mixed-ledger-by-histogram",
+    *learned(
+        "mixed-ledger",
         "a sum, twenty steps of DP-SGD, a sum with Laplace noise and three counts",
         MIXED,
-        where="accountants/pld",
-        attack=histogram,
-        knows=COUNTED,
-    ),
-    target(
-        "mixed-ledger-by-classifier",
-        "a sum, twenty steps of DP-SGD, a sum with Laplace noise and three counts",
-        MIXED,
-        where="accountants/pld",
-        attack=classifier,
-        knows=FITTED,
+        where="dpkit/privacy/accountants/pld",
     ),
 )
 
@@ -106,6 +108,7 @@ SHUFFLED: tuple[Target, ...] = (
         where=f"dpkit/privacy/sampling.py, {SHUFFLED_AS_POISSON}",
         charged=pld.epsilon([AS_POISSON], delta=DELTA).epsilon,
         worlds=partial(shuffled_pass, PASS_NOISE, batches=BATCHES),
+        settings={"batches": BATCHES, "batch_size": 1, "noise_multiplier": PASS_NOISE},
     ),
 )
 

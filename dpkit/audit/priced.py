@@ -1,6 +1,6 @@
 """A ledger as a target: how the releases of `privacy` are set up to be attacked."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ def target(
     attack: Callable[[Worlds], Attack] = likelihood_ratio,
     knows: str = BEST,
     price: Callable[..., Guarantee] = pld.epsilon,
+    settings: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Target:
     """A ledger as a target, "mechanisms/<name>", at delta 1e-5.
@@ -40,6 +41,7 @@ def target(
         attack: how outputs are scored.
         knows: what the attacker knows and scores, one sentence.
         price: the accountant.
+        settings: JSON values beside the releases, which stand there in any case.
         more: further fields of Target.
     """
     checked = Ledger.of(ledger)
@@ -55,7 +57,7 @@ def target(
         scores=lambda rng, trials: attack(make())(rng, trials),
         adjacency=checked.adjacency,
         delta=DELTA,
-        settings={"releases": releases},
+        settings={"releases": releases, **(settings or {})},
         **{"trials": TRIALS, "assumes": FAITHFUL, **more},
     )
 
