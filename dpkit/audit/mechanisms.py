@@ -1,7 +1,8 @@
 """Every mechanism of `privacy` as a target: what attacks measure, beside what is proven of it.
 
-These audits find nothing new of a right price; they show that prices, samplers and bounds agree,
-and how much of a proven epsilon an attacker can show at all.
+Where a price is right, audits show that samplers and bounds agree with it, and how much of a proven
+epsilon an attacker can show at all. Two targets are of another kind: a shuffled pass, charged as
+Poisson batches in its place, and a count beside the noise, which nothing covers.
 """
 
 from collections.abc import Callable
