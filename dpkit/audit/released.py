@@ -25,8 +25,13 @@ def normal_sum(moves: ArrayLike, deviations: ArrayLike, *, rate: float = 1.0) ->
         moves: what the record adds to each coordinate where it is in the batch, (width,).
         deviations: the noise's standard deviation on each coordinate, (width,).
         rate: chance of the record to enter the batch, in [0, 1].
+
+    Raises:
+        ValueError: a deviation is not > 0, or rate is out of range.
     """
     move, deviation = np.atleast_1d(np.asarray(moves, float)), np.asarray(deviations, float)
+    if not ((deviation > 0) & (deviation < np.inf)).all():
+        raise ValueError(f"deviations must be finite numbers > 0, got {deviations}")
     rate = checks.in_range(0, 1, rate=rate)
 
     def draw(rng: np.random.Generator, trials: int) -> Floats:
@@ -145,13 +150,14 @@ def response(answer: int, *, epsilon: float, categories: int) -> World:
     """One of `categories` answers: the true `answer`, e^epsilon times as likely as each other.
 
     Raises:
-        ValueError: answer is not one of 0 ... categories - 1.
+        ValueError: epsilon is not a finite number > 0, or answer not one of 0 ... categories - 1.
     """
+    checks.positive(epsilon=epsilon)
     checks.whole(2, categories=categories)
     checks.whole(answer=answer)
     if not answer < categories:
         raise ValueError(f"answer must be below categories = {categories}, got {answer}")
-    truth = np.exp(epsilon) / (np.exp(epsilon) + categories - 1)
+    truth = 1 / (1 + (categories - 1) * np.exp(-epsilon))
 
     def draw(rng: np.random.Generator, trials: int) -> Floats:
         lies = (answer + rng.integers(1, categories, trials)) % categories
