@@ -1,8 +1,8 @@
 """Attacks on RDP-GAN: on its own steps as published and repaired, and on its noisy loss values.
 
 The exact ones set up a worst case, which a guarantee has to cover: a generator whose last layer is
-0 draws grey images, and private images are grey as well but for two, each with a bright pixel of
-its own. One of these is the record; the weights that leave its pixel are moved by it alone.
+0 draws grey images, and private images are alike but for the record's, which has a pixel of its
+own. The weights that leave this pixel are moved by the record alone, whoever else is in a batch.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ from dpkit.training.types import Gan
 PUBLIC_SIZE = 60_000  # of MNIST's training set
 REPAIRED = repaired("digits", target_epsilon=TOTAL, public_size=PUBLIC_SIZE)
 FIRST = "discriminator.body.0.weight"  # (units, pixels + classes), as a Run names it
-OTHER, OWN = 0, 1  # the bright pixel of another record, and the record's
+OTHER, OWN = 0, 1  # the pixel of all other records, and the record's
 SEED = 0  # of the weights
 TRIALS = 20  # of an exact attack, in each world
 TUNING = Tuning(factor=0.7, threshold=0.5)  # k and tau of Algorithm 2
@@ -69,9 +69,9 @@ def batches(settings: Settings) -> tuple[white_box.Batch, white_box.Batch]:
     """A batch of the settings' size without the record, and one with it in another's place."""
     size = settings.expected_batch_size
     without = torch.zeros(size, settings.features)
-    without[0, OTHER] = 1.0
+    without[:, OTHER] = 1 / size  # so that they all together weigh as much as the record
     with_it = without.clone()
-    with_it[-1, OWN] = 1.0
+    with_it[-1, OTHER], with_it[-1, OWN] = 0.0, 1.0
     labels = torch.zeros(size, dtype=torch.int64)
     return white_box.Batch(without, labels), white_box.Batch(with_it, labels)
 
