@@ -139,7 +139,8 @@ def _side_by_side(names: tuple[str, str], cells: dict[str, str]) -> str:
     if names[0] not in cells:
         return ""
     both = (_small(name) + _value(name, cells[name]) for name in names)
-    return f"<tr>{''.join(f'<td style={CELL!r}>{cell}</td>' for cell in both)}</tr>"
+    inside = "".join(f"<td style={CELL!r}>{cell}</td>" for cell in both)
+    return f"<tr style='background-color:transparent'>{inside}</tr>"
 
 
 def _value(name: str, text: str) -> str:
