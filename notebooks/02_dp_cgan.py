@@ -183,9 +183,9 @@ for verdict in verdicts:
 # One by one, with the curve of each:
 
 # %%
-from dpkit.explorers import Claims
+from dpkit.explorers import ClaimsWall
 
-Claims()
+ClaimsWall()
 
 # %% [markdown]
 # The corrections add up. Here they are along the run, on a logarithmic scale:
