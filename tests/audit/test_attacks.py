@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import chi2, kstest, norm
+from scipy.stats import chi2, kstest
 
-from dpkit.audit import attacks, released, worst_pairs
-from dpkit.audit.attacks import classifier, histogram, likelihood_ratio, statistic
-from dpkit.audit.worlds import World, Worlds, repeated, together, unmoved
-from dpkit.audit.worst_pairs import between_parts, of_ledger, worst_pair
+from dpkit.audit.mechanisms import attacks, released, worst_pairs
+from dpkit.audit.mechanisms.attacks import classifier, histogram, likelihood_ratio, statistic
+from dpkit.audit.mechanisms.worlds import World, Worlds, repeated, together, unmoved
+from dpkit.audit.mechanisms.worst_pairs import between_parts, of_ledger, worst_pair
 from dpkit.privacy import (
     DiscreteGaussian,
     Gaussian,
@@ -53,11 +53,6 @@ MOMENTS = [  # world, mean, variance
         released.fixed_batch_sum(1, others=-0.5, batch=3, records=10, deviation=1.5),
         -1.5 + 1.5 * 0.3,
         1.5**2 + 1.5**2 * 0.3 * 0.7,
-    ),
-    (
-        released.shuffled_sums(0.5, others=-1, batches=4, size=3, deviation=1.5),
-        -3 + 1.5 / 4,
-        1.5**2 + 1.5**2 * 3 / 16,
     ),
     (released.exact_count(7), 7, 0),
 ]
@@ -111,13 +106,6 @@ def test_answers_are_the_truth_as_often_as_they_should_be():
     assert (np.abs(shares - expected) <= FAR * np.sqrt(expected / DRAWS)).all()
 
 
-def test_a_record_is_in_one_batch_of_a_pass():
-    world = released.shuffled_sums(1, others=-1, batches=5, size=2, deviation=1e-3)
-    found = world.draw(rng(20), 1000).round()
-    assert (np.sort(found, axis=1) == [-2, -2, -2, -2, 0]).all()
-    assert (np.abs((found == 0).mean(axis=0) - 0.2) < FAR * math.sqrt(0.16 / 1000)).all()
-
-
 # How worlds are put together
 
 
@@ -130,16 +118,6 @@ def test_losses_of_known_outputs():
     np.testing.assert_allclose(answers.loss(np.array([[0.0], [1.0], [2.0]])), [1.5, -1.5, 0])
     counts = Worlds(released.exact_count(1), released.exact_count(2))
     assert counts.loss(np.array([[1.0], [2.0]])).tolist() == [-math.inf, math.inf]
-
-
-def test_the_loss_of_a_shuffled_pass_is_that_of_the_mixture_over_batches():
-    pair = worst_pairs.shuffled_pass(1.5, batches=4, size=3)
-    outputs = pair.draw(rng(21), DRAWS, present=True)
-    each = norm.pdf(outputs[:9], -3, 1.5)
-    stands_out = norm.pdf(outputs[:9], -1, 1.5) / each
-    np.testing.assert_allclose(pair.loss(outputs[:9]), np.log(stands_out.mean(axis=1)), atol=1e-12)
-    back = np.exp(-pair.loss(outputs))  # E_P[Q/P] = 1
-    assert abs(back.mean() - 1) < FAR * back.std() / math.sqrt(DRAWS)
 
 
 def test_losses_of_independent_releases_add_up():
@@ -259,8 +237,6 @@ def test_bad_worlds_are_refused_with_the_parameter():
         lambda: released.exact_count(-1),
         lambda: released.fixed_batch_sum(1, others=0, batch=5, records=4, deviation=1.0),
         lambda: released.fixed_batch_sum(2, others=0, batch=1, records=4, deviation=1.0),
-        lambda: released.shuffled_sums(1, others=-1, batches=0, size=1, deviation=1.0),
-        lambda: released.shuffled_sums(1, others=-1, batches=2, size=1, deviation=0.0),
     ):
         with pytest.raises(ValueError, match=r"must (be|lie|hold)"):
             wrong()

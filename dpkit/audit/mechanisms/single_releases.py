@@ -1,8 +1,8 @@
 """Each mechanism once, under each adjacency it knows, with the best attack."""
 
-from dpkit.audit.priced import single
+from dpkit.audit.mechanisms.priced import single
+from dpkit.audit.mechanisms.worst_pairs import of_ledger
 from dpkit.audit.target import Target
-from dpkit.audit.worst_pairs import of_ledger
 from dpkit.privacy.accountants import rdp
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import (

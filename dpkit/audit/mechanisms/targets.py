@@ -8,24 +8,17 @@ Poisson batches in its place, and a count beside the noise, which nothing covers
 from collections.abc import Callable
 from functools import partial
 
-from dpkit.audit import exact, released
-from dpkit.audit.attacks import BINS, LEARNING, Attack, classifier, histogram, statistic
-from dpkit.audit.compositions import COMPOSED, MIXED
-from dpkit.audit.priced import CODE, DELTA, single, target
-from dpkit.audit.single_releases import SINGLE
+from dpkit.audit import exact
+from dpkit.audit.mechanisms import released
+from dpkit.audit.mechanisms.attacks import BINS, LEARNING, Attack, classifier, histogram, statistic
+from dpkit.audit.mechanisms.compositions import COMPOSED, MIXED
+from dpkit.audit.mechanisms.priced import CODE, single, target
+from dpkit.audit.mechanisms.single_releases import SINGLE
+from dpkit.audit.mechanisms.worlds import Worlds, together
+from dpkit.audit.mechanisms.worst_pairs import of_ledger
 from dpkit.audit.target import Target
-from dpkit.audit.worlds import Worlds, together
-from dpkit.audit.worst_pairs import of_ledger, shuffled_pass
-from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Release, Releases
-from dpkit.privacy.mechanisms import (
-    Gaussian,
-    GroupedGaussian,
-    Laplace,
-    NoGuarantee,
-    SampledGaussian,
-)
-from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, ShuffledBatches
+from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian, Laplace, NoGuarantee
 
 COUNTED = "knows no density: scores by how often each bin held outputs of either world"
 FITTED = "knows no density: scores by a logistic regression fitted to outputs of either world"
@@ -94,25 +87,6 @@ LEARNED: tuple[Target, ...] = (
     ),
 )
 
-BATCHES, PASS_NOISE = 100, 0.7
-AS_POISSON = Release(SampledGaussian(PASS_NOISE, 1 / BATCHES, "replace-one"), BATCHES)
-
-SHUFFLED: tuple[Target, ...] = (
-    target(
-        "shuffled-priced-as-poisson",
-        "the noised sums of a hundred shuffled batches of one record each: a whole pass",
-        [
-            ShuffledBatches(1, "replace-one").passes(
-                noise_multiplier=PASS_NOISE, public_size=BATCHES, steps=BATCHES
-            )
-        ],
-        where=f"dpkit/privacy/sampling.py, {SHUFFLED_AS_POISSON}",
-        charged=pld.epsilon([AS_POISSON], delta=DELTA).epsilon,
-        worlds=partial(shuffled_pass, PASS_NOISE, batches=BATCHES),
-        settings={"batches": BATCHES, "batch_size": 1, "noise_multiplier": PASS_NOISE},
-    ),
-)
-
 UNPROTECTED: tuple[Target, ...] = (
     single(
         "count-beside-noise",
@@ -128,4 +102,4 @@ UNPROTECTED: tuple[Target, ...] = (
     ),
 )
 
-TARGETS: tuple[Target, ...] = (*SINGLE, *COMPOSED, *LEARNED, *SHUFFLED, *UNPROTECTED)
+TARGETS: tuple[Target, ...] = (*SINGLE, *COMPOSED, *LEARNED, *UNPROTECTED)

@@ -1,8 +1,8 @@
 """Several releases of the same records, or of disjoint parts, with the best attack."""
 
-from dpkit.audit.priced import CODE, target
+from dpkit.audit.mechanisms.priced import CODE, target
+from dpkit.audit.mechanisms.worst_pairs import between_parts
 from dpkit.audit.target import Target
-from dpkit.audit.worst_pairs import between_parts
 from dpkit.privacy.accountants import rdp
 from dpkit.privacy.ledger import Ledger, Parallel, Release, Releases, parallel
 from dpkit.privacy.mechanisms import (

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dpkit import checks
+from dpkit.audit.mechanisms.worlds import Worlds
 from dpkit.audit.scores import Scores, check_rng
-from dpkit.audit.worlds import Worlds
 from dpkit.privacy.mechanisms import Floats
 
 Attack = Callable[[np.random.Generator, int], Scores]

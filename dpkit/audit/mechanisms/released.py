@@ -7,10 +7,9 @@ makes them matter.
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from dpkit import checks
-from dpkit.audit.worlds import World
+from dpkit.audit.mechanisms.worlds import World
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.normals import standard_normals
 
@@ -77,41 +76,6 @@ def fixed_batch_sum(
         return _log_mixture(without, with_it, batch / records)
 
     return World(1, draw, log_density)
-
-
-def shuffled_sums(
-    record: float, *, others: float, batches: int, size: int, deviation: float
-) -> World:
-    """The sums of all batches of one shuffled pass over the data, each plus normal noise.
-
-    Args:
-        record: the record's own number, clipped to [-1, 1].
-        others: the number of each of the other records.
-        batches: of a pass, each of `size` records; every record is in exactly one.
-        size: >= 1.
-        deviation: the noise's standard deviation.
-
-    Raises:
-        ValueError: a number is out of range.
-    """
-    checks.in_range(-1, 1, record=record, others=others)
-    checks.whole(1, batches=batches, size=size)
-    checks.positive(deviation=deviation)
-    data = np.array([record] + [others] * (batches * size - 1))
-
-    def draw(rng: np.random.Generator, trials: int) -> Floats:
-        shuffled = rng.permuted(np.tile(data, (trials, 1)), axis=1)
-        sums = shuffled.reshape(trials, batches, size).sum(axis=2)
-        normals = standard_normals(sums.size, rng=rng).reshape(sums.shape)
-        return sums + deviation * normals
-
-    def log_density(outputs: Floats) -> Floats:
-        above, move = outputs - size * others, record - others
-        nowhere = _log_normal(above, np.array(0.0), np.array(deviation))
-        moved = (above - move / 2) * move / deviation**2  # log(density moved / not), each batch
-        return nowhere + logsumexp(moved, axis=1) - np.log(batches)
-
-    return World(batches, draw, log_density)
 
 
 def laplace_sum(move: float, scale: float) -> World:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from dpkit.audit.attacks import Attack, likelihood_ratio
+from dpkit.audit.mechanisms.attacks import Attack, likelihood_ratio
+from dpkit.audit.mechanisms.worlds import Worlds
+from dpkit.audit.mechanisms.worst_pairs import of_ledger
 from dpkit.audit.target import Target
-from dpkit.audit.worlds import Worlds
-from dpkit.audit.worst_pairs import of_ledger
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Mechanism

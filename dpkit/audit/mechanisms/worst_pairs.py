@@ -5,8 +5,8 @@ from fractions import Fraction
 from functools import singledispatch
 from typing import Any
 
-from dpkit.audit import released
-from dpkit.audit.worlds import Worlds, repeated, together, unmoved
+from dpkit.audit.mechanisms import released
+from dpkit.audit.mechanisms.worlds import Worlds, repeated, together, unmoved
 from dpkit.privacy.ledger import Ledger, Parallel, Releases
 from dpkit.privacy.mechanisms import (
     Adjacency,
@@ -166,27 +166,6 @@ def between_parts(mechanism: Parallel, *, leaves: int, enters: int) -> Worlds:
     pairs = [of_ledger(_add_remove(part)) for part in mechanism.parts]
     turned = {leaves: pairs[leaves].swapped(), enters: pairs[enters]}
     return together([turned.get(i, unmoved(pair.absent)) for i, pair in enumerate(pairs)])
-
-
-def shuffled_pass(noise_multiplier: float, *, batches: int, size: int = 1) -> Worlds:
-    """Under replace-one: a shuffled pass over records that all lie at -1, but for one at +1.
-
-    The record's batch stands out by 2, and the noise of one batch alone hides it; with Poisson
-    batches the others' number would vary as well, and the record might be in none. Chua et al. 2024
-    ("How private are DP-SGD implementations?") compare the two by such a pair.
-
-    Args:
-        noise_multiplier: noise standard deviation on a batch's sum, clipped at 1.
-        batches, size: of the pass.
-    """
-    return Worlds(
-        *(
-            released.shuffled_sums(
-                end, others=-1, batches=batches, size=size, deviation=noise_multiplier
-            )
-            for end in ends("replace-one")
-        )
-    )
 
 
 def _add_remove(ledger: Ledger) -> Ledger:
