@@ -15,7 +15,8 @@ from dpkit.explorers.claims_wall_tiles import LOOKS, tile
 from dpkit.show import Table, at_least, at_most
 
 FRAME = "max-width:940px;padding:8px 16px;background-color:#FFFFFF;color:#202124;line-height:1.45;"
-CODE = "margin:2px 0;padding:6px 8px;background-color:#F1F3F4;color:#202124;white-space:pre-wrap"
+CODE = "margin:2px 0;padding:6px 8px;background-color:#F1F3F4;color:#202124;"
+CODE += "white-space:pre-wrap;font-family:monospace"
 CELL = "text-align:left;vertical-align:top;width:50%;padding:2px 12px 4px 0;line-height:1.45"
 LINK = "color:#0B57D0;text-decoration:underline"
 PAIRS = (("as it was", "as it should be"), ("stated", "computed"))

@@ -38,7 +38,7 @@ LINES = {  # by the claim's name
         was="n_d * log10(1 / delta) = 25", should="n_d * log(1 / delta) = 57.6", cause="formula"
     ),
     "xie-accountant": Code(
-        was="epsilon = 2 * q * sqrt(n_d * log(1 / delta)) / z\n# z = noise_std / c_g, large",
+        was="epsilon = 2 * q * sqrt(n_d * log(1 / delta)) / z\n# z = noise_std / c_g; for large z",
         should="epsilon: SampledGaussian(z, q).profile([epsilon])\n"
         "         .max() == delta  # of one step, any z",
         cause="formula",
