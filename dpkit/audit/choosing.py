@@ -2,7 +2,8 @@
 
 Any choice leaves the bound valid; a good one leaves it large. The rates of few scores mislead: the
 best-looking threshold is a lucky one. So we also fit a line to the rates as normal scores (exact
-for two normals), and take the larger of both rates, the counted and the fitted.
+for two normals), and take the larger of both rates, the counted and the fitted; but never more than
+the counted one allows.
 """
 
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from dpkit.audit.scores import Scores, check_rng, checked
 from dpkit.privacy.mechanisms import Floats
 
 RANKS = 100  # thresholds tried, from each end of the scores that choose
+CAUTION = 3.0  # deviations by which the fitted rate may be above the counted one
 FEWEST = 8  # thresholds with errors of both kinds that a line is fitted to
 DEPTHS = np.array([0.7, 0.85, 1.0, 1.2])  # of single limits that come near a joint test's
 CELLS = 48  # of the joint test while choosing
@@ -77,11 +79,20 @@ def expected(first: Scores, rest: Scores, thresholds: Floats) -> Counts:
     seen = count(first, thresholds)
     fpr = (seen.false_positives + 0.5) / (seen.absent + 1)
     fnr = (seen.false_negatives + 0.5) / (seen.present + 1)
-    fitted_fpr, fitted_fnr = _fitted(seen, fpr, fnr)
+    fitted = _fitted(seen, fpr, fnr)
     absent, present = rest.absent.size, rest.present.size
     return Counts(
-        np.maximum(fpr, fitted_fpr) * absent, absent, np.maximum(fnr, fitted_fnr) * present, present
+        np.clip(fitted[0], fpr, _most(seen.false_positives, seen.absent)) * absent,
+        absent,
+        np.clip(fitted[1], fnr, _most(seen.false_negatives, seen.present)) * present,
+        present,
     )
+
+
+def _most(errors: Floats, trials: float) -> Floats:
+    """The rate whose expected errors are CAUTION of their own deviations above the counted ones."""
+    half = CAUTION / 2
+    return np.minimum((half + np.sqrt(errors + 1 + half * half)) ** 2 / trials, 1.0)
 
 
 def _fitted(seen: Counts, fpr: Floats, fnr: Floats) -> tuple[Floats, Floats]:
