@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, normalize
+from torch import Tensor
+from torch.nn.functional import normalize
 
 from dpkit import checks
 from dpkit.audit.scores import Scores, check_rng
+from dpkit.audit.training.canary_networks import OwnDirections, OwnWeights, place
 from dpkit.audit.training.candidates import apart, first_digits, seed
 from dpkit.audit.training.many_runs import dp_sgd
 from dpkit.datasets import Images
@@ -33,7 +34,6 @@ from dpkit.private.plan import Plan
 from dpkit.training import clipped_sum, generator_on, per_example
 from dpkit.training.device import seeded
 
-STRENGTH = 1e6  # norm of a canary's gradient before it is clipped
 HIDDEN = 256  # units of the layer in which random canaries lie
 RATE = 0.5  # learning rate of SGD; canaries' gradients do not depend on the weights
 
@@ -119,7 +119,7 @@ def random_directions(
     )
     chosen = torch.from_numpy(np.flatnonzero(included))
     with seeded(seed(rng)):
-        net = _OwnDirections(int(labels.max()) + 1, features, units)
+        net = OwnDirections(int(labels.max()) + 1, features, units)
     rows = (
         torch.cat([pixels, features[chosen]]),
         torch.cat([labels, torch.zeros_like(chosen)]),
@@ -171,7 +171,7 @@ def one_canary(
     )
 
     def one(rows: tuple[Tensor, ...]) -> Floats:
-        means = [found.means[_place(net, found.parameters)] for found in train(rows)]
+        means = [found.means[place(net, found.parameters)] for found in train(rows)]
         return torch.cat([net.along(mean) for mean in means]).numpy() * plan.batch_size
 
     def world(rows: tuple[Tensor, ...]) -> Floats:
@@ -181,58 +181,9 @@ def one_canary(
     return Scores(*(world(rows) for _, rows in worlds))
 
 
-class _OwnWeights(nn.Module):
-    """A linear classifier, and beside it one weight for each canary."""
-
-    def __init__(self, pixels: int, classes: int, canaries: int) -> None:
-        super().__init__()
-        self.classifier = nn.Linear(pixels, classes)
-        self.own = nn.Embedding(canaries + 1, 1)  # the last one stands for no canary
-        nn.init.zeros_(self.own.weight)
-
-    def forward(self, pixels: Tensor, labels: Tensor, slots: Tensor) -> Tensor:
-        linear = STRENGTH * self.own(slots).squeeze(1)
-        ordinary = cross_entropy(self.classifier(pixels), labels, reduction="none")
-        return torch.where(slots < self.own.num_embeddings - 1, linear, ordinary)
-
-    @property
-    def layer(self) -> Tensor:
-        """Where the canaries' directions lie."""
-        return self.own.weight
-
-    def along(self, total: Tensor) -> Tensor:
-        """A tensor of the layer's shape along each canary's direction, (canaries,)."""
-        return total.detach()[:-1, 0].double()
-
-
-class _OwnDirections(nn.Module):
-    """A network of two layers, and the canaries' directions in the first one's weights."""
-
-    def __init__(self, classes: int, features: Tensor, units: Tensor) -> None:
-        super().__init__()
-        self.first = nn.Linear(features.shape[1], units.shape[1], bias=False)
-        self.second = nn.Linear(units.shape[1], classes)
-        self.features, self.units = features, units  # plain: no part of the network
-
-    def forward(self, pixels: Tensor, labels: Tensor, units: Tensor) -> Tensor:
-        hidden = self.first(pixels)
-        linear = STRENGTH * (hidden * units).sum(1)
-        ordinary = cross_entropy(self.second(hidden.relu()), labels, reduction="none")
-        return torch.where(units.any(1), linear, ordinary)
-
-    @property
-    def layer(self) -> Tensor:
-        """Where the canaries' directions lie."""
-        return self.first.weight
-
-    def along(self, total: Tensor) -> Tensor:
-        """A tensor of the layer's shape along each canary's direction, (canaries,)."""
-        return ((self.units @ total.detach()) * self.features).sum(1, dtype=torch.float64)
-
-
 def _trained(
     rng: np.random.Generator,
-    net: _OwnWeights | _OwnDirections,
+    net: OwnWeights | OwnDirections,
     rows: tuple[Tensor, ...],
     included: NDArray[np.bool_],
     asked: dict[str, Any],
@@ -261,7 +212,7 @@ def _trained(
 
 
 def _step(
-    private: Private, net: _OwnWeights | _OwnDirections, batch: Any, ordinary: tuple[Tensor, ...]
+    private: Private, net: OwnWeights | OwnDirections, batch: Any, ordinary: tuple[Tensor, ...]
 ) -> Tensor:
     """The noised sum of one step along the canaries, less what is expected of ordinary rows."""
     plan, before = private.plan, net.layer.detach().clone()
@@ -271,22 +222,22 @@ def _step(
     return net.along((total - expected).to(before.dtype))
 
 
-def _clipped_sum(net: _OwnWeights | _OwnDirections, rows: tuple[Tensor, ...], plan: Plan) -> Tensor:
+def _clipped_sum(net: OwnWeights | OwnDirections, rows: tuple[Tensor, ...], plan: Plan) -> Tensor:
     """Of the layer in which canaries lie."""
     found = clipped_sum(partial(per_example, net, itself), *rows, rule=plan.clipping)
-    return found.sums[_place(net, found.parameters)]
+    return found.sums[place(net, found.parameters)]
 
 
 def _with_own_weights(
     rng: np.random.Generator, images: Images, included: NDArray[np.bool_]
-) -> tuple[_OwnWeights, tuple[Tensor, ...]]:
+) -> tuple[OwnWeights, tuple[Tensor, ...]]:
     """The network, and its rows: ordinary images, then one for each canary included."""
-    count, place = included.size, np.flatnonzero(included)
+    count, chosen = included.size, np.flatnonzero(included)
     pixels, labels = torch.from_numpy(images.flat()), torch.from_numpy(images.labels)
-    own = torch.from_numpy(place % images.n)
-    slots = torch.cat([torch.full((images.n,), count), torch.from_numpy(place)])
+    own = torch.from_numpy(chosen % images.n)
+    slots = torch.cat([torch.full((images.n,), count), torch.from_numpy(chosen)])
     with seeded(seed(rng)):
-        net = _OwnWeights(pixels.shape[1], int(labels.max()) + 1, count)
+        net = OwnWeights(pixels.shape[1], int(labels.max()) + 1, count)
     return net, (torch.cat([pixels, pixels[own]]), torch.cat([labels, labels[own]]), slots)
 
 
@@ -300,11 +251,6 @@ def _log_ratios(sums: Floats, plan: Plan) -> Floats:
     out = np.log1p(-rate) if rate < 1 else -np.inf
     drawn = np.log(rate) + shift**2 * (sums - 0.5)
     return np.logaddexp(out, drawn).sum(axis=0)
-
-
-def _place(net: _OwnWeights | _OwnDirections, parameters: list[Tensor]) -> int:
-    """Of the layer in which canaries lie."""
-    return next(i for i, parameter in enumerate(parameters) if parameter is net.layer)
 
 
 def _included(rng: np.random.Generator, included: ArrayLike) -> NDArray[np.bool_]:

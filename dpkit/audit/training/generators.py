@@ -23,7 +23,7 @@ from dpkit.private.gan import PrivateGan
 from dpkit.private.gan_settings import gan_settings
 from dpkit.private.gan_step import new_gan, scores, step
 from dpkit.private.plan import Plan
-from dpkit.training import Conditional, Data, generator_on, mlp, train
+from dpkit.training import Conditional, Data, Gan, generator_on, mlp, train
 
 LATENT, HIDDEN = 32, 128
 AT_ONCE = 256  # records that are compared with all samples at a time
@@ -83,16 +83,9 @@ def on_half(
     labels = torch.from_numpy(images.labels[order])
     included = candidates.coins(rng, records)
     chosen = torch.from_numpy(np.flatnonzero(included))
-    nets = _networks(features.shape[1], int(labels.max()) + 1, seed=candidates.seed(rng))
-    batch_size = round(checks.positive(rate=rate) * records)
-    asked = {"epsilon": epsilon, "delta": delta, "batch_size": batch_size, "public_size": records}
-    made = PrivateGan(*nets, classes=nets[0].classes, latent_size=LATENT, **asked)
-    settings = gan_settings(made, records=records, steps=steps)
-    gan = new_gan(*nets, settings)
     data = Data(features[chosen], labels[chosen], records)
-    noise = generator_on(torch.device("cpu"), reproducible_seed=candidates.seed(rng))
-    for _ in train(step, gan, data, settings=settings, rng=noise):
-        pass
+    asked = {"epsilon": epsilon, "delta": delta}
+    gan, plan = _trained(rng, data, int(labels.max()) + 1, steps=steps, rate=rate, **asked)
     return Trained(
         gan.averaged_net,
         gan.discriminator,
@@ -100,7 +93,7 @@ def on_half(
         labels[:records],
         included,
         (features[records:], labels[records:]),
-        settings.plan,
+        plan,
     )
 
 
@@ -164,6 +157,22 @@ def auc(absent: ArrayLike, present: ArrayLike) -> float:
     ranks = rankdata(np.concatenate([present, absent]))[: present.size]
     wins = ranks.sum() - present.size * (present.size + 1) / 2
     return float(wins / (present.size * absent.size))
+
+
+def _trained(
+    rng: np.random.Generator, data: Data, classes: int, *, steps: int, rate: float, **asked: Any
+) -> tuple[Gan, Plan]:
+    """By the settings and the step of `PrivateGan`, which keeps the critic to itself."""
+    size = data.public_size
+    nets = _networks(data.features.shape[1], classes, seed=candidates.seed(rng))
+    sizes = {"batch_size": round(checks.positive(rate=rate) * size), "public_size": size}
+    made = PrivateGan(*nets, classes=classes, latent_size=LATENT, **sizes, **asked)
+    settings = gan_settings(made, records=size, steps=steps)
+    gan = new_gan(*nets, settings)
+    noise = generator_on(torch.device("cpu"), reproducible_seed=candidates.seed(rng))
+    for _ in train(step, gan, data, settings=settings, rng=noise):
+        pass
+    return gan, settings.plan
 
 
 def _networks(pixels: int, classes: int, *, seed: int) -> tuple[Any, Any]:
