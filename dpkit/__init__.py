@@ -1,4 +1,4 @@
-"""dpkit: the epsilon claimed and the epsilon proven, for differentially private GANs.
+"""dpkit: the epsilon claimed, proven and measured, for differentially private GANs.
 
 `import dpkit` and everything under `dpkit.privacy` work without torch; `Private` and `PrivateGan`,
 loaded when they are first used, need it.

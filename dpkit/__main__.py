@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import typer
 
-from dpkit.commands import accounting, data, evidence, sample, supports, train
+from dpkit.commands import accounting, audit, data, evidence, sample, supports, train
 
 app = typer.Typer(
     name="dpkit",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Differentially private GANs: the epsilon claimed and the epsilon proven."
+    help="Differentially private GANs: the epsilon claimed, proven and measured."
     "\n\nStart with: python -m dpkit claims\n\nEach command explains itself: python -m "
     "dpkit epsilon --help. With --json each prints one JSON value.",
 )
@@ -23,6 +23,7 @@ app.command()(train.train)
 app.command()(sample.sample)
 app.command()(evidence.claims)
 app.command()(evidence.reproduce)
+app.add_typer(audit.app, name="audit")
 app.add_typer(data.app, name="data")
 
 # What a user can cause: bad values, missing files and data, no network, computations that fail.
@@ -32,7 +33,7 @@ EXPECTED = (ValueError, OSError, ArithmeticError)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error is one line on stderr and exit code 2."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given in ([], ["data"]):  # the commands that there are
+    if given in ([], ["audit"], ["data"]):  # the commands that there are
         given.append("--help")
     try:
         code = app(given, prog_name="python -m dpkit", standalone_mode=False)

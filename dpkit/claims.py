@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, get_args
 
 from dpkit import checks, paths, records
+from dpkit.code_lines import Code
 
 Kind = Literal["equals", "at most", "at least", "in words", "computed", "unchecked"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -89,6 +90,7 @@ class Claim:
         evidence: the measurement it rests on, if it takes longer than a moment.
         believed: of kind "in words", whether a computed value confirms the statement.
         rounding: of a claim without a stated number: a value this small counts as zero.
+        code: the line of code or the formula that it is about, if it is about one.
 
     Raises:
         ValueError: the id has another form, the kind is unknown, a tolerance is negative, or a
@@ -107,6 +109,7 @@ class Claim:
     evidence: Evidence | None = None
     believed: Callable[[float], bool] | None = None
     rounding: float = 0.0
+    code: Code | None = None
 
     def __post_init__(self) -> None:
         checks.one_of(KINDS, kind=self.kind)
@@ -126,6 +129,11 @@ class Claim:
     def paper(self) -> str:
         """Name of the paper's package."""
         return self.id.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """What it is called among its paper's claims."""
+        return self.id.partition("/")[2]
 
     def explained(self, values: dict[str, float]) -> str:
         """The explanation with the evidence's values filled in."""
@@ -156,6 +164,22 @@ class Verdict(NamedTuple):
     computed: float
     verdict: Outcome
     explanation: str
+
+
+def with_code(claims: Iterable[Claim], lines: Mapping[str, Code]) -> tuple[Claim, ...]:
+    """The claims, each with its line of code where `lines` has one.
+
+    Args:
+        lines: the code by the claim's name, which is its id without the paper.
+
+    Raises:
+        ValueError: `lines` names a claim that there is not.
+    """
+    several = tuple(claims)
+    unknown = lines.keys() - {claim.name for claim in several}
+    if unknown:
+        raise ValueError(f"lines name claims that there are not: {', '.join(sorted(unknown))}")
+    return tuple(replace(claim, code=lines.get(claim.name, claim.code)) for claim in several)
 
 
 def check(claim: Claim, *, recompute: bool = False) -> Verdict:
@@ -243,6 +267,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "computed": computed if isinstance(computed, str) else records.json_number(computed),
         "verdict": verdict.verdict,
         "explanation": verdict.explanation,
+        "code": None if claim.code is None else asdict(claim.code),
     }
 
 

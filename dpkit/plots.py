@@ -29,10 +29,22 @@ def figure(
     drawn = Figure(figsize=(width, height), layout=layout, dpi=100)
     if room:
         drawn.subplots_adjust(**room)
-    axes = [drawn.add_subplot(1, panels, index + 1) for index in range(panels)]
+    return drawn, _panels(drawn, panels, columns=panels)
+
+
+def grid(panels: int, *, columns: int, width: float, row: float) -> tuple[Figure, list[Axes]]:
+    """A figure with `columns` panels a row, each row that many inches high."""
+    height = row * -(-panels // columns)
+    drawn = Figure(figsize=(width, height), layout="constrained", dpi=100)
+    return drawn, _panels(drawn, panels, columns=columns)
+
+
+def _panels(drawn: Figure, panels: int, *, columns: int) -> list[Axes]:
+    rows = -(-panels // columns)
+    axes = [drawn.add_subplot(rows, columns, index + 1) for index in range(panels)]
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
-    return drawn, axes
+    return axes
 
 
 def lines(

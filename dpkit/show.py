@@ -47,6 +47,12 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
 
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
     def html(self) -> str:
         """As an HTML table."""
         head = _cells("th", self.headings)

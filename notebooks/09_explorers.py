@@ -221,9 +221,9 @@ NoiseShapes()
 # Filter by paper and verdict, and choose a claim.
 
 # %%
-from dpkit.explorers import Claims
+from dpkit.explorers import ClaimsWall
 
-Claims()
+ClaimsWall()
 
 # %% [markdown]
 # ## Your turn

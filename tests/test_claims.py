@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dpkit import paths, records
-from dpkit.claims import Claim, Evidence, Measured, as_json, check, check_all, counted
+from dpkit.claims import Claim, Evidence, Measured, as_json, check, check_all, counted, with_code
+from dpkit.code_lines import CAUSES, Code
 from dpkit.papers import PAPERS
 
 
@@ -132,6 +133,36 @@ def test_a_claim_that_cannot_be_judged_is_refused(changes, message: str):
         claim(**changes)
 
 
+CODE = Code(was="noise_std = z * C * C", should="noise_std = z * C", cause="noise")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"was": ""}, "was must be 1 to 3 lines of code, got ''"),
+        ({"should": "a\n\nb"}, "should must be 1 to 3 lines"),
+        ({"was": "a\nb\nc\nd"}, "was must be 1 to 3 lines"),
+        ({"was": CODE.should}, "was and should must differ"),
+        ({"cause": "haste"}, "cause must be one of sensitivity"),
+    ],
+)
+def test_lines_of_code_that_show_nothing_are_refused(changes, message: str):
+    with pytest.raises(ValueError, match=message):
+        replace(CODE, **changes)
+
+
+def test_a_claim_gets_its_line_of_code_by_its_name():
+    both = (claim(id="paper/of-code"), claim(id="paper/other"))
+    found = with_code(both, {"of-code": CODE})
+    assert [one.code for one in found] == [CODE, None]
+    assert with_code(found, {}) == found
+    written = as_json(check(found[0]))
+    assert written["code"] == {"was": CODE.was, "should": CODE.should, "cause": "noise"}
+    assert as_json(check(found[1]))["code"] is None
+    with pytest.raises(ValueError, match="lines name claims that there are not: unheard-of"):
+        with_code(both, {"unheard-of": CODE})
+
+
 def with_evidence(measure: Callable[[], Measured], **inputs) -> Claim:
     return claim(
         compute=lambda values: values["area"],
@@ -195,6 +226,20 @@ def test_only_a_finite_value_is_merely_computed():
 
 def test_the_claims_are_the_stored_ones():
     assert sorted(one.id for one in EVERY) == sorted(STORED), "run `make readme`"
+
+
+def test_claims_that_fail_because_of_a_line_show_it():
+    """What is left out are numbers of tables and an experiment, which no line explains."""
+    without = {one.id for one in EVERY if one.code is None}
+    failing = {name for name, one in STORED.items() if one["verdict"] == "fails"}
+    tables = ("rdp_gan/table-4", "rdp_gan/table-5", "rdp_gan/sigma-10-is", "adadp/cosine-")
+    assert [name for name in without & failing if not name.startswith(tables)] == []
+    assert {one.code.cause for one in EVERY if one.code} == set(CAUSES)
+    assert max(len(line) for one in EVERY if one.code for line in lines_of(one.code)) <= 56
+
+
+def lines_of(code: Code) -> list[str]:
+    return [*code.was.splitlines(), *code.should.splitlines()]
 
 
 @pytest.mark.stored

@@ -184,7 +184,7 @@ def test_claims_json(dpkit):
     found = json.loads(out)
     assert code == 0
     assert [one["id"] for one in found] == [claim.id for claim in PAPERS[0].CLAIMS]
-    keys = {"id", "paper", "where", "says", "stated", "computed", "verdict", "explanation"}
+    keys = {"id", "paper", "where", "says", "stated", "computed", "verdict", "explanation", "code"}
     assert all(set(one) == keys for one in found)
     assert {one["id"]: one for one in found}["dp_cgan/generator-labels"]["computed"] == "inf"
 
@@ -194,6 +194,7 @@ def test_claims_for_a_reader(dpkit):
     assert code == 0
     assert "dp_cgan/label-leak" in out
     assert "1107.89" in out
+    assert "As it was:\n    g = clip(mean(grads), C)\n" in out
 
 
 def test_data_list_and_verify(dpkit):

@@ -38,6 +38,7 @@ class Target:
         adjacency: of all the epsilons.
         independent: whether trials are independent runs; False where they are canaries of one run.
         settings: everything else that was set, as JSON values.
+        data: () -> data set name -> sha256 of what is read; none where no data are.
         scale: "paper" where noise, sampling and steps are the paper's own, else "reduced".
 
     Raises:
@@ -60,6 +61,7 @@ class Target:
     adjacency: Adjacency = "add-remove"
     independent: bool = True
     settings: dict[str, Any] = field(default_factory=dict)
+    data: Callable[[], dict[str, str]] = dict
     scale: str = "reduced"
 
     def __post_init__(self) -> None:

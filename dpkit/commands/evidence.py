@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from inspect import getdoc
+from textwrap import indent
 from typing import Annotated, Any
 
 import typer
@@ -134,3 +135,9 @@ def _show(verdicts: list[Verdict]) -> None:
     for claim, _, verdict, explanation in verdicts:
         console.print(f"\n[bold]{claim.id}[/bold] {verdict} ({claim.where})")
         console.print(f"Stated: {claim.says}\nWhy: {explanation}", markup=False)
+        if claim.code is not None:
+            for name, text in (
+                ("As it was", claim.code.was),
+                ("As it should be", claim.code.should),
+            ):
+                console.print(f"{name}:\n{indent(text, '    ')}", markup=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpkit.explorers.accountant import Accountant
     from dpkit.explorers.calibration import Calibration
-    from dpkit.explorers.claims import Claims
+    from dpkit.explorers.claims_wall import ClaimsWall
     from dpkit.explorers.clipping_and_noise import ClippingAndNoise
     from dpkit.explorers.group_directions import GroupDirections
     from dpkit.explorers.loss_noise import LossNoise
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accountant",
     "Calibration",
-    "Claims",
+    "ClaimsWall",
     "ClippingAndNoise",
     "GroupDirections",
     "LossNoise",

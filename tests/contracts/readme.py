@@ -14,9 +14,13 @@ from types import ModuleType
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlparse
 
+import audit_pages
+
 from dpkit import records
+from dpkit.audit import results
 from dpkit.claims import OUTCOMES, as_json, check, counted
 from dpkit.papers import PAPERS
+from dpkit.papers.targets import chosen
 from dpkit.privacy import Guarantee, pld
 from dpkit.show import at_most
 
@@ -25,7 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 HOSTS = {"github.com": ("gh", "/"), "gitlab.com": ("gl", "%2F")}
 CLAIM_VALUES = ROOT / "tests" / "papers" / "claims.json"
 SAMPLES = ROOT / "data" / "results" / "dp_cgan" / "table_1" / "samples.png"
-CHART = ROOT / "docs" / "claimed_and_proven.png"
+CHART = ROOT / "docs" / "epsilons.png"
+SCORES = ROOT / "docs" / "audits.png"
 DELTA = 1e-5
 ROWS = {
     "cgan": "CGAN",
@@ -36,17 +41,21 @@ ROWS = {
 
 
 class System(NamedTuple):
-    """A published system: the epsilon claimed, and certified upper bounds at delta 1e-5.
+    """A published system: epsilons claimed, certified upper bounds and measured lower ones.
 
     proven: of the run as published, in the sense of the batches that it draws; inf where no finite
         epsilon covers it.
     repaired: of the kit's counterpart with a valid guarantee.
+    measured, measured_repaired: stored lower bounds on either, at 95 % confidence; inf where no
+        finite epsilon fits.
     """
 
     name: str
     claimed: float
     proven: Guarantee
     repaired: Guarantee
+    measured: float
+    measured_repaired: float
 
 
 @cache
@@ -55,52 +64,76 @@ def systems() -> tuple[System, ...]:
     found = []
     for paper in PAPERS:
         run = paper.claims.main_run()
-        pair = (pld.epsilon(ledger, delta=DELTA) for ledger in (run.published, run.repaired))
-        found.append(System(run.name, run.claimed, *pair))
+        proven, repaired = (pld.epsilon(one, delta=DELTA) for one in (run.published, run.repaired))
+        measured, also = _measured(paper.NAME)
+        found.append(System(run.name, run.claimed, proven, repaired, measured, also))
     return tuple(found)
 
 
+def _measured(paper: str) -> list[float]:
+    """What the stored attacks on the published and the repaired main run measured."""
+    names = (f"{paper}/{version}" for version in ("published", "repaired"))
+    rows = [results.stored(chosen(name)[0]) for name in names]
+    if None in rows:
+        raise ValueError(f"run `python -m dpkit audit run {paper} --store`: a result is not stored")
+    return [float(row["measured"]) for row in rows if row]
+
+
 def systems_table() -> str:
-    """Claimed and proven epsilons, one row per system."""
-    lines = ["| system | claimed | proven, as published | proven, repaired |", "|---|---|---|---|"]
+    """Claimed, proven and measured epsilons, one row per system."""
+    lines = [
+        "| system | claimed | as published: measured | proven | repaired: measured | proven |",
+        "|---|---|---|---|---|---|",
+    ]
     for system in systems():
-        shown = (_epsilon(one.epsilon) for one in (system.proven, system.repaired))
-        lines.append(f"| {system.name} | {system.claimed:.3g} | {' | '.join(shown)} |")
+        cells = (
+            f"{system.claimed:.3g}",
+            audit_pages.least(system.measured),
+            _epsilon(system.proven.epsilon),
+            audit_pages.least(system.measured_repaired),
+            _epsilon(system.repaired.epsilon),
+        )
+        lines.append(f"| {system.name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def draw_chart() -> bytes:
-    """Draw claimed against proven epsilon, one line per system; an arrow if none is finite."""
+    """Draw claimed epsilons, and from measured to proven a line on which the true one lies."""
     from dpkit import plots
 
-    drawn, (ax,) = plots.figure(width=7.6, height=2.7)
-    edge = 3e4
+    drawn, (ax,) = plots.figure(width=7.6, height=3.2)
+    edge, floor = 3e4, 0.02
     for y, system in enumerate(reversed(systems())):
-        finite = math.isfinite(system.proven.epsilon)
-        end = system.proven.epsilon if finite else edge
-        style = "-" if finite else "-|>"
-        arrow = {"arrowstyle": style, "color": plots.COLOURS[1], "lw": 1.6, "shrinkA": 0}
-        ax.annotate("", (end, y), (system.claimed, y), arrowprops=arrow)
-        ax.plot(system.claimed, y, "o", color=plots.COLOURS[0], ms=8)
-        ax.plot(system.repaired.epsilon, y - 0.22, "s", color=plots.COLOURS[2], ms=6)
-        if finite:
-            ax.plot(end, y, "D", color=plots.COLOURS[1], ms=7)
-        else:
-            note = (edge, y), (0, 6), "no finite epsilon"
-            ax.annotate(
-                note[2], note[0], note[1], textcoords="offset points", ha="right", fontsize=8
-            )
+        rows = (
+            (y + 0.13, system.measured, system.proven, 1),
+            (y - 0.2, system.measured_repaired, system.repaired, 2),
+        )
+        for height, measured, proven, colour in rows:
+            of: Any = {"color": plots.COLOURS[colour]}
+            if math.isinf(measured):
+                ax.annotate(
+                    "no finite epsilon fits", (edge, height), (-8, 0), textcoords="offset points",
+                    ha="right", va="center", fontsize=8,
+                )  # fmt: skip
+                ax.plot(edge, height, ">", ms=7, **of)
+                continue
+            ends = (max(measured, floor), proven.epsilon)
+            ax.plot(ends, (height, height), "-", lw=1.6, **of)
+            ax.plot(ends[0], height, "|", ms=9, mew=2, **of)
+            ax.plot(ends[1], height, "D" if colour == 1 else "s", ms=6, **of)
+        ax.plot(system.claimed, y + 0.13, "o", color=plots.COLOURS[0], ms=8, zorder=5)
     names = [system.name for system in reversed(systems())]
     ax.set_yticks(range(len(names)), names)
-    ax.set(xscale="log", xlim=(0.3, 1.3 * edge), ylim=(-0.6, len(names) - 0.4))
+    ax.set(xscale="log", xlim=(0.8 * floor, 1.3 * edge), ylim=(-0.6, len(names) - 0.4))
     ax.set_xlabel("epsilon at delta 1e-5")
     for mark, colour, name in (
         ("o", 0, "claimed"),
+        ("|", 1, "measured (95 %)"),
         ("D", 1, "proven, as published"),
         ("s", 2, "proven, repaired"),
     ):
-        ax.plot([], [], mark, color=plots.COLOURS[colour], label=name)
-    drawn.legend(loc="outside upper left", ncols=3, frameon=False, fontsize=8)
+        ax.plot([], [], mark, color=plots.COLOURS[colour], label=name, mew=2 if mark == "|" else 1)
+    drawn.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8)
     return plots.picture(drawn, "").png
 
 
@@ -111,7 +144,7 @@ def verdicts_table() -> str:
         count = Counter(check(claim).verdict for claim in paper.CLAIMS)
         cells = (count[name] for name in OUTCOMES)
         lines.append(f"| {paper.TITLE} | {len(paper.CLAIMS)} | {' | '.join(map(str, cells))} |")
-    return "\n".join([*lines, "", "Computed: no statement to compare the number with."])
+    return "\n".join(lines)
 
 
 def claims_table() -> str:
@@ -356,6 +389,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "verdicts": verdicts_table,
     },
     "docs/claims.md": {"claims": claims_table},
+    "docs/audits.md": {"audits": audit_pages.audits, "draws": audit_pages.draws},
     "docs/results.md": {
         "table 1": table_1,
         "rdp_gan table 5": table_5,
@@ -402,3 +436,4 @@ if __name__ == "__main__":
         path.write_text(written(page, path.read_text(encoding="utf-8")), encoding="utf-8")
     SAMPLES.write_bytes(draw_samples())
     CHART.write_bytes(draw_chart())
+    SCORES.write_bytes(audit_pages.draw_scores())

@@ -24,6 +24,7 @@ LAYERS = {
     "show": 0,
     "memory_guard": 1,
     "records": 1,
+    "code_lines": 1,
     "privacy": 2,
     "claims": 2,
     "datasets": 2,

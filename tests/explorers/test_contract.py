@@ -116,13 +116,19 @@ CASES = {
         ],
         extremes=[{"target_epsilon": 50.0, "sample_rate": 1.0, "steps": 10.0}, {"delta": 0.5}],
     ),
-    "Claims": Case(
-        moves=[("claim", "dp_cgan/label-leak"), ("verdict", "computed"), ("paper", "small_images")],
-        numbers=lambda found: (found["claim"].id, found["verdict"], at_most(found["computed"], 7)),
-        words=lambda found: (at_most(found["computed"], 7),),
+    "ClaimsWall": Case(
+        moves=[
+            ("claim", "dp_cgan/label-leak"),
+            ("verdict", "computed"),
+            ("paper", "small_images"),
+            ("word", "Beaulieu"),
+        ],
+        numbers=lambda found: (found["claim"].id, found["verdict"], at_most(found["computed"])),
+        words=lambda found: (at_most(found["computed"]),),
         refused=[
             ({"paper": "dp_cgan", "verdict": "perhaps"}, "verdict must be one of"),
             ({"paper": "nobody"}, "paper must be one of"),
+            ({"word": "unheard-of"}, "no claim of any paper that mentions 'unheard-of'"),
             ({"paper": "dp_cgan", "claim": "dp_cgan/unheard-of"}, "unheard-of"),
             (
                 {"paper": "dp_cgan", "verdict": "holds", "claim": "dp_cgan/label-leak"},
@@ -130,7 +136,7 @@ CASES = {
             ),
             ({"paper": "dp_cgan", "claim": None}, "claim must be one of"),
         ],
-        extremes=[{"claim": "dp_cgan/label-leak"}, {"claim": "dp_cgan/per-tensor-clipping"}],
+        extremes=[{"claim": "dp_cgan/label-leak"}, {"claim": "dpgan/table-7-mnist-after"}],
     ),
     "ClippingAndNoise": Case(
         moves=[

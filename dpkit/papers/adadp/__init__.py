@@ -13,6 +13,7 @@ from dpkit.papers.adadp.settings import SETTINGS  # noqa: F401
 
 NAME = "adadp"
 TITLE = "AdaDP (Xu, Shi, Liu, Zhao, Chen 2019)"
+NOTEBOOK = "04_adadp"
 
 
 def __getattr__(name: str) -> Any:

@@ -7,10 +7,11 @@ The numbers are those of `theorems` (the paper's formulas), `leak` (Algorithm 1'
 import math
 from functools import partial
 
-from dpkit.claims import Claim
+from dpkit.claims import Claim, with_code
 from dpkit.papers.adadp import example, leak, recomputed, theorems
 from dpkit.papers.adadp.experiment_claims import EXPERIMENTS, PAPER
 from dpkit.papers.adadp.levels import LEVELS, at_level
+from dpkit.papers.adadp.lines import LINES
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
 from dpkit.papers.main_run import MainRun
 
@@ -246,7 +247,7 @@ DATA = (
     ),
 )
 
-CLAIMS: tuple[Claim, ...] = (*LEMMAS, *EXPERIMENTS, *ACCOUNTING, *DATA)
+CLAIMS = with_code((*LEMMAS, *EXPERIMENTS, *ACCOUNTING, *DATA), LINES)
 
 
 def main_run() -> MainRun:

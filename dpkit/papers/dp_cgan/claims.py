@@ -9,8 +9,9 @@ from operator import itemgetter
 
 import numpy as np
 
-from dpkit.claims import Claim, Curve, Evidence, Measured
+from dpkit.claims import Claim, Curve, Evidence, Measured, with_code
 from dpkit.papers.as_published import OPACUS_ORDERS, AsPublished
+from dpkit.papers.dp_cgan.lines import LINES
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS
 from dpkit.papers.main_run import MainRun
 from dpkit.privacy import rdp
@@ -138,7 +139,7 @@ def real_row_claim(name: str, says: str, score: str, why: str) -> Claim:
     )
 
 
-CLAIMS: tuple[Claim, ...] = (
+EVERY: tuple[Claim, ...] = (
     Claim(
         id=f"{PAPER}/steps-at-9.6",
         where="code: the training loop and its accountant; text: Algorithm 1, lines 20 and 26",
@@ -228,6 +229,7 @@ CLAIMS: tuple[Claim, ...] = (
         "{auroc:.4f}.",
     ),
 )
+CLAIMS = with_code(EVERY, LINES)
 
 
 def main_run() -> MainRun:

@@ -23,6 +23,7 @@ from dpkit.papers.dpgan.settings import (  # noqa: F401
 
 NAME = "dpgan"
 TITLE = "dpGAN (Zhang, Ji, Wang 2018)"
+NOTEBOOK = "05_dpgan"
 
 
 def __getattr__(name: str) -> Any:

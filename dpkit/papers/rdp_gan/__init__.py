@@ -20,6 +20,7 @@ from dpkit.papers.rdp_gan.settings import (  # noqa: F401
 
 NAME = "rdp_gan"
 TITLE = "RDP-GAN (Ma, Li, Ding, Liu, Wei, Weng, Poor 2020)"
+NOTEBOOK = "06_rdp_gan"
 
 
 def __getattr__(name: str) -> Any:

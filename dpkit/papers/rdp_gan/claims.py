@@ -7,9 +7,10 @@ noisy loss values as if nothing else were released (`recomputed`).
 import math
 from functools import partial
 
-from dpkit.claims import Claim, Kind
+from dpkit.claims import Claim, Kind, with_code
 from dpkit.papers.main_run import MainRun
 from dpkit.papers.rdp_gan import evidence, recomputed, theorems
+from dpkit.papers.rdp_gan.lines import LINES
 from dpkit.papers.rdp_gan.recomputed import ADULT, MNIST, TABLE_2, TOTAL, UNIT, Column, Decay
 from dpkit.papers.rdp_gan.repaired import repaired
 from dpkit.papers.rdp_gan.settings import (
@@ -319,7 +320,7 @@ TABLES = (
     tuning_claim(ADULT, 0.7, 845),
 )
 
-CLAIMS: tuple[Claim, ...] = (*MEASURED, *THEOREMS, *TABLES)
+CLAIMS = with_code((*MEASURED, *THEOREMS, *TABLES), LINES)
 
 
 def main_run() -> MainRun:

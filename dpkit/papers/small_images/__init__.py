@@ -22,6 +22,7 @@ from dpkit.papers.small_images.settings import (  # noqa: F401
 
 NAME = "small_images"
 TITLE = "Small images (Schwabedal, Michel, Riontino 2020)"
+NOTEBOOK = "03_small_images"
 
 
 def __getattr__(name: str) -> Any:

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.claims import Claim, Curve, Kind
+from dpkit.claims import Claim, Curve, Kind, with_code
 from dpkit.papers.as_published import AsPublished
 from dpkit.papers.main_run import MainRun
 from dpkit.papers.small_images import shuffled
 from dpkit.papers.small_images.adam import Comparison
+from dpkit.papers.small_images.lines import LINES
 from dpkit.papers.small_images.prior_work import (
     DIGIT_COUNTS,
     BeaulieuJones,
@@ -174,7 +175,7 @@ ADAM_SAYS = "text: section 3.2.1, eq. 9"
 SCRIPT = EARLIER + "Xie et al.; their code: test.py"
 BEAULIEU = EARLIER + "Beaulieu-Jones et al.; their code: dp_gan.py, custom_keras/noisy_optimizers"
 
-CLAIMS: tuple[Claim, ...] = (
+EVERY: tuple[Claim, ...] = (
     *(at_40_epochs(noise) for noise in FIGURE_2),
     claim(
         "shuffled-against-poisson",
@@ -328,6 +329,7 @@ CLAIMS: tuple[Claim, ...] = (
         believed=lambda value: value <= Xie(15).published_epsilon(),
     ),
 )
+CLAIMS = with_code(EVERY, LINES)
 
 
 def main_run() -> MainRun:

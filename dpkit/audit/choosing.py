@@ -1,0 +1,115 @@
+"""Which threshold to test, chosen on scores that are not counted again.
+
+Any choice leaves the bound valid; a good one leaves it large. The rates of few scores mislead: the
+best-looking threshold is a lucky one. So we also fit a line to the rates as normal scores (exact
+for two normals), and take the larger of both rates, the counted and the fitted; but never more than
+the counted one allows.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit, ndtr, ndtri
+
+from dpkit import checks
+from dpkit.audit.limits import Counts, Limits, joint, quantile, separate
+from dpkit.audit.scores import Scores, check_rng, checked
+from dpkit.privacy.mechanisms import Floats
+
+RANKS = 100  # thresholds tried, from each end of the scores that choose
+CAUTION = 3.0  # deviations by which the fitted rate may be above the counted one
+FEWEST = 8  # thresholds with errors of both kinds that a line is fitted to
+DEPTHS = np.array([0.7, 0.85, 1.0, 1.2])  # of single limits that come near a joint test's
+CELLS = 48  # of the joint test while choosing
+WEIGHTS = expit(np.linspace(-6, 6, 25))  # tried for the joint test
+
+Value = Callable[[Limits], Floats]  # (..., pairs) to what they prove, (...): falls with the limits
+
+
+def split(
+    absent: ArrayLike, present: ArrayLike, *, share: float, rng: np.random.Generator
+) -> tuple[Scores, Scores]:
+    """A random share of each world's scores, to choose by, and the others, at least one a world."""
+    share = checks.between(0, 1, choosing=share)
+    check_rng(rng)
+    first, rest = [], []
+    for world in checked(absent, present):
+        mixed = rng.permutation(world)
+        cut = min(max(round(share * world.size), 1), world.size - 1)
+        first.append(mixed[:cut])
+        rest.append(mixed[cut:])
+    return Scores(*first), Scores(*rest)
+
+
+def count(scores: Scores, thresholds: Floats) -> Counts:
+    """The errors of "present where score > t" at each threshold."""
+    absent, present = map(np.sort, scores)
+    above = absent.size - np.searchsorted(absent, thresholds, side="right")
+    below = np.searchsorted(present, thresholds, side="right")
+    return Counts(above.astype(np.float64), absent.size, below.astype(np.float64), present.size)
+
+
+def threshold(first: Scores, rest: Scores, z: float, value: Value) -> float:
+    """The one whose limits at z should prove most of the rest, by the rates of the first."""
+    tried = candidates(first)
+    return float(tried[value(separate(expected(first, rest, tried), z)).argmax()])
+
+
+def threshold_and_weight(
+    first: Scores, rest: Scores, alpha: float, value: Value
+) -> tuple[float, float]:
+    """The threshold and the weight whose joint limits should prove most of the rest."""
+    tried = np.array([threshold(first, rest, z, value) for z in DEPTHS * quantile(alpha)])
+    values = value(joint(expected(first, rest, tried), alpha, WEIGHTS, cells=CELLS))
+    row, column = np.unravel_index(values.argmax(), values.shape)
+    return float(tried[row]), float(WEIGHTS[column])
+
+
+def candidates(scores: Scores) -> Floats:
+    """Thresholds at ranks in even ratios from both ends, and one that no score exceeds."""
+    pooled = np.sort(np.concatenate(scores))
+    ranks = np.unique(np.geomspace(1, max(pooled.size, 1), RANKS).round().astype(int))
+    ends = [pooled[ranks - 1], pooled[pooled.size - ranks]] if pooled.size else []
+    return np.unique(np.concatenate([*ends, [np.inf]]))
+
+
+def expected(first: Scores, rest: Scores, thresholds: Floats) -> Counts:
+    """The errors to expect of the rest at each threshold, by the first scores' rates."""
+    seen = count(first, thresholds)
+    fpr = (seen.false_positives + 0.5) / (seen.absent + 1)
+    fnr = (seen.false_negatives + 0.5) / (seen.present + 1)
+    fitted = _fitted(seen, fpr, fnr)
+    absent, present = rest.absent.size, rest.present.size
+    return Counts(
+        np.clip(fitted[0], fpr, _most(seen.false_positives, seen.absent)) * absent,
+        absent,
+        np.clip(fitted[1], fnr, _most(seen.false_negatives, seen.present)) * present,
+        present,
+    )
+
+
+def _most(errors: Floats, trials: float) -> Floats:
+    """The rate whose expected errors are CAUTION of their own deviations above the counted ones."""
+    half = CAUTION / 2
+    return np.minimum((half + np.sqrt(errors + 1 + half * half)) ** 2 / trials, 1.0)
+
+
+def _fitted(seen: Counts, fpr: Floats, fnr: Floats) -> tuple[Floats, Floats]:
+    """Both rates by a weighted line through (u + v) / 2 and u - v, their normal scores u and -v."""
+    with_both = (seen.false_positives > 0) & (seen.false_positives < seen.absent)
+    with_both &= (seen.false_negatives > 0) & (seen.false_negatives < seen.present)
+    if with_both.sum() < FEWEST:
+        return fpr, fnr
+    u, v = ndtri(fpr), -ndtri(fnr)
+    error = np.hypot(_deviation(fpr, u, seen.absent), _deviation(fnr, v, seen.present))
+    middle, apart = (u + v) / 2, v - u
+    line = np.polyfit(middle[with_both], apart[with_both], 1, w=1 / error[with_both])
+    half = np.polyval(line, middle) / 2
+    return ndtr(middle - half), ndtr(-middle - half)
+
+
+def _deviation(rate: Floats, score: Floats, trials: float) -> Floats:
+    """The standard deviation of a rate's normal score, to first order."""
+    density = np.exp(-score * score / 2) / np.sqrt(2 * np.pi)
+    return np.sqrt(rate * (1 - rate) / trials) / density

@@ -1,0 +1,1 @@
+"""Attacks on mechanisms by sampling: two worlds of outputs, and scores that tell them apart."""

@@ -1,0 +1,105 @@
+"""Each mechanism once, under each adjacency it knows, with the best attack."""
+
+from dpkit.audit.mechanisms.priced import single
+from dpkit.audit.mechanisms.worst_pairs import of_ledger
+from dpkit.audit.target import Target
+from dpkit.privacy.accountants import rdp
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import (
+    Adjacency,
+    DiagonalGaussian,
+    DiscreteGaussian,
+    Gaussian,
+    GroupedGaussian,
+    Laplace,
+    RandomizedResponse,
+    SampledGaussian,
+    WithoutReplacementGaussian,
+)
+
+REPLACE: Adjacency = "replace-one"
+
+SINGLE: tuple[Target, ...] = (
+    single("gaussian", "a clipped sum plus normal noise", Gaussian(1.0), "gaussian"),
+    single(
+        "gaussian-replace-one",
+        "a clipped sum plus normal noise, one record replaced by its opposite",
+        Gaussian(2.0, REPLACE),
+        "gaussian",
+    ),
+    single(
+        "sampled-gaussian",
+        "a Poisson batch's clipped sum plus normal noise",
+        SampledGaussian(0.6, 0.3),
+        "sampled_gaussian",
+    ),
+    single(
+        "sampled-gaussian-other-way",
+        "the same, attacked the other way round: sure where the record is not there",
+        SampledGaussian(0.6, 0.3),
+        "sampled_gaussian",
+        worlds=lambda: of_ledger([Release(SampledGaussian(0.6, 0.3))]).swapped(),
+    ),
+    single(
+        "sampled-gaussian-replace-one",
+        "a Poisson batch's clipped sum plus normal noise, one record replaced by its opposite",
+        SampledGaussian(1.0, 0.3, REPLACE),
+        "sampled_gaussian",
+    ),
+    single("laplace", "a sum clipped in L1 norm plus Laplace noise", Laplace(0.5), "pure"),
+    single(
+        "laplace-replace-one",
+        "a sum clipped in L1 norm plus Laplace noise, one record replaced by its opposite",
+        Laplace(1.0, REPLACE),
+        "pure",
+    ),
+    single(
+        "randomized-response",
+        "one of four answers, the truth more often than each other",
+        RandomizedResponse(2.0, 4),
+        "pure",
+    ),
+    single(
+        "discrete-gaussian",
+        "a count plus discrete Gaussian noise",
+        DiscreteGaussian(1.0),
+        "discrete_gaussian",
+    ),
+    single(
+        "discrete-gaussian-replace-one",
+        "a sum of integers from -3 to 3 plus discrete Gaussian noise, a 3 in the place of a -3",
+        DiscreteGaussian(2.0, 3, REPLACE),
+        "discrete_gaussian",
+    ),
+    single(
+        "diagonal-gaussian",
+        "a sum clipped coordinate by coordinate, with each coordinate's own noise",
+        DiagonalGaussian((1.5, 2.0, 3.0)),
+        "gaussian_variants",
+    ),
+    single(
+        "diagonal-gaussian-replace-one",
+        "the same, with a record in one corner of the box replaced by one in the opposite corner",
+        DiagonalGaussian((3.0, 4.0, 6.0), REPLACE),
+        "gaussian_variants",
+    ),
+    single(
+        "grouped-gaussian",
+        "a Poisson batch's sum clipped in four groups, each at its own bound",
+        GroupedGaussian(1.5, 4, 0.5),
+        "gaussian_variants",
+    ),
+    single(
+        "grouped-gaussian-replace-one",
+        "a sum of all records clipped in two groups, one record replaced by its opposite",
+        GroupedGaussian((2.0, 4.0), 2, 1.0, REPLACE),
+        "gaussian_variants",
+    ),
+    single(
+        "without-replacement-gaussian",
+        "the sum of 3 out of 10 records, no record twice, plus normal noise",
+        WithoutReplacementGaussian(0.6, 0.3),
+        "without_replacement",
+        price=rdp.epsilon,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Attacks on training itself; they need torch."""

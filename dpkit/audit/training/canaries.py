@@ -1,0 +1,264 @@
+"""Canary gradients in one run, seen white box: each canary is a trial of its own.
+
+A canary is a record with a direction of its own, along which its clipped gradient has the whole
+length C. It is trained on together with ordinary records, through `dpkit.Private` as it is. What is
+released along a canary's direction is then noise, and C more in each batch that the canary was
+drawn into. Steinke, Nasr, Jagielski 2023 take many canaries for one run; Nasr et al. 2023 call
+those along one coordinate Dirac canaries.
+
+With plain SGD the weights are the initial ones less the learning rate times all releases, so that
+of Dirac canaries `final_scores` needs the released model alone; `release_scores` weighs each
+release by itself.
+"""
+
+from copy import deepcopy
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from dpkit import checks
+from dpkit.audit.scores import Scores, check_rng
+from dpkit.audit.training.canary_networks import OwnDirections, OwnWeights, place
+from dpkit.audit.training.candidates import apart, first_digits, seed
+from dpkit.audit.training.many_runs import dp_sgd
+from dpkit.datasets import Images
+from dpkit.privacy.mechanisms import Floats
+from dpkit.private.losses import itself
+from dpkit.private.model import Private
+from dpkit.private.plan import Plan
+from dpkit.training import clipped_sum, generator_on, per_example
+from dpkit.training.device import seeded
+
+HIDDEN = 256  # units of the layer in which random canaries lie
+RATE = 0.5  # learning rate of SGD; canaries' gradients do not depend on the weights
+
+
+class Seen(NamedTuple):
+    """What one run released along its canaries.
+
+    included: (canaries,) bool, who was trained on.
+    sums: (steps, canaries), each step's noised sum along each canary's direction, in units of C:
+        noise of deviation `plan.noise_multiplier`, and 1 more where the canary was in the batch.
+    plan: noise, sampling and price of the run.
+    """
+
+    included: NDArray[np.bool_]
+    sums: Floats
+    plan: Plan
+
+
+def dirac(
+    rng: np.random.Generator,
+    included: ArrayLike,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    steps: int = 32,
+    rate: float = 0.8,
+    max_grad_norm: float = 1.0,
+    images: Images | None = None,
+) -> Seen:
+    """Train once on canaries whose loss is linear in a weight of their own each.
+
+    A canary's gradient is 1e6 along its coordinate e_i, so that it is clipped to C e_i; no other
+    record's gradient has a part there.
+
+    Args:
+        rng: draws initial weights, batches and noise.
+        included: (canaries,) bool, of whom to train on; see `candidates.coins`.
+        epsilon, delta: the budget of the run, in nats, under add-remove, for which `Private`
+            calibrates its noise.
+        steps: releases, each on its own Poisson batch.
+        rate: probability with which a record is drawn into a batch, in (0, 1].
+        max_grad_norm: C.
+        images: the ordinary records, and those that canaries are made of; by default
+            1,000 digits.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+    included, images = _included(rng, included), images or first_digits(1000)
+    net, rows = _with_own_weights(rng, images, included)
+    asked = {"epsilon": epsilon, "delta": delta, "steps": steps, "max_grad_norm": max_grad_norm}
+    return _trained(rng, net, rows, included, asked, rate=rate, known=0)
+
+
+def random_directions(
+    rng: np.random.Generator,
+    included: ArrayLike,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    steps: int = 32,
+    rate: float = 0.8,
+    max_grad_norm: float = 1.0,
+    images: Images | None = None,
+) -> Seen:
+    """Train once on canaries whose gradients are random directions in the first layer's weights.
+
+    Canary i has features a_i and a weight u_i on each hidden unit, both uniform on spheres; its
+    loss, 1e6 u_i' W a_i, has the gradient 1e6 v_i, v_i = u_i a_i'. Two directions have a product of
+    deviation 1 / sqrt(number of weights): canaries disturb each other by so little. The attacker
+    knows the ordinary records, and takes off what they are expected to release.
+
+    Args: as `dirac`.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+    included, images = _included(rng, included), images or first_digits(1000)
+    pixels, labels = torch.from_numpy(images.flat()), torch.from_numpy(images.labels)
+    features, units = (
+        normalize(torch.from_numpy(rng.standard_normal((included.size, width), np.float32)))
+        for width in (pixels.shape[1], HIDDEN)
+    )
+    chosen = torch.from_numpy(np.flatnonzero(included))
+    with seeded(seed(rng)):
+        net = OwnDirections(int(labels.max()) + 1, features, units)
+    rows = (
+        torch.cat([pixels, features[chosen]]),
+        torch.cat([labels, torch.zeros_like(chosen)]),
+        torch.cat([torch.zeros(images.n, HIDDEN), units[chosen]]),
+    )
+    asked = {"epsilon": epsilon, "delta": delta, "steps": steps, "max_grad_norm": max_grad_norm}
+    return _trained(rng, net, rows, included, asked, rate=rate, known=images.n)
+
+
+def final_scores(seen: Seen) -> Scores:
+    """The sum of all releases along each canary: of Dirac canaries, the final weights say it all.
+
+    With noise multiplier z, sampling rate q and T steps it has mean 0 and variance T z^2 without
+    the canary, mean T q and variance T (z^2 + q (1 - q)) with it.
+    """
+    return apart(seen.sums.sum(axis=0), seen.included)
+
+
+def release_scores(seen: Seen) -> Scores:
+    """The log likelihood ratio of each canary's releases, as Poisson sampling mixes them."""
+    return apart(_log_ratios(seen.sums, seen.plan), seen.included)
+
+
+def one_canary(
+    rng: np.random.Generator, trials: int, *, plan: Plan, images: Images | None = None
+) -> Scores:
+    """Many short runs with one Dirac canary or without: independent trials, which cost a run each.
+
+    They are made by the release of `Private`, with a plan that is made once.
+
+    Args:
+        rng: draws initial weights, and all runs.
+        trials: runs in each world.
+        plan: steps, sampling, clipping and noise, of one record more than there are images.
+        images: ordinary records; by default 100 digits.
+
+    Returns:
+        the log likelihood ratio of each run's releases.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+    trials, images = checks.whole(1, trials=trials), images or first_digits(100)
+    worlds = [_with_own_weights(rng, images, np.array([present])) for present in (False, True)]
+    net = worlds[0][0]
+    noise = generator_on(torch.device("cpu"), reproducible_seed=seed(rng))
+    train = partial(
+        dp_sgd, net, start=deepcopy(net.state_dict()), plan=plan, learning_rate=RATE, rng=noise
+    )
+
+    def one(rows: tuple[Tensor, ...]) -> Floats:
+        means = [found.means[place(net, found.parameters)] for found in train(rows)]
+        return torch.cat([net.along(mean) for mean in means]).numpy() * plan.batch_size
+
+    def world(rows: tuple[Tensor, ...]) -> Floats:
+        sums = np.stack([one(rows) for _ in range(trials)], axis=1) / plan.max_grad_norm
+        return _log_ratios(sums, plan)
+
+    return Scores(*(world(rows) for _, rows in worlds))
+
+
+def _trained(
+    rng: np.random.Generator,
+    net: OwnWeights | OwnDirections,
+    rows: tuple[Tensor, ...],
+    included: NDArray[np.bool_],
+    asked: dict[str, Any],
+    *,
+    rate: float,
+    known: int,
+) -> Seen:
+    """Run `Private` with plain SGD, and read each release off the weights around it.
+
+    What the first `known` rows are expected to release is taken off.
+    """
+    rate = checks.positive(rate=rate)
+    size = len(rows[0]) + int((~included).sum())  # who is included is not public: all are declared
+    private = Private(
+        net,
+        torch.optim.SGD(net.parameters(), lr=RATE),
+        *rows,
+        batch_size=round(rate * size),
+        public_size=size,
+        reproducible_seed=seed(rng),
+        **asked,
+    )
+    ordinary = tuple(part[:known] for part in rows)
+    sums = [_step(private, net, batch, ordinary) for batch in private]
+    return Seen(included, torch.stack(sums).numpy() / private.plan.max_grad_norm, private.plan)
+
+
+def _step(
+    private: Private, net: OwnWeights | OwnDirections, batch: Any, ordinary: tuple[Tensor, ...]
+) -> Tensor:
+    """The noised sum of one step along the canaries, less what is expected of ordinary rows."""
+    plan, before = private.plan, net.layer.detach().clone()
+    expected = plan.batch_size / plan.public_size * _clipped_sum(net, ordinary, plan)
+    private.step(lambda *parts: net(*parts), *batch)
+    total = (before.double() - net.layer.detach()) * (plan.batch_size / RATE)
+    return net.along((total - expected).to(before.dtype))
+
+
+def _clipped_sum(net: OwnWeights | OwnDirections, rows: tuple[Tensor, ...], plan: Plan) -> Tensor:
+    """Of the layer in which canaries lie."""
+    found = clipped_sum(partial(per_example, net, itself), *rows, rule=plan.clipping)
+    return found.sums[place(net, found.parameters)]
+
+
+def _with_own_weights(
+    rng: np.random.Generator, images: Images, included: NDArray[np.bool_]
+) -> tuple[OwnWeights, tuple[Tensor, ...]]:
+    """The network, and its rows: ordinary images, then one for each canary included."""
+    count, chosen = included.size, np.flatnonzero(included)
+    pixels, labels = torch.from_numpy(images.flat()), torch.from_numpy(images.labels)
+    own = torch.from_numpy(chosen % images.n)
+    slots = torch.cat([torch.full((images.n,), count), torch.from_numpy(chosen)])
+    with seeded(seed(rng)):
+        net = OwnWeights(pixels.shape[1], int(labels.max()) + 1, count)
+    return net, (torch.cat([pixels, pixels[own]]), torch.cat([labels, labels[own]]), slots)
+
+
+def _log_ratios(sums: Floats, plan: Plan) -> Floats:
+    """The sum over steps of log(1 - q + q exp(s x - s^2 / 2)), x = sum / z, s = 1 / z.
+
+    Args:
+        sums: (steps, canaries) in units of C.
+    """
+    rate, shift = plan.batch_size / plan.public_size, 1 / plan.noise_multiplier
+    out = np.log1p(-rate) if rate < 1 else -np.inf
+    drawn = np.log(rate) + shift**2 * (sums - 0.5)
+    return np.logaddexp(out, drawn).sum(axis=0)
+
+
+def _included(rng: np.random.Generator, included: ArrayLike) -> NDArray[np.bool_]:
+    check_rng(rng)
+    given = np.asarray(included)
+    if given.dtype != np.bool_ or given.ndim != 1 or not given.size:
+        raise ValueError(
+            f"included must hold a bool for each of at least one canary, got {given.dtype} of "
+            f"shape {given.shape}; draw it by candidates.coins(rng, canaries)"
+        )
+    return given

@@ -1,0 +1,347 @@
+"""Attacks on AdaDP: on its own steps as published and repaired, and on what is said of its lots.
+
+Records are rows after the projection. All are alike but for one, which has a coordinate of its own
+that no other has, or hardly: there the history of raw gradients remembers whether the record was in
+a lot, whoever else was.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpkit.audit import exact, runs
+from dpkit.audit.scores import Scores
+from dpkit.audit.target import Target
+from dpkit.audit.training import white_box
+from dpkit.papers.adadp import algorithm, pca, recomputed
+from dpkit.papers.adadp.claims import main_run
+from dpkit.papers.adadp.levels import LEVELS, at_level
+from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, Settings, proven
+from dpkit.privacy import Release, WithoutReplacementGaussian, pld
+from dpkit.privacy.ledger import Guarantee, Releases
+from dpkit.privacy.mechanisms import Floats
+from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.sampling import FixedSizeBatches
+from dpkit.records import describe
+from dpkit.training.step_runs import Run, run
+
+OTHER, OWN = 0, 1  # the coordinate of all other records, and the record's
+SIZE, LITTLE = 10.0, 0.002  # of a coordinate: a projected image in [0, 1] is up to 28 long
+WIDE = 5.0  # times as wide is the noise of coordinates that an attacker looks at, at least
+SEED = 0  # of weights
+RATE = ADADP.lot / PUBLIC_SIZE
+TRIALS = 12  # of an exact attack, in each world
+TESTED, ACCURACY = 10_000, 0.96  # test images of MNIST, and where a run of Table I stops
+TESTS = 5  # of the accuracy, until the one that the record decides
+REPAIRED = at_level("repaired", LEVELS[0])
+EXAMPLE = replace(  # of Theorem 1, in its own sampling
+    ADADP, noise_multiplier=recomputed.EXAMPLE_NOISE, sampling=FixedSizeBatches(ADADP.lot)
+)
+IN_BOTH = (
+    "the record is in the first two lots, which happens with chance (600/60,000)^2 and so more "
+    "often than delta: what is seen of them alone then rules out any finite epsilon"
+)
+STOPS = "where training stops follows from the test images with certainty"
+
+
+def lot(*, own: float, size: int = ADADP.lot, also: float = 0.0) -> white_box.Batch:
+    """A lot of `size` rows, all alike but for the record's, which is the last.
+
+    Args:
+        own: the record's coordinate; 0 for a lot in which another row has its place.
+        size: rows.
+        also: the same coordinate of all other rows.
+    """
+    rows = torch.zeros(size, ADADP.widths[0])
+    rows[:, OTHER], rows[:, OWN] = SIZE, also
+    if own:
+        rows[-1, OTHER], rows[-1, OWN] = 0.0, own
+    return white_box.Batch(rows, torch.zeros(size, dtype=torch.int64))
+
+
+def new(settings: Any) -> Callable[[], algorithm.Classifier]:
+    """Makes the settings' network and noise, the same ones at every call."""
+    return partial(algorithm.new_classifier, settings, seed=SEED, device=torch.device("cpu"))
+
+
+def noise_in_second_step(one: Run) -> float:
+    """Whether the second step released anything but 0 at the record's coordinate: 1 or 0."""
+    return float(bool(_own(one.releases[1][0].noisy).any()))
+
+
+def history_shows(settings: Any, rng: np.random.Generator, trials: int) -> Scores:
+    """`noise_in_second_step` of the settings' own steps, without and with the record."""
+    worlds = (
+        white_box.statistics(
+            algorithm.step,
+            new(settings),
+            lot(own=own),
+            settings=settings,
+            of=noise_in_second_step,
+            rng=rng,
+            trials=trials,
+            indices=(0, 1),
+        )
+        for own in (0.0, SIZE)
+    )
+    return Scores(*worlds)
+
+
+@cache
+def widened() -> tuple[float, int]:
+    """How much wider a record in the first lot makes the second step's noise, and where.
+
+    Returns:
+        the least ratio of deviations over the coordinates where it is 5 or more, of those that
+        all others move, too; and how many these are.
+    """
+    absent, present = (
+        _own(white_box.once(
+            algorithm.step, new(ADADP), lot(own=own, also=LITTLE), settings=ADADP, indices=(0, 1)
+        ).releases[1][0].stds)
+        for own in (0.0, SIZE)
+    )  # fmt: skip
+    ratios = present[absent > 0] / absent[absent > 0]
+    wide = ratios[ratios >= WIDE]
+    return float(wide.min()), wide.size
+
+
+def wider_noise(rng: np.random.Generator, trials: int) -> Scores:
+    """Mean square of the second step's noise, where the record widens it, in usual deviations."""
+    ratio, count = widened()
+
+    def world(extra: Any) -> Floats:
+        others = rng.binomial(PUBLIC_SIZE, RATE, size=trials) / ADADP.lot  # in the first lot
+        return (others + extra) ** 2 * rng.chisquare(count, size=trials) / count
+
+    drawn = rng.random(trials) < RATE  # whether the record is in the first lot
+    return Scores(world(0.0), world((ratio - 1) * drawn))
+
+
+@cache
+def repaired_shifts() -> tuple[float, ...]:
+    """By how many deviations the record moves the repaired run's first two steps, and the PCA.
+
+    The second step is compared at one and the same first release.
+    """
+    rows, labels = lot(own=SIZE, size=8)
+    common: dict[str, Any] = {"indices": (0, 1), "seed": 1, "rows": len(rows)}
+    made = (algorithm.step, new(REPAIRED), REPAIRED)
+    absent = run(*made, rows[:-1], labels[:-1], **common)
+    present = run(*made, rows, labels, **common, like=absent)
+    steps = [white_box.shift(_step(absent, index), _step(present, index)) for index in (0, 1)]
+    record = np.eye(ADADP.widths[0])[[OWN]]  # of length 1, as the PCA scales rows
+    upper = np.triu(pca.second_moments(record))
+    assert REPAIRED.pca_noise is not None
+    return (*steps, float(np.sqrt((upper**2).sum())) / REPAIRED.pca_noise)
+
+
+def whole_repaired_run(rng: np.random.Generator, trials: int) -> Scores:
+    """Likelihood ratios of the PCA and of all steps, at the shifts that they are seen to have."""
+    *steps, projection = repaired_shifts()
+    once = runs.poisson(rng, trials, shift=projection, rate=1.0, steps=1)
+    training = runs.poisson(rng, trials, shift=max(steps), rate=RATE, steps=REPAIRED.max_steps)
+    return Scores(*(one + other for one, other in zip(once, training, strict=True)))
+
+
+class Linear(algorithm.Losses):
+    """A loss that is linear in the weights, so that each record's gradient is itself."""
+
+    def forward(self, features: Tensor, labels: Tensor) -> Tensor:
+        """Args: features (batch, inputs), labels not looked at. Returns (batch,)."""
+        return self.net(features).squeeze(1)
+
+
+def linear_classifier(settings: Settings) -> algorithm.Classifier:
+    """The settings' noise and optimiser on a linear loss."""
+    layer = nn.Linear(settings.widths[0], 1, bias=False)
+    nn.init.zeros_(layer.weight)
+    losses = Linear(layer, settings)
+    weights = list(losses.parameters())
+    shape = settings.noise.build(weights, settings)
+    return algorithm.Classifier(losses, shape, settings.optimizer.build(weights))
+
+
+@cache
+def replaced_shift() -> float:
+    """By how many deviations a replaced record moves the example's second step, clipped locally.
+
+    The two records are each other's negative, so that the history's squares are the same.
+    """
+    record = torch.linspace(1, SIZE, EXAMPLE.widths[0]).tile(2, 1)
+    worlds = (
+        white_box.once(
+            algorithm.step,
+            partial(linear_classifier, EXAMPLE),
+            white_box.Batch(100 * sign * record, torch.zeros(2, dtype=torch.int64)),
+            settings=EXAMPLE,
+            indices=(0, 1),
+        )
+        for sign in (-1, 1)
+    )
+    absent, present = (_step(one, 1) for one in worlds)
+    return white_box.shift(absent, present) / 2  # both rows of the batch are replaced
+
+
+def example_run(shift: Callable[[], float], rng: np.random.Generator, trials: int) -> Scores:
+    """Likelihood ratios of Theorem 1's example: a record enters each lot with chance .01."""
+    rate, steps = recomputed.EXAMPLE_RATE, recomputed.EXAMPLE_STEPS
+    return runs.poisson(rng, trials, shift=shift(), rate=rate, steps=steps)
+
+
+def stopped(rng: np.random.Generator, trials: int, *, count_noise: float = 0.0) -> Scores:
+    """The test at which a run stops, of test sets that differ in one image.
+
+    The models tested before answer fewer images right, at random; the last one answers all.
+
+    Args:
+        rng: of the models, and of the noise on counts.
+        trials: runs in each world.
+        count_noise: deviation of the noise on the number of right answers; 0 as published.
+    """
+    right = int(np.ceil(ACCURACY * TESTED))
+
+    def world(decided: int) -> Floats:
+        early = rng.integers(0, right // 2, size=(trials, TESTS))
+        late = np.tile([decided, TESTED], (trials, 1))
+        counts = np.concatenate([early, late], axis=1)
+        noisy = counts + count_noise * rng.standard_normal(counts.shape)
+        return -np.argmax(noisy >= right, axis=1).astype(float)  # higher: it stopped earlier
+
+    return Scores(world(right - 1), world(right))
+
+
+def _own(tensors: list[Tensor]) -> Floats:
+    """The first layer's coordinates that belong to the record's input, (units,)."""
+    return tensors[0][:, OWN].double().numpy()
+
+
+def _step(one: Run, index: int) -> Run:
+    return one._replace(releases=one.releases[index : index + 1])
+
+
+def _price(ledger: Callable[[], Releases], delta: float = ADADP.target_delta) -> Guarantee:
+    return pld.epsilon(ledger(), delta=delta)
+
+
+MAIN: dict[str, Any] = {"run": describe(ADADP), "records": PUBLIC_SIZE, "weights' seed": SEED}
+REPLACED_STEP = WithoutReplacementGaussian(recomputed.EXAMPLE_NOISE / 2, recomputed.EXAMPLE_RATE)
+REPLACED = [Release(REPLACED_STEP, recomputed.EXAMPLE_STEPS)]
+EXAMPLE_SETTINGS = {
+    "noise multiplier": recomputed.EXAMPLE_NOISE,
+    "rate": recomputed.EXAMPLE_RATE,
+    "steps": recomputed.EXAMPLE_STEPS,
+}
+
+TARGETS: tuple[Target, ...] = (
+    Target(
+        id="adadp/published",
+        version="published",
+        says="The main run on MNIST: clipping and noise follow the history of raw gradients.",
+        where="text: sections IV-A and IV-C; Theorem 1 for 1,000 steps",
+        proven=partial(_price, lambda: main_run().published),
+        claimed=ADADP.target_epsilon,
+        charged=ADADP.charged(public_size=PUBLIC_SIZE, steps=ADADP.max_steps),
+        attack="The attacker looks whether the second step has noise at a coordinate that no other "
+        "record moves: it has none if the record was in no lot.",
+        scores=partial(history_shows, ADADP),
+        trials=TRIALS,
+        bound=exact.distinguished,
+        assumes=(IN_BOTH, "rows are as given after the projection"),
+        settings=MAIN,
+        scale="paper",
+    ),
+    Target(
+        id="adadp/repaired",
+        version="repaired",
+        says="The kit's repaired main run: the history is of what was released.",
+        where="kit: dpkit/papers/adadp/levels.py",
+        proven=partial(_price, lambda: main_run().repaired),
+        claimed=ADADP.target_epsilon,
+        attack="The attacker knows all other records and adds up the log likelihood ratios of the "
+        "projection and of all 1,000 noised sums, at the shifts that the kit's own steps have.",
+        scores=whole_repaired_run,
+        trials=100_000,
+        assumes=("the record's clipped gradient has the same scaled length in every step",),
+        settings={"run": describe(REPAIRED), "records": PUBLIC_SIZE, "weights' seed": SEED},
+        scale="paper",
+    ),
+    Target(
+        id="adadp/wider-noise",
+        version="published",
+        says="The first two steps of the main run, at coordinates that all records move.",
+        where="text: Algorithm 1, lines 9, 12 and 23; Theorem 1 for two steps",
+        proven=partial(_price, lambda: ADADP.ledger(public_size=PUBLIC_SIZE, steps=2)),
+        claimed=ADADP.target_epsilon,
+        charged=ADADP.charged(public_size=PUBLIC_SIZE, steps=2),
+        attack="The attacker subtracts what others add to the second step and takes the mean "
+        "square of the rest: noise is wider if the record was in the first lot.",
+        scores=wider_noise,
+        trials=200_000,
+        assumes=(
+            "the noise of a coordinate is as wide as the gradients of a lot add up to",
+            "the record's own part in the second sum is left out: less than 1/1,000 of a deviation",
+            "rows are as given after the projection",
+        ),
+        settings={**MAIN, "record": SIZE, "others": LITTLE},
+        scale="paper",
+    ),
+    Target(
+        id="adadp/local-clipping",
+        version="published",
+        says="Theorem 1's example with a coordinate's bound s_i taken as its sensitivity.",
+        where="text: eq. 5 and section III-B; after the proof of Theorem 1 (eq. 7 gives 6.92)",
+        proven=partial(proven, REPLACED, delta=recomputed.DELTA),
+        claimed=4.0,
+        charged=recomputed.example_epsilon().epsilon,
+        attack="The attacker knows all other records, and that the record is one of two whose "
+        "gradients are opposite, and adds up the log likelihood ratios of all noised sums.",
+        scores=partial(example_run, replaced_shift),
+        trials=100_000,
+        assumes=("clipping bounds are fixed beforehand, as Lemma 1 takes them",),
+        adjacency="replace-one",
+        settings=EXAMPLE_SETTINGS,
+        scale="paper",
+    ),
+    Target(
+        id="adadp/theorem-1-example",
+        version="published",
+        says="Theorem 1's example in the sampling of Algorithm 1, with a record added or removed.",
+        where="text: after the proof of Theorem 1 (eq. 7 gives 6.92); Algorithm 1, line 3",
+        proven=partial(_price, lambda: recomputed.EXAMPLE),
+        claimed=4.0,
+        charged=recomputed.example_epsilon().epsilon,
+        attack="The attacker knows all other gradients and adds up the log likelihood ratios of "
+        "all noised sums.",
+        scores=partial(example_run, lambda: 1 / recomputed.EXAMPLE_NOISE),
+        trials=50_000,
+        assumes=("the record's clipped gradient has the same length in every step",),
+        settings=EXAMPLE_SETTINGS,
+        scale="paper",
+    ),
+    Target(
+        id="adadp/stopped-on-test-accuracy",
+        version="published",
+        says="When a run of Table I stops at an accuracy of 0.96 on 10,000 test images.",
+        where="text: Table I; section IV-F",
+        proven=partial(
+            _price, lambda: [Release(NoGuarantee(STOPS, "replace-one"))], recomputed.TABLE_1_DELTA
+        ),
+        claimed=recomputed.TABLE_1["MNIST"][1][-1],
+        delta=recomputed.TABLE_1_DELTA,
+        attack="The attacker reads from the step at which training stopped whether 9,600 or 9,599 "
+        "images were answered right.",
+        scores=stopped,
+        trials=TRIALS,
+        bound=exact.distinguished,
+        assumes=("a model answers 9,599 of the other images right, and none before it so many",),
+        adjacency="replace-one",
+        settings={"tested": TESTED, "accuracy": ACCURACY, "tests before": TESTS},
+        scale="paper",
+    ),
+)

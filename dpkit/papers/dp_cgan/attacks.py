@@ -1,0 +1,291 @@
+"""Attacks on DP-CGAN's published run, on two of its slips alone, and on the repaired run."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpkit.audit import exact, runs
+from dpkit.audit.scores import Scores
+from dpkit.audit.target import Target
+from dpkit.audit.training import white_box
+from dpkit.papers.dp_cgan import algorithm
+from dpkit.papers.dp_cgan.claims import (
+    BOTH_PARTS,
+    CODE_NOISE,
+    CODE_RATE,
+    REAL_PART,
+    epsilon,
+    main_run,
+)
+from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS, Settings
+from dpkit.privacy import SampledGaussian, pld
+from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.training.step_runs import Run
+from dpkit.training.types import Gan
+
+DELTA = SETTINGS.target_delta
+LABEL = 9  # the record's, which no other record has
+OTHERS = 4  # records beside it where a step is measured
+EPOCH = 100  # steps of the code's rate, 600 of 60,000
+LATENTS = 20  # draws of the generator's codes over which the least shift is taken
+RAISED = 4.0  # a discriminator's logits, where it calls the generator's images real
+WEIGHTS_SEED, RECORDS_SEED = 1, 3
+KINDS = ("weight", "bias")
+
+
+@cache
+def weights(settings: Settings, raised: float = 0.0) -> Gan:
+    """The initial networks, which are public; every logit of the discriminator `raised`."""
+    gan = algorithm.new_gan(settings, seed=WEIGHTS_SEED, device=torch.device("cpu"))
+    with torch.no_grad():
+        list(gan.discriminator.parameters())[-1].add_(raised)
+    return gan
+
+
+def worlds(settings: Settings, *, sure: bool, others: int = OTHERS) -> list[white_box.Batch]:
+    """A batch without the record and with it; the others have random pixels and other labels.
+
+    Args:
+        settings: of the networks.
+        sure: whether the record is the black and white image that the discriminator most surely
+            calls real (its real gradient vanishes), or fake (it is as long as can be).
+        others: records beside it.
+    """
+    rng = torch.Generator().manual_seed(RECORDS_SEED)
+    images = torch.rand(others, settings.pixels, generator=rng)
+    labels = torch.arange(others) % LABEL
+    image, label = black_and_white(settings, sure=sure)[None], torch.tensor([LABEL])
+    present = white_box.Batch(torch.cat((images, image)), torch.cat((labels, label)))
+    return [white_box.Batch(images, labels), present]
+
+
+def black_and_white(settings: Settings, *, sure: bool) -> Tensor:
+    """White where a brighter pixel raises the logit (or lowers it), all hidden units active."""
+    first, _, last, _ = weights(settings).discriminator.parameters()
+    slope = (last @ first[:, : settings.pixels])[0]
+    return ((slope > 0) == sure).float()
+
+
+def seen(settings: Settings, *, sure: bool, raised: float = 0.0, seed: int = 0) -> list[Run]:
+    """One step of either world from the same weights, with the same draws."""
+    new = partial(deepcopy, weights(settings, raised))
+    step = algorithm.step
+    return [
+        white_box.once(step, new, batch, settings=settings, seed=seed)
+        for batch in worlds(settings, sure=sure)
+    ]
+
+
+@cache
+def real_shift(settings: Settings) -> float:
+    """How far the record moves the noised sum of real gradients, in deviations of the noise."""
+    return white_box.shift(*seen(settings, sure=False))
+
+
+@cache
+def fake_shift(settings: Settings) -> float:
+    """How far it moves the discriminator's update if only its label does, in those deviations.
+
+    At weights with which the discriminator calls the fakes real. Along the mean direction over
+    draws of the latent codes, which the attacker does not know; the least of the draws.
+    """
+    pairs = (seen(settings, sure=True, raised=RAISED, seed=seed) for seed in range(LATENTS))
+    moved = [_moved(*pair) for pair in pairs]
+    direction = torch.stack(moved).mean(0)
+    along = torch.stack([one @ direction for one in moved]) / direction.norm()
+    return float(along.min()) / settings.noise_std
+
+
+def _moved(absent: Run, present: Run) -> Tensor:
+    """What the record changes in the update's gradient times the batch, the noise left out."""
+    batch = SETTINGS.expected_batch_size
+    changes = [_flat(present, key) - _flat(absent, key) for key in ("sums", "noisy")]
+    gradients = [_gradient(run) for run in (absent, present)]
+    return batch * (gradients[1] - gradients[0]) + changes[0] - changes[1]
+
+
+def _flat(run: Run, key: str) -> Tensor:
+    """What was noised ("sums") or came out ("noisy") in the step, as one vector."""
+    return torch.cat([part.double().flatten() for part in getattr(run.releases[0][0], key)])
+
+
+def _gradient(run: Run) -> Tensor:
+    """The gradient that updated the discriminator, as one vector."""
+    names = [f"discriminator.body.{layer}.{kind}.grad" for layer in (0, 2) for kind in KINDS]
+    return torch.cat([run.after[name].double().flatten() for name in names])
+
+
+def column_moved(run: Run) -> float:
+    """1 where the generator's weights of the record's label changed in the step, else 0."""
+    name = "generator_net.body.0.weight"
+    column = SETTINGS.latent_size + LABEL
+    return float((run.after[name] != run.before[name])[:, column].any())
+
+
+def label_scores(settings: Settings, rng: np.random.Generator, trials: int) -> Scores:
+    """Of `trials` first steps in each world, each with other draws: whether the column moved."""
+    new = partial(deepcopy, weights(settings))
+    more: Any = {"settings": settings, "of": column_moved, "rng": rng, "trials": trials}
+    batches = worlds(settings, sure=False, others=SETTINGS.expected_batch_size - 1)
+    return Scores(*(white_box.statistics(algorithm.step, new, batch, **more) for batch in batches))
+
+
+def white_box_scores(
+    shift: Callable[[], float], rate: float, steps: int
+) -> Callable[[np.random.Generator, int], Scores]:
+    """Runs with Poisson batches in which the record moves each release that far."""
+
+    def scores(rng: np.random.Generator, trials: int) -> Scores:
+        return runs.poisson(rng, trials, shift=shift(), rate=rate, steps=steps)
+
+    return scores
+
+
+def priced(ledger: list[Release]) -> Guarantee:
+    """The certified accountant's price."""
+    return pld.epsilon(ledger, delta=DELTA)
+
+
+def short(noise: float, steps: int) -> list[Release]:
+    """Steps at the code's sampling rate."""
+    return [Release(SampledGaussian(noise, CODE_RATE), steps)]
+
+
+KNOWN = "the attacker knows the other records and sees every release"
+SATURATED = "at every step the record's gradient is clipped as it is at the first one"
+AGAIN = (
+    "at every step its label moves the fake part as far as where the discriminator calls the fakes "
+    "real, at the least of 20 draws of the latent code"
+)
+REPAIRED_RATE = REPAIRED.expected_batch_size / PUBLIC_SIZE
+ALONG = (
+    "Knowing all other records, score every release along the record's gradient by its likelihood "
+    "ratio; how far the record moves a release is measured on the kit's step."
+)
+
+
+def common(settings: Settings, rate: float, steps: int) -> dict[str, Any]:
+    """What all targets store of their settings."""
+    return {
+        "noise_multiplier": settings.noise_multiplier,
+        "max_grad_norm": settings.max_grad_norm,
+        "rate": rate,
+        "steps": steps,
+        "label": LABEL,
+        "weights_seed": WEIGHTS_SEED,
+        "records_seed": RECORDS_SEED,
+    }
+
+
+TARGETS: tuple[Target, ...] = (
+    Target(
+        id="dp_cgan/published",
+        version="published",
+        says="The published run, whose generator is updated with the private batch's labels.",
+        where="text: section 4 (post-processing), section 5, Table 1 (epsilon 9.6); code: the "
+        "generator's step",
+        claimed=SETTINGS.target_epsilon,
+        delta=DELTA,
+        proven=lambda: priced(main_run().published),
+        attack="For a label that nobody else has, see whether the generator's weights of that "
+        "label change in the first step.",
+        scores=partial(label_scores, SETTINGS),
+        trials=20,
+        bound=exact.distinguished,
+        assumes=(
+            "the record is in the first batch, as in one epoch at the latest; before it nothing "
+            "moves the weights of a label that no batch holds",
+        ),
+        settings={
+            **common(SETTINGS, CODE_RATE, 1),
+            "batch": SETTINGS.expected_batch_size,
+            "record": "black and white, label 9; the others have labels 0 to 8",
+        },
+        scale="paper",
+    ),
+    Target(
+        id="dp_cgan/per-tensor-clipping",
+        version="published",
+        says="One epoch of 100 steps in which four tensors are clipped apart and charged as one, "
+        "with the Poisson batches and the noise that are charged for.",
+        where="code: sanitising each gradient tensor; text: Algorithm 1, lines 9-12",
+        charged=epsilon(SampledGaussian(CODE_NOISE, CODE_RATE), EPOCH),
+        delta=DELTA,
+        proven=lambda: priced(short(REAL_PART, EPOCH)),
+        attack=ALONG,
+        scores=white_box_scores(partial(real_shift, SETTINGS), CODE_RATE, EPOCH),
+        trials=1_000_000,
+        assumes=(KNOWN, SATURATED),
+        settings={
+            **common(SETTINGS, CODE_RATE, EPOCH),
+            "batch": OTHERS + 1,
+            "record": "black and white, white where that lowers the logit",
+        },
+    ),
+    Target(
+        id="dp_cgan/label-leak",
+        version="published",
+        says="Four epochs of 100 steps in which a record whose real gradient vanishes is still "
+        "seen by the fake example of its label, which is clipped but not noised.",
+        where="code: fake gradients from the private batch's labels; text: Algorithm 1, lines "
+        "13-16",
+        charged=epsilon(SampledGaussian(CODE_NOISE, CODE_RATE), 4 * EPOCH),
+        delta=DELTA,
+        proven=lambda: priced(short(BOTH_PARTS, 4 * EPOCH)),
+        attack="Score every update of the discriminator along the direction in which a fake "
+        "example of the record's label moves it; how far is measured on the kit's step.",
+        scores=white_box_scores(partial(fake_shift, SETTINGS), CODE_RATE, 4 * EPOCH),
+        trials=500_000,
+        assumes=(KNOWN, AGAIN),
+        settings={
+            **common(SETTINGS, CODE_RATE, 4 * EPOCH),
+            "batch": OTHERS + 1,
+            "record": "black and white, white where that raises the logit",
+            "latents": LATENTS,
+            "raised": RAISED,
+        },
+    ),
+    Target(
+        id="dp_cgan/repaired",
+        version="repaired",
+        says="The repaired run: clipped jointly, public labels, Poisson batches, its own noise.",
+        where="dpkit/papers/dp_cgan/settings.py: REPAIRED",
+        claimed=REPAIRED.target_epsilon,
+        delta=DELTA,
+        proven=lambda: priced(main_run().repaired),
+        attack=ALONG,
+        scores=white_box_scores(partial(real_shift, REPAIRED), REPAIRED_RATE, REPAIRED.max_steps),
+        trials=100_000,
+        assumes=(KNOWN, SATURATED),
+        settings={
+            **common(REPAIRED, REPAIRED_RATE, REPAIRED.max_steps),
+            "batch": OTHERS + 1,
+            "record": "black and white, white where that lowers the logit",
+        },
+        scale="paper",
+    ),
+    Target(
+        id="dp_cgan/generator-labels-repaired",
+        version="repaired",
+        says="The generator's update in the repaired run, with labels drawn uniformly.",
+        where="dpkit/papers/dp_cgan/settings.py: REPAIRED",
+        claimed=REPAIRED.target_epsilon,
+        delta=DELTA,
+        proven=lambda: priced(main_run().repaired),
+        attack="As on the published run: see whether the generator's weights of a label that "
+        "nobody else has change in the first step.",
+        scores=partial(label_scores, REPAIRED),
+        trials=20,
+        bound=exact.distinguished,
+        settings={
+            **common(REPAIRED, REPAIRED_RATE, 1),
+            "batch": SETTINGS.expected_batch_size,
+            "record": "black and white, label 9; the others have labels 0 to 8",
+        },
+    ),
+)

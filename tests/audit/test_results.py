@@ -1,0 +1,125 @@
+"""A target's row: what is said, proven and measured, stored whole and read back."""
+
+import json
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+
+from dpkit import paths
+from dpkit.audit import exact, results
+from dpkit.audit.scores import Scores
+from dpkit.audit.target import Target
+from dpkit.privacy import Gaussian, Release, pld
+from dpkit.records import alike
+
+KEYS = {
+    "target", "claimed", "proven", "measured", "confidence", "adjacency", "attack", "assumes",
+    "trials", "seconds",
+}  # fmt: skip
+
+
+def bells(rng: np.random.Generator, trials: int) -> Scores:
+    """A release with noise multiplier 1/4, of which noise 1 is charged."""
+    return Scores(rng.standard_normal(trials), rng.standard_normal(trials) + 4.0)
+
+
+def charged():
+    return pld.epsilon([Release(Gaussian(1.0))], delta=1e-5)
+
+
+QUARTER = Target(
+    id="made-up/quarter-of-the-noise",
+    version="published",
+    says="A sum with a quarter of the noise that is charged.",
+    where="nowhere",
+    charged=charged().epsilon,
+    proven=lambda: pld.epsilon([Release(Gaussian(0.25))], delta=1e-5),
+    attack="The sum itself.",
+    scores=bells,
+    trials=20_000,
+)
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
+    return tmp_path
+
+
+def test_a_charge_that_is_too_low_is_refuted():
+    """At mu 4 the bound is near 7.5, and 4.4 is charged: no seed comes near."""
+    row = results.run(QUARTER)
+    assert set(row) >= KEYS
+    assert row["refuted"]
+    assert QUARTER.said == row["charged"] < row["measured"] <= row["proven"]
+    assert 0 < row["draws"]["sequential"] < 5_000
+    assert 0 < row["draws"]["clopper_pearson"] <= 20_000
+    json.dumps(row, allow_nan=False)
+    scores = row["scores"]
+    assert sum(scores["absent"]) == pytest.approx(1, abs=1e-2)
+    assert len(scores["edges"]) == len(scores["present"]) + 1
+
+
+def test_the_same_seed_measures_the_same():
+    rows = [results.run(QUARTER, seed=3) for _ in range(2)]
+    assert alike(rows[0]["measured"], rows[1]["measured"])
+    assert results.run(QUARTER, seed=4)["measured"] != rows[0]["measured"]
+
+
+def test_a_stored_row_is_read_back_only_for_the_same_settings(folder):
+    row = results.run(QUARTER)
+    path = results.store(row, QUARTER)
+    assert path == folder / "audit" / "made-up-quarter-of-the-noise.json"
+    assert results.stored(QUARTER) == row
+    assert results.stored(replace(QUARTER, trials=30_000)) is None
+    assert results.stored(replace(QUARTER, id="made-up/other")) is None
+
+
+def test_exact_distinguishers_are_stored_as_inf():
+    def apart(rng, trials):
+        return Scores(np.zeros(trials), np.ones(trials))
+
+    row = results.run(replace(QUARTER, scores=apart, trials=20, bound=exact.distinguished))
+    assert (row["measured"], row["confidence"], row["refuted"]) == ("inf", 1.0, True)
+    assert results.measured(row) == inf
+    assert results.measured(None) is None
+
+
+def test_repetitions_count_what_is_at_most_proven():
+    """The proven epsilon holds; a bound fails in at most 5 % of runs, of 40 in 8 with p < 1e-3."""
+    again = results.repeat(QUARTER, times=40, trials=500)
+    assert again["times"] == 40
+    assert again["at_most_proven"] >= 32
+    wrong = replace(QUARTER, proven=charged)
+    assert results.repeat(wrong, times=10, trials=20_000)["at_most_proven"] == 0
+
+
+def test_bad_input_names_the_parameter():
+    for change, words in (
+        ({"seed": -1}, "seed must be an integer >= 0"),
+        ({"confidence": 1.0}, "confidence must lie in"),
+        ({"confidence": float("nan")}, "confidence must lie in"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            results.run(QUARTER, **change)
+    with pytest.raises(ValueError, match="times must be an integer >= 1"):
+        results.repeat(QUARTER, times=0, trials=10)
+    for change, words in (
+        ({"id": "no-group"}, "id must be <paper>/<name>"),
+        ({"version": "other"}, "version must be one of published, repaired, mechanism"),
+        ({"delta": 0.0}, "delta must lie in"),
+        ({"charged": float("nan")}, "charged must be a finite number >= 0"),
+        ({"trials": 0}, "trials must be an integer >= 1"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            replace(QUARTER, **change)
+
+
+def test_a_bound_that_is_nan_is_an_error():
+    def broken(*scores, **asked):
+        return exact.LowerBound(float("nan"), 1e-5, 0.95, "add-remove", "", (), 2)
+
+    with pytest.raises(ArithmeticError, match="bound on epsilon is nan"):
+        results.run(replace(QUARTER, bound=broken))

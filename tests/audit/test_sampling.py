@@ -1,0 +1,131 @@
+"""Batches that are not drawn as they are charged: what the attacks score, and what they show."""
+
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from dpkit.audit import exact, sampling
+from dpkit.privacy import SampledGaussian, WithoutReplacementGaussian, gdp, pld, rdp
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import Gaussian
+
+DELTA = sampling.DELTA
+BY_ID = {target.id.partition("/")[2]: target for target in sampling.TARGETS}
+ALL = pytest.mark.parametrize("name", BY_ID)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def measured(target, scores):
+    given = {"delta": target.delta, "adjacency": target.adjacency, "rng": rng(1)}
+    return target.bound(*scores, **given).epsilon
+
+
+@ALL
+def test_there_are_as_many_scores_as_asked(name):
+    absent, present = BY_ID[name].scores(rng(), 12)
+    assert absent.shape == present.shape == (12,)
+    assert np.isfinite([absent, present]).all()
+
+
+@ALL
+def test_the_proven_bound_is_of_the_targets_neighbours_and_not_exceeded(name):
+    """By chance in 5 runs of 100 at most, were the attack as good as the proof."""
+    target = BY_ID[name]
+    proven = target.proven()
+    assert (proven.delta, proven.adjacency) == (target.delta, target.adjacency)
+    assert measured(target, target.scores(rng(), 5_000)) <= proven.epsilon
+
+
+@pytest.mark.parametrize(
+    ("name", "trials"),
+    [
+        ("shuffled-1000-batches", 100_000),
+        ("shuffled-10000-batches", 100_000),
+        ("shuffled-replaced", 100_000),
+        ("one-record-a-batch", 30_000),
+        ("divided-by-own-size", 10_000),
+        ("label-histogram", 10),
+    ],
+)
+def test_more_is_seen_than_is_charged(name, trials):
+    """Each by a margin of at least a third, and of more than .4."""
+    target = BY_ID[name]
+    assert target.said is not None
+    assert measured(target, target.scores(rng(), trials)) > target.said
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_batches_drawn_as_charged_are_not_refuted(seed):
+    target = BY_ID["poisson-batches"]
+    assert target.charged == target.proven().epsilon
+    assert measured(target, target.scores(rng(seed), 500)) <= target.proven().epsilon
+
+
+def test_the_largest_sum_has_the_law_of_a_maximum():
+    """Shares of 100,000 within 5 standard errors of Phi(t)^9 Phi(t - moved): once in 10^5."""
+    noise, batches, trials = 0.5, 10, 100_000
+    scores = sampling.largest_batch(rng(), trials, noise_multiplier=noise, batches=batches)
+    normal = NormalDist()
+    for world, moved in zip(scores, (1.0, 2.0), strict=True):
+        for at in (1.5, 2.5, 4.0):
+            below = normal.cdf(at) ** (batches - 1) * normal.cdf(at - moved / noise)
+            error = 5 * np.sqrt(below * (1 - below) / trials)
+            assert np.mean(world <= at) == pytest.approx(below, abs=error)
+
+
+def test_leaving_one_class_for_another_is_a_gaussian_of_both_moves():
+    """Log likelihood ratios of means -1 and 1 and deviation sqrt(2), within 5 standard errors."""
+    trials = 100_000
+    absent, present = sampling.between_classes(rng(), trials, noise_multiplier=1.0)
+    error = 5 * np.sqrt(2 / trials)
+    assert absent.mean() == pytest.approx(-1.0, abs=error)
+    assert present.mean() == pytest.approx(1.0, abs=error)
+    assert present.std() == pytest.approx(np.sqrt(2), rel=0.02)
+    # of which the target's proof, for any replaced record, is a bound
+    both = gdp.epsilon([Release(Gaussian(1.0), 2)], delta=DELTA).epsilon
+    target = BY_ID["model-per-class"]
+    assert target.charged is not None
+    assert target.charged < both < target.proven().epsilon
+
+
+def test_a_divisor_follows_from_the_number_of_records():
+    """Mean squares of noise over 63 and over 64, of 10,000 weights: within 1 % on average."""
+    absent, present = BY_ID["divided-by-own-size"].scores(rng(), 100)
+    assert -absent.mean() == pytest.approx(1 / 63**2, rel=0.01)
+    assert -present.mean() == pytest.approx(1 / 64**2, rel=0.01)
+
+
+def test_a_divisor_that_is_public_hides_the_record():
+    scores = sampling.own_divisor(rng(), 10_000, records=639, batch=64, weights=100)  # 63 in both
+    assert measured(BY_ID["divided-by-own-size"], scores) < 0.2
+
+
+def test_noise_on_a_count_leaves_nothing_exact():
+    scores = sampling.class_count(rng(), 20, others=(5, 5), noise=3.0)
+    found = exact.distinguished(*scores, delta=DELTA, adjacency="add-remove", rng=rng())
+    assert found.epsilon == 0
+
+
+def test_charged_is_the_price_of_poisson_batches():
+    target = BY_ID["shuffled-1000-batches"]
+    ledger = [Release(SampledGaussian(0.6, 1 / 1_000), 1_000)]
+    assert target.charged == pld.epsilon(ledger, delta=DELTA).epsilon
+    assert BY_ID["label-histogram"].charged == 0
+
+
+def test_one_record_a_batch_is_proven_by_draws_without_replacement():
+    ledger = [Release(WithoutReplacementGaussian(0.5, 0.01), 100)]
+    found = BY_ID["one-record-a-batch"].proven().epsilon
+    assert found == rdp.epsilon(ledger, delta=DELTA).epsilon
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan")])
+def test_bad_noise_is_refused(bad):
+    with pytest.raises(ValueError, match="noise_multiplier must be"):
+        sampling.largest_batch(rng(), 10, noise_multiplier=bad, batches=5)
+    with pytest.raises(ValueError, match="noise_multiplier must be"):
+        sampling.between_classes(rng(), 10, noise_multiplier=bad)

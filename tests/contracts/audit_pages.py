@@ -1,0 +1,93 @@
+"""docs/audits.md: what attacks measured, from the stored results."""
+
+import math
+from typing import Any
+
+from dpkit.audit import results
+from dpkit.papers import PAPERS
+from dpkit.papers.targets import targets
+from dpkit.show import at_least, at_most
+
+COLUMNS = (
+    "target", "what it is", "claimed", "charged", "proven", "measured", "attack", "trials",
+    "seconds",
+)  # fmt: skip
+
+
+def _least(measured: float) -> str:
+    return "none fits" if math.isinf(measured) else f"≥ {at_least(measured, 3)}"
+
+
+def least(measured: float) -> str:
+    """A measured epsilon in a table."""
+    return "none fits" if math.isinf(measured) else f"≥ {at_least(measured, 3)}"
+
+
+def refuted() -> list[dict[str, Any]]:
+    """Stored rows of the published variants whose claimed or charged epsilon does not hold."""
+    rows = [results.stored(target) for target in targets()]
+    return [row for row in rows if row and row["refuted"] and row["version"] == "published"]
+
+
+def draw_scores() -> bytes:
+    """Draw both worlds' scores of each refuted variant: what the attacker tells apart."""
+    from dpkit import plots
+
+    rows = refuted()
+    drawn, axes = plots.grid(len(rows), columns=4, width=9.6, row=1.5)
+    for ax, row in zip(axes, rows, strict=True):
+        edges = row["scores"]["edges"]
+        for world, colour in (("absent", 0), ("present", 1)):
+            ax.stairs(
+                row["scores"][world], edges, fill=True, alpha=0.55, color=plots.COLOURS[colour]
+            )
+        ax.set_title(row["target"], fontsize=7.5)
+        ax.tick_params(labelsize=6, left=False, labelleft=False)
+    return plots.picture(drawn, "").png
+
+
+def audits() -> str:
+    """All targets by group: what is said, proven and measured, and by which attack."""
+    groups: dict[str, list[Any]] = {}
+    for target in targets():
+        groups.setdefault(target.group, []).append(target)
+    titles = {paper.NAME: paper.TITLE for paper in PAPERS} | {
+        "mechanisms": "Mechanisms of the kit",
+        "sampling": "How batches are drawn",
+        "training": "Training with the kit",
+    }
+    return "\n\n".join(_audits_of(titles[name], group) for name, group in groups.items())
+
+
+def _audits_of(title: str, group: list[Any]) -> str:
+    lines = [f"### {title}", "", f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+    for target in group:
+        row = results.stored(target)
+        if row is None:
+            raise ValueError(f"run `python -m dpkit audit run {target.id} --store`: not stored")
+        said = ("" if row[name] is None else f"{row[name]:.4g}" for name in ("claimed", "charged"))
+        measured = least(float(row["measured"]))
+        cells = (
+            f"`{target.id}`",
+            f"{row['says']} ({row['where']})",
+            *said,
+            "none" if row["proven"] == "inf" else at_most(row["proven"]),
+            f"**{measured}**" if row["refuted"] else measured,
+            row["attack"],
+            f"{row['trials']:,}",
+            f"{row['seconds']:.0f}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def draws() -> str:
+    """After how many draws each refuted claim falls: the sequential test beside Clopper-Pearson."""
+    lines = ["| target | said | sequential test | Clopper-Pearson |", "|---|---|---|---|"]
+    for row in refuted():
+        if row["draws"] is not None:
+            said = row["charged"] if row["claimed"] is None else row["claimed"]
+            counts = (row["draws"][name] for name in ("sequential", "clopper_pearson"))
+            cells = ("not refuted" if n is None else f"{n:,}" for n in counts)
+            lines.append(f"| `{row['target']}` | {said:.4g} | {' | '.join(cells)} |")
+    return "\n".join(lines)
