@@ -83,10 +83,10 @@ def random_canaries(rng: np.random.Generator, trials: int) -> Scores:
 
 
 def one_canary(rng: np.random.Generator, trials: int) -> Scores:
-    """Of as many runs of `Private` in each world, with one canary or without."""
+    """Of as many runs in each world, with one canary or without."""
     from dpkit.audit.training import canaries
 
-    return canaries.one_canary(rng, trials, **_asked(ALONE))
+    return canaries.one_canary(rng, trials, plan=ALONE.plan())
 
 
 def worst_case_initial_weights(rng: np.random.Generator, trials: int) -> Scores:
@@ -155,12 +155,12 @@ TARGETS: tuple[Target, ...] = (
     _target(
         "one-canary",
         ALONE,
-        says="all releases of a short run of Private, plain SGD on full batches",
-        where=PRIVATE,
+        says="all releases of a short run by Private's step, plain SGD on full batches",
+        where=STEP,
         attack="sees every release of many runs; the one canary's clipped gradient is C along a "
         "weight of its own",
         scores=one_canary,
-        trials=200,
+        trials=1000,
         bound=bounds.gaussian,
     ),
     _target(

@@ -11,6 +11,7 @@ of Dirac canaries `final_scores` needs the released model alone; `release_scores
 release by itself.
 """
 
+from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,12 +24,13 @@ from torch.nn.functional import cross_entropy, normalize
 from dpkit import checks
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.training.candidates import apart, first_digits, seed
+from dpkit.audit.training.many_runs import dp_sgd
 from dpkit.datasets import Images
 from dpkit.privacy.mechanisms import Floats
 from dpkit.private.losses import itself
 from dpkit.private.model import Private
 from dpkit.private.plan import Plan
-from dpkit.training import clipped_sum, per_example
+from dpkit.training import clipped_sum, generator_on, per_example
 from dpkit.training.device import seeded
 
 STRENGTH = 1e6  # norm of a canary's gradient before it is clipped
@@ -81,13 +83,7 @@ def dirac(
         ValueError: a number is out of range.
     """
     included, images = _included(rng, included), images or first_digits(1000)
-    count, place = included.size, np.flatnonzero(included)
-    pixels, labels = torch.from_numpy(images.flat()), torch.from_numpy(images.labels)
-    own = torch.from_numpy(place % images.n)
-    slots = torch.cat([torch.full((images.n,), count), torch.from_numpy(place)])
-    with seeded(seed(rng)):
-        net = _OwnWeights(pixels.shape[1], int(labels.max()) + 1, count)
-    rows = (torch.cat([pixels, pixels[own]]), torch.cat([labels, labels[own]]), slots)
+    net, rows = _with_own_weights(rng, images, included)
     asked = {"epsilon": epsilon, "delta": delta, "steps": steps, "max_grad_norm": max_grad_norm}
     return _trained(rng, net, rows, included, asked, rate=rate, known=0)
 
@@ -144,31 +140,45 @@ def final_scores(seen: Seen) -> Scores:
 
 def release_scores(seen: Seen) -> Scores:
     """The log likelihood ratio of each canary's releases, as Poisson sampling mixes them."""
-    rate = seen.plan.batch_size / seen.plan.public_size
-    shift = 1 / seen.plan.noise_multiplier
-    out = np.log1p(-rate) if rate < 1 else -np.inf
-    drawn = np.log(rate) + shift * (seen.sums * shift) - shift**2 / 2
-    return apart(np.logaddexp(out, drawn).sum(axis=0), seen.included)
+    return apart(_log_ratios(seen.sums, seen.plan), seen.included)
 
 
 def one_canary(
-    rng: np.random.Generator, trials: int, *, images: Images | None = None, **run: Any
+    rng: np.random.Generator, trials: int, *, plan: Plan, images: Images | None = None
 ) -> Scores:
     """Many short runs with one Dirac canary or without: independent trials, which cost a run each.
 
+    They are made by the release of `Private`, with a plan that is made once.
+
     Args:
-        rng: draws all runs.
+        rng: draws initial weights, and all runs.
         trials: runs in each world.
-        images: ordinary records; by default the first 100 digits.
-        run: epsilon, and the other arguments of `dirac`.
+        plan: steps, sampling, clipping and noise, of one record more than there are images.
+        images: ordinary records; by default 100 digits.
+
+    Returns:
+        the log likelihood ratio of each run's releases.
 
     Raises:
         ValueError: a number is out of range.
     """
     trials, images = checks.whole(1, trials=trials), images or first_digits(100)
-    runs = [dirac(rng, [present], images=images, **run) for present in [False, True] * trials]
-    worlds = zip(*(release_scores(seen) for seen in runs), strict=True)
-    return Scores(*(np.concatenate(scores) for scores in worlds))
+    worlds = [_with_own_weights(rng, images, np.array([present])) for present in (False, True)]
+    net = worlds[0][0]
+    noise = generator_on(torch.device("cpu"), reproducible_seed=seed(rng))
+    train = partial(
+        dp_sgd, net, start=deepcopy(net.state_dict()), plan=plan, learning_rate=RATE, rng=noise
+    )
+
+    def one(rows: tuple[Tensor, ...]) -> Floats:
+        means = [found.means[_place(net, found.parameters)] for found in train(rows)]
+        return torch.cat([net.along(mean) for mean in means]).numpy() * plan.batch_size
+
+    def world(rows: tuple[Tensor, ...]) -> Floats:
+        sums = np.stack([one(rows) for _ in range(trials)], axis=1) / plan.max_grad_norm
+        return _log_ratios(sums, plan)
+
+    return Scores(*(world(rows) for _, rows in worlds))
 
 
 class _OwnWeights(nn.Module):
@@ -264,8 +274,37 @@ def _step(
 def _clipped_sum(net: _OwnWeights | _OwnDirections, rows: tuple[Tensor, ...], plan: Plan) -> Tensor:
     """Of the layer in which canaries lie."""
     found = clipped_sum(partial(per_example, net, itself), *rows, rule=plan.clipping)
-    sums = zip(found.parameters, found.sums, strict=True)
-    return next(total for parameter, total in sums if parameter is net.layer)
+    return found.sums[_place(net, found.parameters)]
+
+
+def _with_own_weights(
+    rng: np.random.Generator, images: Images, included: NDArray[np.bool_]
+) -> tuple[_OwnWeights, tuple[Tensor, ...]]:
+    """The network, and its rows: ordinary images, then one for each canary included."""
+    count, place = included.size, np.flatnonzero(included)
+    pixels, labels = torch.from_numpy(images.flat()), torch.from_numpy(images.labels)
+    own = torch.from_numpy(place % images.n)
+    slots = torch.cat([torch.full((images.n,), count), torch.from_numpy(place)])
+    with seeded(seed(rng)):
+        net = _OwnWeights(pixels.shape[1], int(labels.max()) + 1, count)
+    return net, (torch.cat([pixels, pixels[own]]), torch.cat([labels, labels[own]]), slots)
+
+
+def _log_ratios(sums: Floats, plan: Plan) -> Floats:
+    """The sum over steps of log(1 - q + q exp(s x - s^2 / 2)), x = sum / z, s = 1 / z.
+
+    Args:
+        sums: (steps, canaries) in units of C.
+    """
+    rate, shift = plan.batch_size / plan.public_size, 1 / plan.noise_multiplier
+    out = np.log1p(-rate) if rate < 1 else -np.inf
+    drawn = np.log(rate) + shift**2 * (sums - 0.5)
+    return np.logaddexp(out, drawn).sum(axis=0)
+
+
+def _place(net: _OwnWeights | _OwnDirections, parameters: list[Tensor]) -> int:
+    """Of the layer in which canaries lie."""
+    return next(i for i, parameter in enumerate(parameters) if parameter is net.layer)
 
 
 def _included(rng: np.random.Generator, included: ArrayLike) -> NDArray[np.bool_]:

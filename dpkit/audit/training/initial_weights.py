@@ -6,7 +6,6 @@ gradient is longer than C, in one direction, through all steps: what training th
 target's margin is that record's part and noise (Annamalai, De Cristofaro, NeurIPS 2024, section 4).
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -17,12 +16,10 @@ from torch.nn.functional import cross_entropy
 from dpkit import checks
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.training.candidates import all_digits, seed
+from dpkit.audit.training.many_runs import dp_sgd
 from dpkit.datasets import Images
-from dpkit.private.losses import RowLoss, itself
 from dpkit.private.plan import Plan
-from dpkit.private.released import released
-from dpkit.training import generator_on, per_example, update
-from dpkit.training.batches import batches
+from dpkit.training import generator_on
 from dpkit.training.device import seeded
 
 LEARNING_RATE = 4.0  # of SGD along means, as in the paper's code
@@ -77,8 +74,7 @@ def blank_target(
 def final_losses(rng: np.random.Generator, trials: int, *, case: Case, plan: Plan) -> Scores:
     """Minus the target's loss under the final model, in runs without the target and with it.
 
-    Each run is DP-SGD as `dpkit.Private` does it: Poisson batches, `released` (clipped, summed,
-    noised once, divided by the public batch size), and plain SGD along that.
+    Each run is DP-SGD by the release of `dpkit.Private`, from the same initial weights.
 
     Args:
         rng: draws batches and noise.
@@ -93,33 +89,29 @@ def final_losses(rng: np.random.Generator, trials: int, *, case: Case, plan: Pla
     trials = checks.whole(1, trials=trials)
     pairs = zip(case.others, case.target, strict=True)
     worlds = (case.others, tuple(torch.cat(pair) for pair in pairs))
-    model = nn.Linear(case.others[0].shape[1], len(case.weights["bias"]))
-    loss = RowLoss(model, partial(_losses, model))
+    losses = _Losses(nn.Linear(case.others[0].shape[1], len(case.weights["bias"])))
+    start = {f"model.{name}": tensor for name, tensor in case.weights.items()}
     noise = generator_on(torch.device("cpu"), reproducible_seed=seed(rng))
 
     def one(rows: tuple[Tensor, ...]) -> float:
-        model.load_state_dict(case.weights)
-        _train(model, loss, rows, plan, noise)
+        asked = {"plan": plan, "learning_rate": LEARNING_RATE, "rng": noise}
+        for _ in dp_sgd(losses, rows, start=start, **asked):
+            pass  # the attacker sees the final model alone
         with torch.no_grad():
-            return -float(_losses(model, *case.target))
+            return -float(losses(*case.target))
 
     return Scores(*(np.array([one(rows) for _ in range(trials)]) for rows in worlds))
 
 
-def _train(
-    model: nn.Module, loss: RowLoss, rows: tuple[Tensor, ...], plan: Plan, rng: torch.Generator
-) -> None:
-    optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
-    draws = batches(plan.sampling, size=len(rows[0]), public_size=plan.public_size, rng=rng)
-    for _ in range(plan.steps):
-        chosen = next(draws)
-        batch = (part[chosen] for part in rows)
-        found = released(partial(per_example, loss, itself), *batch, plan=plan, rng=rng)
-        update(optimizer, found.parameters, found.means)
+class _Losses(nn.Module):
+    """Cross entropy of each row."""
 
+    def __init__(self, model: nn.Linear) -> None:
+        super().__init__()
+        self.model = model
 
-def _losses(model: nn.Module, features: Tensor, labels: Tensor) -> Tensor:
-    return cross_entropy(model(features), labels, reduction="none")
+    def forward(self, features: Tensor, labels: Tensor) -> Tensor:
+        return cross_entropy(self.model(features), labels, reduction="none")
 
 
 def _learned(features: Tensor, labels: Tensor, *, start: int) -> nn.Linear:
@@ -129,7 +121,7 @@ def _learned(features: Tensor, labels: Tensor, *, start: int) -> nn.Linear:
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     for _ in range(STEPS):
         optimizer.zero_grad()
-        _losses(model, features, labels).mean().backward()
+        cross_entropy(model(features), labels).backward()
         optimizer.step()
     with torch.no_grad():
         for parameter in model.parameters():

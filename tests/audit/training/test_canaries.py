@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpkit.audit import one_run
+from dpkit.audit import bounds, one_run
 from dpkit.audit.training import canaries
 from dpkit.audit.training.candidates import coins, first_digits
 from dpkit.private.plan import calibrated
@@ -18,6 +18,10 @@ ASKED = {"delta": 1e-5, "adjacency": "add-remove"}
 
 def without_noise(sums, stds, noised):
     return list(sums)
+
+
+def as_charged(sums, stds, noised):
+    return noised
 
 
 def halved(sums, stds, noised):
@@ -101,20 +105,32 @@ def test_half_the_noise_that_is_charged_is_caught():
     assert found.epsilon > seen.plan.guarantee().epsilon
 
 
-def test_many_runs_with_one_canary_tell_half_the_noise():
-    """Scores are s x - s^2 / 2, x of means 0 and s: epsilon 20 has s = 3.35, and 2 s is shown.
+def alone(epsilon: float):
+    """The plan of one step on all of FEW's 50 records and a canary."""
+    return calibrated(epsilon, delta=1e-5, steps=1, batch_size=51, records=51)
 
-    Within 5 standard errors of 20 runs a world; of the right noise it would be 6 away.
-    """
-    rng = np.random.default_rng(8)
+
+@pytest.mark.parametrize(("instead", "share"), [(as_charged, 1.0), (halved, 0.5)])
+def test_many_runs_with_one_canary_show_the_noise(instead, share):
+    """mu is 1 / noise multiplier, twice that under half the noise: within 5 standard errors."""
+    rng, plan = np.random.default_rng(8), alone(8)
+    ideal = 1 / plan.noise_multiplier
+    with watched(instead):
+        absent, present = canaries.one_canary(rng, 400, plan=plan, images=FEW)
+    assert (absent.size, present.size) == (400, 400)
+    shift = present.mean() - absent.mean()
+    noise = ideal * share  # of a log ratio
+    assert shift == pytest.approx(ideal**2, abs=5 * noise * np.sqrt(2 / 400))
+    for world in (absent, present):
+        assert world.std() == pytest.approx(noise, rel=5 / np.sqrt(2 * 400))
+
+
+def test_many_runs_with_one_canary_catch_half_the_noise():
+    """mu is 1.85 instead of 0.93: epsilon 9 instead of 4."""
+    rng, plan = np.random.default_rng(9), alone(4)
     with watched(halved):
-        absent, present = canaries.one_canary(rng, 20, epsilon=20, steps=1, rate=1.0, images=FEW)
-    assert (absent.size, present.size) == (20, 20)
-    shift = calibrated(20, delta=1e-5, steps=1, batch_size=1, records=1).noise_multiplier ** -1
-    deviation = np.sqrt((absent.var(ddof=1) + present.var(ddof=1)) / 2)
-    found = (present.mean() - absent.mean()) / deviation
-    error = np.sqrt(2 / 20 + (2 * shift) ** 2 / (4 * 20))
-    assert found == pytest.approx(2 * shift, abs=5 * error)
+        scores = canaries.one_canary(rng, 300, plan=plan, images=FEW)
+    assert bounds.gaussian(*scores, **ASKED, rng=rng).epsilon > plan.guarantee().epsilon
 
 
 def test_runs_repeat_from_their_rng():
