@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from dpkit.audit.scores import Scores
 from dpkit.papers.small_images import attacks, claims, whole_runs
 from dpkit.papers.small_images.prior_work import BeaulieuJones
+from dpkit.papers.small_images.repeated import Repeated
 from dpkit.papers.small_images.settings import FIGURE_2, REPAIRED, SETTINGS
 from dpkit.privacy import Release, SampledGaussian, pld
 
@@ -75,6 +77,44 @@ def test_a_shift_must_be_one_whose_exponentials_fit(name, bad):
     more = {"left_out": {"batches": 2, "epochs": 1}, "sorted_runs": {"rate": 0.1, "steps": 2}}
     with pytest.raises(ValueError, match="shift must"):
         getattr(whole_runs, name)(np.random.default_rng(0), 10, shift=bad, **more[name])
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.5, float("nan")])
+def test_a_rate_must_be_a_probability(rate):
+    with pytest.raises(ValueError, match="rate must lie in"):
+        whole_runs.sorted_runs(np.random.default_rng(0), 10, shift=1.0, rate=rate, steps=2)
+
+
+def answers(rng, trials):
+    """Randomised response: right in three of four cases."""
+    worlds = (rng.random(trials) < right for right in (0.25, 0.75))
+    return [world.astype(float) for world in worlds]
+
+
+@pytest.mark.parametrize("times", [1, 5, 40])
+def test_repeated_parts_show_at_most_what_they_cost(times):
+    """Pure epsilon log 3 a part. One bound in 20 may fail: of 200, 26 do so in 1 of 10^5 cases."""
+    rng, bound = np.random.default_rng(5), Repeated(times)
+    found = [
+        bound(*answers(rng, 500), delta=1e-9, adjacency="replace-one", rng=rng).epsilon
+        for _ in range(200)
+    ]
+    assert sum(one > times * np.log(3) for one in found) < 26
+    assert np.mean(found) > 0.4 * times * np.log(3)
+
+
+def test_what_repeated_parts_show_is_the_binomial_distributions():
+    """With many scores the limits are the rates: 3 of 3 right, 27 / 64 against 1 / 64."""
+    rng = np.random.default_rng(6)
+    scores = Scores(*answers(rng, 10**6))
+    shown = Repeated(3).shown(scores, np.array([0.5]), delta=1e-9, confidence=0.95)
+    exact = np.log([(63 / 64) / (37 / 64), (54 / 64) / (10 / 64), 27])
+    assert shown == pytest.approx(exact[None], rel=0.01)  # the limits are 2 errors of 0.0004 off
+    assert (shown < exact).all()
+
+
+def test_the_passes_drawn_show_more_than_is_claimed_of_all_forty():
+    assert measured("published", trials=3_000, seed=7) > claims.main_run().claimed
 
 
 @pytest.mark.parametrize(

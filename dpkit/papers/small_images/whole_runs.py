@@ -59,9 +59,11 @@ def sorted_runs(
 
     What is seen is less than `runs.poisson` scores, and takes no longer for millions of steps: only
     the number of releases in each cell matters, which is drawn at once. Scores are log likelihood
-    ratios of these numbers. Arguments as there, with shift at most 10.
+    ratios of these numbers. Arguments and errors as there, with shift at most 10.
     """
     check_rng(rng)
+    if not 0 < rate <= 1:
+        raise ValueError(f"rate must lie in (0, 1], got {rate}")
     shift = checks.in_range(0, 10, shift=checks.positive(shift=shift))
     trials, steps = checks.whole(1, trials=trials, steps=steps)
     edges = np.concatenate([[-np.inf], np.linspace(-5, 5 + shift, CELLS - 1), [np.inf]])
