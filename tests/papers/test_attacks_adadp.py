@@ -55,7 +55,7 @@ def test_a_noisy_count_hides_where_training_stops():
     assert measured(BY_ID["adadp/stopped-on-test-accuracy"], found) == 0
 
 
-@pytest.mark.parametrize("size", [ADADP.lot - 100, ADADP.lot + 100])
+@pytest.mark.parametrize("size", [1, ADADP.lot - 100, ADADP.lot + 100])
 def test_without_the_record_its_coordinate_has_no_noise_whatever_the_lot(size):
     rows = attacks.lot(own=0.0, size=size)
     made = (attacks.algorithm.step, attacks.new(ADADP), rows)

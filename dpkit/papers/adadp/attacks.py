@@ -30,7 +30,7 @@ from dpkit.privacy.sampling import FixedSizeBatches
 from dpkit.records import describe
 from dpkit.training.step_runs import Run, run
 
-OTHER, OWN = 0, 1  # the coordinate of all other records, and the record's
+OTHER, OWN, NOBODY = 0, 1, 2  # coordinates: of all other records, the record's, and no one's
 SIZE, LITTLE = 10.0, 0.002  # of a coordinate: a projected image in [0, 1] is up to 28 long
 LOOKED_AT = 100  # coordinates, those where the record widens the noise the most
 SEED = 0  # of weights
@@ -70,8 +70,12 @@ def new(settings: Any) -> Callable[[], algorithm.Classifier]:
 
 
 def noise_in_second_step(one: Run) -> float:
-    """Whether the second step released anything but 0 at the record's coordinate: 1 or 0."""
-    return float(bool(_own(one.releases[1][0].noisy).any()))
+    """Whether the second step has noise at the record's coordinate, and none at nobody's: 1 or 0.
+
+    Before the switch to local clipping both have noise; after it, neither without the record.
+    """
+    first_layer = one.releases[1][0].noisy[0]
+    return float(bool(first_layer[:, OWN].any()) and not bool(first_layer[:, NOBODY].any()))
 
 
 def history_shows(settings: Any, rng: np.random.Generator, trials: int) -> Scores:
@@ -98,12 +102,11 @@ def widened() -> float:
 
     At the coordinates of the first layer that an attacker looks at, which all records move.
     """
-    absent, present = (
-        _own(white_box.once(
-            algorithm.step, new(ADADP), lot(own=own, also=LITTLE), settings=ADADP, indices=(0, 1)
-        ).releases[1][0].stds)
-        for own in (0.0, SIZE)
-    )  # fmt: skip
+    seen = (
+        white_box.once(algorithm.step, new(ADADP), rows, settings=ADADP, indices=(0, 1))
+        for rows in (lot(own=own, also=LITTLE) for own in (0.0, SIZE))
+    )
+    absent, present = (one.releases[1][0].stds[0][:, OWN].numpy() for one in seen)
     ratios = np.sort(present[absent > 0] / absent[absent > 0])
     return float(ratios[-LOOKED_AT])
 
@@ -212,11 +215,6 @@ def stopped(rng: np.random.Generator, trials: int, *, count_noise: float = 0.0) 
     return Scores(world(right - 1), world(right))
 
 
-def _own(tensors: list[Tensor]) -> Floats:
-    """The first layer's coordinates that belong to the record's input, (units,)."""
-    return tensors[0][:, OWN].double().numpy()
-
-
 def _step(one: Run, index: int) -> Run:
     return one._replace(releases=one.releases[index : index + 1])
 
@@ -244,7 +242,7 @@ TARGETS: tuple[Target, ...] = (
         claimed=ADADP.target_epsilon,
         charged=ADADP.charged(public_size=PUBLIC_SIZE, steps=ADADP.max_steps),
         attack="The attacker looks whether the second step has noise at a coordinate that no other "
-        "record moves: it has none if the record was in no lot.",
+        "record moves, and none where nobody does: that happens only if the record was in a lot.",
         scores=partial(history_shows, ADADP),
         trials=TRIALS,
         bound=exact.distinguished,
