@@ -149,7 +149,7 @@ def test_the_main_runs_are_those_of_the_chart(version):
     if version == "repaired":
         assert target.settings["steps"] == run.repaired[0].count
     else:
-        assert target.claimed == run.claimed
+        assert (target.claimed, target.charged) == (None, run.claimed)  # the text prints none
         assert target.settings["passes"] == run.published[0].count - 1  # whole ones
 
 

@@ -218,7 +218,6 @@ TARGETS: tuple[Target, ...] = (
             EPOCHS,
             200_000,
             proven=lambda: priced(main_run().published),
-            claimed=main_run().claimed,
         ),
         attack="Knowing all other records, count the passes whose likelihood ratio is above a "
         "threshold; single passes are drawn, and 40 of them counted by the binomial distribution.",
