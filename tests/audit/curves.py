@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, log
+from typing import Any
 
 import numpy as np
 from scipy.stats import binom
@@ -12,7 +13,7 @@ from dpkit.privacy import Gaussian, Laplace, Mechanism, RandomizedResponse, Samp
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.numerics import bracket
 
-ASKED = {"delta": 1e-5, "adjacency": "add-remove"}
+ASKED: dict[str, Any] = {"delta": 1e-5, "adjacency": "add-remove"}
 SURE = 1 - 1e-9
 CHANCE = 1e-6  # that a test of a share fails although the share is as stated
 
