@@ -17,12 +17,12 @@ from dpkit.audit.limits import Counts, Limits, joint, quantile, separate
 from dpkit.audit.scores import Scores, check_rng, checked
 from dpkit.privacy.mechanisms import Floats
 
-RANKS = 100  # thresholds tried, from each end of the scores that choose
-CAUTION = 4.0  # deviations by which no count may be below the fitted line
+RANKS = 60  # thresholds tried, from each end of the scores that choose
+CAUTION = 2.0  # deviations by which no count may be below the fitted line
 FEWEST = 8  # thresholds with errors of both kinds that a line is fitted to
-DEPTHS = np.array([0.7, 0.85, 1.0, 1.2])  # of single limits that come near a joint test's
-CELLS = 48  # of the joint test while choosing
-WEIGHTS = expit(np.linspace(-6, 6, 25))  # tried for the joint test
+DEPTHS = np.array([0.7, 0.85, 1.1])  # of single limits that come near a joint test's
+CELLS = 32  # of the joint test while choosing
+WEIGHTS = expit(np.linspace(-6, 6, 13))  # tried for the joint test
 
 Value = Callable[[Limits], Floats]  # (..., pairs) to what they prove, (...): falls with the limits
 
@@ -60,10 +60,12 @@ def threshold_and_weight(
     first: Scores, rest: Scores, alpha: float, value: Value
 ) -> tuple[float, float]:
     """The threshold and the weight whose joint limits should prove most of the rest."""
-    tried = np.array([threshold(first, rest, z, value) for z in DEPTHS * quantile(alpha)])
-    values = value(joint(expected(first, rest, tried), alpha, WEIGHTS, cells=CELLS))
+    tried = candidates(first)
+    counts = expected(first, rest, tried)
+    few = [value(separate(counts, z)).argmax() for z in DEPTHS * quantile(alpha)]
+    values = value(joint(counts.at(few), alpha, WEIGHTS, cells=CELLS))
     row, column = np.unravel_index(values.argmax(), values.shape)
-    return float(tried[row]), float(WEIGHTS[column])
+    return float(tried[few[row]]), float(WEIGHTS[column])
 
 
 def candidates(scores: Scores) -> Floats:
