@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from dpkit.audit import runs
+from dpkit.audit.repeated import Repeated
 from dpkit.audit.scores import Scores
-from dpkit.papers.small_images import attacks, claims, whole_runs
+from dpkit.papers.small_images import attacks, claims
 from dpkit.papers.small_images.prior_work import BeaulieuJones
-from dpkit.papers.small_images.repeated import Repeated
 from dpkit.papers.small_images.settings import FIGURE_2, REPAIRED, SETTINGS
 from dpkit.privacy import Release, SampledGaussian, pld
 
@@ -39,7 +40,7 @@ def test_a_long_gradient_turns_a_clipped_mean_round(run):
 def test_a_pass_of_one_batch_is_a_gaussian_release():
     """The losses are s x - 3 s^2 / 2, of mean -+s^2 / 2 and deviation s; within 5 errors."""
     rng, trials, s = np.random.default_rng(1), 100_000, 0.5
-    absent, present = whole_runs.left_out(rng, trials, shift=s, batches=1, epochs=4)
+    absent, present = runs.left_out(rng, trials, shift=s, batches=1, epochs=4)
     error = 5 * 2 * s / np.sqrt(trials)
     assert absent.mean() == pytest.approx(-4 * s**2 / 2, abs=error)
     assert present.mean() == pytest.approx(4 * s**2 / 2, abs=error)
@@ -53,7 +54,7 @@ def test_scores_are_log_likelihood_ratios(run):
         "left_out": {"shift": 0.5, "batches": 10, "epochs": 2},
         "sorted_runs": {"shift": 1.0, "rate": 0.02, "steps": 100},
     }[run]
-    absent, _ = getattr(whole_runs, run)(np.random.default_rng(2), 100_000, **more)
+    absent, _ = getattr(runs, run)(np.random.default_rng(2), 100_000, **more)
     ratios = np.exp(absent)
     assert ratios.mean() == pytest.approx(1, abs=5 * ratios.std() / np.sqrt(ratios.size))
 
@@ -62,7 +63,7 @@ def test_sorting_releases_into_cells_hides_little_and_shows_nothing_more():
     """Delta of the sorted runs against the ledger's own; within 5 standard errors."""
     shift, rate, steps = 2.0, 0.01, 100
     rng = np.random.default_rng(3)
-    _, present = whole_runs.sorted_runs(rng, 200_000, shift=shift, rate=rate, steps=steps)
+    _, present = runs.sorted_runs(rng, 200_000, shift=shift, rate=rate, steps=steps)
     for epsilon in (0.5, 2.0, 3.0):
         found = np.maximum(0, -np.expm1(np.minimum(epsilon - present, 0)))
         error = 5 * found.std() / np.sqrt(found.size)
@@ -76,13 +77,13 @@ def test_sorting_releases_into_cells_hides_little_and_shows_nothing_more():
 def test_a_shift_must_be_one_whose_exponentials_fit(name, bad):
     more = {"left_out": {"batches": 2, "epochs": 1}, "sorted_runs": {"rate": 0.1, "steps": 2}}
     with pytest.raises(ValueError, match="shift must"):
-        getattr(whole_runs, name)(np.random.default_rng(0), 10, shift=bad, **more[name])
+        getattr(runs, name)(np.random.default_rng(0), 10, shift=bad, **more[name])
 
 
 @pytest.mark.parametrize("rate", [0.0, 1.5, float("nan")])
 def test_a_rate_must_be_a_probability(rate):
     with pytest.raises(ValueError, match="rate must lie in"):
-        whole_runs.sorted_runs(np.random.default_rng(0), 10, shift=1.0, rate=rate, steps=2)
+        runs.sorted_runs(np.random.default_rng(0), 10, shift=1.0, rate=rate, steps=2)
 
 
 def answers(rng, trials):

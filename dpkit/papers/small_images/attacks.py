@@ -16,13 +16,13 @@ import numpy as np
 import torch
 
 from dpkit.audit import runs
+from dpkit.audit.repeated import Repeated
 from dpkit.audit.scores import Scores
 from dpkit.audit.target import Target
 from dpkit.audit.training import white_box
 from dpkit.papers.small_images import algorithm
 from dpkit.papers.small_images.claims import BEAULIEU, PAPER, SCRIPT, epsilon, main_run, spent
 from dpkit.papers.small_images.prior_work import DIGIT_COUNTS, BeaulieuJones, Xie
-from dpkit.papers.small_images.repeated import Repeated
 from dpkit.papers.small_images.settings import (
     EPOCHS,
     FIGURE_2,
@@ -31,7 +31,6 @@ from dpkit.papers.small_images.settings import (
     SETTINGS,
     Settings,
 )
-from dpkit.papers.small_images.whole_runs import CELLS, left_out, sorted_runs
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
@@ -95,7 +94,7 @@ MAIN = "text: section 3.2; code: train.py (a shuffled loader, and a Poisson acco
 def passes_seen(noise: float, epochs: int, rng: np.random.Generator, trials: int) -> Scores:
     """Whole passes of a run of Figure 2, a record left out in place."""
     moved = shift(FIGURE_2[noise])
-    return left_out(rng, trials, shift=moved, batches=BATCHES, epochs=epochs)
+    return runs.left_out(rng, trials, shift=moved, batches=BATCHES, epochs=epochs)
 
 
 def shuffled(name: str, says: str, noise: float, epochs: int, trials: int, **more: Any) -> Target:
@@ -136,7 +135,9 @@ def passes(noise: float, epochs: int) -> Guarantee:
 
 def mean_clipped(name: str, says: str, run: BeaulieuJones, **more: Any) -> Target:
     """A run of Beaulieu-Jones et al."""
-    attack: Callable[..., Scores] = runs.poisson if run.noise_times_norm_squared else sorted_runs
+    attack: Callable[..., Scores] = (
+        runs.poisson if run.noise_times_norm_squared else runs.sorted_runs
+    )
 
     def scores(rng: np.random.Generator, trials: int) -> Scores:
         of = {"rate": run.sample_rate, "steps": run.steps}
@@ -223,6 +224,7 @@ TARGETS: tuple[Target, ...] = (
         "threshold; single passes are drawn, and 40 of them counted by the binomial distribution.",
         scores=partial(passes_seen, 0.5, 1),
         bound=Repeated(EPOCHS),
+        independent=False,
     ),
     shuffled(
         "shuffled-three-passes",
@@ -251,7 +253,7 @@ TARGETS: tuple[Target, ...] = (
         proven=lambda: priced(main_run().repaired),
         attack="Knowing all other records, score every release along the record's gradient; how "
         "far a white image moves a release is measured on the kit's step.",
-        scores=lambda rng, trials: sorted_runs(
+        scores=lambda rng, trials: runs.sorted_runs(
             rng,
             trials,
             shift=shift(REPAIRED),
@@ -266,7 +268,7 @@ TARGETS: tuple[Target, ...] = (
             "batch": REPAIRED.expected_batch_size,
             "rate": REPAIRED.expected_batch_size / PUBLIC_SIZE,
             "steps": REPAIRED.max_steps,
-            "cells": CELLS,
+            "cells": runs.CELLS,
         },
         scale="paper",
     ),

@@ -4,10 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc, ndtri
+from scipy.special import betainc
 
 from dpkit import checks
-from dpkit.audit.bounds import CHOOSING, INDEPENDENT, split, upper_limit
+from dpkit.audit.bounds import CHOOSING, INDEPENDENT
+from dpkit.audit.choosing import count, split
+from dpkit.audit.limits import quantile, separate
 from dpkit.audit.scores import LowerBound, Scores, check_asked
 from dpkit.privacy.mechanisms import Adjacency, Floats
 
@@ -47,7 +49,7 @@ class Repeated:
     ) -> LowerBound:
         """Bound epsilon of a run from the scores of single parts, (trials,) in each world."""
         delta, confidence = check_asked(delta, confidence, adjacency)
-        first, rest = split(absent, present, choosing=CHOOSING, rng=rng)
+        first, rest = split(absent, present, share=CHOOSING, rng=rng)
         tried = np.quantile(np.concatenate(first), np.linspace(0, 1, THRESHOLDS))
         values = self.shown(first, tried, delta=delta, confidence=confidence)
         best, needed = np.unravel_index(values.argmax(), values.shape)
@@ -70,14 +72,8 @@ class Repeated:
 
         P and Q are the limits of its probability with and without the record.
         """
-        z = -ndtri((1 - confidence) / 2)
-        below = [
-            np.searchsorted(np.sort(one), thresholds, side="right").astype(np.float64)
-            for one in scores
-        ]
-        absent, present = scores
-        fpr = upper_limit(absent.size - below[0], absent.size, z)[:, None]
-        fnr = upper_limit(below[1], present.size, z)[:, None]
+        z = quantile((1 - confidence) / 2)
+        fpr, fnr = separate(count(scores, thresholds), z)
         k = np.arange(1, self.times + 1)
         least = betainc(k, self.times - k + 1, 1 - fnr)
         most = betainc(k, self.times - k + 1, fpr)
