@@ -19,7 +19,7 @@ from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Adjacency, Floats, Gaussian
 
 CHOOSING = 0.1  # share of the scores that choose the threshold, and are not counted again
-CELLS = 1000  # of the joint test
+CELLS = 400  # of the joint test
 INDEPENDENT = "trials are independent, and those of a world alike"
 NORMAL = "the trade-off curve is a Gaussian one"
 

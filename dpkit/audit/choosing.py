@@ -2,8 +2,8 @@
 
 Any choice leaves the bound valid; a good one leaves it large. The rates of few scores mislead: the
 best-looking threshold is a lucky one. So we also fit a line to the rates as normal scores (exact
-for two normals), and take the larger of both rates, the counted and the fitted; but never more than
-the counted one allows.
+for two normals), and take the larger of both rates, the counted and the fitted, unless the counts
+contradict the line.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from dpkit.audit.limits import Counts, Limits, joint, quantile, separate
 from dpkit.audit.scores import Scores, check_rng, checked
 from dpkit.privacy.mechanisms import Floats
 
-RANKS = 100  # thresholds tried, from each end of the scores that choose
-CAUTION = 3.0  # deviations by which the fitted rate may be above the counted one
+RANKS = 60  # thresholds tried, from each end of the scores that choose
+CAUTION = 2.0  # deviations by which no count may be below the fitted line
 FEWEST = 8  # thresholds with errors of both kinds that a line is fitted to
-DEPTHS = np.array([0.7, 0.85, 1.0, 1.2])  # of single limits that come near a joint test's
-CELLS = 48  # of the joint test while choosing
-WEIGHTS = expit(np.linspace(-6, 6, 25))  # tried for the joint test
+DEPTHS = np.array([0.7, 0.85, 1.1])  # of single limits that come near a joint test's
+CELLS = 32  # of the joint test while choosing
+WEIGHTS = expit(np.linspace(-6, 6, 13))  # tried for the joint test
 
 Value = Callable[[Limits], Floats]  # (..., pairs) to what they prove, (...): falls with the limits
 
@@ -60,10 +60,12 @@ def threshold_and_weight(
     first: Scores, rest: Scores, alpha: float, value: Value
 ) -> tuple[float, float]:
     """The threshold and the weight whose joint limits should prove most of the rest."""
-    tried = np.array([threshold(first, rest, z, value) for z in DEPTHS * quantile(alpha)])
-    values = value(joint(expected(first, rest, tried), alpha, WEIGHTS, cells=CELLS))
+    tried = candidates(first)
+    counts = expected(first, rest, tried)
+    few = [value(separate(counts, z)).argmax() for z in DEPTHS * quantile(alpha)]
+    values = value(joint(counts.at(few), alpha, WEIGHTS, cells=CELLS))
     row, column = np.unravel_index(values.argmax(), values.shape)
-    return float(tried[row]), float(WEIGHTS[column])
+    return float(tried[few[row]]), float(WEIGHTS[column])
 
 
 def candidates(scores: Scores) -> Floats:
@@ -79,20 +81,18 @@ def expected(first: Scores, rest: Scores, thresholds: Floats) -> Counts:
     seen = count(first, thresholds)
     fpr = (seen.false_positives + 0.5) / (seen.absent + 1)
     fnr = (seen.false_negatives + 0.5) / (seen.present + 1)
-    fitted = _fitted(seen, fpr, fnr)
+    line = _fitted(seen, fpr, fnr)
+    if _allows(seen.false_positives, line[0] * seen.absent) and _allows(
+        seen.false_negatives, line[1] * seen.present
+    ):
+        fpr, fnr = np.maximum(fpr, line[0]), np.maximum(fnr, line[1])
     absent, present = rest.absent.size, rest.present.size
-    return Counts(
-        np.clip(fitted[0], fpr, _most(seen.false_positives, seen.absent)) * absent,
-        absent,
-        np.clip(fitted[1], fnr, _most(seen.false_negatives, seen.present)) * present,
-        present,
-    )
+    return Counts(fpr * absent, absent, fnr * present, present)
 
 
-def _most(errors: Floats, trials: float) -> Floats:
-    """The rate whose expected errors are CAUTION of their own deviations above the counted ones."""
-    half = CAUTION / 2
-    return np.minimum((half + np.sqrt(errors + 1 + half * half)) ** 2 / trials, 1.0)
+def _allows(counted: Floats, fitted: Floats) -> bool:
+    """Whether no count is CAUTION deviations below the fitted one."""
+    return bool((counted >= fitted - CAUTION * np.sqrt(fitted) - 1).all())
 
 
 def _fitted(seen: Counts, fpr: Floats, fnr: Floats) -> tuple[Floats, Floats]:

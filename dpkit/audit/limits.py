@@ -7,6 +7,7 @@ from scipy.special import betainccinv, betaincinv, ndtr, ndtri
 
 from dpkit.privacy.mechanisms import Floats
 
+LEAST = 1e-300  # a limit that vanishes by rounding
 CUT = 1e-3  # share of 1 - confidence given up for each far end that the joint test cuts off
 
 
@@ -17,6 +18,12 @@ class Counts(NamedTuple):
     absent: float
     false_negatives: Floats
     present: float
+
+    def at(self, rows: list) -> "Counts":
+        """Those of some thresholds alone."""
+        return Counts(
+            self.false_positives[rows], self.absent, self.false_negatives[rows], self.present
+        )
 
 
 class Limits(NamedTuple):
@@ -39,7 +46,7 @@ def upper_limit(errors: Floats, trials: float, z: Floats | float) -> Floats:
     a, b = errors + 1, np.maximum(trials - errors, 1e-9)
     tail = ndtr(-np.abs(z))
     found = np.where(np.asarray(z) > 0, betainccinv(a, b, tail), betaincinv(a, b, tail))
-    return np.where((errors < trials) & (found >= 0), found, 1.0)
+    return np.where((errors < trials) & (found >= 0), np.maximum(found, LEAST), 1.0)
 
 
 def separate(counts: Counts, z: float) -> Limits:

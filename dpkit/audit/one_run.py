@@ -28,7 +28,7 @@ from dpkit.privacy import numerics
 from dpkit.privacy.mechanisms import Adjacency, Floats
 
 CHOOSING = 0.15  # share of the canaries that choose which are guessed
-EACH = 16  # thresholds tried for either kind of guess
+EACH = 10  # thresholds tried for either kind of guess
 INSIDE, OUTSIDE = 0.05, 0.05  # shares of the canaries that `one_run_fdp` guesses "in" and "out"
 LARGEST = 60.0  # epsilon, or mu, beyond which no search goes
 CLOSE = 1e-9  # relative, of the parameter that is searched

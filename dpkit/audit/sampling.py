@@ -27,6 +27,10 @@ COUNTS = (100, 100)  # of the other records' labels
 RECORDS, BATCH, WEIGHTS = 640, 64, 10_000  # where the divisor follows from the number of records
 DRAWN = 100  # records, and steps, where each step draws one record
 OPPOSITE = "the record's clipped gradient is opposite to all others'"
+REPLACED = (
+    "the charge, which is for a record that comes or goes, is held against one that is replaced: "
+    "for that the certified price of the same batches is higher"
+)
 CHUA = "Chua et al. 2024, How private are DP-SGD implementations? (ICML): common practice"
 
 
@@ -175,7 +179,7 @@ TARGETS: tuple[Target, ...] = (
             [ShuffledBatches(1).passes(noise_multiplier=0.6, public_size=1_000, steps=1_000)]
         ),
         moved=(0.0, 2.0),
-        assumes=(OPPOSITE,),
+        assumes=(OPPOSITE, REPLACED),
         adjacency="replace-one",
     ),
     _target(
@@ -206,7 +210,7 @@ TARGETS: tuple[Target, ...] = (
         "log likelihood ratios of all noised gradients: an opposite one moves them by 2C.",
         scores=partial(runs.poisson, shift=2.0, rate=1 / DRAWN, steps=DRAWN),
         trials=100_000,
-        assumes=("each step draws its record afresh",),
+        assumes=("each step draws its record afresh", REPLACED),
         adjacency="replace-one",
         settings={"noise_multiplier": 1.0, "records": DRAWN, "steps": DRAWN},
     ),
@@ -222,7 +226,7 @@ TARGETS: tuple[Target, ...] = (
         "models: the record leaves the one and enters the other.",
         scores=partial(between_classes, noise_multiplier=1.0),
         trials=3_000_000,
-        assumes=("the record's clipped gradient has the length C in both models",),
+        assumes=("the record's clipped gradient has the length C in both models", REPLACED),
         adjacency="replace-one",
         settings={"noise_multiplier": 1.0, "classes": 2, "steps": 1},
     ),

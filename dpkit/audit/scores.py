@@ -89,6 +89,8 @@ def check_asked(delta: float, confidence: float, adjacency: Adjacency) -> tuple[
         ValueError: either is not in (0, 1), or the adjacency is unknown.
     """
     checks.one_of(ADJACENCIES, adjacency=adjacency)
+    if not isinstance(delta, bool) and delta == 0:
+        raise ValueError("delta must lie in (0, 1), got 0; for pure DP take a tiny one, as 1e-12")
     return checks.between(0, 1, delta=delta), checks.between(0, 1, confidence=confidence)
 
 

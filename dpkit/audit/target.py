@@ -36,7 +36,8 @@ class Target:
         bound: how a lower bound follows from scores.
         assumes: what must hold of the attack beside the bound's own assumptions.
         adjacency: of all the epsilons.
-        independent: whether trials are independent runs; False where they are canaries of one run.
+        independent: whether trials are independent runs; False where they are parts of one, such as
+            its canaries.
         settings: everything else that was set, as JSON values.
         data: () -> data set name -> sha256 of what is read; none where no data are.
         scale: "paper" where noise, sampling and steps are the paper's own, else "reduced".

@@ -69,20 +69,20 @@ def run_target(
         print_json(rows[0] if len(rows) == 1 else rows)
 
 
-def table(group: str = "all") -> Table:
-    """The stored results of a group, such as a paper's: one line a target.
+def table(*names: str) -> Table:
+    """The stored results of targets, or of groups such as a paper's: one line a target.
 
     Raises:
-        ValueError: there is no such group.
+        ValueError: there is no such target or group.
     """
-    return _table(_rows(group))
+    return _table([row for name in names for row in _rows(name)])
 
 
-def _rows(group: str) -> list[dict[str, Any]]:
+def _rows(name: str) -> list[dict[str, Any]]:
     from dpkit.audit import results
     from dpkit.papers.targets import chosen
 
-    return [results.stored(target) or _bare(target) for target in chosen(group)]
+    return [results.stored(target) or _bare(target) for target in chosen(name)]
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:

@@ -53,6 +53,7 @@ def torch_free_modules() -> list[str]:
     )
     files = [path for name in whole for path in (PACKAGE / name).rglob("*.py")]
     files = [path for path in files if path.relative_to(PACKAGE).as_posix() not in TRAINS]
+    files = [path for path in files if path.parent != PACKAGE / "audit" / "training"]
     files += [path for path in PACKAGE.glob("*.py") if path.name != "__main__.py"]
     files += [*PACKAGE.glob("papers/*.py"), PACKAGE / "training" / "__init__.py"]
     files += [path for path in PACKAGE.glob("papers/*/*.py") if path.stem in PROMISED]

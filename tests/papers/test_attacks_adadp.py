@@ -55,7 +55,7 @@ def test_a_noisy_count_hides_where_training_stops():
     assert measured(BY_ID["adadp/stopped-on-test-accuracy"], found) == 0
 
 
-@pytest.mark.parametrize("size", [ADADP.lot - 100, ADADP.lot + 100])
+@pytest.mark.parametrize("size", [1, ADADP.lot - 100, ADADP.lot + 100])
 def test_without_the_record_its_coordinate_has_no_noise_whatever_the_lot(size):
     rows = attacks.lot(own=0.0, size=size)
     made = (attacks.algorithm.step, attacks.new(ADADP), rows)
@@ -83,10 +83,9 @@ def test_a_replaced_record_moves_local_clipping_by_twice_the_bound():
     assert attacks.replaced_shift() == pytest.approx(twice, rel=1e-5)
 
 
-def test_the_widened_noise_is_that_of_an_unclipped_gradient():
-    ratio, count = attacks.widened()
-    assert ratio >= attacks.WIDE
-    assert count > 50
+def test_a_record_widens_the_noise_of_a_coordinate_that_all_move():
+    """Its own is 5,000 times that of each of 600 others."""
+    assert attacks.widened() > 5
 
 
 @pytest.mark.parametrize("name", [name for name in BY_ID if name not in EXACT])

@@ -45,6 +45,10 @@ def test_a_white_image_moves_a_step_nearly_as_far_as_its_rule_allows(settings, l
     assert least < attacks.shift(settings) / most(settings) <= 1 + 1e-4
 
 
+def test_a_black_image_in_its_place_moves_the_published_step_nearly_as_far():
+    assert 0.5 * most(SETTINGS) < attacks.half_apart(SETTINGS) < most(SETTINGS)
+
+
 def test_the_noise_over_the_root_of_the_batch_is_the_slip_of_that_name():
     rule = NoiseOverSqrtBatch(1.0, attacks.STRAY_1.expected_batch_size)
     expected = 1 / actual_noise_multiplier(rule, NOISE)

@@ -1,0 +1,196 @@
+"""Bounds from independent scores: 0 without a difference, below the truth, and near their best."""
+
+from math import inf, log
+
+import numpy as np
+import pytest
+from curves import ASKED, GAUSSIANS, NULLS, OTHERS, SURE, Curve, allowed, gaussian, mu_at
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from dpkit.audit import bounds, choosing, limits
+from dpkit.audit.bounds import at_thresholds, clopper_pearson, likelihood_ratio
+
+PLAIN = {"clopper_pearson": clopper_pearson, "likelihood_ratio": likelihood_ratio}
+ALL = PLAIN | {"gaussian": bounds.gaussian}
+DELTA = 0.03  # where (1, 0.02)-DP has an epsilon below 1
+
+named = pytest.mark.parametrize("name", ALL)
+
+
+@named
+def test_nothing_is_found_where_nothing_differs(name: str):
+    """1,008 repetitions, 1 to 10,000 draws; fails with probability 1e-6 at most."""
+    rng = np.random.default_rng(1)
+    sizes = [1, 2, 5, 20, 60, 200, 700, 2_000] * 21
+    found = [
+        ALL[name](*curve.draw(rng, size), **ASKED, rng=rng).epsilon
+        for curve in NULLS
+        for size in [*sizes[:-2], 10_000, 10_000]
+    ]
+    assert np.count_nonzero(found) <= allowed(len(found))
+
+
+@pytest.mark.parametrize("curve", GAUSSIANS + OTHERS, ids=lambda curve: curve.name)
+@pytest.mark.parametrize("name", PLAIN)
+def test_at_most_the_truth(name: str, curve: Curve):
+    """60 repetitions; fails with probability 1e-6, and with 60 * 1e-9 by the surer bound."""
+    rng, truth = np.random.default_rng(2), curve.epsilon(DELTA)
+    asked = ASKED | {"delta": DELTA, "rng": rng}
+    over = 0
+    for _ in range(60):
+        scores = curve.draw(rng, 1_000)
+        over += PLAIN[name](*scores, **asked).epsilon > truth
+        assert PLAIN[name](*scores, **asked, confidence=SURE).epsilon <= truth
+    assert over <= allowed(60)
+
+
+@pytest.mark.parametrize("curve", GAUSSIANS, ids=lambda curve: curve.name)
+def test_gaussian_curves_at_most_the_truth(curve: Curve):
+    """60 repetitions; fails with probability 1e-6."""
+    rng, truth = np.random.default_rng(3), curve.epsilon(1e-5)
+    found = [bounds.gaussian(*curve.draw(rng, 1_000), **ASKED, rng=rng) for _ in range(60)]
+    assert sum(one.epsilon > truth for one in found) <= allowed(60)
+    assert all(bounds.NORMAL in one.assumptions for one in found)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_of_95_percent_no_more_than_the_confidence_is_lost(name: str):
+    """At a threshold that all agree on, exact coverage of the intervals is not far above 95 %."""
+    rng, curve = np.random.default_rng(4), OTHERS[3]
+    truth = curve.epsilon(1e-5)
+    found = [PLAIN[name](*curve.draw(rng, 20_000), **ASKED, rng=rng).epsilon for _ in range(40)]
+    assert truth - 0.25 < np.median(found) < truth
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [
+        ("clopper_pearson", (0.5, 2.3, 4.3)),
+        ("likelihood_ratio", (0.5, 2.3, 4.4)),
+        ("gaussian", (0.9, 3.8, 7.7)),
+    ],
+)
+def test_power_on_normal_scores(name: str, least: tuple[float, ...]):
+    """The median of five seeds of 100,000 draws a world, at true epsilons 1, 4 and 8."""
+    for truth, bar in zip((1.0, 4.0, 8.0), least, strict=True):
+        curve = gaussian(mu_at(truth))
+        found = []
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            found.append(ALL[name](*curve.draw(rng, 100_000), **ASKED, rng=rng).epsilon)
+        assert bar <= np.median(found) <= truth
+
+
+def test_the_joint_test_gives_more_than_separate_limits():
+    """On average over 10 draws of each curve, whichever of the two errors decides."""
+    for curve in (gaussian(mu_at(1.0)), gaussian(mu_at(8.0)), *OTHERS):
+        mean = {}
+        for name, bound in PLAIN.items():
+            rng = np.random.default_rng(5)
+            draws = [(curve.draw(rng, 10_000), np.random.default_rng(i)) for i in range(10)]
+            mean[name] = np.mean([bound(*s, **ASKED, rng=r).epsilon for s, r in draws])
+        assert mean["likelihood_ratio"] > mean["clopper_pearson"] - 0.01, curve.name
+
+
+@pytest.mark.parametrize("errors", [0, 1, 7, 50, 99, 100])
+@pytest.mark.parametrize("z", [-4.0, -1.0, 0.5, 1.96, 5.0])
+def test_a_limit_has_the_tail_that_it_says(errors: int, z: float):
+    limit = float(limits.upper_limit(np.array(float(errors)), 100, z))
+    if errors == 100:
+        assert limit == 1
+    else:
+        assert binom.cdf(errors, 100, limit) == pytest.approx(ndtr(-z), rel=1e-9)
+
+
+@pytest.mark.parametrize("weight", [0.02, 0.3, 0.5, 0.97])
+@pytest.mark.parametrize(("fpr", "fnr"), [(0.05, 0.4), (0.3, 0.3), (0.01, 0.9), (0.5, 0.02)])
+def test_joint_limits_cover_by_exact_summation(fpr: float, fnr: float, weight: float):
+    """Over every pair of counts of 40 and 30 trials; no sampling."""
+    counts = [grid.ravel() for grid in np.meshgrid(np.arange(41.0), np.arange(31.0))]
+    chances = binom.pmf(counts[0], 40, fpr) * binom.pmf(counts[1], 30, fnr)
+    found = limits.joint(
+        limits.Counts(counts[0], 40, counts[1], 30), 0.05, np.array([weight]), cells=50
+    )
+    covered = ((fpr <= found.fpr) & (fnr <= found.fnr)).any(axis=-1)[:, 0]
+    assert 1 - 1e-12 >= chances @ covered >= 0.95
+
+
+@pytest.mark.parametrize(("fpr", "fnr"), [(0.0, 0.5), (0.5, 0.0), (1.0, 1.0), (0.0, 0.0)])
+def test_rates_at_the_ends(fpr: float, fnr: float):
+    """Where no record is ever mistaken, nothing but the number of trials limits the bound."""
+    absent, present = np.zeros(1000), np.ones(1000)
+    absent[: int(1000 * fpr)], present[: int(1000 * fnr)] = 1, 0
+    found = at_thresholds(
+        absent, present, thresholds=[0.5], **ASKED, rng=np.random.default_rng()
+    ).epsilon
+    assert found == 0 if fpr == 1 else 0 < found < log(1000)
+
+
+def test_either_inequality_counts():
+    """Few false negatives give by the second what few false positives give by the first."""
+    rng = np.random.default_rng(6)
+    absent, present = np.repeat([0.0, 1.0], [990, 10]), np.repeat([0.0, 1.0], [500, 500])
+    one = at_thresholds(absent, present, thresholds=[0.5], **ASKED, rng=rng)
+    other = at_thresholds(-present, -absent, thresholds=[-0.5], **ASKED, rng=rng)
+    assert one.epsilon == pytest.approx(other.epsilon)
+    assert one.epsilon > 2.5
+
+
+def test_more_thresholds_cost_their_number():
+    rng, curve = np.random.default_rng(7), gaussian(1.0)
+    scores = curve.draw(rng, 5_000)
+    found = [
+        at_thresholds(*scores, thresholds=t, **ASKED, rng=rng).epsilon
+        for t in ([2.0], [2.0, 50.0], [2.0, *range(50, 150)])
+    ]
+    assert found[0] > found[1] > found[2] > 0
+
+
+def test_at_thresholds_covers_with_all_of_them():
+    """300 repetitions of ten thresholds; fails with probability 1e-6."""
+    rng, curve = np.random.default_rng(8), gaussian(1.0)
+    tried, truth = np.linspace(-1, 3, 10), curve.epsilon(1e-5)
+    found = [
+        at_thresholds(*curve.draw(rng, 300), thresholds=tried, **ASKED, rng=rng).epsilon
+        for _ in range(300)
+    ]
+    assert sum(one > truth for one in found) <= allowed(300)
+
+
+def test_ties_count_as_not_above():
+    counts = choosing.count(
+        choosing.Scores(np.array([0.0, 1.0, 1.0]), np.array([1.0, 2.0])), np.array([1.0, inf, -inf])
+    )
+    assert counts.false_positives.tolist() == [0, 0, 3]
+    assert counts.false_negatives.tolist() == [1, 2, 0]
+
+
+def test_infinite_scores_are_scores():
+    absent, present = np.full(500, -inf), np.full(500, inf)
+    for bound in PLAIN.values():
+        assert bound(absent, present, **ASKED, rng=np.random.default_rng()).epsilon > 3
+
+
+@named
+def test_the_scale_of_scores_plays_no_part(name: str):
+    scores = gaussian(1.0).draw(np.random.default_rng(9), 3_000)
+    found = [
+        ALL[name](*map(change, scores), **ASKED, rng=np.random.default_rng(0)).epsilon
+        for change in (lambda s: s, lambda s: 2.0**40 * s, lambda s: s / 2.0**40 + 0.0)
+    ]
+    assert found == pytest.approx([found[0]] * 3)
+
+
+def test_fewest_draws_of_a_gross_violation():
+    rng = np.random.default_rng(10)
+    far = (np.zeros(3_000), np.ones(3_000))
+    assert bounds.fewest_draws(*far, epsilon=1.0, **ASKED, rng=rng) <= 32
+    assert bounds.fewest_draws(*far, epsilon=20.0, **ASKED, rng=rng) is None
+    assert bounds.fewest_draws(far[0], far[0], epsilon=0.0, **ASKED, rng=rng) is None
+
+
+def test_epsilon_of_mu_is_rounded_down():
+    assert bounds.epsilon_of_mu(0.0, 1e-5) == 0
+    assert bounds.epsilon_of_mu(mu_at(4.0), 1e-5) == pytest.approx(4.0)
+    assert bounds.epsilon_of_mu(mu_at(4.0), 1e-5) <= 4.0 + 1e-12

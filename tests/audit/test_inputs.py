@@ -1,0 +1,164 @@
+"""What enters the audit's public functions: bad input is refused by a sentence with its value."""
+
+from functools import partial
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpkit.audit.bounds import (
+    at_thresholds,
+    clopper_pearson,
+    fewest_draws,
+    gaussian,
+    likelihood_ratio,
+)
+from dpkit.audit.exact import distinguished
+from dpkit.audit.one_run import guesses_bound, one_run, one_run_fdp
+from dpkit.audit.scores import LowerBound
+from dpkit.audit.sequential import lower_bound, refute, watch
+
+
+def watched(absent, present, **asked):
+    *_, last = watch(zip(absent, present, strict=True), **asked)
+    return last
+
+
+BOUNDS = {
+    "clopper_pearson": clopper_pearson,
+    "at_thresholds": partial(at_thresholds, thresholds=[0.0]),
+    "likelihood_ratio": likelihood_ratio,
+    "gaussian": gaussian,
+    "one_run": one_run,
+    "one_run_fdp": one_run_fdp,
+    "lower_bound": lower_bound,
+    "distinguished": distinguished,
+}
+TAKES_RNG = BOUNDS | {"fewest_draws": partial(fewest_draws, epsilon=1.0)}
+TAKES_SCORES = TAKES_RNG | {"refute": partial(refute, epsilon=1.0)}
+TAKES_A_CLAIM = TAKES_SCORES | {
+    "guesses_bound": lambda absent, present, **asked: guesses_bound(10, 5, 3, **asked),
+    "watch": partial(watched, epsilon=1.0),
+}
+RNG = np.random.default_rng(1)
+GOOD: dict[str, Any] = {"delta": 1e-5, "adjacency": "add-remove", "confidence": 0.95}
+SCORES = np.arange(20.0)
+
+
+def ask(name: str, absent=SCORES, present=SCORES, **changed):
+    rng = {"rng": RNG} if name in TAKES_RNG else {}
+    return TAKES_A_CLAIM[name](absent, present, **(GOOD | rng | changed))
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_a_bound_says_what_it_is(name: str):
+    found = ask(name)
+    assert isinstance(found, LowerBound)
+    assert found.epsilon == 0
+    assert (found.delta, found.adjacency, found.trials) == (1e-5, "add-remove", 40)
+    assert found.method
+    assert found.assumptions
+
+
+@pytest.mark.parametrize("name", TAKES_SCORES)
+@pytest.mark.parametrize(
+    ("absent", "present", "says"),
+    [
+        ([], SCORES, r"absent must be a list of at least one score, got shape \(0,\)"),
+        (SCORES, [], r"present must be a list of at least one score, got shape \(0,\)"),
+        (SCORES, np.where(SCORES == 3, nan, SCORES), "present must hold numbers, got nan"),
+        (np.where(SCORES == 3, nan, SCORES), SCORES, "absent must hold numbers, got nan"),
+        (SCORES, SCORES[:, None], r"got shape \(20, 1\)"),
+        (SCORES, SCORES > 3, "scores of one kind, got float64 and bool"),
+        (SCORES, ["a"], "present must hold numbers, got <U1"),
+        (SCORES, SCORES * 1j, "present must hold numbers, got complex128"),
+        (3.0, SCORES, r"absent must be a list of at least one score, got shape \(\)"),
+    ],
+)
+def test_scores_that_are_none(name: str, absent, present, says: str):
+    with pytest.raises(ValueError, match=says):
+        ask(name, absent, present)
+
+
+@pytest.mark.parametrize("name", TAKES_A_CLAIM)
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"delta": 0}, "delta must lie in .* got 0; for pure DP take a tiny one, as 1e-12"),
+        ({"delta": 0.0}, "for pure DP take a tiny one, as 1e-12"),
+        ({"delta": nan}, "delta must lie in .* got nan"),
+        ({"delta": 1.0}, "delta must lie in .* got 1"),
+        ({"delta": -1e-5}, "delta must lie in .* got -1e-05"),
+        ({"delta": "1e-5"}, "delta must be a number, got '1e-5'"),
+        ({"confidence": 0}, "confidence must lie in .* got 0"),
+        ({"confidence": 1}, "confidence must lie in .* got 1"),
+        ({"confidence": nan}, "confidence must lie in .* got nan"),
+        ({"confidence": True}, "confidence must be a number, got True"),
+        ({"adjacency": "add"}, "adjacency must be one of add-remove, replace-one; got 'add'"),
+    ],
+)
+def test_claims_that_are_none(name: str, changed: dict, says: str):
+    with pytest.raises(ValueError, match=says):
+        ask(name, **changed)
+
+
+@pytest.mark.parametrize("name", TAKES_RNG)
+@pytest.mark.parametrize("rng", [None, 3, np.random, np.random.RandomState(3)])
+def test_what_is_no_generator(name: str, rng):
+    with pytest.raises(ValueError, match=r"rng must be a numpy.random.Generator, got"):
+        ask(name, rng=rng)
+
+
+@pytest.mark.parametrize("name", ["refute", "watch", "fewest_draws"])
+@pytest.mark.parametrize("epsilon", [nan, -1.0, inf, True, "1"])
+def test_a_claimed_epsilon_that_is_none(name: str, epsilon):
+    with pytest.raises(ValueError, match="epsilon must"):
+        ask(name, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("name", ["clopper_pearson", "likelihood_ratio", "gaussian", "one_run"])
+@pytest.mark.parametrize("choosing", [0, 1, nan, -0.1, "all"])
+def test_a_share_that_is_none(name: str, choosing):
+    with pytest.raises(ValueError, match="choosing must"):
+        ask(name, choosing=choosing)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, nan, None])
+def test_shares_of_guesses_that_are_none(share):
+    for changed in ({"inside": share}, {"outside": share}):
+        with pytest.raises(ValueError, match="side must"):
+            ask("one_run_fdp", **changed)
+
+
+@pytest.mark.parametrize("thresholds", [[], [nan], [[1.0]], 2.0])
+def test_thresholds_that_are_none(thresholds):
+    with pytest.raises(ValueError, match="thresholds must be a list of at least one number"):
+        ask("at_thresholds", thresholds=thresholds)
+
+
+def test_a_pair_that_failed_ends_the_betting():
+    with pytest.raises(ValueError, match="absent must hold numbers, got nan"):
+        watched([0.0, 1.0, nan], [1.0, 1.0, 1.0], epsilon=1.0, **GOOD)
+
+
+def test_no_pairs_yield_no_state():
+    assert list(watch([], epsilon=1.0, **GOOD)) == []
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.int8, np.uint8, bool, object])
+@pytest.mark.parametrize("name", TAKES_SCORES)
+def test_numbers_of_every_type(name: str, kind):
+    """One kind or another, but numbers: an array of objects is refused."""
+    scores = (SCORES % 2).astype(kind)
+    if kind is object:
+        with pytest.raises(ValueError, match="must hold numbers, got object"):
+            ask(name, scores, scores)
+    else:
+        ask(name, scores, scores)
+
+
+@pytest.mark.parametrize("name", [name for name in BOUNDS if name != "distinguished"])
+def test_infinite_scores_of_both_signs(name: str):
+    scores = np.where(SCORES % 2 == 0, inf, -inf)
+    assert ask(name, scores, scores).epsilon >= 0

@@ -1,0 +1,123 @@
+"""Betting against a claim: a true one is rarely refuted, whenever one looks; a gross one soon."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+from curves import ASKED, GAUSSIANS, NULLS, OTHERS, Curve, allowed, gaussian, mu_at
+
+from dpkit.audit.sequential import Refutation, lower_bound, refute, watch
+
+DELTA = 0.03
+
+
+@pytest.mark.parametrize("curve", NULLS, ids=lambda curve: curve.name)
+def test_equal_worlds_are_rarely_told_apart(curve: Curve):
+    """100 runs of 300 rounds, looked at after each; fails with probability 1e-6."""
+    rng, asked = np.random.default_rng(1), ASKED | {"epsilon": 0.0}
+    runs = [refute(*curve.draw(rng, 300), **asked) for _ in range(100)]
+    assert sum(run.draws is not None for run in runs) <= allowed(100)
+
+
+@pytest.mark.parametrize("curve", GAUSSIANS + OTHERS, ids=lambda curve: curve.name)
+def test_a_true_claim_is_rarely_refuted(curve: Curve):
+    """60 runs of 500 rounds at the true epsilon; fails with probability 1e-6."""
+    rng = np.random.default_rng(2)
+    asked = ASKED | {"delta": DELTA, "epsilon": curve.epsilon(DELTA)}
+    runs = [refute(*curve.draw(rng, 500), **asked) for _ in range(60)]
+    assert sum(run.draws is not None for run in runs) <= allowed(60)
+
+
+def test_the_expected_capital_is_at_most_1():
+    """The mean of 400 true claims' last capitals: a large one would be seen in their mean."""
+    rng, curve = np.random.default_rng(3), OTHERS[3]  # at its corner, the bets are fair
+    asked = ASKED | {"epsilon": curve.epsilon(1e-5), "confidence": 1 - 1e-12}
+    highest = [refute(*curve.draw(rng, 100), **asked).log_capital for _ in range(400)]
+    for level in (1.0, 2.0, 3.0):  # Ville: P(capital >= e^level) <= e^-level
+        assert sum(one >= level for one in highest) <= allowed(400, np.exp(-level))
+
+
+@pytest.mark.parametrize(("epsilon", "most"), [(0.2, 60), (1.0, 150), (2.0, 700)])
+def test_gross_violations_are_refuted_in_hundreds_of_draws(epsilon: float, most: int):
+    """Median of nine seeds; the scores' true epsilon is 16."""
+    runs = []
+    for seed in range(9):
+        scores = gaussian(mu_at(16.0)).draw(np.random.default_rng(seed), 5_000)
+        runs.append(refute(*scores, **ASKED, epsilon=epsilon))
+    assert np.median([run.draws or 10**9 for run in runs]) <= most
+
+
+def test_no_more_is_read_than_a_quarter_beyond_the_refutation():
+    run = refute(np.zeros(50_000), np.ones(50_000), **ASKED, epsilon=1.0)
+    assert run.draws is not None
+    assert run.draws <= run.read <= 1.25 * run.draws + 1
+    assert run.log_capital >= np.log(20)
+
+
+def test_either_way_refutes():
+    """Few mistakes with the record, or few without it: each inequality has its bet."""
+    absent = np.repeat([0.0, 1.0], [1_000, 1_000])
+    rng = np.random.default_rng(4)
+    absent, present = rng.permutation(absent), np.ones(2_000)
+    assert refute(absent, present, **ASKED, epsilon=1.0).draws is not None
+    assert refute(-present, -absent, **ASKED, epsilon=1.0).draws is not None
+
+
+def test_an_endless_run_stops_by_itself():
+    rng = np.random.default_rng(5)
+
+    def endless():
+        while True:
+            yield rng.normal(), rng.normal() + 4
+
+    *_, last = watch(endless(), **ASKED, epsilon=0.5)
+    assert last.draws is not None
+    states = list(islice(watch(endless(), **ASKED, epsilon=30.0), 20))
+    assert all(state.draws is None for state in states)
+    assert [state.read for state in states] == sorted({state.read for state in states})
+
+
+def test_arrays_are_read_as_the_same_pairs():
+    scores = gaussian(2.0).draw(np.random.default_rng(6), 2_000)
+    *_, last = watch(zip(*scores, strict=True), **ASKED, epsilon=1.0)
+    found = refute(*scores, **ASKED, epsilon=1.0)
+    assert found == last
+    assert isinstance(found, Refutation)
+
+
+def test_what_is_beyond_the_shorter_world_is_not_read():
+    scores = gaussian(2.0).draw(np.random.default_rng(7), 100)
+    longer = np.concatenate([scores.present, np.full(50, 99.0)])
+    asked = ASKED | {"epsilon": 9.0}
+    assert refute(scores.absent, longer, **asked) == refute(*scores, **asked)
+
+
+def test_the_future_plays_no_part():
+    """Thresholds are learned from the past: later scores leave the state before as it was."""
+    scores = gaussian(0.5).draw(np.random.default_rng(8), 400)
+    asked = ASKED | {"epsilon": 1.0}
+    whole = list(watch(zip(*scores, strict=True), **asked))
+    half = list(watch(zip(*(one[:200] for one in scores), strict=True), **asked))
+    assert whole[: len(half) - 1] == half[:-1]
+
+
+def test_the_lower_bound_is_the_end_of_what_is_refuted():
+    scores = gaussian(mu_at(8.0)).draw(np.random.default_rng(9), 3_000)
+    found = lower_bound(*scores, **ASKED, rng=np.random.default_rng()).epsilon
+    assert 1.5 <= found <= 8
+    assert refute(*scores, **ASKED, epsilon=found).draws is not None
+    assert refute(*scores, **ASKED, epsilon=found + 0.1).draws is None
+
+
+@pytest.mark.parametrize("curve", [NULLS[0], NULLS[4], OTHERS[3]], ids=lambda curve: curve.name)
+def test_the_lower_bound_is_at_most_the_truth(curve: Curve):
+    """60 repetitions of 200 rounds; fails with probability 1e-6."""
+    rng, truth = np.random.default_rng(10), curve.epsilon(1e-5)
+    found = [lower_bound(*curve.draw(rng, 200), **ASKED, rng=rng).epsilon for _ in range(60)]
+    assert sum(one > truth + 1e-9 for one in found) <= allowed(60)
+
+
+def test_a_claim_beyond_all_is_refused():
+    for epsilon in (-1.0, np.nan, 51.0, np.inf):
+        with pytest.raises(ValueError, match="epsilon must lie"):
+            refute([0.0], [1.0], **ASKED, epsilon=epsilon)
