@@ -80,9 +80,7 @@ class PlayTheAttacker(Explorer):
                 ),
                 "help": choice("help", HELP, "Whether the two curves are drawn beside the number"),
                 "seed": whole("game", 0, 999, FIRST, "Which twenty rounds are dealt"),
-                "guesses": control(
-                    widgets.Text, 420, "guesses", guesses, value="", disabled=True
-                ),
+                "guesses": control(widgets.Text, 420, "guesses", guesses, value="", disabled=True),
             },
             widgets.HBox(self.buttons),
         )
