@@ -16,9 +16,9 @@
 #
 # A hospital trains a generator of synthetic patients and publishes it. Is any one patient recognisable in it?
 # "It only learned averages" is a hope, not an answer. Differential privacy gives an answer that holds against
-# every attacker, and it is a number: **epsilon**. dpkit sets two such numbers side by side for four published
-# systems: the epsilon **claimed** by the authors, and the epsilon **proven** by an accountant. (A third,
-# **measured** by an attack, is still to come.)
+# every attacker, and it is a number: **epsilon**. dpkit sets three such numbers side by side for five published
+# systems: the epsilon **claimed** by the authors, the epsilon **proven** by an accountant, and the epsilon that
+# an attack has **measured** (notebook 08).
 #
 # First, is this machine ready?
 

@@ -305,7 +305,7 @@ print(f"equal worlds against the claim of epsilon 0: refuted in {won} of 200 rep
 # For 1,000 canaries, a network on the digits, and `dpkit.Private` at a certified epsilon of 8:
 
 # %%
-from dpkit.audit.training import candidates, canaries
+from dpkit.audit.training import canaries, candidates
 
 included = candidates.coins(rng, 1_000)
 seen = canaries.dirac(rng, included, epsilon=8.0, delta=delta, steps=16)

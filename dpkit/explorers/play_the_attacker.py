@@ -35,7 +35,7 @@ FIXED = (
 
 
 class Rounds(NamedTuple):
-    """What is dealt. present: whether the record is in, (rounds,). seen: noisy counts, (rounds,)."""
+    """What is dealt. present: whether the record is in; seen: noisy counts; (rounds,) each."""
 
     present: np.ndarray
     seen: Floats

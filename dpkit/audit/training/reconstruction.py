@@ -10,14 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import nnls
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dpkit import checks
 from dpkit.audit.scores import check_rng
 from dpkit.audit.training import white_box
-from dpkit.privacy.mechanisms import Floats
 
 
 class Reconstructed(NamedTuple):
@@ -58,39 +56,6 @@ def labels_seen(before: Tensor, after: Tensor, *, columns: Sequence[int]) -> NDA
     if not all(column < before.shape[1] for column in wanted):
         raise ValueError(f"columns must be below {before.shape[1]} inputs, got {wanted}")
     return (before != after).any(0)[wanted].cpu().numpy()
-
-
-def label_counts(gradient: ArrayLike, per_label: ArrayLike, *, batch: int) -> Floats:
-    """How many examples of each label a mean gradient is made of, by least squares.
-
-    The attacker computes, with the released networks and latents of his own, what an example of
-    each label adds on average; a plain SGD step shows the sum (its direction alone shows nothing of
-    Adam's). The counts c >= 0 are those with the least |batch * gradient - per_label' c|, scaled to
-    add up to `batch`.
-
-    Args:
-        gradient: of the generator's mean loss, (numbers,).
-        per_label: expected gradient of one example of each label, (labels, numbers).
-        batch: examples, >= 1.
-
-    Returns:
-        (labels,) estimates, not whole numbers.
-
-    Raises:
-        ValueError: shapes do not fit, or a number is not finite.
-    """
-    batch = checks.whole(1, batch=batch)
-    total, each = batch * np.asarray(gradient, float), np.asarray(per_label, float)
-    if each.ndim != 2 or total.shape != each.shape[1:]:
-        raise ValueError(
-            f"per_label must be (labels, numbers) and gradient (numbers,), got {each.shape} and "
-            f"{total.shape}"
-        )
-    if not (np.isfinite(total).all() and np.isfinite(each).all()):
-        raise ValueError("gradient and per_label must be finite")
-    counts, _ = nnls(each.T, total)
-    found = counts.sum()
-    return counts * (batch / found) if found > 0 else np.full(len(each), batch / len(each))
 
 
 def of_step(

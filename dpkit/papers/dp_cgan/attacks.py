@@ -13,6 +13,7 @@ from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
 from dpkit.audit.target import Target
 from dpkit.audit.training import white_box
+from dpkit.audit.training.reconstruction import labels_seen
 from dpkit.papers.dp_cgan import algorithm
 from dpkit.papers.dp_cgan.claims import (
     BOTH_PARTS,
@@ -36,6 +37,8 @@ LATENTS = 20  # draws of the generator's codes over which the least shift is tak
 RAISED = 4.0  # a discriminator's logits, where it calls the generator's images real
 WEIGHTS_SEED, RECORDS_SEED = 1, 3
 KINDS = ("weight", "bias")
+GENERATOR_WEIGHTS = "generator_net.body.0.weight"  # (units, latents + classes), as a Run names it
+COLUMNS = range(SETTINGS.latent_size, SETTINGS.latent_size + SETTINGS.classes)  # of the label
 
 
 @cache
@@ -122,9 +125,9 @@ def _gradient(run: Run) -> Tensor:
 
 def column_moved(run: Run) -> float:
     """1 where the generator's weights of the record's label changed in the step, else 0."""
-    name = "generator_net.body.0.weight"
-    column = SETTINGS.latent_size + LABEL
-    return float((run.after[name] != run.before[name])[:, column].any())
+    pair = (weights[GENERATOR_WEIGHTS] for weights in (run.before, run.after))
+    (seen,) = labels_seen(*pair, columns=[COLUMNS[LABEL]])
+    return float(seen)
 
 
 def label_scores(settings: Settings, rng: np.random.Generator, trials: int) -> Scores:

@@ -1,0 +1,77 @@
+"""audit: what is listed, what an attack prints, and bad input in one line."""
+
+import json
+
+import pytest
+
+from dpkit import paths
+from dpkit.__main__ import main
+
+pytestmark = pytest.mark.torch
+
+ASKED = {
+    "target", "claimed", "proven", "measured", "confidence", "adjacency", "attack", "assumes",
+    "trials", "seconds",
+}  # fmt: skip
+
+
+@pytest.fixture
+def dpkit(capsys):
+    """Run a command line; its exit status and what it printed."""
+
+    def run(line):
+        with pytest.raises(SystemExit) as left:
+            main(line.split())
+        out, err = capsys.readouterr()
+        return left.value.code, out, err
+
+    return run
+
+
+def test_a_run_prints_what_is_claimed_proven_and_measured(dpkit):
+    code, out, _ = dpkit("audit run sampling/label-histogram --json")
+    row = json.loads(out)
+    assert code == 0
+    assert set(row) >= ASKED
+    assert (row["target"], row["measured"], row["proven"]) == (
+        "sampling/label-histogram",
+        "inf",
+        "inf",
+    )
+
+
+def test_a_run_says_so_in_words(dpkit):
+    code, out, _ = dpkit("audit run sampling/shuffled-1000-batches --repeat 2 --trials 100")
+    assert code == 0
+    for words in ("Attack: ", "charged 1.4", "measured", "Refuted", "Again: in 2 of 2 runs"):
+        assert words in out
+
+
+def test_results_are_stored_and_listed(dpkit, monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
+    code, out, _ = dpkit("audit list")
+    assert (code, "not yet" in out) == (0, True)
+    dpkit("audit run sampling/label-histogram --store")
+    rows = {row["target"]: row for row in json.loads(dpkit("audit list --json")[1])}
+    assert rows["sampling/label-histogram"]["measured"] == "inf"
+    assert rows["sampling/label-histogram"]["trials"] == 40
+    assert rows["sampling/model-per-class"]["measured"] is None
+    assert all(set(row) >= ASKED for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("audit run nobody/nothing", "target must be one of dp_cgan, dpgan"),
+        ("audit run dp_cgan/nothing", "target must be one of dp_cgan/published"),
+        ("audit run sampling/label-histogram --confidence 1", "confidence must lie in (0, 1)"),
+        ("audit run sampling/label-histogram --confidence nan", "confidence must lie in (0, 1)"),
+        ("audit run sampling/label-histogram --seed -1", "seed must be an integer >= 0"),
+        ("audit run sampling/label-histogram --repeat -1", "repeat must be an integer >= 0"),
+    ],
+)
+def test_bad_input_is_one_line(dpkit, line, words):
+    code, _, err = dpkit(line)
+    assert code == 2
+    assert words in err
+    assert err.count("\n") == 1
