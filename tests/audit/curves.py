@@ -78,11 +78,12 @@ def sampled(noise: float, rate: float) -> Curve:
 
 
 def answers(epsilon: float) -> Curve:
-    """Randomised response of two answers, as truth values."""
+    """Randomised response of two answers, as 0 and 1."""
     truth = 1 / (1 + exp(-epsilon))
 
     def draw(rng: np.random.Generator, n: int) -> Scores:
-        return Scores(rng.random(n) >= truth, rng.random(n) < truth)
+        lies, truths = rng.random((2, n)) < truth
+        return Scores((~lies).astype(np.float64), truths.astype(np.float64))
 
     return Curve(f"answers {epsilon:g}", draw, of_mechanism(RandomizedResponse(epsilon)))
 
@@ -93,9 +94,8 @@ def worst(epsilon: float, delta: float) -> Curve:
     chances = np.array([delta, rest, rest * exp(epsilon), 0.0])
 
     def draw(rng: np.random.Generator, n: int) -> Scores:
-        return Scores(
-            rng.choice(4, n, p=chances).astype(float), rng.choice(4, n, p=chances[::-1]) + 0.0
-        )
+        both = (rng.choice(4, n, p=one).astype(np.float64) for one in (chances, chances[::-1]))
+        return Scores(*both)
 
     def at(asked: float) -> float:
         if asked < delta:

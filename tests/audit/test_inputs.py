@@ -37,7 +37,7 @@ BOUNDS = {
 }
 TAKES_RNG = BOUNDS | {"fewest_draws": partial(fewest_draws, epsilon=1.0)}
 TAKES_SCORES = TAKES_RNG | {"refute": partial(refute, epsilon=1.0)}
-TAKES_A_CLAIM = TAKES_SCORES | {
+TAKES_A_CLAIM: dict[str, Any] = TAKES_SCORES | {
     "guesses_bound": lambda absent, present, **asked: guesses_bound(10, 5, 3, **asked),
     "watch": partial(watched, epsilon=1.0),
 }
@@ -46,9 +46,9 @@ GOOD: dict[str, Any] = {"delta": 1e-5, "adjacency": "add-remove", "confidence": 
 SCORES = np.arange(20.0)
 
 
-def ask(name: str, absent=SCORES, present=SCORES, **changed):
-    rng = {"rng": RNG} if name in TAKES_RNG else {}
-    return TAKES_A_CLAIM[name](absent, present, **(GOOD | rng | changed))
+def ask(name: str, absent: Any = SCORES, present: Any = SCORES, **changed: Any) -> Any:
+    asked: dict[str, Any] = GOOD | ({"rng": RNG} if name in TAKES_RNG else {}) | changed
+    return TAKES_A_CLAIM[name](absent, present, **asked)
 
 
 @pytest.mark.parametrize("name", BOUNDS)

@@ -1,6 +1,7 @@
 """Bounds from the canaries of one run: the theorem's sums, coverage with real coins, and power."""
 
 from math import comb, exp
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from dpkit.audit.guesses import Guesses, p_value, p_value_chosen, refuted_fdp
 from dpkit.audit.one_run import guesses_bound, one_run, one_run_fdp, split_canaries
 
 DELTA = 1e-3
-COUNTED = ASKED
 BOTH = pytest.mark.parametrize("bound", [one_run, one_run_fdp], ids=lambda bound: bound.__name__)
 
 
@@ -34,7 +34,7 @@ def naive(canaries: int, made: int, correct: int, epsilon: float, delta: float) 
     "counts",
     [(1, 1, 1), (1, 1, 0), (9, 0, 0), (50, 50, 25), (200, 30, 30), (300, 120, 71), (400, 400, 390)],
 )
-def test_p_value_equals_the_naive_sum(counts: tuple, delta: float, epsilon: float):
+def test_p_value_equals_the_naive_sum(counts: tuple[int, int, int], delta: float, epsilon: float):
     found = float(p_value(Guesses(*counts), epsilon, delta))
     assert found == pytest.approx(naive(*counts, epsilon, delta), abs=1e-9, rel=1e-9)
 
@@ -63,19 +63,20 @@ def test_p_values_below_a_half_rise_with_epsilon():
 
 
 def test_the_bound_is_where_the_p_value_is_the_level():
-    found = guesses_bound(10_000, 200, 195, **COUNTED).epsilon
+    found = guesses_bound(10_000, 200, 195, **ASKED).epsilon
     assert naive(10_000, 200, 195, found, 1e-5) == pytest.approx(0.05, rel=1e-6)
-    assert guesses_bound(10_000, 200, 100, **COUNTED).epsilon == 0
-    assert guesses_bound(10_000, 0, 0, **COUNTED).epsilon == 0
+    assert guesses_bound(10_000, 200, 100, **ASKED).epsilon == 0
+    assert guesses_bound(10_000, 0, 0, **ASKED).epsilon == 0
 
 
 def test_counts_that_cannot_be_are_refused():
-    for counts in ((0, 0, 0), (10, 11, 5), (10, 5, 6), (10, -1, 0), (10, 5.0, 3)):
+    impossible: list[Any] = [(0, 0, 0), (10, 11, 5), (10, 5, 6), (10, -1, 0), (10, 5.0, 3)]
+    for counts in impossible:
         with pytest.raises(ValueError, match=r"must"):
-            guesses_bound(*counts, **COUNTED)
+            guesses_bound(*counts, **ASKED)
 
 
-def least_by_linear_program(counts: Guesses, mu: float) -> float:
+def most_by_linear_program(canaries: int, made: int, correct: int, mu: float) -> float:
     """The largest chance of so many correct guesses that the theorem's inequalities allow.
 
     Over (p_0, ..., p_c'), with 1 - f as the least of its tangents at 60 points: from above.
@@ -83,7 +84,6 @@ def least_by_linear_program(counts: Guesses, mu: float) -> float:
     from scipy.optimize import linprog
     from scipy.special import ndtr
 
-    canaries, made, correct = counts
     i = np.arange(made + 1)
     rows, limits = [], []
     for k in range(1, correct + 1):  # right_k <= (1 - f)(wrong_(k-1)); 1 - f is concave
@@ -100,9 +100,9 @@ def least_by_linear_program(counts: Guesses, mu: float) -> float:
 
 @pytest.mark.parametrize("mu", [0.2, 1.0, 2.0])
 @pytest.mark.parametrize("counts", [(30, 10, 9), (30, 30, 22), (12, 12, 12), (40, 20, 15)])
-def test_f_dp_recursion_against_a_linear_program(counts: tuple, mu: float):
+def test_f_dp_recursion_against_a_linear_program(counts: tuple[int, int, int], mu: float):
     """The recursion refutes just above the largest probability that the inequalities allow."""
-    most = least_by_linear_program(Guesses(*counts), mu)
+    most = most_by_linear_program(*counts, mu)
     assert not refuted_fdp(Guesses(*counts), mu, 0.9 * most)
     if 1.1 * most < 1:
         assert refuted_fdp(Guesses(*counts), mu, 1.1 * most)

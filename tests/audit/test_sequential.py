@@ -1,6 +1,7 @@
 """Betting against a claim: a true one is rarely refuted, whenever one looks; a gross one soon."""
 
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ DELTA = 0.03
 @pytest.mark.parametrize("curve", NULLS, ids=lambda curve: curve.name)
 def test_equal_worlds_are_rarely_told_apart(curve: Curve):
     """100 runs of 300 rounds, looked at after each; fails with probability 1e-6."""
-    rng, asked = np.random.default_rng(1), ASKED | {"epsilon": 0.0}
-    runs = [refute(*curve.draw(rng, 300), **asked) for _ in range(100)]
+    rng = np.random.default_rng(1)
+    runs = [refute(*curve.draw(rng, 300), **ASKED, epsilon=0.0) for _ in range(100)]
     assert sum(run.draws is not None for run in runs) <= allowed(100)
 
 
@@ -23,7 +24,7 @@ def test_equal_worlds_are_rarely_told_apart(curve: Curve):
 def test_a_true_claim_is_rarely_refuted(curve: Curve):
     """60 runs of 500 rounds at the true epsilon; fails with probability 1e-6."""
     rng = np.random.default_rng(2)
-    asked = ASKED | {"delta": DELTA, "epsilon": curve.epsilon(DELTA)}
+    asked: dict[str, Any] = ASKED | {"delta": DELTA, "epsilon": curve.epsilon(DELTA)}
     runs = [refute(*curve.draw(rng, 500), **asked) for _ in range(60)]
     assert sum(run.draws is not None for run in runs) <= allowed(60)
 
@@ -31,7 +32,7 @@ def test_a_true_claim_is_rarely_refuted(curve: Curve):
 def test_the_expected_capital_is_at_most_1():
     """The mean of 400 true claims' last capitals: a large one would be seen in their mean."""
     rng, curve = np.random.default_rng(3), OTHERS[3]  # at its corner, the bets are fair
-    asked = ASKED | {"epsilon": curve.epsilon(1e-5), "confidence": 1 - 1e-12}
+    asked: dict[str, Any] = ASKED | {"epsilon": curve.epsilon(1e-5), "confidence": 1 - 1e-12}
     highest = [refute(*curve.draw(rng, 100), **asked).log_capital for _ in range(400)]
     for level in (1.0, 2.0, 3.0):  # Ville: P(capital >= e^level) <= e^-level
         assert sum(one >= level for one in highest) <= allowed(400, np.exp(-level))
@@ -88,14 +89,14 @@ def test_arrays_are_read_as_the_same_pairs():
 def test_what_is_beyond_the_shorter_world_is_not_read():
     scores = gaussian(2.0).draw(np.random.default_rng(7), 100)
     longer = np.concatenate([scores.present, np.full(50, 99.0)])
-    asked = ASKED | {"epsilon": 9.0}
+    asked: dict[str, Any] = ASKED | {"epsilon": 9.0}
     assert refute(scores.absent, longer, **asked) == refute(*scores, **asked)
 
 
 def test_the_future_plays_no_part():
     """Thresholds are learned from the past: later scores leave the state before as it was."""
     scores = gaussian(0.5).draw(np.random.default_rng(8), 400)
-    asked = ASKED | {"epsilon": 1.0}
+    asked: dict[str, Any] = ASKED | {"epsilon": 1.0}
     whole = list(watch(zip(*scores, strict=True), **asked))
     half = list(watch(zip(*(one[:200] for one in scores), strict=True), **asked))
     assert whole[: len(half) - 1] == half[:-1]
