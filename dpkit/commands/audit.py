@@ -37,9 +37,9 @@ def run_target(
         bool, typer.Option("--store", help="Keep the result under data/results/audit.")
     ] = False,
     repeat: Annotated[
-        int, typer.Option(help="Attack this often besides, with --trials scores a world each.")
+        int, typer.Option(help="Attack it so often besides, where a finite epsilon is proven.")
     ] = 0,
-    trials: Annotated[int, typer.Option(help="Scores a world of each repetition.")] = 2000,
+    trials: Annotated[int, typer.Option(help="Scores a world of each repetition, at most.")] = 2000,
     as_json: AsJson = False,
 ) -> None:
     """Attack a target: with the stated confidence its true epsilon is at least what is measured.
@@ -56,10 +56,9 @@ def run_target(
     rows = []
     for one in chosen(target):
         row = results.run(one, seed=seed, confidence=confidence)
-        if repeat:
-            row["repetitions"] = results.repeat(
-                one, times=repeat, trials=trials, seed=seed, confidence=confidence
-            )
+        if repeat and row["proven"] != "inf":
+            asked = {"trials": min(trials, one.trials), "seed": seed, "confidence": confidence}
+            row["repetitions"] = results.repeat(one, times=repeat, **asked)
         if store:
             results.store(row, one)
         rows.append(row)
