@@ -124,8 +124,9 @@ def likelihood_ratio(
 
     Two exact binomial tails, as normal scores, are added with weights that other scores chose
     (`limits.joint` has the proof). To first order, the weighted sum is the signed root of the
-    likelihood ratio of both rates; but it holds at every number of trials. Where both rates are as
-    uncertain it needs about 0.35 of `clopper_pearson`'s trials, where one rate decides 0.7.
+    likelihood ratio of both rates; but it holds at every number of trials. For the same bound it
+    needs, to first order, 0.35 of `clopper_pearson`'s trials where both rates are as uncertain,
+    and 0.7 where one decides (at 95 %).
 
     Arguments and errors are `clopper_pearson`'s.
     """
@@ -192,6 +193,9 @@ def fewest_draws(
 
     Args:
         epsilon: >= 0, what is to be refuted. The others are `clopper_pearson`'s.
+
+    Returns:
+        draws a world; None where no number up to all of them does.
     """
     epsilon = checks.non_negative(epsilon=epsilon)
     scores = checked(absent, present)

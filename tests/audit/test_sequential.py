@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from curves import ASKED, GAUSSIANS, NULLS, OTHERS, Curve, allowed, gaussian, mu_at
 
+from dpkit.audit import sequential
 from dpkit.audit.sequential import Refutation, lower_bound, refute, watch
 
 DELTA = 0.03
@@ -122,3 +123,14 @@ def test_a_claim_beyond_all_is_refused():
     for epsilon in (-1.0, np.nan, 51.0, np.inf):
         with pytest.raises(ValueError, match="epsilon must lie"):
             refute([0.0], [1.0], **ASKED, epsilon=epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])
+@pytest.mark.parametrize("wrong", [0.0, 0.01, 0.03])
+def test_no_stake_gains_where_the_claim_just_holds(epsilon: float, wrong: float):
+    """With right = e^epsilon wrong + delta, each bet's expected factor is 1."""
+    delta = 0.1
+    right = np.exp(epsilon) * wrong + delta
+    chances = [(1 - right) * (1 - wrong), (1 - right) * wrong, right * (1 - wrong), right * wrong]
+    factors = np.exp(sequential._factors(epsilon, delta))
+    assert factors @ chances == pytest.approx(np.ones(len(factors)), abs=1e-12)

@@ -1,5 +1,6 @@
 """The harness: rounds are interleaved, ratios are dpkit's share, rows have the stored form."""
 
+import audit
 import bench
 import pytest
 
@@ -36,3 +37,9 @@ def test_a_row_without_a_peer_has_no_ratio():
     row = bench.Row(name="x", dpkit_ms=3.0).as_json()
     assert row["ratio_to_peer"] is None
     assert row["ratio_to_plain"] is None
+
+
+def test_a_peer_that_is_not_installed_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(audit, "PEER", "no-such-package")
+    assert list(audit.rows()) == []
+    assert "no-such-package is not installed" in capsys.readouterr().out
