@@ -10,8 +10,8 @@
 # # Explorers: move a number and see what it costs
 #
 # > **You will** turn the knobs of a private training run and watch every accountant answer; find the noise for
-# > a budget; see which order decides; play the attacker; move one record; let the noise decay or take another
-# > shape; and browse the papers' claims.
+# > a budget; see which order decides; play the attacker, by a point and by twenty guesses; move one record; let
+# > the noise decay or take another shape; and browse the papers' claims.
 # > **Time** 10 seconds to run on one core, an hour to play. **Memory** 250 MB. **Needs** nothing: no data set, no download, no GPU.
 # > **Sources** the notebooks before this one, which explain every word used here.
 #
@@ -94,7 +94,29 @@ TradeOff()
 # (1) That the guarantee is wrong: this is how an audit refutes an epsilon. (2) Hardly any: as alpha goes to 0,
 # the share of members that is missed goes to 1.</details>
 #
-# ## 5. How far can one record move the sum?
+# ## 5. Can you tell who was in?
+#
+# Now be that attacker. A count is released with noise; in every round a coin decides whether one record is in
+# it, and you see the number. Say *In* or *Out*, or pass; [08_auditing](08_auditing.ipynb) does the same by code.
+#
+# 1. Before you press a button: how many of twenty will you get right at noise multiplier 1, and at 3?
+# 2. You get all twenty right. Which epsilon have you proven, and why not the release's own?
+# 3. Hide the curves. After how many rounds do you know where to put your threshold?
+
+# %%
+from dpkit.explorers import PlayTheAttacker
+
+PlayTheAttacker()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) About 14 and 11 if you guess as well as anyone can: the two curves cross halfway, and 69 % or 57 % of the
+# numbers lie on the right side. (2) At least 1.82: who only guesses at epsilon 1.82 is still right twenty times
+# in one game of twenty. A few rounds cannot show a large epsilon, however bad the release is. (3) After a dozen
+# or so: the truths that you are told show where the two groups lie. A real attacker makes such rounds by himself,
+# with records of his own.</details>
+#
+# ## 6. How far can one record move the sum?
 #
 # Each point is one example's gradient. Clipping limits what one record can do, and noise hides the rest.
 #
@@ -112,7 +134,7 @@ ClippingAndNoise()
 # whole mean. (2) It claims that one record moves the release by the clip norm divided by the batch size. Really
 # it can be twice the clip norm, however large the batch.</details>
 #
-# ## 6. Should the noise decay?
+# ## 7. Should the noise decay?
 #
 # 1. Let the noise decay exponentially. When is most of the budget spent?
 # 2. Which constant noise would have cost the same, and is it below or above the mean of the schedule?
@@ -127,7 +149,7 @@ Schedules()
 # (1) At the end, where the noise is smallest. (2) Below the mean: the noisy steps save less than the others
 # cost.</details>
 #
-# ## 7. What does noise on the loss buy?
+# ## 8. What does noise on the loss buy?
 #
 # RDP-GAN ([06_rdp_gan](06_rdp_gan.ipynb)) adds noise to the value of the loss. Here are its theorems, its eq.
 # 23 and the proven epsilon of such noisy values, side by side.
@@ -147,7 +169,7 @@ LossNoise()
 # 4: both are below the certified lower bound. (3) No noise gives it one: to the gradient, noise on the value of
 # a loss is a constant.</details>
 #
-# ## 8. Which epsilon belongs to a score?
+# ## 9. Which epsilon belongs to a score?
 #
 # Small Images (Schwabedal, Michel and Riontino 2020) plots the inception score of its digits against epsilon.
 # Its code shuffles the data into batches, but charges them as if they were Poisson batches.
@@ -169,7 +191,7 @@ ScoreAgainstEpsilon()
 # assumed. The score stays the same. (2) After 3,000 steps, about 7 times less is charged and about 2.8 times
 # less is proven. (3) To the left: in the worst case, shuffled batches cost more than is charged.</details>
 #
-# ## 9. How far does one record move k groups?
+# ## 10. How far does one record move k groups?
 #
 # dpGAN (Zhang, Ji and Wang 2018) clips its gradient in groups, each at C, and adds noise to each. Its Theorem
 # 4.1 charges one group for all of them. Its code charges each group as a release from a separate batch. But
@@ -193,7 +215,7 @@ GroupDirections()
 # the record was there. Epsilon is about 1,230, on one device 2,340. (3) About 1.8, certified; 2.0 by
 # RDP.</details>
 #
-# ## 10. Should the noise follow the sensitivity?
+# ## 11. Should the noise follow the sensitivity?
 #
 # AdaDP ([04_adadp](04_adadp.ipynb)) clips each coordinate by itself and gives it noise in proportion to its
 # sensitivity. What noise costs depends on one sum, H, so four shapes of noise can be compared at the same
@@ -216,7 +238,7 @@ NoiseShapes()
 # about (28, 14): a value that is large beside its noise prefers the adaptive shape. (3) Adaptive, 0.544 to
 # 0.481: its noise is small where the value is large. (4) Nothing: all shapes are one.</details>
 #
-# ## 11. What do the papers claim, and does it hold?
+# ## 12. What do the papers claim, and does it hold?
 #
 # Filter by paper and verdict, and choose a claim.
 

@@ -1,6 +1,7 @@
 """A game of twenty rounds: is the record in the count? And what your guesses prove of epsilon."""
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import ipywidgets as widgets
@@ -16,7 +17,7 @@ from dpkit.show import Table, at_least, at_most
 
 ROUNDS = 20
 FIRST = 7  # the seed it opens with: one whose best attacker is about as lucky as the mean
-WITHOUT = 36  # people counted when the record is out; the attacker knows all of them
+WITHOUT = 100  # people counted when the record is out; the attacker knows all of them
 DELTA = 1e-5
 CONFIDENCE = 0.95  # of each end of an interval
 LEAST_NOISE, MOST_NOISE = 0.1, 100.0
@@ -35,7 +36,7 @@ FIXED = (
 
 
 class Rounds(NamedTuple):
-    """What is dealt. present: whether the record is in; seen: noisy counts; (rounds,) each."""
+    """What is dealt: whether the record is in, and the noisy counts, (rounds,) each."""
 
     present: np.ndarray
     seen: Floats
@@ -108,7 +109,7 @@ class PlayTheAttacker(Explorer):
         if not set(guesses) <= set(WORDS) or len(guesses) > ROUNDS:
             raise ValueError(f"guesses must be at most {ROUNDS} of I, O and P, got {guesses!r}")
         rounds, played = deal(noise_multiplier, seed), len(guesses)
-        best = "".join(IN if seen > WITHOUT + 0.5 else OUT for seen in rounds.seen[:played])
+        best = best_guesses(rounds)[:played]
         dealt = min(played + 1, ROUNDS)
         return {
             "noise": noise_multiplier,
@@ -150,7 +151,10 @@ class PlayTheAttacker(Explorer):
         draw_rounds(left, result, WITHOUT)
         draw_evidence(right, result)
         you = result["you"]
-        curves = f"two bell curves of width {result['noise']:.3g}, around 36 (out) and 37 (in); "
+        curves = (
+            f"two bell curves of width {result['noise']:.3g}, around {WITHOUT} (out) and "
+            f"{WITHOUT + 1} (in); "
+        )
         words = (
             f"Left: {curves if result['help'] else ''}{_now(result)[2]}. Right: after "
             f"{len(result['guesses'])} rounds, {you.right} of {you.guessed} guesses right, your "
@@ -193,6 +197,11 @@ def deal(noise_multiplier: float, seed: int) -> Rounds:
     return Rounds(present, WITHOUT + present + noise_multiplier * rng.standard_normal(ROUNDS))
 
 
+def best_guesses(rounds: Rounds) -> str:
+    """The attacker's who guesses in every round and is right most often."""
+    return "".join(IN if seen > WITHOUT + 0.5 else OUT for seen in rounds.seen)
+
+
 def score(guesses: str, present: np.ndarray) -> Score:
     """How many guesses were right; `present` may go on beyond the guesses."""
     pairs = list(zip(guesses, present.tolist(), strict=False))
@@ -224,11 +233,13 @@ def _odds(probability: float) -> float:
     return math.log(probability / (1 - probability)) if probability < 1 else math.inf
 
 
+@lru_cache(64)
 def true_epsilon(noise_multiplier: float) -> Guarantee:
     """Of one release of the count, exact."""
     return gdp.epsilon([Release(Gaussian(noise_multiplier))], delta=DELTA)
 
 
+@lru_cache(64)
 def needed(noise_multiplier: float) -> int | None:
     """Rounds after which the best threshold proves half the true epsilon, at its mean counts.
 

@@ -21,6 +21,7 @@ from dpkit.explorers import (
     group_directions,
     loss_noise,
     noise_shapes,
+    play_the_attacker,
     renyi_orders,
     score_against_epsilon,
 )
@@ -263,6 +264,40 @@ CASES = {
             {"sensitivity_1": 6.0},
             {"value_1": 0.0, "value_2": -50.0},
         ],
+    ),
+    "PlayTheAttacker": Case(
+        moves=[
+            ("noise_multiplier", 2.0),
+            ("help", play_the_attacker.HELP[1]),
+            ("seed", 3),
+            ("guesses", "IOP"),
+        ],
+        numbers=lambda found: (
+            f"{found['seen'][-1]:.2f}",
+            at_most(found["true"].epsilon),
+            f"{100 * found['chance']:.1f} %",
+            "delta 1e-05",
+            "add-remove",
+            play_the_attacker.FIXED,
+        ),
+        words=lambda found: (
+            f"{found['seen'][-1]:.2f}",
+            at_most(found["true"].epsilon, 3),
+            at_least(found["ceiling"][-1], 3),
+        ),
+        refused=[
+            *each((0.0, -1.0, NAN, INF, 101.0), "noise_multiplier"),
+            *each(("none", None), "help"),
+            *each((-1, 1.5, NAN), "seed"),
+            *each(("IOX", "i", 21 * "I"), "guesses"),
+        ],
+        extremes=[
+            {"guesses": 20 * "I"},
+            {"guesses": 20 * "P", "help": play_the_attacker.HELP[1]},
+            {"noise_multiplier": 0.1, "guesses": "IOP"},
+            {"noise_multiplier": 100.0, "guesses": 20 * "O"},
+        ],
+        unmoved=("help",),
     ),
     "RenyiOrders": Case(
         moves=[

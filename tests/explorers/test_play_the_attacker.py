@@ -1,0 +1,202 @@
+"""The game: what is dealt, what guesses prove, and what the buttons do."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import beta, binom
+
+from dpkit.audit.one_run import guesses_bound
+from dpkit.explorers import PlayTheAttacker
+from dpkit.explorers.play_the_attacker import (
+    DELTA,
+    FIRST,
+    HELP,
+    ROUNDS,
+    WITHOUT,
+    Score,
+    best_guesses,
+    deal,
+    interval,
+    needed,
+    score,
+    true_epsilon,
+)
+from dpkit.privacy import Gaussian, Release, pld
+
+VALUES = {"noise_multiplier": 1.0, "help": HELP[0], "seed": FIRST, "guesses": ""}
+computed = partial(PlayTheAttacker.compute, **VALUES)
+
+
+@pytest.fixture
+def explorer() -> PlayTheAttacker:
+    return PlayTheAttacker()
+
+
+def truth(seed: int = FIRST) -> str:
+    return "".join("I" if there else "O" for there in deal(1.0, seed).present)
+
+
+def press(explorer: PlayTheAttacker, letters: str) -> None:
+    for letter in letters:
+        explorer.buttons["IOP".index(letter)].click()
+
+
+def test_coins_are_fair_and_the_noise_is_as_wide_as_it_says():
+    """2,000 games: each mean within 4 standard errors, by chance outside with 6e-5; seeds fixed."""
+    games = [deal(2.0, seed) for seed in range(2_000)]
+    present = np.concatenate([game.present for game in games])
+    noise = np.concatenate([game.seen for game in games]) - WITHOUT - present
+    n = present.size
+    assert n == 2_000 * ROUNDS
+    assert abs(present.mean() - 0.5) < 4 * 0.5 / math.sqrt(n)
+    assert abs(noise.mean()) < 4 * 2 / math.sqrt(n)
+    assert abs(noise.std() - 2) < 4 * 2 / math.sqrt(2 * n)
+
+
+def test_the_best_attacker_is_right_as_often_as_expected():
+    """40,000 rounds, within 4 standard errors: outside by chance with 6e-5; seeds fixed."""
+    games = [deal(1.0, seed) for seed in range(2_000)]
+    right = sum(score(best_guesses(game), game.present).right for game in games)
+    chance, n = float(ndtr(0.5)), 2_000 * ROUNDS
+    assert computed()["chance"] == pytest.approx(chance)
+    assert abs(right / n - chance) < 4 * math.sqrt(chance * (1 - chance) / n)
+
+
+def test_guesses_are_counted():
+    present = np.array([True, False, True, True])
+    assert score("", present) == (0, 0, 0)
+    assert score("IOOP", present) == (2, 1, 1)
+    assert score("PPP", present) == (0, 0, 3)
+
+
+def test_the_next_number_is_seen_and_no_truth_beyond_the_guesses():
+    for played in range(ROUNDS + 1):
+        found = computed(guesses=played * "I")
+        assert len(found["present"]) == played
+        assert len(found["seen"]) == min(played + 1, ROUNDS)
+
+
+@pytest.mark.parametrize("counts", [(20, 0, 0), (14, 6, 0), (5, 0, 15), (18, 2, 0)])
+def test_an_epsilon_below_the_interval_makes_so_many_right_ones_improbable(counts):
+    right, wrong, _ = counts
+    low, high = interval(Score(*counts))
+    error = 0.05 - sum(counts) * DELTA
+    if low:
+        chance = math.exp(low) / (1 + math.exp(low))
+        assert binom.sf(right - 1, right + wrong, chance) == pytest.approx(error)
+    if math.isfinite(high):
+        chance = math.exp(high) / (1 + math.exp(high))
+        assert binom.cdf(right, right + wrong, chance) == pytest.approx(error)
+
+
+@pytest.mark.parametrize("right", [12, 15, 18, 20])
+def test_the_lower_end_is_that_of_one_run_with_as_many_canaries(right):
+    """Both treat delta in ways of their own, which at 20 rounds differ by less than 1 %."""
+    asked = {"delta": DELTA, "adjacency": "add-remove"}
+    bound = guesses_bound(ROUNDS, ROUNDS, right, **asked).epsilon
+    assert interval(Score(right, ROUNDS - right, 0))[0] == pytest.approx(bound, rel=0.01)
+
+
+def test_what_is_said_of_twenty_right_ones():
+    assert interval(Score(20, 0, 0))[0] == pytest.approx(1.82, abs=0.01)
+    assert interval(Score(20, 0, 0))[1] == math.inf
+    assert interval(Score(0, 20, 0))[0] == 0
+    assert interval(Score(0, 0, 20)) == (0, math.inf)
+
+
+def test_the_lower_end_holds_as_often_as_it_says():
+    """The best attacker's: above its epsilon in at most 5 % of games, exactly."""
+    chance = float(ndtr(0.5))
+    own = math.log(chance / (1 - chance))
+    above = sum(
+        binom.pmf(right, ROUNDS, chance)
+        for right in range(ROUNDS + 1)
+        if interval(Score(right, ROUNDS - right, 0))[0] > own
+    )
+    assert above <= 0.05
+
+
+def test_the_releases_epsilon_is_certified_by_another_accountant():
+    for noise in (0.5, 1.0, 4.0):
+        pair = pld.epsilon([Release(Gaussian(noise))], delta=DELTA)
+        assert pair.lower * (1 - 1e-8) <= true_epsilon(noise).epsilon <= pair.epsilon * (1 + 1e-8)
+
+
+def test_as_many_rounds_as_needed_prove_half_and_a_fifth_of_them_does_not():
+    """By draws of the best attacker at any of 30 thresholds: means of 40 audits, seed fixed."""
+    rng, rounds = np.random.default_rng(0), needed(1.0)
+    assert rounds is not None
+    half = true_epsilon(1.0).epsilon / 2
+    assert _proven(rng, rounds) > half * 0.97
+    assert _proven(rng, rounds // 5) < half
+
+
+def _proven(rng: np.random.Generator, rounds: int) -> float:
+    """The largest mean, over thresholds, of what 40 audits prove by Clopper-Pearson."""
+    thresholds = np.linspace(0, 4, 30)
+    n = rounds // 2
+    alarms = rng.binomial(n, ndtr(-thresholds), (40, 30))
+    found = rng.binomial(n, ndtr(1 - thresholds), (40, 30))
+    return float(np.mean(_epsilons(alarms, found, n), axis=0).max())
+
+
+def _epsilons(alarms: np.ndarray, found: np.ndarray, n: int) -> np.ndarray:
+    high = np.nan_to_num(beta.ppf(0.975, alarms + 1, n - alarms), nan=1.0)
+    low = np.nan_to_num(beta.ppf(0.025, found, n - found + 1), nan=0.0)
+    return np.log(np.maximum(low - DELTA, 1e-12) / high)
+
+
+def test_more_rounds_than_a_billion_are_said_to_be_more(explorer):
+    found = computed(noise_multiplier=0.1, guesses=ROUNDS * "I")
+    assert found["needed"] is None
+    assert "more than a billion rounds" in explorer.table(found).text()
+
+
+def test_buttons_write_the_guesses_and_stop_after_twenty(explorer):
+    press(explorer, "IOP")
+    assert explorer.values["guesses"].value == "IOP"
+    assert "3 of 20 rounds played, 1 passed" in repr(explorer)
+    press(explorer, 30 * "I")
+    assert explorer.values["guesses"].value == "IOP" + 17 * "I"
+    assert [button.disabled for button in explorer.buttons] == [True, True, True, False]
+    explorer.buttons[-1].click()
+    assert explorer.values["guesses"].value == ""
+    assert explorer.values["seed"].value == FIRST + 1
+    assert not any(button.disabled for button in explorer.buttons)
+
+
+def test_all_right_and_all_wrong(explorer):
+    press(explorer, truth())
+    assert "20 of 20 right" in repr(explorer)
+    assert "at least 1.82" in repr(explorer)
+    explorer.values["guesses"].value = truth().translate(str.maketrans("IO", "OI"))
+    assert "0 of 20 right" in repr(explorer)
+    assert "at least 0 " in repr(explorer)
+
+
+def test_the_truth_is_told_after_the_guess(explorer):
+    word = {"I": "in", "O": "out"}[truth()[0]]
+    assert "was in:" not in repr(explorer)
+    assert "was out:" not in repr(explorer)
+    press(explorer, truth()[0])
+    assert f"was {word}: right" in repr(explorer)
+
+
+def test_another_noise_deals_anew_and_help_does_not(explorer):
+    press(explorer, "II")
+    explorer.values["help"].value = HELP[1]
+    assert explorer.values["guesses"].value == "II"
+    explorer.values["noise_multiplier"].value = 2.0
+    assert explorer.values["guesses"].value == ""
+    assert "0 of 20 rounds played" in repr(explorer)
+
+
+def test_the_lesson_comes_at_the_end(explorer):
+    press(explorer, 19 * "I")
+    assert "would prove epsilon" not in explorer.numbers.value
+    press(explorer, "I")
+    assert "would prove epsilon &gt;= 1.82, no more" in explorer.numbers.value
+    assert "69.1 %, comes to epsilon 0.81" in explorer.numbers.value
