@@ -170,6 +170,9 @@ def _histogram(scores: Scores) -> dict[str, list[float]]:
     counts = (np.histogram(np.clip(world, edges[0], edges[-1]), edges)[0] for world in scores)
     shares = (found / found.sum() for found in counts)
     return {
-        name: [float(f"{share:.4g}") for share in values]
-        for name, values in zip(("edges", "absent", "present"), (edges, *shares), strict=True)
+        "edges": [float(f"{edge:.9g}") for edge in edges],
+        **{
+            name: [float(f"{share:.4g}") for share in world]
+            for name, world in zip(scores._fields, shares, strict=True)
+        },
     }

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from scipy.stats import binom
 
 from dpkit.audit import results
 from dpkit.papers.targets import targets
@@ -23,19 +24,20 @@ def test_a_result_is_stored_and_its_epsilons_are_todays(target):
 
 
 @every_target
-def test_what_is_measured_is_at_most_what_is_proven(target):
-    """A bound fails in 5 % of runs by design; stored ones were drawn once, with the seed 0."""
+def test_what_is_refuted_is_said_so(target):
     row = results.stored(target)
     assert row is not None
-    assert results.measured(row) <= float(row["proven"])  # pyright: ignore
     assert row["refuted"] == (target.said is not None and float(row["measured"]) > target.said)
 
 
-@pytest.mark.parametrize(
-    "target",
-    [one for one in TARGETS if one.version != "published"],
-    ids=[one.id for one in TARGETS if one.version != "published"],
-)
+def test_bounds_are_above_what_is_proven_as_rarely_as_they_should_be():
+    """Each with probability 5 % at most: so many of all, with one of 1,000 if independent."""
+    rows = [results.stored(target) for target in TARGETS]
+    above = [row["target"] for row in rows if row and float(row["measured"]) > float(row["proven"])]
+    assert len(above) <= binom.ppf(0.999, len(rows), 0.05), above
+
+
+@every_target
 def test_an_honest_attack_fails_against_a_valid_guarantee(target):
     """Of 200 stored repetitions at least 95 % were at most the proven epsilon."""
     if math.isinf(target.proven().epsilon):

@@ -43,6 +43,8 @@ def draw_scores() -> bytes:
             )
         ax.set_title(row["target"], fontsize=7.5)
         ax.tick_params(labelsize=6, left=False, labelleft=False)
+        ax.locator_params(axis="x", nbins=4)
+        ax.xaxis.offsetText.set_fontsize(6)
     return plots.picture(drawn, "").png
 
 

@@ -102,7 +102,7 @@ def draw_chart() -> bytes:
     from dpkit import plots
 
     drawn, (ax,) = plots.figure(width=7.6, height=3.2)
-    edge, floor = 3e4, 0.02
+    edge, floor = 3e4, 0.1
     for y, system in enumerate(reversed(systems())):
         rows = (
             (y + 0.13, system.measured, system.proven, 1),
