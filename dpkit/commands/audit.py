@@ -25,7 +25,7 @@ def list_targets(as_json: AsJson = False) -> None:
     if as_json:
         print_json([{key: value for key, value in row.items() if key != "scores"} for row in rows])
     else:
-        print(_table(rows).text())
+        print(Table(HEADINGS, [_cells(row) for row in rows]).text())
 
 
 @app.command("run")
@@ -74,7 +74,7 @@ def table(*names: str) -> Table:
     Raises:
         ValueError: there is no such target or group.
     """
-    return _table([row for name in names for row in _rows(name)])
+    return Table(HEADINGS[:-1], [_cells(row)[:-1] for name in names for row in _rows(name)])
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
@@ -82,10 +82,6 @@ def _rows(name: str) -> list[dict[str, Any]]:
     from dpkit.papers.targets import chosen
 
     return [results.stored(target) or _bare(target) for target in chosen(name)]
-
-
-def _table(rows: list[dict[str, Any]]) -> Table:
-    return Table(HEADINGS, [_cells(row) for row in rows])
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
