@@ -104,7 +104,7 @@ def at_thresholds(
         delta,
         confidence,
         adjacency,
-        f"Clopper-Pearson limits of both error rates at {tried.size} thresholds fixed beforehand",
+        f"Clopper-Pearson limits of both error rates at thresholds fixed beforehand: {tried.size}",
         (INDEPENDENT, "the thresholds were fixed before the scores were seen"),
         scores.absent.size + scores.present.size,
     )

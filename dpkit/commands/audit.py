@@ -46,8 +46,8 @@ def run_target(
 
       python -m dpkit audit run mechanisms/gaussian
 
-    A measured epsilon above the claimed or charged one refutes it; "none" says that no finite
-    epsilon fits. Below the proven one it must stay. An attack that finds little proves nothing.
+    A measured epsilon above the claimed or charged one refutes it; "none fits" says that no finite
+    one does. Below the proven one it must stay. An attack that finds little proves nothing.
     """
     from dpkit.audit import results
     from dpkit.papers.targets import chosen
@@ -90,7 +90,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         row["target"],
         *("-" if row[name] is None else f"{row[name]:.4g}" for name in ("claimed", "charged")),
         "-" if row["proven"] is None else _epsilon(row["proven"], at_most),
-        "not yet" if measured is None else _epsilon(measured, at_least),
+        "not yet" if measured is None else _measured(measured),
         "-" if row["trials"] is None else f"{row['trials']:,}",
         "-" if row["seconds"] is None else f"{row['seconds']:.1f}",
     )
@@ -98,6 +98,10 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _epsilon(value: float | str, rounded: Any) -> str:
     return "none" if value == "inf" else rounded(float(value))
+
+
+def _measured(value: float | str) -> str:
+    return "none fits" if value == "inf" else at_least(float(value))
 
 
 def _bare(target: Any) -> dict[str, Any]:
@@ -114,7 +118,7 @@ def _sentence(row: dict[str, Any]) -> str:
     shown = [f"{row['target']}: {row['says']}", f"Attack: {row['attack']}"]
     epsilons = [] if said is None else [f"{name} {said:.4g}"]
     epsilons.append(f"proven {_epsilon(row['proven'], at_most)}")
-    epsilons.append(f"measured {_epsilon(row['measured'], at_least)}")
+    epsilons.append(f"measured {_measured(row['measured'])}")
     how = f"{row['confidence']:.4g} confidence, {row['trials']:,} trials, {row['seconds']:.1f} s"
     asked = f"delta {row['delta']:g}, {row['adjacency']}"
     shown.append(f"Epsilon: {', '.join(epsilons)} ({asked}; {how}; {row['method']})")
