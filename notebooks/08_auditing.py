@@ -163,8 +163,8 @@ print(f"the count: {bounds.clopper_pearson(absent, present, rng=rng, **asked).ep
 # %% [markdown]
 # ## 3. How much can an attack show at all?
 #
-# Of 10,000 draws without a single false positive, the limit is still 4/10,000. So no test of error rates shows
-# much more than $\log n$, whatever leaks. Here is the best possible attacker on Gaussian releases of known
+# Of 10,000 draws without a single false positive, the limit is still 4/10,000. So without a
+# further assumption $n$ draws show little more than $\log n - 1.4$, whatever leaks. Here is the best possible attacker on Gaussian releases of known
 # epsilon. Another bound assumes that the whole trade-off curve is a Gaussian one. That is right here and nearly
 # right for many small steps; it is an assumption, and the result says so.
 
@@ -265,7 +265,7 @@ for name, pair in {"clip, then sum": right, "mean, then clip": wrong}.items():
     print(f"{name:16} charged {charged:.2f}, measured {found.epsilon:.2f}: {verdict}")
 
 # %% [markdown]
-# The repaired step withstands the same attack. Not because the attack is weak: it broke the other one.
+# The same attack that broke the other finds 2.3 of 4.4 here, and more draws would find more, up to 4.4.
 #
 # ## 5. Stop as soon as it is refuted
 #
@@ -343,7 +343,7 @@ for bound in (one_run.one_run, one_run.one_run_fdp):
 
 # %% [markdown]
 # The second refines the first for a family of trade-off curves, again the Gaussian ones. One training run of a
-# few seconds shows about as much as a thousand runs in each world would (section 3).
+# few seconds shows, by the first, about as much as a thousand runs in each world would (section 3).
 #
 # ## 7. Where no noise reaches
 #
@@ -379,7 +379,8 @@ exact.distinguished(*trials, rng=rng, **asked).epsilon
 # %% [markdown]
 # ## 8. The audits of the kit
 #
-# Every paper's main run, published and repaired, attacked with its own noise, sampling and number of steps:
+# Every paper's main run, published and repaired, attacked with its own noise, sampling and number of steps. (Where
+# its first steps already refute every finite epsilon, only those are run.)
 
 # %%
 from dpkit.commands.audit import table
@@ -388,17 +389,17 @@ from dpkit.papers import PAPERS
 table(*(f"{paper.NAME}/{version}" for paper in PAPERS for version in ("published", "repaired")))
 
 # %% [markdown]
-# "None fits" is what section 7 shows. `python -m dpkit audit list` has all targets, some seventy of them: each slip
+# "None fits" is what section 7 shows. `python -m dpkit audit list` has all targets, some eighty of them: each slip
 # by itself, each mechanism, ways to draw batches, attacks on training and on generators. Two of the latter are a
-# lesson in modesty. On released generators an attacker who compares samples with a record measures next to
-# nothing, at a proven epsilon of 8. That does not mean that nothing leaks; it means that this attack is blind.
+# lesson in modesty. An attacker who compares a generator's samples with a record, or who even asks the critic,
+# measures next to nothing at a proven epsilon of 8. That does not mean that nothing leaks; it means that this attack is blind.
 
 # %%
 table("training")
 
 # %% [markdown]
 # Look at `one-canary`: more is measured than is proven. Has the proof failed? No: each bound holds with 95 %
-# confidence, this attack is the best there is, and so one bound in twenty must be too high. It is one of seventy
+# confidence, this attack is the best there is, and so up to one bound in twenty may be too high. It is one of eighty
 # here, drawn with the first seed like all others. Whoever refutes a claim by so little should draw again.
 
 # %% [markdown]
@@ -407,7 +408,8 @@ table("training")
 # - Accountants bound epsilon from above, attacks from below. Only together do they say where it lies.
 # - A measured epsilon without an interval, or with a threshold chosen on its own scores, measures chance: test
 #   it on equal worlds.
-# - From n draws no test of error rates shows much more than log n. A small measured epsilon proves nothing.
+# - Without an assumption on the curve, n draws show little more than log n - 1.4. A small measured epsilon proves
+#   nothing.
 # - One training run suffices, if it holds many canaries with a coin each.
 # - Where no noise reaches, look for the event itself, not for a number.
 #
@@ -417,15 +419,16 @@ table("training")
 # need at least, even if the two worlds never overlap?
 #
 # <details><summary>Hint</summary>With 0 errors of n, the limit is about 3.7 / n.</details>
-# <details><summary>Answer</summary>log(n / 3.7) must exceed 5: some 550 draws, and as many again to choose a threshold.</details>
+# <details><summary>Answer</summary>log(n / 3.7) must exceed 5: some 550 draws, and a tenth more to choose a threshold.</details>
 #
 # **2.** A colleague runs one attack with 20 thresholds and reports the largest bound. Each holds with 95 %. What
 # is wrong, and what are two ways to repair it?
 #
 # <details><summary>Hint</summary>With what probability do all 20 hold?</details>
-# <details><summary>Answer</summary>The largest of 20 errs far more often than 5 %. Either take each at 1 - 0.05/20, or choose the threshold on other scores.</details>
+# <details><summary>Answer</summary>The largest of 20 may err up to 20 times as often. Either take each at 1 - 0.05/20, or choose the threshold on other scores.</details>
 #
-# **3.** Check the first answer: how many draws does the kit's function ask for, where every score is 0 or 1?
+# **3.** Check the first answer: how many draws does the kit's function ask for, where every score is 0 or 1? (It
+# tries 512, 724, 1,024 and so on.)
 
 # %% tags=["solution"]
 never = np.zeros(4_000), np.ones(4_000)

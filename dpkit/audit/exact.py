@@ -62,6 +62,9 @@ def distinguished(
         1.0,
         adjacency,
         "exact: a released statistic that no noise reaches differs between the worlds",
-        ("the statistic depends on the records alone, as its derivation says",),
+        (
+            "the statistic depends on the records alone, as its derivation says: that it was the "
+            "same in every trial does not prove it",
+        ),
         scores.absent.size + scores.present.size,
     )

@@ -49,8 +49,12 @@ class Repeated:
     ) -> LowerBound:
         """Bound epsilon of a run from the scores of single parts, (trials,) in each world."""
         delta, confidence = check_asked(delta, confidence, adjacency)
+        if min(len(np.atleast_1d(world)) for world in (absent, present)) < 2:  # pyright: ignore
+            raise ValueError(
+                "absent and present must hold at least 2 scores each, to choose by one"
+            )
         first, rest = split(absent, present, share=CHOOSING, rng=rng)
-        tried = np.quantile(np.concatenate(first), np.linspace(0, 1, THRESHOLDS))
+        tried = np.quantile(np.concatenate(first), np.linspace(0, 1, THRESHOLDS), method="nearest")
         values = self.shown(first, tried, delta=delta, confidence=confidence)
         best, needed = np.unravel_index(values.argmax(), values.shape)
         found = self.shown(rest, tried[[best]], delta=delta, confidence=confidence)[0, needed]

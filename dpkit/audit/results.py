@@ -111,8 +111,10 @@ def path(target: Target) -> Path:
 
 
 def store(row: dict[str, Any], target: Target) -> Path:
-    """Write a row where `stored` finds it."""
-    return records.write_json(path(target), row)
+    """Write a row where `stored` finds it; stored repetitions of the same settings stay."""
+    before = stored(target) or {}
+    kept = {name: before[name] for name in ("repetitions",) if name in before}
+    return records.write_json(path(target), kept | row)
 
 
 def stored(target: Target) -> dict[str, Any] | None:

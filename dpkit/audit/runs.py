@@ -1,7 +1,9 @@
 """Whole runs seen white box: what the releases say of one record whose gradient the attacker chose.
 
-The attacker knows all other records, so that of each release only the record's own contribution and
-the noise are unknown: along the record's direction, noise of deviation 1 and a shift.
+The attacker knows all other records, and who else is in a batch does not matter: their gradients
+have no part along the record's, or are all alike where batches have a fixed size. Of each release
+only the record's own contribution and the noise are then unknown: along the record's direction,
+noise of deviation 1 and a shift.
 """
 
 import numpy as np

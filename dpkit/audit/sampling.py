@@ -1,6 +1,6 @@
 """Attacks on how batches are drawn: where an accountant's batches are not those of the training.
 
-What is charged is the price of Poisson batches under add-remove, as most accountants have it. Each
+What is charged is the price of Poisson batches under the adjacency that is attacked. Each
 attack is set on the worst case that the other way of drawing allows.
 """
 
@@ -18,7 +18,7 @@ from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.target import Target
 from dpkit.privacy import Gaussian, Release, SampledGaussian, WithoutReplacementGaussian, pld, rdp
 from dpkit.privacy.ledger import Guarantee, Releases
-from dpkit.privacy.mechanisms import Floats
+from dpkit.privacy.mechanisms import Adjacency, Floats
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import ShuffledBatches
 
@@ -27,10 +27,6 @@ COUNTS = (100, 100)  # of the other records' labels
 RECORDS, BATCH, WEIGHTS = 640, 64, 10_000  # where the divisor follows from the number of records
 DRAWN = 100  # records, and steps, where each step draws one record
 OPPOSITE = "the record's clipped gradient is opposite to all others'"
-REPLACED = (
-    "the charge, which is for a record that comes or goes, is held against one that is replaced: "
-    "for that the certified price of the same batches is higher"
-)
 CHUA = "Chua et al. 2024, How private are DP-SGD implementations? (ICML): common practice"
 
 
@@ -127,8 +123,10 @@ def class_count(
     return Scores(*(np.array([count(world) for _ in range(trials)]) for world in worlds))
 
 
-def _poisson(noise_multiplier: float, rate: float, steps: int) -> list[Release]:
-    return [Release(SampledGaussian(noise_multiplier, rate), steps)]
+def _poisson(
+    noise_multiplier: float, rate: float, steps: int, adjacency: Adjacency = "add-remove"
+) -> list[Release]:
+    return [Release(SampledGaussian(noise_multiplier, rate, adjacency), steps)]
 
 
 def _price(ledger: Releases) -> Guarantee:
@@ -150,6 +148,7 @@ def _shuffled(name: str, noise_multiplier: float, batches: int, **fields: Any) -
     """One shuffled epoch; where nothing else is said, a record is left out in place."""
     given = {"noise_multiplier": noise_multiplier, "batches": batches}
     moved = fields.pop("moved", (1.0, 2.0))
+    adjacency: Adjacency = fields.get("adjacency", "add-remove")
     common = {
         "says": f"One shuffled epoch of {batches:,} batches at noise {noise_multiplier:g}.",
         "where": CHUA,
@@ -164,7 +163,8 @@ def _shuffled(name: str, noise_multiplier: float, batches: int, **fields: Any) -
         ),
         "settings": {**given, "moved": list(moved)},
     }
-    return _target(name, _poisson(noise_multiplier, 1 / batches, batches), **(common | fields))
+    charged = _poisson(noise_multiplier, 1 / batches, batches, adjacency)
+    return _target(name, charged, **(common | fields))
 
 
 TARGETS: tuple[Target, ...] = (
@@ -179,7 +179,7 @@ TARGETS: tuple[Target, ...] = (
             [ShuffledBatches(1).passes(noise_multiplier=0.6, public_size=1_000, steps=1_000)]
         ),
         moved=(0.0, 2.0),
-        assumes=(OPPOSITE, REPLACED),
+        assumes=(OPPOSITE,),
         adjacency="replace-one",
     ),
     _target(
@@ -199,7 +199,7 @@ TARGETS: tuple[Target, ...] = (
     ),
     _target(
         "one-record-a-batch",
-        _poisson(1.0, 1 / DRAWN, DRAWN),
+        _poisson(1.0, 1 / DRAWN, DRAWN, "replace-one"),
         says="100 steps at noise 1 of one record each, out of 100, a record replaced by another.",
         where="Beaulieu-Jones et al. 2017 (code: greenelab/SPRINT_gan): batches of one record; the "
         "number of steps here is the kit's",
@@ -210,13 +210,13 @@ TARGETS: tuple[Target, ...] = (
         "log likelihood ratios of all noised gradients: an opposite one moves them by 2C.",
         scores=partial(runs.poisson, shift=2.0, rate=1 / DRAWN, steps=DRAWN),
         trials=100_000,
-        assumes=("each step draws its record afresh", REPLACED),
+        assumes=("each step draws its record afresh",),
         adjacency="replace-one",
         settings={"noise_multiplier": 1.0, "records": DRAWN, "steps": DRAWN},
     ),
     _target(
         "model-per-class",
-        [Release(Gaussian(1.0))],
+        [Release(Gaussian(1.0, "replace-one"))],
         says="One release at noise 1 of each of two classes' models, a record replaced by one of "
         "the other class.",
         where="Xie et al. 2018 (code: illidanlab/dpgan) and RDP-GAN's code: a GAN for each digit, "
@@ -226,7 +226,7 @@ TARGETS: tuple[Target, ...] = (
         "models: the record leaves the one and enters the other.",
         scores=partial(between_classes, noise_multiplier=1.0),
         trials=3_000_000,
-        assumes=("the record's clipped gradient has the length C in both models", REPLACED),
+        assumes=("the record's clipped gradient has the length C in both models",),
         adjacency="replace-one",
         settings={"noise_multiplier": 1.0, "classes": 2, "steps": 1},
     ),

@@ -3,14 +3,14 @@
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dpkit import checks
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Floats
 
 
 class Scores(NamedTuple):
-    """An attack's scores: higher where the attacker rather believes that the record is present.
+    """An attack's scores: higher where the attacker is more inclined to believe in the record.
 
     absent: (trials,) of runs, or of canaries in one run, without the record.
     present: (trials,) with it; under replace-one, with the record that took the other's place.
@@ -63,12 +63,12 @@ def checked(absent: ArrayLike, present: ArrayLike) -> Scores:
         ValueError: there are none, they are no numbers, of unequal kind (one bool, one float, say),
             not 1-D, or one is NaN.
     """
-    given = {"absent": np.asarray(absent), "present": np.asarray(present)}
+    given = {"absent": _array(absent, "absent"), "present": _array(present, "present")}
     kinds = {name: scores.dtype.kind for name, scores in given.items()}
     for name, scores in given.items():
         if scores.ndim != 1 or scores.size == 0:
             raise ValueError(
-                f"{name} must be a list of at least one score, got shape {scores.shape}"
+                f"{name} must be a list of at least one score, 1-D, got shape {scores.shape}"
             )
         if kinds[name] not in "biuf":
             raise ValueError(f"{name} must hold numbers, got {scores.dtype}")
@@ -80,6 +80,13 @@ def checked(absent: ArrayLike, present: ArrayLike) -> Scores:
             f"{given['present'].dtype}; both must come from the same attack"
         )
     return Scores(*(scores.astype(np.float64) for scores in given.values()))
+
+
+def _array(scores: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(scores)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a flat list of numbers or an array: {error}") from error
 
 
 def check_asked(delta: float, confidence: float, adjacency: Adjacency) -> tuple[float, float]:

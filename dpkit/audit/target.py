@@ -10,7 +10,8 @@ from dpkit import checks
 from dpkit.audit.bounds import clopper_pearson
 from dpkit.audit.scores import Bound, Scores
 from dpkit.privacy.ledger import Guarantee
-from dpkit.privacy.mechanisms import Adjacency
+from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency
+from dpkit.records import SCALES
 
 Version = Literal["published", "repaired", "mechanism"]
 VERSIONS: tuple[str, ...] = get_args(Version)
@@ -29,7 +30,7 @@ class Target:
         claimed: epsilon that the text states for it; None where none is stated.
         charged: epsilon that the published code's accountant charges for it; None where none does.
         delta: in (0, 1), of all the epsilons.
-        proven: certified upper bound; its epsilon is inf where no finite one covers the target.
+        proven: () -> certified upper bound, of epsilon inf where no finite one covers the target.
         attack: what the attacker knows and scores, one sentence.
         scores: (rng, trials) -> scores, `trials` in each world.
         trials: scores a world of a stored run.
@@ -69,6 +70,8 @@ class Target:
         if not all(self.id.partition("/")):
             raise ValueError(f"id must be <paper>/<name>, got {self.id!r}")
         checks.one_of(VERSIONS, version=self.version)
+        checks.one_of(ADJACENCIES, adjacency=self.adjacency)
+        checks.one_of(SCALES, scale=self.scale)
         checks.between(0, 1, delta=self.delta)
         checks.whole(1, trials=self.trials)
         for name in ("claimed", "charged"):

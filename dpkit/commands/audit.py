@@ -47,7 +47,8 @@ def run_target(
       python -m dpkit audit run mechanisms/gaussian
 
     A measured epsilon above the claimed or charged one refutes it; "none fits" says that no finite
-    one does. Below the proven one it must stay. An attack that finds little proves nothing.
+    one does. It is above the proven one for 5 % of seeds at most. An attack that finds little
+    proves nothing.
     """
     from dpkit.audit import results
     from dpkit.papers.targets import chosen

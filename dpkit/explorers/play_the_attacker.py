@@ -29,9 +29,9 @@ TRIALS = tuple(k * 10**power for power in range(1, 9) for k in (1, 2, 5))  # rou
 HEADINGS = ("what", "value", "note")
 FIXED = (
     "Each end of your interval holds with 95 % confidence for a number of rounds that is fixed "
-    "beforehand: to stop when it looks best would be to choose your luck. The upper end is of your "
-    "own way of guessing; another attacker may learn more, so only the lower end tells of the "
-    "release."
+    "beforehand, and where you pass because of the number that you see: to stop, or to pass, "
+    "because of your score would be to choose your luck. The upper end is of your own way of "
+    "guessing; another attacker may learn more, so only the lower end tells of the release."
 )
 
 
@@ -304,11 +304,12 @@ def _lesson(result: dict[str, Any]) -> str:
     """What twenty rounds can show at most, and how many would be needed."""
     most, true = result["ceiling"][-1], result["true"].epsilon
     by_chance = _odds(result["chance"])
-    rounds = "more than a billion" if result["needed"] is None else f"{result['needed']:,}"
+    needed = result["needed"]
+    rounds = "more than a billion" if needed is None else f"about {needed:,}"
     return (
         f"Twenty right guesses of twenty would prove epsilon >= {at_least(most, 3)}, no more, "
         f"however weak the noise. Guessing in every round, even the best attacker's share of right "
         f"ones, {100 * result['chance']:.1f} %, comes to epsilon {by_chance:.2f} in the long run; "
         f"who accuses only where the number is far out gets nearer to {at_most(true, 3)}, but "
-        f"needs about {rounds} rounds for half of it."
+        f"needs {rounds} rounds for half of it."
     )

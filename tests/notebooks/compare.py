@@ -37,7 +37,8 @@ def compare(
     """Compare all notebooks of a folder; the return code is 0 where every output agrees."""
     environment = os.environ | variables | {"PYTEST_ADDOPTS": ""}
     environment.pop("DPKIT_DATA", None)
-    environment["PYTHONPATH"] = str(Path(__file__).resolve().parent)  # where `kernels` lies
+    # where `kernels` lies, and this checkout's dpkit, whichever is installed
+    environment["PYTHONPATH"] = f"{Path(__file__).resolve().parent}{os.pathsep}{CHECKOUT}"
     return subprocess.run(
         command(folder, workers),
         cwd=CHECKOUT,
@@ -54,6 +55,8 @@ def main() -> int:
     parser.add_argument("-n", dest="workers", type=int, default=1)
     parser.add_argument("folder", type=Path, nargs="?", default=NOTEBOOKS)
     arguments = parser.parse_args()
+    if not arguments.folder.is_dir():
+        parser.error(f"folder must be a folder of notebooks, got {arguments.folder}")
     if not any(arguments.folder.glob("*.ipynb")):
         print(f"No notebook in {arguments.folder.name}/ yet: nothing to compare.")
         return 0
