@@ -18,7 +18,7 @@ SHOWN = 0.002  # share of either world's scores that may lie beyond the histogra
 def run(target: Target, *, seed: int = 0, confidence: float = 0.95) -> dict[str, Any]:
     """Attack a target once: what is said, proven and measured of it, as JSON values.
 
-    Where trials are independent and an epsilon is said of the target, `draws` has the number of
+    Where trials are independent, a sample decides and an epsilon is said of the target, `draws` has the number of
     pairs after which the sequential test refutes it, and the fewest with which Clopper-Pearson
     does; None where they do not.
 
@@ -52,7 +52,7 @@ def run(target: Target, *, seed: int = 0, confidence: float = 0.95) -> dict[str,
         "assumes": [*target.assumes, *bound.assumptions],
         "trials": bound.trials,
         "seconds": round(seconds, 2),
-        "draws": _draws(target, scores, seed, confidence),
+        "draws": None if bound.confidence == 1 else _draws(target, scores, seed, confidence),
         "scores": _histogram(scores),
         **records.provenance(
             settings=settings(target),
