@@ -18,9 +18,9 @@ SHOWN = 0.002  # share of either world's scores that may lie beyond the histogra
 def run(target: Target, *, seed: int = 0, confidence: float = 0.95) -> dict[str, Any]:
     """Attack a target once: what is said, proven and measured of it, as JSON values.
 
-    Where trials are independent, a sample decides and an epsilon is said of the target, `draws` has the number of
-    pairs after which the sequential test refutes it, and the fewest with which Clopper-Pearson
-    does; None where they do not.
+    Where trials are independent, a sample decides and an epsilon is said of the target, `draws` has
+    the number of pairs after which the sequential test refutes it, and the fewest with which
+    Clopper-Pearson does; None where they do not.
 
     Raises:
         ValueError: seed is no integer >= 0, confidence not in (0, 1), or the attack's scores are

@@ -65,15 +65,15 @@ def test_a_bound_says_what_it_is(name: str):
 @pytest.mark.parametrize(
     ("absent", "present", "says"),
     [
-        ([], SCORES, r"absent must be a list of at least one score, got shape \(0,\)"),
-        (SCORES, [], r"present must be a list of at least one score, got shape \(0,\)"),
+        ([], SCORES, r"absent must be a list of at least one score, 1-D, got shape \(0,\)"),
+        (SCORES, [], r"present must be a list of at least one score, 1-D, got shape \(0,\)"),
         (SCORES, np.where(SCORES == 3, nan, SCORES), "present must hold numbers, got nan"),
         (np.where(SCORES == 3, nan, SCORES), SCORES, "absent must hold numbers, got nan"),
         (SCORES, SCORES[:, None], r"got shape \(20, 1\)"),
         (SCORES, SCORES > 3, "scores of one kind, got float64 and bool"),
         (SCORES, ["a"], "present must hold numbers, got <U1"),
         (SCORES, SCORES * 1j, "present must hold numbers, got complex128"),
-        (3.0, SCORES, r"absent must be a list of at least one score, got shape \(\)"),
+        (3.0, SCORES, r"absent must be a list of at least one score, 1-D, got shape \(\)"),
     ],
 )
 def test_scores_that_are_none(name: str, absent, present, says: str):

@@ -95,9 +95,9 @@ def test_attacks_by_sampling_give_as_many_scores_as_asked(name):
     assert np.isfinite([absent, present]).all()
 
 
-@pytest.mark.parametrize(("name", "trials"), [("local-clipping", 8_000), ("wider-noise", 20_000)])
+@pytest.mark.parametrize(("name", "trials"), [("local-clipping", 8_000), ("wider-noise", 200_000)])
 def test_more_is_seen_than_is_said(name, trials):
-    """The bounds at hand are some 5 and 1.5, against 4 and .5."""
+    """The bounds are some 5 and 4 or more, against 4 and .5."""
     target = BY_ID[f"adadp/{name}"]
     said = target.said
     assert said is not None
