@@ -125,8 +125,8 @@ def likelihood_ratio(
     Two exact binomial tails, as normal scores, are added with weights that other scores chose
     (`limits.joint` has the proof). To first order, the weighted sum is the signed root of the
     likelihood ratio of both rates; but it holds at every number of trials. For the same bound it
-    needs, to first order, 0.35 of `clopper_pearson`'s trials where both rates are as uncertain,
-    and 0.7 where one decides (at 95 %).
+    needs, to first order, 0.35 of `clopper_pearson`'s trials where both rates are equally
+    uncertain, and 0.7 where one decides (at 95 %).
 
     Arguments and errors are `clopper_pearson`'s.
     """

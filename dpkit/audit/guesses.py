@@ -49,7 +49,7 @@ def p_value(guesses: Guesses, epsilon: Floats | float, delta: float) -> Floats:
 
 
 def p_value_chosen(guesses: Guesses, epsilon: Floats | float, delta: float) -> Floats:
-    """The same where the number of guesses is a function of the output: never less.
+    """As `p_value`, also where the output decides how many guesses are made; never smaller.
 
     By the theorem's proof, P(W >= v | t) <= beta + F(t) alpha at output t, where the mean of F is
     at most x = 2 m delta. Where v, beta and alpha differ with t, the least v at which
@@ -116,10 +116,11 @@ def refuted_fdp(
     """Whether so many correct guesses have a probability below alpha under the family's curve.
 
     Take a canary at random. With p_i the probability of i correct guesses of c', let right_k = sum
-    over i >= k of i p_i / m, that it is guessed correctly and at least k are; and wrong_k = sum of
-    (c' - i) p_i / m, wrongly. Turning its coin makes one correct guess fewer, so that by f-DP
-    right_k <= 1 - f(wrong_(k-1)) (Mahloujifar et al. 2025, Thm 3.2 and Algorithm 3). If the p_i
-    from k = c up add to alpha, the least that all those below add is too much for a probability:
+    over i >= k of i p_i / m, the chance that it is guessed correctly and at least k are; and
+    wrong_k = sum of (c' - i) p_i / m, wrongly. Turning its coin makes one correct guess fewer, so
+    that by f-DP right_k <= 1 - f(wrong_(k-1)) (Mahloujifar et al. 2025, Thm 3.2 and Algorithm 3).
+    If the p_i from k = c up add to alpha, the least that all those below add is too much for a
+    probability:
     right_0 + wrong_0 > c' / m.
     """
     total, made, correct = guesses.canaries, int(guesses.made), int(guesses.correct)

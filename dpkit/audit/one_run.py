@@ -1,8 +1,8 @@
 """Lower bounds on epsilon from one run: many canaries, each included by a fair coin.
 
-Whoever sees the run's output guesses "in" for the canaries of the highest scores and "out" for
-those of the lowest, and abstains from the others. Under (epsilon, delta)-DP too many correct
-guesses are unlikely.
+A canary is a record that is planted to be detected. Whoever sees the run's output guesses "in" for
+the canaries of the highest scores and "out" for those of the lowest, and abstains from the others.
+Under (epsilon, delta)-DP too many correct guesses are unlikely.
 """
 
 from collections.abc import Callable

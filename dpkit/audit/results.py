@@ -54,7 +54,7 @@ def run(target: Target, *, seed: int = 0, confidence: float = 0.95) -> dict[str,
         "seconds": round(seconds, 2),
         "draws": None if bound.confidence == 1 else _draws(target, scores, seed, confidence),
         "scores": _histogram(scores),
-        **records.provenance(
+        "provenance": records.provenance(
             settings=settings(target),
             seed=seed,
             data=target.data(),
@@ -122,7 +122,8 @@ def stored(target: Target) -> dict[str, Any] | None:
     if not path(target).exists():
         return None
     row = records.read_json(path(target))
-    return row if records.alike(row["settings"], settings(target), within=1e-4) else None
+    same = records.alike(row["provenance"]["settings"], settings(target), within=records.SETTINGS)
+    return row if same else None
 
 
 def measured(row: dict[str, Any] | None) -> float | None:

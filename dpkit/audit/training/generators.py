@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from dpkit import checks
-from dpkit.audit.scores import Scores, check_rng, checked
+from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.training import candidates
 from dpkit.datasets import Images
 from dpkit.privacy.mechanisms import Floats
@@ -143,20 +142,6 @@ def nearest(records: tuple[Tensor, Tensor], others: tuple[Tensor, Tensor]) -> Fl
         alike |= ~alike.any(1, keepdim=True)
         parts.append(distances.masked_fill(~alike, torch.inf).amin(1))
     return torch.cat(parts).numpy()
-
-
-def auc(absent: ArrayLike, present: ArrayLike) -> float:
-    """The chance that a present record's score is above an absent one's, ties counted half.
-
-    The area under the ROC curve, by ranks (Mann, Whitney 1947): 1/2 is a guess. It is no bound.
-
-    Raises:
-        ValueError: scores that `audit.scores.checked` refuses.
-    """
-    absent, present = checked(absent, present)
-    ranks = rankdata(np.concatenate([present, absent]))[: present.size]
-    wins = ranks.sum() - present.size * (present.size + 1) / 2
-    return float(wins / (present.size * absent.size))
 
 
 def _trained(

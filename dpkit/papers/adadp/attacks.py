@@ -299,7 +299,11 @@ TARGETS: tuple[Target, ...] = (
         "gradients are opposite, and adds up the log likelihood ratios of all noised sums.",
         scores=partial(example_run, replaced_shift),
         trials=100_000,
-        assumes=("clipping bounds are fixed beforehand, as Lemma 1 takes them",),
+        assumes=(
+            "clipping bounds are fixed beforehand, as Lemma 1 takes them",
+            "all other records are like the one that is replaced, so that it does not matter who "
+            "is in a lot",
+        ),
         adjacency="replace-one",
         settings=EXAMPLE_SETTINGS,
         scale="paper",

@@ -1,8 +1,5 @@
 """Attacks on generators: right where one copies records, empty-handed where one is private."""
 
-from itertools import product
-from math import inf
-
 import numpy as np
 import pytest
 import torch
@@ -58,7 +55,7 @@ def test_copied_records_are_found(trained):
     copies = Copies(trained.features[chosen], trained.labels[chosen])
     rng = np.random.default_rng(3)
     scores = generators.nearest_scores(rng, trained._replace(generator=copies), samples=3000)
-    assert generators.auc(*scores) > 0.95
+    assert np.median(scores.present) > np.quantile(scores.absent, 0.9)
 
 
 def test_nearest_looks_among_those_of_a_records_label():
@@ -68,13 +65,6 @@ def test_nearest_looks_among_those_of_a_records_label():
     distances = generators.nearest((x, y), others)
     # the third's label is not among the others': the nearest of all
     np.testing.assert_allclose(distances, [5, 5, np.sqrt(2)], atol=1e-6)
-
-
-def test_auc_counts_pairs():
-    absent, present = [0.0, 1.0, 1.0, 2.0], [1.0, 2.0, inf]
-    pairs = [(p > a) + (p == a) / 2 for p, a in product(present, absent)]
-    assert generators.auc(absent, present) == pytest.approx(np.mean(pairs))
-    assert generators.auc([1.0, 1.0], [1.0]) == 0.5
 
 
 def test_candidates_must_leave_a_reference():
