@@ -1,0 +1,9 @@
+"""Privacy against utility on images: the kit's methods at equal budgets, beside published figures.
+
+What a private GAN has to beat: releases of class moments and of random features, at epsilon 0.5,
+1, 3 and 10 (delta 1e-5, add-remove adjacency, certified), each with the classifier that the field
+tests with. `python -m dpkit reproduce comparison mnist`; other image sets with no setting changed.
+"""
+
+NAME = "comparison"
+TITLE = "What a GAN has to beat"

@@ -1,0 +1,52 @@
+"""The methods that are compared: each fitted for a task, priced, and sampled."""
+
+from functools import partial
+
+import numpy as np
+
+from dpkit.baselines import class_moments
+from dpkit.baselines.class_moments import MomentsSettings
+from dpkit.baselines.jitter import Jitter
+from dpkit.comparison.task import CLASSES, SHAPE, Made, Method, Task
+from dpkit.privacy.ledger import Release
+
+NONE = "none but clipping to [0, 1]"
+JITTERED = (
+    "clipped to [0, 1], turned, shifted and enlarged at random by at most 10 degrees, 5 %, 10 %"
+)
+
+
+def moments_settings(task: Task) -> MomentsSettings:
+    """Those of the class moments, by a certified epsilon."""
+    return class_moments.settings_for(
+        task.epsilon, delta=task.delta, classes=CLASSES, shape=SHAPE, public_size=task.size
+    )
+
+
+def _ledger(task: Task, settings: MomentsSettings) -> list[Release]:
+    return settings.ledger()
+
+
+def _moments(task: Task, settings: MomentsSettings, *, jitter: Jitter | None) -> Made:
+    labels = task.records().labels
+    model = class_moments.fit(task.pixels(), labels, settings=settings, rng=task.rng(0))
+
+    def sample(wanted: np.ndarray) -> np.ndarray:
+        images = model.sample(wanted, rng=task.rng(1))
+        return images if jitter is None else jitter(images, rng=task.rng(2))
+
+    return Made(sample)
+
+
+METHODS: dict[str, Method] = {
+    "moments": Method(
+        "class moments", NONE, moments_settings, _ledger, partial(_moments, jitter=None)
+    ),
+    "moments_jittered": Method(
+        "class moments, jittered",
+        JITTERED,
+        moments_settings,
+        _ledger,
+        partial(_moments, jitter=Jitter()),
+    ),
+}

@@ -1,0 +1,221 @@
+"""Accuracy on real images of a network trained on synthetic ones, by a fixed protocol.
+
+The protocol is that of Bie, Kamath, Zhang 2023 ("Private GANs, revisited"; their public code):
+60,000 generated images, of which 5,000 choose the epoch; the real images are only tested on.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpkit import checks
+from dpkit.experiments import trial
+from dpkit.experiments.part import Progress, Work, silent
+from dpkit.training.device import generator_on, seeded
+
+AT_ONCE = 1000  # images that are classified together
+Network = Callable[[tuple[int, ...], int], nn.Module]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a network is trained on synthetic images: Adam, and the epoch that some of them choose.
+
+    Args:
+        epochs, batch_size, rate: of Adam's training.
+        held_out: synthetic images that are not trained on; the epoch with the highest accuracy on
+            them (the first, if several) is the one that is tested.
+        bfloat16: compute products of matrices in bfloat16 (autocast), which some processors do
+            twice as fast.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    epochs: int = 10
+    batch_size: int = 64
+    rate: float = 1e-3
+    held_out: int = 5_000
+    bfloat16: bool = False
+
+    def __post_init__(self) -> None:
+        checks.whole(1, epochs=self.epochs, batch_size=self.batch_size, held_out=self.held_out)
+        checks.positive(rate=self.rate)
+
+
+class Accuracy(NamedTuple):
+    """Shares of images that are classified rightly, between 0 and 1."""
+
+    chosen: float  # of the real test images, at the epoch that synthetic images chose
+    epoch: int  # that epoch, from 1
+    last: float  # of the real test images, after the last epoch
+    held_out: tuple[float, ...]  # of the held-out synthetic images, epoch by epoch
+
+
+def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The protocol's network: two convolutions of 3x3, a pooling, dropout, 128 units.
+
+    Args:
+        shape: of an image, (channels, height, width).
+        classes: number of labels.
+    """
+    channels, *sides = shape
+    height, width = ((side - 4) // 2 for side in sides)
+    return nn.Sequential(
+        nn.Conv2d(channels, 32, 3),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Dropout(0.25),
+        nn.Flatten(),
+        nn.Linear(64 * height * width, 128),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(128, classes),
+    )
+
+
+def mlp(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """One hidden layer of 100 units (arguments as `cnn`)."""
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(int(np.prod(shape)), 100), nn.ReLU(), nn.Linear(100, classes)
+    )
+
+
+def logistic(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Multinomial logistic regression (arguments as `cnn`)."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), classes))
+
+
+def accuracy(
+    network: Network,
+    synthetic: tuple[np.ndarray, np.ndarray],
+    real: tuple[np.ndarray, np.ndarray],
+    *,
+    classes: int = 10,
+    protocol: Protocol,
+    seed: int,
+    device: torch.device,
+    progress: Progress = silent,
+) -> Accuracy:
+    """Train on synthetic images, let some of them choose the epoch, test on real images.
+
+    Args:
+        network: makes one for a shape and a number of classes: `cnn`, `mlp` or `logistic`.
+        synthetic: images, bytes or in [0, 1], (n, channels, height, width), and labels (n,); they
+            are put into an order of their own, so that those held out have all classes.
+        real: the test images and labels, in the same form.
+        seed: of weights, order, batches and dropout.
+        progress: wraps the batches.
+
+    Raises:
+        ValueError: images or labels of another form, with values outside, or too few.
+    """
+    images, labels = _tensors(*synthetic, classes=classes, device=device)
+    test, answers = _tensors(*real, classes=classes, device=device)
+    if not len(images) > protocol.held_out:
+        raise ValueError(
+            f"held_out must be below the {len(images)} synthetic images, got {protocol.held_out}"
+        )
+    rng = generator_on(device, reproducible_seed=seed, stream="order of synthetic images")
+    order = torch.randperm(len(images), generator=rng, device=device)
+    kept, held = order.split([len(images) - protocol.held_out, protocol.held_out])
+    net = _new(network, tuple(images.shape[1:]), classes, seed, device)
+    epochs = train(net, images[kept], labels[kept], protocol=protocol, seed=seed)
+    found = []
+    steps = protocol.epochs * -(-len(kept) // protocol.batch_size)
+    for epoch in progress(epochs, total=steps, desc="classifier"):
+        if epoch is not None:
+            right = [_right(net, *of) for of in ((images[held], labels[held]), (test, answers))]
+            found.append(right)
+    chosen = int(np.argmax([right for right, _ in found]))
+    return Accuracy(found[chosen][1], chosen + 1, found[-1][1], tuple(right for right, _ in found))
+
+
+def train(
+    net: nn.Module, images: Tensor, labels: Tensor, *, protocol: Protocol, seed: int
+) -> Iterator[int | None]:
+    """Train in place; yields None after each batch, but the epoch's number after its last one."""
+    device, optimizer = images.device, torch.optim.Adam(net.parameters(), lr=protocol.rate)
+    rng = generator_on(device, reproducible_seed=seed, stream="batches of synthetic images")
+    for epoch in range(protocol.epochs):
+        order = torch.randperm(len(images), generator=rng, device=device)
+        batches = order.split(protocol.batch_size)
+        for index, chosen in enumerate(batches):
+            net.train()
+            with seeded(seed + epoch * len(batches) + index), _precision(protocol, device):
+                loss = nn.functional.cross_entropy(net(_laid(images[chosen])), labels[chosen])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield epoch if index == len(batches) - 1 else None
+
+
+def training_work(
+    network: Network,
+    shape: tuple[int, ...],
+    *,
+    images: int,
+    protocol: Protocol,
+    device: torch.device,
+) -> Work:
+    """The work of one such training."""
+
+    def trained() -> Iterator[int | None]:
+        made = trial.made_up(images, shape, device=device)
+        labels = torch.zeros(images, dtype=torch.int64, device=device)
+        net = _new(network, shape, 10, 0, device)
+        return train(net, made, labels, protocol=protocol, seed=0)
+
+    steps = protocol.epochs * -(-(images - protocol.held_out) // protocol.batch_size)
+    return Work((network.__name__, shape, protocol, str(device)), steps, trained)
+
+
+def _new(
+    network: Network, shape: tuple[int, ...], classes: int, seed: int, device: torch.device
+) -> nn.Module:
+    with seeded(seed):
+        net = network(shape, classes)
+    return net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def _right(net: nn.Module, images: Tensor, labels: Tensor) -> float:
+    net.eval()
+    with torch.no_grad():
+        found = torch.cat([net(_laid(part)).argmax(1) for part in images.split(AT_ONCE)])
+    return float((found == labels).double().mean())
+
+
+def _laid(images: Tensor) -> Tensor:
+    """Channels side by side in memory: convolutions on a CPU are then faster."""
+    return images.contiguous(memory_format=torch.channels_last)
+
+
+def _precision(protocol: Protocol, device: torch.device) -> AbstractContextManager:
+    return torch.autocast(device.type, torch.bfloat16) if protocol.bfloat16 else nullcontext()
+
+
+def _tensors(
+    images: np.ndarray, labels: np.ndarray, *, classes: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    pixels = np.asarray(images)
+    if pixels.ndim != 4 or np.shape(labels) != pixels.shape[:1] or not len(pixels):
+        raise ValueError(
+            "images must have shape (n, channels, height, width), and labels (n,), got "
+            f"{pixels.shape} and {np.shape(labels)}"
+        )
+    if pixels.dtype == np.uint8:
+        pixels = pixels.astype(np.float32) / 255
+    if not ((pixels >= 0) & (pixels <= 1)).all():  # NaN fails
+        raise ValueError("images must be bytes, or lie in [0, 1] without NaN; divide them by 255")
+    answers = np.asarray(labels)
+    if answers.dtype.kind not in "iu" or not ((answers >= 0) & (answers < classes)).all():
+        raise ValueError(f"labels must be integers in 0..{classes - 1}, got {answers!r:.80}")
+    made = torch.from_numpy(pixels.astype(np.float32)), torch.from_numpy(answers.astype(np.int64))
+    return made[0].to(device), made[1].to(device)
