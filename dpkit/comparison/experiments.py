@@ -1,4 +1,4 @@
-"""What is run for the comparison: each method at each epsilon with several seeds, and its scores."""
+"""What is run for the comparison: each method at each epsilon, with several seeds, and scored."""
 
 from functools import partial
 from typing import Any

@@ -7,6 +7,7 @@ import numpy as np
 from dpkit.baselines import class_moments
 from dpkit.baselines.class_moments import MomentsSettings
 from dpkit.baselines.jitter import Jitter
+from dpkit.comparison import gans
 from dpkit.comparison.task import CLASSES, SHAPE, Made, Method, Task
 from dpkit.privacy.ledger import Release
 
@@ -48,5 +49,11 @@ METHODS: dict[str, Method] = {
         moments_settings,
         _ledger,
         partial(_moments, jitter=Jitter()),
+    ),
+    "dp_cgan": Method(
+        "DP-CGAN, repaired", "none", gans.dp_cgan_settings, gans.dp_cgan_ledger, gans.dp_cgan
+    ),
+    "wgan_gp": Method(
+        "DP-WGAN-GP", "none", gans.wgan_gp_settings, gans.wgan_gp_ledger, gans.wgan_gp
     ),
 }

@@ -1,7 +1,8 @@
 """What every method is given: a data set, a budget and a seed; and what it gives back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,7 +62,7 @@ class Made(NamedTuple):
     """
 
     sample: Callable[[np.ndarray], np.ndarray]
-    notes: dict[str, Any] = {}
+    notes: Mapping[str, Any] = MappingProxyType({})
 
 
 class Method(NamedTuple):

@@ -1,0 +1,148 @@
+"""The private GANs that are compared: the paper's repaired one, and a WGAN-GP of the same size."""
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from dpkit.comparison.task import CLASSES, SHAPE, Made, Task
+from dpkit.experiments.run import Run
+from dpkit.papers.dp_cgan import algorithm
+from dpkit.papers.dp_cgan.settings import REPAIRED, Settings
+from dpkit.privacy import calibrate, pld, rdp
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.sampling import mechanism
+from dpkit.private import PrivateGan
+from dpkit.private.plan import Plan, calibrated
+from dpkit.training.networks import Conditional, mlp
+from dpkit.training.types import Data
+
+PIXELS, HIDDEN, LATENT = prod(SHAPE), 256, 64
+
+
+def dp_cgan_settings(task: Task) -> Settings:
+    """The repaired DP-CGAN with its own settings, but for the noise of this epsilon."""
+    sampling = replace(
+        REPAIRED.sampling, expected_batch_size=min(REPAIRED.expected_batch_size, task.size // 10)
+    )
+    noise = calibrate.noise_multiplier(
+        task.epsilon,
+        sample_rate=sampling.expected_batch_size / task.size,
+        steps=REPAIRED.max_steps,
+        delta=task.delta,
+        accountant=pld.epsilon,
+    )
+    one = mechanism(sampling, noise_multiplier=noise, public_size=task.size)
+    charged = rdp.epsilon([Release(one, REPAIRED.max_steps)], delta=task.delta).epsilon
+    return replace(  # the paper's settings count their steps by Renyi DP
+        REPAIRED,
+        noise_multiplier=noise,
+        sampling=sampling,
+        target_epsilon=charged * (1 + 1e-9),
+        target_delta=task.delta,
+    )
+
+
+def dp_cgan_ledger(task: Task, settings: Settings) -> list[Release]:
+    """All steps of a run."""
+    return settings.ledger(public_size=task.size)
+
+
+def dp_cgan(task: Task, settings: Settings) -> Made:
+    """Train it, or take what is kept of the same run."""
+    run = Run(
+        "comparison",
+        f"dp_cgan-{task.key}",
+        settings,
+        task.seed,
+        task.size,
+        device_name=task.device_name,
+        progress=task.progress,
+    )
+    gan = algorithm.new_gan(settings, seed=task.seed, device=run.device)
+    if not run.weights.exists():
+        images = task.records()
+        flat, labels = (torch.from_numpy(part) for part in (images.flat(), images.labels))
+        data = Data(flat.to(run.device), labels.to(run.device), task.size)
+        run.finish(run.train(algorithm.step, gan, data), total=run.steps)
+        run.keep(gan.averaged_net)
+    run.load(gan.averaged_net)
+
+    def sample(labels: np.ndarray) -> np.ndarray:
+        wanted = torch.from_numpy(labels).to(run.device)
+        made = algorithm.generate(gan, wanted, settings=settings, rng=run.rng("synthesis"))
+        return made.reshape(-1, *SHAPE).cpu().numpy()
+
+    return Made(sample)
+
+
+def wgan_gp_settings(task: Task) -> dict[str, Any]:
+    """Arguments of a `PrivateGan` with a gradient penalty."""
+    return {
+        "epsilon": task.epsilon,
+        "delta": task.delta,
+        "loss": "wasserstein",
+        "latent_size": LATENT,
+        "batch_size": min(2_048, task.size // 10),
+        "n_critic": 2,
+        "learning_rate": 1e-3,
+        "generator_decay": 0.995,
+        "public_size": task.size,
+        "steps": 2_000,
+        "hidden": HIDDEN,
+    }
+
+
+def wgan_gp_ledger(task: Task, settings: dict[str, Any]) -> list[Release]:
+    """All critic steps of a run."""
+    return _plan(settings, task).ledger()
+
+
+def wgan_gp(task: Task, settings: dict[str, Any]) -> Made:
+    """Train it, or take what is kept of the same run."""
+    run = Run(
+        "comparison",
+        f"wgan_gp-{task.key}",
+        settings,
+        task.seed,
+        task.size,
+        device_name=task.device_name,
+    )
+    given = {key: value for key, value in settings.items() if key not in ("steps", "hidden")}
+    gan = PrivateGan(
+        *_mlps(settings["hidden"], task.seed),
+        classes=CLASSES,
+        device=task.device_name,
+        reproducible_seed=task.seed,
+        **given,
+    )
+    if run.weights.exists():
+        gan.load(run.weights)
+    else:
+        images = task.records()
+        gan.fit(images.flat(), images.labels, steps=settings["steps"])
+        run.weights.parent.mkdir(parents=True, exist_ok=True)
+        gan.save(run.weights)
+
+    def sample(labels: np.ndarray) -> np.ndarray:
+        made = gan.sample(labels, reproducible_seed=task.seed)
+        return made.reshape(-1, *SHAPE).numpy()
+
+    return Made(sample)
+
+
+def _plan(settings: dict[str, Any], task: Task) -> Plan:
+    names = ("delta", "steps", "batch_size", "public_size")
+    known = {name: settings[name] for name in names}
+    return calibrated(settings["epsilon"], records=task.size, **known)
+
+
+def _mlps(hidden: int, seed: int) -> tuple[nn.Module, nn.Module]:
+    """A generator and a critic of one hidden layer each, which see the label."""
+    rng = torch.Generator().manual_seed(seed)
+    generator = mlp((LATENT + CLASSES, hidden, PIXELS), last=nn.Sigmoid(), rng=rng)
+    critic = mlp((PIXELS + CLASSES, hidden, 1), last=None, rng=rng)
+    return Conditional(generator, classes=CLASSES), Conditional(critic, classes=CLASSES)
