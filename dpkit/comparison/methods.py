@@ -11,7 +11,8 @@ from dpkit.comparison import gans
 from dpkit.comparison.task import CLASSES, SHAPE, Made, Method, Task
 from dpkit.privacy.ledger import Release
 
-NONE = "none but clipping to [0, 1]"
+NONE = "none"
+CLIPPED = "none but clipping to [0, 1]"
 JITTERED = (
     "clipped to [0, 1], turned, shifted and enlarged at random by at most 10 degrees, 5 %, 10 %"
 )
@@ -40,20 +41,10 @@ def _moments(task: Task, settings: MomentsSettings, *, jitter: Jitter | None) ->
 
 
 METHODS: dict[str, Method] = {
-    "moments": Method(
-        "class moments", NONE, moments_settings, _ledger, partial(_moments, jitter=None)
-    ),
+    "moments": Method(CLIPPED, moments_settings, _ledger, partial(_moments, jitter=None)),
     "moments_jittered": Method(
-        "class moments, jittered",
-        JITTERED,
-        moments_settings,
-        _ledger,
-        partial(_moments, jitter=Jitter()),
+        JITTERED, moments_settings, _ledger, partial(_moments, jitter=Jitter())
     ),
-    "dp_cgan": Method(
-        "DP-CGAN, repaired", "none", gans.dp_cgan_settings, gans.dp_cgan_ledger, gans.dp_cgan
-    ),
-    "wgan_gp": Method(
-        "DP-WGAN-GP", "none", gans.wgan_gp_settings, gans.wgan_gp_ledger, gans.wgan_gp
-    ),
+    "dp_cgan": Method(NONE, gans.dp_cgan_settings, gans.dp_cgan_ledger, gans.dp_cgan),
+    "wgan_gp": Method(NONE, gans.wgan_gp_settings, gans.wgan_gp_ledger, gans.wgan_gp),
 }

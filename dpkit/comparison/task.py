@@ -68,14 +68,12 @@ class Made(NamedTuple):
 class Method(NamedTuple):
     """One line of the figure.
 
-    title: what tables call it.
     post_processing: what is done to its samples, in words.
     settings: what is fitted for a task; `describe` makes JSON values of it.
     ledger: all that a fit of these settings releases.
     make: fits it.
     """
 
-    title: str
     post_processing: str
     settings: Callable[[Task], Any]
     ledger: Callable[[Task, Any], list[Release]]

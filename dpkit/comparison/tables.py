@@ -1,0 +1,70 @@
+"""The comparison's stored parts as rows: accuracy, and likeness to real images, by method."""
+
+from typing import Any
+
+from dpkit.comparison.published import PUBLISHED
+from dpkit.experiments.rows import Stored, spread, values
+
+Row = dict[Any, Any]  # words, and a value for each epsilon
+EPSILONS = (0.5, 1.0, 3.0, 10.0)
+TITLES = {
+    "moments": "class moments",
+    "moments_jittered": "class moments, jittered",
+    "random_features": "DP-MERF",
+    "warm_gan": "warm-started GAN",
+    "warm_gan_jittered": "warm-started GAN, jittered",
+    "dp_cgan": "DP-CGAN, repaired",
+    "wgan_gp": "DP-WGAN-GP",
+}
+
+
+def run_name(method: str, epsilon: float, *, bench: bool = False) -> str:
+    """What the parts of a method at an epsilon are named after."""
+    return f"{method}-{'bench-' if bench else ''}eps{epsilon:g}"
+
+
+def accuracies(stored: Stored, *, network: str = "cnn", bench: bool = False) -> list[Row]:
+    """A row a method: at each epsilon mean, lowest and highest over seeds, in per cent.
+
+    Args:
+        stored: parts by name, from `experiments.store.load("comparison", data)`.
+        network: "cnn", "mlp" or "logistic".
+        bench: of the runs on 55,000 records at delta 1.6658e-6.
+    """
+    return [
+        {
+            "method": title,
+            "key": method,
+            **{
+                epsilon: spread(
+                    [
+                        100 * one[f"{network}_accuracy"]
+                        for one in values(stored, run_name(method, epsilon, bench=bench))
+                    ]
+                )
+                for epsilon in EPSILONS
+            },
+        }
+        for method, title in TITLES.items()
+    ]
+
+
+def best(stored: Stored, epsilon: float) -> Row | None:
+    """The method whose CNN is most accurate on average at an epsilon, if one is stored."""
+    rows = [row for row in accuracies(stored) if row[epsilon]["mean"] is not None]
+    return max(rows, key=lambda row: row[epsilon]["mean"], default=None)
+
+
+def published(data: str) -> list[Row]:
+    """Rows of published figures for a data set, in the order of their accuracy at epsilon 10."""
+    rows = [
+        {
+            "method": one.method,
+            "kind": one.kind,
+            "protocol": one.protocol,
+            **{epsilon: one.accuracies[data].get(epsilon) for epsilon in EPSILONS},
+        }
+        for one in PUBLISHED
+        if data in one.accuracies
+    ]
+    return sorted(rows, key=lambda row: row[10.0])
