@@ -7,8 +7,10 @@ import numpy as np
 
 from dpkit import datasets
 from dpkit.comparison.methods import METHODS
+from dpkit.comparison.tables import run_name
 from dpkit.comparison.task import CLASSES, SHAPE, SIZES, Task
 from dpkit.experiments.part import Part, Progress, Result, Work, priced
+from dpkit.experiments.rows import part_name
 from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp, training_work
 from dpkit.privacy import pld
 from dpkit.records import describe
@@ -22,6 +24,7 @@ PROTOCOLS = {"paper": Protocol(bfloat16=True), "reduced": Protocol(epochs=3, hel
 NETWORKS = {"cnn": cnn, "mlp": mlp, "logistic": logistic}
 # DPImageBench's protocol: 55,000 records to fit on, and delta 1 / (n log n) of that number.
 BENCH_RECORDS, BENCH_DELTA, BENCH_EPSILONS = 55_000, 1.6658e-6, (10.0, 1.0)
+BENCH_METHODS = ("moments_jittered",)
 
 
 def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
@@ -34,12 +37,20 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
         device: auto, cpu or cuda.
         progress: wraps the steps of a training.
     """
-    return [
-        _part(method, Task(data, SIZES[data], epsilon, DELTA, seed, device, progress), scale)
+    tasks = [
+        (method, Task(data, SIZES[data], epsilon, DELTA, seed, device, progress))
         for seed in range(seeds)
         for epsilon in EPSILONS
         for method in METHODS
     ]
+    if SIZES[data] > BENCH_RECORDS:
+        tasks += [
+            (method, Task(data, BENCH_RECORDS, epsilon, BENCH_DELTA, seed, device, progress))
+            for seed in range(seeds)
+            for epsilon in BENCH_EPSILONS
+            for method in BENCH_METHODS
+        ]
+    return [_part(method, task, scale) for method, task in tasks]
 
 
 PLANS = {data: partial(plan, data) for data in SIZES}
@@ -58,7 +69,8 @@ def _part(method: str, task: Task, scale: str) -> Part:
         "images": images,
         "protocol": describe(protocol),
     }
-    name = f"{method}-eps{task.epsilon:g}-seed{task.seed}"
+    bench = task.delta == BENCH_DELTA
+    name = part_name(run_name(method, task.epsilon, bench=bench), task.seed)
     return Part(
         name,
         known,

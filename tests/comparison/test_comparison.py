@@ -1,0 +1,106 @@
+"""The comparison: parts, their prices and scores, and the rows that are made of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpkit import datasets
+from dpkit.comparison import experiments, tables
+from dpkit.comparison.methods import METHODS
+from dpkit.comparison.published import PROTOCOLS, PUBLISHED
+from dpkit.comparison.task import SIZES, Task
+from dpkit.experiments.part import silent
+from dpkit.privacy import pld
+
+PARTS = experiments.plan("mnist", scale="paper", seeds=2, device="cpu", progress=silent)
+
+
+def task(epsilon=10.0, **changed):
+    return Task("digits", 1_437, epsilon, 1e-5, 0, "cpu", silent)._replace(**changed)
+
+
+def test_every_part_says_what_it_is():
+    names = [part.name for part in PARTS]
+    assert len(set(names)) == len(names)
+    for part in PARTS:
+        assert part.settings["records"] in (60_000, 55_000)
+        assert part.settings["protocol"]["epochs"] == 10
+        assert part.settings["protocol"]["held_out"] == 5_000
+        assert part.settings["images"] == 60_000
+
+
+def test_declared_sizes_are_those_of_the_data():
+    assert SIZES["digits"] == datasets.digits(split="train").n
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("epsilon", [0.5, 10.0])
+def test_a_method_costs_at_most_its_budget_and_little_less(method, epsilon):
+    chosen, asked = METHODS[method], task(epsilon, data="mnist", size=60_000)
+    spent = pld.epsilon(chosen.ledger(asked, chosen.settings(asked)), delta=asked.delta).epsilon
+    assert 0.99 * epsilon < spent <= epsilon
+
+
+def test_a_method_of_55_000_records_at_the_benchmarks_delta_keeps_to_its_budget():
+    asked = task(1.0, data="mnist", size=55_000, delta=experiments.BENCH_DELTA)
+    settings = METHODS["moments"].settings(asked)
+    spent = pld.epsilon(METHODS["moments"].ledger(asked, settings), delta=asked.delta)
+    assert 0.99 < spent.epsilon <= 1
+
+
+def test_a_score_of_the_digits(monkeypatch):
+    short = replace(experiments.PROTOCOLS["reduced"], epochs=3, held_out=200, bfloat16=False)
+    monkeypatch.setitem(experiments.PROTOCOLS, "reduced", short)
+    monkeypatch.setattr(experiments, "IMAGES", 20_000)
+    part = experiments.plan("digits", scale="reduced", seeds=1, device="cpu", progress=silent)[0]
+    result = part.compute()
+    assert part.name == "moments-eps10-seed0"
+    assert result.values["epsilon_proven"] <= 10
+    assert result.values["cnn_accuracy"] > 0.5  # measured .77 to .83; chance is .1
+    assert result.images is not None
+    assert result.images.shape == (100, 28, 28)
+    assert set(result.data) == {"digits train", "digits test"}
+
+
+def test_jitter_is_of_the_same_release():
+    labels = np.arange(20) % 10
+    plain, moved = (
+        METHODS[name].make(task(), METHODS[name].settings(task())).sample(labels)
+        for name in ("moments", "moments_jittered")
+    )
+    assert plain.shape == moved.shape == (20, 1, 28, 28)
+    brightness = plain.mean((1, 2, 3)), moved.mean((1, 2, 3))
+    np.testing.assert_allclose(*brightness, rtol=0.35)  # turned and resized by a tenth
+    assert np.abs(plain - moved).mean() > 0.01
+
+
+def test_fewer_records_are_drawn_by_a_public_seed():
+    few = task(size=1_000).records()
+    assert few.n == 1_000
+    assert few.checksum == task(size=1_000, seed=5).records().checksum
+    with pytest.raises(ValueError, match="at most the 1437 images"):
+        task(size=2_000).records()
+
+
+def test_rows_of_stored_parts():
+    stored = {
+        f"moments-eps1-seed{seed}": {"values": {"cnn_accuracy": one}}
+        for seed, one in enumerate((0.8, 0.9))
+    }
+    rows = {row["key"]: row for row in tables.accuracies(stored)}
+    assert rows["moments"][1.0]["mean"] == pytest.approx(85)
+    assert rows["moments"][1.0]["seeds"] == 2
+    assert rows["dp_cgan"][1.0]["mean"] is None
+    best = tables.best(stored, 1.0)
+    assert best is not None
+    assert best["key"] == "moments"
+    assert tables.best(stored, 3.0) is None
+
+
+def test_published_figures_name_their_protocol():
+    for one in PUBLISHED:
+        assert one.protocol in PROTOCOLS
+        for points in one.accuracies.values():
+            assert all(10 < value < 100 for value in points.values())
+    assert [row["method"] for row in tables.published("mnist")][-1] == "DP-FETA"
