@@ -30,6 +30,7 @@ LAYERS = {
     "datasets": 2,
     "training": 3,
     "marginals": 3,
+    "baselines": 3,
     "experiments": 4,
     "private": 4,
     "audit": 5,
@@ -48,6 +49,7 @@ STATEMENT = "dpkit/privacy/statement.py"  # a sentence is all that it makes
 TORCH_PARTS = {"training", "private"}
 TORCH_FREE_IN_PAPERS = {"__init__.py", "settings.py", "claims.py", "tables.py"}
 TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
+    "dpkit/baselines/feature_matching.py",
     "dpkit/metrics/judge.py",
     "dpkit/experiments/run.py",
     "dpkit/experiments/trial.py",
