@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from dpkit import checks
 from dpkit.baselines import class_moments, random_features
-from dpkit.baselines.jitter import Jitter, jittered
+from dpkit.baselines.jitter import Jitter
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
@@ -47,8 +47,8 @@ class PrivateImages(BaseEstimator):
         classes: number of labels, 0 .. classes - 1. It is public, and not read off the records.
         epsilon, delta: of one fit, in nats, under add-remove adjacency.
         method: "moments" or "random features".
-        public_size: declared number of records. Where it is None, that of the data is taken as
-            public where a method needs it, as the statement says: "random features" does.
+        public_size: declared number of records; where it is None that of the data is taken as
+            public, as the statement says.
         reproducible_seed: of the noise; None takes the operating system's entropy. Who knows the
             seed takes the noise off again, and the statement says so.
     """
@@ -104,9 +104,8 @@ class PrivateImages(BaseEstimator):
             budget.reserve(ledger, data=checksum(pixels, labels))
         self.model_ = fit(rows, labels, settings=settings, rng=rng)
         self.guarantee_ = guarantee
-        counts = self.method == FEATURES and self.public_size is None
         assumed = (
-            *([counted(len(pixels))] if counts else []),
+            *([counted(len(pixels))] if self.public_size is None else []),
             f"the number of classes, {classes}, and the size of an image are public",
         )
         seeded = self.reproducible_seed is not None
@@ -125,7 +124,7 @@ class PrivateImages(BaseEstimator):
 
         Args:
             labels: integers in 0 .. classes - 1.
-            jitter: how images are moved and turned at random afterwards; None leaves them.
+            jitter: how much images are turned, shifted and enlarged at random; None: not at all.
             reproducible_seed: None takes the operating system's entropy.
 
         Returns:
@@ -138,7 +137,7 @@ class PrivateImages(BaseEstimator):
         self._check_fitted()
         rng = generator(reproducible_seed, stream=1)
         made = self.model_.sample(labels, rng=rng).astype(np.float32, copy=False)
-        return made if jitter is None else jittered(made, jitter, rng=rng)
+        return made if jitter is None else jitter(made, rng=rng)
 
     def guarantee(self) -> Guarantee:
         """The certified bound on what `fit` released."""
@@ -153,7 +152,11 @@ class PrivateImages(BaseEstimator):
             jitter: as what is published was sampled.
         """
         self._check_fitted()
-        after = self._after if jitter is None else f"{self._after}, and jittered at random"
+        after = (
+            self._after
+            if jitter is None
+            else f"{self._after}, then turned, shifted and enlarged at random"
+        )
         return self._price.statement(unit=unit, after=after)
 
     def _check_fitted(self) -> None:
@@ -163,7 +166,8 @@ class PrivateImages(BaseEstimator):
 
 def _moments(epsilon: float, asked: dict[str, Any], size: int) -> tuple[Any, Any]:
     """Settings, and what fits a model by them."""
-    return class_moments.settings_for(epsilon, **asked), class_moments.fit
+    settings = class_moments.settings_for(epsilon, **asked, public_size=size)
+    return settings, class_moments.fit
 
 
 def _features(epsilon: float, asked: dict[str, Any], size: int) -> tuple[Any, Any]:
