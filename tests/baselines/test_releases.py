@@ -15,8 +15,11 @@ from scipy import stats
 from scipy.optimize import root_scalar
 from scipy.special import ndtr
 
-from dpkit.baselines import random_features
+from dpkit.baselines import class_moments, random_features
+from dpkit.baselines.class_moments import MomentsSettings
+from dpkit.baselines.moments_sums import Sums, sums
 from dpkit.baselines.random_features import FeaturesSettings
+from dpkit.baselines.records import checked
 from dpkit.privacy import gdp, pld
 
 CLASSES, SHAPE = 3, (1, 4, 5)
@@ -41,13 +44,55 @@ def _features(noise: float = 1.0, *, shape: tuple[int, ...] = SHAPE, **rest: Any
     return FeaturesSettings(CLASSES, shape, noise, **({"features": 60, "length_scale": 1.5} | rest))
 
 
+def _moments(noise: float = 1.0, *, shape: tuple[int, ...] = SHAPE, **rest: Any) -> Any:
+    """Some images are longer than the clipping norm, some shorter."""
+    return MomentsSettings(CLASSES, shape, noise, **({"clip_norm": 2.0, "frequencies": 3} | rest))
+
+
+def in_a_basis(found: Sums, settings: MomentsSettings) -> np.ndarray:
+    """Weighted sums in an orthonormal basis of numbers, vectors and symmetric matrices."""
+    rows, columns = np.triu_indices(settings.features)
+    seconds = found.seconds[:, rows, columns] * np.where(rows < columns, sqrt(2), 1)
+    np.testing.assert_allclose(found.seconds, found.seconds.transpose(0, 2, 1), atol=1e-12)
+    parts = (found.counts, found.firsts.ravel(), seconds.ravel())
+    return np.concatenate([w * part for w, part in zip(settings.weights, parts, strict=True)])
+
+
+def _moments_sums(images: np.ndarray, labels: np.ndarray, settings: MomentsSettings) -> np.ndarray:
+    rows, codes = checked(images, labels, classes=CLASSES, shape=settings.shape)
+    return in_a_basis(sums(rows, codes, CLASSES, settings=settings), settings)
+
+
+def _moments_release(
+    images: np.ndarray, labels: np.ndarray, settings: MomentsSettings, rng: np.random.Generator
+) -> np.ndarray:
+    """What `fit` gives to all that comes after: the last release it makes."""
+    seen: list[Sums] = []
+    after = class_moments.components_from
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            class_moments,
+            "components_from",
+            lambda noisy, std, **rest: seen.append(noisy) or after(noisy, std, **rest),
+        )
+        class_moments.fit(images, labels, settings=settings, rng=rng)
+    return in_a_basis(seen[-1], settings)
+
+
 BASELINES = [
+    Baseline("class moments", _moments, _moments_sums, _moments_release),
+    Baseline(
+        "class moments, all pixels",
+        lambda noise=1.0: _moments(noise, frequencies=None, weights=(2.0, 0.5, 0.1)),
+        _moments_sums,
+        _moments_release,
+    ),
     Baseline(
         "random features",
         _features,
         lambda x, y, s: random_features.embedded_sums(x, y, settings=s).ravel(),
         lambda x, y, s, rng: random_features.release(x, y, settings=s, rng=rng).ravel(),
-    )
+    ),
 ]
 both = pytest.mark.parametrize("baseline", BASELINES, ids=lambda one: one.name)
 
@@ -136,16 +181,16 @@ def test_a_record_stands_in_its_class_alone(baseline):
 @both
 @pytest.mark.parametrize("noise", [0.4, 2.5])
 def test_noise_is_as_large_as_priced_whether_there_are_records_or_none(baseline, noise):
-    """Of 300 releases each, by chi-square and, for the shape, Kolmogorov and Smirnov.
+    """Of 100 releases each, by chi-square and, for the shape, Kolmogorov and Smirnov.
 
-    Each of the four tests fails with probability 1e-7.
+    Each of four tests fails with probability 1e-7.
     """
     settings = baseline.settings(noise)
-    assert settings.noise_std == noise * settings.sensitivity
+    assert settings.noise_std == pytest.approx(noise * settings.sensitivity)
     for n in (0, 25):
         base, rng = records(n), np.random.default_rng(n)
         exact = baseline.sums(*base, settings)
-        draws = [baseline.noisy(*base, settings, rng) - exact for _ in range(300)]
+        draws = [baseline.noisy(*base, settings, rng) - exact for _ in range(100)]
         scaled = np.concatenate(draws) / settings.noise_std
         low, high = stats.chi2(scaled.size).ppf([5e-8, 1 - 5e-8])
         assert low < np.square(scaled).sum() < high
@@ -215,4 +260,4 @@ def test_a_record_that_is_out_of_range_or_missing_is_refused(baseline, image, la
 )
 def test_other_shapes_and_types_are_refused(baseline, images, labels, message):
     with pytest.raises(ValueError, match=message):
-        baseline.sums(images, labels, baseline.settings())
+        baseline.noisy(images, labels, baseline.settings(), np.random.default_rng(0))
