@@ -12,6 +12,7 @@ __all__ = [
     "Budget",
     "Private",
     "PrivateGan",
+    "PrivateImages",
     "PrivateTable",
     "claims",
     "datasets",
@@ -23,7 +24,7 @@ __all__ = [
     "private",
     "training",
 ]
-_FRONT = {"Budget", "Private", "PrivateGan", "PrivateTable"}  # of dpkit.private
+_FRONT = {"Budget", "Private", "PrivateGan", "PrivateImages", "PrivateTable"}  # of dpkit.private
 
 if TYPE_CHECKING:
     from dpkit import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         private,
         training,
     )
-    from dpkit.private import Budget, Private, PrivateGan, PrivateTable
+    from dpkit.private import Budget, Private, PrivateGan, PrivateImages, PrivateTable
 
 
 def __getattr__(name: str) -> Any:

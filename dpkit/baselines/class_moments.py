@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpkit.baselines.components import partition
 from dpkit.baselines.moments_settings import MomentsSettings, settings_for
 from dpkit.baselines.moments_sums import Floats, Sums, in_parts, noised, sums
+from dpkit.baselines.records import checked, checked_labels
 
 __all__ = ["Component", "MomentsModel", "MomentsSettings", "fit", "settings_for"]
 
@@ -43,9 +44,9 @@ class MomentsModel:
         """An image of each label, (labels, channels, height, width) in [0, 1].
 
         Raises:
-            ValueError: labels are not integers below `classes`.
+            ValueError: labels are not integers in 0 .. classes - 1.
         """
-        wanted = _labels(labels, self.settings.classes)
+        wanted = checked_labels(labels, classes=self.settings.classes)
         images = np.empty((len(wanted), prod(self.settings.shape)), dtype=np.float32)
         for label, components in enumerate(self.components):
             rows = np.flatnonzero(wanted == label)
@@ -71,9 +72,7 @@ def fit(
     Raises:
         ValueError: another shape, or an image with a value that is NaN or outside [0, 1].
     """
-    pixels, classes = _pixels(images, settings.shape), _labels(labels, settings.classes)
-    if len(pixels) != len(classes):
-        raise ValueError(f"labels must be as many as images, {len(pixels)}, got {len(classes)}")
+    pixels, classes = checked(images, labels, classes=settings.classes, shape=settings.shape)
     groups = classes
     if settings.components > 1:
         first = _release(pixels, classes, settings.classes, 0, settings, rng)
@@ -88,7 +87,7 @@ def fit(
 
 
 def _release(
-    pixels: NDArray[np.float32],
+    pixels: NDArray[np.floating],
     groups: NDArray[np.int64],
     count: int,
     index: int,
@@ -96,9 +95,28 @@ def _release(
     rng: np.random.Generator,
 ) -> list[Component]:
     """The Gaussian of each group, from its noised sums."""
-    true = sums(pixels, groups, count, settings=settings)
     std = settings.noise_multipliers[index] * settings.sensitivity
-    return list(components_from(noised(true, std, settings.weights, rng), std, settings=settings))
+    noisy = release(pixels, groups, count, std=std, settings=settings, rng=rng)
+    return list(components_from(noisy, std, settings=settings))
+
+
+def release(
+    pixels: NDArray[np.floating],
+    groups: NDArray[np.int64],
+    count: int,
+    *,
+    std: float,
+    settings: MomentsSettings,
+    rng: np.random.Generator,
+) -> Sums:
+    """Noised sums of each group, which are all that a model is made from.
+
+    Args:
+        pixels, groups, count: as `moments_sums.sums`.
+        std: of the noise; a noise multiplier times `settings.sensitivity`.
+    """
+    true = sums(pixels, groups, count, settings=settings)
+    return noised(true, std, settings.weights, rng)
 
 
 def components_from(noisy: Sums, std: float, *, settings: MomentsSettings) -> Iterator[Component]:
@@ -123,25 +141,3 @@ def components_from(noisy: Sums, std: float, *, settings: MomentsSettings) -> It
         if basis is not None:
             mean, factors = mean @ basis, basis.T @ factors
         yield Component(size, mean * settings.clip_norm, factors * settings.clip_norm)
-
-
-def _pixels(images: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    array = np.asarray(images)
-    if array.ndim != 4 or array.shape[1:] != shape:
-        raise ValueError(f"images must have shape (records, {shape}), got {array.shape}")
-    if array.dtype.kind not in "fu" or not ((array >= 0) & (array <= 1)).all():  # NaN fails
-        raise ValueError(
-            f"images must be numbers in [0, 1] without NaN, got {array.dtype} with values outside; "
-            "divide bytes by 255"
-        )
-    return array.reshape(len(array), prod(shape)).astype(np.float32)
-
-
-def _labels(labels: ArrayLike, classes: int) -> NDArray[np.int64]:
-    array = np.asarray(labels)
-    fine = array.ndim == 1 and (array.dtype.kind in "iu" or not array.size)
-    if not fine or not ((array >= 0) & (array < classes)).all():
-        raise ValueError(
-            f"labels must be a list of integers in 0..{classes - 1}, got {labels!r:.80}"
-        )
-    return array.astype(np.int64)

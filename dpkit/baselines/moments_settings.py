@@ -84,6 +84,11 @@ class MomentsSettings:
         return sqrt(sum(weight**2 for weight in self.weights))
 
     @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise on what is released, where that is one release."""
+        return self.noise_multiplier * self.sensitivity
+
+    @property
     def noise_multipliers(self) -> tuple[float, ...]:
         """Of each release in turn; what they cost together is what one at noise_multiplier does."""
         if self.components == 1:

@@ -20,7 +20,11 @@ class Sums(NamedTuple):
 
 
 def sums(
-    pixels: NDArray[np.float32], groups: NDArray[np.int64], count: int, *, settings: MomentsSettings
+    pixels: NDArray[np.floating],
+    groups: NDArray[np.int64],
+    count: int,
+    *,
+    settings: MomentsSettings,
 ) -> Sums:
     """Each group's sums of 1, z / C and z z' / C^2: what `release` noises, in double precision.
 
@@ -41,7 +45,7 @@ def sums(
     return total
 
 
-def clipped(pixels: NDArray[np.float32], *, settings: MomentsSettings) -> Floats:
+def clipped(pixels: NDArray[np.floating], *, settings: MomentsSettings) -> Floats:
     """z / C of each image, (images, features), scaled down to a norm of 1 where it is longer."""
     z = np.asarray(pixels, dtype=np.float64)
     if settings.basis is not None:
@@ -72,4 +76,5 @@ def noised(
 
 
 def in_parts(rows: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Runs of at most `AT_ONCE` of these rows."""
     return [rows[start : start + AT_ONCE] for start in range(0, len(rows), AT_ONCE)]

@@ -5,7 +5,12 @@ from importlib import import_module
 from dpkit import papers
 from dpkit.audit.target import Target
 
-OWN = ("dpkit.audit.mechanisms.targets", "dpkit.audit.sampling", "dpkit.audit.trained")
+OWN = (
+    "dpkit.audit.mechanisms.targets",
+    "dpkit.audit.sampling",
+    "dpkit.audit.trained",
+    "dpkit.audit.image_releases",
+)
 
 
 def targets() -> tuple[Target, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpkit.private.budget import Budget
     from dpkit.private.gan import PrivateGan
+    from dpkit.private.images import PrivateImages
     from dpkit.private.model import BudgetSpent, Private
     from dpkit.private.table import PrivateTable
 
@@ -17,9 +18,10 @@ _HOMES = {  # of each name its module
     "BudgetSpent": "model",
     "Private": "model",
     "PrivateGan": "gan",
+    "PrivateImages": "images",
     "PrivateTable": "table",
 }
-__all__ = ["Budget", "BudgetSpent", "Private", "PrivateGan", "PrivateTable"]
+__all__ = ["Budget", "BudgetSpent", "Private", "PrivateGan", "PrivateImages", "PrivateTable"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,5 @@
 """Private synthetic tables: fit a data frame with a public schema, sample rows."""
 
-import warnings
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -12,10 +11,10 @@ from sklearn.exceptions import NotFittedError
 from dpkit import checks, marginals
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.privacy.statement import statement
 from dpkit.private.budget import Budget, check_budget
+from dpkit.private.one_release import ALL_RECORDS, Price, generator, size_of
 from dpkit.private.schema import Schema
-from dpkit.private.statement import SEEDED, counted
+from dpkit.private.statement import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,11 +103,16 @@ class PrivateTable(BaseEstimator):
         fitted = self._marginals if self.method == "marginals" else self._gan
         codes = schema.codes(frame)
         own = budget and replace(budget, data=budget.data or _checksum(frame))
-        self.model_, self._ledger = fitted(schema, codes, own)
-        self.guarantee_ = pld.epsilon(self._ledger, delta=self.delta)
-        self._drawn = "none (all records)" if self.method == "marginals" else "Poisson"
-        self._assumed = (counted(len(frame)),) if self.public_size is None else ()
-        self._schema, self._seeded = schema, self.reproducible_seed is not None
+        self.model_, ledger = fitted(schema, codes, own)
+        self.guarantee_ = pld.epsilon(ledger, delta=self.delta)
+        self._price = Price(
+            ledger,
+            self.guarantee_,
+            ALL_RECORDS if self.method == "marginals" else "Poisson",
+            (counted(len(frame)),) if self.public_size is None else (),
+            self.reproducible_seed is not None,
+        )
+        self._schema = schema
         return self
 
     def _marginals(
@@ -126,8 +130,8 @@ class PrivateTable(BaseEstimator):
         settings = marginals.settings_for(
             epsilon, delta=self.delta, sizes=sizes, target=names.index(target)
         )
-        size = self._size(len(codes))
-        rng = _generator(self.reproducible_seed, stream=0)
+        size = size_of(len(codes), public_size=self.public_size, delta=self.delta)
+        rng = generator(self.reproducible_seed, stream=0)
         if budget is not None:
             budget.reserve(settings.ledger(), data=str(budget.data))
         model = marginals.fit(codes, settings=settings, public_size=size, rng=rng)
@@ -153,19 +157,6 @@ class PrivateTable(BaseEstimator):
         )
         return model, model.plan.ledger()
 
-    def _size(self, records: int) -> int:
-        if self.public_size is None and not records:
-            raise ValueError("the data have no rows, and no public_size is declared")
-        size = records if self.public_size is None else self.public_size
-        size = checks.whole(1, public_size=size)
-        if not self.delta < 1 / size:
-            warnings.warn(
-                f"delta {self.delta:g} is not below 1 / {size} records: it would allow a whole "
-                "record to be published; take a smaller one",
-                stacklevel=3,
-            )
-        return size
-
     def sample(self, n: int = 1000, *, reproducible_seed: int | None = None) -> "pd.DataFrame":
         """Draw `n` synthetic rows, which costs nothing; numbers are uniform within their bins.
 
@@ -178,7 +169,7 @@ class PrivateTable(BaseEstimator):
             ValueError: n is not an integer >= 0.
         """
         self._check_fitted()
-        rng = _generator(reproducible_seed, stream=1)
+        rng = generator(reproducible_seed, stream=1)
         return self._schema.frame(self.model_.sample(n, rng=rng), rng)
 
     def guarantee(self) -> Guarantee:
@@ -193,10 +184,7 @@ class PrivateTable(BaseEstimator):
             unit: of privacy: what one record is.
         """
         self._check_fitted()
-        words = statement(
-            self.guarantee_, self._ledger, unit=unit, sampling=self._drawn, assume=self._assumed
-        )
-        return f"{words} {SEEDED}" if self._seeded else words
+        return self._price.statement(unit=unit)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
@@ -209,14 +197,3 @@ def _checksum(frame: "pd.DataFrame") -> str:
 
     rows: Any = hash_pandas_object(frame, index=False)  # pyright: ignore[reportCallIssue]
     return sha256(repr(list(frame.columns)).encode() + rows.to_numpy().tobytes()).hexdigest()
-
-
-def _generator(seed: int | None, *, stream: int) -> np.random.Generator:
-    """Of the operating system's entropy, or of a seed: noise and samples are never the same draws.
-
-    Raises:
-        ValueError: the seed is not an integer >= 0.
-    """
-    if seed is None:
-        return np.random.default_rng()
-    return np.random.default_rng([checks.whole(reproducible_seed=seed), stream])

@@ -57,6 +57,7 @@ def audits() -> str:
         "mechanisms": "Mechanisms of the kit",
         "sampling": "How batches are drawn",
         "training": "Training with the kit",
+        "baselines": "One release of image data",
     }
     return "\n\n".join(_audits_of(titles[name], group) for name, group in groups.items())
 

@@ -306,6 +306,65 @@ MUTANTS = (
         "if self.noise is None:\n            return [Release(",
         "tests/papers/test_adadp_algorithm.py",
     ),
+    Mutant(
+        "features longer than 1",
+        "../baselines/random_features.py",
+        "axis=1) / sqrt(len(frequencies))",
+        "axis=1) / sqrt(len(frequencies) - 1)",
+        "tests/baselines/test_releases.py",
+    ),
+    Mutant(
+        "half the noise that is charged",
+        "../baselines/random_features.py",
+        "rng.normal(0.0, settings.noise_std, sums.shape)",
+        "rng.normal(0.0, settings.noise_std / 2, sums.shape)",
+        "tests/baselines/test_releases.py",
+    ),
+    Mutant(
+        "a generator that matches the sums without noise",
+        "../baselines/feature_matching.py",
+        "released = release(images, labels, settings=settings, rng=rng)",
+        "released = release(images, labels, settings=settings, rng=rng)\n"
+        "    from dpkit.baselines.random_features import embedded_sums\n"
+        "    released = embedded_sums(images, labels, settings=settings)",
+        "tests/baselines/test_feature_matching.py",
+    ),
+    Mutant(
+        "a sensitivity without the count",
+        "../baselines/moments_settings.py",
+        "sum(weight**2 for weight in self.weights)",
+        "sum(weight**2 for weight in self.weights[1:])",
+        "tests/baselines",
+    ),
+    Mutant(
+        "moments of records that are not clipped",
+        "../baselines/moments_sums.py",
+        "return z / np.maximum(norms, 1)",
+        "return z",
+        "tests/baselines/test_releases.py",
+    ),
+    Mutant(
+        "symmetric noise that is averaged on the diagonal too",
+        "../baselines/moments_sums.py",
+        'diagonal[:] = np.einsum("gii->gi", noise)',
+        "diagonal *= 0.7",
+        "tests/baselines/test_releases.py",
+    ),
+    Mutant(
+        "two releases charged as one of them",
+        "../baselines/moments_settings.py",
+        "tuple(self.noise_multiplier / sqrt(share) for share in shares)",
+        "tuple(self.noise_multiplier for share in shares)",
+        "tests/baselines/test_class_moments.py",
+    ),
+    Mutant(
+        "images fitted before the budget is asked",
+        "../private/images.py",
+        "            budget.reserve(ledger, data=checksum(pixels, labels))",
+        "            self.model_ = fit(rows, labels, settings=settings, rng=rng)\n"
+        "            budget.reserve(ledger, data=checksum(pixels, labels))",
+        "tests/private/test_images.py",
+    ),
 )
 
 

@@ -30,6 +30,7 @@ LAYERS = {
     "datasets": 2,
     "training": 3,
     "marginals": 3,
+    "baselines": 3,
     "experiments": 4,
     "private": 4,
     "audit": 5,
@@ -48,14 +49,18 @@ STATEMENT = "dpkit/privacy/statement.py"  # a sentence is all that it makes
 TORCH_PARTS = {"training", "private"}
 TORCH_FREE_IN_PAPERS = {"__init__.py", "settings.py", "claims.py", "tables.py"}
 TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
+    "dpkit/baselines/feature_matching.py",
     "dpkit/metrics/judge.py",
     "dpkit/experiments/run.py",
     "dpkit/experiments/trial.py",
 }
 TORCH_FREE_IN_TRAINING = {"dpkit/training/__init__.py", "dpkit/training/optimizers.py"}
-TORCH_FREE_IN_PRIVATE = {  # what is planned, priced and stated, and tables
+TORCH_FREE_IN_PRIVATE = {  # what is planned, priced and stated, and one release
     f"dpkit/private/{name}.py"
-    for name in ("__init__", "budget", "gan_settings", "plan", "statement", "table")
+    for name in (
+        *("__init__", "budget", "gan_settings", "plan", "statement"),
+        *("one_release", "image_records", "images", "table"),
+    )
 }
 TORCH = {"torch", "torchvision", "opacus", "safetensors.torch"}
 # The parts that talk to a terminal; everything else returns what it has to say.

@@ -1,0 +1,241 @@
+"""The generator of DP-MERF: trained on a noised mean embedding alone, and so post-processing.
+
+It minimises the squared distance between the released embedding of each class and the mean
+embedding of what it generates, an estimate of the maximum mean discrepancy by random features
+(Harder, Adamczewski, Park 2021, eq. 7). Network and learning are those of the paper's experiment on
+MNIST; here each batch holds as many of each class, so that each class's mean is matched by itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod, sqrt
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from dpkit import checks
+from dpkit.baselines.random_features import FeaturesSettings, Floats, release
+from dpkit.baselines.records import checked_labels
+
+LATENT, HIDDEN, CHANNELS, KERNEL = 5, 200, (16, 8), 5  # of the paper's generator of MNIST
+AT_ONCE = 1000  # images that are generated together
+
+
+@dataclass(frozen=True)
+class Matching:
+    """How the generator learns: Adam, its rate multiplied by `decay` after each `every` steps.
+
+    Args:
+        steps: on one batch each; the paper's 5 epochs of 60,000 records are 600.
+        batch: images a step, rounded down to as many of each class.
+        rate, decay, every: of Adam's learning.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    steps: int = 600
+    batch: int = 500
+    rate: float = 0.01
+    decay: float = 0.9
+    every: int = 120
+
+    def __post_init__(self) -> None:
+        checks.whole(1, steps=self.steps, batch=self.batch, every=self.every)
+        checks.positive(rate=self.rate)
+        checks.in_range(0, 1, decay=checks.positive(decay=self.decay))
+
+
+class Step(NamedTuple):
+    """One step of the generator: its number, from 1, and the squared distance before it."""
+
+    step: int
+    loss: float
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturesModel:
+    """What follows from a noised embedding: a generator, which saw no record.
+
+    released: the noised sums, (features, classes).
+    losses: of each step of the generator.
+    """
+
+    settings: FeaturesSettings
+    released: Floats
+    generator: "Generator"
+    losses: tuple[float, ...] = field(repr=False)
+
+    def sample(self, labels: ArrayLike, *, rng: np.random.Generator) -> NDArray[np.float32]:
+        """An image for each label, (labels, channels, height, width) in [0, 1].
+
+        Raises:
+            ValueError: labels are no integers in 0 .. classes - 1.
+        """
+        codes = checked_labels(labels, classes=self.settings.classes)
+        made = np.zeros((len(codes), *self.settings.shape), np.float32)
+        self.generator.eval()
+        with torch.no_grad():
+            for start in range(0, len(codes), AT_ONCE):
+                part = slice(start, start + AT_ONCE)
+                made[part] = self.generator(_inputs(codes[part], self.settings, rng)).numpy()
+        return made
+
+
+class Generator(nn.Module):
+    """Two linear layers, then two convolutions, each after an enlargement to twice the size."""
+
+    def __init__(self, classes: int, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        channels, *size = shape
+        quarter, half = ([-(-side // by) for side in size] for by in (4, 2))
+        first, second = CHANNELS
+        self.layers = nn.Sequential(
+            nn.Linear(LATENT + classes, HIDDEN),
+            nn.BatchNorm1d(HIDDEN),
+            nn.ReLU(),
+            nn.Linear(HIDDEN, first * prod(quarter)),
+            nn.BatchNorm1d(first * prod(quarter)),
+            nn.ReLU(),
+            nn.Unflatten(1, (first, *quarter)),
+            _enlarged(half),
+            nn.Conv2d(first, second, KERNEL, padding=KERNEL // 2),
+            nn.ReLU(),
+            _enlarged(size),
+            nn.Conv2d(second, channels, KERNEL, padding=KERNEL // 2),
+            nn.Sigmoid(),
+        )
+
+    def forward(self, latents: Tensor) -> Tensor:
+        """Images (batch, channels, height, width) in [0, 1]."""
+        return self.layers(latents)
+
+
+def fit(
+    images: ArrayLike,
+    labels: ArrayLike,
+    *,
+    settings: FeaturesSettings,
+    public_size: int,
+    rng: np.random.Generator,
+    matching: Matching | None = None,
+) -> FeaturesModel:
+    """Release the classes' embeddings, and train a generator on them: it costs the release alone.
+
+    Args:
+        images, labels: as `random_features.release`.
+        public_size: number of records as declared, not as counted; see `match`.
+        rng: of the noise, then of the generator.
+        matching: how the generator learns.
+
+    Raises:
+        ValueError: as `random_features.release`, or a public_size that is not an integer >= 1.
+    """
+    checks.whole(1, public_size=public_size)
+    released = release(images, labels, settings=settings, rng=rng)
+    return match(released, settings=settings, public_size=public_size, rng=rng, matching=matching)
+
+
+def match(
+    released: Floats,
+    *,
+    settings: FeaturesSettings,
+    public_size: int,
+    rng: np.random.Generator,
+    matching: Matching | None = None,
+) -> FeaturesModel:
+    """Train a generator on noised sums: post-processing, which sees no record.
+
+    Args:
+        released: (features, classes), as `random_features.release` makes them.
+        public_size: declared number of records. Each class is taken to have an equal part of
+            them, by which its sum is divided.
+        rng: of initial weights and latents.
+        matching: how it learns; the paper's settings by default.
+
+    Raises:
+        ValueError: as `train`.
+    """
+    generator = _new(settings, rng)
+    how = {"settings": settings, "public_size": public_size, "matching": matching or Matching()}
+    records = list(train(generator, released, **how, rng=rng))
+    return FeaturesModel(settings, released, generator.eval(), tuple(one.loss for one in records))
+
+
+def train(
+    generator: "Generator",
+    released: Floats,
+    *,
+    settings: FeaturesSettings,
+    public_size: int,
+    matching: Matching,
+    rng: np.random.Generator,
+) -> Iterator[Step]:
+    """Train a generator in place, a record a step.
+
+    Args: as `match`.
+
+    Raises:
+        ValueError: released is of another shape or not finite, public_size is not an integer >= 1,
+            or a batch has not an image for each class.
+    """
+    checks.whole(1, public_size=public_size)
+    each = checks.whole(1, images_of_a_class_in_a_batch=matching.batch // settings.classes)
+    wanted = torch.from_numpy(_means(released, settings, public_size))
+    frequencies = torch.tensor(settings.frequencies(), dtype=torch.float32)
+    codes = np.repeat(np.arange(settings.classes), each)
+    adam = torch.optim.Adam(generator.parameters(), lr=matching.rate)
+    rates = torch.optim.lr_scheduler.StepLR(adam, matching.every, matching.decay)
+    for step in range(1, matching.steps + 1):
+        made = generator(_inputs(codes, settings, rng)).flatten(1)
+        loss = (_class_means(made, frequencies, settings.classes) - wanted).square().sum()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+        rates.step()
+        yield Step(step, float(loss.detach()))
+
+
+def _means(released: Floats, settings: FeaturesSettings, public_size: int) -> NDArray[np.float32]:
+    """Noised mean embeddings, (classes, features)."""
+    wanted = (settings.features, settings.classes)
+    if released.shape != wanted or not np.isfinite(released).all():
+        raise ValueError(
+            f"released must be finite numbers of shape {wanted}, got shape {released.shape}"
+        )
+    return (released.T * (settings.classes / public_size)).astype(np.float32)
+
+
+def _class_means(rows: Tensor, frequencies: Tensor, classes: int) -> Tensor:
+    """Mean embedding of each class, (classes, features), where rows are sorted by their class."""
+    angles = (rows @ frequencies.T).unflatten(0, (classes, -1))
+    return torch.cat([angles.cos().mean(1), angles.sin().mean(1)], 1) / sqrt(len(frequencies))
+
+
+def _inputs(
+    codes: NDArray[np.int64], settings: FeaturesSettings, rng: np.random.Generator
+) -> Tensor:
+    """Latents beside one-hot labels, (batch, latent + classes)."""
+    latents = rng.standard_normal((len(codes), LATENT), dtype=np.float32)
+    one_hot = np.eye(settings.classes, dtype=np.float32)[codes]
+    return torch.from_numpy(np.concatenate([latents, one_hot], axis=1))
+
+
+def _enlarged(size: list[int]) -> nn.Module:
+    return nn.Upsample(size=tuple(size), mode="bilinear", align_corners=True)
+
+
+def _new(settings: FeaturesSettings, rng: np.random.Generator) -> Generator:
+    """A generator with initial weights from `rng`: uniform within 1 / sqrt(inputs), torch's way."""
+    with torch.random.fork_rng(devices=[]):  # torch draws weights of its own first
+        net = Generator(settings.classes, settings.shape).float()
+    for layer in net.modules():
+        if isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
+            bound = 1 / sqrt(layer.weight[0].numel())
+            for part in (layer.weight, layer.bias):
+                drawn = rng.uniform(-bound, bound, part.shape).astype(np.float32)
+                part.data = torch.from_numpy(drawn)
+    return net

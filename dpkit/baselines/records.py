@@ -1,0 +1,60 @@
+"""What a baseline is given as records: images in [0, 1], whole, with labels of its classes."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.floating]
+Labels = NDArray[np.int64]
+
+
+def checked(
+    images: ArrayLike, labels: ArrayLike, *, classes: int, shape: tuple[int, ...]
+) -> tuple[Floats, Labels]:
+    """Images as rows, (records, pixels) in [0, 1], and their labels, (records,).
+
+    float32 and float64 stay as they are; records may be 0.
+
+    Raises:
+        ValueError: images or labels are of another shape or type, or a number is NaN or out of its
+            range; the first such record is named.
+    """
+    found = np.asarray(images)
+    if found.shape[1:] != shape or found.dtype.kind != "f":
+        raise ValueError(
+            f"images must be floats of shape (records, {', '.join(map(str, shape))}), got "
+            f"{found.dtype} of shape {found.shape}; bytes are pixels / 255"
+        )
+    rows = found.reshape(len(found), int(np.prod(shape)))
+    fine = ((rows >= 0) & (rows <= 1)).all(1)
+    if not fine.all():
+        raise ValueError(
+            f"images must lie in [0, 1], and record {int(fine.argmin())} does not (or holds NaN); "
+            "scale bytes by 1 / 255, and drop or fill what is missing"
+        )
+    return rows, checked_labels(labels, classes=classes, records=len(rows))
+
+
+def checked_labels(labels: ArrayLike, *, classes: int, records: int | None = None) -> Labels:
+    """Labels as int64, (records,).
+
+    Args:
+        records: how many there must be; None where any number will do.
+
+    Raises:
+        ValueError: they are no integers in 0 .. classes - 1, or of another shape.
+    """
+    found = np.asarray(labels)
+    if not found.size:
+        found = found.astype(np.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or records not in (None, len(found)):
+        wanted = "(records,)" if records is None else f"({records},)"
+        raise ValueError(
+            f"labels must be integers of shape {wanted}, got {found.dtype} of shape {found.shape}"
+        )
+    fine = (found >= 0) & (found < classes)
+    if not fine.all():
+        raise ValueError(
+            f"labels must lie in 0..{classes - 1}, got {found[~fine][0]}; number the classes from "
+            "0, by a list that is public"
+        )
+    return found.astype(np.int64)

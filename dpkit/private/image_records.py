@@ -1,0 +1,93 @@
+"""What a user has as labelled images, as arrays: whole, in [0, 1], labelled within the classes."""
+
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpkit.baselines.records import checked_labels
+from dpkit.datasets import Images
+
+
+def arrays(x: Any, y: Any, *, classes: int) -> tuple[np.ndarray, NDArray[np.int64]]:
+    """Images as they are given, and their labels, (records,) int64.
+
+    Args:
+        x: uint8 or floats in [0, 1], (records, height, width) or (records, channels, height,
+            width); or `Images`, which hold their labels.
+        y: integers in 0 .. classes - 1, (records,); None with `Images`.
+        classes: number of labels.
+
+    Raises:
+        TypeError: x is of another kind, or y is missing or given twice.
+        ValueError: images or labels of another shape, or a number that is NaN or out of range.
+    """
+    if isinstance(x, Images):
+        if y is not None:
+            raise TypeError("Images hold their own labels: leave y out")
+        x, y = x.pixels, x.labels
+    if y is None:
+        raise TypeError("no y was given: fit(x, y), with a label for each image")
+    pixels = _pixels(x)
+    return pixels, checked_labels(y, classes=classes, records=len(pixels))
+
+
+def in_unit(pixels: np.ndarray) -> NDArray[np.floating]:
+    """As floats in [0, 1], (records, channels, height, width)."""
+    if pixels.ndim == 3:
+        pixels = pixels[:, None]
+    return pixels / np.float32(255) if pixels.dtype == np.uint8 else pixels
+
+
+def checksum(pixels: np.ndarray, labels: NDArray[np.int64]) -> str:
+    """SHA-256 of type, shape and bytes: `Private`'s and `PrivateGan`'s of the same (x, y).
+
+    So that their runs share a budget. It describes private data.
+    """
+    digest = sha256()
+    for part in (pixels, labels):
+        digest.update(f"torch.{part.dtype} {part.shape}".encode())
+        digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _pixels(x: Any) -> np.ndarray:
+    if hasattr(x, "iloc") or isinstance(x, str | np.ma.MaskedArray) or hasattr(x, "__fspath__"):
+        raise TypeError(
+            f"x must be an array of images, got {type(x).__name__}; read a folder of images by "
+            "dpkit.datasets.image_folder(folder)"
+        )
+    try:
+        pixels = np.asarray(x)
+    except ValueError as error:
+        raise ValueError(f"the images of x must be of one shape: {error}") from error
+    if pixels.ndim not in (3, 4) or not all(pixels.shape[1:]):
+        raise ValueError(
+            "x must have shape (records, height, width) or (records, channels, height, width), got "
+            f"{pixels.shape}; rows of pixels are x.reshape(-1, channels, height, width)"
+        )
+    if pixels.dtype != np.uint8 and pixels.dtype.kind != "f":
+        raise ValueError(
+            f"x must be uint8 or floats in [0, 1], got {pixels.dtype}; 0..255 are x.astype('uint8')"
+        )
+    _check_range(pixels)
+    return pixels
+
+
+def _check_range(pixels: np.ndarray) -> None:
+    """Refuse floats outside [0, 1], and NaN; the first such record is named."""
+    if pixels.dtype.kind != "f":
+        return
+    fine = ((pixels >= 0) & (pixels <= 1)).reshape(len(pixels), -1).all(1)
+    if not fine.all():
+        row = int(fine.argmin())
+        if not np.isfinite(pixels[row]).all():
+            raise ValueError(
+                f"x holds NaN or infinite numbers (first in record {row}): drop such records or "
+                "fill them in first"
+            )
+        raise ValueError(
+            f"x as floats must lie in [0, 1], and record {row} lies in [{pixels[row].min():g}, "
+            f"{pixels[row].max():g}]; pixels 0..255 are x / 255, -1..1 are (x + 1) / 2"
+        )

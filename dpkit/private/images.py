@@ -1,0 +1,181 @@
+"""Private synthetic images: fit labelled images once, sample as many as wanted."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from dpkit import checks
+from dpkit.baselines import class_moments, random_features
+from dpkit.baselines.jitter import Jitter
+from dpkit.privacy import pld
+from dpkit.privacy.ledger import Guarantee
+from dpkit.private.budget import Budget, check_budget
+from dpkit.private.image_records import arrays, checksum, in_unit
+from dpkit.private.one_release import ALL_RECORDS, Price, generator, size_of
+from dpkit.private.statement import counted
+
+MOMENTS, FEATURES = "moments", "random features"
+AFTER = {  # what follows from the release alone
+    MOMENTS: "images are drawn from Gaussians that follow from the noised moments",
+    FEATURES: "images are drawn from a generator trained on the noised embeddings alone",
+}
+
+
+class PrivateImages(BaseEstimator):
+    """A synthesizer for labelled images by one noised release, without private training.
+
+        images = PrivateImages(epsilon=1).fit(x, y)
+        images.sample([0, 1, 2])
+
+    By "moments" (`dpkit.baselines.class_moments`) the release is each class's count, mean and
+    second moment, and images are drawn from Gaussians; it needs no torch. By "random features"
+    (`dpkit.baselines.random_features`: DP-MERF) it is each class's mean embedding, on which a
+    generator is trained for some minutes. They are what a private GAN has to beat.
+
+    Another `fit` costs epsilon again. The fitted object holds no records, so that it may be
+    released (by joblib or pickle, say) where no seed was given.
+
+    Attributes:
+        model_: what was released.
+        guarantee_: its price.
+
+    Args:
+        classes: number of labels, 0 .. classes - 1. It is public, and not read off the records.
+        epsilon, delta: of one fit, in nats, under add-remove adjacency.
+        method: "moments" or "random features".
+        public_size: declared number of records; where it is None that of the data is taken as
+            public, as the statement says.
+        reproducible_seed: of the noise; None takes the operating system's entropy. Who knows the
+            seed takes the noise off again, and the statement says so.
+    """
+
+    def __init__(
+        self,
+        *,
+        classes: int = 10,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        method: str = MOMENTS,
+        public_size: int | None = None,
+        reproducible_seed: int | None = None,
+    ) -> None:
+        self.model_: Any
+        self.guarantee_: Guarantee
+        self.classes = classes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.public_size = public_size
+        self.reproducible_seed = reproducible_seed
+
+    def fit(self, x: Any, y: Any = None, *, budget: Budget | None = None) -> "PrivateImages":
+        """Release a model of the images.
+
+        Args:
+            x: uint8, or floats in [0, 1]; shape (records, height, width) or (records, channels,
+                height, width). Or `dpkit.datasets.Images`, which hold their labels. The size of
+                an image is public.
+            y: integers in 0 .. classes - 1, (records,). A class may have no record.
+            budget: adds up the runs on these data (see `Budget`).
+
+        Raises:
+            TypeError: x is no array, or y is missing.
+            ValueError: a number is out of range or NaN, or the arrays do not fit each other.
+            OverBudget: the run would exceed the budget; nothing was charged then.
+        """
+        check_budget(budget)
+        checks.one_of(tuple(_METHODS), method=self.method)
+        classes = checks.whole(1, classes=self.classes)
+        checks.positive(epsilon=self.epsilon)
+        checks.between(0, 1, delta=self.delta)
+        pixels, labels = arrays(x, y, classes=classes)
+        size = size_of(len(pixels), public_size=self.public_size, delta=self.delta)
+        rng = generator(self.reproducible_seed, stream=0)
+        rows = in_unit(pixels)
+        asked = {"delta": self.delta, "classes": classes, "shape": rows.shape[1:]}
+        settings, fit = _METHODS[self.method](self.epsilon, asked, size)
+        ledger = settings.ledger()
+        guarantee = pld.epsilon(ledger, delta=self.delta)
+        if budget is not None:
+            budget.reserve(ledger, data=checksum(pixels, labels))
+        self.model_ = fit(rows, labels, settings=settings, rng=rng)
+        self.guarantee_ = guarantee
+        assumed = (
+            *([counted(len(pixels))] if self.public_size is None else []),
+            f"the number of classes, {classes}, and the size of an image are public",
+        )
+        seeded = self.reproducible_seed is not None
+        self._price = Price(ledger, guarantee, ALL_RECORDS, assumed, seeded)
+        self._after = AFTER[self.method]
+        return self
+
+    def sample(
+        self,
+        labels: ArrayLike,
+        *,
+        jitter: Jitter | None = None,
+        reproducible_seed: int | None = None,
+    ) -> NDArray[np.float32]:
+        """Draw an image for each label, which costs nothing: (labels, channels, height, width).
+
+        Args:
+            labels: integers in 0 .. classes - 1.
+            jitter: how much images are turned, shifted and enlarged at random; None: not at all.
+            reproducible_seed: None takes the operating system's entropy.
+
+        Returns:
+            float32 in [0, 1].
+
+        Raises:
+            NotFittedError: there is no model yet.
+            ValueError: a label is out of range.
+        """
+        self._check_fitted()
+        rng = generator(reproducible_seed, stream=1)
+        made = self.model_.sample(labels, rng=rng).astype(np.float32, copy=False)
+        return made if jitter is None else jitter(made, rng=rng)
+
+    def guarantee(self) -> Guarantee:
+        """The certified bound on what `fit` released."""
+        self._check_fitted()
+        return self.guarantee_
+
+    def statement(self, *, unit: str = "one labelled image", jitter: Jitter | None = None) -> str:
+        """The sentences that a paper should carry.
+
+        Args:
+            unit: of privacy: what one record is.
+            jitter: as what is published was sampled.
+        """
+        self._check_fitted()
+        after = (
+            self._after
+            if jitter is None
+            else f"{self._after}, then turned, shifted and enlarged at random"
+        )
+        return self._price.statement(unit=unit, after=after)
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("there is no model yet: call fit(x, y) first")
+
+
+def _moments(epsilon: float, asked: dict[str, Any], size: int) -> tuple[Any, Any]:
+    """Settings, and what fits a model by them."""
+    settings = class_moments.settings_for(epsilon, **asked, public_size=size)
+    return settings, class_moments.fit
+
+
+def _features(epsilon: float, asked: dict[str, Any], size: int) -> tuple[Any, Any]:
+    """Settings, and what fits a model by them; torch is looked for before anything is charged."""
+    from dpkit.baselines import feature_matching
+
+    settings = random_features.settings_for(epsilon, **asked)
+    return settings, partial(feature_matching.fit, public_size=size)
+
+
+_METHODS = {MOMENTS: _moments, FEATURES: _features}

@@ -1,0 +1,263 @@
+"""What both baselines release: no record moves it by more than is stated; it costs what it says.
+
+Images here are made up, or the embedded digits.
+"""
+
+from collections.abc import Callable
+from math import exp, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+import peers
+import pytest
+from peer_settings import Setting, subject_name
+from scipy import stats
+from scipy.optimize import root_scalar
+from scipy.special import ndtr
+
+from dpkit.baselines import class_moments, random_features
+from dpkit.baselines.class_moments import MomentsSettings
+from dpkit.baselines.moments_sums import Sums, sums
+from dpkit.baselines.random_features import FeaturesSettings
+from dpkit.baselines.records import checked
+from dpkit.privacy import gdp, pld
+
+CLASSES, SHAPE = 3, (1, 4, 5)
+DELTA = 1e-5
+
+
+class Baseline(NamedTuple):
+    """A baseline as these tests need it.
+
+    settings: of a noise multiplier, and of what else is set.
+    sums: (images, labels, settings) -> what noise is added to, flat.
+    noisy: (images, labels, settings, rng) -> what is released of it, flat.
+    """
+
+    name: str
+    settings: Callable[..., Any]
+    sums: Callable[..., np.ndarray]
+    noisy: Callable[..., np.ndarray]
+
+
+def _features(noise: float = 1.0, *, shape: tuple[int, ...] = SHAPE, **rest: Any) -> Any:
+    return FeaturesSettings(CLASSES, shape, noise, **({"features": 60, "length_scale": 1.5} | rest))
+
+
+def _moments(noise: float = 1.0, *, shape: tuple[int, ...] = SHAPE, **rest: Any) -> Any:
+    """Some images are longer than the clipping norm, some shorter."""
+    return MomentsSettings(CLASSES, shape, noise, **({"clip_norm": 2.0, "frequencies": 3} | rest))
+
+
+def in_a_basis(found: Sums, settings: MomentsSettings) -> np.ndarray:
+    """Weighted sums in an orthonormal basis of numbers, vectors and symmetric matrices."""
+    rows, columns = np.triu_indices(settings.features)
+    seconds = found.seconds[:, rows, columns] * np.where(rows < columns, sqrt(2), 1)
+    np.testing.assert_allclose(found.seconds, found.seconds.transpose(0, 2, 1), atol=1e-12)
+    parts = (found.counts, found.firsts.ravel(), seconds.ravel())
+    return np.concatenate([w * part for w, part in zip(settings.weights, parts, strict=True)])
+
+
+def _moments_sums(images: np.ndarray, labels: np.ndarray, settings: MomentsSettings) -> np.ndarray:
+    rows, codes = checked(images, labels, classes=CLASSES, shape=settings.shape)
+    return in_a_basis(sums(rows, codes, CLASSES, settings=settings), settings)
+
+
+def _moments_release(
+    images: np.ndarray, labels: np.ndarray, settings: MomentsSettings, rng: np.random.Generator
+) -> np.ndarray:
+    """What `fit` gives to all that comes after: the last release it makes."""
+    seen: list[Sums] = []
+    after = class_moments.components_from
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            class_moments,
+            "components_from",
+            lambda noisy, std, **rest: seen.append(noisy) or after(noisy, std, **rest),
+        )
+        class_moments.fit(images, labels, settings=settings, rng=rng)
+    return in_a_basis(seen[-1], settings)
+
+
+BASELINES = [
+    Baseline("class moments", _moments, _moments_sums, _moments_release),
+    Baseline(
+        "class moments, all pixels",
+        lambda noise=1.0: _moments(noise, frequencies=None, weights=(2.0, 0.5, 0.1)),
+        _moments_sums,
+        _moments_release,
+    ),
+    Baseline(
+        "random features",
+        _features,
+        lambda x, y, s: random_features.embedded_sums(x, y, settings=s).ravel(),
+        lambda x, y, s, rng: random_features.release(x, y, settings=s, rng=rng).ravel(),
+    ),
+]
+both = pytest.mark.parametrize("baseline", BASELINES, ids=lambda one: one.name)
+
+
+def records(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.random((n, *SHAPE)), rng.integers(CLASSES, size=n)
+
+
+def moved(baseline: Baseline, settings: Any, image: np.ndarray, label: int, base: Any) -> float:
+    """How far one record moves the release of the others, in L2."""
+    images, labels = base
+    with_it = np.concatenate([images, image[None]]), np.append(labels, label)
+    difference = baseline.sums(*with_it, settings) - baseline.sums(*base, settings)
+    return sqrt(np.square(difference).sum())
+
+
+EXTREMES = [
+    np.zeros(SHAPE),
+    np.ones(SHAPE),
+    np.full(SHAPE, 1e-300),
+    np.eye(20)[0].reshape(SHAPE),
+    np.eye(20)[:10].sum(0).reshape(SHAPE),
+    (np.arange(20) % 2.0).reshape(SHAPE),
+]
+
+
+def furthest(baseline: Baseline, settings: Any, base: Any) -> float:
+    """The largest move found: among extremes and random records, and by climbing from the best.
+
+    Each step tries the record with one pixel at 0, at 1, or anywhere, and another class.
+    """
+    rng = np.random.default_rng(1)
+    starts = [*EXTREMES, *rng.random((20, *SHAPE)), *rng.integers(2, size=(20, *SHAPE)) * 1.0]
+    found = [
+        (moved(baseline, settings, image, label, base), image, label)
+        for image in starts
+        for label in range(CLASSES)
+    ]
+    best, image, _ = max(found, key=lambda one: one[0])
+    for _ in range(300):
+        tried, other = image.copy(), int(rng.integers(CLASSES))
+        tried.flat[rng.integers(tried.size)] = rng.choice([0.0, 1.0, rng.random()])
+        value = moved(baseline, settings, tried, other, base)
+        if value >= best:
+            best, image = value, tried
+    return best
+
+
+@both
+@pytest.mark.parametrize("others", [0, 1, 40])
+def test_no_record_moves_the_release_by_more_than_is_stated_and_some_by_as_much(baseline, others):
+    """Whatever the other records are: an empty set, an empty class, all of one class, all alike."""
+    settings = baseline.settings()
+    images, labels = records(others)
+    for base in ((images, labels), (images, labels * 0), (images * 0 + 1, labels)):
+        found = furthest(baseline, settings, base)
+        assert found <= settings.sensitivity * (1 + 1e-9)
+        assert found >= 0.99 * settings.sensitivity
+
+
+@both
+def test_the_release_is_a_sum_over_records(baseline):
+    """So that what one record adds depends on no other, in whatever order they come.
+
+    Not by rounding either: in single precision it would, by 1e-7 for each of the others.
+    """
+    settings = baseline.settings()
+    images, labels = records(30)
+    apart = sum(baseline.sums(images[[i]], labels[[i]], settings) for i in range(30))
+    np.testing.assert_allclose(baseline.sums(images, labels, settings), apart, atol=1e-12)
+    backwards = baseline.sums(images[::-1], labels[::-1], settings)
+    np.testing.assert_allclose(backwards, apart, atol=1e-12)
+
+
+@both
+def test_a_record_stands_in_its_class_alone(baseline):
+    """Of two records in different classes, what they add has no part in common."""
+    settings = baseline.settings()
+    image = records(1)[0]
+    sums = [baseline.sums(image, np.array([label]), settings) for label in range(CLASSES)]
+    overlaps = np.stack(sums) @ np.stack(sums).T
+    np.testing.assert_allclose(overlaps, np.diag(np.diag(overlaps)), atol=1e-12)
+
+
+@both
+@pytest.mark.parametrize("noise", [0.4, 2.5])
+def test_noise_is_as_large_as_priced_whether_there_are_records_or_none(baseline, noise):
+    """Of 100 releases each, by chi-square and, for the shape, Kolmogorov and Smirnov.
+
+    Each of four tests fails with probability 1e-7.
+    """
+    settings = baseline.settings(noise)
+    assert settings.noise_std == pytest.approx(noise * settings.sensitivity)
+    for n in (0, 25):
+        base, rng = records(n), np.random.default_rng(n)
+        exact = baseline.sums(*base, settings)
+        draws = [baseline.noisy(*base, settings, rng) - exact for _ in range(100)]
+        scaled = np.concatenate(draws) / settings.noise_std
+        low, high = stats.chi2(scaled.size).ppf([5e-8, 1 - 5e-8])
+        assert low < np.square(scaled).sum() < high
+        assert stats.kstest(scaled, "norm").pvalue > 1e-7
+
+
+def exact_epsilon(noise: float, delta: float) -> float:
+    """Balle, Wang 2018, Thm 8: the epsilon at which a Gaussian's delta is this one."""
+
+    def excess(epsilon: float) -> float:
+        half, rest = 1 / (2 * noise), epsilon * noise
+        return float(ndtr(half - rest) - exp(epsilon) * ndtr(-half - rest)) - delta
+
+    return root_scalar(excess, bracket=(0, 100), xtol=1e-12).root
+
+
+@both
+@pytest.mark.parametrize("noise", [0.7, 1.0, 3.73, 20.0])
+def test_epsilon_is_the_gaussians_by_its_exact_formula(baseline, noise):
+    ledger = baseline.settings(noise).ledger()
+    exact = exact_epsilon(noise, DELTA)
+    certified = pld.epsilon(ledger, delta=DELTA)
+    assert exact * (1 - 1e-9) <= certified.epsilon <= exact * (1 + 2e-3)
+    assert certified.adjacency == "add-remove"
+    assert gdp.epsilon(ledger, delta=DELTA).epsilon == pytest.approx(exact, rel=1e-6)
+
+
+@both
+@pytest.mark.parametrize("noise", [0.5, 1.0, 4.0])
+def test_epsilon_is_the_one_that_dp_accounting_finds(baseline, noise):
+    """Its stored answers: a bound from below and one from above, apart by its grid."""
+    setting = Setting(1.0, noise, 1, DELTA)
+    answer = peers.stored()["answers"]["dp_accounting_pld"][subject_name(setting)]
+    found = pld.epsilon(baseline.settings(noise).ledger(), delta=DELTA)
+    low, high = float(answer["optimistic"]), float(answer["pessimistic"])
+    assert low * (1 - 2e-3) <= found.epsilon <= high * (1 + 2e-3)
+    assert high - low < 0.01 * high
+
+
+@both
+def test_without_noise_nothing_is_proven(baseline):
+    assert pld.epsilon(baseline.settings(0.0).ledger(), delta=DELTA).epsilon == np.inf
+
+
+@both
+@pytest.mark.parametrize(
+    ("image", "label"),
+    [(np.nan, 0), (np.inf, 0), (-0.1, 0), (1.1, 0), (1e200, 0), (0.5, -1), (0.5, CLASSES)],
+)
+def test_a_record_that_is_out_of_range_or_missing_is_refused(baseline, image, label):
+    images, labels = records(4)
+    images[2, 0, 1, 1], labels[2] = image, label
+    with pytest.raises(ValueError, match=r"must lie in (\[0, 1\], and record 2|0\.\.2, got)"):
+        baseline.noisy(images, labels, baseline.settings(), np.random.default_rng(0))
+
+
+@both
+@pytest.mark.parametrize(
+    ("images", "labels", "message"),
+    [
+        (np.zeros((4, 1, 5, 4)), np.zeros(4, int), r"images must be .*shape \(records, 1, 4, 5\)"),
+        (np.zeros((4, 20)), np.zeros(4, int), "images must be"),
+        (np.zeros((4, *SHAPE), np.uint8), np.zeros(4, int), "images must be .*pixels / 255"),
+        (np.zeros((4, *SHAPE)), np.zeros(3, int), r"labels must be .*\(4,\)"),
+        (np.zeros((4, *SHAPE)), np.zeros(4), "labels must be integers"),
+    ],
+)
+def test_other_shapes_and_types_are_refused(baseline, images, labels, message):
+    with pytest.raises(ValueError, match=message):
+        baseline.noisy(images, labels, baseline.settings(), np.random.default_rng(0))

@@ -1,0 +1,289 @@
+"""PrivateImages: what it takes and makes, what it says of its price, and each mistake."""
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import dpkit
+from dpkit.datasets import digits, make_images
+from dpkit.privacy.accountants.filters import OverBudget
+from dpkit.private import Budget, PrivateImages
+from dpkit.private.image_records import checksum
+
+MOMENTS, FEATURES = "moments", "random features"
+methods = pytest.mark.parametrize(
+    "method", [MOMENTS, pytest.param(FEATURES, marks=pytest.mark.torch)]
+)
+
+
+@pytest.fixture(autouse=True)
+def few_steps(request, monkeypatch):
+    """Generators learn for three steps here."""
+    if request.node.get_closest_marker("torch"):
+        from dpkit.baselines import feature_matching
+
+        short = feature_matching.Matching(steps=3, batch=20)
+        monkeypatch.setattr(feature_matching, "Matching", lambda: short)
+
+
+def made_up(n: int = 60, shape: tuple[int, ...] = (1, 6, 5)) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.integers(256, size=(n, *shape)).astype(np.uint8), rng.integers(3, size=n)
+
+
+def images_of(method: str = MOMENTS, **rest: Any) -> PrivateImages:
+    return PrivateImages(**{"classes": 3, "method": method, "epsilon": 5.0} | rest)
+
+
+@methods
+def test_images_come_as_floats_in_the_shape_of_the_data(method):
+    for shape in ((1, 6, 5), (6, 5), (3, 4, 4)):
+        found = images_of(method).fit(*made_up(shape=shape)).sample([2, 0, 1, 1])
+        channels = shape if len(shape) == 3 else (1, *shape)
+        assert (found.shape, found.dtype) == ((4, *channels), np.float32)
+        assert ((found >= 0) & (found <= 1)).all()
+    assert images_of(method).fit(*made_up()).sample([]).shape == (0, 1, 6, 5)
+
+
+@methods
+def test_bytes_floats_and_images_are_the_same_records(method):
+    x, y = made_up()
+    own = make_images("made up", x, y)
+    given = [(x, y), (x / 255, y), ((x / 255).astype(np.float32), y), (own, None), (x[:, 0], y)]
+    fits = [images_of(method, reproducible_seed=1).fit(*one) for one in given]
+    samples = [one.sample([0, 1, 2], reproducible_seed=2) for one in fits]
+    for sample in samples[1:]:
+        np.testing.assert_allclose(sample, samples[0], atol=1e-4)
+
+
+@methods
+def test_what_is_made_follows_from_the_seeds_and_differs_without(method):
+    x, y = made_up()
+    seeded = [images_of(method, epsilon=1e4, reproducible_seed=4).fit(x, y) for _ in range(2)]
+    first, second = (one.sample([0, 1], reproducible_seed=5) for one in seeded)
+    np.testing.assert_allclose(first, second, atol=1e-5)
+    assert np.abs(seeded[0].sample([0, 1]) - first).max() > 1e-3
+    own = images_of(method, epsilon=1e4).fit(x, y).sample([0, 1], reproducible_seed=5)
+    assert np.abs(own - first).max() > 1e-3
+
+
+@methods
+def test_the_price_is_what_was_asked_for(method):
+    fitted = images_of(method, epsilon=2.0).fit(*made_up())
+    found = fitted.guarantee()
+    assert 1.98 <= found.epsilon <= 2
+    assert (found.delta, found.adjacency) == (1e-5, "add-remove")
+    assert fitted.guarantee_ == found
+
+
+@methods
+def test_the_statement_names_unit_release_and_post_processing(method):
+    words = images_of(method).fit(*made_up()).statement(unit="one person")
+    assert "unit of privacy being one person: 1 release with noise multiplier" in words
+    assert "sampling used: none (all records)" in words
+    assert "the number of classes, 3, and the size of an image are public" in words
+    assert "Post-processing: images are drawn from" in words
+    assert ("Gaussians" in words) == (method == MOMENTS)
+    assert "seed" not in words
+    assert "the number of records, 60, is public" in words
+    declared = images_of(method, public_size=50).fit(*made_up()).statement()
+    assert "number of records" not in declared
+    seeded = images_of(method, reproducible_seed=1).fit(*made_up()).statement()
+    assert "Noise was drawn from a fixed seed" in seeded
+
+
+def test_a_class_may_have_no_record_and_the_data_none():
+    x, y = made_up()
+    for images, labels, size in ((x, y * 0, None), (x[:0], y[:0], 50)):
+        found = images_of(public_size=size).fit(images, labels).sample([0, 1, 2])
+        assert np.isfinite(found).all()
+
+
+def test_digits_with_little_noise_look_like_digits():
+    """At epsilon 1,000 the nearest of the sampled classes' means is right for 80 % or more."""
+    data = digits()
+    fitted = PrivateImages(epsilon=1000, reproducible_seed=0).fit(data)
+    labels = np.repeat(np.arange(10), 100)
+    means = fitted.sample(labels, reproducible_seed=1).reshape(10, 100, -1).mean(1)
+    distances = np.square(data.flat()[:, None] - means).sum(-1)
+    assert (distances.argmin(1) == data.labels).mean() > 0.8
+
+
+@methods
+def test_it_is_an_estimator_that_can_be_cloned_and_pickled(method):
+    fitted = images_of(method).fit(*made_up())
+    copy: Any = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    for ask in (copy.guarantee, copy.statement, lambda: copy.sample([0])):
+        with pytest.raises(NotFittedError, match=r"call fit\(x, y\) first"):
+            ask()
+    again = pickle.loads(pickle.dumps(fitted))
+    first, second = (one.sample([0, 1], reproducible_seed=0) for one in (fitted, again))
+    np.testing.assert_allclose(first, second)
+
+
+@methods
+def test_what_is_set_after_a_fit_does_not_change_what_it_cost(method):
+    fitted = images_of(method).fit(*made_up())
+    before = fitted.guarantee(), fitted.statement(), fitted.sample([1], reproducible_seed=0)
+    fitted.set_params(
+        delta=0.5, public_size=7, reproducible_seed=1, method="none", classes=1, epsilon=9
+    )
+    assert (fitted.guarantee(), fitted.statement()) == before[:2]
+    np.testing.assert_allclose(fitted.sample([1], reproducible_seed=0), before[2])
+
+
+@methods
+def test_the_fitted_object_holds_no_records(method):
+    """Its size is that of the release; many records would show."""
+    few, many = (len(pickle.dumps(images_of(method).fit(*made_up(n)))) for n in (30, 3000))
+    assert abs(many - few) < 3000
+
+
+@methods
+def test_sampling_reads_no_record(method):
+    """The records are overwritten after the fit, where they lie."""
+    pixels, labels = made_up()
+    x = pixels / 255
+    fitted = images_of(method).fit(x, labels)
+    before = fitted.sample([0, 1, 2], reproducible_seed=3)
+    x[:], labels[:] = 0, 0
+    np.testing.assert_allclose(fitted.sample([0, 1, 2], reproducible_seed=3), before)
+
+
+def with_pixel(value: float) -> np.ndarray:
+    x = made_up()[0] / 255
+    x[7, 0, 2, 3] = value
+    return x
+
+
+BYTES, LABELS = made_up()
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (BYTES * 1.0, r"floats must lie in \[0, 1\], and record 0 lies in .*x / 255"),
+        (BYTES / 127.5 - 1, r"\[0, 1\], and record 0 lies in \[-.*\(x \+ 1\) / 2"),
+        (with_pixel(1.001), r"\[0, 1\], and record 7"),
+        (with_pixel(-1e-9), r"\[0, 1\], and record 7"),
+        (with_pixel(np.nan), r"NaN or infinite numbers \(first in record 7\): drop"),
+        (with_pixel(np.inf), r"NaN or infinite numbers \(first in record 7\)"),
+        (BYTES.astype(np.int64), r"uint8 or floats in \[0, 1\], got int64; .*astype\('uint8'\)"),
+        (BYTES > 100, "uint8 or floats"),
+        (BYTES.reshape(60, -1), r"must have shape .*got \(60, 30\); .*x.reshape"),
+        (BYTES[:, :, :, :0], "must have shape"),
+        (BYTES[:50], r"labels must be integers of shape \(50,\)"),
+        ([[[1.0]], [[1.0, 2.0]]], "must be of one shape"),
+    ],
+)
+def test_images_that_cannot_be_are_refused(x: Any, message: str):
+    with pytest.raises(ValueError, match=message):
+        images_of().fit(x, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (LABELS + 1, r"labels must lie in 0\.\.2, got 3; number the classes from 0"),
+        (LABELS - 1, r"labels must lie in 0\.\.2, got -1"),
+        (LABELS * 1.0, "labels must be integers"),
+        (np.eye(3)[LABELS], "labels must be integers"),
+        (np.array(["a"] * 60), "labels must be integers"),
+        (LABELS > 0, "labels must be integers"),
+    ],
+)
+def test_labels_that_cannot_be_are_refused(y: Any, message: str):
+    with pytest.raises(ValueError, match=message):
+        images_of().fit(BYTES, y)
+    with pytest.raises(ValueError, match=message.replace("60", "")):
+        images_of().fit(BYTES, LABELS).sample(y)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (BYTES, None, "no y was given"),
+        (make_images("made up", BYTES, LABELS), LABELS, "hold their own labels"),
+        ("folder", LABELS, r"got str; read a folder of images by dpkit.datasets.image_folder"),
+        (Path("folder"), LABELS, r"read a folder"),
+        (np.ma.masked_array(BYTES), LABELS, "got MaskedArray"),
+    ],
+)
+def test_data_of_other_kinds_are_refused(x: Any, y: Any, message: str):
+    with pytest.raises(TypeError, match=message):
+        images_of().fit(x, y)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epsilon": 0}, "epsilon must be a finite number > 0"),
+        ({"epsilon": float("nan")}, "epsilon must be a finite number > 0"),
+        ({"delta": 1}, "delta must lie in"),
+        ({"delta": 0}, "delta must lie in"),
+        ({"classes": 0}, "classes must be an integer >= 1"),
+        ({"classes": 2.0}, "classes must be an integer >= 1"),
+        ({"method": "gan"}, "method must be one of moments, random features; got 'gan'"),
+        ({"public_size": 0}, "public_size must be an integer >= 1"),
+        ({"reproducible_seed": -1}, "reproducible_seed must be an integer >= 0"),
+    ],
+)
+def test_other_bad_arguments_are_refused(changes: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        images_of(**changes).fit(BYTES, LABELS)
+
+
+def test_a_delta_that_allows_a_record_to_be_published_is_warned_of():
+    with pytest.warns(UserWarning, match=r"delta 0.1 is not below 1 / 60"):
+        images_of(delta=0.1).fit(BYTES, LABELS)
+
+
+@pytest.mark.torch
+def test_a_budget_adds_up_fits_and_one_that_exceeds_it_charges_nothing(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=3, delta=1e-5)
+    shares = [0.0]
+    for method in (MOMENTS, FEATURES):
+        images_of(method, epsilon=0.5).fit(BYTES, LABELS, budget=budget)
+        shares.append(budget.share_spent())
+    assert 0 < shares[1] < shares[2] < 1
+    late = images_of(epsilon=3)
+    with pytest.raises(OverBudget, match="take a smaller epsilon"):
+        late.fit(BYTES, LABELS, budget=budget)
+    assert not hasattr(late, "model_")
+    with pytest.raises(ValueError, match="the budget of another data set"):
+        images_of(epsilon=0.5).fit(BYTES[1:], LABELS[1:], budget=budget)
+    with pytest.raises(ValueError, match="labels must lie"):
+        images_of(epsilon=0.5).fit(BYTES, LABELS + 1, budget=budget)
+    assert budget.share_spent() == shares[2]
+    named = replace(budget, path=tmp_path / "named.json", data="the scans of 2020")
+    images_of(epsilon=0.5).fit(BYTES[1:], LABELS[1:], budget=named)
+    images_of(epsilon=0.5).fit(BYTES, LABELS, budget=named)
+
+
+@pytest.mark.torch
+def test_a_budget_knows_the_same_data_in_a_private_gan():
+    import torch
+
+    from dpkit.private import data
+
+    for x in (BYTES, BYTES[:, 0], BYTES / 255, (BYTES / 255).astype(np.float32)):
+        for y in (LABELS, LABELS.astype(np.int32)):
+            own = checksum(x, y.astype(np.int64))
+            assert own == data.checksum(data.tensors(torch.from_numpy(x), y))
+
+
+def test_a_budget_that_is_a_number_is_refused():
+    with pytest.raises(TypeError, match=r"budget must be a Budget\('budget.json'"):
+        images_of().fit(BYTES, LABELS, budget=3)  # type: ignore[arg-type]
+
+
+def test_it_is_found_where_the_other_classes_are():
+    assert dpkit.PrivateImages is PrivateImages
+    assert "PrivateImages" in dpkit.__all__
