@@ -4,9 +4,10 @@ from functools import partial
 
 import numpy as np
 
-from dpkit.baselines import class_moments
+from dpkit.baselines import class_moments, feature_matching, random_features
 from dpkit.baselines.class_moments import MomentsSettings
 from dpkit.baselines.jitter import Jitter
+from dpkit.baselines.random_features import FeaturesSettings
 from dpkit.comparison import gans
 from dpkit.comparison.task import CLASSES, SHAPE, Made, Method, Task
 from dpkit.privacy.ledger import Release
@@ -25,7 +26,7 @@ def moments_settings(task: Task) -> MomentsSettings:
     )
 
 
-def _ledger(task: Task, settings: MomentsSettings) -> list[Release]:
+def _ledger(task: Task, settings: MomentsSettings | FeaturesSettings) -> list[Release]:
     return settings.ledger()
 
 
@@ -40,11 +41,27 @@ def _moments(task: Task, settings: MomentsSettings, *, jitter: Jitter | None) ->
     return Made(sample)
 
 
+def features_settings(task: Task) -> FeaturesSettings:
+    """Those of DP-MERF, by a certified epsilon."""
+    return random_features.settings_for(
+        task.epsilon, delta=task.delta, classes=CLASSES, shape=SHAPE
+    )
+
+
+def _features(task: Task, settings: FeaturesSettings) -> Made:
+    labels, rng = task.records().labels, task.rng(0)
+    model = feature_matching.fit(
+        task.pixels(), labels, settings=settings, public_size=task.size, rng=rng
+    )
+    return Made(lambda wanted: model.sample(wanted, rng=task.rng(1)))
+
+
 METHODS: dict[str, Method] = {
     "moments": Method(CLIPPED, moments_settings, _ledger, partial(_moments, jitter=None)),
     "moments_jittered": Method(
         JITTERED, moments_settings, _ledger, partial(_moments, jitter=Jitter())
     ),
+    "random_features": Method(NONE, features_settings, _ledger, _features),
     "dp_cgan": Method(NONE, gans.dp_cgan_settings, gans.dp_cgan_ledger, gans.dp_cgan),
     "wgan_gp": Method(NONE, gans.wgan_gp_settings, gans.wgan_gp_ledger, gans.wgan_gp),
 }

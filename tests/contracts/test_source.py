@@ -37,6 +37,7 @@ LAYERS = {
     "metrics": 5,
     "papers": 6,
     "plots": 6,
+    "comparison": 7,
     "explorers": 7,
     "commands": 8,
     "__main__": 9,
@@ -51,6 +52,10 @@ TORCH_FREE_IN_PAPERS = {"__init__.py", "settings.py", "claims.py", "tables.py"}
 TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
     "dpkit/baselines/feature_matching.py",
     "dpkit/metrics/judge.py",
+    "dpkit/metrics/trained_on_synthetic.py",
+    "dpkit/comparison/experiments.py",
+    "dpkit/comparison/gans.py",
+    "dpkit/comparison/methods.py",
     "dpkit/experiments/run.py",
     "dpkit/experiments/trial.py",
 }
