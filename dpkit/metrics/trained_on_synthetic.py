@@ -31,7 +31,7 @@ class Protocol:
         held_out: synthetic images that are not trained on; the epoch with the highest accuracy on
             them (the first, if several) is the one that is tested.
         bfloat16: compute products of matrices in bfloat16 (autocast), which some processors do
-            twice as fast.
+            twice as fast. What is tested is computed in float32.
 
     Raises:
         ValueError: a number is out of range.
@@ -65,6 +65,7 @@ def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
         classes: number of labels.
     """
     channels, *sides = shape
+    checks.whole(6, height=sides[0], width=sides[1])  # smaller ones leave nothing to pool
     height, width = ((side - 4) // 2 for side in sides)
     return nn.Sequential(
         nn.Conv2d(channels, 32, 3),
@@ -119,6 +120,9 @@ def accuracy(
     """
     images, labels = _tensors(*synthetic, classes=classes, device=device)
     test, answers = _tensors(*real, classes=classes, device=device)
+    missing = sorted(set(range(classes)) - set(labels.tolist()))
+    if missing:
+        raise ValueError(f"synthetic labels must hold every class, got none of {missing}")
     if not len(images) > protocol.held_out:
         raise ValueError(
             f"held_out must be below the {len(images)} synthetic images, got {protocol.held_out}"
@@ -152,7 +156,8 @@ def train(
         batches = order.split(protocol.batch_size)
         for index, chosen in enumerate(batches):
             net.train()
-            with seeded(seed + epoch * len(batches) + index), _precision(protocol, device):
+            drawn = (seed << 24) + epoch * len(batches) + index  # of the dropout, which has no rng
+            with seeded(drawn), _precision(protocol, device):
                 loss = nn.functional.cross_entropy(net(images[chosen]), labels[chosen])
             optimizer.zero_grad()
             loss.backward()
@@ -169,14 +174,15 @@ def training_work(
     device: torch.device,
 ) -> Work:
     """The work of one such training."""
+    kept = checks.whole(1, images_not_held_out=images - protocol.held_out)
 
     def trained() -> Iterator[int | None]:
-        made = trial.made_up(images, shape, device=device)
-        labels = torch.zeros(images, dtype=torch.int64, device=device)
+        made = trial.made_up(kept, shape, device=device)
+        labels = torch.zeros(kept, dtype=torch.int64, device=device)
         net = _new(network, shape, 10, 0, device)
         return train(net, made, labels, protocol=protocol, seed=0)
 
-    steps = protocol.epochs * -(-(images - protocol.held_out) // protocol.batch_size)
+    steps = protocol.epochs * -(-kept // protocol.batch_size)
     return Work((network.__name__, shape, protocol, str(device)), steps, trained)
 
 

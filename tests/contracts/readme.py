@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlparse
 
 import audit_pages
+import utility_page
 
 from dpkit import records
 from dpkit.audit import results
@@ -31,6 +32,8 @@ CLAIM_VALUES = ROOT / "tests" / "papers" / "claims.json"
 SAMPLES = ROOT / "data" / "results" / "dp_cgan" / "table_1" / "samples.png"
 CHART = ROOT / "docs" / "epsilons.png"
 SCORES = ROOT / "docs" / "audits.png"
+UTILITY = ROOT / "docs" / "utility.png"
+UTILITY_SAMPLES = ROOT / "docs" / "utility_samples.png"
 DELTA = 1e-5
 ROWS = {
     "cgan": "CGAN",
@@ -390,6 +393,11 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/claims.md": {"claims": claims_table},
     "docs/audits.md": {"audits": audit_pages.audits, "draws": audit_pages.draws},
+    "docs/utility.md": {
+        "accuracies": utility_page.accuracies,
+        "other classifiers": utility_page.other_classifiers,
+        "published": utility_page.published,
+    },
     "docs/results.md": {
         "table 1": table_1,
         "rdp_gan table 5": table_5,
@@ -437,3 +445,5 @@ if __name__ == "__main__":
     SAMPLES.write_bytes(draw_samples())
     CHART.write_bytes(draw_chart())
     SCORES.write_bytes(audit_pages.draw_scores())
+    UTILITY.write_bytes(utility_page.draw())
+    UTILITY_SAMPLES.write_bytes(utility_page.draw_samples())
