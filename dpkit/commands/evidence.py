@@ -1,7 +1,8 @@
 """claims and reproduce: what a paper says against what is computed, and its tables made again."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from inspect import getdoc
 from textwrap import indent
@@ -12,6 +13,7 @@ import typer
 from dpkit import checks, papers
 from dpkit.claims import Verdict, as_json, check_all, counted
 from dpkit.commands.output import AsJson, print_json
+from dpkit.records import SCALES
 
 
 def claims(
@@ -63,6 +65,13 @@ def reproduce(
         bool,
         typer.Option("--reprice", help="Run nothing: price what is stored by today's accountants."),
     ] = False,
+    executor: Annotated[
+        str,
+        typer.Option(
+            help="serial: here, one part after another. processes:4: side by side. "
+            "dask://HOST:PORT: by the workers of a Dask scheduler."
+        ),
+    ] = "serial",
     json_: AsJson = False,
 ) -> None:
     """Make a paper's table again; each part is stored when it is done, and kept if it is stored.
@@ -76,7 +85,7 @@ def reproduce(
     First it says how long the parts that are not stored will take, from a few steps of each (with
     --json on stderr). Where a paper stores its training on the way, an interrupted run goes on.
     """
-    checks.one_of(("paper", "reduced"), scale=scale)
+    checks.one_of(SCALES, scale=scale)
     checks.whole(1, seeds=seeds)
     plans = papers.plans_of(paper)
     if table is None:
@@ -85,27 +94,36 @@ def reproduce(
     from tqdm import tqdm
 
     from dpkit.experiments import reproduce as experiments
+    from dpkit.experiments.executors import opened
 
     bar = partial(tqdm, mininterval=1, leave=False, disable=True if json_ else None)
     wanted = None if parts is None else [part.strip() for part in parts.split(",")]
     say = partial(print, file=sys.stderr if json_ else sys.stdout, flush=True)
+    with nullcontext() if executor == "serial" else opened(executor) as workers:
+        rows = experiments.reproduce(
+            paper,
+            table,
+            plans=plans,
+            scale=scale,
+            seeds=seeds,
+            parts=wanted,
+            device=device,
+            reprice=reprice,
+            progress=bar,
+            estimated=say,
+            executor=workers,
+        )
+        _tell(rows, as_json=json_)
+
+
+def _tell(rows: Iterable[dict[str, str]], *, as_json: bool) -> None:
+    """Print a line for each part as it is done, or all rows as one JSON value at the end."""
     done = []
-    for row in experiments.reproduce(
-        paper,
-        table,
-        plans=plans,
-        scale=scale,
-        seeds=seeds,
-        parts=wanted,
-        device=device,
-        reprice=reprice,
-        progress=bar,
-        estimated=say,
-    ):
+    for row in rows:
         done.append(row)
-        if not json_:
+        if not as_json:
             print(row["summary"], flush=True)
-    if json_:
+    if as_json:
         print_json(done)
 
 
