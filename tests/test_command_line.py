@@ -229,7 +229,7 @@ def test_reproduce_prints_each_part_that_is_done(dpkit, monkeypatch: pytest.Monk
         assert callable(options.pop("progress"))
         options.pop("estimated")("about an hour")
         known = {"scale": "reduced", "seeds": 1, "parts": ["a", "b"], "device": "cpu"}
-        assert options.pop("executor") is None
+        assert options.pop("executor") is options.pop("results") is None
         repriced = options.pop("reprice")
         assert options == known
         yield {"record": "a.json", "summary": f"a is {'priced' if repriced else 'done'}"}

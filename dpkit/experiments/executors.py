@@ -75,8 +75,8 @@ class Here:
 
 
 @contextmanager
-def opened(name: str) -> Iterator[Submits]:
-    """The executor that a word names, closed afterwards.
+def opened(name: str) -> Iterator[Submits | None]:
+    """The executor that a word names, closed afterwards; None for "serial", which needs none.
 
     Args:
         name: "serial", "processes:4" or "dask://host:port", the address of a Dask scheduler.
@@ -87,7 +87,7 @@ def opened(name: str) -> Iterator[Submits]:
     """
     kind, _, number = name.partition(":")
     if name == "serial":
-        yield Here()
+        yield None
     elif kind == "processes" and number.isdecimal() and int(number) > 0:
         processes = Processes(int(number))
         try:
