@@ -240,7 +240,7 @@ def reduced(
 
 
 # Steps from one point of a curve to the next
-EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 250, "small": 4}
+EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 250, "small": 6}
 RECORDS = {"paper": "mnist", "reduced": "mnist", "small": "digits"}
 FIGURES = ("figure_1", "figure_2", "figure_3")
 
