@@ -1,14 +1,16 @@
 """Every table of every paper in one sweep."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dpkit.experiments.estimate import Estimate, estimate
 from dpkit.experiments.executors import Here
-from dpkit.experiments.part import Plan, Progress, silent
+from dpkit.experiments.part import Part, Plan, Progress, Work, silent
 from dpkit.experiments.sweep import Submits, sweep
 from dpkit.experiments.task import Asked, Row, Task, computed, on_one_thread, tasks
-from dpkit.training.device import device_label, device_named
 
 BRIEF = 0.02  # seconds for which each kind of step is tried at least: there are many kinds
 
@@ -57,8 +59,10 @@ def everything(
 
 def _total(asked: list[Asked], todo: list[Task], *, device: str, progress: Progress) -> Estimate:
     """How long all tables take: what several of them reuse counts once."""
+    from dpkit.training.device import device_label, device_named
+
     parts = [
-        part._replace(name=f"{one.paper} {one.table} {part.name}")
+        part._replace(name=f"{one.paper} {one.table} {part.name}", work=_work(part, one))
         for one in asked
         for part in one.parts()
     ]
@@ -67,3 +71,26 @@ def _total(asked: list[Asked], todo: list[Task], *, device: str, progress: Progr
     return estimate(
         "all tables", parts, stored=stored, device=label, progress=progress, brief=BRIEF
     )
+
+
+def _work(part: Part, asked: Asked) -> Callable[[], list[Work]] | None:
+    """What is left of a part; of small ones, steps of one table that look alike are tried once.
+
+    There are so many kinds, of other noise or clipping, that to try each would take as long as to
+    run them.
+    """
+    if part.work is None or asked.scale != "small":
+        return part.work
+    return partial(_roughly, part.work, (asked.paper, asked.table))
+
+
+def _roughly(work: Callable[[], list[Work]], table: tuple[str, str]) -> list[Work]:
+    def kind(what: Any) -> Any:
+        return type(what).__name__ if is_dataclass(what) else what
+
+    found = work()
+    whats = [one.what if isinstance(one.what, tuple) else (one.what,) for one in found]
+    return [
+        one._replace(what=(*table, *map(kind, what)))
+        for one, what in zip(found, whats, strict=True)
+    ]

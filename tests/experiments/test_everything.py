@@ -69,7 +69,7 @@ def test_small_parts_need_no_data_set_and_seconds(name, apart):
 
 @pytest.mark.parametrize("name", ["dp_cgan", "dpgan", "adadp"])
 def test_small_tables_have_the_parts_of_reduced_ones(name):
-    """Whatever a table's rows ask for is there. (The others calibrate for seconds, or vary more.)"""
+    """Whatever a table's rows ask for is there; the other papers calibrate, or vary more."""
     for plan in papers.plans_of(name).values():
         small, reduced = (
             [part.name for part in plan(scale=scale, seeds=1, device="cpu", progress=silent)]
