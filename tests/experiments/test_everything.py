@@ -38,16 +38,17 @@ def apart(tmp_path, monkeypatch):
 
 
 def test_an_interrupted_run_ends_in_the_same_report_to_the_byte(tmp_path, monkeypatch):
-    """Killed at its third record, then at the fifth of what is left: within either of two runs."""
+    """Killed at its ninth record: one run is stored, and the other is half done."""
     for module in (run_module, alone):
         monkeypatch.setattr(module, "cache_dir", module.cache_dir)  # put back afterwards
     monkeypatch.setattr(papers, "__path__", list(papers.__path__))
     whole = sixth_small.run(tmp_path / "whole")
     folder = tmp_path / "killed"
-    for moment in ("3", "5"):
-        command = [sys.executable, sixth_small.__file__, str(folder), moment]
-        assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-        assert not (folder / "report.html").exists()
+    command = [sys.executable, sixth_small.__file__, str(folder), "9"]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert not (folder / "report.html").exists()
+    assert len(list((folder / "results").rglob("*.json"))) == 1
+    assert len(list((folder / "cache").rglob("checkpoint"))) == 1
     assert sixth_small.run(folder) == whole
     for name in [name for name in sys.modules if name.startswith("dpkit.papers.sixth")]:
         del sys.modules[name]
@@ -72,10 +73,12 @@ def test_small_tables_have_the_parts_of_reduced_ones(name):
     """Whatever a table's rows ask for is there; the other papers calibrate, or vary more."""
     for plan in papers.plans_of(name).values():
         small, reduced = (
-            [part.name for part in plan(scale=scale, seeds=1, device="cpu", progress=silent)]
+            plan(scale=scale, seeds=1, device="cpu", progress=silent)
             for scale in ("small", "reduced")
         )
-        assert small == reduced
+        assert [part.name for part in small] == [part.name for part in reduced]
+        names = {part.name for part in small}
+        assert all(part.after in names - {part.name} for part in small if part.after)
 
 
 def test_what_is_stored_of_all_tables_is_counted_in_one_estimate(apart, tmp_path, monkeypatch):
