@@ -1,10 +1,12 @@
 """A list of parts over any executor: each is stored once, whatever becomes of the workers."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from typing import Any, Protocol
 
+from dpkit import checks
 from dpkit.experiments.task import Row, Task, on_one_thread
 
 LOSSES = 3  # workers that a part may lose before it is given up
@@ -57,7 +59,10 @@ def sweep(
 
     Raises:
         PartsFailed: at the end; some parts could not be computed.
+        ValueError: at_once is not an integer >= 1, or parts come after each other in a circle.
     """
+    if at_once is not None:
+        checks.whole(1, at_once=at_once)
     waiting, running = list(tasks), dict[Future, Task]()
     lost, failures = Counter[str](), dict[str, BaseException]()
     while waiting or running:
@@ -65,6 +70,8 @@ def sweep(
         for task in _ready(waiting, list(running.values()), at_once):
             waiting.remove(task)
             running[_submitted(executor, call, task)] = task
+        if waiting and not running:
+            raise ValueError(f"after must name no part that waits for this one: {waiting[0].label}")
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             task = running.pop(future)
             error = _error(future)
@@ -88,9 +95,10 @@ def _ready(waiting: list[Task], running: list[Task], at_once: int | None) -> lis
 
 def _leave_out(waiting: list[Task], failures: dict[str, BaseException]) -> None:
     """Do not compute what builds on a part that failed."""
-    for task in [task for task in waiting if _before(task) in failures]:
-        waiting.remove(task)
-        failures[task.label] = RuntimeError(f"{task.after}, which comes before it, failed")
+    for task in list(waiting):
+        if _before(task) in failures:
+            waiting.remove(task)
+            failures[task.label] = RuntimeError(f"{task.after}, which comes before it, failed")
 
 
 def _before(task: Task) -> str | None:
@@ -113,8 +121,6 @@ def _error(future: Future) -> BaseException | None:
 
 def _losses() -> tuple[type[BaseException], ...]:
     """What a task ends with whose worker was lost: of the library's pools, and of Dask's."""
-    import sys
-
     dask = sys.modules.get("distributed")
     return (BrokenExecutor, CancelledError, *((dask.KilledWorker,) if dask else ()))
 

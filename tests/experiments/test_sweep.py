@@ -162,6 +162,25 @@ def test_two_sweeps_at_once_share_the_parts(results, tmp_path):
     assert logged(tmp_path / "log")["begins run0-seed0"] == 1
 
 
+def chained(results, first):
+    """Three tasks, the second after the first and the third after the second."""
+    asked = Asked("made_up", "table_1", made_up_table.plan, "reduced", 1, "cpu")
+    one, two, three, *_ = tasks(asked, results=results)
+    return [one._replace(after=first), two._replace(after=one.name), three._replace(after=two.name)]
+
+
+def test_what_comes_after_a_failed_part_is_left_out_to_the_end(results, tmp_path, monkeypatch):
+    monkeypatch.setenv(FAILS, "run0-seed0")
+    with pytest.raises(PartsFailed, match="3 of 3 parts failed"):
+        list(sweep(chained(results, None), executor=Here(), call=computed))
+    assert logged(tmp_path / "log") == {"begins run0-seed0": 1}
+
+
+def test_parts_that_wait_for_each_other_are_refused(results):
+    with pytest.raises(ValueError, match="after must name no part that waits for this one"):
+        list(sweep(chained(results, "run2-seed0"), executor=Here(), call=computed))
+
+
 def test_a_worker_that_plans_other_settings_refuses(results):
     asked = Asked("made_up", "table_1", made_up_table.plan, "reduced", 1, "cpu")
     task = tasks(asked, results=results)[0]
