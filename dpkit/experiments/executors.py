@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from multiprocessing import get_context, parent_process
 from threading import Thread, local
 from typing import Any
@@ -103,13 +104,13 @@ def opened(name: str) -> Iterator[Submits | None]:
 
 def _client(address: str) -> Any:
     try:
-        from distributed import Client
+        client = import_module("distributed").Client
     except ModuleNotFoundError as error:
         raise ValueError(
             f"executor dask://{address} needs Dask, which is not installed: pip install '.[dask]' "
             "in the checkout, here and where the workers run"
         ) from error
-    return Client(f"tcp://{address}")
+    return client(f"tcp://{address}")
 
 
 def _end_with_the_parent() -> None:

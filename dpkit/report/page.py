@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from dpkit.claims import OUTCOMES, Verdict, check
 from dpkit.experiments import store
-from dpkit.experiments.part import Plan, silent
+from dpkit.experiments.part import Plan
 from dpkit.experiments.rows import Stored
+from dpkit.experiments.task import Asked
 from dpkit.records import code_version, write_bytes
 from dpkit.report import pictures
 from dpkit.report.cells import Grid, grid
@@ -98,15 +99,15 @@ def write(
         plans: by paper and table.
         scale, seeds, device, results: what was computed, and where it is stored (`reproduce`).
     """
-    asked = {"scale": scale, "seeds": seeds, "device": device}
     sections, records = [], []
     for paper in papers:
-        stored = {
-            name: _wanted(store.load(paper.NAME, name, scale=scale, results=results), plan, asked)
+        asked = [
+            Asked(paper.NAME, name, plan, scale, seeds, device)
             for name, plan in plans[paper.NAME].items()
-        }
+        ]
+        stored = {one.table: _wanted(one, results) for one in asked}
         records += [part for some in stored.values() for part in some.values()]
-        sections.append(_section(paper, plans[paper.NAME], stored, asked, results))
+        sections.append(_section(paper, asked, stored, results))
     page = _template().render(
         papers=sections,
         scale=scale,
@@ -122,38 +123,36 @@ def write(
 
 
 def _section(
-    paper: ModuleType,
-    plans: Mapping[str, Plan],
-    stored: Mapping[str, Stored],
-    asked: Mapping[str, Any],
-    results: Path | None,
+    paper: ModuleType, asked: Sequence[Asked], stored: Mapping[str, Stored], results: Path | None
 ) -> Paper:
-    tables = []
-    for name, plan in plans.items():
-        about = (getdoc(getattr(plan, "func", plan)) or "").partition("\n")[0]
-        samples = [*_samples(paper.NAME, name, stored[name], asked["scale"], results)]
-        curves = pictures.curves(stored[name], name.replace("_", " "))
-        rows = [_part(*one) for one in sorted(stored[name].items())]
-        planned = len(plan(**asked, progress=silent))
-        tables.append(Table(name, about, planned, rows, samples, curves))
+    tables = [_table(one, stored[one.table], results) for one in asked]
     grids = [grid(shown, stored) for shown in paper.tables.SHOWN]
     about = (getdoc(paper) or "").split("\n\n")
     return Paper(paper.NAME, paper.TITLE, about, grids, tables, [*map(check, paper.CLAIMS)])
 
 
-def _wanted(stored: Stored, plan: Plan, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _table(asked: Asked, stored: Stored, results: Path | None) -> Table:
+    name, plan = asked.table, asked.plan
+    about = (getdoc(getattr(plan, "func", plan)) or "").partition("\n")[0]
+    rows = [_part(*one) for one in sorted(stored.items())]
+    curves = pictures.curves(stored, name.replace("_", " "))
+    samples = [*_samples(asked, stored, results)]
+    return Table(name, about, len(asked.parts()), rows, samples, curves)
+
+
+def _wanted(asked: Asked, results: Path | None) -> dict[str, Any]:
     """The stored parts that this run asked for: not those of more seeds."""
-    names = {part.name for part in plan(**asked, progress=silent)}
+    names = {part.name for part in asked.parts()}
+    stored = store.load(asked.paper, asked.table, scale=asked.scale, results=results)
     return {name: part for name, part in stored.items() if name in names}
 
 
-def _samples(
-    paper: str, table: str, stored: Stored, scale: str, results: Path | None
-) -> Iterable[pictures.Drawn]:
-    folder = store.folder(paper, table, scale=scale, results=results)
+def _samples(asked: Asked, stored: Stored, results: Path | None) -> Iterable[pictures.Drawn]:
+    where = {"scale": asked.scale, "results": results}
+    folder = store.folder(asked.paper, asked.table, **where)
     for name in sorted(stored):
         if (folder / f"{name}.npz").exists():
-            images = store.load_images(paper, table, name, scale=scale, results=results)
+            images = store.load_images(asked.paper, asked.table, name, **where)
             yield pictures.samples(images, name)
 
 
