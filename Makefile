@@ -3,13 +3,15 @@
 #   PYTHON=python3.12   another interpreter (3.11 or newer) to make .venv with
 #   DPKIT_DATA=folder   where real data sets lie, for lab, bench and reproduce
 #   JOBS=2              processes for the tests
+#   SCALE=small         of reproduce: small, reduced or paper
 #   LAB_FLAGS=...       further options for JupyterLab, such as --port=9999; APP_FLAGS for Voila
 
 PYTHON    ?=
 JOBS      ?= 2
 LAB_FLAGS ?=
 APP_FLAGS ?=
-WHAT      ?= dp_cgan table_1 --scale paper
+SCALE     ?= small
+WHAT      ?= --all --scale $(SCALE)
 RUN       := .venv/bin/python
 OTHERS    := 3.12 3.13
 FIRST     := notebooks/00_start_here.ipynb
@@ -64,7 +66,7 @@ notebooks: setup ## run every notebook without a screen and rewrite its stored o
 measure: setup ## run every notebook and write its time and peak memory into its header and README
 	@$(PLAIN) $(RUN) tests/notebooks/measure.py
 
-reproduce: setup ## a table at paper scale; needs DPKIT_DATA and hours (WHAT="dp_cgan table_1 --scale paper")
+reproduce: setup ## all tables in minutes, and a report (SCALE=paper: days; WHAT="dp_cgan table_1": one)
 	@$(WITH_DATA); $(RUN) -m dpkit reproduce $(WHAT)
 
 # With DEVICE=cuda the python3 at hand is taken, whose torch sees the GPU, and only training is timed.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import typer
 
 from dpkit.commands import accounting, audit, data, evidence, sample, supports, train
+from dpkit.experiments.sweep import PartsFailed
 
 app = typer.Typer(
     name="dpkit",
@@ -27,7 +28,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(data.app, name="data")
 
 # What a user can cause: bad values, missing files and data, no network, computations that fail.
-EXPECTED = (ValueError, OSError, ArithmeticError)
+EXPECTED = (ValueError, OSError, ArithmeticError, PartsFailed)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from dpkit.paths import CHECKOUT, PACKAGE
 
 SETTINGS = 1e-4  # relative: how near settings that were calibrated are to those that were stored
-SCALES = ("paper", "reduced")
+SCALES = ("paper", "reduced", "small")
 
 
 def write_json(path: Path, content: Any) -> Path:
@@ -130,10 +130,10 @@ def provenance(
         data: data set name -> sha256 of what was read.
         device: "cpu" or the name of the accelerator.
         wall_seconds: wall time of the run itself.
-        scale: "paper" (the paper's own size) or "reduced".
+        scale: "paper" (the paper's own size), "reduced" or "small" (of seconds, no data set).
 
     Raises:
-        ValueError: scale is neither of the two.
+        ValueError: scale is none of the three.
     """
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")

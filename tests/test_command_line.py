@@ -139,6 +139,15 @@ def test_the_statement_says_what_a_paper_should(dpkit):
         ("reproduce unknown table_1", f"paper must be one of {NAMES}; got 'unknown'"),
         pytest.param("reproduce dp_cgan table_99", "table must be one of", marks=pytest.mark.torch),
         ("reproduce dp_cgan table_1 --seeds 0", "seeds must be an integer >= 1, got 0"),
+        ("reproduce", "give a paper, such as dp_cgan, or --all for all of them"),
+        ("reproduce dp_cgan table_1 --all", "table cannot be given with --all"),
+        ("reproduce --all --parts a --reprice", "parts and reprice cannot be given with --all"),
+        ("reproduce unknown --all", f"paper must be one of {NAMES}; got 'unknown'"),
+        pytest.param(
+            "reproduce dp_cgan table_1 --executor threads",
+            "executor must be serial, processes:N (such as processes:4) or dask://HOST:PORT",
+            marks=pytest.mark.torch,
+        ),
         ("reproduce dp_cgan table_1 --scale huge", "scale must be one of paper, reduced"),
         ("data get unknown", "unknown"),
         ("epsilon --noise-multiplier 1e-200", "noise_multiplier must lie in [1e-9, 1e13], got"),
@@ -229,6 +238,7 @@ def test_reproduce_prints_each_part_that_is_done(dpkit, monkeypatch: pytest.Monk
         assert callable(options.pop("progress"))
         options.pop("estimated")("about an hour")
         known = {"scale": "reduced", "seeds": 1, "parts": ["a", "b"], "device": "cpu"}
+        assert options.pop("executor") is options.pop("results") is None
         repriced = options.pop("reprice")
         assert options == known
         yield {"record": "a.json", "summary": f"a is {'priced' if repriced else 'done'}"}
@@ -307,3 +317,33 @@ def test_the_module_runs_as_a_program():
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr == "error: delta must lie in (0, 1), ends excluded, got 7.0\n"
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("fails", [False, True])
+def test_reproduce_all_makes_the_report_at_the_end_even_where_parts_failed(
+    dpkit, monkeypatch: pytest.MonkeyPatch, tmp_path, fails
+):
+    from dpkit import report
+    from dpkit.experiments import everything
+    from dpkit.experiments.sweep import PartsFailed
+
+    def tables(plans, **options):
+        assert list(plans) == ["dp_cgan"]
+        assert (options["scale"], options["seeds"], options["executor"]) == ("small", 1, None)
+        yield {"record": "a.json", "table": "dp_cgan table_1", "summary": "a: done"}
+        if fails:
+            raise PartsFailed({"dp_cgan table_1 b": OSError("no disk")}, 2)
+
+    def write(path, chosen, plans, **asked):
+        assert asked == {"scale": "small", "seeds": 1, "device": "auto", "results": tmp_path}
+        return path.write_text("made")
+
+    monkeypatch.setattr(everything, "everything", tables)
+    monkeypatch.setattr(report, "write", write)
+    code, out, err = dpkit(f"reproduce dp_cgan --all --scale small --results {tmp_path}")
+    page = tmp_path / "report.html"
+    assert out == f"dp_cgan table_1 a: done\nreport: {page}\n"
+    assert page.read_text() == "made"
+    assert code == (2 if fails else 0)
+    assert err.startswith("error: 1 of 2 parts failed: dp_cgan table_1 b (OSError" if fails else "")

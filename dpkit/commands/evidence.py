@@ -1,10 +1,12 @@
 """claims and reproduce: what a paper says against what is computed, and its tables made again."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from inspect import getdoc
+from pathlib import Path
 from textwrap import indent
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +14,8 @@ import typer
 from dpkit import checks, papers
 from dpkit.claims import Verdict, as_json, check_all, counted
 from dpkit.commands.output import AsJson, print_json
+from dpkit.paths import cache_dir
+from dpkit.records import SCALES
 
 
 def claims(
@@ -43,18 +47,26 @@ def claims(
 
 
 def reproduce(
-    paper: Annotated[str, typer.Argument(help="Such as dp_cgan.")],
+    paper: Annotated[
+        str | None, typer.Argument(help="Such as dp_cgan; may be left out with --all.")
+    ] = None,
     table: Annotated[
         str | None, typer.Argument(help="Such as table_1. Without it: what there is.")
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All tables, of the paper or of all; then one report.")
+    ] = False,
     scale: Annotated[
         str,
         typer.Option(
             help="paper: its own data and sizes. reduced: smaller and shorter, as the list of a "
-            "paper's tables says."
+            "paper's tables says. small: seconds a table, without any data set."
         ),
     ] = "paper",
-    seeds: Annotated[int, typer.Option(help="How many seeds a column is run with.")] = 3,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="How many seeds a column is run with: 3 if not given, at scale small 1."),
+    ] = None,
     parts: Annotated[
         str | None, typer.Option(help="Only these parts, or beginnings of parts, such as a,b.")
     ] = None,
@@ -63,6 +75,27 @@ def reproduce(
         bool,
         typer.Option("--reprice", help="Run nothing: price what is stored by today's accountants."),
     ] = False,
+    executor: Annotated[
+        str,
+        typer.Option(
+            help="serial: here, one part after another. processes:4: side by side. "
+            "dask://HOST:PORT: by the workers of a Dask scheduler."
+        ),
+    ] = "serial",
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to store in and to read from: data/results if not given, and of scale "
+            "small data/cache/results."
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="HTML file that --all writes: report.html in the folder of --results if not "
+            "given, or data/cache/report-SCALE.html."
+        ),
+    ] = None,
     json_: AsJson = False,
 ) -> None:
     """Make a paper's table again; each part is stored when it is done, and kept if it is stored.
@@ -73,39 +106,100 @@ def reproduce(
 
     DPKIT_DATA=... python -m dpkit reproduce dp_cgan table_1 --scale paper
 
+    python -m dpkit reproduce --all --scale small --executor processes:2
+
     First it says how long the parts that are not stored will take, from a few steps of each (with
     --json on stderr). Where a paper stores its training on the way, an interrupted run goes on.
     """
-    checks.one_of(("paper", "reduced"), scale=scale)
+    checks.one_of(SCALES, scale=scale)
+    seeds = seeds if seeds is not None else 1 if scale == "small" else 3
     checks.whole(1, seeds=seeds)
+    if every:
+        _check_alone(table=table, parts=parts, reprice=reprice or None)
+        chosen = papers.PAPERS if paper is None else (papers.named(paper),)
+        asked = {"scale": scale, "seeds": seeds, "device": device, "results": results}
+        _everything(chosen, asked, report or _report(scale, results), executor, as_json=json_)
+        return
+    if paper is None:
+        raise ValueError("give a paper, such as dp_cgan, or --all for all of them")
     plans = papers.plans_of(paper)
     if table is None:
         _list(plans, as_json=json_)
         return
-    from tqdm import tqdm
 
     from dpkit.experiments import reproduce as experiments
+    from dpkit.experiments.executors import opened
 
-    bar = partial(tqdm, mininterval=1, leave=False, disable=True if json_ else None)
     wanted = None if parts is None else [part.strip() for part in parts.split(",")]
-    say = partial(print, file=sys.stderr if json_ else sys.stdout, flush=True)
+    with opened(executor) as workers:
+        rows = experiments.reproduce(
+            paper,
+            table,
+            plans=plans,
+            scale=scale,
+            seeds=seeds,
+            parts=wanted,
+            device=device,
+            reprice=reprice,
+            results=results,
+            executor=workers,
+            **_shown(as_json=json_),
+        )
+        _tell(rows, as_json=json_)
+
+
+def _everything(
+    chosen: Sequence[ModuleType], asked: dict[str, Any], path: Path, executor: str, *, as_json: bool
+) -> None:
+    """Make all tables of the papers, and then the report: of what is stored, if parts failed."""
+    from dpkit.experiments.everything import everything
+    from dpkit.experiments.executors import opened
+    from dpkit.experiments.sweep import PartsFailed
+    from dpkit.report import write
+
+    failed = None
+    plans = {paper.NAME: papers.plans_of(paper.NAME) for paper in chosen}
+    try:
+        with opened(executor) as workers:
+            rows = everything(plans, **asked, executor=workers, **_shown(as_json=as_json))
+            _tell(rows, as_json=as_json)
+    except PartsFailed as error:
+        failed = error
+    write(path, chosen, plans, **asked)
+    print(f"report: {path}", file=sys.stderr if as_json else sys.stdout)
+    if failed is not None:
+        raise failed
+
+
+def _report(scale: str, results: Path | None) -> Path:
+    return results / "report.html" if results else cache_dir() / f"report-{scale}.html"
+
+
+def _check_alone(**others: Any) -> None:
+    """Refuse an option that goes with one table (ValueError)."""
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise ValueError(f"{' and '.join(given)} cannot be given with --all; leave one of them out")
+
+
+def _shown(*, as_json: bool) -> dict[str, Any]:
+    """How a run shows how far it is, and how long it will take."""
+    from tqdm import tqdm
+
+    return {
+        "progress": partial(tqdm, mininterval=1, leave=False, disable=True if as_json else None),
+        "estimated": partial(print, file=sys.stderr if as_json else sys.stdout, flush=True),
+    }
+
+
+def _tell(rows: Iterable[dict[str, str]], *, as_json: bool) -> None:
+    """Print a line for each part as it is done, or all rows as one JSON value at the end."""
     done = []
-    for row in experiments.reproduce(
-        paper,
-        table,
-        plans=plans,
-        scale=scale,
-        seeds=seeds,
-        parts=wanted,
-        device=device,
-        reprice=reprice,
-        progress=bar,
-        estimated=say,
-    ):
+    for row in rows:
         done.append(row)
-        if not json_:
-            print(row["summary"], flush=True)
-    if json_:
+        if not as_json:
+            print(" ".join(filter(None, (row.get("table"), row["summary"]))), flush=True)
+    if as_json:
         print_json(done)
 
 

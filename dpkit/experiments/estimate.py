@@ -55,6 +55,7 @@ def estimate(
     device: str,
     progress: Progress = silent,
     clock: Callable[[], float] = perf_counter,
+    brief: float = BRIEF,
 ) -> Estimate:
     """Try a few steps of each kind that the parts have still to make.
 
@@ -65,6 +66,7 @@ def estimate(
         device: what to call where they are computed.
         progress: wraps the parts, as tqdm does.
         clock: seconds.
+        brief: seconds for which each kind of step is tried, at least.
     """
     missing = [part for part in parts if part.name not in stored]
     seconds: dict[Hashable, float] = {}
@@ -80,12 +82,14 @@ def estimate(
             if work.once is not None:
                 made.add((work.once, work.what))
             if work.what not in seconds:
-                seconds[work.what] = seconds_a_step(work, clock=clock)
+                seconds[work.what] = seconds_a_step(work, clock=clock, brief=brief)
             total += work.left * seconds[work.what]
     return Estimate(table, len(parts), len(parts) - len(missing), unknown, total, device)
 
 
-def seconds_a_step(work: Work, *, clock: Callable[[], float] = perf_counter) -> float:
+def seconds_a_step(
+    work: Work, *, clock: Callable[[], float] = perf_counter, brief: float = BRIEF
+) -> float:
     """The mean of a few steps after one to warm up, or that one's own time where it is `LONG`."""
     steps = work.trial()
     start = clock()
@@ -96,7 +100,7 @@ def seconds_a_step(work: Work, *, clock: Callable[[], float] = perf_counter) -> 
     start, done, passed = clock(), 0, 0.0
     for _ in steps:
         done, passed = done + 1, clock() - start
-        if passed >= (BRIEF if done >= TIMED and done % work.every == 0 else LONG):
+        if passed >= (brief if done >= TIMED and done % work.every == 0 else LONG):
             break
     return passed / done if done else first
 

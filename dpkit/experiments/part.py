@@ -51,6 +51,8 @@ class Part(NamedTuple):
 
     work: what is left to do for it, from which its time is estimated; None where that is unknown.
     prices: what a run of stored values costs by today's accountants; None where it has no price.
+    after: name of the part of the same table whose by-product this one reuses, such as a trained
+        network: what computes parts side by side begins this one when that one is done.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Part(NamedTuple):
     compute: Callable[[], Result]
     work: Callable[[], list[Work]] | None = None
     prices: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    after: str | None = None
 
 
 class Plan(Protocol):

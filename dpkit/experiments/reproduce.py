@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from time import perf_counter
-from typing import Any
 
 from dpkit.experiments import store
 from dpkit.experiments.estimate import Estimate, estimate
 from dpkit.experiments.part import Part, Plan, Progress, silent
-from dpkit.records import SETTINGS, alike, code_version, provenance, read_json, write_json
+from dpkit.experiments.sweep import Submits, sweep
+from dpkit.experiments.task import Asked, check_same, stored_or_computed, tasks
+from dpkit.records import alike, code_version, read_json, write_json
 
 
 def reproduce(
@@ -25,8 +25,9 @@ def reproduce(
     results: Path | None = None,
     progress: Progress = silent,
     estimated: Callable[[Estimate], None] | None = None,
+    executor: Submits | None = None,
 ) -> Iterator[dict[str, str]]:
-    """Compute the parts of `table` that are not stored yet, one after another.
+    """Compute the parts of `table` that are not stored yet, one after another or side by side.
 
     Args:
         paper: name of a paper's package, such as "dp_cgan": where its parts are stored.
@@ -43,12 +44,15 @@ def reproduce(
         progress: wraps the steps of a run, as tqdm does.
         estimated: called, before the first part is computed, with how long those that are not
             stored will take; a few steps of each kind are timed for it. None times none.
+        executor: what computes the parts, each by a worker on one thread, as they come (see
+            `sweep`); by default they are computed here, in their order.
 
     Yields:
         for each part its stored file ("record") and a line about it ("summary").
 
     Raises:
         ValueError: no such table, scale or part; or a part is stored with other settings.
+        PartsFailed: with an executor, at the end; some parts could not be computed.
     """
     if not seeds >= 1:
         raise ValueError(f"seeds must be >= 1, got {seeds}")
@@ -66,13 +70,15 @@ def reproduce(
         names = [part.name for part in chosen if not recompute]
         stored = {name for name in names if (folder / f"{name}.json").exists()}
         estimated(estimate(table, chosen, stored=stored, device=_label(device), progress=progress))
+    if executor is not None:
+        asked = Asked(paper, table, plans[table], scale, seeds, device)
+        names = [part.name for part in chosen]
+        todo = tasks(asked, results=results, recompute=recompute, names=names)
+        yield from sweep(todo, executor=executor)
+        return
     for part in chosen:
         path = folder / f"{part.name}.json"
-        if path.exists() and not recompute:
-            _check_same(path, part)
-            yield {"record": str(path), "summary": f"{part.name}: stored already"}
-        else:
-            yield {"record": str(path), "summary": _compute(part, path, scale)}
+        yield stored_or_computed(part, path, scale, recompute=recompute)
 
 
 def _repriced(chosen: list[Part], folder: Path) -> Iterator[dict[str, str]]:
@@ -80,7 +86,7 @@ def _repriced(chosen: list[Part], folder: Path) -> Iterator[dict[str, str]]:
         path = folder / f"{part.name}.json"
         if part.prices is None or not path.exists():
             continue
-        _check_same(path, part)
+        check_same(path, part)
         record = read_json(path)
         old, new = record["values"], part.prices(record["values"])
         changed = [key for key in new if not alike(old.get(key), new[key])]
@@ -106,38 +112,3 @@ def _chosen(planned: list[Part], wanted: Sequence[str] | None) -> list[Part]:
             names = ", ".join(part.name for part in planned)
             raise ValueError(f"parts must begin one of {names}; got {name!r}")
     return [part for part in planned if part.name.startswith(tuple(wanted))]
-
-
-def _check_same(path: Path, part: Part) -> None:
-    stored: dict[str, Any] = read_json(path)["provenance"]["settings"]
-    changed = sorted(
-        key
-        for key in stored.keys() | part.settings
-        if not alike(stored.get(key), part.settings.get(key), within=SETTINGS)
-    )
-    if changed:
-        raise ValueError(
-            f"{path} is stored with other settings ({', '.join(changed)} differ); move it away to "
-            "compute it anew"
-        )
-
-
-def _compute(part: Part, path: Path, scale: str) -> str:
-    start = perf_counter()
-    result = part.compute()
-    seconds = perf_counter() - start
-    if result.images is not None:
-        store.save_images(path.with_suffix(".npz"), result.images)
-    written = provenance(
-        settings=part.settings,
-        seed=part.seed,
-        data=result.data,
-        device=result.device,
-        wall_seconds=seconds,
-        scale=scale,
-    )
-    write_json(path, {"values": result.values, "provenance": written})
-    shown = ", ".join(
-        f"{key} {value:.4g}" for key, value in result.values.items() if isinstance(value, float)
-    )
-    return f"{part.name}: {shown} ({seconds:.0f} s)"

@@ -6,19 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.paths import results_dir
+from dpkit.paths import cache_dir, results_dir
 from dpkit.records import SCALES, read_json, write_bytes
 
 
 def folder(paper: str, table: str, *, scale: str, results: Path | None = None) -> Path:
     """The folder of one table's parts at one scale.
 
+    By default among the kit's own results; small ones, which are made in seconds, in the cache.
+
     Raises:
-        ValueError: scale is neither "paper" nor "reduced".
+        ValueError: scale is none of `records.SCALES`.
     """
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(SCALES)}, got {scale!r}")
-    return (results or results_dir()) / paper / table / scale
+    own = cache_dir() / "results" if scale == "small" else results_dir()
+    return (results or own) / paper / table / scale
 
 
 def load(

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from dpkit import checks, datasets
 from dpkit.experiments import trial
+from dpkit.experiments.alone import alone
 from dpkit.experiments.part import Progress, Work, silent
 from dpkit.metrics.inception import InceptionScore, inception_score
 from dpkit.paths import cache_dir
@@ -107,36 +108,51 @@ def judge(learning: Learning, *, device: torch.device, progress: Progress = sile
         DataNotFound: the images are not here.
     """
     train, test = (datasets.load(learning.records, split=split) for split in ("train", "test"))
-    checksums = {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
+    checksums = _checksums(train, test)
     weights = _cached(learning, checksums)
     record = weights.with_suffix(".json")
+    with alone(weights):
+        if not (weights.exists() and record.exists()):
+            _train(weights, learning, train, test, device=device, progress=progress)
     net = _new(learning, device)
-    if not (weights.exists() and record.exists()):
-        start = perf_counter()
-        of = as_images(train, device), torch.from_numpy(train.labels).to(device)
-        batches = learn(net, *of, learning=learning, kept=weights.with_suffix(".epoch"))
-        total = learning.epochs * -(-train.n // learning.batch_size)
-        for _ in progress(batches, total=total, desc=f"classifier of {learning.records}"):
-            pass
-        seconds = perf_counter() - start
-        found = Judge(net.eval(), learning, float("nan"), checksums, seconds)
-        right = found.probabilities(as_images(test, device)).argmax(1) == test.labels
-        write_bytes(weights, save({k: v.contiguous() for k, v in net.state_dict().items()}))
-        write_json(
-            record,
-            {
-                "accuracy": float(right.mean()),
-                "seconds": seconds,
-                "settings": describe(learning),
-                "data": checksums,
-                "code": code_version(),
-                "device": device_label(device),
-            },
-        )
-        weights.with_suffix(".epoch").unlink(missing_ok=True)
     net.load_state_dict(load_file(weights))
     said = read_json(record)
     return Judge(net.eval(), learning, said["accuracy"], checksums, said["seconds"])
+
+
+def _train(
+    weights: Path,
+    learning: Learning,
+    train: datasets.Images,
+    test: datasets.Images,
+    *,
+    device: torch.device,
+    progress: Progress,
+) -> None:
+    """Train the classifier, and store its weights with a record beside them."""
+    net = _new(learning, device)
+    start = perf_counter()
+    of = as_images(train, device), torch.from_numpy(train.labels).to(device)
+    batches = learn(net, *of, learning=learning, kept=weights.with_suffix(".epoch"))
+    total = learning.epochs * -(-train.n // learning.batch_size)
+    for _ in progress(batches, total=total, desc=f"classifier of {learning.records}"):
+        pass
+    seconds = perf_counter() - start
+    found = Judge(net.eval(), learning, float("nan"), {}, seconds)
+    right = found.probabilities(as_images(test, device)).argmax(1) == test.labels
+    write_bytes(weights, save({k: v.contiguous() for k, v in net.state_dict().items()}))
+    write_json(
+        weights.with_suffix(".json"),
+        {
+            "accuracy": float(right.mean()),
+            "seconds": seconds,
+            "settings": describe(learning),
+            "data": _checksums(train, test),
+            "code": code_version(),
+            "device": device_label(device),
+        },
+    )
+    weights.with_suffix(".epoch").unlink(missing_ok=True)
 
 
 def training_work(learning: Learning, *, device: torch.device) -> list[Work]:
@@ -298,6 +314,10 @@ def _new(learning: Learning, device: torch.device) -> nn.Module:
     with seeded(learning.seed):
         net = classifier(width=learning.width, hidden=learning.hidden)
     return net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
+def _checksums(train: datasets.Images, test: datasets.Images) -> dict[str, str]:
+    return {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
 
 
 def _cached(learning: Learning, checksums: dict[str, str]) -> Path:

@@ -39,12 +39,13 @@ LAYERS = {
     "plots": 6,
     "comparison": 7,
     "explorers": 7,
+    "report": 7,
     "commands": 8,
     "__main__": 9,
 }
 # Texts and plots are for those who show things: nothing else builds on them.
 SHOWING = {"show", "plots"}
-MAY_SHOW = {"explorers", "commands", "__main__"}
+MAY_SHOW = {"explorers", "report", "commands", "__main__"}
 STATEMENT = "dpkit/privacy/statement.py"  # a sentence is all that it makes
 # Parts that need torch as a whole; elsewhere only functions that need it import it.
 TORCH_PARTS = {"training", "private"}

@@ -98,7 +98,7 @@ def test_a_part_that_fails_leaves_nothing_behind(results, monkeypatch):
     ("asked", "words"),
     [
         ({"table": "table_9"}, "table must be one of table_1, pilot, got 'table_9'"),
-        ({"scale": "huge"}, "scale must be one of paper, reduced, got 'huge'"),
+        ({"scale": "huge"}, "scale must be one of paper, reduced, small, got 'huge'"),
         ({"seeds": 0}, "seeds must be >= 1, got 0"),
         ({"parts": ["repaired-seed7"]}, "parts must begin one of"),
     ],

@@ -174,6 +174,7 @@ def stored(accuracy, epsilon=0.5, **more):
         "noise_multiplier": 3.0,
         "sampling": {"expected_batch_size": 600},
         "pca_noise": 6.0,
+        "records": "mnist",
         "target_delta": 1e-4,
     }
     curve = {"steps": [100, 200, 300], "accuracy": [0.5, 0.93, accuracy], "loss": [1, 1, 1]}

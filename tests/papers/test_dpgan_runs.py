@@ -16,13 +16,14 @@ from dpkit.experiments import store
 from dpkit.experiments.part import silent
 from dpkit.metrics.js_score import MOST
 from dpkit.papers import dpgan as paper
-from dpkit.papers.dpgan import experiments, scores, tables, variants
+from dpkit.papers.dpgan import experiments, prices, scores, tables, variants
 from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import MNIST, SETTINGS
 from dpkit.papers.dpgan.variants import CONFIGURATIONS
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling
+from dpkit.records import SCALES
 from dpkit.training.device import generator_on
 
 pytestmark = pytest.mark.torch
@@ -87,7 +88,7 @@ def test_a_run_stores_scores_settings_and_both_epsilons(quick: Path):
     assert values["epsilon_proven"] == found.epsilon <= 4
     assert values["epsilon_lower"] == found.lower
     assert values["epsilon_charged"] is None
-    assert experiments.PUBLIC in values["assumptions"]
+    assert prices.PUBLIC in values["assumptions"]
     assert result.images is not None
     assert (result.images.shape, result.images.dtype) == ((40, 28, 28), np.uint8)
     assert set(result.data) == {"digits train", "digits test"}
@@ -216,18 +217,18 @@ def test_what_is_claimed_charged_and_proven():
     assert old["if_poisson_adjacency"] == "add-remove"
     assert SHUFFLED_AS_POISSON in old["if_poisson_assumptions"]
     assert old["adjacency"] == "replace-one"  # of its passes, which assume no Poisson batches
-    assert experiments.PUBLIC in old["assumptions"]
+    assert prices.PUBLIC in old["assumptions"]
     assert SHUFFLED_AS_POISSON not in old["assumptions"]
     plain = experiments.priced(paper.NON_PRIVATE, steps=10)
     assert (plain["epsilon_claimed"], plain["epsilon_proven"]) == (None, "inf")
     fixed = experiments.priced(variants.repaired("grouping", scale="paper"), steps=10)
-    assert experiments.PUBLIC not in fixed["assumptions"]
+    assert prices.PUBLIC not in fixed["assumptions"]
     warm = experiments.priced(variants.repaired("warm", scale="paper"), steps=10)
-    assert experiments.PUBLIC in warm["assumptions"]
+    assert prices.PUBLIC in warm["assumptions"]
     assert SHUFFLED_AS_POISSON not in warm["assumptions"]
 
 
-@pytest.mark.parametrize("scale", variants.SCALES)
+@pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_the_three_runs_of_a_configuration(name: str, scale: str):
     """As many steps each; matched costs what published does if all batches are Poisson, repaired no
@@ -236,16 +237,18 @@ def test_the_three_runs_of_a_configuration(name: str, scale: str):
         made(name, scale=scale)
         for made in (variants.published, variants.matched, variants.repaired)
     )
-    steps = old.steps_allowed(public_size=SIZE)
-    assert steps == (2_000 if scale == "reduced" else 4 * (560 if old.charged_groups == 7 else 780))
+    size = old.private_examples
+    steps = old.steps_allowed(public_size=size)
+    of_paper = 4 * (560 if old.charged_groups == 7 else 780)
+    assert steps == {"paper": of_paper, "reduced": 2_000, "small": 8}[scale]
     for other in (matched, repaired):
-        assert other.steps_allowed(public_size=SIZE) == steps
+        assert other.steps_allowed(public_size=size) == steps
         assert isinstance(other.sampling, PoissonSampling)
         assert other.noise_divisor == 1
         assert other.warm_start == old.warm_start
         assert other.chosen is not None
     spent = [
-        rdp.epsilon(one.poisson_ledger(public_size=SIZE, steps=steps), delta=1e-5).epsilon
+        rdp.epsilon(one.poisson_ledger(public_size=size, steps=steps), delta=1e-5).epsilon
         for one in (old, matched, repaired)
     ]
     assert spent[1] == pytest.approx(spent[0], rel=1e-9)

@@ -25,7 +25,7 @@ from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant, ExponentialDecay
-from dpkit.records import write_json
+from dpkit.records import SCALES, write_json
 from dpkit.training.types import Data
 
 SIZE, JUDGED, POINTS = 40, 100, 20
@@ -85,7 +85,7 @@ def quick(monkeypatch):
         monkeypatch.setattr(
             module, "task", lambda name, *, scale: made_up(name, features.get(name, 5))
         )
-    monkeypatch.setattr(runs, "JUDGED", JUDGED)
+    monkeypatch.setattr(runs, "JUDGED", dict.fromkeys(SCALES, JUDGED))
     monkeypatch.setattr(runs, "CURVE_EVERY", 2)
     monkeypatch.setattr(runs, "CURVE_RECORDS", POINTS)
     return features
@@ -532,5 +532,5 @@ def test_parts_that_train_say_their_work(planned):
     assert not any(unknown.values())
     for part in parts("table_2", seeds=1, scale="reduced"):
         (work,) = part.work()
-        assert work.left == 5 * experiments.REDUCED_ITERATIONS
+        assert work.left == 5 * experiments.ITERATIONS["reduced"]
         assert len(list(islice(work.trial(), 2))) == 2

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from dpkit import checks, datasets
 from dpkit.datasets import Images
+from dpkit.experiments.alone import alone
 from dpkit.experiments.part import Progress, silent
 from dpkit.papers.adadp import pca
 from dpkit.papers.adadp.convolutions import (
@@ -103,7 +104,8 @@ def cifar10(pretraining: Pretraining, *, progress: Progress = silent) -> Task:
     Raises:
         DataNotFound: CIFAR-10, or CIFAR-100 where that is learned from, is not here.
     """
-    net = pretrained(pretraining, progress=progress)
+    with alone(kept(pretraining, {}, "convolutions", "safetensors")):
+        net = pretrained(pretraining, progress=progress)
     train, test = (datasets.load("cifar10", split=split) for split in ("train", "test"))
     private = pretraining.private
     own, held_out = (
@@ -125,8 +127,9 @@ def _features(
     """Features of images, kept as float16, which moves each number by less than a thousandth."""
     also = {"images": images.checksum, "convolutions": net.checksum}
     path = kept(pretraining, also, f"features-{len(images.pixels)}", "npy")
-    if not path.exists():
-        _store(path, net, images.pixels, progress)
+    with alone(path):
+        if not path.exists():
+            _store(path, net, images.pixels, progress)
     return _tensor(np.load(path))
 
 

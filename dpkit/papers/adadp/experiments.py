@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from math import isnan
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ from dpkit.training.types import Data
 
 POINTS = 20  # of an accuracy's curve
 SHOWN = (100, 1_000)  # steps whose gradients and noise Figure 4 shows
+STEPS = {"reduced": 30, "small": 5}  # on the digits
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
@@ -166,10 +167,11 @@ def _until_it_diverges(records: Any) -> Iterator[algorithm.Record]:
 def _runs(
     table: Mapping[str, AnySettings], *, records: str, scale: str, seeds: int, **more: Any
 ) -> list[Part]:
-    """Parts of runs by key, seed by seed; at reduced scale all on the digits."""
-    if scale == "reduced":
-        records, size = "digits", data.PUBLIC_SIZES["digits"]
-        table = {key: small(settings, public_size=size) for key, settings in table.items()}
+    """Parts of runs by key, seed by seed; at the scales of `STEPS` all on the digits."""
+    if scale in STEPS:
+        records = "digits"
+        shorter = partial(small, public_size=data.PUBLIC_SIZES[records], steps=STEPS[scale])
+        table = {key: shorter(settings) for key, settings in table.items()}
     return [
         Judged.of(key, settings, seed, records=records, scale=scale, **more).part
         for seed in range(seeds)

@@ -106,15 +106,15 @@ def on_cifar(name: str, level: Level) -> AnySettings:
     )
 
 
-def small(settings: AnySettings, *, public_size: int) -> AnySettings:
-    """The same method in seconds on the digits: narrow, lots of 64, 30 steps."""
+def small(settings: AnySettings, *, public_size: int, steps: int = 30) -> AnySettings:
+    """The same method in seconds on the digits: narrow, lots of 64, few steps."""
     declared = {"public_size": public_size} if isinstance(settings, AgdSettings) else {}
     return replace(
         settings,
         sampling=replace(settings.sampling, expected_batch_size=64),
         widths=(20, 32, 10),
         pca_noise=settings.pca_noise or 16.0,
-        max_steps=30,
+        max_steps=steps,
         **declared,
     )
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from dpkit import datasets
+from dpkit.experiments.alone import alone
 from dpkit.experiments.part import Part, Progress, Result, Work, priced
 from dpkit.experiments.rows import part_name
 from dpkit.experiments.run import CPU, Run, as_bytes
@@ -40,19 +41,23 @@ COLUMNS = {
     "published": Column(SETTINGS, algorithm.step, 5_000),
     "repaired": Column(REPAIRED, algorithm.step, 0),
 }
-PUBLIC_SIZES = {"paper": PUBLIC_SIZE, "reduced": 1_437}  # declared: rates follow from it
+# Declared: rates follow from it. At both other scales the records are scikit-learn's digits.
+PUBLIC_SIZES = {"paper": PUBLIC_SIZE, "reduced": 1_437, "small": 1_437}
+STEPS = {"reduced": 1_000, "small": 20}
 # What is fitted, and in which precision; scores are in double precision.
 CLASSIFIERS = {
     "lr": (utility.logistic_regression, np.float64),
     "mlp": (utility.neural_network, np.float32),
 }
+SMALL_FIT = 5  # iterations of a classifier at scale "small"
 
 
 def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Table 1: training runs and classifiers (reduced: scikit-learn's digits, in minutes).
 
     Args:
-        scale: "paper" (MNIST, the columns' own settings) or "reduced" (the digits, batch 128).
+        scale: "paper" (MNIST, the columns' own settings), "reduced" or "small" (the digits, batch
+            128, 1,000 or 20 steps; small classifiers are fitted in a few iterations).
         seeds: training runs a column.
         device: auto, cpu or cuda; classifiers run on the CPU.
         progress: wraps a run's records, as tqdm does.
@@ -91,8 +96,8 @@ def _parts(
     classifiers: tuple[str, ...],
 ) -> list[Part]:
     """A training run of a column, and the classifiers fitted to what it generates."""
-    if scale == "reduced":
-        column = Column(small(column.settings, batch_size=128, steps=1_000), column.step, 0)
+    if scale in STEPS:
+        column = Column(small(column.settings, batch_size=128, steps=STEPS[scale]), column.step, 0)
     settings, size = column.settings, PUBLIC_SIZES[scale]
     run = Run("dp_cgan", key, settings, seed, size, scale, "", device, progress)
     trained = run.part(
@@ -102,7 +107,9 @@ def _parts(
         prices=partial(_prices, run),
     )
     fits = [
-        run.part(partial(_fit_on_generated, run, column, name), what=name, classifier=name)
+        run.part(
+            partial(_fit_on_generated, run, column, name), what=name, classifier=name
+        )._replace(after=trained.name)
         for name in classifiers
     ]
     return [trained, *fits]
@@ -151,8 +158,9 @@ def _work(run: Run, column: Column) -> list[Work]:
 
 def _fit_on_generated(run: Run, column: Column, classifier: str) -> Result:
     """Fit a classifier to as many generated images as there are real ones; test it."""
-    if not run.weights.exists():
-        _train(run, column)
+    with alone(run.weights):
+        if not run.weights.exists():
+            _train(run, column)
     train_set, test_set = _images(run.scale, "train"), _images(run.scale, "test")
     labels = _labels(run.settings, train_set.labels)
     gan = algorithm.new_gan(run.settings, seed=run.seed, device=CPU)
@@ -160,7 +168,7 @@ def _fit_on_generated(run: Run, column: Column, classifier: str) -> Result:
     features = algorithm.generate(
         gan, torch.from_numpy(labels), settings=run.settings, rng=run.rng("synthesis", device=CPU)
     ).numpy()
-    return _fit(classifier, features, labels, train_set, test_set, seed=run.seed)
+    return _fit(classifier, features, labels, train_set, test_set, run.scale, seed=run.seed)
 
 
 def _labels(settings: Settings, private_labels: np.ndarray) -> np.ndarray:
@@ -177,7 +185,7 @@ def _images(scale: str, split: str) -> datasets.Images:
 def _fit_on_real(classifier: str, scale: str) -> Result:
     train_set, test_set = _images(scale, "train"), _images(scale, "test")
     features = train_set.pixels.reshape(train_set.n, -1) / 255.0
-    return _fit(classifier, features, train_set.labels, train_set, test_set, seed=0)
+    return _fit(classifier, features, train_set.labels, train_set, test_set, scale, seed=0)
 
 
 def _fit(
@@ -186,11 +194,15 @@ def _fit(
     labels: np.ndarray,
     train_set: datasets.Images,
     test_set: datasets.Images,
+    scale: str,
     *,
     seed: int,
 ) -> Result:
     new, precision = CLASSIFIERS[name]
-    classifier = utility.fit(new(seed=seed), features.astype(precision), labels)
+    unfitted = new(seed=seed)
+    if scale == "small":
+        unfitted.set_params(estimator__max_iter=SMALL_FIT)
+    classifier = utility.fit(unfitted, features.astype(precision), labels)
     pixels = test_set.pixels.reshape(len(test_set.labels), -1)
     checksums = {f"{s.name} {w}": s.checksum for s, w in ((train_set, "train"), (test_set, "test"))}
     return Result(utility.evaluate(classifier, pixels, test_set.labels), checksums, "cpu")

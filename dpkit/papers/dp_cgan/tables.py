@@ -1,8 +1,9 @@
 """Table 1 of the paper: AUROC on real test images of classifiers trained on generated ones."""
 
+from functools import partial
 from typing import Any
 
-from dpkit.experiments.rows import Stored, spread, values
+from dpkit.experiments.rows import Shown, Stored, spread, values
 
 TITLES = {
     "real": "Real data",
@@ -38,3 +39,19 @@ def table_1(stored: Stored, *, protocol: str = "auroc_255") -> list[dict[str, An
         for key, title in TITLES.items()
         for name in CLASSIFIERS
     ]
+
+
+SHOWN = (
+    Shown(
+        "Table 1: classifiers trained on generated images, tested on real ones in 0..255",
+        ("table_1",),
+        table_1,
+        units={"paper": "AUROC, %", "mean": "AUROC, %"},
+    ),
+    Shown(
+        "Table 1 with test images in [0, 1], as the classifiers were trained",
+        ("table_1",),
+        partial(table_1, protocol="auroc"),
+        units={"paper": "AUROC, %", "mean": "AUROC, %"},
+    ),
+)

@@ -1,7 +1,7 @@
 """What is run for the tables: a GAN trained and judged, or a pair of classifiers, is one part.
 
-Both scales are of MNIST. CelebA and LSUN are not among the kit's data sets: tables that are of them
-alone are not planned.
+At scales "paper" and "reduced" they are of MNIST, at "small" of the embedded digits. CelebA and
+LSUN are not among the kit's data sets: tables that are of them alone are not planned.
 """
 
 from collections.abc import Iterator
@@ -12,40 +12,50 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from dpkit.experiments import part, trial
+from dpkit.experiments import trial
+from dpkit.experiments.alone import alone
 from dpkit.experiments.part import Part, Progress, Result, Work
+from dpkit.experiments.rows import part_name
 from dpkit.experiments.run import CPU, Run, as_bytes
 from dpkit.papers.dpgan import algorithm, scores, semi_supervised, variants
 from dpkit.papers.dpgan.material import material
+from dpkit.papers.dpgan.prices import priced
 from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import Settings
 from dpkit.papers.dpgan.tables import LABELS
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
-from dpkit.privacy import moments, pld
-from dpkit.privacy.clipping import GroupClipping, Unclipped
-from dpkit.privacy.sampling import ShuffledBatches
-from dpkit.records import describe, json_number
+from dpkit.records import describe
 from dpkit.training.types import Data
 
 EVERY = 100  # steps between two checkpoints
-JUDGED = {"paper": 60_000, "reduced": 10_000}  # generated images; the text has 600 times 100
+JUDGED = {"paper": 60_000, "reduced": 10_000, "small": 100}  # generated; the text: 600 times 100
 SHOWN = 50
 TESTED = 10_000  # test images of MNIST
-PUBLIC = "the images that bounds and the warm start read are public"
-LEARNING = {"paper": Learning(), "reduced": Learning(iterations=600, width=16)}
+LEARNING = {
+    "paper": Learning(),
+    "reduced": Learning(iterations=600, width=16),
+    "small": Learning(iterations=9, width=2),
+}
+RECORDS = {"paper": "mnist", "reduced": "mnist", "small": "digits"}
+# Of the paper's numbers of labels, the part that is taken: the digits have 100 public images.
+LABELLED = {"paper": 1.0, "reduced": 1.0, "small": 0.1}
 
 
 def plan_table_2(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Table 2: scores of GANs on MNIST (reduced: narrower, 500 iterations, tens of minutes a run).
 
     Args:
-        scale: "paper", or "reduced": 500 iterations of networks a quarter as wide.
+        scale: "paper"; "reduced": 500 iterations of networks a quarter as wide; "small": the
+            digits, 2 iterations, networks a sixteenth as wide.
         seeds: runs of each.
         device: auto, cpu or cuda; scores are computed on the CPU.
         progress: wraps a run's records, as tqdm does.
     """
     runs = [_gans(scale, seed, device, progress) for seed in range(seeds)]
-    return [real_part("mnist", scale=scale), *(gan_part(run) for some in runs for run in some)]
+    return [
+        real_part(RECORDS[scale], scale=scale),
+        *(gan_part(run) for some in runs for run in some),
+    ]
 
 
 def plan_table_6(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
@@ -56,7 +66,14 @@ def plan_table_6(*, scale: str, seeds: int, device: str, progress: Progress) -> 
     """
     return [
         Classified.of(
-            "supervised" if gan is None else gan.key, labels, LEARNING[scale], seed, device, gan=gan
+            "supervised" if gan is None else gan.key,
+            labels,
+            LEARNING[scale],
+            seed,
+            device,
+            RECORDS[scale],
+            gan,
+            LABELLED[scale],
         ).part
         for seed in range(seeds)
         for labels in LABELS
@@ -105,10 +122,10 @@ def new_run(
     scale: str,
     device: str,
     progress: Progress,
-    records: str = "mnist",
+    records: str | None = None,
 ) -> Run:
-    """One GAN with one seed."""
-    size = settings.private_examples
+    """One GAN with one seed, of the scale's own records if none are named."""
+    size, records = settings.private_examples, records or RECORDS[scale]
     return Run("dpgan", key, settings, seed, size, scale, records, device, progress, EVERY)
 
 
@@ -132,7 +149,9 @@ def gan_part(run: Run) -> Part:
 
 def compute(run: Run) -> Result:
     """Train and score it; return its claimed and proven epsilon."""
-    net, settings = trained(run), run.settings
+    with alone(run.weights):
+        net = trained(run)
+    settings = run.settings
     rng = run.rng("judged", device=CPU)
     codes = torch.randn(JUDGED[run.scale], settings.latent_size, generator=rng)
     images = algorithm.generate(net, codes)
@@ -198,8 +217,9 @@ def trained(run: Run) -> nn.Module:
 
 def released(run: Run) -> nn.Module:
     """The generator as it lies in the cache, on the CPU; trained if it is not there."""
-    if not run.weights.exists():
-        return trained(run)
+    with alone(run.weights):
+        if not run.weights.exists():
+            return trained(run)
     return run.load(algorithm.new_gan(run.settings, seed=run.seed, device=CPU).generator_net)
 
 
@@ -215,34 +235,6 @@ def real_part(records: str, *, scale: str) -> Part:
         return scores.work(records, images=TESTED)
 
     return Part("real", {"records": records, "scale": scale}, None, compute, work)
-
-
-def priced(settings: Settings, *, steps: int) -> dict[str, Any]:
-    """Epsilon as claimed, as the code charges it, and as it is proven, of this many steps.
-
-    Proven is certified by a numerical accountant, or "inf"; assumptions are what it rests on.
-    `epsilon_if_poisson` is certified too, add-remove, but of batches that a shuffled run has not.
-    """
-    size, delta = settings.private_examples, settings.target_delta
-    proven = pld.epsilon(settings.ledger(public_size=size, steps=steps), delta=delta)
-    poisson = pld.epsilon(settings.poisson_ledger(public_size=size, steps=steps), delta=delta)
-    charged = None
-    if settings.moments is not None:
-        claimed = settings.claimed_ledger(public_size=size, steps=steps)
-        charged = moments.epsilon(claimed, delta=delta, moments=settings.moments).epsilon
-    reads = settings.warm_start > 0 or not isinstance(settings.clipping, GroupClipping | Unclipped)
-    shuffled = isinstance(settings.sampling, ShuffledBatches)  # the price of passes is no lower one
-    return part.priced(
-        proven,
-        claimed=settings.target_epsilon if settings.noise_multiplier > 0 else None,
-        assumptions=(PUBLIC,) if reads else (),
-    ) | {
-        "epsilon_charged": json_number(charged),
-        "epsilon_lower": None if shuffled else json_number(proven.lower),
-        "epsilon_if_poisson": json_number(poisson.epsilon),
-        "if_poisson_adjacency": poisson.adjacency,
-        "if_poisson_assumptions": list(poisson.assumptions),
-    }
 
 
 class Classified(NamedTuple):
@@ -261,24 +253,28 @@ class Classified(NamedTuple):
         device: str,
         records: str = "mnist",
         gan: Run | None = None,
+        share: float = 1.0,
     ) -> "Classified":
-        """The classifier of this many labels that the table calls `key`."""
+        """The classifier that the table calls `key`, of this many labels, or a share of them."""
+        size = round(share * labels)
         name = f"{key}-n{labels}"
-        run = Run("dpgan", name, learning, seed, labels, records=records, device_name=device)
+        run = Run("dpgan", name, learning, seed, size, records=records, device_name=device)
         return cls(run, gan)
 
     @property
     def part(self) -> Part:
         """Its name and settings, and what computes it."""
-        also = {} if self.gan is None else {"gan": describe(self.gan.settings)}
-        return self.run.part(
+        run, gan = self.run, self.gan
+        of_first = part_name(f"{run.key.rpartition('-n')[0]}-n{LABELS[0]}", run.seed)
+        part = run.part(
             self.compute,
             work=self.work,
-            prices=None if self.gan is None else self.prices,
-            labels=self.run.size,
-            records=self.run.records,
-            **also,
+            prices=None if gan is None else self.prices,
+            labels=run.size,
+            records=run.records,
+            **({} if gan is None else {"gan": describe(gan.settings)}),
         )
+        return part if gan is None or part.name == of_first else part._replace(after=of_first)
 
     def prices(self, values: dict[str, Any]) -> dict[str, Any]:
         """What the GAN cost; its images are post-processing."""

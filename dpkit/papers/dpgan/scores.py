@@ -46,7 +46,7 @@ class Discriminating:
 
 DISCRIMINATING = {
     "mnist": Discriminating(),
-    "digits": Discriminating(iterations=100, width=4, optimizer=Adam(Constant(2e-3))),
+    "digits": Discriminating(iterations=20, width=4, optimizer=Adam(Constant(2e-3))),
 }
 
 

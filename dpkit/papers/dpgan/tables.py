@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dpkit.experiments.rows import Stored, mean, spread, values
+from dpkit.experiments.rows import Shown, Stored, joined, mean, spread, values
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
 
 # What the text prints, as far as it is left: cells of Tables 2, 4 and 8 to 10 are lost, but for the
@@ -147,3 +147,25 @@ def _row(runs: list[Mapping[str, Any]], score: str) -> dict[str, Any]:
         "epsilon proven": some.get("epsilon_proven"),
         "adjacency": some.get("adjacency"),
     }
+
+
+SHOWN = (
+    Shown("Table 2: inception scores of digits", ("table_2",), table_2),
+    Shown("Table 4, as of digits: JS scores", ("table_2",), table_4),
+    Shown(
+        "Table 6: classifiers of few labels, alone and with generated images",
+        ("table_6",),
+        table_6,
+        units=dict.fromkeys(("paper, supervised", "paper", "supervised", "mean"), "accuracy"),
+    ),
+    Shown(
+        "Table 9: inception scores, the optimisations one by one",
+        ("table_9", "table_2"),
+        joined(table_9),
+    ),
+    Shown(
+        "Table 10, as of digits: JS scores, the optimisations one by one",
+        ("table_9", "table_2"),
+        joined(table_10),
+    ),
+)

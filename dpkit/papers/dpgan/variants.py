@@ -18,10 +18,12 @@ from dpkit.privacy import calibrate, rdp
 from dpkit.privacy.clip_bounds import biases_together
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.sampling import PoissonSampling
+from dpkit.records import SCALES
 
-SCALES = ("paper", "reduced")
 ITERATIONS = 500  # at the reduced scale, where networks are a quarter as wide
 WARM_START = 200
+SMALL_ITERATIONS = 2  # at the small scale, of digits, where they are a sixteenth as wide
+SMALL_BATCH = 64  # on four devices
 
 
 class Configuration(NamedTuple):
@@ -52,7 +54,8 @@ def published(name: str, *, scale: str) -> Settings:
 
     Args:
         name: one of CONFIGURATIONS.
-        scale: "paper", or "reduced": 500 iterations, networks a quarter as wide.
+        scale: "paper"; "reduced": 500 iterations, networks a quarter as wide; "small": on the
+            digits, 2 iterations, networks a sixteenth as wide.
     """
     checks.one_of(tuple(CONFIGURATIONS), name=name)
     chosen = CONFIGURATIONS[name]
@@ -70,7 +73,8 @@ def repaired(name: str, *, scale: str) -> Settings:
     old = published(name, scale=scale)
     steps = old.steps_allowed(public_size=old.private_examples)
     settings = _with_repairs(name, old, steps)
-    noise = _least_noise(settings.parts, settings.sampling.expected_batch_size, steps)
+    rate = settings.expected_batch_size / settings.private_examples
+    noise = _least_noise(settings.parts, rate, steps)
     return replace(
         settings,
         noise_multiplier=noise,
@@ -108,16 +112,28 @@ def without_privacy(*, scale: str) -> Settings:
 
 
 def sized(settings: Settings, *, scale: str) -> Settings:
-    """The settings at a scale: as they are, or narrower and shorter."""
+    """The settings at a scale: as they are, or narrower and shorter, and small ones of digits."""
     checks.one_of(SCALES, scale=scale)
     if scale == "paper":
         return settings
+    if scale == "reduced":
+        return _shorter(settings, narrower=4, iterations=ITERATIONS, warm_start=WARM_START)
+    of_digits = replace(
+        settings,
+        private_examples=1_337,
+        public_examples=100,
+        sampling=replace(settings.sampling, expected_batch_size=SMALL_BATCH),
+    )
+    return _shorter(of_digits, narrower=16, iterations=SMALL_ITERATIONS, warm_start=2)
+
+
+def _shorter(settings: Settings, *, narrower: int, iterations: int, warm_start: int) -> Settings:
     return replace(
         settings,
-        critic_channels=tuple(width // 4 for width in settings.critic_channels),
-        generator_channels=tuple(width // 4 for width in settings.generator_channels),
-        max_steps=ITERATIONS * settings.critic_steps,
-        warm_start=min(settings.warm_start, WARM_START),
+        critic_channels=tuple(width // narrower for width in settings.critic_channels),
+        generator_channels=tuple(width // narrower for width in settings.generator_channels),
+        max_steps=iterations * settings.critic_steps,
+        warm_start=min(settings.warm_start, warm_start),
     )
 
 
@@ -154,13 +170,10 @@ ARMS: dict[str, Callable[..., Settings]] = {
 
 
 @cache
-def _least_noise(parts: int, batch: int, steps: int) -> float:
+def _least_noise(parts: int, sample_rate: float, steps: int) -> float:
     """z of each part with which this many steps cost no more than is claimed (RDP, rounded up)."""
     found = calibrate.noise_multiplier(
-        MNIST.target_epsilon,
-        sample_rate=batch / MNIST.private_examples,
-        steps=steps,
-        delta=MNIST.target_delta,
+        MNIST.target_epsilon, sample_rate=sample_rate, steps=steps, delta=MNIST.target_delta
     )
     noise = ceil(found * sqrt(parts) * 1e4) / 1e4
     if not 0 < noise < inf:

@@ -48,7 +48,7 @@ PUBLISHED_TUNING = tuple(  # tau as printed, and as half a per cent; eq. 18's me
     for threshold in (0.5, 0.005)
     for averaged in (True, False)
 )
-REDUCED_ITERATIONS = 40
+ITERATIONS = {"paper": SETTINGS.iterations, "reduced": 40, "small": 2}
 
 
 def plan_runs(
@@ -58,8 +58,8 @@ def plan_runs(
 
     Args:
         records: "digits" or "census".
-        scale: "paper" (MNIST, Adult) or "reduced" (the digits, the simulated census; 40
-            iterations).
+        scale: "paper" (MNIST, Adult), "reduced" or "small" (the digits, the simulated census; 40
+            or 2 iterations).
         seeds: runs of each; the DCGAN has one.
         device: auto, cpu or cuda; classifiers run on the CPU.
         progress: wraps a run's records, as tqdm does.
@@ -146,20 +146,19 @@ PLANS = {
 
 
 def _sized(settings: Settings, scale: str) -> Settings:
-    return settings if scale == "paper" else replace(settings, iterations=REDUCED_ITERATIONS)
+    return settings if scale == "paper" else replace(settings, iterations=ITERATIONS[scale])
 
 
 def _repaired(
     records: str, scale: str, epsilon: float, name: str, rate: float | None = None
 ) -> Settings:
-    iterations = SETTINGS.iterations if scale == "paper" else REDUCED_ITERATIONS
     return repaired(
         records,
         target_epsilon=epsilon,
         public_size=PUBLIC_SIZES[records][scale],
         decay_name=name,
         rate=rate,
-        iterations=iterations,
+        iterations=ITERATIONS[scale],
     )
 
 
@@ -177,14 +176,15 @@ def _dcgan(records: str, scale: str) -> dict[str, Settings]:
 
 def _real(records: str, scale: str) -> Part:
     """Real records, scored like generated ones: what could be reached."""
-    settings = {"records": records, "judged": JUDGED}
+    settings = {"records": records, "judged": JUDGED[scale]}
     return Part(part_name("real", 0), settings, 0, partial(_judged_real, records, scale))
 
 
 def _judged_real(records: str, scale: str) -> Result:
     wanted = task(records, scale=scale)
     if records == "digits":
-        made, labels = (one.numpy()[:JUDGED] for one in (wanted.data.features, wanted.data.labels))
+        data, count = wanted.data, JUDGED[scale]
+        made, labels = data.features.numpy()[:count], data.labels.numpy()[:count]
     else:
         made, labels = _codes(wanted), wanted.data.labels.numpy()
     return Result(

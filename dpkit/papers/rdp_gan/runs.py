@@ -107,7 +107,7 @@ class Judged(NamedTuple):
         """One GAN on all records: generated records at the kept iterations, and the curve."""
         gan = algorithm.new_gan(settings, seed=self.run.seed, device=self.run.device)
         data = on_device(wanted.data, self.run.device)
-        sampled = self.run.rng("judged")
+        sampled, count = self.run.rng("judged"), _judged(settings, data, self.run.scale)
         made, curve = {}, {"iterations": [], "accuracy": [], "noise": []}
         last, noise = 0, 0.0
         for last, noise in self._iterations(gan, data, wanted, settings):
@@ -117,8 +117,8 @@ class Judged(NamedTuple):
                 few = _generated(gan, settings, CURVE_RECORDS, sampled)
                 curve["accuracy"].append(wanted.accuracy(*few))
             if last in kept:
-                made[last] = _generated(gan, settings, _judged(settings, data), sampled)
-        made[last] = made.get(last) or _generated(gan, settings, _judged(settings, data), sampled)
+                made[last] = _generated(gan, settings, count, sampled)
+        made[last] = made.get(last) or _generated(gan, settings, count, sampled)
         return made, curve
 
     def _iterations(
@@ -173,7 +173,7 @@ class Judged(NamedTuple):
             named = self.run._replace(key=f"{self.run.key} digit {digit}")
             made, curve = self._replace(run=named)._whole(only, settings, kept)
             for i in kept:
-                found[i].append(made[i][0][: JUDGED // 10])
+                found[i].append(made[i][0][: JUDGED[self.run.scale] // 10])
             curves.append(curve)
         made = {i: _joined(parts) for i, parts in found.items()}
         accuracy = np.mean([curve["accuracy"] for curve in curves], axis=0).tolist()
@@ -204,9 +204,9 @@ def on_device(data: Data, device: torch.device) -> Data:
     return data._replace(features=data.features.to(device), labels=data.labels.to(device))
 
 
-def _judged(settings: Settings, data: Data) -> int:
+def _judged(settings: Settings, data: Data, scale: str) -> int:
     """How many records are generated to be judged: images, or as many table records as private."""
-    return data.public_size if settings.parts else JUDGED
+    return data.public_size if settings.parts else JUDGED[scale]
 
 
 def _generated(gan: Gan, settings: Settings, count: int, rng: torch.Generator) -> Generated:

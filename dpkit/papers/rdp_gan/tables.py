@@ -8,11 +8,12 @@ formulas. A stored run has `scores` at the iterations that the tables ask for; b
 * repaired: each schedule is a separate run.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dpkit.experiments.rows import Stored, mean, spread, values
+from dpkit.experiments.rows import Shown, Stored, mean, spread, values
 from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.recomputed import TABLE_2, Column
 from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RATES, SWEEPS
@@ -255,6 +256,16 @@ def figure_9(sweep: Stored, stored: Stored, records: str) -> dict[str, dict[str,
     return found
 
 
+def rates(sweep: Stored, stored: Stored, records: str) -> list[dict[str, Any]]:
+    """Figures 9 and 10 as rows: one a schedule and decay rate; arguments as `figure_9`."""
+    found = figure_9(sweep, stored, records)
+    return [
+        {"schedule": name, **dict(zip(columns, point, strict=True))}
+        for name, columns in found.items()
+        for point in zip(*columns.values(), strict=True)
+    ]
+
+
 def mean_score(stored: Stored, key: str, score: str) -> "list[float] | None":
     """A score of several numbers (such as one an attribute), mean over a method's seeds."""
     found = _scores(stored, key, score)
@@ -288,3 +299,28 @@ def _scores(stored: Stored, key: str, score: str, iterations: int | None = None)
 
 def _records(column: Column) -> str:
     return "digits" if column.data == "MNIST" else "census"
+
+
+SHOWN = (
+    Shown("Table II: the largest loss, and the sensitivity that follows", ("table_2",), table_2),
+    Shown("Table III: errors of attributes' PMFs (eq. 22)", ("table_5",), table_3),
+    Shown(
+        "Table IV: accuracy of generated digits by a classifier of real ones",
+        ("table_4",),
+        partial(table_4, records="digits"),
+    ),
+    Shown(
+        "Table V: accuracy of generated census records by a classifier of real ones",
+        ("table_5",),
+        partial(table_4, records="census"),
+    ),
+    Shown("Figure 8: classifiers of income, both ways", ("table_5",), figure_8),
+    *(
+        Shown(
+            f"Figure {number}: decay rates at epsilon 0.5, {records}",
+            (f"figure_{number}", table),
+            partial(rates, records=records),
+        )
+        for number, table, records in ((9, "table_5", "census"), (10, "table_4", "digits"))
+    ),
+)

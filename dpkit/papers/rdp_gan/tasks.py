@@ -16,10 +16,11 @@ from dpkit.datasets.tables import ADULT_8
 from dpkit.metrics import tables as metrics
 from dpkit.training.types import Data
 
-JUDGED = 5_000  # generated images that are judged, and that a classifier is trained on
+# Generated images that are judged, and that a classifier is trained on
+JUDGED = {"paper": 5_000, "reduced": 5_000, "small": 500}
 PUBLIC_SIZES = {  # declared, as anyone knows them: sample rates follow from these alone
-    "digits": {"paper": 60_000, "reduced": 1_437},
-    "census": {"paper": 20_000, "reduced": 20_000},
+    "digits": {"paper": 60_000, "reduced": 1_437, "small": 1_437},
+    "census": {"paper": 20_000, "reduced": 20_000, "small": 20_000},
 }
 SIZES = tuple(column.size for column in ADULT_8.columns)
 INCOME = len(SIZES) - 1
@@ -51,7 +52,7 @@ class Task(NamedTuple):
 
 @cache
 def task(name: str, *, scale: str) -> Task:
-    """Digits or census records: real ones at scale "paper", embedded ones at scale "reduced".
+    """Digits or census records: real ones at scale "paper", embedded ones at the other scales.
 
     Raises:
         ValueError: name is neither "digits" nor "census".

@@ -35,6 +35,7 @@ from dpkit.papers.small_images.settings import (
     FIGURES,
     ORDERS,
     PUBLIC_SIZES,
+    RECORDS,
     Settings,
     settings_of,
 )
@@ -48,6 +49,7 @@ from dpkit.training.types import Data, Gan, Record
 CHECKPOINT_EVERY = 250  # steps
 WATCHED = 1_024  # private images on which the critic is looked at, the first ones
 SHOWN = 100  # generated images that are kept to be looked at
+SCORED = {"paper": IMAGES, "reduced": IMAGES, "small": 200}  # images of a point's score
 COLUMNS = (
     "steps",
     "epsilon_claimed",
@@ -66,14 +68,22 @@ def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progr
 
     Args:
         plan: "common", "figure_1", "figure_2" or "figure_3".
-        scale: "paper" or "reduced".
+        scale: "paper", "reduced" or "small" (the digits, 12 steps of tiny networks).
         seeds: runs of each.
         device: auto, cpu or cuda.
         progress: wraps a run's records, as tqdm does.
     """
     return [
         Curve.of(
-            key, settings, seed, EVERY[scale], device=device, progress=progress, samples=not seed
+            key,
+            settings,
+            seed,
+            EVERY[scale],
+            device=device,
+            progress=progress,
+            records=RECORDS[scale],
+            images=SCORED[scale],
+            samples=not seed,
         ).part
         for seed in range(seeds)
         for key, settings in settings_of(plan, scale=scale).items()
@@ -81,14 +91,14 @@ def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progr
 
 
 def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The classifier behind all scores, and scores of real images; the same at both scales.
+    """The classifier behind all scores, and scores of real images; small: of the digits.
 
-    There is one, whatever the seeds and the scale. Arguments as for `plan_runs`.
+    There is one of a data set, whatever the seeds. Arguments as for `plan_runs`.
     """
-    learning = CLASSIFIERS["mnist"]
+    learning = CLASSIFIERS[RECORDS[scale]]
     compute = partial(_real_scores, learning, device, progress)
     work = partial(_classifier_work, learning, device)
-    return [Part("mnist", describe(learning), learning.seed, compute, work)]
+    return [Part(learning.records, describe(learning), learning.seed, compute, work)]
 
 
 PLANS = {

@@ -239,8 +239,19 @@ def reduced(
     return replace(smaller, noise_multiplier=REDUCED_NOISE, chosen=chosen)
 
 
-EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 250}  # steps from one point of a curve to the next
+# Steps from one point of a curve to the next
+EVERY = {"paper": STEPS_PER_EPOCH, "reduced": 250, "small": 6}
+RECORDS = {"paper": "mnist", "reduced": "mnist", "small": "digits"}
 FIGURES = ("figure_1", "figure_2", "figure_3")
+
+
+def _tiny(settings: Settings) -> Settings:
+    """The same run of seconds on the digits; what has a target epsilon has the noise of `SMALL`."""
+    capacity = max(settings.capacity // 8, 1)
+    shorter = small(settings, batch_size=64, steps=12, capacity=capacity)
+    if settings.target_epsilon is None:
+        return shorter
+    return replace(shorter, noise_multiplier=SMALL.noise_multiplier, chosen=SMALL.chosen)
 
 
 def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
@@ -259,6 +270,9 @@ def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
         "figure_3": {f"capacity-{c}": replace(SETTINGS, capacity=c) for c in capacities},
     }[plan]
     base = SETTINGS
+    if scale == "small":
+        base = _tiny(SETTINGS)
+        own = {name: _tiny(run) for name, run in own.items()}
     if scale == "reduced":
         base, steps = reduced(SETTINGS), REDUCED_STEPS_BY_CAPACITY
         own = {

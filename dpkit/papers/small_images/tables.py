@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.experiments.rows import Stored, mean, seeds, spread
+from dpkit.experiments.rows import Shown, Stored, joined, mean, seeds, spread
 
 Curve = Mapping[str, Sequence[Any]]
 
@@ -173,3 +173,22 @@ def _row(parts: Sequence[Mapping[str, Any]], level: float | None) -> dict[str, A
         "epsilon_proven": curves[0]["epsilon_proven"][-1],
         "difference": None if level is None else level - level_off,
     }
+
+
+_PLATEAU = {"plateau": "inception score", "spread": "inception score"}
+SHOWN = (
+    Shown("Runs that all figures show", ("common",), common, units=_PLATEAU),
+    *(
+        Shown(
+            f"Figure {number}: inception score by {varied} (value)",
+            (f"figure_{number}", "common"),
+            joined(rows),
+            units=_PLATEAU | {"value": varied},
+        )
+        for number, varied, rows in (
+            (1, "clip norm", figure_1),
+            (2, "noise multiplier", figure_2),
+            (3, "capacity", figure_3),
+        )
+    ),
+)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dpkit.experiments.rows import Stored, spread, values
+from dpkit.experiments.rows import Shown, Stored, spread, values
 
 
 def table_1(stored: Stored) -> list[dict[str, Any]]:
@@ -10,3 +10,10 @@ def table_1(stored: Stored) -> list[dict[str, Any]]:
     return [
         {"run": "repaired", **spread([one["brightness"] for one in values(stored, "repaired")])}
     ]
+
+
+SHOWN = (
+    Shown(
+        "Table 1: how bright the generated digits are", ("table_1",), table_1, {"mean": "0 to 1"}
+    ),
+)

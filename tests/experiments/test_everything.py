@@ -1,0 +1,101 @@
+"""Every table in one sweep: at a scale of seconds, and however often it is interrupted."""
+
+import signal
+import subprocess
+import sys
+
+import made_up_table
+import pytest
+import sixth_small
+
+from dpkit import datasets, papers
+from dpkit.experiments import alone, store
+from dpkit.experiments import run as run_module
+from dpkit.experiments.everything import everything
+from dpkit.experiments.part import silent
+from dpkit.experiments.rows import part_name
+from dpkit.metrics import judge
+
+pytestmark = pytest.mark.torch
+
+QUICK = {  # of each paper a table and parts of it that take a second or two
+    "dp_cgan": ("table_1", ("repaired-seed0-train", "repaired-seed0-lr")),
+    "dpgan": ("table_6", (part_name("all-repaired-n100", 0),)),
+    "rdp_gan": ("figure_9", (part_name("time-0.01", 0),)),
+    "small_images": ("figure_1", (part_name("norm-0.1", 0),)),
+    "adadp": ("figure_2", (part_name("adadp-2", 0), part_name("agd-2", 0))),
+}
+
+
+@pytest.fixture
+def apart(tmp_path, monkeypatch):
+    """A cache and results of the test's own; no image set but the embedded one."""
+    for module in (run_module, alone, judge):
+        monkeypatch.setattr(module, "cache_dir", lambda: tmp_path / "cache")
+    for name in ("mnist", "adult_8"):
+        monkeypatch.setattr(datasets, name, lambda **_: pytest.fail("it asks for a data set"))
+    return tmp_path / "results"
+
+
+def test_an_interrupted_run_ends_in_the_same_report_to_the_byte(tmp_path, monkeypatch):
+    """Killed at its ninth record: one run is stored, and the other is half done."""
+    for module in (run_module, alone):
+        monkeypatch.setattr(module, "cache_dir", module.cache_dir)  # put back afterwards
+    monkeypatch.setattr(papers, "__path__", list(papers.__path__))
+    whole = sixth_small.run(tmp_path / "whole")
+    folder = tmp_path / "killed"
+    command = [sys.executable, sixth_small.__file__, str(folder), "9"]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert not (folder / "report.html").exists()
+    assert len(list((folder / "results").rglob("*.json"))) == 1
+    assert len(list((folder / "cache").rglob("checkpoint"))) == 1
+    assert sixth_small.run(folder) == whole
+    for name in [name for name in sys.modules if name.startswith("dpkit.papers.sixth")]:
+        del sys.modules[name]
+    del papers.sixth
+
+
+@pytest.mark.parametrize("name", [paper.NAME for paper in papers.PAPERS])
+def test_small_parts_need_no_data_set_and_seconds(name, apart):
+    table, names = QUICK[name]
+    plan = papers.plans_of(name)[table]
+    small = plan(scale="small", seeds=1, device="cpu", progress=silent)
+    for part in small:
+        if part.name in names:
+            result = part.compute()
+            assert result.values
+            assert not any("mnist" in one or "adult" in one for one in result.data)
+    assert set(names) <= {part.name for part in small}
+
+
+@pytest.mark.parametrize("name", ["dp_cgan", "dpgan", "adadp"])
+def test_small_tables_have_the_parts_of_reduced_ones(name):
+    """Whatever a table's rows ask for is there; the other papers calibrate, or vary more."""
+    for plan in papers.plans_of(name).values():
+        small, reduced = (
+            plan(scale=scale, seeds=1, device="cpu", progress=silent)
+            for scale in ("small", "reduced")
+        )
+        assert [part.name for part in small] == [part.name for part in reduced]
+        names = {part.name for part in small}
+        assert all(part.after in names - {part.name} for part in small if part.after)
+
+
+def test_what_is_stored_of_all_tables_is_counted_in_one_estimate(apart, tmp_path, monkeypatch):
+    monkeypatch.setenv(made_up_table.LOG, str(tmp_path / "log"))
+    plans = {"one": made_up_table.PLANS, "other": {"table_2": made_up_table.plan}}
+    asked = {"scale": "small", "seeds": 1, "device": "cpu", "results": apart}
+    said = []
+    rows = everything(plans, **asked, estimated=said.append)
+    assert [next(rows)["table"] for _ in range(9)] == ["one table_1"] * 8 + ["other table_2"]
+    list(everything(plans, **asked, estimated=said.append))
+    assert [(one.parts, one.stored, one.unknown) for one in said] == [(16, 0, 16), (16, 9, 7)]
+    assert str(said[1]).startswith("all tables: 16 parts, 9 stored; there is no estimate")
+    assert len(store.load("other", "table_2", scale="small", results=apart)) == 8
+
+
+def test_small_results_lie_in_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "cache_dir", lambda: tmp_path)
+    folder = store.folder("dp_cgan", "table_1", scale="small")
+    assert folder == tmp_path / "results" / "dp_cgan" / "table_1" / "small"
+    assert tmp_path not in store.folder("dp_cgan", "table_1", scale="reduced").parents

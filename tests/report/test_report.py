@@ -1,0 +1,204 @@
+"""The report: cells, pictures, and one page that needs no other file and says no time."""
+
+import re
+import struct
+import zlib
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dpkit import papers
+from dpkit.claims import Claim
+from dpkit.experiments import store
+from dpkit.experiments.part import Part, Result
+from dpkit.experiments.rows import Shown, joined, spread, values
+from dpkit.records import write_json
+from dpkit.report import cells, pictures, write
+
+pytestmark = pytest.mark.torch
+
+ROWS = [
+    {"run": "a", "score": 0.5, "lowest": 0.25, "highest": 0.75, "seeds": 3, "epsilon": "inf"},
+    {"run": "b", "score": 0.123456, "lowest": 0.1, "highest": 0.1, "seeds": 1, "epsilon": 12_000},
+]
+
+
+def grid(rows, **units):
+    return cells.grid(Shown("Table", ("table_1",), lambda stored: rows, units), {})
+
+
+def test_ranges_stand_beside_their_numbers():
+    found = grid(ROWS, score="accuracy")
+    assert found.heads == [("run", ""), ("score", "accuracy"), ("seeds", ""), ("epsilon", "")]
+    assert found.rows == [["a", "0.5 (0.25 to 0.75)", "3", "none"], ["b", "0.1235", "1", "12,000"]]
+    assert found.numeric == [False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ({"none": 0.5, "none_range": (0.25, 1.0)}, "0.5 (0.25 to 1)"),
+        ({"none": None, "none_range": None}, "–"),
+        ({"mnist": spread([1.0, 2.0])}, "1.5 (1 to 2)"),
+        ({"mnist": spread([2.0])}, "2"),
+        ({"mnist": spread([])}, "–"),
+        ({"adaptive": True}, "yes"),
+        ({"steps": float("inf")}, "none"),
+    ],
+)
+def test_values_in_words(row, shown):
+    assert grid([row]).rows == [[shown]]
+
+
+def test_rows_without_a_column_have_a_dash_there():
+    assert grid([{"a": 1}, {"b": 2}]).rows == [["1", "–"], ["–", "2"]]
+
+
+def test_several_tables_as_one():
+    rows = joined(lambda stored: [{"names": " ".join(sorted(stored))}])
+    shown = Shown("Both", ("one", "other"), rows)
+    assert cells.grid(shown, {"one": {"b": {}}, "other": {"a": {}}}).rows == [["a b"]]
+
+
+def test_a_png_holds_the_grey_levels_that_were_written():
+    grey = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    file = pictures.png(grey)
+    assert file[:8] == b"\x89PNG\r\n\x1a\n"
+    found, at = {}, 8
+    while at < len(file):
+        (size,) = struct.unpack_from(">I", file, at)
+        name, data = file[at + 4 : at + 8], file[at + 8 : at + 8 + size]
+        assert struct.unpack_from(">I", file, at + 8 + size) == (zlib.crc32(name + data),)
+        found[name], at = data, at + size + 12
+    assert found[b"IHDR"] == struct.pack(">IIBBBBB", 3, 2, 8, 0, 0, 0, 0)
+    lines = np.frombuffer(zlib.decompress(found[b"IDAT"]), np.uint8).reshape(2, 4)
+    assert (lines[:, 0] == 0).all()
+    np.testing.assert_array_equal(lines[:, 1:], grey)
+    assert list(found) == [b"IHDR", b"IDAT", b"IEND"]
+
+
+def test_only_what_has_points_is_drawn():
+    pytest.importorskip("matplotlib")
+
+    def part(*points):
+        return {"values": {"curve": {"steps": list(points), "accuracy": [0.5] * len(points)}}}
+
+    stored = {f"run{i}-seed0": part(1, 2) for i in range(8)}
+    stored |= {"run0-seed1": part(1, 2), "short-seed0": part(1), "fit-seed0": {"values": {}}}
+    several = pictures.curves(stored, "figure 1")
+    assert [one.words.count("run") for one in several] == [6, 2]
+    assert all(one.png.startswith(b"\x89PNG") for one in several)
+
+
+def plan(*, scale, seeds, device, progress):
+    """Table 1: made up & complete."""
+    return [Part(f"run-seed{seed}", {}, seed, lambda: Result({}, {}, "cpu")) for seed in range(2)]
+
+
+def rows_of(stored):
+    return [{"run": "<run>", **spread([one["score"] for one in values(stored, "run")])}]
+
+
+PAPER = SimpleNamespace(
+    NAME="made_up",
+    TITLE="Made <up> & small",
+    __doc__="A paper.\n\nOf two paragraphs.",
+    tables=SimpleNamespace(SHOWN=(Shown("Table 1", ("table_1",), rows_of, {"mean": "per cent"}),)),
+    CLAIMS=(
+        Claim(
+            id="made_up/two",
+            where="abstract",
+            says="`1 + 1` is <3",
+            stated=2.0,
+            kind="equals",
+            compute=lambda: 2.0,
+            explanation="It is 2.",
+        ),
+    ),
+)
+
+
+def stored(folder, *, seconds):
+    """Two parts, one with samples, and the report of them."""
+    told = {
+        "settings": {},
+        "data": {"digits train": "12ab"},
+        "code": "abc",
+        "device": "cpu",
+        "scale": "small",
+        "python": "3.11.2",
+        "packages": {"numpy": "2.0"},
+    }
+    where = store.folder("made_up", "table_1", scale="small", results=folder)
+    for seed in range(2):
+        found = {"score": 1.0 + seed, "epsilon_claimed": 4.0, "epsilon_proven": "inf"}
+        own = told | {"seed": seed, "wall_seconds": seconds}
+        write_json(where / f"run-seed{seed}.json", {"values": found, "provenance": own})
+    store.save_images(where / "run-seed0.npz", np.zeros((3, 4, 4), np.uint8))
+    asked = {"scale": "small", "seeds": 2, "device": "cpu", "results": folder}
+    path = write(folder / "report.html", [PAPER], {"made_up": {"table_1": plan}}, **asked)
+    return path.read_text(encoding="utf-8")
+
+
+class Links(HTMLParser):
+    """Where a page's elements point."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found, self.open = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.found += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_shows_tables_samples_claims_and_versions(tmp_path):
+    page = stored(tmp_path, seconds=1.0)
+    words = " ".join(re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL).split())
+    for expected in (
+        "Made &lt;up&gt; &amp; small",
+        "Of two paragraphs.",
+        "mean per cent",
+        "&lt;run&gt; 1.5 (1 to 2)",
+        "1 + 1 is &lt;3 (abstract)",
+        "holds",
+        "2 of 2 runs stored",
+        "run-seed1 1 4 none cpu abc",
+        "numpy 2.0",
+        "digits train 12ab",
+    ):
+        assert expected in words, expected
+    assert "<code>1 + 1</code> is &lt;3" in page
+
+
+def test_the_page_needs_no_other_file(tmp_path):
+    page = Links()
+    text = stored(tmp_path, seconds=1.0)
+    page.feed(text)
+    assert page.open == []
+    assert page.found
+    ids = set(re.findall(r'id="([^"]+)"', text))
+    for link in page.found:
+        assert link.startswith("data:image/png;base64,") or link.removeprefix("#") in ids
+    assert "url(" not in text
+    assert "<script" not in text
+
+
+def test_the_page_says_no_time(tmp_path):
+    """Neither how long runs took nor when it was written."""
+    assert stored(tmp_path / "a", seconds=1.0) == stored(tmp_path / "b", seconds=987654.0)
+
+
+@pytest.mark.parametrize("paper", papers.PAPERS, ids=lambda paper: paper.NAME)
+def test_papers_show_tables_of_their_own_plans_and_bear_nothing_stored(paper):
+    plans = papers.plans_of(paper.NAME)
+    for shown in paper.tables.SHOWN:
+        assert set(shown.of) <= set(plans), shown.title
+        found = cells.grid(shown, {})
+        assert all(len(row) == len(found.heads) for row in found.rows)
