@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpkit import checks, papers
+from dpkit import checks, comparison, papers
 from dpkit.claims import Verdict, as_json, check_all, counted
 from dpkit.commands.output import AsJson, print_json
 from dpkit.paths import cache_dir
@@ -116,13 +116,13 @@ def reproduce(
     checks.whole(1, seeds=seeds)
     if every:
         _check_alone(table=table, parts=parts, reprice=reprice or None)
-        chosen = papers.PAPERS if paper is None else (papers.named(paper),)
+        chosen = (*papers.PAPERS, comparison) if paper is None else (_named(paper),)
         asked = {"scale": scale, "seeds": seeds, "device": device, "results": results}
         _everything(chosen, asked, report or _report(scale, results), executor, as_json=json_)
         return
     if paper is None:
         raise ValueError("give a paper, such as dp_cgan, or --all for all of them")
-    plans = papers.plans_of(paper)
+    plans = _plans_of(paper)
     if table is None:
         _list(plans, as_json=json_)
         return
@@ -148,6 +148,16 @@ def reproduce(
         _tell(rows, as_json=json_)
 
 
+def _named(name: str) -> ModuleType:
+    """A paper's package, or that of the comparison."""
+    return comparison if name == comparison.NAME else papers.named(name)
+
+
+def _plans_of(name: str) -> Mapping[str, Any]:
+    """What can be reproduced of it, by table."""
+    return comparison.experiments.PLANS if name == comparison.NAME else papers.plans_of(name)
+
+
 def _everything(
     chosen: Sequence[ModuleType], asked: dict[str, Any], path: Path, executor: str, *, as_json: bool
 ) -> None:
@@ -158,7 +168,7 @@ def _everything(
     from dpkit.report import write
 
     failed = None
-    plans = {paper.NAME: papers.plans_of(paper.NAME) for paper in chosen}
+    plans = {paper.NAME: _plans_of(paper.NAME) for paper in chosen}
     try:
         with opened(executor) as workers:
             rows = everything(plans, **asked, executor=workers, **_shown(as_json=as_json))

@@ -1,7 +1,7 @@
 """What is run for the comparison: each method at each epsilon, with several seeds, and scored."""
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,28 @@ from dpkit.privacy import pld
 from dpkit.records import describe
 from dpkit.training.device import device_label, device_named
 
-EPSILONS = (10.0, 1.0, 3.0, 0.5)
 DELTA = 1e-5
-IMAGES = 60_000  # generated ones that classifiers are trained on
+
+
+class Scale(NamedTuple):
+    """How much is run.
+
+    epsilons: of each method, what matters most first.
+    images: generated ones that classifiers are trained on.
+    protocol: how they are.
+    """
+
+    epsilons: tuple[float, ...]
+    images: int
+    protocol: Protocol
+
+
 # Bfloat16 is a third to half of the time where a processor has it; accuracies agree within seeds.
-PROTOCOLS = {"paper": Protocol(bfloat16=True), "reduced": Protocol(epochs=3, held_out=500)}
+SCALES = {
+    "paper": Scale((10.0, 1.0, 3.0, 0.5), 60_000, Protocol(bfloat16=True)),
+    "reduced": Scale((10.0, 1.0), 6_000, Protocol(epochs=3, held_out=500)),
+    "small": Scale((10.0,), 600, Protocol(epochs=1, held_out=100)),
+}
 NETWORKS = {"cnn": cnn, "mlp": mlp, "logistic": logistic}
 # DPImageBench's protocol: 55,000 records to fit on, and delta 1 / (n log n) of that number.
 BENCH_RECORDS, BENCH_DELTA, BENCH_EPSILONS = 55_000, 1.6658e-6, (10.0, 1.0)
@@ -28,24 +45,26 @@ BENCH_METHODS = ("moments_jittered",)
 
 
 def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """Accuracy and likeness of what each method makes (reduced: 6,000 images, shorter training).
+    """Accuracy of classifiers trained on what each method makes (reduced: scikit-learn's digits).
 
     Args:
-        data: name of an image set.
-        scale: "paper" (60,000 generated images, 10 epochs) or "reduced".
+        data: name of an image set; at the scales "reduced" and "small" the digits stand in for it.
+        scale: "paper" (60,000 generated images, 10 epochs), "reduced" (6,000, 3 epochs) or "small".
         seeds: fits of each method at each epsilon.
         device: auto, cpu or cuda.
         progress: wraps the steps of a training.
     """
+    data = data if scale == "paper" else "digits"
+    made = partial(Task, data, device_name=device, progress=progress, brief=scale == "small")
     tasks = [
-        (method, Task(data, SIZES[data], epsilon, DELTA, seed, device, progress))
+        (method, made(size=SIZES[data], epsilon=epsilon, delta=DELTA, seed=seed))
         for seed in range(seeds)
-        for epsilon in EPSILONS
+        for epsilon in SCALES[scale].epsilons
         for method in METHODS
     ]
-    if SIZES[data] > BENCH_RECORDS:
+    if scale == "paper":
         tasks += [
-            (method, Task(data, BENCH_RECORDS, epsilon, BENCH_DELTA, seed, device, progress))
+            (method, made(size=BENCH_RECORDS, epsilon=epsilon, delta=BENCH_DELTA, seed=seed))
             for seed in range(seeds)
             for epsilon in BENCH_EPSILONS
             for method in BENCH_METHODS
@@ -53,26 +72,23 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
     return [_part(method, task, scale) for method, task in tasks]
 
 
-PLANS = {data: partial(plan, data) for data in SIZES}
+PLANS = {data: partial(plan, data) for data in ("mnist", "fashion_mnist")}
 
 
 def _part(method: str, task: Task, scale: str) -> Part:
     chosen = METHODS[method]
-    settings = chosen.settings(task)
-    protocol, images = PROTOCOLS[scale], _images(scale)
+    bench = task.delta == BENCH_DELTA
     known = {
-        "method": describe(settings),
+        "method": describe(chosen.settings(task)),
         "post_processing": chosen.post_processing,
         "records": task.size,
         "epsilon": task.epsilon,
         "delta": task.delta,
-        "images": images,
-        "protocol": describe(protocol),
+        "images": SCALES[scale].images,
+        "protocol": describe(SCALES[scale].protocol),
     }
-    bench = task.delta == BENCH_DELTA
-    name = part_name(run_name(method, task.epsilon, bench=bench), task.seed)
     return Part(
-        name,
+        part_name(run_name(method, task.epsilon, bench=bench), task.seed),
         known,
         task.seed,
         partial(_score, method, task, scale),
@@ -81,16 +97,10 @@ def _part(method: str, task: Task, scale: str) -> Part:
     )
 
 
-def _images(scale: str) -> int:
-    return IMAGES if scale == "paper" else IMAGES // 10
-
-
 def _work(task: Task, scale: str) -> list[Work]:
-    device = device_named(task.device_name)
+    device, chosen = device_named(task.device_name), SCALES[scale]
     return [
-        training_work(
-            network, SHAPE, images=_images(scale), protocol=PROTOCOLS[scale], device=device
-        )
+        training_work(network, SHAPE, images=chosen.images, protocol=chosen.protocol, device=device)
         for network in NETWORKS.values()
     ]
 
@@ -99,7 +109,7 @@ def _score(method: str, task: Task, scale: str) -> Result:
     """Fit the method, generate images of each class equally often, and train on them."""
     chosen = METHODS[method]
     made = chosen.make(task, chosen.settings(task))
-    labels = np.arange(_images(scale)) % CLASSES
+    labels = np.arange(SCALES[scale].images) % CLASSES
     images, test = made.sample(labels), datasets.load(task.data, split="test")
     values: dict[str, Any] = dict(made.notes)
     for name, network in NETWORKS.items():
@@ -107,7 +117,7 @@ def _score(method: str, task: Task, scale: str) -> Result:
             network,
             (images, labels),
             (test.pixels, test.labels),
-            protocol=PROTOCOLS[scale],
+            protocol=SCALES[scale].protocol,
             seed=task.seed,
             device=device_named(task.device_name),
             progress=task.progress,

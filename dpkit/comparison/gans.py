@@ -28,21 +28,23 @@ def dp_cgan_settings(task: Task) -> Settings:
     sampling = replace(
         REPAIRED.sampling, expected_batch_size=min(REPAIRED.expected_batch_size, task.size // 10)
     )
+    steps = task.steps(REPAIRED.max_steps)
     noise = calibrate.noise_multiplier(
         task.epsilon,
         sample_rate=sampling.expected_batch_size / task.size,
-        steps=REPAIRED.max_steps,
+        steps=steps,
         delta=task.delta,
         accountant=pld.epsilon,
     )
     one = mechanism(sampling, noise_multiplier=noise, public_size=task.size)
-    charged = rdp.epsilon([Release(one, REPAIRED.max_steps)], delta=task.delta).epsilon
+    charged = rdp.epsilon([Release(one, steps)], delta=task.delta).epsilon
     return replace(  # the paper's settings count their steps by Renyi DP
         REPAIRED,
         noise_multiplier=noise,
         sampling=sampling,
         target_epsilon=charged * (1 + 1e-9),
         target_delta=task.delta,
+        max_steps=steps,
     )
 
 
@@ -91,7 +93,7 @@ def wgan_gp_settings(task: Task) -> dict[str, Any]:
         "learning_rate": 1e-3,
         "generator_decay": 0.995,
         "public_size": task.size,
-        "steps": 2_000,
+        "steps": task.steps(2_000),
         "hidden": HIDDEN,
     }
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from dpkit.baselines import class_moments, feature_matching, random_features
 from dpkit.baselines.class_moments import MomentsSettings
+from dpkit.baselines.feature_matching import Matching
 from dpkit.baselines.jitter import Jitter
 from dpkit.baselines.random_features import FeaturesSettings
 from dpkit.comparison import gans
@@ -51,7 +52,12 @@ def features_settings(task: Task) -> FeaturesSettings:
 def _features(task: Task, settings: FeaturesSettings) -> Made:
     labels, rng = task.records().labels, task.rng(0)
     model = feature_matching.fit(
-        task.pixels(), labels, settings=settings, public_size=task.size, rng=rng
+        task.pixels(),
+        labels,
+        settings=settings,
+        public_size=task.size,
+        rng=rng,
+        matching=Matching(steps=task.steps(Matching().steps)),
     )
     return Made(lambda wanted: model.sample(wanted, rng=task.rng(1)))
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dpkit.comparison.published import PUBLISHED
-from dpkit.experiments.rows import Stored, spread, values
+from dpkit.experiments.rows import Shown, Stored, spread, values
 
 Row = dict[Any, Any]  # words, and a value for each epsilon
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
@@ -68,3 +68,26 @@ def published(data: str) -> list[Row]:
         if data in one.accuracies
     ]
     return sorted(rows, key=lambda row: row[10.0])
+
+
+def shown(stored: Stored) -> list[Row]:
+    """Rows of a report: mean accuracies of the CNN at each epsilon, in per cent."""
+    return [
+        {
+            "method": row["method"],
+            **{f"epsilon {epsilon:g}": row[epsilon]["mean"] for epsilon in EPSILONS},
+            "seeds": max(row[epsilon]["seeds"] for epsilon in EPSILONS),
+        }
+        for row in accuracies(stored)
+    ]
+
+
+SHOWN = tuple(
+    Shown(
+        f"Accuracy of a CNN trained on synthetic images, tested on real ones: {title}",
+        (data,),
+        shown,
+        {f"epsilon {epsilon:g}": "accuracy, %" for epsilon in EPSILONS},
+    )
+    for data, title in (("mnist", "MNIST"), ("fashion_mnist", "Fashion-MNIST"))
+)

@@ -14,6 +14,7 @@ from dpkit.privacy.ledger import Release
 CLASSES = 10
 SHAPE = (1, 28, 28)
 SIZES = {"mnist": 60_000, "fashion_mnist": 60_000, "digits": 1_437}  # declared, not counted
+BRIEF = 5  # steps of a training that only shows that it runs
 
 
 class Task(NamedTuple):
@@ -25,6 +26,7 @@ class Task(NamedTuple):
     epsilon, delta: of all that a method releases, under add-remove adjacency, certified.
     seed: of everything that a method draws.
     device_name: auto, cpu or cuda: where networks are trained.
+    brief: whether networks are trained for a few steps only.
     progress: wraps the steps of a training.
     """
 
@@ -35,11 +37,16 @@ class Task(NamedTuple):
     seed: int
     device_name: str
     progress: Progress
+    brief: bool = False
 
     @property
     def key(self) -> str:
         """What files of its runs are named after."""
         return f"{self.data}-{self.size}-eps{self.epsilon:g}"
+
+    def steps(self, steps: int) -> int:
+        """So many steps of a training, or a few if it is brief."""
+        return min(steps, BRIEF) if self.brief else steps
 
     def records(self) -> datasets.Images:
         """The private records."""
