@@ -11,6 +11,8 @@ from dpkit.comparison.tables import run_name
 from dpkit.comparison.task import CLASSES, SHAPE, SIZES, Task
 from dpkit.experiments.part import Part, Progress, Result, Work, priced
 from dpkit.experiments.rows import part_name
+from dpkit.metrics.feature_classifier import LEARNINGS, train_and_store, trained
+from dpkit.metrics.judge import training_work as classifier_work
 from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp, training_work
 from dpkit.privacy import pld
 from dpkit.records import describe
@@ -72,7 +74,32 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
     return [_part(method, task, scale) for method, task in tasks]
 
 
-PLANS = {data: partial(plan, data) for data in ("mnist", "fashion_mnist")}
+def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """The classifier of MNIST in whose features images are compared (reduced: of the digits).
+
+    Args:
+        scale: "paper" trains it and stores its weights with the kit.
+        seeds: it has one.
+        device: auto, cpu or cuda.
+        progress: wraps its batches.
+    """
+    del seeds
+    made, data = (train_and_store, "mnist") if scale == "paper" else (trained, "digits")
+    learning, where = LEARNINGS[data], device_named(device)
+    return [
+        Part(
+            data,
+            describe(learning),
+            learning.seed,
+            partial(made, data, device=where, progress=progress),
+            partial(classifier_work, learning, device=where),
+        )
+    ]
+
+
+PLANS = {"classifier": plan_classifier} | {
+    data: partial(plan, data) for data in ("mnist", "fashion_mnist")
+}
 
 
 def _part(method: str, task: Task, scale: str) -> Part:

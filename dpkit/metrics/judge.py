@@ -34,7 +34,11 @@ from dpkit.training.optimizers import set_rate
 
 SPLITS = 10  # of the images of a score
 CLASSES = 10
-SIZES = {"mnist": 60_000, "digits": 1_437}  # training images, as anyone knows
+SIZES = {
+    "mnist": 60_000,
+    "fashion_mnist": 60_000,
+    "digits": 1_437,
+}  # training images, as anyone knows
 AT_ONCE = 512  # images that are classified together
 
 
@@ -43,7 +47,7 @@ class Learning:
     """A classifier of `records`, and how it learns: Adam, its rate falling to 0 along a line.
 
     Args:
-        records: an image set of the kit with images of 28x28, "mnist" or "digits".
+        records: an image set of the kit with images of 28x28: "mnist", "fashion_mnist", "digits".
         width, hidden: of `classifier`.
         epochs, batch_size, rate: of Adam's training.
         degrees, shift, zoom: largest rotation, shift (share of the image's side) and change of size
@@ -63,7 +67,7 @@ class Learning:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checks.one_of(("mnist", "digits"), records=self.records)
+        checks.one_of(tuple(SIZES), records=self.records)
         checks.whole(1, width=self.width, hidden=self.hidden, epochs=self.epochs)
         checks.whole(2, batch_size=self.batch_size)  # the batch normalisation needs two
         checks.positive(rate=self.rate)
@@ -94,6 +98,14 @@ class Judge(NamedTuple):
             ]
         return torch.cat(found).cpu().numpy()
 
+    def features(self, images: Tensor) -> np.ndarray:
+        """What its last layer sees of images in [-1, 1], float64 (images, hidden)."""
+        *body, _, _ = self.net.children()  # the last two: dropout, which does nothing, and linear
+        net = nn.Sequential(*body)
+        with torch.no_grad():
+            found = [net(_planes_last(part)).double() for part in images.split(AT_ONCE)]
+        return torch.cat(found).cpu().numpy()
+
     def score(self, images: Tensor, *, splits: int = SPLITS) -> InceptionScore:
         """The inception score of images in [-1, 1], (images, 1, side, side)."""
         return inception_score(self.probabilities(images), splits=splits)
@@ -114,7 +126,7 @@ def judge(learning: Learning, *, device: torch.device, progress: Progress = sile
     with alone(weights):
         if not (weights.exists() and record.exists()):
             _train(weights, learning, train, test, device=device, progress=progress)
-    net = _new(learning, device)
+    net = initial(learning, device)
     net.load_state_dict(load_file(weights))
     said = read_json(record)
     return Judge(net.eval(), learning, said["accuracy"], checksums, said["seconds"])
@@ -130,7 +142,7 @@ def _train(
     progress: Progress,
 ) -> None:
     """Train the classifier, and store its weights with a record beside them."""
-    net = _new(learning, device)
+    net = initial(learning, device)
     start = perf_counter()
     of = as_images(train, device), torch.from_numpy(train.labels).to(device)
     batches = learn(net, *of, learning=learning, kept=weights.with_suffix(".epoch"))
@@ -169,7 +181,7 @@ def training_work(learning: Learning, *, device: torch.device) -> list[Work]:
     def trained() -> Iterator[float]:
         images = trial.made_up(size, (1, 28, 28), device=device)
         labels = torch.zeros(size, dtype=torch.int64, device=device)
-        return learn(_new(learning, device), images, labels, learning=learning)
+        return learn(initial(learning, device), images, labels, learning=learning)
 
     kind = ("trained", learning, str(device))
     left = epochs * -(-size // learning.batch_size)
@@ -180,7 +192,7 @@ def scoring_work(learning: Learning, *, images: int, device: torch.device) -> Wo
     """The work of classifying this many images."""
 
     def scored() -> Iterator[np.ndarray]:
-        new = Judge(_new(learning, device).eval(), learning, float("nan"), {}, 0.0)
+        new = Judge(initial(learning, device).eval(), learning, float("nan"), {}, 0.0)
         seen = trial.made_up(AT_ONCE, (1, 28, 28), device=device)
         while True:
             yield new.probabilities(seen)
@@ -310,7 +322,8 @@ def _planes_last(images: Tensor) -> Tensor:
     return images.contiguous(memory_format=torch.channels_last)
 
 
-def _new(learning: Learning, device: torch.device) -> nn.Module:
+def initial(learning: Learning, device: torch.device) -> nn.Module:
+    """A classifier with the initial weights of its seed."""
     with seeded(learning.seed):
         net = classifier(width=learning.width, hidden=learning.hidden)
     return net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]

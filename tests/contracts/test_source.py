@@ -53,6 +53,7 @@ TORCH_FREE_IN_PAPERS = {"__init__.py", "settings.py", "claims.py", "tables.py"}
 TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
     "dpkit/baselines/feature_matching.py",
     "dpkit/metrics/judge.py",
+    "dpkit/metrics/feature_classifier.py",
     "dpkit/metrics/trained_on_synthetic.py",
     "dpkit/comparison/experiments.py",
     "dpkit/comparison/gans.py",

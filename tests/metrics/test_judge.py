@@ -29,7 +29,7 @@ def test_the_classifier_learns_and_goes_on_by_epochs(tmp_path):
     learning = replace(QUICK, width=4, hidden=32, epochs=5, batch_size=32, rate=3e-3)
 
     def learned(stop=None, kept=None):
-        net = judge._new(learning, CPU)
+        net = judge.initial(learning, CPU)
         for i, _ in enumerate(judge.learn(net, images, labels, learning=learning, kept=kept)):
             if i == stop:
                 break
@@ -83,7 +83,7 @@ def test_images_are_shifted_turned_and_filled_with_black():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"records": "cifar10"}, "records must be one of mnist, digits"),
+        ({"records": "cifar10"}, "records must be one of mnist, fashion_mnist, digits"),
         ({"epochs": 0}, "epochs must be an integer >= 1"),
         ({"batch_size": 1}, "batch_size must be an integer >= 2"),
         ({"rate": float("nan")}, "rate must be a finite number > 0"),
