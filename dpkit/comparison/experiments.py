@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from dpkit import datasets
 from dpkit.comparison.methods import METHODS
@@ -11,8 +12,10 @@ from dpkit.comparison.tables import run_name
 from dpkit.comparison.task import CLASSES, SHAPE, SIZES, Task
 from dpkit.experiments.part import Part, Progress, Result, Work, priced
 from dpkit.experiments.rows import part_name
-from dpkit.metrics.feature_classifier import LEARNINGS, train_and_store, trained
+from dpkit.metrics.feature_classifier import LEARNINGS, feature_classifier, train_and_store, trained
+from dpkit.metrics.judge import as_images
 from dpkit.metrics.judge import training_work as classifier_work
+from dpkit.metrics.likeness import classifier_fid, precision_recall
 from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp, training_work
 from dpkit.privacy import pld
 from dpkit.records import describe
@@ -27,18 +30,20 @@ class Scale(NamedTuple):
     epsilons: of each method, what matters most first.
     images: generated ones that classifiers are trained on.
     protocol: how they are.
+    compared: generated images, and real ones, that are compared in a classifier's features.
     """
 
     epsilons: tuple[float, ...]
     images: int
     protocol: Protocol
+    compared: int
 
 
 # Bfloat16 is a third to half of the time where a processor has it; accuracies agree within seeds.
 SCALES = {
-    "paper": Scale((10.0, 1.0, 3.0, 0.5), 60_000, Protocol(bfloat16=True)),
-    "reduced": Scale((10.0, 1.0), 6_000, Protocol(epochs=3, held_out=500)),
-    "small": Scale((10.0,), 600, Protocol(epochs=1, held_out=100)),
+    "paper": Scale((10.0, 1.0, 3.0, 0.5), 60_000, Protocol(bfloat16=True), 10_000),
+    "reduced": Scale((10.0, 1.0), 6_000, Protocol(epochs=3, held_out=500), 360),
+    "small": Scale((10.0,), 600, Protocol(epochs=1, held_out=100), 300),
 }
 NETWORKS = {"cnn": cnn, "mlp": mlp, "logistic": logistic}
 # DPImageBench's protocol: 55,000 records to fit on, and delta 1 / (n log n) of that number.
@@ -71,7 +76,7 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
             for epsilon in BENCH_EPSILONS
             for method in BENCH_METHODS
         ]
-    return [_part(method, task, scale) for method, task in tasks]
+    return [part for method, task in tasks for part in _parts(method, task, scale)]
 
 
 def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
@@ -102,7 +107,8 @@ PLANS = {"classifier": plan_classifier} | {
 }
 
 
-def _part(method: str, task: Task, scale: str) -> Part:
+def _parts(method: str, task: Task, scale: str) -> list[Part]:
+    """A fit's accuracies, and how like real images its images are."""
     chosen = METHODS[method]
     bench = task.delta == BENCH_DELTA
     known = {
@@ -111,17 +117,22 @@ def _part(method: str, task: Task, scale: str) -> Part:
         "records": task.size,
         "epsilon": task.epsilon,
         "delta": task.delta,
-        "images": SCALES[scale].images,
-        "protocol": describe(SCALES[scale].protocol),
     }
-    return Part(
-        part_name(run_name(method, task.epsilon, bench=bench), task.seed),
-        known,
+    more = {"images": SCALES[scale].images, "protocol": describe(SCALES[scale].protocol)}
+    name = part_name(run_name(method, task.epsilon, bench=bench), task.seed)
+    scored = Part(
+        name,
+        known | more,
         task.seed,
         partial(_score, method, task, scale),
         partial(_work, task, scale),
         partial(_prices, method, task),
     )
+    compared = {"images": SCALES[scale].compared, "classifier": describe(LEARNINGS[task.data])}
+    likeness = Part(
+        f"{name}-likeness", known | compared, task.seed, partial(_liken, method, task, scale)
+    )
+    return [scored, likeness._replace(after=name)]
 
 
 def _work(task: Task, scale: str) -> list[Work]:
@@ -155,6 +166,28 @@ def _score(method: str, task: Task, scale: str) -> Result:
     shown = np.round(images[:100, 0] * 255).astype(np.uint8) if task.seed == 0 else None
     label = device_label(device_named(task.device_name))
     return Result(values | _prices(method, task, values), checksums, label, shown)
+
+
+def _liken(method: str, task: Task, scale: str) -> Result:
+    """Fit the method, and hold its images against as many real test images."""
+    count, device = SCALES[scale].compared, device_named(task.device_name)
+    chosen, test = METHODS[method], datasets.load(task.data, split="test")
+    made = chosen.make(task, chosen.settings(task)).sample(np.arange(count) % CLASSES)
+    classifier = feature_classifier(task.data, device=device, progress=task.progress)
+    images = torch.from_numpy(made).to(device) * 2 - 1
+    real = classifier.features(as_images(test, device)[:count])
+    features = classifier.features(images)
+    among = precision_recall(real, features)
+    values = {
+        "classifier_fid": classifier_fid(real, features),
+        "precision": among.precision,
+        "recall": among.recall,
+        "inception_score": classifier.score(images).mean,
+        "classifier_accuracy": classifier.accuracy,
+    }
+    records = task.records()
+    checksums = {f"{s.name} {w}": s.checksum for s, w in ((records, "train"), (test, "test"))}
+    return Result(values, checksums, device_label(device))
 
 
 def _prices(method: str, task: Task, values: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dpkit.comparison.published import PUBLISHED
-from dpkit.experiments.rows import Shown, Stored, spread, values
+from dpkit.experiments.rows import Shown, Stored, mean, spread, values
 
 Row = dict[Any, Any]  # words, and a value for each epsilon
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
@@ -47,6 +47,18 @@ def accuracies(stored: Stored, *, network: str = "cnn", bench: bool = False) -> 
         }
         for method, title in TITLES.items()
     ]
+
+
+def likeness(stored: Stored, epsilon: float) -> list[Row]:
+    """A row a method: means over seeds of its likeness to real images at an epsilon."""
+    rows = []
+    for method, title in TITLES.items():
+        found = values(stored, run_name(method, epsilon), "likeness")
+        if found:
+            names = ("classifier_fid", "precision", "recall", "inception_score")
+            means = {name: mean(one[name] for one in found) for name in names}
+            rows.append({"method": title, **means, "seeds": len(found)})
+    return rows
 
 
 def best(stored: Stored, epsilon: float) -> Row | None:

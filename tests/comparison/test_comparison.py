@@ -22,6 +22,9 @@ def test_every_part_says_what_it_is():
     names = [part.name for part in PARTS]
     assert len(set(names)) == len(names)
     for part in PARTS:
+        if part.name.endswith("-likeness"):
+            assert part.after in names
+            continue
         assert part.settings["records"] in (60_000, 55_000)
         assert part.settings["protocol"]["epochs"] == 10
         assert part.settings["protocol"]["held_out"] == 5_000
@@ -51,7 +54,7 @@ def test_a_method_of_55_000_records_at_the_benchmarks_delta_keeps_to_its_budget(
 def test_each_method_runs_at_the_smallest_scale(method, monkeypatch, tmp_path):
     monkeypatch.setattr("dpkit.experiments.run.cache_dir", lambda: tmp_path)
     parts = experiments.plan("mnist", scale="small", seeds=1, device="cpu", progress=silent)
-    (part,) = [one for one in parts if one.name.startswith(f"{method}-eps")]
+    part, _ = [one for one in parts if one.name.startswith(f"{method}-eps")]
     result = part.compute()
     assert 9.9 < result.values["epsilon_proven"] <= 10
     assert 0 <= result.values["cnn_accuracy"] <= 1
@@ -101,3 +104,18 @@ def test_published_figures_name_their_protocol():
         for points in one.accuracies.values():
             assert all(10 < value < 100 for value in points.values())
     assert [row["method"] for row in tables.published("mnist")][-1] == "DP-FETA"
+
+
+def test_likeness_of_what_a_method_makes(monkeypatch, tmp_path):
+    monkeypatch.setattr("dpkit.metrics.judge.cache_dir", lambda: tmp_path)
+    parts = experiments.plan("mnist", scale="small", seeds=1, device="cpu", progress=silent)
+    values = {}
+    for method in ("moments", "moments_jittered"):
+        (part,) = [one for one in parts if one.name == f"{method}-eps10-seed0-likeness"]
+        values[method] = part.compute().values
+    for found in values.values():
+        assert found["classifier_fid"] > 0
+        assert 0 <= found["precision"] <= 1
+        assert 0 <= found["recall"] <= 1
+        assert 1 <= found["inception_score"] <= 10
+    assert values["moments"] != values["moments_jittered"]

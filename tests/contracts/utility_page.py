@@ -42,6 +42,20 @@ def other_classifiers() -> str:
     return "\n".join(lines)
 
 
+def likeness() -> str:
+    """How like real test images of MNIST the samples are."""
+    lines = [
+        "| samples of | epsilon | distance | precision | recall | inception score |",
+        "|---" * 6 + "|",
+    ]
+    for epsilon in (1.0, 10.0):
+        for row in tables.likeness(stored(), epsilon):
+            scores = (row["precision"], row["recall"], row["inception_score"])
+            cells = (f"{epsilon:g}", f"{row['classifier_fid']:.1f}", *(f"{s:.2f}" for s in scores))
+            lines.append(f"| {row['method']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def published() -> str:
     """Published figures by protocol: they are quoted."""
     lines = [
