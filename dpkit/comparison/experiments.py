@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from dpkit import datasets
+from dpkit.comparison import NAME, gen_file
 from dpkit.comparison.methods import METHODS
 from dpkit.comparison.tables import run_name
 from dpkit.comparison.task import CLASSES, SHAPE, SIZES, Task
@@ -17,6 +18,7 @@ from dpkit.metrics.judge import as_images
 from dpkit.metrics.judge import training_work as classifier_work
 from dpkit.metrics.likeness import classifier_fid, precision_recall
 from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp, training_work
+from dpkit.paths import cache_dir
 from dpkit.privacy import pld
 from dpkit.records import describe
 from dpkit.training.device import device_label, device_named
@@ -149,6 +151,9 @@ def _score(method: str, task: Task, scale: str) -> Result:
     made = chosen.make(task, chosen.settings(task))
     labels = np.arange(SCALES[scale].images) % CLASSES
     images, test = made.sample(labels), datasets.load(task.data, split="test")
+    if task.size == BENCH_RECORDS:
+        path = cache_dir() / "runs" / NAME / f"{method}-{task.key}-seed{task.seed}.gen.npz"
+        gen_file.save(path, images, labels)
     values: dict[str, Any] = dict(made.notes)
     for name, network in NETWORKS.items():
         found = accuracy(
