@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dpkit.experiments.rows import Shown, Stored
+from dpkit.show import at_most
 
 NOTHING = "–"
 _FOLDED = ("lowest", "highest")
@@ -26,7 +27,8 @@ class Grid(NamedTuple):
 def grid(shown: Shown, stored: Mapping[str, Stored]) -> Grid:
     """A report's table from the stored parts of all plans of its paper, by plan.
 
-    A column's lowest and highest value stand in brackets beside it.
+    A column's lowest and highest value stand in brackets beside it. What its name or its unit calls
+    an epsilon is rounded upwards.
     """
     rows = [_folded(row) for row in shown.rows(*(stored.get(name, {}) for name in shown.of))]
     columns = list(dict.fromkeys(column for row in rows for column in row))
@@ -34,8 +36,14 @@ def grid(shown: Shown, stored: Mapping[str, Stored]) -> Grid:
         shown.title,
         [(column.replace("_", " "), shown.units.get(column, "")) for column in columns],
         [any(_number(row.get(column)) for row in rows) for column in columns],
-        [[text(row.get(column)) for column in columns] for row in rows],
+        [[_cell(row.get(column), column, shown) for column in columns] for row in rows],
     )
+
+
+def epsilon(value: Any) -> str:
+    """An epsilon as its cell shows it, rounded upwards: the text of an upper bound is one."""
+    finite = isinstance(value, float) and math.isfinite(value)
+    return at_most(value) if finite else text(value)
 
 
 def text(value: Any) -> str:
@@ -62,6 +70,11 @@ class Ranged(NamedTuple):
     lowest: float | None
     highest: float | None
     seeds: int | None = None
+
+
+def _cell(value: Any, column: str, shown: Shown) -> str:
+    named = f"{column} {shown.units.get(column, '')}"
+    return epsilon(value) if "epsilon" in named else text(value)
 
 
 def _folded(row: Mapping[str, Any]) -> dict[str, Any]:

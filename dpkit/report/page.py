@@ -19,8 +19,7 @@ from dpkit.experiments.part import Plan
 from dpkit.experiments.rows import Stored
 from dpkit.experiments.task import Asked
 from dpkit.records import code_version, write_bytes
-from dpkit.report import pictures
-from dpkit.report.cells import Grid, grid
+from dpkit.report import cells, pictures
 
 SCALES = {
     "paper": "The papers' own data sets, sizes and numbers of steps.",
@@ -60,7 +59,7 @@ class Paper(NamedTuple):
     name: str
     title: str
     about: list[str]
-    grids: list[Grid]
+    grids: list[cells.Grid]
     tables: list[Table]
     verdicts: list[Verdict]
 
@@ -126,7 +125,7 @@ def _section(
     paper: ModuleType, asked: Sequence[Asked], stored: Mapping[str, Stored], results: Path | None
 ) -> Paper:
     tables = [_table(one, stored[one.table], results) for one in asked]
-    grids = [grid(shown, stored) for shown in paper.tables.SHOWN]
+    grids = [cells.grid(shown, stored) for shown in paper.tables.SHOWN]
     about = (getdoc(paper) or "").split("\n\n")
     return Paper(paper.NAME, paper.TITLE, about, grids, tables, [*map(check, paper.CLAIMS)])
 
@@ -182,8 +181,6 @@ def _template() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup, escape
 
-    from dpkit.report.cells import text
-
     loader = FileSystemLoader(Path(__file__).parent)
     env = Environment(
         autoescape=True,
@@ -193,7 +190,8 @@ def _template() -> Any:
         lstrip_blocks=True,
     )
     env.filters |= {
-        "shown": text,
+        "shown": cells.text,
+        "epsilon": cells.epsilon,
         "ticked": lambda words: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(words)))),
         "inline": lambda png: f"data:image/png;base64,{b64encode(png).decode()}",
     }

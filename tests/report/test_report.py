@@ -52,6 +52,11 @@ def test_values_in_words(row, shown):
     assert grid([row]).rows == [[shown]]
 
 
+def test_epsilons_are_rounded_upwards_and_other_numbers_to_the_nearest():
+    row = {"epsilon_proven": 3.30840001, "charged": 1.00001, "score": 3.30840001, "epsilon": "inf"}
+    assert grid([row], charged="epsilon").rows == [["3.309", "1.001", "3.308", "none"]]
+
+
 def test_rows_without_a_column_have_a_dash_there():
     assert grid([{"a": 1}, {"b": 2}]).rows == [["1", "–"], ["–", "2"]]
 
