@@ -50,7 +50,7 @@ class WarmGan(BaseEstimator):
         epsilon: float,
         delta: float,
         share: float = 0.5,
-        steps: int = 600,
+        steps: int = 150,
         batch_size: int = 2048,
         max_grad_norm: float = 1.0,
         public_size: int | None = None,
@@ -85,16 +85,14 @@ class WarmGan(BaseEstimator):
         images, labels = np.asarray(x), np.asarray(y)
         settings = self._calibrated(images)
         device = device_named(self.device)
-        secret = self.reproducible_seed
-        if secret is None:
-            secret = int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> 1)
-        rng = generator_on(device, reproducible_seed=self.reproducible_seed)
-        model = class_moments.fit(
-            images, labels, settings=settings.moments, rng=np.random.default_rng([secret, 0])
-        )
-        gan = new_gan(settings, model, seed=secret % 2**32, device=device)
-        rows = torch.as_tensor(images).float(), torch.as_tensor(labels).long()
-        data = Data(*(row.to(device) for row in rows), settings.plan.public_size)
+        seed = self.reproducible_seed
+        rng = generator_on(device, reproducible_seed=seed)
+        draws = np.random.default_rng(None if seed is None else [seed, 0])
+        model = class_moments.fit(images, labels, settings=settings.moments, rng=draws)
+        # initial weights are public: released ones shall not lead to a seed that noise came from
+        gan = new_gan(settings, model, seed=0, device=device)
+        records = torch.as_tensor(images).float().to(device)
+        data = Data(records, torch.as_tensor(labels).long().to(device), settings.plan.public_size)
         for _ in train(step, gan, data, settings=settings, rng=rng):
             pass
         self.generator_, self.settings_ = gan.averaged_net.eval(), settings

@@ -1,5 +1,7 @@
 """The generator, which starts as the class moments' sampler, and the critic."""
 
+from math import prod
+
 import torch
 from torch import Tensor, nn
 
@@ -8,12 +10,27 @@ from dpkit.private.image_networks import WithLabels
 from dpkit.warm_gan.settings import WarmGanSettings
 
 SLOPE, OUTSIDE = 0.2, 0.1  # of LeakyReLU; of the gradient of a pixel that was cut off
-PATCH = 4  # pixels a side that a filter of the critic sees
+
+
+class Fixed(nn.Module):
+    """A product with a public matrix, which nothing trains."""
+
+    matrix: Tensor  # (features in, features out)
+
+    def __init__(self, matrix: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("matrix", matrix.contiguous())
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Args: inputs (batch, features in)."""
+        return inputs @ self.matrix
 
 
 class WarmGenerator(nn.Module):
     """A Gaussian image of the label's moments, plus a correction that is 0 at first, cut to [0, 1].
 
+    The correction is made of the cosines that the moments are measured in: free pixels would take
+    the noise of the critic's gradient for detail.
     Its latent is standard normal: one number that picks the component, those of the component's
     directions, and those that only the correction sees.
     """
@@ -41,9 +58,10 @@ class WarmGenerator(nn.Module):
         body = nn.Sequential(
             nn.Linear(seen + settings.classes, settings.hidden),
             nn.LeakyReLU(SLOPE),
-            nn.Linear(settings.hidden, pixels),
+            nn.Linear(settings.hidden, settings.moments.features),
+            Fixed(_basis(settings)),
         )
-        for parameter in body[-1].parameters():
+        for parameter in body[2].parameters():
             nn.init.zeros_(parameter)
         self.correction = WithLabels(body, settings.classes)
 
@@ -74,16 +92,39 @@ def _cut_off(images: Tensor) -> Tensor:
     return inside + (little - little.detach())
 
 
+def _basis(settings: WarmGanSettings) -> Tensor:
+    """The moments' orthonormal cosines, (features, pixels); all pixels where they have none."""
+    basis = settings.moments.basis
+    return torch.eye(prod(settings.moments.shape)) if basis is None else torch.tensor(basis).float()
+
+
 def new_critic(settings: WarmGanSettings) -> nn.Module:
-    """One convolution by patches, of the image and a channel a label, and two linear layers."""
-    channels, height, width = settings.moments.shape
-    places = (height // PATCH) * (width // PATCH)
-    body = nn.Sequential(
-        nn.Conv2d(channels + settings.classes, settings.filters, PATCH, PATCH),
-        nn.LeakyReLU(SLOPE),
-        nn.Flatten(),
-        nn.Linear(settings.filters * places, settings.features),
-        nn.LeakyReLU(SLOPE),
-        nn.Linear(settings.features, 1),
-    )
-    return WithLabels(body, settings.classes)
+    """Two linear layers: of the moments' cosines, or of convolutions where there are `filters`."""
+    if settings.filters:
+        return WithLabels(_convolutions(settings), settings.classes)
+    head = _head(settings.moments.features + settings.classes, settings.features)
+    return _OfCosines(_basis(settings).T, WithLabels(head, settings.classes))
+
+
+class _OfCosines(nn.Module):
+    def __init__(self, matrix: Tensor, body: nn.Module) -> None:
+        super().__init__()
+        self.cosines, self.body = nn.Sequential(nn.Flatten(), Fixed(matrix)), body
+
+    def forward(self, images: Tensor, labels: Tensor) -> Tensor:
+        return self.body(self.cosines(images), labels)
+
+
+def _convolutions(settings: WarmGanSettings) -> nn.Module:
+    """Of 5x5 with stride 2, as in the critic of Bie, Kamath, Zhang 2023, without labels' layers."""
+    channels, *sides = settings.moments.shape
+    layers: list[nn.Module] = []
+    inputs = channels + settings.classes
+    for out in settings.filters:
+        layers += [nn.Conv2d(inputs, out, 5, 2, 2), nn.LeakyReLU(SLOPE)]
+        inputs, sides = out, [-(-side // 2) for side in sides]
+    return nn.Sequential(*layers, nn.Flatten(), _head(inputs * prod(sides), settings.features))
+
+
+def _head(inputs: int, features: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(inputs, features), nn.LeakyReLU(SLOPE), nn.Linear(features, 1))

@@ -15,6 +15,7 @@ from dpkit.private.gan_step import CRITIC_LOSSES, normal, scores
 from dpkit.private.losses import PerExampleOf
 from dpkit.private.released import released
 from dpkit.training import Gradients, average, paired, per_example, seeded, update
+from dpkit.training.gradients.factored import PerExample
 from dpkit.training.types import Gan, Record
 from dpkit.warm_gan.networks import WarmGenerator, new_critic
 from dpkit.warm_gan.settings import WarmGanSettings
@@ -87,18 +88,24 @@ def averaged(critic: nn.Module, loss: str, copies: int) -> PerExampleOf:
     """Per-example gradients of the mean over copies of real_loss + fake_loss.
 
     Of reals and fakes (batch, copies, channels, height, width) and labels (batch,). All of an
-    example's passes are one gradient, which is clipped as a whole: copies cost nothing.
+    example's passes are one gradient, which is clipped as a whole: copies cost nothing (De et al.
+    2022, section 3.2).
+
+    Args:
+        critic: of layers whose gradients are products, as `new_critic`'s are.
     """
     losses = _shares(loss, copies)
 
-    def of(reals: Tensor, fakes: Tensor, labels: Tensor) -> tuple[Gradients, Tensor]:
+    def of(reals: Tensor, fakes: Tensor, labels: Tensor) -> tuple[PerExample, Tensor]:
         passes = [
             per_example(critic, own, images[:, copy], labels)
             for copy in range(copies)
             for own, images in zip(losses, (reals, fakes), strict=True)
         ]
-        gradients, values = zip(*passes, strict=True)
-        return reduce(paired, gradients), torch.stack(values).sum(0)
+        gradients = [one for one, _ in passes if isinstance(one, Gradients)]
+        if len(gradients) < len(passes):  # no rows: nothing to add up
+            return passes[0]
+        return reduce(paired, gradients), torch.stack([values for _, values in passes]).sum(0)
 
     return of
 

@@ -36,8 +36,8 @@ def test_moments_and_steps_together_cost_the_budget(epsilon, share):
 
 
 def test_the_moments_take_their_share_of_mu_squared():
-    first = settings(10.0, 0.3).moments.ledger()
-    mu = sum(1 / one.mechanism.noise_multiplier**2 for one in first) ** 0.5
+    first = settings(10.0, 0.3).moments.noise_multipliers
+    mu = sum(1 / noise**2 for noise in first) ** 0.5
     whole = Release(Gaussian(0.3**0.5 / mu))
     assert gdp.epsilon([whole], delta=1e-5).epsilon == pytest.approx(10, rel=1e-3)
 
