@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dpkit import checks
@@ -75,6 +76,7 @@ def calibrated(
     public_size: int | None = None,
     max_grad_norm: float = 1.0,
     seeded: bool = False,
+    before: Sequence[Release] = (),
 ) -> Plan:
     """The plan with the least noise (of `DIGITS` digits) whose certified epsilon is <= epsilon.
 
@@ -82,6 +84,7 @@ def calibrated(
         epsilon: nats, > 0.
         records: number of records that there are: the public size where none is declared.
         delta, steps, batch_size, public_size, max_grad_norm, seeded: as `Plan`.
+        before: what else is released of the same records, which epsilon is to cover as well.
 
     Raises:
         ValueError: a number is out of range, a batch is larger than the data set, or no noise
@@ -108,19 +111,23 @@ def calibrated(
             "published; take a smaller one",
             stacklevel=4,
         )
+
+    def whole(ledger: Sequence[Release], *, delta: float) -> Guarantee:
+        return pld.epsilon([*before, *ledger], delta=delta)
+
     noise = calibrate.noise_multiplier(
-        epsilon, sample_rate=batch_size / size, steps=steps, delta=delta, accountant=pld.epsilon
+        epsilon, sample_rate=batch_size / size, steps=steps, delta=delta, accountant=whole
     )
     declared = public_size is not None
     plan = Plan(steps, batch_size, size, delta, noise, max_grad_norm, declared, seeded)
-    return _rounded_up(plan, epsilon)
+    return _rounded_up(plan, epsilon, whole)
 
 
-def _rounded_up(plan: Plan, epsilon: float) -> Plan:
+def _rounded_up(plan: Plan, epsilon: float, accountant: Callable[..., Guarantee]) -> Plan:
     unit = 10.0 ** (math.floor(math.log10(plan.noise_multiplier)) + 1 - DIGITS)
     for more in range(3):
         noise = float(f"{(math.ceil(plan.noise_multiplier / unit) + more) * unit:.{DIGITS}g}")
         rounded = replace(plan, noise_multiplier=noise)
-        if rounded.guarantee().epsilon <= epsilon:
+        if accountant(rounded.ledger(), delta=plan.delta).epsilon <= epsilon:
             return rounded
     raise ArithmeticError(f"no rounded noise_multiplier is priced at or under epsilon {epsilon}")

@@ -1,0 +1,165 @@
+"""A warm GAN with fit and sample, as scikit-learn's estimators have them."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from torch import nn
+
+from dpkit.baselines import class_moments
+from dpkit.privacy.ledger import Guarantee
+from dpkit.privacy.statement import statement as sentence
+from dpkit.private.statement import SEEDED, counted
+from dpkit.training import Data, device_named, generator_on, train
+from dpkit.warm_gan.settings import WarmGanSettings, calibrated
+from dpkit.warm_gan.step import generate_from, new_gan, step
+
+
+class WarmGan(BaseEstimator):
+    """A private conditional GAN of images that starts from the class moments.
+
+        gan = WarmGan(classes=10, epsilon=10, delta=1e-5).fit(x, y)
+        gan.sample([0, 1, 2])
+
+    A share of the budget buys the moments of each class; the rest, noisy steps of a critic. An
+    average of the generator is released. Another `fit` starts anew, and costs epsilon again.
+
+    Attributes:
+        generator_: the released network.
+        settings_: what it was trained with, and its ledger.
+
+    Args:
+        classes: number of labels 0, 1, ..., which is public.
+        epsilon, delta: of the whole fit, in nats, under add-remove adjacency.
+        share: of mu^2 that the moments take, in (0, 1).
+        steps, batch_size, max_grad_norm: of the critic, as `dpkit.private.plan.Plan`.
+        public_size: declared number of records; by default that of the data, taken as public.
+        device: "auto", "cpu", "cuda", ...
+        reproducible_seed: of moments, weights, batches and noise; None takes the operating system's
+            entropy. Who knows the seed takes the noise off again.
+        options: more of `WarmGanSettings`, by name.
+    """
+
+    def __init__(
+        self,
+        classes: int,
+        *,
+        epsilon: float,
+        delta: float,
+        share: float = 0.5,
+        steps: int = 150,
+        batch_size: int = 2048,
+        max_grad_norm: float = 1.0,
+        public_size: int | None = None,
+        device: str = "auto",
+        reproducible_seed: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.generator_: nn.Module
+        self.settings_: WarmGanSettings
+        self.classes = classes
+        self.epsilon = epsilon
+        self.delta = delta
+        self.share = share
+        self.steps = steps
+        self.batch_size = batch_size
+        self.max_grad_norm = max_grad_norm
+        self.public_size = public_size
+        self.device = device
+        self.reproducible_seed = reproducible_seed
+        self.options = options
+
+    def fit(self, x: ArrayLike, y: ArrayLike) -> "WarmGan":
+        """Train on private data.
+
+        Args:
+            x: images in [0, 1], (records, channels, height, width).
+            y: (records,), integers below `classes`.
+
+        Raises:
+            ValueError: a number is out of range, or data do not fit.
+        """
+        images, labels = np.asarray(x), np.asarray(y)
+        settings = self._calibrated(images)
+        device = device_named(self.device)
+        seed = self.reproducible_seed
+        rng = generator_on(device, reproducible_seed=seed)
+        draws = np.random.default_rng(None if seed is None else [seed, 0])
+        model = class_moments.fit(images, labels, settings=settings.moments, rng=draws)
+        # initial weights are public: released ones shall not lead to a seed that noise came from
+        gan = new_gan(settings, model, seed=0, device=device)
+        records = torch.as_tensor(images).float().to(device)
+        data = Data(records, torch.as_tensor(labels).long().to(device), settings.plan.public_size)
+        for _ in train(step, gan, data, settings=settings, rng=rng):
+            pass
+        self.generator_, self.settings_ = gan.averaged_net.eval(), settings
+        return self
+
+    def _calibrated(self, images: NDArray) -> WarmGanSettings:
+        if images.ndim != 4:
+            raise ValueError(
+                f"x must be (records, channels, height, width), got {images.shape}; reshape it"
+            )
+        return calibrated(
+            self.epsilon,
+            delta=self.delta,
+            public_size=len(images) if self.public_size is None else self.public_size,
+            classes=self.classes,
+            shape=images.shape[1:],
+            share=self.share,
+            steps=self.steps,
+            batch_size=self.batch_size,
+            max_grad_norm=self.max_grad_norm,
+            seeded=self.reproducible_seed is not None,
+            **(self.options or {}),
+        )
+
+    def sample(
+        self, labels: ArrayLike, *, reproducible_seed: int | None = None
+    ) -> NDArray[np.float32]:
+        """An image of each label, (labels, channels, height, width) in [0, 1]; it costs nothing.
+
+        Args:
+            labels: integers below `classes`.
+            reproducible_seed: of the latents; None takes the operating system's entropy.
+
+        Raises:
+            NotFittedError: there is no generator yet.
+            ValueError: labels are out of range.
+        """
+        net = self._fitted().generator_
+        device = next(net.parameters()).device
+        rng = generator_on(device, reproducible_seed=reproducible_seed, stream="samples")
+        return generate_from(net, labels, classes=self.settings_.classes, rng=rng)
+
+    def guarantee(self) -> Guarantee:
+        """The certified bound on all that was released by `fit`."""
+        return self._fitted().settings_.guarantee()
+
+    def statement(self, *, unit: str = "one training example") -> str:
+        """The sentences that a paper should carry.
+
+        Args:
+            unit: of privacy: what one record is.
+        """
+        settings = self._fitted().settings_
+        size = settings.plan.public_size
+        assume = [f"the number of classes, {settings.classes}, is public"]
+        if self.public_size is None:
+            assume.append(counted(size))
+        words = sentence(
+            settings.guarantee(),
+            settings.ledger(public_size=size),
+            unit=unit,
+            sampling="Poisson",
+            assume=assume,
+        )
+        return f"{words} {SEEDED}" if settings.plan.seeded else words
+
+    def _fitted(self) -> "WarmGan":
+        if not hasattr(self, "generator_"):
+            raise NotFittedError("there is no generator yet: call fit(x, y) first")
+        return self

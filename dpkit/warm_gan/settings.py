@@ -1,0 +1,208 @@
+"""What a warm GAN is trained with, how its budget is shared out, and the price of the whole."""
+
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any
+
+from dpkit import checks
+from dpkit.baselines import class_moments
+from dpkit.baselines.class_moments import MomentsSettings
+from dpkit.privacy import pld
+from dpkit.privacy.clipping import FlatClipping
+from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.privacy.mechanisms import Gaussian
+from dpkit.privacy.sampling import PoissonSampling
+from dpkit.privacy.schedules import Constant
+from dpkit.private.plan import Plan
+from dpkit.private.plan import calibrated as calibrated_plan
+from dpkit.training.optimizers import Adam
+
+LOSSES = ("hinge", "bce")
+CRITIC = Adam(Constant(2e-3), betas=(0.5, 0.99))
+GENERATOR = Adam(Constant(2e-4), betas=(0.5, 0.99))
+CHOSEN = (
+    "networks, rates and number of steps by a few runs at epsilon 10 on distorted copies of "
+    "scikit-learn's digits (public data), where the steps added nothing to the start that "
+    "classifiers could use; nothing was tried on private data"
+)
+
+
+@dataclass(frozen=True)
+class WarmGanSettings:
+    """A release of class moments, then private steps of a critic.
+
+    Args:
+        moments: the first release.
+        plan: the steps: their number, batch, clip norm and noise.
+        target_epsilon: that both were calibrated for, in nats.
+        loss: "hinge" or "bce", of a real and a fake image of one label.
+        copies: shifted copies of an image, each with a fake of its own, whose gradients are
+            averaged before the clip.
+        shift: the largest shift, in pixels.
+        n_critic: steps of the critic to one of the generator.
+        generator_batch: images of a step of the generator.
+        critic_optimizer, generator_optimizer: what moves each.
+        generator_decay: of the released average of the generator's weights, in [0, 1).
+        latent_size: normal numbers that the generator's correction sees beside the image.
+        hidden: units of the correction.
+        filters: of the critic's convolutions, one after the other; without any it sees the cosines
+            that the moments are measured in.
+        features: units of the critic's layer before its output.
+        chosen: how the settings came about.
+
+    Raises:
+        ValueError: a number is out of range, or the generator would never be trained.
+    """
+
+    moments: MomentsSettings
+    plan: Plan
+    target_epsilon: float
+    loss: str = "hinge"
+    copies: int = 1
+    shift: int = 0
+    n_critic: int = 2
+    generator_batch: int = 1024
+    critic_optimizer: Adam = CRITIC
+    generator_optimizer: Adam = GENERATOR
+    generator_decay: float = 0.98
+    latent_size: int = 16
+    hidden: int = 256
+    filters: tuple[int, ...] = ()
+    features: int = 128
+    chosen: str = CHOSEN
+
+    def __post_init__(self) -> None:
+        checks.one_of(LOSSES, loss=self.loss)
+        checks.positive(target_epsilon=self.target_epsilon)
+        checks.whole(1, copies=self.copies, n_critic=self.n_critic)
+        checks.whole(1, generator_batch=self.generator_batch, latent_size=self.latent_size)
+        checks.whole(1, hidden=self.hidden, features=self.features)
+        object.__setattr__(self, "filters", tuple(self.filters))
+        checks.whole(1, **{f"filters[{i}]": count for i, count in enumerate(self.filters)})
+        checks.whole(shift=self.shift)
+        if not 0 <= self.generator_decay < 1:
+            raise ValueError(f"generator_decay must lie in [0, 1), got {self.generator_decay}")
+        if not self.plan.steps >= self.n_critic:
+            raise ValueError(
+                f"steps must be at least n_critic, {self.n_critic}, got {self.plan.steps}: the "
+                "generator would never be trained"
+            )
+
+    @property
+    def classes(self) -> int:
+        """Number of labels."""
+        return self.moments.classes
+
+    @property
+    def sampling(self) -> PoissonSampling:
+        """How batches are drawn."""
+        return self.plan.sampling
+
+    @property
+    def clipping(self) -> FlatClipping:
+        """How an example's gradient is clipped."""
+        return self.plan.clipping
+
+    def steps_allowed(self, *, public_size: int) -> int:
+        """The steps that the noise was calibrated for.
+
+        Raises:
+            ValueError: it was calibrated for another size.
+        """
+        if public_size != self.plan.public_size:
+            raise ValueError(f"public_size must be {self.plan.public_size}, got {public_size}")
+        return self.plan.steps
+
+    def ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
+        """What the moments and `steps` steps (all, by default) release, under add-remove."""
+        self.steps_allowed(public_size=public_size)
+        return [*self.moments.ledger(), *self.plan.ledger(steps)]
+
+    def guarantee(self) -> Guarantee:
+        """The certified bound on all of it, under add-remove adjacency."""
+        return pld.epsilon(self.ledger(public_size=self.plan.public_size), delta=self.plan.delta)
+
+
+def calibrated(
+    epsilon: float,
+    *,
+    delta: float,
+    public_size: int,
+    classes: int,
+    shape: tuple[int, ...],
+    share: float = 0.5,
+    steps: int = 150,
+    batch_size: int = 2048,
+    max_grad_norm: float = 1.0,
+    seeded: bool = False,
+    **more: Any,
+) -> WarmGanSettings:
+    """The settings with the least noise whose certified epsilon, of everything, is <= epsilon.
+
+    Args:
+        epsilon: nats, > 0.
+        delta: in (0, 1).
+        public_size: declared number of records.
+        classes, shape: as `MomentsSettings`.
+        share: of mu^2 (Gaussian differential privacy) that the moments take, in (0, 1).
+        steps, batch_size, max_grad_norm, seeded: as `Plan`.
+        more: of `WarmGanSettings`.
+
+    Raises:
+        ValueError: a number is out of range, or no noise meets the target.
+    """
+    share = checks.between(0, 1, share=share)
+    kind = {"classes": classes, "shape": tuple(shape), "public_size": public_size, "delta": delta}
+    alone = class_moments.settings_for(epsilon, components=1, **kind)
+    # mu of a Gaussian is 1 / noise multiplier (Dong, Roth, Su 2022), and squares of mu add up
+    part = Release(Gaussian(alone.noise_multiplier / sqrt(share)))
+    moments = class_moments.settings_for(pld.epsilon([part], delta=delta).epsilon, **kind)
+    plan = calibrated_plan(
+        epsilon,
+        delta=delta,
+        steps=steps,
+        batch_size=batch_size,
+        records=public_size,
+        public_size=public_size,
+        max_grad_norm=max_grad_norm,
+        seeded=seeded,
+        before=moments.ledger(),
+    )
+    return WarmGanSettings(moments, plan, epsilon, **more)
+
+
+def large(settings: WarmGanSettings) -> WarmGanSettings:
+    """The same releases with networks, copies and averages for a GPU, which no data chose."""
+    return replace(
+        settings,
+        filters=(128, 256),
+        features=512,
+        hidden=1024,
+        copies=4,
+        shift=1,
+        generator_batch=4096,
+        generator_decay=0.995,
+        chosen="not chosen on any data",
+    )
+
+
+def signal(plan: Plan) -> float:
+    """Total signal of the steps, sqrt(steps) * batch / noise multiplier, which `ceiling` bounds.
+
+    Opposed to a mean gradient of norm max_grad_norm, it is the ratio of what all steps say of it
+    to their noise: steps add up as independent measurements do.
+    """
+    return sqrt(plan.steps) * plan.batch_size / plan.noise_multiplier
+
+
+def ceiling(epsilon: float, *, delta: float, public_size: int) -> float:
+    """What `signal` comes to at most at this budget: public_size * mu, one full-batch Gaussian.
+
+    A full batch at the noise multiplier 1 / mu, or more often at as many times the variance, costs
+    exactly (epsilon, delta) (Balle, Wang 2018, Theorem 8); sampled batches cost more.
+    """
+    # noise of one Gaussian, of any image: the moments' settings solve for it
+    one = class_moments.settings_for(
+        epsilon, delta=delta, classes=1, shape=(1, 1, 1), public_size=public_size, components=1
+    )
+    return public_size / one.noise_multiplier

@@ -1,0 +1,190 @@
+"""The step of a warm GAN: one release of the critic, now and then a step of the generator."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import lru_cache, reduce
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+from torch.nn.functional import pad, softplus
+
+from dpkit.baselines.class_moments import MomentsModel
+from dpkit.private.gan_step import CRITIC_LOSSES, normal, scores
+from dpkit.private.losses import PerExampleOf
+from dpkit.private.released import released
+from dpkit.training import Gradients, average, paired, per_example, seeded, update
+from dpkit.training.gradients.factored import PerExample
+from dpkit.training.types import Gan, Record
+from dpkit.warm_gan.networks import WarmGenerator, new_critic
+from dpkit.warm_gan.settings import WarmGanSettings
+
+AT_ONCE = 4096  # images generated together
+Loss = Callable[[Tensor], Tensor]
+
+
+def new_gan(
+    settings: WarmGanSettings, model: MomentsModel, *, seed: int, device: torch.device
+) -> Gan:
+    """The moments' sampler as generator, and a critic with weights that follow from the seed."""
+    with seeded(seed):
+        generator, critic = WarmGenerator(model, settings), new_critic(settings)
+    generator, critic = generator.to(device), critic.to(device)
+    return Gan(
+        generator,
+        deepcopy(generator),
+        critic,
+        settings.generator_optimizer.build(generator.parameters()),
+        settings.critic_optimizer.build(critic.parameters()),
+    )
+
+
+def step(
+    gan: Gan,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    settings: WarmGanSettings,
+    index: int,
+    rng: torch.Generator,
+) -> Record:
+    """A noised critic step on the private batch; after every n_critic-th one of the generator.
+
+    The generator's labels are drawn uniformly: it reads the critic alone, which is released.
+
+    Args:
+        gan: updated in place.
+        images: the private batch (batch, channels, height, width) in [0, 1], perhaps empty.
+        labels: (batch,).
+        settings: clipping, noise and the rest.
+        index: of the step, from 0.
+        rng: latents, shifts, public labels and noise.
+    """
+    copies = settings.copies
+    copied, again = (x.repeat_interleave(copies, 0) for x in (images, labels))
+    with torch.no_grad():
+        fakes = gan.generator_net(_latents(gan, len(again), rng), again)
+    pairs = [
+        shifted(x, settings.shift, rng=rng).unflatten(0, (len(images), copies))
+        for x in (copied, fakes)
+    ]
+    of = averaged(gan.discriminator, settings.loss, settings.copies)
+    found = released(of, *pairs, labels, plan=settings.plan, rng=rng)
+    update(gan.discriminator_optimizer, found.parameters, found.means)
+    generator_loss = None
+    if (index + 1) % settings.n_critic == 0:
+        generator_loss = _update_generator(gan, settings, index, rng)
+    return Record(
+        step=index,
+        batch_size=len(images),
+        discriminator_loss=found.loss,
+        generator_loss=generator_loss,
+        clipped=found.clipped,
+    )
+
+
+def averaged(critic: nn.Module, loss: str, copies: int) -> PerExampleOf:
+    """Per-example gradients of the mean over copies of real_loss + fake_loss.
+
+    Of reals and fakes (batch, copies, channels, height, width) and labels (batch,). All of an
+    example's passes are one gradient, which is clipped as a whole: copies cost nothing (De et al.
+    2022, section 3.2).
+
+    Args:
+        critic: of layers whose gradients are products, as `new_critic`'s are.
+    """
+    losses = _shares(loss, copies)
+
+    def of(reals: Tensor, fakes: Tensor, labels: Tensor) -> tuple[PerExample, Tensor]:
+        passes = [
+            per_example(critic, own, images[:, copy], labels)
+            for copy in range(copies)
+            for own, images in zip(losses, (reals, fakes), strict=True)
+        ]
+        gradients = [one for one, _ in passes if isinstance(one, Gradients)]
+        if len(gradients) < len(passes):  # no rows: nothing to add up
+            return passes[0]
+        return reduce(paired, gradients), torch.stack([values for _, values in passes]).sum(0)
+
+    return of
+
+
+@lru_cache  # one function each, so that what is checked of it is remembered
+def _shares(loss: str, copies: int) -> tuple[Loss, Loss]:
+    real, fake = CRITIC_LOSSES[loss]
+    return (lambda output: real(output) / copies), (lambda output: fake(output) / copies)
+
+
+def shifted(images: Tensor, most: int, *, rng: torch.Generator) -> Tensor:
+    """Each image moved by its own whole number of pixels, at most `most` each way, zeros moved in.
+
+    Args:
+        images: (batch, channels, height, width).
+    """
+    if not most:
+        return images
+    count, _, height, width = images.shape
+    moves = torch.randint(2 * most + 1, (2, count, 1), generator=rng, device=rng.device)
+    rows = moves[0] + torch.arange(height, device=rng.device)
+    columns = moves[1] + torch.arange(width, device=rng.device)
+    each = torch.arange(count, device=rng.device)
+    wide = pad(images, (most, most, most, most)).movedim(1, -1)
+    return wide[each[:, None, None], rows[:, :, None], columns[:, None, :]].movedim(-1, 1)
+
+
+def _update_generator(
+    gan: Gan, settings: WarmGanSettings, index: int, rng: torch.Generator
+) -> Tensor:
+    count = settings.generator_batch
+    labels = torch.randint(settings.classes, (count,), generator=rng, device=rng.device)
+    fakes = gan.generator_net(_latents(gan, count, rng), labels)
+    answers = scores(gan.discriminator(shifted(fakes, settings.shift, rng=rng), labels))
+    loss = softplus(-answers).mean() if settings.loss == "bce" else -answers.mean()
+    parameters = list(gan.generator_net.parameters())
+    update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
+    updates = index // settings.n_critic
+    average(gan.averaged_net, gan.generator_net, decay=settings.generator_decay, updates=updates)
+    return loss.detach()
+
+
+def _latents(gan: Gan, count: int, rng: torch.Generator) -> Tensor:
+    return latents(gan.averaged_net, count, rng)
+
+
+def latents(net: nn.Module, count: int, rng: torch.Generator) -> Tensor:
+    """Normal latents of a `WarmGenerator`, (count, latent_size)."""
+    assert isinstance(net, WarmGenerator)
+    return normal(count, (net.latent_size,), like=net.means, rng=rng)
+
+
+def generate(
+    gan: Gan, labels: ArrayLike, settings: WarmGanSettings, rng: torch.Generator
+) -> NDArray[np.float32]:
+    """Images of the released generator, as `generate_from` (an experiment's form)."""
+    return generate_from(gan.averaged_net, labels, classes=settings.classes, rng=rng)
+
+
+def generate_from(
+    net: nn.Module, labels: ArrayLike, *, classes: int, rng: torch.Generator
+) -> NDArray[np.float32]:
+    """An image of each label, (labels, channels, height, width) in [0, 1].
+
+    Args:
+        net: a `WarmGenerator`.
+        labels: integers below `classes`.
+        rng: of the latents, on the network's device.
+
+    Raises:
+        ValueError: labels are not a list of integers below `classes`.
+    """
+    given = np.asarray(labels)
+    fine = given.ndim == 1 and (given.dtype.kind in "iu" or not given.size)
+    if not fine or not ((given >= 0) & (given < classes)).all():
+        raise ValueError(
+            f"labels must be a list of integers in 0..{classes - 1}, got {labels!r:.80}"
+        )
+    wanted = torch.as_tensor(given.astype(np.int64)).to(rng.device)
+    with torch.no_grad():
+        parts = [net(latents(net, len(part), rng), part) for part in wanted.split(AT_ONCE)]
+    return torch.cat(parts).cpu().numpy()
