@@ -1,4 +1,4 @@
-"""The private GANs that are compared: the paper's repaired one, and a WGAN-GP of the same size."""
+"""The private GANs that are compared: a repaired one, a WGAN-GP, and one with a warm start."""
 
 from dataclasses import replace
 from math import prod
@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from dpkit.baselines import class_moments
+from dpkit.baselines.jitter import Jitter
 from dpkit.comparison.task import CLASSES, SHAPE, Made, Task
 from dpkit.experiments.run import Run
 from dpkit.papers.dp_cgan import algorithm
@@ -19,6 +21,9 @@ from dpkit.private import PrivateGan
 from dpkit.private.plan import Plan, calibrated
 from dpkit.training.networks import Conditional, mlp
 from dpkit.training.types import Data
+from dpkit.warm_gan.settings import WarmGanSettings
+from dpkit.warm_gan.settings import calibrated as calibrated_warm_gan
+from dpkit.warm_gan.step import generate, new_gan, step
 
 PIXELS, HIDDEN, LATENT = prod(SHAPE), 256, 64
 
@@ -48,7 +53,7 @@ def dp_cgan_settings(task: Task) -> Settings:
     )
 
 
-def dp_cgan_ledger(task: Task, settings: Settings) -> list[Release]:
+def ledger(task: Task, settings: Settings | WarmGanSettings) -> list[Release]:
     """All steps of a run."""
     return settings.ledger(public_size=task.size)
 
@@ -77,6 +82,49 @@ def dp_cgan(task: Task, settings: Settings) -> Made:
         wanted = torch.from_numpy(labels).to(run.device)
         made = algorithm.generate(gan, wanted, settings=settings, rng=run.rng("synthesis"))
         return made.reshape(-1, *SHAPE).cpu().numpy()
+
+    return Made(sample)
+
+
+def warm_gan_settings(task: Task) -> WarmGanSettings:
+    """Half of the budget for the moments, half for the critic's steps."""
+    return calibrated_warm_gan(
+        task.epsilon,
+        delta=task.delta,
+        public_size=task.size,
+        classes=CLASSES,
+        shape=SHAPE,
+        steps=task.steps(150),
+        batch_size=min(2_048, task.size // 10),
+    )
+
+
+def warm_gan(task: Task, settings: WarmGanSettings, *, jitter: Jitter | None) -> Made:
+    """Train it, or take what is kept of the same run."""
+    run = Run(
+        "comparison",
+        f"warm_gan-{task.key}",
+        settings,
+        task.seed,
+        task.size,
+        device_name=task.device_name,
+        progress=task.progress,
+    )
+    images = task.records()
+    model = class_moments.fit(
+        task.pixels(), images.labels, settings=settings.moments, rng=task.rng(0)
+    )
+    gan = new_gan(settings, model, seed=0, device=run.device)
+    if not run.weights.exists():
+        pixels, labels = (torch.from_numpy(part) for part in (task.pixels(), images.labels))
+        data = Data(pixels.to(run.device), labels.to(run.device), task.size)
+        run.finish(run.train(step, gan, data), total=run.steps)
+        run.keep(gan.averaged_net)
+    run.load(gan.averaged_net)
+
+    def sample(wanted: np.ndarray) -> np.ndarray:
+        made = generate(gan, wanted, settings, run.rng("synthesis"))
+        return made if jitter is None else jitter(made, rng=task.rng(2))
 
     return Made(sample)
 

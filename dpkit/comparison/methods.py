@@ -68,6 +68,12 @@ METHODS: dict[str, Method] = {
         JITTERED, moments_settings, _ledger, partial(_moments, jitter=Jitter())
     ),
     "random_features": Method(NONE, features_settings, _ledger, _features),
-    "dp_cgan": Method(NONE, gans.dp_cgan_settings, gans.dp_cgan_ledger, gans.dp_cgan),
+    "dp_cgan": Method(NONE, gans.dp_cgan_settings, gans.ledger, gans.dp_cgan),
+    "warm_gan": Method(
+        CLIPPED, gans.warm_gan_settings, gans.ledger, partial(gans.warm_gan, jitter=None)
+    ),
+    "warm_gan_jittered": Method(
+        JITTERED, gans.warm_gan_settings, gans.ledger, partial(gans.warm_gan, jitter=Jitter())
+    ),
     "wgan_gp": Method(NONE, gans.wgan_gp_settings, gans.wgan_gp_ledger, gans.wgan_gp),
 }

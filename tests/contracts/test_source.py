@@ -31,7 +31,6 @@ LAYERS = {
     "training": 3,
     "baselines": 3,
     "marginals": 3,
-    "baselines": 3,
     "experiments": 4,
     "private": 4,
     "audit": 5,
