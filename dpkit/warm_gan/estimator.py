@@ -12,6 +12,7 @@ from torch import nn
 from dpkit.baselines import class_moments
 from dpkit.privacy.ledger import Guarantee
 from dpkit.privacy.statement import statement as sentence
+from dpkit.private.one_release import ALL_RECORDS
 from dpkit.private.statement import SEEDED, counted
 from dpkit.training import Data, device_named, generator_on, train
 from dpkit.warm_gan.settings import WarmGanSettings, calibrated
@@ -154,7 +155,7 @@ class WarmGan(BaseEstimator):
             settings.guarantee(),
             settings.ledger(public_size=size),
             unit=unit,
-            sampling="Poisson",
+            sampling=f"{ALL_RECORDS} and Poisson",
             assume=assume,
         )
         return f"{words} {SEEDED}" if settings.plan.seeded else words

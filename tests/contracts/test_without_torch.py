@@ -37,6 +37,8 @@ def python(code: str) -> str:
 TRAINS = {
     "baselines/feature_matching.py",
     "metrics/judge.py",
+    "metrics/feature_classifier.py",
+    "metrics/trained_on_synthetic.py",
     "experiments/run.py",
     "experiments/trial.py",
 }

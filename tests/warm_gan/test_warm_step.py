@@ -197,5 +197,5 @@ def test_fit_sample_and_statement():
             gan.sample(wrong)
     with pytest.raises(ValueError, match="x must be"):
         gan.fit(images[:, 0], labels)
-    with pytest.raises(ValueError, match="images must be numbers in"):
+    with pytest.raises(ValueError, match="images must lie in"):
         gan.fit(images * 255, labels)
