@@ -1,7 +1,9 @@
 """The small classifier in whose features images are compared, stored with the kit for MNIST."""
 
+from hashlib import sha256
+
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import load, save
 
 from dpkit.experiments import store
 from dpkit.experiments.part import Progress, Result, silent
@@ -20,31 +22,42 @@ def feature_classifier(records: str, *, device: torch.device, progress: Progress
 
     Args:
         records: "mnist", "fashion_mnist" or "digits".
+
+    Raises:
+        ValueError: the stored weights are not those of the record beside them.
     """
     learning, path = LEARNINGS[records], FOLDER / f"{records}.json"
-    if path.exists():
-        stored = read_json(path)
-        known = stored["provenance"]
-        if known["settings"] == describe(learning):
-            net = initial(learning, device)
-            net.load_state_dict(load_file(path.with_suffix(".safetensors")))
-            values = stored["values"]
-            return Judge(
-                net.eval(), learning, values["accuracy"], known["data"], known["wall_seconds"]
-            )
-    return judge(learning, device=device, progress=progress)
+    stored = read_json(path) if path.exists() else None
+    if stored is None or stored["provenance"]["settings"] != describe(learning):
+        return judge(learning, device=device, progress=progress)
+    values, weights = stored["values"], path.with_suffix(".safetensors").read_bytes()
+    if sha256(weights).hexdigest() != values["weights_sha256"]:
+        raise ValueError(
+            f"{path.with_suffix('.safetensors')} holds other weights than {path.name} says; check "
+            "both out again, or remove both and run `dpkit reproduce comparison classifier`"
+        )
+    net = initial(learning, device)
+    net.load_state_dict(load(weights))
+    data, seconds = stored["provenance"]["data"], values["training_seconds"]
+    return Judge(net.eval(), learning, values["accuracy"], data, seconds)
 
 
 def trained(records: str, *, device: torch.device, progress: Progress = silent) -> Result:
     """Train the classifier, or take it from the cache; what it was trained on, and its accuracy."""
-    found = judge(LEARNINGS[records], device=device, progress=progress)
-    return Result({"accuracy": found.accuracy}, found.checksums, device_label(device))
+    return _result(judge(LEARNINGS[records], device=device, progress=progress), device)
 
 
 def train_and_store(records: str, *, device: torch.device, progress: Progress = silent) -> Result:
     """Do as `trained`, and write the weights where `feature_classifier` looks for them."""
-    result = trained(records, device=device, progress=progress)
-    weights = judge(LEARNINGS[records], device=device).net.state_dict()
-    kept = {key: value.cpu().contiguous() for key, value in weights.items()}
-    write_bytes(FOLDER / f"{records}.safetensors", save(kept))
-    return result
+    found = judge(LEARNINGS[records], device=device, progress=progress)
+    state = {key: value.cpu().contiguous() for key, value in found.net.state_dict().items()}
+    weights = save(state)
+    write_bytes(FOLDER / f"{records}.safetensors", weights)
+    digest = {"weights_sha256": sha256(weights).hexdigest()}
+    result = _result(found, device)
+    return result._replace(values=result.values | digest)
+
+
+def _result(found: Judge, device: torch.device) -> Result:
+    values = {"accuracy": found.accuracy, "training_seconds": found.seconds}
+    return Result(values, found.checksums, device_label(device))

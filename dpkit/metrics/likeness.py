@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
-from sklearn.neighbors import NearestNeighbors
 
 from dpkit import checks
 
 MOST = 10_000  # images of a set whose distances are computed
+AT_ONCE = 1_000  # of them, to all of the other set
 
 
 class PrecisionRecall(NamedTuple):
@@ -48,6 +48,8 @@ def classifier_fid(real: ArrayLike, synthetic: ArrayLike) -> float:
     shared = np.linalg.eigvalsh(root @ of_second @ root)  # symmetric, as S S' is not
     overlap = np.sqrt(np.maximum(shared, 0)).sum()
     found = shift @ shift + np.trace(of_first) + np.trace(of_second) - 2 * overlap
+    if not np.isfinite(found):
+        raise ValueError("features are too large: their squares are no finite numbers")
     return max(float(found), 0.0)
 
 
@@ -78,13 +80,15 @@ def precision_recall(
 
 def _among(these: NDArray, those: NDArray, neighbours: int) -> float:
     """The share of `these` that lie within reach of one of `those`."""
-    index = NearestNeighbors(n_neighbors=neighbours, algorithm="brute").fit(those)
-    reach = index.kneighbors()[0][:, -1]  # each one's own distances: it is no neighbour of itself
-    inside = [
-        (cdist(part, those) <= reach).any(1)
-        for part in np.array_split(these, -(-len(these) // 1_000))
-    ]
+    reach = np.concatenate(  # its own distance of 0 comes first
+        [np.partition(cdist(part, those), neighbours, 1)[:, neighbours] for part in _parts(those)]
+    )
+    inside = [(cdist(part, those) <= reach).any(1) for part in _parts(these)]
     return float(np.concatenate(inside).mean())
+
+
+def _parts(rows: NDArray) -> list[NDArray]:
+    return np.array_split(rows, -(-len(rows) // AT_ONCE))
 
 
 def _features(*sets: ArrayLike) -> list[NDArray[np.float64]]:

@@ -39,3 +39,12 @@ def test_another_file_is_refused(tmp_path):
     np.savez(tmp_path / "other.npz", images=IMAGES)
     with pytest.raises(ValueError, match="must hold x and y, got images"):
         gen_file.load(tmp_path / "other.npz")
+
+
+def test_damaged_files_are_refused(tmp_path):
+    whole = gen_file.save(tmp_path / "gen.npz", IMAGES, LABELS).read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    np.save(tmp_path / "plain.npy", IMAGES)
+    for name in ("cut.npz", "plain.npy"):
+        with pytest.raises(ValueError, match="no whole .npz file"):
+            gen_file.load(tmp_path / name)
