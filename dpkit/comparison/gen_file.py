@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,12 +33,13 @@ def load(path: Path) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     Raises:
         ValueError: it is no such file, or holds something else.
     """
-    with np.load(path, allow_pickle=False) as stored:
-        if not {"x", "y"} <= set(stored.files):
-            raise ValueError(
-                f"{path} must hold x and y, got {', '.join(stored.files) or 'nothing'}"
-            )
-        return _checked(stored["x"], stored["y"], str(path))
+    try:
+        found = dict(np.load(path, allow_pickle=False).items())
+    except (BadZipFile, AttributeError, EOFError) as error:
+        raise ValueError(f"{path} is no whole .npz file ({error}); write it again") from error
+    if not {"x", "y"} <= found.keys():
+        raise ValueError(f"{path} must hold x and y, got {', '.join(found) or 'nothing'}")
+    return _checked(found["x"], found["y"], str(path))
 
 
 def _checked(images: NDArray, labels: NDArray, where: str) -> tuple[NDArray, NDArray]:

@@ -46,5 +46,5 @@ def test_damaged_files_are_refused(tmp_path):
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
     np.save(tmp_path / "plain.npy", IMAGES)
     for name in ("cut.npz", "plain.npy"):
-        with pytest.raises(ValueError, match="no whole .npz file"):
+        with pytest.raises(ValueError, match=r"no whole \.npz file"):
             gen_file.load(tmp_path / name)
