@@ -11,7 +11,7 @@
 #
 # > **You will** release a mean and a spread for each class with one noise, sample digits from it, see where noise
 # > hides what was learned, start a private GAN from there, and hold both against what has been published.
-# > **Time** 30 seconds to run on two cores, 40 minutes to read. **Memory** 600 MB. **Needs** notebooks 00 and 01.
+# > **Time** 30 seconds to run on two cores, 40 minutes to read. **Memory** 800 MB. **Needs** notebooks 00 and 01.
 # > **Sources** Dwork, Talwar, Thakurta, Zhang 2014; Bie, Kamath, Zhang 2023; Gong and others 2025 (DPImageBench).
 #
 # A private GAN is judged by what a classifier learns from its samples. "89 % at epsilon 10" sounds like much, for

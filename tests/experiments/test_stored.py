@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpkit import datasets, papers, paths
+from dpkit import comparison, datasets, papers, paths
 from dpkit.experiments import store
 from dpkit.experiments.part import silent
 from dpkit.records import SETTINGS, alike, read_json
@@ -21,14 +21,14 @@ CALIBRATED = {("rdp_gan", "figure_9"), ("rdp_gan", "figure_10")}
 SLOW = {("rdp_gan", name) for name in ("figure_9", "figure_10", "table_4", "table_5")}
 TABLES = sorted(
     folder.relative_to(paths.results_dir()).parts
-    for paper in papers.PAPERS
+    for paper in (*papers.PAPERS, comparison)
     for folder in paths.results_dir().glob(f"{paper.__name__.rpartition('.')[2]}/*/*")
     if folder.is_dir()
 )
 
 
 def test_there_are_stored_parts_of_every_paper():
-    assert len({paper for paper, _, _ in TABLES}) == len(papers.PAPERS)
+    assert len({paper for paper, _, _ in TABLES}) == len(papers.PAPERS) + 1
 
 
 @pytest.mark.stored
@@ -37,7 +37,7 @@ def test_there_are_stored_parts_of_every_paper():
     [pytest.param(*one, marks=[pytest.mark.slow] if one[:2] in SLOW else []) for one in TABLES],
 )
 def test_stored_parts_are_todays(paper: str, table: str, scale: str):
-    plans = papers.plans_of(paper)
+    plans = comparison.experiments.PLANS if paper == "comparison" else papers.plans_of(paper)
     if table not in plans:  # what was looked at before the runs of the table
         pytest.skip("no table's")
     found = store.load(paper, table, scale=scale)
