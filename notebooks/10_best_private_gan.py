@@ -25,6 +25,7 @@
 
 # %%
 import numpy as np
+
 from dpkit import datasets, plots
 from dpkit.baselines.jitter import Jitter
 
@@ -233,6 +234,7 @@ plots.picture(plots.image_rows({"start": before[:10, 0], "GAN": after[:10, 0]}),
 
 # %%
 import pandas as pd
+
 from dpkit.comparison import tables
 from dpkit.experiments import store
 

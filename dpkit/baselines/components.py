@@ -27,7 +27,9 @@ def partition(means: Sequence[NDArray], factors: Sequence[NDArray], components: 
         found = np.zeros(len(pixels), dtype=np.int64)
         for label, around in enumerate(centres):
             rows = np.flatnonzero(labels == label)
-            scores = pixels[rows] @ around.T - np.square(around).sum(1) / 2
+            # not a product of matrices, which rounds a row otherwise where others are beside it
+            products = np.einsum("rp,cp->rc", pixels[rows].astype(np.float64), around)
+            scores = products - np.square(around).sum(1) / 2
             found[rows] = scores.argmax(1)
         return found
 
