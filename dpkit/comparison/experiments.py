@@ -154,7 +154,7 @@ def _score(method: str, task: Task, scale: str) -> Result:
     if task.size == BENCH_RECORDS:
         path = cache_dir() / "runs" / NAME / f"{method}-{task.key}-seed{task.seed}.gen.npz"
         gen_file.save(path, images, labels)
-    values: dict[str, Any] = dict(made.notes)
+    values: dict[str, Any] = {}
     for name, network in NETWORKS.items():
         found = accuracy(
             network,

@@ -61,12 +61,6 @@ def likeness(stored: Stored, epsilon: float) -> list[Row]:
     return rows
 
 
-def best(stored: Stored, epsilon: float) -> Row | None:
-    """The method whose CNN is most accurate on average at an epsilon, if one is stored."""
-    rows = [row for row in accuracies(stored) if row[epsilon]["mean"] is not None]
-    return max(rows, key=lambda row: row[epsilon]["mean"], default=None)
-
-
 def published(data: str) -> list[Row]:
     """Rows of published figures for a data set, in the order of their accuracy at epsilon 10."""
     rows = [

@@ -1,8 +1,7 @@
 """What every method is given: a data set, a budget and a seed; and what it gives back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,11 +64,9 @@ class Made(NamedTuple):
     """A synthesizer that was fitted.
 
     sample: images of labels, float32 (labels, 1, 28, 28) in [0, 1].
-    notes: what was measured on the way, as JSON values.
     """
 
     sample: Callable[[np.ndarray], np.ndarray]
-    notes: Mapping[str, Any] = MappingProxyType({})
 
 
 class Method(NamedTuple):

@@ -92,10 +92,6 @@ def test_rows_of_stored_parts():
     assert rows["moments"][1.0]["mean"] == pytest.approx(85)
     assert rows["moments"][1.0]["seeds"] == 2
     assert rows["dp_cgan"][1.0]["mean"] is None
-    best = tables.best(stored, 1.0)
-    assert best is not None
-    assert best["key"] == "moments"
-    assert tables.best(stored, 3.0) is None
 
 
 def test_published_figures_name_their_protocol():
