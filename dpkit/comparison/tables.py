@@ -1,6 +1,9 @@
 """The comparison's stored parts as rows: accuracy, and likeness to real images, by method."""
 
+from itertools import product
 from typing import Any
+
+import numpy as np
 
 from dpkit.comparison.published import PUBLISHED
 from dpkit.experiments.rows import Shown, Stored, mean, spread, values
@@ -16,6 +19,10 @@ TITLES = {
     "dp_cgan": "DP-CGAN, repaired",
     "wgan_gp": "DP-WGAN-GP",
 }
+
+
+# a GAN that starts from the moments, and all of the same budget on the moments
+STARTED = {"warm_gan": "moments", "warm_gan_jittered": "moments_jittered"}
 
 
 def run_name(method: str, epsilon: float, *, bench: bool = False) -> str:
@@ -58,6 +65,36 @@ def likeness(stored: Stored, epsilon: float) -> list[Row]:
             names = ("classifier_fid", "precision", "recall", "inception_score")
             means = {name: mean(one[name] for one in found) for name in names}
             rows.append({"method": title, **means, "seeds": len(found)})
+    return rows
+
+
+def gains(stored: Stored, *, coverage: float = 0.95) -> list[Row]:
+    """What a GAN's steps add to its start: differences of the CNN's mean accuracy, with intervals.
+
+    Each GAN is held against its start with all of the budget, at the same epsilon and delta. The
+    interval is Welch's, of seeds as independent normal numbers: with three of each it is wide.
+
+    Args:
+        stored: parts by name, as for `accuracies`.
+        coverage: of each interval, in (0, 1).
+
+    Returns:
+        rows of method, epsilon, difference, low and high, in percentage points, and the seeds of
+        both; those alone where both have two or more.
+    """
+    from scipy.stats import ttest_ind
+
+    rows = []
+    for (gan, start), epsilon in product(STARTED.items(), EPSILONS):
+        both = [
+            [100 * one["cnn_accuracy"] for one in values(stored, run_name(method, epsilon))]
+            for method in (gan, start)
+        ]
+        if min(map(len, both)) > 1:
+            low, high = ttest_ind(*both, equal_var=False).confidence_interval(coverage)
+            known = {"method": TITLES[gan], "epsilon": epsilon, "seeds": tuple(map(len, both))}
+            difference = np.mean(both[0]) - np.mean(both[1])
+            rows.append(known | {"difference": float(difference), "low": low, "high": high})
     return rows
 
 

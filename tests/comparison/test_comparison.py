@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import t
 
 from dpkit import datasets
 from dpkit.comparison import experiments, tables
@@ -115,3 +116,19 @@ def test_likeness_of_what_a_method_makes(monkeypatch, tmp_path):
         assert 0 <= found["recall"] <= 1
         assert 1 <= found["inception_score"] <= 10
     assert values["moments"] != values["moments_jittered"]
+
+
+def test_gains_are_welchs_differences_of_means():
+    accuracies = {"warm_gan-eps1": [0.90, 0.92, 0.91], "moments-eps1": [0.93, 0.90]}
+    known = {
+        f"{name}-seed{seed}": {"values": {"cnn_accuracy": value}}
+        for name, found in (accuracies | {"warm_gan-eps3": [0.9], "moments-eps3": [0.8]}).items()
+        for seed, value in enumerate(found)
+    }
+    (row,) = tables.gains(known)  # one seed at epsilon 3 has no interval
+    assert (row["method"], row["epsilon"], row["seeds"]) == ("warm-started GAN", 1.0, (3, 2))
+    parts = [100**2 * np.var(found, ddof=1) / len(found) for found in accuracies.values()]
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / 2 + parts[1] ** 2 / 1)
+    half = t.ppf(0.975, freedom) * sum(parts) ** 0.5
+    assert row["difference"] == pytest.approx(-0.5)
+    assert (row["low"], row["high"]) == pytest.approx((-0.5 - half, -0.5 + half))

@@ -396,6 +396,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/utility.md": {
         "accuracies": utility_page.accuracies,
         "other classifiers": utility_page.other_classifiers,
+        "gains": utility_page.gains,
         "likeness": utility_page.likeness,
         "published": utility_page.published,
     },
