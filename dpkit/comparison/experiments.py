@@ -1,5 +1,6 @@
 """What is run for the comparison: each method at each epsilon, with several seeds, and scored."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ import torch
 
 from dpkit import datasets
 from dpkit.comparison import NAME, gen_file
-from dpkit.comparison.methods import METHODS
+from dpkit.comparison.methods import LARGE, METHODS
 from dpkit.comparison.tables import run_name
 from dpkit.comparison.task import CLASSES, SHAPE, SIZES, Task
 from dpkit.experiments.part import Part, Progress, Result, Work, priced
@@ -51,6 +52,7 @@ NETWORKS = {"cnn": cnn, "mlp": mlp, "logistic": logistic}
 # DPImageBench's protocol: 55,000 records to fit on, and delta 1 / (n log n) of that number.
 BENCH_RECORDS, BENCH_DELTA, BENCH_EPSILONS = 55_000, 1.6658e-6, (10.0, 1.0)
 BENCH_METHODS = ("moments_jittered",)
+ALL = METHODS | LARGE
 
 
 def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
@@ -63,8 +65,7 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
         device: auto, cpu or cuda.
         progress: wraps the steps of a training.
     """
-    data = data if scale == "paper" else "digits"
-    made = partial(Task, data, device_name=device, progress=progress, brief=scale == "small")
+    data, made = _tasks(data, scale, device, progress)
     tasks = [
         (method, made(size=SIZES[data], epsilon=epsilon, delta=DELTA, seed=seed))
         for seed in range(seeds)
@@ -79,6 +80,33 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
             for method in BENCH_METHODS
         ]
     return [part for method, task in tasks for part in _parts(method, task, scale)]
+
+
+def plan_large(data: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """A warm-started GAN by 2,000 steps on batches of 8,192, at epsilon 10 and 1: for a GPU.
+
+    Args:
+        data, scale, seeds, device, progress: as `plan`.
+    """
+    data, made = _tasks(data, scale, device, progress)
+    return [
+        part
+        for seed in range(seeds)
+        for epsilon in SCALES[scale].epsilons[:2]
+        for method in LARGE
+        for part in _parts(
+            method, made(size=SIZES[data], epsilon=epsilon, delta=DELTA, seed=seed), scale
+        )
+    ]
+
+
+def _tasks(
+    data: str, scale: str, device: str, progress: Progress
+) -> tuple[str, Callable[..., Task]]:
+    """The data set that is taken at this scale, and what makes its tasks."""
+    data = data if scale == "paper" else "digits"
+    brief = scale == "small"
+    return data, partial(Task, data, device_name=device, progress=progress, brief=brief)
 
 
 def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
@@ -104,14 +132,16 @@ def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) 
     ]
 
 
-PLANS = {"classifier": plan_classifier} | {
-    data: partial(plan, data) for data in ("mnist", "fashion_mnist")
-}
+PLANS = (
+    {"classifier": plan_classifier}
+    | {data: partial(plan, data) for data in ("mnist", "fashion_mnist")}
+    | {f"{data}_large": partial(plan_large, data) for data in ("mnist", "fashion_mnist")}
+)
 
 
 def _parts(method: str, task: Task, scale: str) -> list[Part]:
     """A fit's accuracies, and how like real images its images are."""
-    chosen = METHODS[method]
+    chosen = ALL[method]
     bench = task.delta == BENCH_DELTA
     known = {
         "method": describe(chosen.settings(task)),
@@ -127,7 +157,7 @@ def _parts(method: str, task: Task, scale: str) -> list[Part]:
         known | more,
         task.seed,
         partial(_score, method, task, scale),
-        partial(_work, task, scale),
+        partial(_work, method, task, scale),
         partial(_prices, method, task),
     )
     compared = {"images": SCALES[scale].compared, "classifier": describe(LEARNINGS[task.data])}
@@ -137,9 +167,10 @@ def _parts(method: str, task: Task, scale: str) -> list[Part]:
     return [scored, likeness._replace(after=name)]
 
 
-def _work(task: Task, scale: str) -> list[Work]:
+def _work(method: str, task: Task, scale: str) -> list[Work]:
     device, chosen = device_named(task.device_name), SCALES[scale]
-    return [
+    fitted = ALL[method].work(task, ALL[method].settings(task))
+    return fitted + [
         training_work(network, SHAPE, images=chosen.images, protocol=chosen.protocol, device=device)
         for network in NETWORKS.values()
     ]
@@ -147,7 +178,7 @@ def _work(task: Task, scale: str) -> list[Work]:
 
 def _score(method: str, task: Task, scale: str) -> Result:
     """Fit the method, generate images of each class equally often, and train on them."""
-    chosen = METHODS[method]
+    chosen = ALL[method]
     made = chosen.make(task, chosen.settings(task))
     labels = np.arange(SCALES[scale].images) % CLASSES
     images, test = made.sample(labels), datasets.load(task.data, split="test")
@@ -176,7 +207,7 @@ def _score(method: str, task: Task, scale: str) -> Result:
 def _liken(method: str, task: Task, scale: str) -> Result:
     """Fit the method, and hold its images against as many real test images."""
     count, device = SCALES[scale].compared, device_named(task.device_name)
-    chosen, test = METHODS[method], datasets.load(task.data, split="test")
+    chosen, test = ALL[method], datasets.load(task.data, split="test")
     made = chosen.make(task, chosen.settings(task)).sample(np.arange(count) % CLASSES)
     classifier = feature_classifier(task.data, device=device, progress=task.progress)
     images = torch.from_numpy(made).to(device) * 2 - 1
@@ -197,6 +228,6 @@ def _liken(method: str, task: Task, scale: str) -> Result:
 
 def _prices(method: str, task: Task, values: dict[str, Any]) -> dict[str, Any]:
     """What a fit costs, by the certified accountant."""
-    chosen = METHODS[method]
+    chosen = ALL[method]
     ledger = chosen.ledger(task, chosen.settings(task))
     return priced(pld.epsilon(ledger, delta=task.delta), claimed=None)

@@ -1,6 +1,8 @@
 """The methods that are compared: each fitted for a task, priced, and sampled."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +11,7 @@ from dpkit.baselines.class_moments import MomentsSettings
 from dpkit.baselines.feature_matching import Matching
 from dpkit.baselines.jitter import Jitter
 from dpkit.baselines.random_features import FeaturesSettings
-from dpkit.comparison import gans
+from dpkit.comparison import gans, recipe
 from dpkit.comparison.task import CLASSES, SHAPE, Made, Method, Task
 from dpkit.privacy.ledger import Release
 
@@ -62,18 +64,30 @@ def _features(task: Task, settings: FeaturesSettings) -> Made:
     return Made(lambda wanted: model.sample(wanted, rng=task.rng(1)))
 
 
+def _gan(
+    post_processing: str,
+    settings: Callable[[Task], Any],
+    how: recipe.Recipe,
+    jitter: Jitter | None = None,
+) -> Method:
+    made = partial(recipe.fit, recipe=how, jitter=jitter)
+    return Method(post_processing, settings, recipe.ledger, made, partial(recipe.work, recipe=how))
+
+
 METHODS: dict[str, Method] = {
     "moments": Method(CLIPPED, moments_settings, _ledger, partial(_moments, jitter=None)),
     "moments_jittered": Method(
         JITTERED, moments_settings, _ledger, partial(_moments, jitter=Jitter())
     ),
     "random_features": Method(NONE, features_settings, _ledger, _features),
-    "dp_cgan": Method(NONE, gans.dp_cgan_settings, gans.ledger, gans.dp_cgan),
-    "warm_gan": Method(
-        CLIPPED, gans.warm_gan_settings, gans.ledger, partial(gans.warm_gan, jitter=None)
+    "dp_cgan": _gan(NONE, gans.dp_cgan_settings, gans.DP_CGAN),
+    "warm_gan": _gan(CLIPPED, gans.warm_gan_settings, gans.WARM_GAN),
+    "warm_gan_jittered": _gan(JITTERED, gans.warm_gan_settings, gans.WARM_GAN, Jitter()),
+    "wgan_gp": _gan(NONE, gans.wgan_gp_settings, gans.WGAN_GP),
+}
+LARGE: dict[str, Method] = {  # hours on a processor, minutes on a GPU
+    "warm_gan_large": _gan(CLIPPED, gans.large_warm_gan_settings, gans.WARM_GAN),
+    "warm_gan_large_jittered": _gan(
+        JITTERED, gans.large_warm_gan_settings, gans.WARM_GAN, Jitter()
     ),
-    "warm_gan_jittered": Method(
-        JITTERED, gans.warm_gan_settings, gans.ledger, partial(gans.warm_gan, jitter=Jitter())
-    ),
-    "wgan_gp": Method(NONE, gans.wgan_gp_settings, gans.wgan_gp_ledger, gans.wgan_gp),
 }

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dpkit.comparison.published import PUBLISHED
-from dpkit.experiments.rows import Shown, Stored, mean, spread, values
+from dpkit.experiments.rows import Shown, Stored, joined, mean, spread, values
 
 Row = dict[Any, Any]  # words, and a value for each epsilon
 EPSILONS = (0.5, 1.0, 3.0, 10.0)
@@ -16,13 +16,20 @@ TITLES = {
     "random_features": "DP-MERF",
     "warm_gan": "warm-started GAN",
     "warm_gan_jittered": "warm-started GAN, jittered",
+    "warm_gan_large": "warm-started GAN, large",
+    "warm_gan_large_jittered": "warm-started GAN, large, jittered",
     "dp_cgan": "DP-CGAN, repaired",
     "wgan_gp": "DP-WGAN-GP",
 }
 
 
 # a GAN that starts from the moments, and all of the same budget on the moments
-STARTED = {"warm_gan": "moments", "warm_gan_jittered": "moments_jittered"}
+STARTED = {
+    "warm_gan": "moments",
+    "warm_gan_jittered": "moments_jittered",
+    "warm_gan_large": "moments",
+    "warm_gan_large_jittered": "moments_jittered",
+}
 
 
 def run_name(method: str, epsilon: float, *, bench: bool = False) -> str:
@@ -128,8 +135,8 @@ def shown(stored: Stored) -> list[Row]:
 SHOWN = tuple(
     Shown(
         f"Accuracy of a CNN trained on synthetic images, tested on real ones: {title}",
-        (data,),
-        shown,
+        (data, f"{data}_large"),
+        joined(shown),
         {f"epsilon {epsilon:g}": "accuracy, %" for epsilon in EPSILONS},
     )
     for data, title in (("mnist", "MNIST"), ("fashion_mnist", "Fashion-MNIST"))

@@ -178,7 +178,7 @@ def large(settings: WarmGanSettings) -> WarmGanSettings:
         filters=(128, 256),
         features=512,
         hidden=1024,
-        copies=4,
+        copies=2,
         shift=1,
         generator_batch=4096,
         generator_decay=0.995,

@@ -12,7 +12,11 @@ from dpkit.comparison.task import SIZES, Task
 from dpkit.experiments.part import silent
 from dpkit.privacy import pld
 
-PARTS = experiments.plan("mnist", scale="paper", seeds=2, device="cpu", progress=silent)
+PARTS = [
+    part
+    for made in (experiments.plan, experiments.plan_large)
+    for part in made("mnist", scale="paper", seeds=2, device="cpu", progress=silent)
+]
 
 
 def task(epsilon=10.0, **changed):
@@ -36,10 +40,10 @@ def test_declared_sizes_are_those_of_the_data():
     assert SIZES["digits"] == datasets.digits(split="train").n
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", experiments.ALL)
 @pytest.mark.parametrize("epsilon", [0.5, 10.0])
 def test_a_method_costs_at_most_its_budget_and_little_less(method, epsilon):
-    chosen, asked = METHODS[method], task(epsilon, data="mnist", size=60_000)
+    chosen, asked = experiments.ALL[method], task(epsilon, data="mnist", size=60_000)
     spent = pld.epsilon(chosen.ledger(asked, chosen.settings(asked)), delta=asked.delta).epsilon
     assert 0.99 * epsilon < spent <= epsilon
 
@@ -49,6 +53,18 @@ def test_a_method_of_55_000_records_at_the_benchmarks_delta_keeps_to_its_budget(
     settings = METHODS["moments"].settings(asked)
     spent = pld.epsilon(METHODS["moments"].ledger(asked, settings), delta=asked.delta)
     assert 0.99 < spent.epsilon <= 1
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if "gan" in name])
+def test_steps_of_a_gan_are_estimated_until_it_is_trained(method, monkeypatch, tmp_path):
+    monkeypatch.setattr("dpkit.experiments.run.cache_dir", lambda: tmp_path)
+    chosen, asked = METHODS[method], task(brief=True)
+    settings = chosen.settings(asked)
+    (work,) = chosen.work(asked, settings)
+    assert work.left == 5
+    assert next(work.trial()).step == 0
+    chosen.make(asked, settings)
+    assert not chosen.work(asked, settings)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -59,6 +59,7 @@ TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
     "dpkit/comparison/experiments.py",
     "dpkit/comparison/gans.py",
     "dpkit/comparison/methods.py",
+    "dpkit/comparison/recipe.py",
     "dpkit/experiments/run.py",
     "dpkit/experiments/trial.py",
     *(f"dpkit/warm_gan/{name}.py" for name in ("estimator", "networks", "step")),
