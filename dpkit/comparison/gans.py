@@ -69,7 +69,9 @@ def warm_gan_settings(task: Task) -> WarmGanSettings:
 
 def large_warm_gan_settings(task: Task) -> WarmGanSettings:
     """The same with more and larger steps, and larger networks: for a GPU."""
-    return large(_warm(task, steps=2_000, batch_size=8_192))
+    settings = large(_warm(task, steps=2_000, batch_size=8_192))
+    brief = {"filters": (8, 16), "features": 16, "generator_batch": 64}
+    return replace(settings, **brief) if task.brief else settings
 
 
 def _warm(task: Task, *, steps: int, batch_size: int) -> WarmGanSettings:
