@@ -44,6 +44,11 @@ def _moments(task: Task, settings: MomentsSettings, *, jitter: Jitter | None) ->
     return Made(sample)
 
 
+def start_settings(task: Task) -> MomentsSettings:
+    """Those of what the warm-started GAN starts from: half of its budget, and no more."""
+    return gans.warm_gan_settings(task).moments
+
+
 def features_settings(task: Task) -> FeaturesSettings:
     """Those of DP-MERF, by a certified epsilon."""
     return random_features.settings_for(
@@ -83,6 +88,9 @@ METHODS: dict[str, Method] = {
     "dp_cgan": _gan(NONE, gans.dp_cgan_settings, gans.DP_CGAN),
     "warm_gan": _gan(CLIPPED, gans.warm_gan_settings, gans.WARM_GAN),
     "warm_gan_jittered": _gan(JITTERED, gans.warm_gan_settings, gans.WARM_GAN, Jitter()),
+    "warm_start_jittered": Method(
+        JITTERED, start_settings, _ledger, partial(_moments, jitter=Jitter())
+    ),
     "wgan_gp": _gan(NONE, gans.wgan_gp_settings, gans.WGAN_GP),
 }
 LARGE: dict[str, Method] = {  # hours on a processor, minutes on a GPU

@@ -45,7 +45,8 @@ def test_declared_sizes_are_those_of_the_data():
 def test_a_method_costs_at_most_its_budget_and_little_less(method, epsilon):
     chosen, asked = experiments.ALL[method], task(epsilon, data="mnist", size=60_000)
     spent = pld.epsilon(chosen.ledger(asked, chosen.settings(asked)), delta=asked.delta).epsilon
-    assert 0.99 * epsilon < spent <= epsilon
+    least = 0.5 if "start" in method else 0.99
+    assert least * epsilon < spent <= epsilon
 
 
 def test_a_method_of_55_000_records_at_the_benchmarks_delta_keeps_to_its_budget():
@@ -73,7 +74,8 @@ def test_each_method_runs_at_the_smallest_scale(method, monkeypatch, tmp_path):
     parts = experiments.plan("mnist", scale="small", seeds=1, device="cpu", progress=silent)
     part, _ = [one for one in parts if one.name.startswith(f"{method}-eps")]
     result = part.compute()
-    assert 9.9 < result.values["epsilon_proven"] <= 10
+    least = 6 if "start" in method else 9.9
+    assert least < result.values["epsilon_proven"] <= 10
     assert 0 <= result.values["cnn_accuracy"] <= 1
     assert result.images is not None
     assert result.images.shape == (100, 28, 28)

@@ -45,13 +45,12 @@ def other_classifiers() -> str:
 
 def gains() -> str:
     """What a GAN's steps add to its start, in percentage points of the CNN's accuracy."""
-    lines = ["| GAN | epsilon | with the GAN - moments alone | 95 % interval | seeds |"]
-    lines += ["|---" * 5 + "|"]
+    lines = ["| GAN | beside | epsilon | difference | 95 % interval | seeds |", "|---" * 6 + "|"]
     for row in tables.gains(stored()):
         interval = f"{row['low']:+.1f} to {row['high']:+.1f}"
         seeds = " and ".join(map(str, row["seeds"]))
         cells = (f"{row['epsilon']:g}", f"{row['difference']:+.1f}", interval, seeds)
-        lines.append(f"| {row['method']} | {' | '.join(cells)} |")
+        lines.append(f"| {row['method']} | {row['beside']} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
