@@ -64,12 +64,12 @@ DP_CGAN = Recipe(
 
 def warm_gan_settings(task: Task) -> WarmGanSettings:
     """Half of the budget for the moments, half for the critic's steps."""
-    return _warm(task, steps=150, batch_size=2_048)
+    return _warm(task, steps=150, batch_size=min(2_048, task.size // 10))
 
 
 def large_warm_gan_settings(task: Task) -> WarmGanSettings:
     """The same with more and larger steps, and larger networks: for a GPU."""
-    settings = large(_warm(task, steps=2_000, batch_size=8_192))
+    settings = large(_warm(task, steps=2_000, batch_size=min(8_192, task.size // 4)))
     brief = {"filters": (8, 16), "features": 16, "generator_batch": 64}
     return replace(settings, **brief) if task.brief else settings
 
@@ -82,7 +82,7 @@ def _warm(task: Task, *, steps: int, batch_size: int) -> WarmGanSettings:
         classes=CLASSES,
         shape=SHAPE,
         steps=task.steps(steps),
-        batch_size=min(batch_size, task.size // 10),
+        batch_size=batch_size,
     )
 
 
