@@ -42,8 +42,8 @@ class Scale(NamedTuple):
     compared: int
 
 
-# Bfloat16 is less work where a processor has it. On 20,000 samples, 3 epochs and two seeds a CNN came
-# to 96.7 and 96.5 %, to 96.9 and 96.6 % in float32: no further apart than seeds are.
+# Bfloat16 is less work where a processor has it. On 20,000 samples, 3 epochs and two seeds a CNN
+# came to 96.7 and 96.5 %, to 96.9 and 96.6 % in float32: no further apart than seeds are.
 SCALES = {
     "paper": Scale((10.0, 1.0, 3.0, 0.5), 60_000, Protocol(bfloat16=True), 10_000),
     "reduced": Scale((10.0, 1.0), 6_000, Protocol(epochs=3, held_out=500), 360),
