@@ -144,9 +144,11 @@ def image_rows(rows: Mapping[str, np.ndarray], *, columns: int = 10) -> Figure:
         rows: name -> images in 0..255 or [0, 1], shape (columns or more, height, width).
         columns: images a row.
     """
-    drawn = Figure(figsize=(7.0, 0.62 * len(rows)), layout="constrained", dpi=110)
+    width = max(7.0, 5.5 + 0.065 * max(map(len, rows)))  # in inches: a long name needs its place
+    drawn = Figure(figsize=(width, 0.62 * len(rows)), layout="constrained", dpi=110)
     for index, (name, images) in enumerate(rows.items()):
         ax = drawn.add_subplot(len(rows), 1, index + 1)
+        ax.set_anchor("E")
         _strip(ax, images[:columns])
         ax.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
     return drawn
