@@ -128,14 +128,7 @@ def settings_for(
         ValueError: bad input, or a target that no noise between 2^-20 and 2^40 meets.
     """
     checks.whole(1, public_size=public_size, classes=classes)
-    noise = calibrate.noise_multiplier(
-        target_epsilon,
-        sample_rate=1,
-        steps=1,
-        delta=delta,
-        accountant=pld.epsilon,
-        mechanism=Gaussian,
-    )
+    noise = calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta)
     if components is None:
         components = max(1, round(public_size / classes / noise / ENOUGH))
     settings = MomentsSettings(classes, shape, noise, components=components)

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpkit import checks
 from dpkit.baselines.records import checked
-from dpkit.privacy import calibrate, pld
+from dpkit.privacy import calibrate
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.mechanisms.base import check_noise
@@ -117,14 +117,7 @@ def settings_for(
     Raises:
         ValueError: bad input, or a target that no noise between 2^-20 and 2^40 meets.
     """
-    noise = calibrate.noise_multiplier(
-        target_epsilon,
-        sample_rate=1,
-        steps=1,
-        delta=delta,
-        accountant=pld.epsilon,
-        mechanism=Gaussian,
-    )
+    noise = calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta)
     return FeaturesSettings(classes, shape, noise, **others)
 
 

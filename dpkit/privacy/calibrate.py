@@ -10,9 +10,9 @@ from typing import Any
 
 from dpkit import checks
 from dpkit.privacy import numerics
-from dpkit.privacy.accountants import gdp, rdp
+from dpkit.privacy.accountants import gdp, pld, rdp
 from dpkit.privacy.ledger import MOST_RELEASES, Guarantee, Release
-from dpkit.privacy.mechanisms import Adjacency, Mechanism, SampledGaussian
+from dpkit.privacy.mechanisms import Adjacency, Gaussian, Mechanism, SampledGaussian
 
 Accountant = Callable[..., Guarantee]
 LARGEST_TARGET = 1e6  # an epsilon beyond it is no privacy, and its search no use
@@ -84,6 +84,21 @@ def noise_multiplier(
         if low < -20 * math.log(2):
             raise ValueError(f"target_epsilon {target_epsilon} is met by any noise above 2^-20")
     return math.exp(_edge(over, high, low, math.log1p(tolerance)))
+
+
+def gaussian_noise_multiplier(target_epsilon: float, *, delta: float) -> float:
+    """The least noise multiplier of one Gaussian release, certified by the PLD accountant.
+
+    Raises: as `noise_multiplier`.
+    """
+    return noise_multiplier(
+        target_epsilon,
+        sample_rate=1,
+        steps=1,
+        delta=delta,
+        accountant=pld.epsilon,
+        mechanism=Gaussian,
+    )
 
 
 def sample_rate(

@@ -14,30 +14,17 @@ from dpkit.training.optimizers import Adam
 LOSSES = ("wasserstein", "hinge", "bce")
 
 
-@dataclass(frozen=True)
-class GanSettings:
-    """A run of `PrivateGan`, whose arguments these are.
-
-    Raises:
-        ValueError: a number is out of range, or the generator would never be trained.
-    """
+class PlannedGan:
+    """What the settings of private GANs share: planned critic steps, now and then the generator."""
 
     plan: Plan
-    classes: int | None
     loss: str
-    latent_size: tuple[int, ...]
     n_critic: int
-    penalty_weight: float
-    critic_optimizer: Adam
-    generator_optimizer: Adam
     generator_decay: float
-    reproducible_seed: str | None = None
-    """SHA-256 of the seed, so that a stored run goes on with its own; None: from entropy."""
 
     def __post_init__(self) -> None:
         checks.one_of(LOSSES, loss=self.loss)
         checks.whole(1, n_critic=self.n_critic)
-        checks.positive(penalty_weight=self.penalty_weight)
         if not 0 <= self.generator_decay < 1:
             raise ValueError(f"generator_decay must lie in [0, 1), got {self.generator_decay}")
         if not self.plan.steps >= self.n_critic:
@@ -62,9 +49,34 @@ class GanSettings:
         return self.plan.steps
 
     def ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
-        """What `steps` steps release (all, by default)."""
+        """What `steps` steps release (all, by default), under add-remove."""
         self.steps_allowed(public_size=public_size)
         return self.plan.ledger(steps)
+
+
+@dataclass(frozen=True)
+class GanSettings(PlannedGan):
+    """A run of `PrivateGan`, whose arguments these are.
+
+    Raises:
+        ValueError: a number is out of range, or the generator would never be trained.
+    """
+
+    plan: Plan
+    classes: int | None
+    loss: str
+    latent_size: tuple[int, ...]
+    n_critic: int
+    penalty_weight: float
+    critic_optimizer: Adam
+    generator_optimizer: Adam
+    generator_decay: float
+    reproducible_seed: str | None = None
+    """SHA-256 of the seed, so that a stored run goes on with its own; None: from entropy."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.positive(penalty_weight=self.penalty_weight)
 
 
 def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu, softplus
 
-from dpkit.private.gan_settings import GanSettings
+from dpkit.private.gan_settings import GanSettings, PlannedGan
 from dpkit.private.losses import PerExampleOf, penalised, two_sided
 from dpkit.private.networks import check_logits
-from dpkit.private.released import released
+from dpkit.private.released import Released, released
 from dpkit.training import average, called_fake, called_real, update
 from dpkit.training.device import draws_put_back
 from dpkit.training.types import Gan, Record
@@ -57,13 +58,36 @@ def step(
         beside = (fakes, torch.rand(len(features), generator=rng, device=rng.device))
     of = _critic_loss(gan.discriminator, settings)
     found = released(of, features, *beside, *conditions, plan=settings.plan, rng=rng)
+    answers = partial(_answers, gan, settings, rng)
+    return moved(gan, found, answers, batch_size=len(features), settings=settings, index=index)
+
+
+def moved(
+    gan: Gan,
+    found: Released,
+    answers: Callable[[], Tensor],
+    *,
+    batch_size: int,
+    settings: PlannedGan,
+    index: int,
+) -> Record:
+    """Move the critic as was released, and after every n_critic-th step the generator, averaged.
+
+    Args:
+        gan: updated in place.
+        found: what the critic's step released.
+        answers: the critic's scores of new fakes, (fakes,); reads no private data.
+        batch_size: of the private batch.
+        settings: the generator's loss and average, and n_critic.
+        index: of the step, from 0.
+    """
     update(gan.discriminator_optimizer, found.parameters, found.means)
     generator_loss = None
     if (index + 1) % settings.n_critic == 0:
-        generator_loss = _update_generator(gan, settings, index, rng)
+        generator_loss = _update_generator(gan, answers(), settings, index)
     return Record(
         step=index,
-        batch_size=len(features),
+        batch_size=batch_size,
         discriminator_loss=found.loss,
         generator_loss=generator_loss,
         clipped=found.clipped,
@@ -153,14 +177,17 @@ CRITIC_LOSSES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Te
 }
 
 
-def _update_generator(gan: Gan, settings: GanSettings, index: int, rng: torch.Generator) -> Tensor:
+def _answers(gan: Gan, settings: GanSettings, rng: torch.Generator) -> Tensor:
     count = settings.plan.batch_size
     conditions = ()
     if settings.classes is not None:
         public = torch.randint(settings.classes, (count,), generator=rng, device=rng.device)
         conditions = (public,)
     fakes = gan.generator_net(latents(gan, count, settings, rng), *conditions)
-    answers = scores(gan.discriminator(fakes, *conditions))
+    return scores(gan.discriminator(fakes, *conditions))
+
+
+def _update_generator(gan: Gan, answers: Tensor, settings: PlannedGan, index: int) -> Tensor:
     loss = softplus(-answers).mean() if settings.loss == "bce" else -answers.mean()
     parameters = [p for p in gan.generator_net.parameters() if p.requires_grad]
     gradients = torch.autograd.grad(loss, parameters, allow_unused=True)

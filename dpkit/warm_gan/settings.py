@@ -7,12 +7,12 @@ from typing import Any
 from dpkit import checks
 from dpkit.baselines import class_moments
 from dpkit.baselines.class_moments import MomentsSettings
-from dpkit.privacy import pld
+from dpkit.privacy import calibrate, pld
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import Gaussian
-from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
+from dpkit.private.gan_settings import PlannedGan
 from dpkit.private.plan import Plan
 from dpkit.private.plan import calibrated as calibrated_plan
 from dpkit.training.optimizers import Adam
@@ -28,7 +28,7 @@ CHOSEN = (
 
 
 @dataclass(frozen=True)
-class WarmGanSettings:
+class WarmGanSettings(PlannedGan):
     """A release of class moments, then private steps of a critic.
 
     Args:
@@ -73,20 +73,14 @@ class WarmGanSettings:
 
     def __post_init__(self) -> None:
         checks.one_of(LOSSES, loss=self.loss)
+        super().__post_init__()
         checks.positive(target_epsilon=self.target_epsilon)
-        checks.whole(1, copies=self.copies, n_critic=self.n_critic)
+        checks.whole(1, copies=self.copies)
         checks.whole(1, generator_batch=self.generator_batch, latent_size=self.latent_size)
         checks.whole(1, hidden=self.hidden, features=self.features)
         object.__setattr__(self, "filters", tuple(self.filters))
         checks.whole(1, **{f"filters[{i}]": count for i, count in enumerate(self.filters)})
         checks.whole(shift=self.shift)
-        if not 0 <= self.generator_decay < 1:
-            raise ValueError(f"generator_decay must lie in [0, 1), got {self.generator_decay}")
-        if not self.plan.steps >= self.n_critic:
-            raise ValueError(
-                f"steps must be at least n_critic, {self.n_critic}, got {self.plan.steps}: the "
-                "generator would never be trained"
-            )
 
     @property
     def classes(self) -> int:
@@ -94,29 +88,13 @@ class WarmGanSettings:
         return self.moments.classes
 
     @property
-    def sampling(self) -> PoissonSampling:
-        """How batches are drawn."""
-        return self.plan.sampling
-
-    @property
     def clipping(self) -> FlatClipping:
         """How an example's gradient is clipped."""
         return self.plan.clipping
 
-    def steps_allowed(self, *, public_size: int) -> int:
-        """The steps that the noise was calibrated for.
-
-        Raises:
-            ValueError: it was calibrated for another size.
-        """
-        if public_size != self.plan.public_size:
-            raise ValueError(f"public_size must be {self.plan.public_size}, got {public_size}")
-        return self.plan.steps
-
     def ledger(self, *, public_size: int, steps: int | None = None) -> list[Release]:
         """What the moments and `steps` steps (all, by default) release, under add-remove."""
-        self.steps_allowed(public_size=public_size)
-        return [*self.moments.ledger(), *self.plan.ledger(steps)]
+        return [*self.moments.ledger(), *super().ledger(public_size=public_size, steps=steps)]
 
     def guarantee(self) -> Guarantee:
         """The certified bound on all of it, under add-remove adjacency."""
@@ -153,9 +131,9 @@ def calibrated(
     """
     share = checks.between(0, 1, share=share)
     kind = {"classes": classes, "shape": tuple(shape), "public_size": public_size, "delta": delta}
-    alone = class_moments.settings_for(epsilon, components=1, **kind)
+    alone = calibrate.gaussian_noise_multiplier(epsilon, delta=delta)
     # mu of a Gaussian is 1 / noise multiplier (Dong, Roth, Su 2022), and squares of mu add up
-    part = Release(Gaussian(alone.noise_multiplier / sqrt(share)))
+    part = Release(Gaussian(alone / sqrt(share)))
     moments = class_moments.settings_for(pld.epsilon([part], delta=delta).epsilon, **kind)
     plan = calibrated_plan(
         epsilon,
@@ -201,8 +179,4 @@ def ceiling(epsilon: float, *, delta: float, public_size: int) -> float:
     A full batch at the noise multiplier 1 / mu, or more often at as many times the variance, costs
     exactly (epsilon, delta) (Balle, Wang 2018, Theorem 8); sampled batches cost more.
     """
-    # noise of one Gaussian, of any image: the moments' settings solve for it
-    one = class_moments.settings_for(
-        epsilon, delta=delta, classes=1, shape=(1, 1, 1), public_size=public_size, components=1
-    )
-    return public_size / one.noise_multiplier
+    return public_size / calibrate.gaussian_noise_multiplier(epsilon, delta=delta)

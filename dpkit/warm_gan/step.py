@@ -2,19 +2,19 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
-from torch.nn.functional import pad, softplus
+from torch.nn.functional import pad
 
 from dpkit.baselines.class_moments import MomentsModel
-from dpkit.private.gan_step import CRITIC_LOSSES, normal, scores
+from dpkit.private.gan_step import CRITIC_LOSSES, moved, normal, scores
 from dpkit.private.losses import PerExampleOf
 from dpkit.private.released import released
-from dpkit.training import Gradients, average, paired, per_example, seeded, update
+from dpkit.training import Gradients, paired, per_example, seeded
 from dpkit.training.gradients.factored import PerExample
 from dpkit.training.types import Gan, Record
 from dpkit.warm_gan.networks import WarmGenerator, new_critic
@@ -71,17 +71,8 @@ def step(
     ]
     of = averaged(gan.discriminator, settings.loss, settings.copies)
     found = released(of, *pairs, labels, plan=settings.plan, rng=rng)
-    update(gan.discriminator_optimizer, found.parameters, found.means)
-    generator_loss = None
-    if (index + 1) % settings.n_critic == 0:
-        generator_loss = _update_generator(gan, settings, index, rng)
-    return Record(
-        step=index,
-        batch_size=len(images),
-        discriminator_loss=found.loss,
-        generator_loss=generator_loss,
-        clipped=found.clipped,
-    )
+    answers = partial(_answers, gan, settings, rng)
+    return moved(gan, found, answers, batch_size=len(images), settings=settings, index=index)
 
 
 def averaged(critic: nn.Module, loss: str, copies: int) -> PerExampleOf:
@@ -133,19 +124,11 @@ def shifted(images: Tensor, most: int, *, rng: torch.Generator) -> Tensor:
     return wide[each[:, None, None], rows[:, :, None], columns[:, None, :]].movedim(-1, 1)
 
 
-def _update_generator(
-    gan: Gan, settings: WarmGanSettings, index: int, rng: torch.Generator
-) -> Tensor:
+def _answers(gan: Gan, settings: WarmGanSettings, rng: torch.Generator) -> Tensor:
     count = settings.generator_batch
     labels = torch.randint(settings.classes, (count,), generator=rng, device=rng.device)
     fakes = gan.generator_net(_latents(gan, count, rng), labels)
-    answers = scores(gan.discriminator(shifted(fakes, settings.shift, rng=rng), labels))
-    loss = softplus(-answers).mean() if settings.loss == "bce" else -answers.mean()
-    parameters = list(gan.generator_net.parameters())
-    update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
-    updates = index // settings.n_critic
-    average(gan.averaged_net, gan.generator_net, decay=settings.generator_decay, updates=updates)
-    return loss.detach()
+    return scores(gan.discriminator(shifted(fakes, settings.shift, rng=rng), labels))
 
 
 def _latents(gan: Gan, count: int, rng: torch.Generator) -> Tensor:
