@@ -6,7 +6,14 @@ from typing import Literal
 from dpkit import checks
 
 Cause = Literal[
-    "sensitivity", "noise", "sampling", "uncharged", "accounting", "formula", "evaluation"
+    "sensitivity",
+    "noise",
+    "sampling",
+    "uncharged",
+    "accounting",
+    "formula",
+    "evaluation",
+    "floating point",
 ]
 CAUSES: dict[Cause, str] = {  # of what a claim is about -> in words
     "sensitivity": "a record moves what is released farther than the noise is for",
@@ -16,6 +23,7 @@ CAUSES: dict[Cause, str] = {  # of what a claim is about -> in words
     "accounting": "costs are added up, or tested, in a way that misses some",
     "formula": "a formula is misprinted, or holds only under conditions that are not met",
     "evaluation": "a score is measured in another way than it is read",
+    "floating point": "a computer's numbers are not the real numbers of a proof",
 }
 MOST_LINES = 3  # of code beside a claim
 

@@ -135,7 +135,7 @@ def test_the_statement_says_what_a_paper_should(dpkit):
         ),
         ("noise --epsilon -2", "target_epsilon must be a finite number > 0, got -2.0"),
         ("noise --epsilon 1 --steps -3", "steps must be an integer >= 0, got -3"),
-        ("claims --paper unknown", f"paper must be one of {NAMES}; got 'unknown'"),
+        ("claims --paper unknown", f"paper must be one of {NAMES}, ledger; got 'unknown'"),
         ("reproduce unknown table_1", f"paper must be one of {NAMES}; got 'unknown'"),
         pytest.param("reproduce dp_cgan table_99", "table must be one of", marks=pytest.mark.torch),
         ("reproduce dp_cgan table_1 --seeds 0", "seeds must be an integer >= 1, got 0"),

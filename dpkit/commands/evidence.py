@@ -19,7 +19,10 @@ from dpkit.records import SCALES
 
 
 def claims(
-    paper: Annotated[str | None, typer.Option(help="Only this paper's, such as dp_cgan.")] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(help="Only this paper's, such as dp_cgan; ledger: the later literature's."),
+    ] = None,
     recompute: Annotated[
         bool,
         typer.Option(
@@ -37,7 +40,10 @@ def claims(
     --recompute measures again. "cannot be checked" means that evidence is missing, or that the
     paper leaves out what decides the value.
     """
-    chosen = papers.PAPERS if paper is None else (papers.named(paper),)
+    by_name = {one.NAME: one for one in papers.with_claims()}
+    if paper is not None:
+        checks.one_of(tuple(by_name), paper=paper)
+    chosen = by_name.values() if paper is None else (by_name[paper],)
     every = [claim for one in chosen for claim in one.CLAIMS]
     verdicts = check_all(every, recompute=recompute)
     if json_:

@@ -11,6 +11,11 @@ PAPERS: tuple[ModuleType, ...] = tuple(
 )
 
 
+def with_claims() -> tuple[ModuleType, ...]:
+    """The papers, and the ledger of findings in the literature after them: all that have CLAIMS."""
+    return (*PAPERS, import_module(f"{__name__}.ledger"))
+
+
 def named(name: str) -> ModuleType:
     """Return the paper's package by its name.
 

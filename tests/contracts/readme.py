@@ -20,7 +20,7 @@ import utility_page
 from dpkit import records
 from dpkit.audit import results
 from dpkit.claims import OUTCOMES, as_json, check, counted
-from dpkit.papers import PAPERS
+from dpkit.papers import PAPERS, with_claims
 from dpkit.papers.targets import chosen
 from dpkit.privacy import Guarantee, pld
 from dpkit.show import at_most
@@ -143,7 +143,7 @@ def draw_chart() -> bytes:
 def verdicts_table() -> str:
     """How many claims of each paper hold, fail, or have nothing stated to compare with."""
     lines = [f"| paper | claims | {' | '.join(OUTCOMES.values())} |", "|---" * 6 + "|"]
-    for paper in PAPERS:
+    for paper in with_claims():
         count = Counter(check(claim).verdict for claim in paper.CLAIMS)
         cells = (count[name] for name in OUTCOMES)
         lines.append(f"| {paper.TITLE} | {len(paper.CLAIMS)} | {' | '.join(map(str, cells))} |")
@@ -434,7 +434,7 @@ def draw_samples() -> bytes:
 
 def claim_values() -> dict[str, dict[str, Any]]:
     """What each claim states, what is computed and the verdict: tests compare with these."""
-    every = (as_json(check(claim)) for paper in PAPERS for claim in paper.CLAIMS)
+    every = (as_json(check(claim)) for paper in with_claims() for claim in paper.CLAIMS)
     kept = ("stated", "computed", "verdict")
     return {one["id"]: {key: one[key] for key in kept} for one in every}
 

@@ -1,0 +1,37 @@
+"""A Gaussian under replace-one in dp-accounting's Renyi accountant."""
+
+from dpkit.code_lines import Code
+from dpkit.papers.ledger.finding import Source, finding
+from dpkit.privacy import gdp
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import Gaussian
+
+SAID = 4.728507  # RdpAccountant(neighboring_relation=REPLACE_ONE), its own orders, delta 1e-5
+
+
+def epsilon() -> float:
+    """Exact, of one Gaussian of noise multiplier 1 (noise / clip norm), under replace-one."""
+    return gdp.epsilon([Release(Gaussian(1.0, "replace-one"))], delta=1e-5).epsilon
+
+
+CLAIM = finding(
+    "dp-accounting-replace-one",
+    Source(
+        "dp-accounting",
+        "google/differential-privacy b5b0286, "
+        "python/dp_accounting/dp_accounting/rdp/rdp_privacy_accountant.py:1043-1048, "
+        "dp_event.py:276-283; issue 378 and pull request 464, both open",
+    ),
+    says="One Gaussian whose noise is the clip norm has epsilon 4.73 under replace-one.",
+    stated=SAID,
+    kind="at most",
+    compute=epsilon,
+    explanation="The event's noise multiplier is noise / clip norm, and a record that takes "
+    "another's place moves the sum by two clip norms; the Renyi accountant prices one. Its PLD "
+    "accountant prices two.",
+    code=Code(
+        was="rdp(q=1, noise_multiplier=event.noise_multiplier)",
+        should="rdp(q=1, noise_multiplier=event.noise_multiplier / 2)",
+        cause="sensitivity",
+    ),
+)
