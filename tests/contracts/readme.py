@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlparse
 
 import audit_pages
+import ledger_page
 import utility_page
 
 from dpkit import records
@@ -391,7 +392,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "launch links": _launch_links,
         "verdicts": verdicts_table,
     },
-    "docs/claims.md": {"claims": claims_table},
+    "docs/claims.md": {"claims": claims_table, "findings": ledger_page.findings},
     "docs/audits.md": {"audits": audit_pages.audits, "draws": audit_pages.draws},
     "docs/utility.md": {
         "accuracies": utility_page.accuracies,

@@ -1,6 +1,9 @@
 """Findings of the literature: each in a file of its own, and each against an independent oracle."""
 
+import json
+import re
 from math import expm1
+from pathlib import Path
 
 import dp_accounting
 import pytest
@@ -9,6 +12,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dpkit import claims
+from dpkit.__main__ import main
 from dpkit.claims import Claim
 from dpkit.papers import ledger
 from dpkit.papers.ledger.finding import Source, finding
@@ -78,3 +82,37 @@ def test_dp_accounting_says_what_it_is_quoted_with():
     one = BY_NAME["dp-accounting-replace-one"]
     assert said[rdp.RdpAccountant] == pytest.approx(one.stated, abs=1e-6)
     assert said[pld.PLDAccountant] == pytest.approx(value(one.name), abs=1e-3)
+
+
+@pytest.fixture
+def template() -> str:
+    """The example of CONTRIBUTING.md."""
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+    (code,) = re.findall(
+        r"```python\n(.*?)```", text.partition("## Adding a finding")[2], re.DOTALL
+    )
+    return code
+
+
+def collect(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Claim, ...]:
+    """The claims, with those of a folder's files."""
+    monkeypatch.setattr(ledger, "__path__", [*ledger.__path__, str(folder)])
+    return ledger.collected()
+
+
+def test_the_template_makes_a_finding(template, tmp_path, monkeypatch, capsys):
+    (tmp_path / "made_up_noise_2.py").write_text(template)
+    monkeypatch.setattr(ledger, "CLAIMS", collect(tmp_path, monkeypatch))
+    with pytest.raises(SystemExit) as left:
+        main(["claims", "--paper", "ledger", "--json"])
+    found = {one["id"]: one for one in json.loads(capsys.readouterr().out)}
+    one = found["ledger/made-up-noise-2"]
+    assert (left.value.code, one["verdict"], one["code"]["cause"]) == (0, "fails", "formula")
+    assert one["computed"] == pytest.approx(exact_gaussian(1 / 2, 1e-5), abs=1e-6)
+    assert len(found) == len(BY_NAME) + 1
+
+
+def test_a_file_is_called_as_its_finding(template, tmp_path, monkeypatch):
+    (tmp_path / "another_name.py").write_text(template)
+    with pytest.raises(ValueError, match=r"another_name\.py must hold the claim another-name"):
+        collect(tmp_path, monkeypatch)

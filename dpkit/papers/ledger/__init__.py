@@ -9,11 +9,16 @@ from pkgutil import iter_modules
 from dpkit.claims import Claim
 
 NAME = "ledger"
-TITLE = "The literature after them"
+TITLE = "Later literature"
 HELPERS = ("finding",)
 
 
-def _claims() -> tuple[Claim, ...]:
+def collected() -> tuple[Claim, ...]:
+    """The claim of each file, by name.
+
+    Raises:
+        ValueError: a file holds a claim of another name.
+    """
     names = sorted(module.name for module in iter_modules(__path__) if module.name not in HELPERS)
     claims = tuple(import_module(f"{__name__}.{name}").CLAIM for name in names)
     for name, claim in zip(names, claims, strict=True):
@@ -22,4 +27,4 @@ def _claims() -> tuple[Claim, ...]:
     return claims
 
 
-CLAIMS = _claims()
+CLAIMS = collected()
