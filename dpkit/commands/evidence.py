@@ -40,10 +40,8 @@ def claims(
     --recompute measures again. "cannot be checked" means that evidence is missing, or that the
     paper leaves out what decides the value.
     """
-    by_name = {one.NAME: one for one in papers.with_claims()}
-    if paper is not None:
-        checks.one_of(tuple(by_name), paper=paper)
-    chosen = by_name.values() if paper is None else (by_name[paper],)
+    there = papers.with_claims()
+    chosen = there if paper is None else (papers.named(paper, there),)
     every = [claim for one in chosen for claim in one.CLAIMS]
     verdicts = check_all(every, recompute=recompute)
     if json_:

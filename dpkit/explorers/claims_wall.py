@@ -23,8 +23,8 @@ class ClaimsWall(Explorer):
     title = "What do papers claim, and does it hold?"
 
     def __init__(self) -> None:
-        """All claims of all papers."""
-        names = (ALL, *(paper.NAME for paper in papers.PAPERS))
+        """All claims of all papers, and of later literature."""
+        names = (ALL, *(paper.NAME for paper in papers.with_claims()))
         every = matching(ALL, ALL)
         shown = OPENS if OPENS in every else every[0]
         self._filtering = False

@@ -65,7 +65,7 @@ def card(identity: str) -> Card:
 
 def card_of(found: Verdict, *notes: str) -> Card:
     """The card of a checked claim, with sentences below it."""
-    claim, paper = found.claim, papers.named(found.claim.paper)
+    claim, paper = found.claim, papers.named(found.claim.paper, papers.with_claims())
     rows = [
         ("verdict", found.verdict),
         ("said", claim.says),

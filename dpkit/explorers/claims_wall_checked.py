@@ -23,15 +23,15 @@ def matching(paper: str, verdict: str, word: str = "") -> tuple[str, ...]:
         ValueError: the paper or the verdict is unknown.
     """
     checks.one_of(VERDICTS, verdict=verdict)
-    every = by_id().values() if paper == ALL else papers.named(paper).CLAIMS
+    every = by_id().values() if paper == ALL else papers.named(paper, papers.with_claims()).CLAIMS
     found = tuple(c for c in every if verdict == ALL or checked(c).verdict == verdict)
     wanted = word.strip().casefold()
     return tuple(c.id for c in found if not wanted or wanted in _said(c).casefold())
 
 
 def by_id() -> dict[str, Claim]:
-    """All claims of all papers."""
-    return {claim.id: claim for paper in papers.PAPERS for claim in paper.CLAIMS}
+    """All claims of all papers, and of later literature."""
+    return {claim.id: claim for paper in papers.with_claims() for claim in paper.CLAIMS}
 
 
 def checked(claim: Claim) -> Verdict:

@@ -62,7 +62,7 @@ def title_of(found: Verdict) -> str:
 def wall(chosen: Sequence[str], shown: str | None) -> str:
     """All tiles of the chosen claims, as an HTML table with a row for each paper."""
     rows = []
-    for paper in papers.PAPERS:
+    for paper in papers.with_claims():
         found = [checked(claim) for claim in paper.CLAIMS if claim.id in set(chosen)]
         tiles = (tile(v.verdict, title_of(v), chosen=v.claim.id == shown) for v in found)
         cells = (heading(paper, found), f"<div style='max-width:720px'>{''.join(tiles)}</div>")
@@ -74,7 +74,7 @@ def wall(chosen: Sequence[str], shown: str | None) -> str:
 def line(chosen: Sequence[str]) -> str:
     """The signs of the chosen claims, a line of text for each paper."""
     lines = []
-    for paper in papers.PAPERS:
+    for paper in papers.with_claims():
         found = [checked(claim) for claim in paper.CLAIMS if claim.id in set(chosen)]
         signs = "".join(LOOKS[one.verdict].sign for one in found)
         lines += [f"{paper.NAME:<14}{signs}"] if found else []
@@ -107,12 +107,12 @@ class Tiles(widgets.VBox):
         self.at_rest = _tile_layout("2px solid transparent")
         self.pressed = _tile_layout("3px solid #202124")
         self.buttons = {identity: self._button(identity, press) for identity in by_id()}
-        self.rows = {paper.NAME: _row() for paper in papers.PAPERS}
+        self.rows = {paper.NAME: _row() for paper in papers.with_claims()}
         super().__init__(tuple(self.rows.values()))
 
     def show(self, chosen: Sequence[str], shown: str | None) -> None:
         """Let the wall hold the chosen claims' tiles, and mark the one that is shown."""
-        for paper in papers.PAPERS:
+        for paper in papers.with_claims():
             found = [checked(claim) for claim in paper.CLAIMS if claim.id in set(chosen)]
             for one in found:
                 button = self.buttons[one.claim.id]

@@ -16,13 +16,17 @@ def with_claims() -> tuple[ModuleType, ...]:
     return (*PAPERS, import_module(f"{__name__}.ledger"))
 
 
-def named(name: str) -> ModuleType:
+def named(name: str, among: tuple[ModuleType, ...] | None = None) -> ModuleType:
     """Return the paper's package by its name.
+
+    Args:
+        name: such as "dp_cgan".
+        among: where to look; PAPERS if not given.
 
     Raises:
         ValueError: there is none of that name, and the message lists those there are.
     """
-    papers = {paper.NAME: paper for paper in PAPERS}
+    papers = {paper.NAME: paper for paper in (PAPERS if among is None else among)}
     if name in papers:
         return papers[name]
     known = ", ".join(papers)

@@ -19,7 +19,7 @@ from dpkit.explorers.claims_wall_checked import ALL, VERDICTS, checked, matching
 from dpkit.explorers.claims_wall_tiles import LOOKS
 from dpkit.show import at_most
 
-EVERY = [claim for paper in papers.PAPERS for claim in paper.CLAIMS]
+EVERY = [claim for paper in papers.with_claims() for claim in paper.CLAIMS]
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_a_word_is_looked_for_in_all_that_is_said(explorer):
 def test_the_wall_holds_a_tile_for_each_chosen_claim(explorer):
     for verdict in VERDICTS:
         explorer.values["verdict"].value = verdict
-        for paper in papers.PAPERS:
+        for paper in papers.with_claims():
             tiles, chosen = tiles_of(explorer)[paper.NAME], matching(paper.NAME, verdict)
             found = [checked(claim) for claim in paper.CLAIMS if claim.id in chosen]
             assert [tile.description for tile in tiles] == [LOOKS[v.verdict].sign for v in found]
@@ -171,7 +171,7 @@ def test_without_a_kernel_the_wall_and_the_card_stand_as_text(explorer):
     for claim in EVERY:
         assert f"title='{escape(claim.name)}: {checked(claim).verdict}." in page
     assert page.count("outline:3px") == 1
-    for paper in papers.PAPERS:
+    for paper in papers.with_claims():
         signs = "".join(LOOKS[checked(claim).verdict].sign for claim in paper.CLAIMS)
         assert f"{paper.NAME:<14}{signs}\n" in text
     assert "<pre" in page

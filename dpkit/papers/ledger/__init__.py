@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from dpkit.claims import Claim
 
 NAME = "ledger"
-TITLE = "Later literature"
+TITLE = "Later literature (methods, libraries, accountants)"
 HELPERS = ("finding",)
 
 
