@@ -1,0 +1,294 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3 (ipykernel)
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # How do guarantees break?
+#
+# > **You will** break a guarantee in seven ways, each in a few lines; see where each happened in published work, what it
+# > cost and how one line mends it; and judge thirty cases yourself.
+# > **Time** 20 seconds to run on one core, 60 minutes to read. **Memory** 300 MB. **Needs**
+# > [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb) and [07_claims_ledger](07_claims_ledger.ipynb)
+# > read before; no data, no download, no GPU.
+# > **Sources** the public code and texts that each card names, read at the place it gives.
+#
+# A proof of differential privacy is a chain: *this* is what one record can move, *this* is the noise, *so* are batches
+# drawn, *nothing else* reads the records, *so* do costs add up. Code breaks it wherever it does something else than the
+# proof says. It hardly ever looks wrong: losses fall, samples look fine, and the accountant prints a number.
+#
+# That is no reproach. These slips were made by people who know the field, and most were found because their code was
+# published. What can be learned from them is where to look.
+
+# %%
+from dpkit.code_lines import CAUSES
+
+for cause, words in CAUSES.items():
+    print(f"{cause:15} {words}")
+
+# %% [markdown]
+# ## 1. Sensitivity: how far can one record move it?
+#
+# > **Ask:** take the worst record you can think of, with and without it. By how much does the sum that is noised differ?
+#
+# A network has several tensors. Clip the gradient of each to $C$, and a single record still moves all of them.
+
+# %%
+import numpy as np
+
+rng = np.random.default_rng(0)
+gradient = [10 * rng.standard_normal(size) for size in (100_352, 128, 1_280, 10)]
+
+
+def clip(tensor, norm):
+    return tensor / max(1.0, np.linalg.norm(tensor) / norm)
+
+
+one_by_one = [clip(tensor, 1.0) for tensor in gradient]
+as_a_whole = clip(np.concatenate(gradient), 1.0)
+print(f"one by one {np.linalg.norm(np.concatenate(one_by_one)):.3f} C")
+print(f"as a whole {np.linalg.norm(as_a_whole):.3f} C")
+
+# %% [markdown]
+# Four tensors, $\sqrt{4}$ times the distance, so half the noise multiplier. What does half of it cost?
+
+# %%
+from dpkit.privacy import Release, SampledGaussian, pld
+
+for noise in (1.0, 0.5):
+    ledger = [Release(SampledGaussian(noise, 64 / 32_561), 5_000)]
+    print(f"noise multiplier {noise}: epsilon {pld.epsilon(ledger, delta=1e-5).epsilon:.2f}")
+
+# %% [markdown]
+# It happened, in code that was charged with the first of these:
+
+# %%
+from dpkit.explorers.claims_wall_card import card
+
+card("ledger/dpwgan-per-tensor")
+
+# %% [markdown]
+# The batch as its own microbatch is the same slip: what is clipped is the mean of 500 gradients, not each of them.
+
+# %%
+card("ledger/ctab-gan-batch-as-microbatch")
+
+# %% [markdown]
+# > **Exercise 1.** A critic has nine tensors, each clipped to $C = 0.1$, and noise of deviation 0.3 on each number. Which
+# > noise multiplier do you charge?
+# >
+# > <details><summary>Answer</summary>One record moves the whole by 0.1 times the square root of 9, 0.3: noise multiplier
+# > 1, not 3.</details>
+#
+# ## 2. Noise: is it on what is released?
+#
+# > **Ask:** follow the noise to the output. Is everything that depends on the records behind it?
+#
+# A generator is trained by the gradient of a loss. Someone adds noise to the *loss*, a single number, and squares it. The
+# noise has no gradient: it scales the step, and leaves its direction alone.
+
+# %%
+theta, records = rng.standard_normal(50), rng.standard_normal((8, 50))
+
+
+def loss_and_gradient(theta, noise):
+    """Of (mean distance + noise)^2, whose noise does not depend on theta."""
+    distance, slope = np.mean((records - theta) ** 2), 2 * (theta - records.mean(0)) / theta.size
+    return (distance + noise) ** 2, 2 * (distance + noise) * slope
+
+
+clean = loss_and_gradient(theta, 0.0)[1]
+for noise in (1.0, -10.0, 1e6):
+    noisy = loss_and_gradient(theta, noise)[1]
+    cosine = clean @ noisy / np.linalg.norm(clean) / np.linalg.norm(noisy)
+    print(f"noise {noise:9,.0f} on the loss: cosine with the private gradient {cosine:+.6f}")
+
+# %% [markdown]
+# Whoever sees two generators, one step apart, sees the direction of the private gradient exactly, whatever the noise. No
+# finite epsilon covers that. [RDP-GAN](06_rdp_gan.ipynb) has the same slip; both were published with epsilons below 1.
+
+# %%
+card("ledger/dp-kernel-noise-on-loss")
+
+# %% [markdown]
+# > **Exercise 2.** A gradient penalty is added to the critic's gradient *after* clipping and noise. It is computed between
+# > real and generated images. What is the epsilon?
+# >
+# > <details><summary>Answer</summary>There is none: the penalty's gradient depends on real images and bears no noise.
+# > (<code>ledger/ctab-gan-penalty-after-noise</code>)</details>
+#
+# ## 3. Sampling: are batches drawn as they are charged?
+#
+# > **Ask:** find the loader. Does every record enter every batch by a coin of its own (Poisson), or are records shuffled
+# > and dealt out?
+#
+# Accountants like Poisson's coins. Loaders shuffle. In a shuffled epoch every record is in *exactly one* of $T$ batches,
+# so it is enough to look at the largest of $T$ noisy batches: without the record it is the largest of $T$ normals, with it
+# one of them is moved by 1. Compare, as Chua and others did in 2024:
+
+# %%
+card("ledger/shuffled-chua")
+
+# %% [markdown]
+# > **Exercise 3.** Batches are drawn without replacement, each anew: charge Poisson's epsilon? Look at the adjacency.
+# >
+# > <details><summary>Answer</summary>Not by itself. A batch of fixed size cannot have one record fewer, so adjacency is
+# > replace-one, and a record moves the sum by 2C. <code>dpkit.privacy.wor</code> prices it.</details>
+#
+# ## 4. Uncharged: what else reads the records?
+#
+# > **Ask:** list every line that touches private data: shapes, ranges, classes, means, labels, when to stop, which run to
+# > keep. Each is free only if it is public.
+#
+# Here a column's mean is released with the right noise for values in [low, high]. But low and high are read off the data.
+
+# %%
+wages = np.append(rng.uniform(20, 60, 999), 4_000.0)  # thousands; one record stands out
+
+
+def noisy_mean(values, noise=2.0):
+    low, high = values.min(), values.max()
+    mean = values.mean() + rng.normal(0, noise * (high - low) / len(values))
+    return {"mean": mean, "range": (low, high)}
+
+
+print("with the record", noisy_mean(wages)["range"][1] > 100)
+print("without it     ", noisy_mean(wages[:-1])["range"][1] > 100)
+
+# %% [markdown]
+# The mean is safe, and the range tells all. Here is a branch that votes without being charged:
+
+# %%
+card("ledger/pate-gan-uncharged-branch")
+
+# %% [markdown]
+# > **Exercise 4.** Training stops when accuracy on *private* validation data reaches 96 %. Epsilon is that of the steps
+# > made. Right?
+# >
+# > <details><summary>Answer</summary>No: the number of steps is released, and depends on the validation records without
+# > any noise. (<code>adadp/selected-on-test-accuracy</code>)</details>
+#
+# ## 5. Accounting: is everything added up?
+#
+# > **Ask:** count the releases. Is each charged, with the records that it read?
+#
+# One step, 32 gradients of the same critic, each on a record's own copy with noise of its own. Charged once, or 32 times?
+
+# %%
+for gradients in (1, 32):
+    ledger = [Release(SampledGaussian(1.07 / gradients**0.5, 32 / 60_000), 20_000)]
+    print(f"{gradients:2} gradients a step: {pld.epsilon(ledger, delta=1e-5).epsilon:.2f}")
+
+# %%
+card("ledger/gs-wgan-32-gradients")
+
+# %% [markdown]
+# > **Exercise 5.** You try ten learning rates, each at epsilon 1, and publish the best run. What is the epsilon?
+# >
+# > <details><summary>Answer</summary>Of all ten runs together: ten releases, and a choice among them. (Cheaper ways to
+# > choose exist: Liu and Talwar 2019, Papernot and Steinke 2022.)</details>
+#
+# ## 6. Formula: is it what was proven?
+#
+# > **Ask:** recompute one number by hand, the noise before all. Was the theorem proven for this range?
+#
+# The classic Gaussian noise for $\varepsilon = 1$, $\delta = 10^{-5}$, in three spellings that were published:
+
+# %%
+from math import log, sqrt
+
+print(f"sqrt(2 ln(1.25 / delta)):  {sqrt(2 * log(1.25 / 1e-5)):.4f}")
+print(f"10 ^ 5 in Python is        {10 ^ 5}")
+print(f"10 ** delta is             {10**1e-5:.6f}")
+
+# %%
+card("ledger/pate-gan-xor")
+
+# %%
+card("ledger/pate-gan-power")
+
+# %% [markdown]
+# > **Exercise 6.** The same formula, at $\varepsilon = 8$. May you use it?
+# >
+# > <details><summary>Answer</summary>Its proof needs epsilon below 1. Ask the exact profile instead:
+# > <code>Gaussian(noise).profile([8.0])</code>; it may still be enough, or not.</details>
+#
+# ## 7. Floating point: are these the numbers of the proof?
+#
+# > **Ask:** how large are sums, how small are differences, and who sees the last bits?
+#
+# A running sum in single precision counts to $2^{24}$ and then stands still, or leaps:
+
+# %%
+total = np.float32(2**24)
+for value in (np.float32(1.0), np.float32(1.0000001)):
+    print(f"2^24 + {value:.7f} = {total + value:,.0f}, moved by {total + value - total:.0f}")
+
+# %%
+card("ledger/float32-sum")
+
+# %%
+card("ledger/float-laplace-support")
+
+# %% [markdown]
+# > **Exercise 7.** torch's normals in single precision on a CPU never exceed 5.77 in size. Why does that matter for pure
+# > epsilon, and why hardly for (epsilon, delta)?
+# >
+# > <details><summary>Answer</summary>An output beyond the bound is possible with the record only, so no finite epsilon
+# > holds without delta. The chance of that goes into delta: 8e-9 a number that is noised. With many
+# > numbers that adds up; <a href="../dpkit/training/noise.md">how the kit deals with it</a>.</details>
+#
+# ## 8. And what holds
+#
+# Most of what is published holds. Three of many:
+
+# %%
+from dpkit.claims import check
+from dpkit.papers import ledger as literature
+
+by_name = {claim.name: claim for claim in literature.CLAIMS}
+for name in ("abadi-figure-2", "dp-merf-noise-5", "bie-fixed-10"):
+    found = check(by_name[name])
+    print(
+        f"{name:16} stated {found.claim.stated:5g}, computed {found.computed:.3f}: {found.verdict}"
+    )
+
+# %% [markdown]
+# ## 9. Does it hold? Thirty cases
+#
+# Each line below says what was stated somewhere. Decide first: does it hold? If not, which of the seven is it? Then open
+# it. (Cases are drawn from all claims of the kit, the five papers' and later literature's.)
+
+# %%
+from html import escape
+
+from dpkit.papers import with_claims
+
+
+def case(claim):
+    """What is said, with the verdict folded away."""
+    found = check(claim)
+    slip = f" ({claim.code.cause})" if claim.code and found.verdict == "fails" else ""
+    inside = f"<b>{found.verdict}</b>{slip}. {escape(found.explanation)}<br>{escape(claim.where)}"
+    return f"<li><details><summary>{escape(claim.says)}</summary>{inside}</details></li>"
+
+
+# %%
+from IPython.display import HTML
+
+every = [claim for paper in with_claims() for claim in paper.CLAIMS if claim.evidence is None]
+decided = [claim for claim in every if claim.kind not in ("computed", "unchecked")]
+drawn = np.random.default_rng(3).permutation(len(decided))[:30]
+HTML(f"<ol>{''.join(case(decided[i]) for i in sorted(drawn))}</ol>")
+
+# %% [markdown]
+# How many did you get right? And how many would you have found in the code?
+#
+# ## Your turn
+#
+# You have read a claim that you doubt, or one that deserves to be confirmed? It is one file
+# ([CONTRIBUTING.md](../CONTRIBUTING.md#adding-a-finding)): where it stands, what is said, how to compute it. Say it as you
+# would to its authors.
