@@ -275,9 +275,10 @@ likeness = pd.DataFrame(tables.likeness(stored, 10.0)).set_index("method")
 likeness[["precision", "recall", "inception_score"]].round(2)
 
 # %% [markdown]
-# A recall of a few per cent: nearly every real digit is unlike all samples. A mean and a spread teach a classifier what
-# separates a 3 from an 8; they do not draw a 3. There, and in images of many modes, is room for a generator that
-# learns.
+# Class moments have a recall of a few per cent: nearly every real digit is unlike all their samples. A mean and a spread
+# teach a classifier what separates a 3 from an 8; they do not draw a 3. DP-CGAN and DP-WGAN-GP, networks of one hidden
+# layer, draw harder strokes and do better on both counts, but their digits run into each other (a low inception score),
+# and classifiers learn less from them. To be good at both is still open: there a generator that learns has room.
 #
 # ## Your turn
 #

@@ -67,7 +67,7 @@ def fit(
     Args:
         images: in [0, 1], (records, channels, height, width); records may be 0.
         labels: (records,), integers below `classes`.
-        rng: of the noise, which is ordinary floating-point Gaussian noise.
+        rng: of the noise, which `dpkit.privacy.normals` adds.
 
     Raises:
         ValueError: another shape, or an image with a value that is NaN or outside [0, 1].

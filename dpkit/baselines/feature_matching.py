@@ -128,7 +128,7 @@ def fit(
     Args:
         images, labels: as `random_features.release`.
         public_size: number of records as declared, not as counted; see `match`.
-        rng: of the noise, then of the generator.
+        rng: of the noise; the generator's weights and latents come from one that it spawns.
         matching: how the generator learns.
 
     Raises:
@@ -136,7 +136,8 @@ def fit(
     """
     checks.whole(1, public_size=public_size)
     released = release(images, labels, settings=settings, rng=rng)
-    return match(released, settings=settings, public_size=public_size, rng=rng, matching=matching)
+    (own,) = rng.spawn(1)  # weights are published, and shall not lead to the noise
+    return match(released, settings=settings, public_size=public_size, rng=own, matching=matching)
 
 
 def match(

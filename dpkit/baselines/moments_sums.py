@@ -1,11 +1,13 @@
 """Sums of count, features and their products, clipped record by record, and their noise."""
 
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpkit.baselines.moments_settings import MomentsSettings
+from dpkit.privacy import normals
 
 Floats = NDArray[np.float64]
 AT_ONCE = 2_000  # records that are multiplied, or images that are sampled, together
@@ -64,14 +66,16 @@ def noised(
     diagonal, std / sqrt(2) on both of two equal entries.
     """
     counts, firsts, seconds = (std / weight for weight in weights)
-    noise = rng.normal(size=true.seconds.shape)
-    symmetric = (noise + noise.transpose(0, 2, 1)) / 2
-    diagonal = np.einsum("gii->gi", symmetric)
-    diagonal[:] = np.einsum("gii->gi", noise)
+    above = (slice(None), *np.triu_indices(true.seconds.shape[-1], 1))
+    noisy = np.zeros_like(true.seconds)
+    noisy[above] = normals.noised(true.seconds[above], noise_std=seconds / sqrt(2), rng=rng)
+    noisy += noisy.transpose(0, 2, 1)
+    diagonal = np.einsum("gii->gi", true.seconds)
+    np.einsum("gii->gi", noisy)[:] = normals.noised(diagonal, noise_std=seconds, rng=rng)
     return Sums(
-        true.counts + counts * rng.normal(size=true.counts.shape),
-        true.firsts + firsts * rng.normal(size=true.firsts.shape),
-        true.seconds + seconds * symmetric,
+        normals.noised(true.counts, noise_std=counts, rng=rng),
+        normals.noised(true.firsts, noise_std=firsts, rng=rng),
+        noisy,
     )
 
 

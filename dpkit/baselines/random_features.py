@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpkit import checks
 from dpkit.baselines.records import checked
-from dpkit.privacy import calibrate
+from dpkit.privacy import calibrate, normals
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.mechanisms.base import check_noise
@@ -129,13 +129,13 @@ def release(
     Args:
         images: floats in [0, 1], shape (records, channels, height, width); records may be 0.
         labels: integers in 0 .. classes - 1, shape (records,).
-        rng: of the noise, which is ordinary floating-point Gaussian noise.
+        rng: of the noise, which `dpkit.privacy.normals` adds.
 
     Raises:
         ValueError: another shape or type, or a number that is NaN or out of its range.
     """
     sums = embedded_sums(images, labels, settings=settings)
-    return sums + rng.normal(0.0, settings.noise_std, sums.shape)
+    return normals.noised(sums, noise_std=settings.noise_std, rng=rng)
 
 
 def embedded_sums(images: ArrayLike, labels: ArrayLike, *, settings: FeaturesSettings) -> Floats:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.baselines import class_moments
+from dpkit.baselines.class_moments import MomentsSettings
 from dpkit.comparison.recipe import Recipe
 from dpkit.comparison.task import CLASSES, SHAPE, Task
 from dpkit.papers.dp_cgan import algorithm
@@ -62,6 +63,11 @@ DP_CGAN = Recipe(
 )
 
 
+def moments_rng(task: Task, settings: MomentsSettings) -> np.random.Generator:
+    """Of a release of moments: a warm-started GAN starts as the same release alone does."""
+    return task.rng(f"moments {settings.noise_multiplier:.6g}")
+
+
 def warm_gan_settings(task: Task) -> WarmGanSettings:
     """Half of the budget for the moments, half for the critic's steps."""
     return _warm(task, steps=150, batch_size=min(2_048, task.size // 10))
@@ -93,7 +99,8 @@ def _new_warm_gan(
     task: Task,
     device: torch.device,
 ) -> Gan:
-    model = class_moments.fit(images, labels, settings=settings.moments, rng=task.rng(0))
+    rng = moments_rng(task, settings.moments)
+    model = class_moments.fit(images, labels, settings=settings.moments, rng=rng)
     return warm.new_gan(settings, model, seed=0, device=device)
 
 

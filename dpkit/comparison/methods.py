@@ -34,12 +34,12 @@ def _ledger(task: Task, settings: MomentsSettings | FeaturesSettings) -> list[Re
 
 
 def _moments(task: Task, settings: MomentsSettings, *, jitter: Jitter | None) -> Made:
-    labels = task.records().labels
-    model = class_moments.fit(task.pixels(), labels, settings=settings, rng=task.rng(0))
+    labels, rng = task.records().labels, gans.moments_rng(task, settings)
+    model = class_moments.fit(task.pixels(), labels, settings=settings, rng=rng)
 
     def sample(wanted: np.ndarray) -> np.ndarray:
-        images = model.sample(wanted, rng=task.rng(1))
-        return images if jitter is None else jitter(images, rng=task.rng(2))
+        images = model.sample(wanted, rng=task.rng("samples"))
+        return images if jitter is None else jitter(images, rng=task.rng("jitter"))
 
     return Made(sample)
 
@@ -57,7 +57,7 @@ def features_settings(task: Task) -> FeaturesSettings:
 
 
 def _features(task: Task, settings: FeaturesSettings) -> Made:
-    labels, rng = task.records().labels, task.rng(0)
+    labels, rng = task.records().labels, task.rng("random features")
     model = feature_matching.fit(
         task.pixels(),
         labels,
@@ -66,7 +66,7 @@ def _features(task: Task, settings: FeaturesSettings) -> Made:
         rng=rng,
         matching=Matching(steps=task.steps(Matching().steps)),
     )
-    return Made(lambda wanted: model.sample(wanted, rng=task.rng(1)))
+    return Made(lambda wanted: model.sample(wanted, rng=task.rng("samples")))
 
 
 def _gan(

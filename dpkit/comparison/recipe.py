@@ -55,7 +55,7 @@ def fit(task: Task, settings: Any, *, recipe: Recipe, jitter: Jitter | None = No
         on_device = torch.from_numpy(wanted).to(run.device)
         made = recipe.generate(gan, on_device, settings, run.rng("synthesis"))
         found = np.asarray(torch.as_tensor(made).cpu()).reshape(-1, *SHAPE)
-        return found if jitter is None else jitter(found, rng=task.rng(2))
+        return found if jitter is None else jitter(found, rng=task.rng("jitter"))
 
     return Made(sample)
 

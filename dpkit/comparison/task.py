@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -55,9 +56,9 @@ class Task(NamedTuple):
         """The records' images in [0, 1], float32 (size, 1, 28, 28)."""
         return self.records().pixels / np.float32(255)
 
-    def rng(self, stream: int) -> np.random.Generator:
-        """A source of randomness for one purpose: 0 for a release, 1 for samples, 2 for jitter."""
-        return np.random.default_rng([self.seed, stream])
+    def rng(self, purpose: str) -> np.random.Generator:
+        """A source of randomness for one purpose; another, or at another epsilon, shares none."""
+        return np.random.default_rng([self.seed, crc32(f"{purpose} {self.epsilon:g}".encode())])
 
 
 class Made(NamedTuple):

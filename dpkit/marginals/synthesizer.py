@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpkit import checks
 from dpkit.marginals.consistent_tables import Floats, Tables, dependence, made_consistent, triangle
-from dpkit.privacy import calibrate
+from dpkit.privacy import calibrate, normals
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.mechanisms.base import check_noise
@@ -155,7 +155,7 @@ def fit(
     Args:
         codes: integers, shape (records, columns), column i in 0 .. sizes[i] - 1; records may be 0.
         public_size: number of records as declared, not as counted: the total of every table.
-        rng: of the noise, which is ordinary floating-point Gaussian noise.
+        rng: of the noise, which `dpkit.privacy.normals` adds.
 
     Raises:
         ValueError: a code that is NaN, not whole or out of range (its row and column are named),
@@ -163,7 +163,7 @@ def fit(
     """
     checks.whole(1, public_size=public_size)
     counts = pair_counts(codes, settings.sizes)
-    noisy = counts + rng.normal(0.0, settings.noise_std, counts.shape)
+    noisy = normals.noised(counts, noise_std=settings.noise_std, rng=rng)
     return model_from(noisy, settings=settings, public_size=public_size)
 
 

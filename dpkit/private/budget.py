@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -59,20 +60,24 @@ class Budget:
         checks.positive(epsilon=self.epsilon)
         checks.between(0, 1, delta=self.delta)
 
-    def reserve(self, ledger: Releases, *, data: str, run: str | None = None) -> str:
+    def reserve(
+        self, ledger: Releases, *, data: str, run: str | None = None, seed: int | None = None
+    ) -> str:
         """Charge a run before it begins; it is on disk when this returns.
 
         Args:
             ledger: all that the run will release.
             data: checksum of the data set, where the budget has none of its own.
             run: name of a run that may already be charged (see `name`): it is not charged again.
+            seed: the reproducible seed that the run's noise follows from, if one was given.
 
         Returns:
             the reservation's id, for `name`.
 
         Raises:
             OverBudget: the total would exceed the budget; nothing was charged then.
-            ValueError: the file is of other data or another budget, or damaged.
+            ValueError: the file is of other data or another budget, or damaged; or an earlier run
+                had the same seed, so that the two differ by the same noise and give it away.
         """
         ledger, data = Ledger.of(ledger), self.data or data
         with self._locked():
@@ -82,9 +87,16 @@ class Budget:
             for one in stored["runs"]:
                 if run is not None and one["name"] == run and one["ledger"] == words:
                     return one["id"]
+            digest = None if seed is None else sha256(f"{seed}".encode()).hexdigest()
+            if digest is not None and digest in (one.get("seed") for one in stored["runs"]):
+                raise ValueError(
+                    f"reproducible_seed is that of an earlier run in {self.path}: two releases "
+                    "with the same noise give it away; take another seed for each run, or none"
+                )
             cost = _cost(ledger, stored["order"])
             self._check_left(stored, ledger, cost)
             made = {"id": os.urandom(8).hex(), "name": run, "ledger": words, "renyi": cost}
+            made["seed"] = digest
             stored["runs"].append(made)
             self._write(stored)
             return made["id"]

@@ -71,7 +71,8 @@ class PrivateGan(BaseEstimator):
             x / 127.5 - 1 where it is None.
         device: "auto", "cpu", "cuda", "cuda:1", ...
         reproducible_seed: of batches and noise; None takes the operating system's entropy. Who
-            knows the seed takes the noise off again, and the statement says so.
+            knows the seed takes the noise off again, and the statement says so; from two runs with
+            one seed anybody can.
     """
 
     def __init__(
@@ -177,7 +178,8 @@ class PrivateGan(BaseEstimator):
         gan = new_gan(generator, critic, settings)
         place = Checkpoints(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
         board = watch.board(log_dir)
-        charge = Reservation(budget, settings.plan.ledger(), parts, place)
+        seed = self.reproducible_seed
+        charge = Reservation(budget, settings.plan.ledger(), parts, place, seed)
         for name in FITTED:
             vars(self).pop(name, None)
         records = train(step, gan, data, settings=settings, rng=rng, checkpoint=place)

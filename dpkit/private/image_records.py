@@ -79,7 +79,7 @@ def _check_range(pixels: np.ndarray) -> None:
     """Refuse floats outside [0, 1], and NaN; the first such record is named."""
     if pixels.dtype.kind != "f":
         return
-    fine = ((pixels >= 0) & (pixels <= 1)).reshape(len(pixels), -1).all(1)
+    fine = ((pixels >= 0) & (pixels <= 1)).all(tuple(range(1, pixels.ndim)))
     if not fine.all():
         row = int(fine.argmin())
         if not np.isfinite(pixels[row]).all():

@@ -50,7 +50,8 @@ class PrivateImages(BaseEstimator):
         public_size: declared number of records; where it is None that of the data is taken as
             public, as the statement says.
         reproducible_seed: of the noise; None takes the operating system's entropy. Who knows the
-            seed takes the noise off again, and the statement says so.
+            seed takes the noise off again, and the statement says so; from two fits with one seed
+            anybody can.
     """
 
     def __init__(
@@ -101,7 +102,8 @@ class PrivateImages(BaseEstimator):
         ledger = settings.ledger()
         guarantee = pld.epsilon(ledger, delta=self.delta)
         if budget is not None:
-            budget.reserve(ledger, data=checksum(pixels, labels))
+            seed = self.reproducible_seed
+            budget.reserve(ledger, data=checksum(pixels, labels), seed=seed)
         self.model_ = fit(rows, labels, settings=settings, rng=rng)
         self.guarantee_ = guarantee
         assumed = (

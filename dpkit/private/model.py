@@ -64,7 +64,8 @@ class Private:
             bytes become floats by x / 127.5 - 1 where it is None.
         budget: adds up the runs on these data (see `Budget`).
         reproducible_seed: of batches and noise; None takes the operating system's entropy. Who
-            knows the seed takes the noise off again, and the statement says so.
+            knows the seed takes the noise off again, and the statement says so; from two runs with
+            one seed anybody can.
         at_most: examples at a time, for the memory.
 
     Raises:
@@ -121,7 +122,7 @@ class Private:
         ranks.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
         guard(optimizer)
         if budget is not None and ranks.here().rank == 0:
-            budget.reserve(self.plan.ledger(), data=checksum(self._data))
+            budget.reserve(self.plan.ledger(), data=checksum(self._data), seed=reproducible_seed)
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         """Batches, as tuples of tensors on the network's device, until the budget is spent.

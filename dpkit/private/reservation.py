@@ -26,6 +26,7 @@ class Reservation:
         ledger: list[Release],
         data: tuple[Tensor, ...],
         place: Checkpoints | None,
+        seed: int | None = None,
     ) -> None:
         """Reserve the ledger, unless the run at `place` has done so; of several ranks, once.
 
@@ -34,7 +35,8 @@ class Reservation:
         budget = None if ranks.here().rank else budget
         self._budget, self._place, self._id = budget, place, ""
         if budget is not None:
-            self._id = budget.reserve(ledger, data=checksum(data), run=self._identity())
+            run, of = self._identity(), checksum(data)
+            self._id = budget.reserve(ledger, data=of, run=run, seed=seed)
 
     def _identity(self) -> str | None:
         charged = None if self._place is None else read_charged(Path(self._place.path))

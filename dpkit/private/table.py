@@ -51,7 +51,8 @@ class PrivateTable(BaseEstimator):
         public_size: declared number of records; where it is None that of the data is taken as
             public, as the statement says.
         reproducible_seed: of the noise; None takes the operating system's entropy. Who knows the
-            seed takes the noise off again, and the statement says so.
+            seed takes the noise off again, and the statement says so; from two fits with one seed
+            anybody can.
 
     Raises:
         TypeError, ValueError: columns that do not say what they hold, or make no table.
@@ -133,7 +134,8 @@ class PrivateTable(BaseEstimator):
         size = size_of(len(codes), public_size=self.public_size, delta=self.delta)
         rng = generator(self.reproducible_seed, stream=0)
         if budget is not None:
-            budget.reserve(settings.ledger(), data=str(budget.data))
+            seed = self.reproducible_seed
+            budget.reserve(settings.ledger(), data=str(budget.data), seed=seed)
         model = marginals.fit(codes, settings=settings, public_size=size, rng=rng)
         return model, settings.ledger()
 

@@ -1,5 +1,6 @@
 """A warm GAN with fit and sample, as scikit-learn's estimators have them."""
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
+from dpkit import checks
 from dpkit.baselines import class_moments
 from dpkit.privacy.ledger import Guarantee
-from dpkit.privacy.statement import statement as sentence
-from dpkit.private.one_release import ALL_RECORDS
-from dpkit.private.statement import SEEDED, counted
+from dpkit.private.budget import Budget, check_budget
+from dpkit.private.image_records import arrays, checksum, in_unit
+from dpkit.private.one_release import ALL_RECORDS, Price, generator, size_of
+from dpkit.private.statement import counted
 from dpkit.training import Data, device_named, generator_on, train
 from dpkit.warm_gan.settings import WarmGanSettings, calibrated
 from dpkit.warm_gan.step import generate_from, new_gan, step
@@ -40,7 +43,8 @@ class WarmGan(BaseEstimator):
         public_size: declared number of records; by default that of the data, taken as public.
         device: "auto", "cpu", "cuda", ...
         reproducible_seed: of moments, weights, batches and noise; None takes the operating system's
-            entropy. Who knows the seed takes the noise off again.
+            entropy. Who knows the seed takes the noise off again, and the statement says so; from
+            two fits with one seed anybody can.
         options: more of `WarmGanSettings`, by name.
     """
 
@@ -73,49 +77,71 @@ class WarmGan(BaseEstimator):
         self.reproducible_seed = reproducible_seed
         self.options = options
 
-    def fit(self, x: ArrayLike, y: ArrayLike) -> "WarmGan":
+    def fit(self, x: Any, y: Any = None, *, budget: Budget | None = None) -> "WarmGan":
         """Train on private data.
 
         Args:
-            x: images in [0, 1], (records, channels, height, width).
-            y: (records,), integers below `classes`.
+            x: uint8, or floats in [0, 1]; shape (records, height, width) or (records, channels,
+                height, width). Or `dpkit.datasets.Images`, which hold their labels.
+            y: integers in 0 .. classes - 1, (records,). A class may have no record.
+            budget: adds up the runs on these data (see `Budget`).
 
         Raises:
-            ValueError: a number is out of range, or data do not fit.
+            TypeError: x is no array, y is missing, or options name what there is not.
+            ValueError: a number is out of range or NaN, or the arrays do not fit each other.
+            OverBudget: the run would exceed the budget; nothing was charged then.
         """
-        images, labels = np.asarray(x), np.asarray(y)
-        settings = self._calibrated(images)
-        device = device_named(self.device)
-        seed = self.reproducible_seed
+        check_budget(budget)
+        pixels, labels = arrays(x, y, classes=checks.whole(1, classes=self.classes))
+        images = in_unit(pixels)
+        size = size_of(len(images), public_size=self.public_size, delta=self.delta)
+        settings = self._calibrated(images.shape[1:], size)
+        device, seed = device_named(self.device), self.reproducible_seed
+        ledger = settings.ledger(public_size=size)
+        if budget is not None:
+            budget.reserve(ledger, data=checksum(pixels, labels), seed=seed)
         rng = generator_on(device, reproducible_seed=seed)
-        draws = np.random.default_rng(None if seed is None else [seed, 0])
+        draws = generator(seed, stream=0)
         model = class_moments.fit(images, labels, settings=settings.moments, rng=draws)
         # initial weights are public: released ones shall not lead to a seed that noise came from
         gan = new_gan(settings, model, seed=0, device=device)
         records = torch.as_tensor(images).float().to(device)
-        data = Data(records, torch.as_tensor(labels).long().to(device), settings.plan.public_size)
+        data = Data(records, torch.as_tensor(labels).to(device), size)
         for _ in train(step, gan, data, settings=settings, rng=rng):
             pass
         self.generator_, self.settings_ = gan.averaged_net.eval(), settings
+        assumed = (
+            *([counted(size)] if self.public_size is None else []),
+            f"the number of classes, {settings.classes}, and the size of an image are public",
+        )
+        drawn = f"{ALL_RECORDS} and Poisson"
+        self._price = Price(ledger, settings.guarantee(), drawn, assumed, seed is not None)
         return self
 
-    def _calibrated(self, images: NDArray) -> WarmGanSettings:
-        if images.ndim != 4:
-            raise ValueError(
-                f"x must be (records, channels, height, width), got {images.shape}; reshape it"
+    def _calibrated(self, shape: tuple[int, ...], size: int) -> WarmGanSettings:
+        options = self.options or {}
+        known = {field.name for field in fields(WarmGanSettings)} - {
+            "moments",
+            "plan",
+            "target_epsilon",
+        }
+        if unknown := options.keys() - known:
+            raise TypeError(
+                f"options must be among {', '.join(sorted(known))}; got {', '.join(unknown)}"
             )
+        checks.positive(epsilon=self.epsilon)
         return calibrated(
             self.epsilon,
-            delta=self.delta,
-            public_size=len(images) if self.public_size is None else self.public_size,
+            delta=checks.between(0, 1, delta=self.delta),
+            public_size=size,
             classes=self.classes,
-            shape=images.shape[1:],
+            shape=shape,
             share=self.share,
             steps=self.steps,
             batch_size=self.batch_size,
             max_grad_norm=self.max_grad_norm,
             seeded=self.reproducible_seed is not None,
-            **(self.options or {}),
+            **options,
         )
 
     def sample(
@@ -138,27 +164,15 @@ class WarmGan(BaseEstimator):
 
     def guarantee(self) -> Guarantee:
         """The certified bound on all that was released by `fit`."""
-        return self._fitted().settings_.guarantee()
+        return self._fitted()._price.guarantee
 
-    def statement(self, *, unit: str = "one training example") -> str:
+    def statement(self, *, unit: str = "one labelled image") -> str:
         """The sentences that a paper should carry.
 
         Args:
             unit: of privacy: what one record is.
         """
-        settings = self._fitted().settings_
-        size = settings.plan.public_size
-        assume = [f"the number of classes, {settings.classes}, is public"]
-        if self.public_size is None:
-            assume.append(counted(size))
-        words = sentence(
-            settings.guarantee(),
-            settings.ledger(public_size=size),
-            unit=unit,
-            sampling=f"{ALL_RECORDS} and Poisson",
-            assume=assume,
-        )
-        return f"{words} {SEEDED}" if settings.plan.seeded else words
+        return self._fitted()._price.statement(unit=unit)
 
     def _fitted(self) -> "WarmGan":
         if not hasattr(self, "generator_"):

@@ -17,10 +17,10 @@ from scipy.special import ndtr
 
 from dpkit.baselines import class_moments, random_features
 from dpkit.baselines.class_moments import MomentsSettings
-from dpkit.baselines.moments_sums import Sums, sums
+from dpkit.baselines.moments_sums import Sums, noised, sums
 from dpkit.baselines.random_features import FeaturesSettings
 from dpkit.baselines.records import checked
-from dpkit.privacy import gdp, pld
+from dpkit.privacy import gdp, normals, pld
 
 CLASSES, SHAPE = 3, (1, 4, 5)
 DELTA = 1e-5
@@ -195,6 +195,31 @@ def test_noise_is_as_large_as_priced_whether_there_are_records_or_none(baseline,
         low, high = stats.chi2(scaled.size).ppf([5e-8, 1 - 5e-8])
         assert low < np.square(scaled).sum() < high
         assert stats.kstest(scaled, "norm").pvalue > 1e-7
+
+
+def on_grid(released: np.ndarray, noise_std: float) -> bool:
+    """Whether all are multiples of the noise's grid, which no digit below it tells apart."""
+    multiples = released / normals.grid(noise_std)
+    return multiples.size > 0 and bool((multiples == multiples.round()).all())
+
+
+@pytest.mark.parametrize("others", [0, 25])
+def test_what_is_released_has_no_digits_that_tell_which_noise_was_possible(others):
+    """A draw in floating point has gaps, and what it is added to moves them (Mironov 2012)."""
+    base, rng = records(others), np.random.default_rng(0)
+    features = _features()
+    released = random_features.release(*base, settings=features, rng=rng)
+    assert on_grid(released, features.noise_std)
+    settings = _moments()
+    rows, codes = checked(*base, classes=CLASSES, shape=SHAPE)
+    exact = sums(rows, codes, CLASSES, settings=settings)
+    found, std = noised(exact, 1.7, settings.weights, rng), 1.7
+    rows, columns = np.triu_indices(settings.features, 1)
+    assert on_grid(found.counts, std / settings.weights[0])
+    assert on_grid(found.firsts, std / settings.weights[1])
+    assert on_grid(np.einsum("gii->gi", found.seconds), std / settings.weights[2])
+    assert on_grid(found.seconds[:, rows, columns], std / settings.weights[2] / sqrt(2))
+    assert (found.seconds == found.seconds.transpose(0, 2, 1)).all()
 
 
 def exact_epsilon(noise: float, delta: float) -> float:

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from dpkit.marginals import MarginalsSettings, fit, model_from, pair_counts, settings_for
 from dpkit.marginals import consistent_tables as consistent
-from dpkit.privacy import pld
+from dpkit.privacy import normals, pld
 
 SIZES = (3, 2, 4, 2)
 QUIET = MarginalsSettings(SIZES, target=3, noise_multiplier=0.0)
@@ -55,6 +55,8 @@ def test_noise_is_as_large_as_priced(monkeypatch):
         "dpkit.marginals.synthesizer.model_from", lambda noisy, **_: seen.append(noisy)
     )
     fit(codes, settings=settings, public_size=1000, rng=np.random.default_rng(5))
+    multiples = seen[0] / normals.grid(settings.noise_std)
+    assert (multiples == multiples.round()).all()  # no digit tells which noise was possible
     noise = (seen[0] - pair_counts(codes, sizes)) / (2.5 * sqrt(3))
     assert noise.size == settings.cells == 30 * 40 + 30 * 50 + 40 * 50
     low, high = stats.chi2(noise.size).ppf([2.5e-8, 1 - 2.5e-8])
@@ -252,7 +254,7 @@ def test_the_private_count_is_not_used():
     codes = records(300)
     settings = replace(QUIET, noise_multiplier=1.0)
     rng = np.random.default_rng(7)
-    noisy = pair_counts(codes, SIZES) + rng.normal(0, settings.noise_std, settings.cells)
+    noisy = normals.noised(pair_counts(codes, SIZES), noise_std=settings.noise_std, rng=rng)
     by_hand = model_from(noisy, settings=settings, public_size=500)
     fitted = fit(codes, settings=settings, public_size=500, rng=np.random.default_rng(7))
     for one, other in zip(by_hand.columns, fitted.columns, strict=True):

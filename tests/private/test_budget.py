@@ -75,6 +75,20 @@ def test_a_named_run_is_charged_once(tmp_path):
     assert budget.reserve(ledger(), data=DATA, run="other") != first
 
 
+def test_two_runs_with_the_same_noise_are_refused(tmp_path):
+    """Releases of one sum at two noise levels and one seed are two equations: they give it away."""
+    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+    first = budget.reserve(ledger(), data=DATA, seed=5)
+    share = budget.share_spent()
+    with pytest.raises(ValueError, match="reproducible_seed is that of an earlier run"):
+        budget.reserve(ledger(steps=101), data=DATA, seed=5)
+    assert budget.share_spent() == share
+    budget.name(first, "run")
+    assert budget.reserve(ledger(), data=DATA, run="run", seed=5) == first  # the same, resumed
+    for seed in (6, None, None):
+        budget.reserve(ledger(), data=DATA, seed=seed)
+
+
 @pytest.mark.parametrize("data", ["", 5, b"x"])
 def test_the_name_of_a_data_set_is_text(data):
     with pytest.raises(ValueError, match="data must be a data set's name"):
