@@ -1,26 +1,26 @@
 """What MST's budget in dpmm is worth as a Gaussian: the number its audit is held against."""
 
-from math import sqrt
-
-from scipy.optimize import brentq
-
 from dpkit.papers.ledger.finding import Source, finding
-from dpkit.privacy import rdp
-from dpkit.privacy.ledger import Release
+from dpkit.privacy import calibrate, rdp
 from dpkit.privacy.mechanisms import Gaussian
 
 EPSILON, DELTA = 1.0, 1e-2
 
 
-def over(rho: float) -> float:
-    """Epsilon of rho-zCDP less EPSILON, by Canonne, Kamath and Steinke's conversion (2020)."""
-    ledger = [Release(Gaussian(1 / sqrt(2 * rho)))]
-    return rdp.epsilon(ledger, delta=DELTA, conversion="improved").epsilon - EPSILON
-
-
 def mu() -> float:
-    """Shift in deviations of the one Gaussian that has the zCDP of the whole budget."""
-    return sqrt(2 * brentq(over, 0.01, 1.0))
+    """Shift in deviations of the one Gaussian that has the zCDP of the whole budget.
+
+    mu^2 / 2 is the rho that Canonne, Kamath and Steinke's conversion (2020) takes to the budget.
+    """
+    return 1 / calibrate.noise_multiplier(
+        EPSILON,
+        sample_rate=1.0,
+        steps=1,
+        delta=DELTA,
+        accountant=rdp.epsilon,
+        mechanism=Gaussian,
+        conversion="improved",
+    )
 
 
 CLAIM = finding(

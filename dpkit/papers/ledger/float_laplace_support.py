@@ -22,10 +22,10 @@ def noise(draws: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
 def impossible_from_1(outputs: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which outputs of an input 0 cannot come from an input 1, whatever the noise was, (draws,).
 
-    Within 1/2 of 0 they are 1 minus a noise in [1/2, 3/2], a multiple of 2^-53, and that difference
-    is exact (Sterbenz): also a multiple. Numbers near 0 have finer bits.
+    Within 1/2 of 0 they are 1 minus a noise in [1/2, 3/2], and that difference is exact (Sterbenz):
+    a multiple of 2^-53 as such a noise is, of 2^-52 beyond 1. Numbers near 0 have finer bits.
     """
-    multiples = outputs * 2.0**53  # exact
+    multiples = outputs * np.where(outputs > 0, 2.0**53, 2.0**52)  # exact
     return (np.abs(outputs) < 0.5) & (multiples != np.floor(multiples))
 
 
@@ -47,7 +47,7 @@ CLAIM = finding(
     stated=EPSILON,
     kind="at most",
     compute=epsilon,
-    explanation="Near 0 floating-point numbers lie closer together than near 1. A fifth of the "
+    explanation="Near 0 floating-point numbers lie closer together than near 1. A quarter of the "
     "outputs for input 0 have last bits that no noise can give to input 1: no epsilon covers that, "
     "at any useful delta, however well the noise is drawn.",
     code=Code(

@@ -2,8 +2,7 @@
 
 from math import exp, log
 
-from scipy.optimize import brentq
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from dpkit.code_lines import Code
 from dpkit.papers.ledger.finding import Source, finding
@@ -21,17 +20,18 @@ def delta_at(epsilon: float, *, records: int, weights: int) -> float:
     wide, narrow = 1 / records**2, 1 / (records + 1) ** 2  # variances at noise 1
     slope = (1 / narrow - 1 / wide) / 2
     edge = (epsilon + weights * log(wide / narrow) / 2) / slope  # of the squared norm
-    beyond = chi2.sf(edge / wide, weights), chi2.sf(edge / narrow, weights)
+    beyond = chdtrc(weights, edge / wide), chdtrc(weights, edge / narrow)
     return float(beyond[0] - exp(epsilon) * beyond[1])
 
 
 def epsilon() -> float:
     """At least this, under add-remove: of a record whose gradient is 0."""
+    from scipy.optimize import root_scalar  # slow to import
 
     def over(value: float) -> float:
         return delta_at(value, records=RECORDS, weights=WEIGHTS) - DELTA
 
-    return float(brentq(over, 0.0, 100.0, xtol=1e-10))
+    return float(root_scalar(over, bracket=(0.0, 100.0), xtol=1e-10).root)
 
 
 CLAIM = finding(
