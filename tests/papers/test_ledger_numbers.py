@@ -231,6 +231,7 @@ def test_wishart_outputs_fall_below_the_moments_with_a_record(dimensions: int):
     assert diffprivlib_wishart.impossible(1.0) == pytest.approx(0.8647, abs=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:Optimal order is the largest alpha")
 def test_the_noise_of_dpdms_settings():
     """By the search of Opacus, whose fork trains: 10 is what the file asks for."""
     run = {"target_delta": 1e-5, "sample_rate": 1 / 15, "epochs": 300, "accountant": "rdp"}
@@ -305,7 +306,7 @@ def test_the_size_of_noise_by_integrals(records: int, weights: int):
     for epsilon in (1.0, 4.7286, 6.5):
         above = np.exp(wide) - np.exp(epsilon + narrow)
         delta = above.clip(0).sum() * (squares[1] - squares[0])
-        found = opacus_size.delta_at(epsilon, records=records, weights=weights)
+        found = opacus_size.deltas(epsilon, records=records, weights=weights)
         assert found == pytest.approx(delta, rel=1e-3)
 
 

@@ -19,7 +19,7 @@ CLAIM = finding(
     Source(
         "Private GANs, revisited (Bie, Kamath, Zhang 2023)",
         "alexbie98/dpgan-revisit 2233d9b, exp_configs/mnist-eps1-200dsteps.yaml:25-39, "
-        "train_dpgan.py:356-366",
+        "train_dpgan.py:241-246,356-366",
     ),
     says="325,000 critic steps of noise 5 and 128 of MNIST's 60,000 records are epsilon 1.",
     stated=1.0,

@@ -19,7 +19,7 @@ CLAIM = finding(
     Source(
         "Private GANs, revisited (Bie, Kamath, Zhang 2023)",
         "alexbie98/dpgan-revisit 2233d9b, exp_configs/mnist-eps10-50dsteps.yaml:25-39, "
-        "README.md:67, train_dpgan.py:356-366",
+        "README.md:67, train_dpgan.py:241-246,356-366",
     ),
     says="450,000 critic steps of noise 1 and 128 of MNIST's 60,000 records are epsilon 10.",
     stated=10.0,

@@ -1,7 +1,8 @@
 """What MST's budget in dpmm is worth as a Gaussian: the number its audit is held against."""
 
 from dpkit.papers.ledger.finding import Source, finding
-from dpkit.privacy import calibrate, rdp
+from dpkit.privacy import rdp
+from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
 
 EPSILON, DELTA = 1.0, 1e-2
@@ -12,15 +13,12 @@ def mu() -> float:
 
     mu^2 / 2 is the rho that Canonne, Kamath and Steinke's conversion (2020) takes to the budget.
     """
-    return 1 / calibrate.noise_multiplier(
-        EPSILON,
-        sample_rate=1.0,
-        steps=1,
-        delta=DELTA,
-        accountant=rdp.epsilon,
-        mechanism=Gaussian,
-        conversion="improved",
-    )
+    low, high = 0.0, 1.0
+    for _ in range(30):  # halves to 1e-9
+        middle = (low + high) / 2
+        spent = rdp.epsilon([Release(Gaussian(1 / middle))], delta=DELTA, conversion="improved")
+        low, high = (low, middle) if spent.epsilon > EPSILON else (middle, high)
+    return high
 
 
 CLAIM = finding(

@@ -1,7 +1,9 @@
 """Noise that is divided by a number of records which it should hide."""
 
-from math import exp, log
+from math import log
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
 from dpkit.code_lines import Code
@@ -11,7 +13,7 @@ RECORDS, WEIGHTS, DELTA = 1_000, 1_000_000, 1e-5
 SAID = 4.7286  # RDPAccountant, noise 1, sample rate 1, one step, rounded up
 
 
-def delta_at(epsilon: float, *, records: int, weights: int) -> float:
+def deltas(epsilons: ArrayLike, *, records: int, weights: int) -> NDArray[np.float64]:
     """Delta of noise / records against noise / (records + 1), both released with gradients of 0.
 
     The loss is a line in the squared norm, which is chi-square (`weights` degrees of freedom) times
@@ -19,19 +21,15 @@ def delta_at(epsilon: float, *, records: int, weights: int) -> float:
     """
     wide, narrow = 1 / records**2, 1 / (records + 1) ** 2  # variances at noise 1
     slope = (1 / narrow - 1 / wide) / 2
-    edge = (epsilon + weights * log(wide / narrow) / 2) / slope  # of the squared norm
+    edge = (np.asarray(epsilons) + weights * log(wide / narrow) / 2) / slope  # of the squared norm
     beyond = chdtrc(weights, edge / wide), chdtrc(weights, edge / narrow)
-    return float(beyond[0] - exp(epsilon) * beyond[1])
+    return beyond[0] - np.exp(epsilons) * beyond[1]
 
 
 def epsilon() -> float:
     """At least this, under add-remove: of a record whose gradient is 0."""
-    from scipy.optimize import root_scalar  # slow to import
-
-    def over(value: float) -> float:
-        return delta_at(value, records=RECORDS, weights=WEIGHTS) - DELTA
-
-    return float(root_scalar(over, bracket=(0.0, 100.0), xtol=1e-10).root)
+    epsilons = np.linspace(0, 20, 20_001)
+    return float(epsilons[deltas(epsilons, records=RECORDS, weights=WEIGHTS) > DELTA].max())
 
 
 CLAIM = finding(

@@ -18,7 +18,7 @@ CLAIM = finding(
     Source(
         "torch.randn",
         "pytorch/pytorch cf30153 (torch 2.13.0), aten/src/ATen/core/TransformationHelper.h:85-90, "
-        "aten/src/ATen/native/cpu/DistributionTemplates.h:100-108",
+        "aten/src/ATen/native/cpu/DistributionTemplates.h:100-138,223-228",
     ),
     says="16 or more float32 numbers drawn at a time on a CPU are standard normal: any value can "
     "occur.",
