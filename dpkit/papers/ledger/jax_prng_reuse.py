@@ -49,9 +49,9 @@ CLAIM = finding(
     "noise is the same, number by number, so the difference of the two goes out without any. "
     "The authors found and repaired it themselves: one key a block.",
     code=Code(
-        was="noise = [normal(key, b.shape) for b in blocks]",
-        should="keys = split(key, len(blocks))\n"
-        "noise = [normal(k, b.shape) for k, b in zip(keys, blocks)]",
+        was="noise = [normal(key, b) for b in shapes]",
+        should="keys = split(key, len(shapes))\n"
+        "noise = [normal(k, b) for k, b in zip(keys, shapes)]",
         cause="noise",
     ),
 )
