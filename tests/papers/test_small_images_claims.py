@@ -11,7 +11,8 @@ import pytest
 from scipy.special import ndtr
 
 from dpkit.claims import check, outcome
-from dpkit.papers.small_images import claims, prior_work, shuffled
+from dpkit.papers import shuffled
+from dpkit.papers.small_images import claims, prior_work
 from dpkit.papers.small_images.prior_work import DIGIT_COUNTS, BeaulieuJones, Xie
 from dpkit.papers.small_images.settings import FIGURE_2, ORDERS, PUBLIC_SIZE
 from dpkit.privacy import Gaussian, Release, SampledGaussian, divergence, pld, rdp

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from dpkit.claims import Claim, Curve, Kind, with_code
+from dpkit.papers import shuffled
 from dpkit.papers.as_published import AsPublished
 from dpkit.papers.main_run import MainRun
-from dpkit.papers.small_images import shuffled
 from dpkit.papers.small_images.adam import Comparison
 from dpkit.papers.small_images.lines import LINES
 from dpkit.papers.small_images.prior_work import (
