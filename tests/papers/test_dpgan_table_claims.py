@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import norm
 
@@ -102,7 +102,7 @@ def test_how_sure_a_discriminator_is_at_a_score():
     most = js(1.0)
     assert f"{most:.4f}".removeprefix("0") in text
     for score in (0.25, 0.29):
-        alike = brentq(lambda sure, score=score: js(sure) - score, 0.5, 1.0)
+        alike = root_scalar(lambda sure, score=score: js(sure) - score, bracket=(0.5, 1.0)).root
         assert f"{100 * alike:.1f} %" in text
         # the least average: some images as unsure as can be, the others sure
         low = np.linspace(0.5, alike, 1_001)

@@ -3,8 +3,6 @@
 from functools import cache
 from math import e, expm1, log, log1p
 
-from scipy.optimize import root_scalar
-
 from dpkit.claims import Claim
 from dpkit.papers.dpgan.budget import BUDGET_DELTA
 from dpkit.papers.dpgan.settings import PUBLISHED
@@ -40,6 +38,8 @@ def amplified(epsilon: float, rate: float) -> float:
 @cache
 def of_a_batch() -> float:
     """The exact epsilon of a step of LSUN-L at q delta_0, one group, add-remove, Poisson."""
+    from scipy.optimize import root_scalar  # slow to import
+
     one = SampledGaussian(LSUN.noise_multiplier, RATE)
     target = RATE * BUDGET_DELTA
     found = root_scalar(
