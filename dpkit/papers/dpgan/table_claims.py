@@ -147,7 +147,7 @@ TABLES: tuple[Claim, ...] = (
     in_table(
         "js-near-its-maximum",
         "section 5.3, eq. 5, Table 4 (LSUN-U)",
-        "A small JS score means that a discriminator has difficulty to tell generated images; "
+        "A small JS score means that a discriminator has difficulty telling generated images; "
         "dpGAN's 0.29, close to the GAN's 0.25, is taken as good quality.",
         kind="in words",
         compute=lambda: sure_at_least(PRINTED["table_4"]["dpgan"]),
