@@ -497,7 +497,9 @@ plots.picture(drawn, f"Noise 5, 10 and 15 beside a bound of {bound:,.0f}: "
 # There is one such link in their repository after all, in a line of a test script:
 # $\varepsilon = 2 q \sqrt{n_d \log(1/\delta)}\,/\,(\text{noise} / \text{bound})$. It has the *form* of a
 # theorem that holds for large noise and small $\varepsilon$. Here is what it gives, and what one critic step at
-# this noise really costs if a gradient is as long as the bound allows:
+# this noise really costs if a gradient is as long as the bound allows. (The review says that the algorithm is
+# not in their public repository. It is: `wgan.py` adds the noise, and a line of `test.py`, easy to miss, is this
+# formula.)
 
 # %%
 found = [check(claims[name]) for name in claims if name.startswith("xie")]

@@ -12,8 +12,11 @@ import numpy as np
 from dpkit.claims import Claim, Curve, with_code
 from dpkit.papers.as_published import OPACUS_ORDERS, AsPublished
 from dpkit.papers.dpgan.budget import BUDGET_DELTA, TABLE_7
+from dpkit.papers.dpgan.evidence import GENERATOR_STEP
 from dpkit.papers.dpgan.lines import LINES
+from dpkit.papers.dpgan.proof_claims import PROOFS
 from dpkit.papers.dpgan.settings import MNIST, PUBLISHED, REPAIRED, SETTINGS, Settings, ungrouped
+from dpkit.papers.dpgan.table_claims import TABLES
 from dpkit.papers.main_run import MainRun
 from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, moments
 from dpkit.privacy.mechanisms import Mechanism
@@ -307,6 +310,9 @@ EVERY: tuple[Claim, ...] = (
         "by as much as its noise was chosen for: C sqrt(7) as without groups, for the 4 x 780 "
         "critic steps that five groups are allowed. The noise is taken as charged, 1.0859.",
     ),
+    *PROOFS,
+    *TABLES,
+    GENERATOR_STEP,
 )
 CLAIMS = with_code(EVERY, LINES)
 

@@ -43,4 +43,19 @@ LINES = {  # by the claim's name
         should="g_i[group] = clip(g_i[group], C_group)",
         cause="sensitivity",
     ),
+    "theorem-3.1-conditions": Code(
+        was="alpha(k) <= q**2 * k * (k + 1) / ((1 - q) * z**2)\n# for z >= 1; here z = .434",
+        should="alpha(k) = k * SampledGaussian(z, q).rdp(k + 1)\n# by integration, any z",
+        cause="formula",
+    ),
+    "linear-subsampling": Code(
+        was="epsilon = O(q * epsilon_0)\n# for epsilon_0 <= 1; here 10",
+        should="epsilon = log1p(q * expm1(epsilon_0))\n# any epsilon_0",
+        cause="formula",
+    ),
+    "js-near-its-maximum": Code(
+        was="score = mean(js(p, 1 / 2))  # small: not told apart",
+        should="score = mean(js(p, 1 / 2)) / MOST  # 0 to 1",
+        cause="evaluation",
+    ),
 }

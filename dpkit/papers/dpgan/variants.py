@@ -34,9 +34,8 @@ class Configuration(NamedTuple):
     warm: bool  # warm start
 
 
-# The first six are Table 9's: of its rows only the numbers of marks are left, which fit these
-# (where no row has both groupings; the last may have clusters instead, which is "all", the code's
-# last script). "warm" is ours.
+# The first six are Table 9's: of its rows only marks are left, which these alone fit where no row
+# has both groupings (`table_claims.layouts`). "warm" is ours, "all" the code's last script.
 CONFIGURATIONS = {
     "none": Configuration("tensors", False, False),
     "grouping": Configuration("biases", False, False),

@@ -86,6 +86,55 @@ def updates(gradients: Floats, *, betas: tuple[float, float], eps: float) -> Flo
     return out
 
 
+def rmsprop(gradients: Floats, *, decay: float = 0.99, eps: float = 1e-8) -> Floats:
+    """RMSprop's updates in units of the learning rate (Tieleman, Hinton 2012): g / (sqrt(v) + eps).
+
+    Args:
+        gradients: (steps, dims).
+        decay: of the mean square v, which starts at 0, in [0, 1); 0.99 is PyTorch's default.
+        eps: >= 0.
+
+    Raises:
+        ValueError: decay or eps are out of range.
+    """
+    checks.non_negative(decay=decay, eps=eps)
+    if not decay < 1:
+        raise ValueError(f"decay must lie in [0, 1), got {decay}")
+    square, out = np.zeros_like(gradients[0]), np.empty_like(gradients)
+    for step, gradient in enumerate(gradients):
+        square = decay * square + (1 - decay) * gradient**2
+        out[step] = gradient / (np.sqrt(square) + eps)
+    return out
+
+
+def adagrad(gradients: Floats, *, eps: float = 1e-10) -> Floats:
+    """Adagrad's updates in units of the learning rate (Duchi, Hazan, Singer 2011).
+
+    g / (sqrt(the sum of all g^2 so far) + eps).
+
+    Args:
+        gradients: (steps, dims).
+        eps: >= 0; 1e-10 is PyTorch's default.
+
+    Raises:
+        ValueError: eps is not a finite number >= 0.
+    """
+    checks.non_negative(eps=eps)
+    return gradients / (np.sqrt(np.cumsum(gradients**2, axis=0)) + eps)
+
+
+def normalised(gradients: Floats) -> Floats:
+    """Updates of normalised gradient descent in units of the learning rate: g / |g|, (steps, dims).
+
+    Raises:
+        ArithmeticError: a gradient is 0.
+    """
+    norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+    if not (norms > 0).all():
+        raise ArithmeticError("a gradient of 0 has no direction")
+    return gradients / norms
+
+
 def difference(first: Floats, second: Floats) -> float:
     """The largest |second - first| / |first| of a step, in L2 norms; both (steps, dims).
 
@@ -110,11 +159,16 @@ class Comparison:
 
     def updates(self, max_grad_norm: float, *, eps: float) -> Floats:
         """Adam's updates (steps, dims) in units of the learning rate."""
-        means = [
-            released(batch, max_grad_norm=max_grad_norm, noise_multiplier=self.noise_multiplier)
-            for batch in self.batches
-        ]
-        return updates(np.stack(means), betas=(0.5, 0.9), eps=eps)
+        return updates(self.means(max_grad_norm), betas=(0.5, 0.9), eps=eps)
+
+    def means(self, max_grad_norm: float) -> Floats:
+        """The released mean gradients, (steps, dims)."""
+        return np.stack(
+            [
+                released(batch, max_grad_norm=max_grad_norm, noise_multiplier=self.noise_multiplier)
+                for batch in self.batches
+            ]
+        )
 
     def difference(self, first: float, second: float, *, eps: float) -> float:
         """The largest relative difference of a step between two clip norms."""

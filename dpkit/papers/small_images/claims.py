@@ -16,6 +16,7 @@ from dpkit.papers import shuffled
 from dpkit.papers.as_published import AsPublished
 from dpkit.papers.main_run import MainRun
 from dpkit.papers.small_images.adam import Comparison
+from dpkit.papers.small_images.curve_claims import CURVES
 from dpkit.papers.small_images.lines import LINES
 from dpkit.papers.small_images.prior_work import (
     DIGIT_COUNTS,
@@ -25,6 +26,7 @@ from dpkit.papers.small_images.prior_work import (
     groups_factor,
     noise_too_small,
 )
+from dpkit.papers.small_images.review_claims import REVIEWS
 from dpkit.papers.small_images.settings import (
     EPOCHS,
     FIGURE_2,
@@ -328,6 +330,8 @@ EVERY: tuple[Claim, ...] = (
         "noise, far from here.",
         believed=lambda value: value <= Xie(15).published_epsilon(),
     ),
+    *REVIEWS,
+    *CURVES,
 )
 CLAIMS = with_code(EVERY, LINES)
 
