@@ -198,11 +198,9 @@ def _score(method: str, task: Task, scale: str) -> Result:
             progress=task.progress,
         )
         values |= {f"{name}_accuracy": found.chosen, f"{name}_epoch": found.epoch}
-    records = task.records()
-    checksums = {f"{s.name} {w}": s.checksum for s, w in ((records, "train"), (test, "test"))}
     shown = np.round(images[:100, 0] * 255).astype(np.uint8) if task.seed == 0 else None
     label = device_label(device_named(task.device_name))
-    return Result(values | _prices(method, task, values), checksums, label, shown)
+    return Result(values | _prices(method, task, values), _checksums(task.data), label, shown)
 
 
 def _liken(method: str, task: Task, scale: str) -> Result:
@@ -222,9 +220,13 @@ def _liken(method: str, task: Task, scale: str) -> Result:
         "inception_score": classifier.score(images).mean,
         "classifier_accuracy": classifier.accuracy,
     }
-    records = task.records()
-    checksums = {f"{s.name} {w}": s.checksum for s, w in ((records, "train"), (test, "test"))}
-    return Result(values, checksums, device_label(device))
+    return Result(values, _checksums(task.data), device_label(device))
+
+
+def _checksums(data: str) -> dict[str, str]:
+    """Of the files that a part reads, of which it may take a part."""
+    both = ("train", "test")
+    return {f"{data} {split}": datasets.load(data, split=split).checksum for split in both}
 
 
 def _prices(method: str, task: Task, values: dict[str, Any]) -> dict[str, Any]:
