@@ -18,6 +18,7 @@ from dpkit.papers.ledger import (
     ctab_gan_batch_as_microbatch,
     ctab_gan_penalty_after_noise,
     dp_kernel_noise_on_loss,
+    dpmm_mst_rho,
     gs_wgan_32_gradients,
     gs_wgan_once_a_step,
     pate_gan_raw_batches,
@@ -27,7 +28,7 @@ from dpkit.papers.ledger import (
 )
 
 BY_NAME = {claim.name: claim for claim in ledger.CLAIMS}
-HOLD = ("dp-kernel-epsilon-of-noise",)
+HOLD = ("dp-kernel-epsilon-of-noise", "dpmm-mst-rho")
 FAIL = (
     "backpropagation-clipping-512",
     "ctab-gan-batch-as-microbatch",
@@ -242,3 +243,25 @@ def test_about_half_of_the_batches_of_votes_are_charged():
         probability = 0.5 + math.copysign(0.5 * -math.expm1(-abs(votes - 5) / 1000), votes - 5)
         share = pate_gan_uncharged_branch.charged_share(probability)
         assert (counts < 100).mean() == pytest.approx(share, abs=0.03)
+
+
+def test_the_budget_of_mst_is_what_its_conversion_gives():
+    """Canonne, Kamath, Steinke 2020, Corollary 13, over many orders; and no Gaussian costs more."""
+    rho = dpmm_mst_rho.RHO
+    orders = 1 + np.geomspace(1e-2, 1e3, 200_000)
+    logs = (orders - 1) * (orders * rho - 1) + orders * np.log1p(-1 / orders) - np.log(orders - 1)
+    assert math.exp(logs.min()) == pytest.approx(1e-5, rel=1e-6)
+    assert value("dpmm-mst-rho") == pytest.approx(1, abs=1e-6)
+    assert 0.9 < exact_gaussian(math.sqrt(2 * rho), 1e-5) < value("dpmm-mst-rho")
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
+def test_an_exponential_mechanism_costs_no_more_than_its_gaussian(epsilon):
+    p = np.linspace(1e-4, 1 - 1e-4, 2001)  # of the answers that gain by epsilon against the others
+    q = p * math.exp(epsilon) / (p * math.exp(epsilon) + 1 - p)
+    for order in (1.5, 2.0, 8.0, 64.0):
+        moment = np.logaddexp(
+            order * np.log(p) + (1 - order) * np.log(q),
+            order * np.log1p(-p) + (1 - order) * np.log1p(-q),
+        )
+        assert moment.max() / (order - 1) <= order * epsilon**2 / 8 * (1 + 1e-9)
