@@ -10,6 +10,7 @@ from dpkit.claims import Claim
 
 NAME = "ledger"
 TITLE = "Later literature (methods, libraries, accountants)"
+NOTEBOOK = "12_how_guarantees_break"
 HELPERS = ("finding",)
 
 
