@@ -143,7 +143,7 @@ except ArithmeticError as error:
 # ## 4. The wall
 #
 # Every claim is a tile. Run the cell, then press one, or choose it by name; filter by paper, verdict or any word.
-# (Before it runs you see the tiles, and one card.) Guess first:
+# (Before it runs you see the tiles, and one card.) The last row is the literature after the five papers. Guess first:
 #
 # 1. Of the claims that mention "misprint", does any change what a run costs?
 # 2. Which paper's claims about its own *numbers* hold to the last digit, while those about what the numbers mean
@@ -206,9 +206,10 @@ table["lines"] = table[names].sum(axis=1)
 table
 
 # %% [markdown]
-# Sensitivity is the one slip in every column; noise, sampling and formulas come in four of five. (Seven of the ten
+# Sensitivity is the one slip in every column; noise, sampling and formulas come in four of five. (Most
 # lines under Small Images are of the earlier work that it reviews.) They are not the same line twice: what recurs
-# is the question that was not asked.
+# is the question that was not asked. [Notebook 12](12_how_guarantees_break.ipynb) looks at each kind, floating point
+# included, in the literature after these papers.
 #
 # What does a slip cost? Some claims put the epsilon that a paper states beside the epsilon of what was run:
 
