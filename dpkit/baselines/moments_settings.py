@@ -15,6 +15,7 @@ from dpkit.privacy.mechanisms.base import check_noise
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 
 FIRST_SHARE = 0.2  # of mu^2: what the first of two releases takes
+MOST = 64  # components of a class, however many records there are
 ENOUGH = 1_500  # records a component times mu: fewer, and noise hides what tells components apart
 
 
@@ -130,7 +131,7 @@ def settings_for(
     checks.whole(1, public_size=public_size, classes=classes)
     noise = calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta)
     if components is None:
-        components = max(1, round(public_size / classes / noise / ENOUGH))
+        components = min(max(1, round(public_size / classes / noise / ENOUGH)), MOST)
     settings = MomentsSettings(classes, shape, noise, components=components)
     while pld.epsilon(settings.ledger(), delta=delta).epsilon > target_epsilon:  # by its rounding
         settings = replace(settings, noise_multiplier=settings.noise_multiplier * (1 + 1e-6))

@@ -49,7 +49,8 @@ def checked_labels(labels: ArrayLike, *, classes: int, records: int | None = Non
     if found.ndim != 1 or found.dtype.kind not in "iu" or records not in (None, len(found)):
         wanted = "(records,)" if records is None else f"({records},)"
         raise ValueError(
-            f"labels must be integers of shape {wanted}, got {found.dtype} of shape {found.shape}"
+            f"labels must be integers of shape {wanted}, got {found.dtype} of shape {found.shape}; "
+            "rows of 0 and 1 are y.argmax(1), and names are numbered by a list that is public"
         )
     fine = (found >= 0) & (found < classes)
     if not fine.all():

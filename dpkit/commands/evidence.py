@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from inspect import getdoc
 from pathlib import Path
 from textwrap import indent
@@ -52,7 +53,7 @@ def claims(
 
 def reproduce(
     paper: Annotated[
-        str | None, typer.Argument(help="Such as dp_cgan; may be left out with --all.")
+        str | None, typer.Argument(help="Such as dp_cgan, or comparison; not needed with --all.")
     ] = None,
     table: Annotated[
         str | None, typer.Argument(help="Such as table_1. Without it: what there is.")
@@ -154,12 +155,12 @@ def reproduce(
 
 def _named(name: str) -> ModuleType:
     """A paper's package, or that of the comparison."""
-    return comparison if name == comparison.NAME else papers.named(name)
+    return papers.named(name, (*papers.PAPERS, comparison))
 
 
 def _plans_of(name: str) -> Mapping[str, Any]:
     """What can be reproduced of it, by table."""
-    return comparison.experiments.PLANS if name == comparison.NAME else papers.plans_of(name)
+    return import_module(f"{_named(name).__name__}.experiments").PLANS
 
 
 def _everything(

@@ -90,17 +90,16 @@ def estimate(
 def seconds_a_step(
     work: Work, *, clock: Callable[[], float] = perf_counter, brief: float = BRIEF
 ) -> float:
-    """The mean of a few steps after one to warm up, or that one's own time where it is `LONG`."""
+    """The mean of a few steps after one to warm up: of a single one, where that one was `LONG`."""
     steps = work.trial()
     start = clock()
     next(steps)
     first = clock() - start
-    if first >= LONG:
-        return first
     start, done, passed = clock(), 0, 0.0
     for _ in steps:
         done, passed = done + 1, clock() - start
-        if passed >= (brief if done >= TIMED and done % work.every == 0 else LONG):
+        enough = first >= LONG or (done >= TIMED and done % work.every == 0 and passed >= brief)
+        if enough or passed >= LONG:
             break
     return passed / done if done else first
 

@@ -67,6 +67,11 @@ def _pixels(x: Any) -> np.ndarray:
             "x must have shape (records, height, width) or (records, channels, height, width), got "
             f"{pixels.shape}; rows of pixels are x.reshape(-1, channels, height, width)"
         )
+    if pixels.ndim == 4 and pixels.shape[3] in (1, 3, 4) and pixels.shape[1] > 4:
+        raise ValueError(
+            f"x must have its channels before height and width, and its shape is {pixels.shape}; "
+            "(records, height, width, channels) are x.transpose(0, 3, 1, 2)"
+        )
     if pixels.dtype != np.uint8 and pixels.dtype.kind != "f":
         raise ValueError(
             f"x must be uint8 or floats in [0, 1], got {pixels.dtype}; 0..255 are x.astype('uint8')"

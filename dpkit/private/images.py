@@ -134,9 +134,12 @@ class PrivateImages(BaseEstimator):
 
         Raises:
             NotFittedError: there is no model yet.
+            TypeError: jitter is no `Jitter`.
             ValueError: a label is out of range.
         """
         self._check_fitted()
+        if not isinstance(jitter, Jitter | None):
+            raise TypeError(f"jitter must be a Jitter(), or None, got {jitter!r:.80}")
         rng = generator(reproducible_seed, stream=1)
         made = self.model_.sample(labels, rng=rng).astype(np.float32, copy=False)
         return made if jitter is None else jitter(made, rng=rng)

@@ -186,6 +186,11 @@ def test_settings_for_an_epsilon_cost_it_and_hardly_less(epsilon, components):
     assert settings.components == components or components is None
 
 
+def test_components_are_no_more_than_can_be_told_apart():
+    asked = {"delta": 1e-5, "classes": 2, "shape": (1, 4, 4), "public_size": 10**9}
+    assert settings_for(10.0, **asked).components == 64
+
+
 def test_digits_keep_their_classes():
     """The nearest of the sampled means is right for 0.86 to 0.89 in 8 runs, deviation 0.008."""
     data = digits()

@@ -287,3 +287,15 @@ def test_a_budget_that_is_a_number_is_refused():
 def test_it_is_found_where_the_other_classes_are():
     assert dpkit.PrivateImages is PrivateImages
     assert "PrivateImages" in dpkit.__all__
+
+
+@pytest.mark.parametrize("shape", [(8, 6, 1), (8, 6, 3)])
+def test_channels_that_come_last_are_refused(shape):
+    images = np.zeros((len(LABELS), *shape), np.uint8)
+    with pytest.raises(ValueError, match=r"x.transpose\(0, 3, 1, 2\)"):
+        images_of().fit(images, LABELS)
+
+
+def test_a_jitter_is_one():
+    with pytest.raises(TypeError, match=r"jitter must be a Jitter\(\), or None, got True"):
+        images_of().fit(BYTES, LABELS).sample([0], jitter=True)
