@@ -13,8 +13,9 @@ from dpkit.claims import Claim, Curve, Evidence, Measured, with_code
 from dpkit.papers.as_published import OPACUS_ORDERS, AsPublished
 from dpkit.papers.dp_cgan.lines import LINES
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS
+from dpkit.papers.dp_cgan.table_claims import TABLE_1
 from dpkit.papers.main_run import MainRun
-from dpkit.privacy import rdp
+from dpkit.privacy import Release, moments, rdp
 from dpkit.privacy.mechanisms import SampledGaussian
 
 PAPER = "dp_cgan"
@@ -46,6 +47,12 @@ BOTH_PARTS = ratio(SETTINGS.clipping.sensitivity("add-remove"))
 def spent(noise: float, rate: float) -> float:
     """Epsilon after the steps that the code allows."""
     return epsilon(SampledGaussian(noise, rate), charged_steps())
+
+
+def moments_epsilon() -> float:
+    """What the moments accountant makes of the steps that the code allows, as it charges them."""
+    ledger = [Release(SampledGaussian(CODE_NOISE, CODE_RATE), charged_steps())]
+    return moments.epsilon(ledger, delta=SETTINGS.target_delta).epsilon
 
 
 def by_step(noise: float, rate: float) -> Curve:
@@ -211,6 +218,17 @@ EVERY: tuple[Claim, ...] = (
         explanation="Both printed values are those of noise 0.45 at sample rate 64/60000, to nine "
         "digits and more, while the cell beside them says noise 0.6: the log is from another run.",
     ),
+    Claim(
+        id=f"{PAPER}/rdp-tighter-than-moments",
+        where="text: abstract, sections 1, 2.2 and 4",
+        says="Renyi DP prices the training more tightly than the moments accountant.",
+        kind="at most",
+        stated=moments_epsilon(),
+        compute=partial(spent, CODE_NOISE, CODE_RATE),
+        explanation="Both for the steps that the code allows and as it charges them: stated is the "
+        "moments accountant with its 32 moments, computed Renyi DP at the code's orders. It is "
+        "tighter by .3 %, by orders that are no whole numbers; the orders of moments are whole.",
+    ),
     real_row_claim(
         "table-1-real-row",
         "Logistic regression trained on real MNIST reaches an AUROC of 92.17 %, tested as the code "
@@ -229,7 +247,7 @@ EVERY: tuple[Claim, ...] = (
         "{auroc:.4f}.",
     ),
 )
-CLAIMS = with_code(EVERY, LINES)
+CLAIMS = with_code((*EVERY, *TABLE_1), LINES)
 
 
 def main_run() -> MainRun:

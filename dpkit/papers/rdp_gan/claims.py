@@ -9,8 +9,9 @@ from functools import partial
 
 from dpkit.claims import Claim, Kind, with_code
 from dpkit.papers.main_run import MainRun
-from dpkit.papers.rdp_gan import evidence, recomputed, theorems
+from dpkit.papers.rdp_gan import evidence, recomputed, table_claims, theorems
 from dpkit.papers.rdp_gan.lines import LINES
+from dpkit.papers.rdp_gan.proof_claims import PROOFS
 from dpkit.papers.rdp_gan.recomputed import ADULT, MNIST, TABLE_2, TOTAL, UNIT, Column, Decay
 from dpkit.papers.rdp_gan.repaired import repaired
 from dpkit.papers.rdp_gan.settings import (
@@ -320,7 +321,7 @@ TABLES = (
     tuning_claim(ADULT, 0.7, 845),
 )
 
-CLAIMS = with_code((*MEASURED, *THEOREMS, *TABLES), LINES)
+CLAIMS = with_code((*MEASURED, *THEOREMS, *PROOFS, *TABLES, *table_claims.TABLES), LINES)
 
 
 def main_run() -> MainRun:

@@ -50,6 +50,21 @@ LINES = {  # by the claim's name
         should="(n_g epsilon_g, 1 - (1 - delta)^n_g)",
         cause="accounting",
     ),
+    "eq-27-negative": Code(
+        was="D(X', X) <= -log(1 + q * expm1(a / 2 / s**2))",
+        should="D(X', X) <= D(X, X')",
+        cause="formula",
+    ),
+    "eq-26-before-c": Code(
+        was="q * a**2 / (2 * (a - 1) * s**2)",
+        should="a / (a - 1) * log1p(q * expm1(a / 2 / s**2))",
+        cause="formula",
+    ),
+    "best-k-uncharged": Code(
+        was="best = max(runs, key=accuracy)\ntotal = 0.5",
+        should="best = max(runs, key=accuracy)\ntotal = len(runs) * 0.5  # and the choice",
+        cause="accounting",
+    ),
     "table-2-mnist-64": Code(
         was="25 / 64 = 0.1953", should="25 / 64 = 0.3906\n25 / 128 = 0.1953", cause="formula"
     ),
