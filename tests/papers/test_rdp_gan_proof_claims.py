@@ -32,7 +32,7 @@ def reverse(order: int, *, q: float, s: float) -> float:
 
     def integrand(x: float) -> float:
         mixed = (1 - q) * norm.pdf(x, 0, s) + q * norm.pdf(x, 1, s)
-        return norm.pdf(x, 0, s) ** order / mixed ** (order - 1)
+        return float(norm.pdf(x, 0, s) ** order / mixed ** (order - 1))
 
     return math.log(quad(integrand, -10 * s, 10 * s, epsabs=0, epsrel=1e-12)[0]) / (order - 1)
 
