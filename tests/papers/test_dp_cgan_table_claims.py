@@ -20,7 +20,8 @@ def test_cells_hold_where_they_lie_within_the_seeds():
             found = table_claims.aurocs(column, classifier)
             one = check(BY_NAME[f"table-1-{name}-{classifier}"])
             inside = min(found) <= one.claim.stated <= max(found)
-            assert one.verdict == ("holds" if inside else "fails")
+            expected = "cannot be checked" if column == "cgan" else "holds" if inside else "fails"
+            assert one.verdict == expected
             assert one.computed in (*found, one.claim.stated)
 
 

@@ -4,6 +4,7 @@ import math
 from functools import cache, partial
 
 import numpy as np
+from scipy.special import stdtrit
 
 from dpkit.claims import Claim
 from dpkit.code_lines import Code
@@ -13,6 +14,12 @@ from dpkit.papers.dp_cgan.tables import CLASSIFIERS, PRINTED, TITLES
 
 PAPER = "dp_cgan"
 COLUMNS = {"cgan": "cgan", "published": "dp-cgan", "basic_dp": "basic-dp"}  # with seeds -> in ids
+BY_EPSILON = "They were trained for as many steps as the code's charge of 9.6 allows."
+LENGTHS = {
+    "cgan": "They were trained for 10,000 steps; the text does not say for how many.",
+    "published": BY_EPSILON,
+    "basic_dp": BY_EPSILON,
+}
 NAMES = {"lr": "Logistic regression", "mlp": "An MLP"}
 
 
@@ -31,11 +38,12 @@ def nearest(column: str, classifier: str) -> float:
 
 def advantage(classifier: str, *, coverage: float = 0.95) -> tuple[float, float, float]:
     """Mean AUROC of DP-CGAN less that of basic DP, and the ends of Welch's interval, in points."""
-    from scipy.stats import ttest_ind
-
-    ours, other = (aurocs(column, classifier) for column in ("published", "basic_dp"))
-    low, high = ttest_ind(ours, other, equal_var=False).confidence_interval(coverage)
-    return float(np.mean(ours) - np.mean(other)), float(low), float(high)
+    ours, other = (np.array(aurocs(column, classifier)) for column in ("published", "basic_dp"))
+    parts = [found.var(ddof=1) / len(found) for found in (ours, other)]
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(ours) - 1) + parts[1] ** 2 / (len(other) - 1))
+    half = float(stdtrit(freedom, (1 + coverage) / 2)) * math.sqrt(sum(parts))
+    mean = float(ours.mean() - other.mean())
+    return mean, mean - half, mean + half
 
 
 def below_real(classifier: str) -> float:
@@ -54,20 +62,22 @@ def counts_epsilon() -> float:
 
 
 def cell(column: str, classifier: str) -> Claim:
-    """A printed cell of Table 1 against the range of the stored seeds."""
+    """A printed cell of Table 1 against the range of the stored seeds.
+
+    The text ends private training by its epsilon, and does not say when that of the CGAN ends.
+    """
     found = aurocs(column, classifier)
     return Claim(
         id=f"{PAPER}/table-1-{COLUMNS[column]}-{classifier}",
         where=f"text: Table 1, {TITLES[column]}",
         says=f"{NAMES[classifier]} trained on its samples reaches an AUROC of "
         f"{PRINTED[column][classifier]:.2f} %.",
-        kind="equals",
+        kind="unchecked" if column == "cgan" else "equals",
         stated=PRINTED[column][classifier],
         tolerance=0.005,
         compute=partial(nearest, column, classifier),
         explanation=f"Computed is what comes nearest in the range of {len(found)} stored seeds, "
-        f"{min(found):.1f} to {max(found):.1f} (by the paper's protocol). They were trained for "
-        "10,000 steps; the text does not say for how many.",
+        f"{min(found):.1f} to {max(found):.1f} (by the paper's protocol). {LENGTHS[column]}",
     )
 
 

@@ -55,11 +55,6 @@ LINES = {  # by the claim's name
         should="D(X', X) <= D(X, X')",
         cause="formula",
     ),
-    "eq-26-before-c": Code(
-        was="q * a**2 / (2 * (a - 1) * s**2)",
-        should="a / (a - 1) * log1p(q * expm1(a / 2 / s**2))",
-        cause="formula",
-    ),
     "best-k-uncharged": Code(
         was="best = max(runs, key=accuracy)\ntotal = 0.5",
         should="best = max(runs, key=accuracy)\ntotal = len(runs) * 0.5  # and the choice",

@@ -22,22 +22,24 @@ def gain(data: str) -> float:
 def real_accuracy() -> float:
     """Accuracy on real records of a classifier that was trained on others, of the stored run."""
     rows = {row["trained on or tested on"]: row for row in tables.figure_8(_table("table_5"))}
-    return float(rows["real records"]["trained_on_generated"])
+    return float(rows["real records"]["accuracy"])
 
 
 @cache
+def largest_losses() -> dict[tuple[str, int], float]:
+    """By data set and batch size, of one record in the stored runs: means of three seeds."""
+    rows = tables.table_2(_table("table_2"))
+    return {(row["data"], row["batch"]): row["one_record"] for row in rows}
+
+
 def larger_batch_larger_loss() -> int:
-    """Of the two data sets, those whose largest loss (mean of three seeds) grows with the batch."""
-    found = {(row["data"], row["batch"]): row["one_record"] for row in tables.table_2(_losses())}
+    """Of the two data sets, those whose largest loss grows with the batch in the stored runs."""
+    found = largest_losses()
     return sum(found[data, 128] > found[data, 64] for data in ("Adult", "MNIST"))
 
 
 def _table(name: str) -> dict:
     return store.load(PAPER, name)
-
-
-def _losses() -> dict:
-    return _table("table_2")
 
 
 TABLES = (
@@ -50,9 +52,9 @@ TABLES = (
         stated=0.964,
         tolerance=0.01,
         compute=real_accuracy,
-        explanation="Trained on 20,000 real records and asked about 10,000 others, the kit's "
-        "classifier of the eight attributes is right on this share of them; about .85 is usual on "
-        "all fourteen. Three in four records are of the lower income, so that .75 costs nothing.",
+        explanation="The kit's classifier of the eight attributes is right on this share of real "
+        "records that it was not trained on (a stored run). Three in four records are of the lower "
+        "income, so that .75 costs nothing.",
     ),
     Claim(
         id=f"{PAPER}/table-gains",
@@ -71,11 +73,14 @@ TABLES = (
         id=f"{PAPER}/larger-batch-larger-loss",
         where="text: section V-B1, on Table II",
         says="The largest loss seen in training grows with the batch size, on both data sets.",
-        kind="in words",
-        believed=lambda data_sets: data_sets == 2,
+        kind="unchecked",
         compute=larger_batch_larger_loss,
-        explanation="Counted are the data sets on which it does in the stored runs, batch 128 "
-        "against 64, as the mean of three seeds: 7.6 against 7.9 on Adult, 20.7 against 21.0 on "
-        "MNIST. Three seeds cannot tell such differences from none.",
+        explanation="Table II's printed values do grow. Counted are the data sets on which those "
+        "of the stored runs do, as means of three seeds, batch 128 against 64: "
+        + ", ".join(
+            f"{largest_losses()[data, 128]:.1f} against {largest_losses()[data, 64]:.1f} on {data}"
+            for data in ("Adult", "MNIST")
+        )
+        + ". Three seeds cannot tell such differences from none.",
     ),
 )
