@@ -240,7 +240,7 @@ from dpkit.papers import dp_cgan
 
 for claim in dp_cgan.CLAIMS:
     verdict = check(claim)
-    print(f"{verdict.verdict:18} {claim.id:28} {verdict.computed:10.5g}")
+    print(f"{verdict.verdict:18} {claim.id:33} {verdict.computed:10.5g}")
 
 # %% [markdown]
 # What each of them means, and how good the images are when the guarantee is real, is the subject of
