@@ -14,17 +14,18 @@ from dpkit.experiments.part import Part, Progress, Result, Work, priced
 from dpkit.experiments.rows import part_name
 from dpkit.experiments.run import Run
 from dpkit.papers.rdp_gan import algorithm
+from dpkit.papers.rdp_gan.ablations import plan_ablations
 from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RECORDS, SWEEPS, repaired
 from dpkit.papers.rdp_gan.runs import Judged, on_device, training
 from dpkit.papers.rdp_gan.settings import (
+    DCGAN,
     DELTA,
     DP_GAN,
+    ITERATIONS,
     MULTIPLICATIVE,
     NON_PRIVATE,
     OUTPUT_ERROR,
     SETTINGS,
-    TEXT_RATE,
-    Dcgan,
     Settings,
 )
 from dpkit.papers.rdp_gan.tables import PRINTED_ITERATIONS
@@ -48,7 +49,6 @@ PUBLISHED_TUNING = tuple(  # tau as printed, and as half a per cent; eq. 18's me
     for threshold in (0.5, 0.005)
     for averaged in (True, False)
 )
-ITERATIONS = {"paper": SETTINGS.iterations, "reduced": 40, "small": 2}
 
 
 def plan_runs(
@@ -60,7 +60,7 @@ def plan_runs(
         records: "digits" or "census".
         scale: "paper" (MNIST, Adult), "reduced" or "small" (the digits, the simulated census; 40
             or 2 iterations).
-        seeds: runs of each; the DCGAN has one.
+        seeds: runs of each.
         device: auto, cpu or cuda; classifiers run on the CPU.
         progress: wraps a run's records, as tqdm does.
     """
@@ -100,7 +100,8 @@ def plan_runs(
             for tuning in PUBLISHED_TUNING
         ]
     runs += [
-        made(key=f"dcgan-{name}", settings=settings, seed=0, samples=True)
+        made(key=f"dcgan-{name}", settings=settings, seed=seed, samples=not seed)
+        for seed in range(seeds)
         for name, settings in _dcgan(records, scale).items()
     ]
     return [_real(records, scale), *(run.part for run in runs), *_marginals(records, scale, seeds)]
@@ -142,6 +143,7 @@ PLANS = {
     "table_5": partial(plan_runs, "census"),
     "figure_9": partial(plan_sweep, "census"),
     "figure_10": partial(plan_sweep, "digits"),
+    "ablations": plan_ablations,
 }
 
 
@@ -164,14 +166,11 @@ def _repaired(
 
 def _dcgan(records: str, scale: str) -> dict[str, Settings]:
     """The text's networks and rates: published (a label-conditional GAN), and repaired."""
-    published = replace(
-        SETTINGS, network=Dcgan(), generator_optimizer=TEXT_RATE, discriminator_optimizer=TEXT_RATE
-    )
     repaired_runs = {
-        f"repaired-{e:g}": replace(_repaired(records, scale, e, "constant"), network=Dcgan())
+        f"repaired-{e:g}": replace(_repaired(records, scale, e, "constant"), network=DCGAN.network)
         for e in EPSILONS
     }
-    return {"loss-value": _sized(published, scale), **repaired_runs}
+    return {"loss-value": _sized(DCGAN, scale), **repaired_runs}
 
 
 def _real(records: str, scale: str) -> Part:

@@ -243,3 +243,7 @@ MULTIPLICATIVE = replace(SETTINGS, noise=MultiplicativeNoise(Constant(SIGMA)))
 OUTPUT_ERROR = replace(SETTINGS, noise=OutputErrorNoise(Constant(SIGMA)))
 DP_GAN = replace(SETTINGS, noise=ParameterNoise(Constant(1e-3)))  # the figures' baseline
 SMALL = replace(SETTINGS, iterations=30)  # the same in seconds on a laptop
+DCGAN = replace(  # the text's networks and rates
+    SETTINGS, network=Dcgan(), generator_optimizer=TEXT_RATE, discriminator_optimizer=TEXT_RATE
+)
+ITERATIONS = {"paper": SETTINGS.iterations, "reduced": 40, "small": 2}  # by scale

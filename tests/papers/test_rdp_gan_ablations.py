@@ -1,0 +1,60 @@
+"""RDP-GAN's ablations: what each run changes, and that the repaired ones keep their epsilon."""
+
+from dataclasses import fields
+
+import pytest
+
+from dpkit.experiments.part import silent
+from dpkit.papers.rdp_gan import ablations, experiments
+from dpkit.papers.rdp_gan.repaired import repaired
+from dpkit.papers.rdp_gan.settings import DCGAN, DP_GAN, NON_PRIVATE
+from dpkit.privacy import pld
+
+RATES = {"generator_optimizer", "discriminator_optimizer"}
+CHANGED = {
+    "dp-gan-no-noise": (DP_GAN, {"noise"}),
+    "dp-gan-no-norm": (DP_GAN, {"noise"}),
+    "dp-gan-longer": (DP_GAN, {"discriminator_steps", "iterations"}),
+    "dcgan-label": (DCGAN, {"label_scale"}),
+    "dcgan-rate": (DCGAN, RATES),
+    "dcgan-both": (DCGAN, RATES | {"label_scale"}),
+    "none-one-gan": (NON_PRIVATE, set()),
+    "none-one-gan-label": (NON_PRIVATE, {"label_scale"}),
+}
+
+
+def differing(one, other):
+    return {f.name for f in fields(one) if getattr(one, f.name) != getattr(other, f.name)}
+
+
+def test_each_run_changes_what_its_name_says_and_nothing_else():
+    runs = ablations.other_baselines("paper") | ablations.other_labels("paper")
+    assert set(runs) == set(CHANGED)
+    for key, settings in runs.items():
+        first, changed = CHANGED[key]
+        assert differing(settings, first) == changed, key
+
+
+@pytest.mark.parametrize(("epsilon", "other"), [(5.0, 0.5), (0.5, 5.0)])
+def test_a_repaired_run_with_the_others_settings_keeps_its_own_epsilon(epsilon, other):
+    size = 60_000
+    mine, there = (repaired("digits", target_epsilon=e, public_size=size) for e in (epsilon, other))
+    found = ablations.other_settings("paper")
+    batch, rate, both = (found[f"repaired-{epsilon:g}-{x}"] for x in ("batch", "rate", "both"))
+    assert differing(batch, mine) == {"noise", "sampling"}
+    assert differing(rate, mine) == {"discriminator_optimizer"}
+    assert differing(both, batch) == {"discriminator_optimizer"}
+    assert differing(both, there) == {"noise", "target_epsilon"}
+    for settings in (batch, rate, both):
+        spent = pld.epsilon(settings.ledger(public_size=size), delta=1e-5).epsilon
+        assert 0.99 * epsilon < spent <= epsilon
+
+
+def test_the_baselines_are_trained_digit_by_digit_as_in_table_4():
+    asked = {"scale": "small", "seeds": 2, "device": "cpu", "progress": silent}
+    parts = {part.name: part.settings for part in experiments.PLANS["ablations"](**asked)}
+    assert {name for name, said in parts.items() if said["by_digit"]} == {
+        f"dp-gan-{change}-seed0" for change in ("no-noise", "no-norm", "longer")
+    }
+    assert "repaired-5-both-seed1" in parts
+    assert "dcgan-both-seed1" not in parts
