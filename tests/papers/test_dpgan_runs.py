@@ -280,7 +280,7 @@ def test_the_reduced_scale_is_narrower_and_shorter():
         variants.repaired("both", scale="paper")
 
 
-PLANNED = {"table_2": 1 + 2 * 4, "table_6": 2 * 5 * 5, "table_9": 2 * 7 * 3, "snapshot": 2}
+PLANNED = {"table_2": 1 + 2 * 5, "table_6": 2 * 5 * 5, "table_9": 2 * 7 * 3, "snapshot": 2}
 
 
 @pytest.mark.parametrize("name", experiments.PLANS)
@@ -300,6 +300,26 @@ def test_the_snapshot_leaves_the_generator_as_it_began(quick: Path):
     start = paper.new_gan(settings, seed=0, device=CPU).generator_net
     pairs = zip(start.parameters(), experiments.trained(run).parameters(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_a_gan_of_public_images_alone_reads_no_private_one_and_costs_nothing(
+    quick: Path, monkeypatch: pytest.MonkeyPatch
+):
+    settings = tiny(variants.public_alone(scale="reduced"), max_steps=0, warm_start=2)
+    found = []
+    for factor in (1.0, -1.0):
+        real = experiments.material("digits")
+        changed = real._replace(private=factor * real.private)
+        monkeypatch.setattr(experiments, "material", lambda _, changed=changed: changed)
+        run = run_of(settings)
+        found.append([p.detach().clone() for p in experiments.trained(run).parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+    start = paper.new_gan(settings, seed=0, device=CPU).generator_net
+    pairs = zip(start.parameters(), found[0], strict=True)
+    assert any(not torch.equal(a, b) for a, b in pairs)
+    found = experiments.priced(settings, steps=run.steps)
+    assert found["epsilon_proven"] == 0
+    assert prices.PUBLIC in found["assumptions"]
 
 
 @pytest.mark.parametrize("kind", ["supervised", "semi-supervised"])
@@ -403,7 +423,7 @@ def test_table_2_sets_scores_beside_the_epsilons():
     passes = SETTINGS.ledger(public_size=SIZE, steps=2_000)
     assert old["epsilon proven"] == pld.epsilon(passes, delta=1e-5).epsilon
     assert rows[tables.TITLES["all-repaired"]]["mean"] is None
-    assert len(found) == 5
+    assert len(found) == 6
 
 
 def test_a_score_that_is_not_stored_is_refused():

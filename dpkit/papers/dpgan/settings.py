@@ -149,7 +149,7 @@ class Settings:
         """The same, shuffled batches taken as Poisson ones: an assumption, which it states."""
         checks.whole(steps=steps)
         if not self.noise_multiplier > 0:
-            return [Release(NoGuarantee("no noise is added"))]
+            return [Release(NoGuarantee("no noise is added"))] if steps else []
         return [Release(self._mechanism(public_size), steps)]
 
     def claimed_ledger(self, *, public_size: int, steps: int) -> list[Release]:

@@ -110,6 +110,13 @@ def without_privacy(*, scale: str) -> Settings:
     return sized(NON_PRIVATE, scale=scale)
 
 
+def public_alone(*, scale: str) -> Settings:
+    """The same GAN trained on the public images alone, for as many steps: a warm start, no more."""
+    settings = without_privacy(scale=scale)
+    whole = settings.max_steps // settings.critic_steps
+    return replace(settings, warm_start=whole, max_steps=0)
+
+
 def sized(settings: Settings, *, scale: str) -> Settings:
     """The settings at a scale: as they are, or narrower and shorter, and small ones of digits."""
     checks.one_of(SCALES, scale=scale)
