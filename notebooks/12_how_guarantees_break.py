@@ -261,32 +261,46 @@ for name in ("abadi-figure-2", "dp-merf-noise-5", "bie-fixed-10"):
     )
 
 # %% [markdown]
-# ## 9. Does it hold? Thirty cases
+# ## 9. Is this differentially private? Thirty cases
 #
-# Each line below says what was stated somewhere. Decide first: does it hold? If not, which of the seven is it? Then open
-# it. (Cases are drawn from all claims of the kit, the five papers' and later literature's.)
+# Each line below says what somebody's guarantee rests on: an epsilon, a sensitivity, a bound, and whose it is. Decide
+# first: is it private, as said? If not, which of the seven kinds is it? Then open it. (Most cases came into the ledger
+# because somebody doubted them: do not take the share that fails for the field's.)
+
+# %%
+CASES = """
+pate-gan-raw-batches bie-epsilon-1 dpdm-epsilon-0-2 small_images/shuffled-against-poisson jax-prng-reuse
+rdp_gan/loss-values-at-sigma-10 dpmm-mst-mu dp_cgan/noise-times-norm diffprivlib-regression-bound adadp/lemma-1
+gs-wgan-left-over-index backpropagation-clipping-512 dpgan/theorem-4.1-7-groups pate-gan-same-partition dpmm-mst-rho
+small_images/beaulieu-jones-replace-one dp-accounting-replace-one dp-kernel-epsilon-of-noise gs-wgan-once-a-step
+adadp/raw-history-leak opacus-batch-size-from-n rdp_gan/multiplicative-direction smartnoise-mean-sensitivity
+adadp/theorem-1-example dpgan/stray-factor-4-devices pate-gan-student-on-records dp_cgan/class-counts-released
+diffprivlib-wishart rdp_gan/adaptive-reads-test-data adadp/local-clipping-sensitivity
+""".split()
+
 
 # %%
 from html import escape
 
 from dpkit.papers import with_claims
 
+papers = {claim.id: (paper, claim) for paper in with_claims() for claim in paper.CLAIMS}
 
-def case(claim):
-    """What is said, with the verdict folded away."""
+
+def case(name):
+    """Who says what, with the verdict folded away."""
+    paper, claim = papers[name if "/" in name else f"ledger/{name}"]
+    whose = claim.where.partition(":")[0] if paper is literature else paper.TITLE
     found = check(claim)
     slip = f" ({claim.code.cause})" if claim.code and found.verdict == "fails" else ""
     inside = f"<b>{found.verdict}</b>{slip}. {escape(found.explanation)}<br>{escape(claim.where)}"
-    return f"<li><details><summary>{escape(claim.says)}</summary>{inside}</details></li>"
+    return f"<li><details><summary>{escape(whose)}: {escape(claim.says)}</summary>{inside}</details></li>"
 
 
 # %%
 from IPython.display import HTML
 
-every = [claim for paper in with_claims() for claim in paper.CLAIMS if claim.evidence is None]
-decided = [claim for claim in every if claim.kind not in ("computed", "unchecked")]
-drawn = np.random.default_rng(3).permutation(len(decided))[:30]
-HTML(f"<ol>{''.join(case(decided[i]) for i in sorted(drawn))}</ol>")
+HTML(f"<ol>{''.join(case(name) for name in CASES)}</ol>")
 
 # %% [markdown]
 # How many did you get right? And how many would you have found in the code?
