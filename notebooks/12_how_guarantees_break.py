@@ -287,14 +287,20 @@ from dpkit.papers import with_claims
 papers = {claim.id: (paper, claim) for paper in with_claims() for claim in paper.CLAIMS}
 
 
+def opened(claim):
+    """The verdict, why, and where to read it."""
+    found = check(claim)
+    slip = f" ({claim.code.cause})" if claim.code and found.verdict == "fails" else ""
+    return f"<b>{found.verdict}</b>{slip}. {escape(found.explanation)}<br>{escape(claim.where)}"
+
+
+# %%
 def case(name):
     """Who says what, with the verdict folded away."""
     paper, claim = papers[name if "/" in name else f"ledger/{name}"]
     whose = claim.where.partition(":")[0] if paper is literature else paper.TITLE
-    found = check(claim)
-    slip = f" ({claim.code.cause})" if claim.code and found.verdict == "fails" else ""
-    inside = f"<b>{found.verdict}</b>{slip}. {escape(found.explanation)}<br>{escape(claim.where)}"
-    return f"<li><details><summary>{escape(whose)}: {escape(claim.says)}</summary>{inside}</details></li>"
+    said = escape(f"{whose}: {claim.says}")
+    return f"<li><details><summary>{said}</summary>{opened(claim)}</details></li>"
 
 
 # %%
