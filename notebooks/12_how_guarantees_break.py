@@ -276,7 +276,7 @@ small_images/beaulieu-jones-replace-one dp-accounting-replace-one dp-kernel-epsi
 adadp/raw-history-leak opacus-batch-size-from-n rdp_gan/multiplicative-direction smartnoise-mean-sensitivity
 adadp/theorem-1-example dpgan/stray-factor-4-devices pate-gan-student-on-records dp_cgan/class-counts-released
 diffprivlib-wishart rdp_gan/adaptive-reads-test-data adadp/local-clipping-sensitivity
-""".split()
+"""
 
 
 # %%
@@ -306,7 +306,7 @@ def case(name):
 # %%
 from IPython.display import HTML
 
-HTML(f"<ol>{''.join(case(name) for name in CASES)}</ol>")
+HTML(f"<ol>{''.join(case(name) for name in CASES.split())}</ol>")
 
 # %% [markdown]
 # How many did you get right? And how many would you have found in the code?
