@@ -6,7 +6,6 @@ All are of MNIST, at scales "reduced" and "small" of the digits; the runs that t
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from dpkit.experiments.part import Part, Progress
 from dpkit.papers.rdp_gan.repaired import repaired
@@ -53,24 +52,26 @@ def plan_ablations(*, scale: str, seeds: int, device: str, progress: Progress) -
 
 
 def other_settings(scale: str) -> dict[str, Settings]:
-    """Repaired runs at one epsilon with the batch, the discriminator's rate or both of the other.
+    """Epsilon 5 with the batch, the discriminator's rate or both of epsilon 0.5, and the reverse.
 
     The noise is calibrated anew for each: all keep their epsilon.
     """
-    made: Any = partial(
+    made = partial(
         repaired, "digits", public_size=PUBLIC_SIZES["digits"][scale], iterations=ITERATIONS[scale]
     )
-    found = {}
-    for epsilon, other in ((5.0, 0.5), (0.5, 5.0)):
-        there = made(target_epsilon=other)
-        rate = {"discriminator_optimizer": there.discriminator_optimizer}
-        batch = made(target_epsilon=epsilon, batch_size=there.expected_batch_size)
-        found |= {
-            f"repaired-{epsilon:g}-batch": batch,
-            f"repaired-{epsilon:g}-rate": replace(made(target_epsilon=epsilon), **rate),
-            f"repaired-{epsilon:g}-both": replace(batch, **rate),
-        }
-    return found
+    low, high = made(target_epsilon=0.5), made(target_epsilon=5.0)
+
+    def like(other: Settings, one: Settings) -> Settings:
+        return replace(one, discriminator_optimizer=other.discriminator_optimizer)
+
+    smaller = made(target_epsilon=5.0, batch_size=low.expected_batch_size)
+    larger = made(target_epsilon=0.5, batch_size=high.expected_batch_size)
+    return {
+        "repaired-5-batch": smaller,
+        "repaired-5-rate": like(low, high),
+        "repaired-5-both": like(low, smaller),
+        "repaired-0.5-both": like(high, larger),
+    }
 
 
 def other_baselines(scale: str) -> dict[str, Settings]:
@@ -99,6 +100,5 @@ def other_labels(scale: str) -> dict[str, Settings]:
         "dcgan-rate": replace(DCGAN, **rates),
         "dcgan-both": replace(DCGAN, **label, **rates),
         "none-one-gan": NON_PRIVATE,
-        "none-one-gan-label": replace(NON_PRIVATE, **label),
     }
     return {key: replace(settings, iterations=ITERATIONS[scale]) for key, settings in found.items()}
