@@ -99,15 +99,23 @@ def test_figure_9_puts_the_table_s_own_rate_in_its_place():
     assert found["accuracy"] == pytest.approx([0.101, 0.201, 0.301])
 
 
-def test_figure_3_agrees_with_its_formulas_and_with_the_accountant():
-    found = tables.figure_3(recomputed.ADULT, [10.0])
+@pytest.mark.parametrize("iterations", [1, 1_000])
+def test_figure_3_agrees_with_its_formulas_and_with_the_accountant(iterations):
+    found = tables.figure_3(recomputed.ADULT, [10.0], iterations=iterations)
     renyi = 64 / 20_000 * 4 * (20 / 64) ** 2 / (2 * 100)  # Theorem 1 at order 2
-    total = 1_000 * 4 * renyi * math.sqrt(2 * 5 * math.log(1e5))
-    assert found["theorem 4"][0] == pytest.approx(total, rel=1e-12)
+    total = iterations * 4 * renyi * math.sqrt(2 * 5 * math.log(1e5))
+    assert found["paper"][0] == pytest.approx(total, rel=1e-12)
     each = 2 * 64 / 20_000 * math.sqrt(5 * math.log(1e5)) / 10
-    assert found["eq. 23"][0] == pytest.approx(1_000 * each, rel=1e-12)
-    spent = pld.epsilon([Release(SampledGaussian(32.0, 64 / 20_000), 5_000)], delta=1e-5)
+    assert found["eq. 23"][0] == pytest.approx(iterations * each, rel=1e-12)
+    ledger = [Release(SampledGaussian(32.0, 64 / 20_000), 5 * iterations)]
+    spent = pld.epsilon(ledger, delta=1e-5)
     assert (found["lower"][0], found["upper"][0]) == (spent.lower, spent.epsilon)
+
+
+def test_one_iteration_costs_more_than_eq_16_says_in_three_of_figure_3s_four_cells():
+    cells = [tables.figure_3(column, [10.0]) for column in recomputed.TABLE_2]
+    assert [one["paper"][0] < one["lower"][0] for one in cells] == [True, True, False, True]
+    assert all(one["lower"][0] < one["upper"][0] < one["eq. 23"][0] for one in cells)
 
 
 def test_what_is_stored_is_complete_and_says_its_epsilon():

@@ -98,7 +98,10 @@ def test_nothing_is_decided_by_single_seeds_or_missing_runs():
     assert "no run with several seeds" in found["intermediate-capacity-best"].explanation
     two = verdicts(figure_3=COMMON | stored("capacity-16", 6.0))["intermediate-capacity-best"]
     assert two.verdict == "not decided at this scale"
-    assert two.explanation == "No run is stored of 96, 128."
+    assert two.explanation == (
+        "No run is stored of 96, 128. 16 reaches 6.00 (1 seed), 32 7.00 (3 seeds); at this spread "
+        "2 seeds of each would tell 0.80 apart."
+    )
 
 
 def test_a_difference_within_its_spread_is_not_decided():
@@ -113,6 +116,22 @@ def test_a_difference_within_its_spread_is_not_decided():
 
 
 CLIMBING = [1.0 + 0.5 * n for n in range(12)]
+
+
+def test_the_seeds_that_would_be_needed_are_those_of_students_interval():
+    """Of three values with a spread of one, the least number whose interval is narrow enough."""
+    runs = COMMON | stored("capacity-16", 5.0, 6.0, 7.0) | stored("capacity-96", 7.0)
+    size = findings._Plateaus(runs, "capacity-", lambda s: s["capacity"])
+    size.deviation = 1.0
+    for difference in (0.5, 0.8, 2.0):
+        count = size.seeds_needed(difference)
+        widths = [
+            t.interval(0.95, 3 * (n - 1), scale=np.sqrt(2 / n))[1] for n in (count - 1, count)
+        ]
+        assert widths[1] <= difference < widths[0]
+    assert size.seeds_needed(0.1) is None
+    size.deviation = None
+    assert size.seeds_needed(0.5) is None
 
 
 def test_a_plateau_is_not_judged_while_scores_still_rise():

@@ -8,6 +8,7 @@ formulas. A stored run has `scores` at the iterations that the tables ask for; b
 * repaired: each schedule is a separate run.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -169,26 +170,35 @@ def table_4(stored: Stored, records: str, *, score: str = "accuracy") -> list[di
     return [*rows, {"row": "real records", "epsilon": "none", "none": mean(real)}]
 
 
-def figure_3(column: Column, noises: "list[float]") -> dict[str, list[float]]:
-    """Total epsilon by noise on the loss: Theorem 4, eq. 23 n_g times, and the certified pair.
+def figure_3(
+    column: Column, noises: Sequence[float], *, iterations: int = 1
+) -> dict[str, list[float]]:
+    """Epsilon of generator iterations by noise on the loss: by the paper, eq. 23, and certified.
 
-    The pair is of n_g n_d noisy loss values of the printed sensitivity's C, if they were all that
-    is released.
+    Args:
+        column: data set and batch.
+        noises: standard deviations on the loss value.
+        iterations: of the generator; the figure is of one.
+
+    Returns:
+        "noise"; "paper" (Theorem 4; of one iteration that is Theorem 3, eq. 16); "eq. 23", added
+        up; "lower" and "upper", the certified pair of n_d noisy loss values an iteration, of the
+        sensitivity C / |X|, if they were all that is released. Delta 1e-5, add-remove.
     """
     setting = column.setting
     rate, each = setting["sample_rate"], setting["discriminator_steps"]
     pairs = [
-        pld.epsilon([Release(column.release(noise), GENERATOR_STEPS * each)], delta=DELTA)
+        pld.epsilon([Release(column.release(noise), iterations * each)], delta=DELTA)
         for noise in noises
     ]
     return {
         "noise": list(noises),
-        "theorem 4": [
-            theorems.theorem_4(noise_std=noise, generator_steps=GENERATOR_STEPS, **setting)
+        "paper": [
+            theorems.theorem_4(noise_std=noise, generator_steps=iterations, **setting)
             for noise in noises
         ],
         "eq. 23": [
-            GENERATOR_STEPS
+            iterations
             * theorems.moments_accountant_epsilon(
                 noise, sample_rate=rate, discriminator_steps=each, delta=DELTA
             )

@@ -140,6 +140,26 @@ class _Plateaus:
         difference = self.mean(first) - self.mean(second)
         return (-inf, inf) if wide is None else (difference - wide, difference + wide)
 
+    def seeds_needed(self, difference: float) -> int | None:
+        """Seeds of each value that would tell two plateaus apart by `difference`, at this spread.
+
+        None without a run of two seeds, or if a hundred would not do.
+        """
+        if self.deviation is None:
+            return None
+        for count in range(2, 101):
+            quantile = float(t.ppf((1 + COVERAGE) / 2, len(self.seeds) * (count - 1)))
+            if quantile * self.deviation * sqrt(2 / count) <= difference:
+                return count
+        return None
+
+    def needed(self) -> str:
+        """The same in words, for the difference that counts as none; "" if it is not known."""
+        count = None if self.small is None else self.seeds_needed(self.small)
+        if count is None:
+            return ""
+        return f"at this spread {count} seeds of each would tell {self.small:.2f} apart"
+
     def missing(self, *keys: float) -> list[str]:
         lacking = [f"{key:g}" for key in keys if key not in self.seeds]
         return lacking if self.small is not None else [*lacking, "non-private"]
@@ -201,15 +221,13 @@ def _above(
 
 def _between(of: _Plateaus, id: str, where: str, says: str) -> Finding:
     """Confirmed if one of those between is above both the smallest and the largest."""
-    if lacking := of.missing(*of.capacities):
-        return _open(id, where, says, lacking)
     keys = list(of.seeds)
+    reached = ", ".join(f"{key:g} {of.said(key)}" for key in keys).replace(" ", " reaches ", 1)
+    if lacking := of.missing(*of.capacities):
+        said = "; ".join(filter(None, (reached, of.needed())))
+        return _open(id, where, says, lacking, also=f" {said}." if said else "")
     ends, between = (keys[0], keys[-1]), tuple(keys[1:-1])
     inner, outer = max(between, key=of.mean), max(ends, key=of.mean)
-    reached = (
-        f"of {', '.join(f'{key:g}' for key in keys)}, {inner:g} reaches {of.said(inner)} and "
-        f"{outer:g}, the better of the two ends, {of.said(outer)}"
-    )
     return _decided(
         of,
         (inner, outer),
@@ -250,6 +268,8 @@ def _decided(
         why += f" +- {spread:.2f}" + (f", where {margin:.2f} counts as none" if margin else "")
     verdict = CONFIRMED if confirmed else REFUTED if refuted else OPEN
     climbing = of.climbing(*guards[0 if confirmed else 1]) if confirmed or refuted else []
+    if verdict == OPEN and (needed := of.needed()):
+        why += f"; {needed}"
     if climbing:
         verdict = OPEN
         names = ", ".join(f"{key:g}" for key in climbing)
@@ -257,5 +277,6 @@ def _decided(
     return Finding(id, where, says, verdict, difference, spread, f"{reached}: {why}.")
 
 
-def _open(id: str, where: str, says: str, lacking: list[str]) -> Finding:
-    return Finding(id, where, says, OPEN, None, None, f"No run is stored of {', '.join(lacking)}.")
+def _open(id: str, where: str, says: str, lacking: list[str], *, also: str = "") -> Finding:
+    why = f"No run is stored of {', '.join(lacking)}.{also}"
+    return Finding(id, where, says, OPEN, None, None, why)
