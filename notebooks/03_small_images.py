@@ -674,10 +674,10 @@ print(textwrap.fill(f"chosen: {paper.REPAIRED.chosen}", 100))
 # ## 7. Figures 1 to 3
 #
 # These are stored runs on MNIST at **reduced scale**: the data, batches, noises and scores are as in the paper,
-# but the networks are smaller (Figure 3 has capacities 8, 16, 32 and 64, the paper's 16, 32, 96 and 128) and
-# the steps fewer. So the runs end at smaller epsilons than the paper's, and their scores can be compared with
-# each other but not with the paper's. Each curve is one setting: its score every 250 steps, against the epsilon
-# *charged*. The dashed line is the best score without privacy.
+# but the networks are smaller (Figure 3 has capacities 8, 16, 32 and 64; of the paper's 16, 32, 96 and 128 the
+# two largest have not been run) and the steps fewer. So the runs end at smaller epsilons than the paper's, and
+# their scores can be compared with each other but not with the paper's. Each curve is one setting: its score
+# every 250 steps, against the epsilon *charged*. The dashed line is the best score without privacy.
 
 # %%
 from dpkit.experiments import store

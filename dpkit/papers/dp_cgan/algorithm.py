@@ -49,6 +49,9 @@ def step(
 ) -> Record:
     """One iteration of Algorithm 1: real and fake gradients clipped apart, added, noised, applied.
 
+    The text's "perturbed per-example gradients" (lines 16-17) can also be read as noise on each
+    example; here it is added once, to the sum, as in the code.
+
     Args:
         gan: updated in place.
         images: the private batch, shape (batch, pixels), in [0, 1]. It may be empty.
