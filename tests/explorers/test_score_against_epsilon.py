@@ -186,8 +186,8 @@ def test_runs_are_those_that_are_planned():
     assert values["figure_2"] == [0.5, 0.8, 0.9, 1]
     assert values["figure_3"] == [16, 32, 96, 128]
     short = planned("figure_3", scale="reduced")
-    assert [run.value for run in short] == [8, 16, 32, 64]
-    assert [run.settings.max_steps for run in short] == [2_000, 3_000, 2_000, 2_000]
+    assert [run.value for run in short] == [8, 16, 32, 64, 96, 128]
+    assert [run.settings.max_steps for run in short] == [2_000, 3_000, *[2_000] * 4]
     for scale in EVERY:
         for name in VARIED:
             assert [run.key for run in planned(name, scale=scale)].count("base") == 1
