@@ -738,8 +738,8 @@ def cell(value, empty=""):
 
 
 # %%
-KEYS = ("real", "gan", "all-published", "all-matched", "all-repaired")
-called = ("real", "GAN", "as published", "matched", "repaired")
+KEYS = ("real", "gan", "public", "all-published", "all-matched", "all-repaired")
+called = ("real", "GAN", "public alone", "as published", "matched", "repaired")
 SHORT = {tables.TITLES[key]: name for key, name in zip(KEYS, called, strict=True)}
 for title, name in SHORT.items():
     print(f"{name:12} {title}")
@@ -785,8 +785,9 @@ table(tables.table_4(stored), kept, measured=["mean"])
 # ### Side by side
 
 # %%
-titles = {"real": "real", "gan-seed0": "GAN", "all-published-seed0": "as published",
-          "all-matched-seed0": "matched", "all-repaired-seed0": "repaired"}
+titles = {"real": "real", "gan-seed0": "GAN", "public-seed0": "public alone",
+          "all-published-seed0": "as published", "all-matched-seed0": "matched",
+          "all-repaired-seed0": "repaired"}
 shown = {
     title: store.load_images("dpgan", "table_2", key, scale="reduced")[:20]
     for key, title in titles.items() if key in stored

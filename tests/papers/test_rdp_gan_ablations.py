@@ -2,8 +2,11 @@
 
 from dataclasses import fields
 
+import pytest
+
 from dpkit.experiments.part import silent
 from dpkit.papers.rdp_gan import ablations, experiments
+from dpkit.papers.rdp_gan.ablation_rows import TITLES, ablation_rows
 from dpkit.papers.rdp_gan.repaired import repaired
 from dpkit.papers.rdp_gan.settings import DCGAN, DP_GAN, NON_PRIVATE
 from dpkit.privacy import pld
@@ -54,3 +57,25 @@ def test_the_baselines_are_trained_digit_by_digit_as_in_table_4():
     }
     assert "repaired-5-both-seed1" in parts
     assert "dcgan-both-seed1" not in parts
+
+
+def test_rows_take_each_run_at_its_end_and_leave_out_what_is_not_stored():
+    def part(score, iterations):
+        scores = {"accuracy": score, "spread": 0.5, "trained_on_generated": score / 2}
+        others = dict.fromkeys(scores, 0.0)
+        return {"values": {"iterations": iterations, "scores": {"5": others, "9": scores}}}
+
+    stored = {f"repaired-5-both-seed{n}": part(0.6 + n / 10, 9) for n in range(3)}
+    (row,) = ablation_rows(stored | {"repaired-5-both-later": part(0.0, 9)})
+    assert row["run"] == "epsilon 5, batch 128, rate 0.001"
+    assert row["seeds"] == 3
+    assert row["accuracy"] == pytest.approx(0.7)
+    assert row["accuracy_range"] == pytest.approx((0.6, 0.8))
+    assert row["trained_on_generated"] == pytest.approx(0.35)
+
+
+def test_every_planned_run_has_a_title():
+    runs = [ablations.other_settings, ablations.other_baselines, ablations.other_labels]
+    planned = {key for found in runs for key in found("small")}
+    of_table_4 = {"repaired-constant-5", "repaired-constant-0.5", "dp-gan", "dcgan-loss-value"}
+    assert planned | of_table_4 | {"none"} == set(TITLES)

@@ -131,8 +131,8 @@ PROOFS = (
         explanation=f"Computed is Theorem 4 for {RELEASES:,} noisy loss values (Adult, batch 64, "
         "noise 10), stated what the moments accountant gives for them with 2,000 moments. It "
         f"depends on their number: with the 32 of its authors it gives {accountant(32):.3f}, and "
-        f"the sentence would hold. A certified accountant proves {CERTIFIED:.4f}. The text compares "
-        "with eq. 23, a formula of the moments accountant's order.",
+        f"the sentence would hold. A certified accountant proves {CERTIFIED:.4f}. The text "
+        "compares with eq. 23, a formula of the moments accountant's order.",
     ),
     Claim(
         id=f"{PAPER}/adult-more-private",

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.experiments.rows import Shown, Stored, mean, spread, values
+from dpkit.experiments.rows import Shown, Stored, joined, mean, spread, values
 from dpkit.papers.rdp_gan import theorems
+from dpkit.papers.rdp_gan.ablation_rows import ablation_rows
 from dpkit.papers.rdp_gan.recomputed import TABLE_2, Column
 from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RATES, SWEEPS
 from dpkit.papers.rdp_gan.settings import DELTA, GENERATOR_STEPS
@@ -324,6 +325,7 @@ SHOWN = (
         ("table_5",),
         partial(table_4, records="census"),
     ),
+    Shown("Table IV, one change at a time", ("table_4", "ablations"), joined(ablation_rows)),
     Shown("Figure 8: classifiers of income, both ways", ("table_5",), figure_8),
     *(
         Shown(
