@@ -116,7 +116,7 @@ ACCOUNTING = (
         tolerance=0.05,
         compute=lambda: recomputed.example_epsilon().epsilon,
         explanation="Eq. 7 at the best of the orders 2 to 64, which is 4; at order 6 it gives "
-        "8.53. The 4.0 is that of Poisson sampling (the next but one).",
+        "8.53. The 4.0 is that of Poisson sampling (see `theorem-1-example-poisson`).",
     ),
     Claim(
         id=f"{PAPER}/theorem-1-alpha",

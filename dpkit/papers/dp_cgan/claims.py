@@ -161,7 +161,7 @@ EVERY: tuple[Claim, ...] = (
     corrected(
         "noise-times-norm",
         "code: the accountant's noise argument; text: section 5, Table 1 (epsilon 9.6)",
-        "The accountant is given noise x clip norm = 1.232 as the noise multiplier.",
+        "Noise x clip norm, 1.232, is the noise multiplier, so that 9.6 is charged.",
         ONE_CLIP,
         CODE_RATE,
         "A noise multiplier is the noise over the clip norm, 1.12. With it, the code's own "
@@ -170,7 +170,7 @@ EVERY: tuple[Claim, ...] = (
     corrected(
         "true-sample-rate",
         "code: reading the data with its validation split; text: section 5 (60k samples)",
-        "The accountant is given the sample rate 600/60000.",
+        "The sample rate is 600/60000, so that 9.6 is charged.",
         ONE_CLIP,
         TRUE_RATE,
         "Training uses 55,000 images, so the rate is 600/55000. (The batches are shuffled epochs, "
@@ -179,7 +179,7 @@ EVERY: tuple[Claim, ...] = (
     corrected(
         "per-tensor-clipping",
         "code: sanitising each gradient tensor; text: Algorithm 1, lines 9-12",
-        "One Gaussian mechanism of sensitivity C is charged per step.",
+        "A step is one Gaussian mechanism of sensitivity C, so that 9.6 is charged.",
         REAL_PART,
         TRUE_RATE,
         "Each of the discriminator's four tensors is clipped to C on its own, so that one record "

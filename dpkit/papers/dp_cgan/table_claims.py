@@ -36,6 +36,14 @@ def nearest(column: str, classifier: str) -> float:
     return min(max(PRINTED[column][classifier], min(found)), max(found))
 
 
+def next_seed(column: str, classifier: str, *, coverage: float = 0.95) -> tuple[float, float]:
+    """Ends of Student's interval for the value of one more seed."""
+    found = np.array(aurocs(column, classifier))
+    n = len(found)
+    half = float(stdtrit(n - 1, (1 + coverage) / 2)) * found.std(ddof=1) * math.sqrt(1 + 1 / n)
+    return float(found.mean() - half), float(found.mean() + half)
+
+
 def advantage(classifier: str, *, coverage: float = 0.95) -> tuple[float, float, float]:
     """Mean AUROC of DP-CGAN less that of basic DP, and the ends of Welch's interval, in points."""
     ours, other = (np.array(aurocs(column, classifier)) for column in ("published", "basic_dp"))
@@ -66,18 +74,19 @@ def cell(column: str, classifier: str) -> Claim:
 
     The text ends private training by its epsilon, and does not say when that of the CGAN ends.
     """
-    found = aurocs(column, classifier)
+    found, (low, high) = aurocs(column, classifier), next_seed(column, classifier)
     return Claim(
         id=f"{PAPER}/table-1-{COLUMNS[column]}-{classifier}",
         where=f"text: Table 1, {TITLES[column]}",
         says=f"{NAMES[classifier]} trained on its samples reaches an AUROC of "
         f"{PRINTED[column][classifier]:.2f} %.",
-        kind="unchecked" if column == "cgan" else "equals",
+        kind="unchecked",
         stated=PRINTED[column][classifier],
-        tolerance=0.005,
         compute=partial(nearest, column, classifier),
         explanation=f"Computed is what comes nearest in the range of {len(found)} stored seeds, "
-        f"{min(found):.1f} to {max(found):.1f} (by the paper's protocol). {LENGTHS[column]}",
+        f"{min(found):.1f} to {max(found):.1f} (by the paper's protocol). They do not decide: a "
+        f"fourth would lie between {low:.0f} and {min(high, 100.0):.0f} (95 %, if normal). "
+        f"{LENGTHS[column]}",
     )
 
 

@@ -26,5 +26,6 @@ CLAIM = finding(
     kind="at most",
     compute=epsilon,
     explanation="Its Renyi accountant charges 10; 9.29 is enough. The critic alone sees records, "
-    "in batches drawn as they are charged.",
+    "in batches drawn as they are charged. The price is for a seed that nobody knows; the file has "
+    "0, which draws batches and noise.",
 )

@@ -34,5 +34,5 @@ CLAIM = finding(
     tolerance=0.005,
     compute=mu,
     explanation="It is 0.4548, so the audit's 0.43, which is not repeated here, comes within 6%: "
-    "code that spends what it says.",
+    "nothing in it speaks against the claim.",
 )

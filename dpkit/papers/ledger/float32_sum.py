@@ -55,7 +55,8 @@ CLAIM = finding(
     compute=moved,
     explanation="In float32, added one after the other, equal records are rounded up beyond a "
     "power of two and down before it. A record that brings the sum there sooner doubles its effect "
-    "each time: with 8.4 million records it is 1,024.",
+    "each time: with 8.4 million records it is 1,024. diffprivlib takes "
+    "this sensitivity, but adds in pairs and in double precision, where the effect is far smaller.",
     code=Code(
         was="total = cumsum(float32(records))[-1]\nrelease(total, sensitivity=1)",
         should="total = sum(round(records * 2**20))  # integers\n"

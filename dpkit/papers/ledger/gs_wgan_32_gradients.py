@@ -37,7 +37,8 @@ CLAIM = finding(
     compute=epsilon,
     explanation="A step releases the gradients of 32 images, all of the one critic that was drawn, "
     "and a record of its part sways all 32. They are charged as if a critic were drawn 32 times; "
-    "as one release the noise multiplier is 1.07 / sqrt(32) = .189.",
+    "as one release the noise multiplier is 1.07 / sqrt(32) = .189 (the "
+    "choice of a critic read as Poisson sampling).",
     code=Code(
         was="charge(SampledGaussian(z, q), steps * batch)",
         should="charge(SampledGaussian(z / sqrt(batch), q), steps)",

@@ -36,10 +36,11 @@ CLAIM = finding(
     compute=epsilon,
     explanation="The noise is chosen for one sampled release a step, and a step releases the "
     "gradients of 32 images, each clipped and noised by itself; a record of the critic's part "
-    "sways all of them, so the noise multiplier is .483 / sqrt(32) = .085.",
+    "sways all of them, so the noise multiplier is .483 / sqrt(32) = .085 "
+    "(the choice of a critic read as Poisson sampling).",
     code=Code(
         was="noise = calibrate(q, steps)",
         should="noise = calibrate(q, steps) * sqrt(batch)",
-        cause="sensitivity",
+        cause="accounting",
     ),
 )

@@ -40,11 +40,12 @@ CLAIM = finding(
         "opacus/optimizers/optimizer.py:495-497, opacus/accountants/rdp.py:22; issues 571 and 819, "
         "both open",
     ),
-    says="One step of noise 1 on a whole data set has epsilon 4.73 under add-remove.",
+    says="One step of noise 1 on a whole data set, its noisy sum divided by the number of records, "
+    "has epsilon 4.73 under add-remove.",
     stated=SAID,
     kind="at most",
     compute=epsilon,
-    explanation="The noisy sum is divided by the number of records, so the size of the noise "
+    explanation="The size of the noise "
     "tells 1,000 records from 1,001: over a million weights it shows an epsilon of 6.59 for a "
     "record whose gradient is 0. Where the number of records is public, nothing is lost by it.",
     code=Code(

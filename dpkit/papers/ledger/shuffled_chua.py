@@ -25,9 +25,10 @@ CLAIM = finding(
     stated=POISSON,
     kind="at most",
     compute=epsilon,
-    explanation="A record's batch stands out from 10,000 by its sum: the event that the largest "
-    "of all sums is high shows an epsilon of 10.99 at least, where Poisson batches cost 1.95. "
-    "A record that leaves is replaced by a zero (zero-out adjacency).",
+    explanation="If all other gradients are the opposite of the record's, the sum of its batch "
+    "stands out from 10,000 by 2 C with it and by C without it: the event that the largest of all "
+    "sums is high shows an epsilon of 10.99 at least, where Poisson batches cost 1.95. A record "
+    "that leaves is replaced by a zero (zero-out adjacency).",
     code=Code(
         was="batches = split(shuffled(data), n)\ncharge(SampledGaussian(z, 1 / n), times=n)",
         should="batches = [draw(data, rate=1 / n) for _ in range(n)]\n"

@@ -30,8 +30,7 @@ CLAIM = finding(
     "its neighbour gives the record away, and in each of n coordinates there is such a chance.",
     code=Code(
         was="u = uniform(bits=24)\nz = sqrt(-2 * log(1 - u)) * cos(2 * pi * v)",
-        should="u = uniform(bits=53)\nz = sqrt(-2 * log(1 - u)) * cos(2 * pi * v)\n"
-        "noise = grid * round(std * z / grid)",
+        should="noise = grid * discrete_gaussian(std / grid)",
         cause="floating point",
     ),
 )

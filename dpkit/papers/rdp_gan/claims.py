@@ -268,7 +268,7 @@ TABLES = (
         compute=lambda: recomputed.bounds_on_sums(GENERATOR_STEPS).lower,
         explanation="A sum of losses up to C 20 moves by 20, not by 20/64, so that noise 10 is a "
         "noise multiplier of 0.5: computed is a proven lower bound. The text has both forms; if "
-        "eq. 8's sum is a misprint for the mean, the claim above applies.",
+        "eq. 8's sum is a misprint for the mean, `loss-values-at-sigma-10` applies.",
     ),
     Claim(
         id=f"{PAPER}/remark-3",

@@ -63,11 +63,12 @@ TABLES = (
         "Adult).",
         kind="equals",
         stated=0.009,
-        tolerance=0.0005,
+        tolerance=0.0015,
         compute=lambda: gain("MNIST"),
-        explanation="The printed cells are .908 and .898, a difference of one point (a relative "
-        f"gain of 1.1 %). On Adult they are {gain('Adult'):.3f} apart, as is said, and the 34 "
-        "and 49 iterations less are those of the tables.",
+        explanation="The printed cells are .908 and .898, one point apart, which agrees with 0.9 "
+        "within the rounding of both cells and of the sentence (the relative gain is 1.1 %). On "
+        f"Adult they are {gain('Adult'):.3f} apart, as is said, and the 34 and 49 iterations less "
+        "are those of the tables.",
     ),
     Claim(
         id=f"{PAPER}/larger-batch-larger-loss",

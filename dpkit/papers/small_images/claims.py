@@ -253,13 +253,13 @@ EVERY: tuple[Claim, ...] = (
     claim(
         "beaulieu-jones-replace-one",
         BEAULIEU,
-        "Results may still be correct, at the epsilon charged, because the batch size is one "
-        "(computed: the add-remove price; a replaced record's is at least that).",
+        "Results may still be correct, at the epsilon charged, because the batch size is one: "
+        f"{charged():.2f}, see `beaulieu-jones-add-remove`.",
         lambda: epsilon(PUBLISHED.worst_case_ledger()),
         "At batch 1 a step draws exactly one record, so where it is not the record in question it "
-        "is another, whose gradient may be the opposite: the Poisson formula at noise 1/2. It is "
-        "exact under add-remove, order by order, and a lower bound under replace-one, whose price "
-        "is 20.6 by the theorem for batches of a fixed size.",
+        "is another, whose gradient may be the opposite: the Poisson formula at noise 1/2 "
+        "(computed). It is exact under add-remove, order by order, and a lower bound under "
+        "replace-one, whose price is 20.6 by the theorem for batches of a fixed size.",
         curve=partial(beaulieu_by_epoch, "worst_case_ledger"),
         believed=lambda value: value <= charged(),
     ),
