@@ -16,7 +16,7 @@ CASES = {  # id of a claim -> what is run
     "of Poisson batches of 64 of 20,000 records, each loss at most 20.",
     "ledger/dpmm-mst-mu": "The budget is turned into zero-concentrated DP by a proven conversion, "
     "and that into the mu of one Gaussian.",
-    "rdp_gan/theorem-4-delta": "1,000 releases, each with the proven guarantee (epsilon, 1e-5), are "
+    "rdp_gan/theorem-4-delta": "1,000 releases, each with the guarantee (epsilon, 1e-5), are "
     "composed by adding up their epsilons.",
     "ledger/diffprivlib-regression-bound": "A feature's bounds are `lower` and `upper`; the sum of "
     "squares has sensitivity = max(abs(lower), abs(lower)) ** 2.",
