@@ -19,7 +19,7 @@ TITLES = {  # by key; the first of each group is a row of Table IV
     "dcgan-loss-value": "the text's networks",
     "dcgan-label": "the text's networks, label weight 20",
     "dcgan-rate": "the text's networks, the code's rates",
-    "dcgan-both": "the text's networks, label weight 20, the code's rates",
+    "dcgan-both": "the text's networks, label weight 20, code's rates",
     "none": "the code's networks, one GAN a digit",
     "none-one-gan": "the code's networks, one GAN of all digits",
 }
