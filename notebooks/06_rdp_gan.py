@@ -528,6 +528,7 @@ def cell(row, score):
     return f"{row[score]:.3f}" + (f" ({low:.2f} to {high:.2f})" if row["seeds"] > 1 else "")
 
 
+# %%
 def beside(word):
     """Runs whose name has this word, with the three scores."""
     rows = [row for row in ablation_rows(runs) if word in row["run"]]
@@ -564,7 +565,7 @@ for name, axis in (("other settings", 1), ("more noise", 0)):
 # or too few iterations? (One seed each, where no range is given.)
 
 # %%
-pd.DataFrame(beside("DP-GAN"))
+beside("DP-GAN")
 
 # %% [markdown]
 # It takes both: without the noise DP-GAN scores 0.923, without the bound 1.000. The noise is a small step of a
@@ -577,17 +578,16 @@ pd.DataFrame(beside("DP-GAN"))
 # the code's networks as a single GAN of all digits, too:
 
 # %%
-pd.DataFrame(beside("networks"))
+beside("networks")
 
 # %% [markdown]
-# The label's weight is the reason: a single GAN of the code's networks does not learn the label either (0.100),
-# which Table IV's readings avoid by one GAN for each digit. But for the text's networks neither change helps by
-# itself. With the label's weight alone the images remain poor; with the code's rates alone
-# they vary as much as real ones (1.03) but do not follow the label (0.128). With both, the text's networks
-# draw 81 % of the digits that they were asked for, nearly as varied as real ones (0.95), and a classifier learns
-# 0.777 from them: more than from any run of the fully connected networks. Repaired at epsilon 5 it learns 0.803
-# (one seed), against 0.886 from real images. So two things together kept them at chance: a rate of 0.00005, too
-# low for 1,000 iterations, and a label of weight 1 beside 784 pixels.
+# A single GAN of the code's networks does not learn the label either (0.100), which the published rows of Table IV
+# avoid by one GAN for each digit. For the text's networks neither change helps by itself. With the label's weight
+# alone the images remain poor; with the code's rates alone they vary as much as real ones (1.03) but do not follow
+# the label (0.128). With both, 81 % of the digits are those that were asked for, nearly as varied as real ones
+# (0.95), and a classifier learns 0.777 from them: more than from any run of the fully connected networks. Repaired at
+# epsilon 5 it learns 0.803 (one seed), against 0.886 from real images. So two things together kept them at
+# chance: a rate of 0.00005, too low for 1,000 iterations, and a label of weight 1 beside 784 pixels.
 #
 # And on Adult, by the paper's score, and by what can be learned from the generated records:
 
