@@ -33,10 +33,13 @@ class PrivacyLoss(NamedTuple):
         from either side, is off by a relative `rounding` at most, beside what moving the edge by a
         relative 16 UNIT would do; below LEAST_MASS only its size is right.
     lattice: (offset, spacing) where all of the loss's atoms lie at offset + k * spacing, or None.
+    attained: the loss of a pair that two neighbours have, where none have the dominating one: lower
+        bounds are of this. None where the dominating pair is itself attained.
     """
 
     masses: Callable[[Floats], Floats]
     lattice: tuple[float, float] | None = None
+    attained: "PrivacyLoss | None" = None
 
 
 def from_atoms(losses: Floats, p: Floats, lattice: tuple[float, float] | None) -> PrivacyLoss:

@@ -6,11 +6,19 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln
+from scipy.special import erf, gammaln
 
 from dpkit import checks
-from dpkit.privacy.mechanisms.base import Adjacency, GaussianDp, Unsupported, as_orders, check_noise
+from dpkit.privacy.mechanisms.base import (
+    Adjacency,
+    GaussianDp,
+    Unsupported,
+    as_epsilons,
+    as_orders,
+    check_noise,
+)
 from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 
 EVERY = 1024  # orders up to which every moment is computed; then some, with bounds between
 STEP = 0.25  # of the trapezoidal rule, whose error is then below exp(-130)
@@ -84,13 +92,41 @@ class WithoutReplacementGaussian:
         return cumulant / (alpha - 1)
 
     def profile(self, epsilons: ArrayLike) -> Floats:
-        raise Unsupported("sampling without replacement is priced by an RDP bound alone")
+        """delta(epsilon), the same in both directions.
+
+        At epsilon >= 0 it is q times the Gaussian's at log(1 + (e^epsilon - 1) / q) (Balle, Barthe,
+        Gaboardi 2018, Thm 9), and some neighbours have it.
+        """
+        eps = as_epsilons(epsilons)
+        size = np.abs(eps)
+        above = self._mixture.profile(size)[0]
+        one = np.where(eps >= 0, above, -np.expm1(-size) + np.exp(-size) * above)
+        return np.stack([one, one])
 
     def privacy_loss(self) -> PrivacyLoss:
-        raise Unsupported(
-            "sampling without replacement is priced by an RDP bound alone; its dominating curve "
-            "(Zhu, Dong, Wang 2022) is not computed here"
-        )
+        """Of a pair with the hockey sticks of `profile`: it dominates, but no neighbours have it.
+
+        Above loss 0 it is the mixture (1-q) N(0, s^2) + q N(1, s^2) against N(0, s^2), below 0 the
+        reverse with the opposite sign; at 0 lies what is left (Zhu, Dong, Wang 2022, Prop 30). The
+        mixture against N(0, s^2) alone is what two data sets have: all records at one end of the
+        ball, and one of them at the other.
+        """
+        q, mixture = self.sample_rate, self._mixture.privacy_loss()
+        if q in (0, 1):
+            return mixture
+        at_zero = (1 - q) * erf(0.5 / self.noise_over_sensitivity / np.sqrt(2))
+
+        def masses(edges: Floats) -> Floats:
+            above = mixture.masses(np.append(0.0, edges[edges >= 0]))[:, 1:]
+            below = mixture.masses(np.append(0.0, -edges[edges < 0][::-1]))[::-1, :0:-1]
+            around = below[:, -1:] + at_zero + above[:, :1]
+            return np.concatenate([below[:, :-1], around, above[:, 1:]], axis=1)
+
+        return PrivacyLoss(masses, attained=mixture)
+
+    @property
+    def _mixture(self) -> SampledGaussian:
+        return SampledGaussian(self.noise_over_sensitivity, self.sample_rate)
 
     def gaussian_dp(self) -> GaussianDp:
         raise Unsupported("sampling without replacement is priced by an RDP bound alone")

@@ -76,9 +76,19 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
     if not _unbounded(releases) < delta:
         return 0.0, float("inf"), METHOD
     low, high = _by_fft(releases, delta, gap)
-    if high - low <= gap * high < float("inf"):
-        return low, high, METHOD
-    return _narrowed(ledger, delta, low, high)
+    method = METHOD
+    if not high - low <= gap * high < float("inf"):
+        low, high, method = _narrowed(ledger, delta, low, high)
+    return _lower(ledger, delta, gap, releases, low), high, method
+
+
+def _lower(
+    ledger: Ledger, delta: float, gap: float, releases: list[_Release], low: float
+) -> float:
+    """`low`, which the dominating pairs prove, or what attained pairs prove where there are some."""
+    if not low or all(release.loss.attained is None for release in releases):
+        return low
+    return min(low, _by_fft(_releases(ledger, delta, attained=True), delta, gap)[0])
 
 
 def _by_fft(releases: list[_Release], delta: float, gap: float) -> tuple[float, float]:
@@ -199,7 +209,7 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
         low = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
     except NoGrid:
         return 0.0, _delta_by_rdp(ledger, epsilon), BY_RDP
-    return low, value, METHOD
+    return _lower(ledger, value, gap, releases, low), value, METHOD
 
 
 @dataclass(frozen=True)
@@ -219,8 +229,8 @@ class _Direction:
         return [(loss_grid.lower(c), n) for c, n in zip(self.cells, self.counts, strict=True)]
 
 
-def _releases(ledger: Ledger, delta: float) -> list[_Release]:
-    """Each mechanism with a rough view of its loss."""
+def _releases(ledger: Ledger, delta: float, *, attained: bool = False) -> list[_Release]:
+    """Each mechanism with a rough view of its loss: of a pair that dominates, or is attained."""
     if len(ledger.releases) > MOST_MECHANISMS:
         raise ValueError(
             f"the ledger has {len(ledger.releases)} different mechanisms and the PLD accountant "
@@ -228,6 +238,8 @@ def _releases(ledger: Ledger, delta: float) -> list[_Release]:
         )
     tail = NEGLECTED * delta / max(ledger.total, 1)
     losses = [(mechanism.privacy_loss(), count) for mechanism, count in ledger.releases]
+    if attained:
+        losses = [(loss.attained or loss, count) for loss, count in losses]
     return [_Release(loss, saddle.coarse(loss, count, tail), count) for loss, count in losses]
 
 
