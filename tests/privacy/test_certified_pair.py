@@ -14,8 +14,8 @@ from dpkit.privacy import (
     RandomizedResponse,
     Release,
     SampledGaussian,
-    WithoutReplacementGaussian,
     calibrate,
+    parallel,
     pld,
     rdp,
 )
@@ -178,7 +178,7 @@ def test_unknown_or_unbounded_losses():
     assert pld.delta(mixed, epsilon=3.0).delta == 1
     assert pld.epsilon([Release(NoGuarantee("raw"), 0)], delta=1e-5).epsilon == 0
     with pytest.raises(Unsupported):
-        pld.epsilon([Release(WithoutReplacementGaussian(1.0, 0.01))], delta=1e-5)
+        pld.epsilon(parallel([Release(Gaussian(1.0))]), delta=1e-5)
 
 
 def test_calibration_ends_on_the_private_side_within_a_ten_thousandth():

@@ -133,12 +133,7 @@ CASES = [
 ]
 
 # Prices that are not known: everything else must be.
-UNKNOWN = {
-    (WithoutReplacementGaussian, "profile"),
-    (WithoutReplacementGaussian, "privacy_loss"),
-    (WithoutReplacementGaussian, "gaussian_dp"),
-    (DiscreteGaussian, "gaussian_dp"),
-}
+UNKNOWN = {(WithoutReplacementGaussian, "gaussian_dp"), (DiscreteGaussian, "gaussian_dp")}
 ORDERS = [1.0001, 1.3, 2.0, 2.5, 5.0, 17.0, 64.0, 1024.0]
 EPSILONS = np.array([-8.0, -1.0, -0.2, 0.0, 0.05, 0.3, 0.9, 1.5, 2.5, 6.0])
 EDGES = np.linspace(-40, 40, 3201)
@@ -359,6 +354,8 @@ def test_the_loss_gives_no_more_than_the_rdp(case: Case):
                 sums.append((p[1:] * np.exp((order - 1) * edges)).sum())
         price = case.mechanism.rdp([order])[0]
         assert all(np.log(total) <= (order - 1) * price + 1e-12 for total in sums)
+        if isinstance(case.mechanism, WithoutReplacementGaussian):
+            continue  # whose RDP is a bound
         # and the larger way falls short by little more than a cell's width
         assert not sums or np.log(max(sums)) >= (order - 1) * (price - 0.026) - 2e-3
 

@@ -104,8 +104,8 @@ def test_rows_that_are_known_from_theory(rows: list[Row]):
     assert all(row.supported for row in find(rows, mechanism="Gaussian"))
     assert all(row.supported for row in find(rows, mechanism="SampledGaussian"))
     fixed = find(rows, mechanism="FixedSizeBatches")
-    renyi = [("replace-one", "rdp"), ("replace-one", "moments")]
-    assert [row[1:3] for row in fixed if row.supported] == renyi
+    known = [("replace-one", name) for name in ("rdp", "pld", "moments", "basic", "advanced")]
+    assert [row[1:3] for row in fixed if row.supported] == known
     assert not any(row.supported for row in find(rows, mechanism="ShuffledBatches"))
     assert all(row.supported for row in find(rows, mechanism="ShuffledBatches as Poisson"))
     local = find(rows, mechanism="RandomizedResponse", adjacency="add-remove")

@@ -1,4 +1,4 @@
-"""The Gaussian on batches of a fixed size, drawn without replacement: a bound, by RDP alone."""
+"""The Gaussian on batches of a fixed size, drawn without replacement."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -129,7 +129,7 @@ class WithoutReplacementGaussian:
         return SampledGaussian(self.noise_over_sensitivity, self.sample_rate)
 
     def gaussian_dp(self) -> GaussianDp:
-        raise Unsupported("sampling without replacement is priced by an RDP bound alone")
+        raise Unsupported("no mu of Gaussian DP is known for sampling without replacement")
 
 
 def _useful(noise: float, q: float) -> float:

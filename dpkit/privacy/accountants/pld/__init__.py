@@ -82,10 +82,8 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
     return _lower(ledger, delta, gap, releases, low), high, method
 
 
-def _lower(
-    ledger: Ledger, delta: float, gap: float, releases: list[_Release], low: float
-) -> float:
-    """`low`, which the dominating pairs prove, or what attained pairs prove where there are some."""
+def _lower(ledger: Ledger, delta: float, gap: float, releases: list[_Release], low: float) -> float:
+    """What the dominating pairs prove, `low`, or attained pairs where those are none."""
     if not low or all(release.loss.attained is None for release in releases):
         return low
     return min(low, _by_fft(_releases(ledger, delta, attained=True), delta, gap)[0])
