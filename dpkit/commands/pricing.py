@@ -160,12 +160,6 @@ def _from_file(pricing: Pricing, path: str) -> list[Release]:
 
     found = ledger_file.read(path, pricing.adjacency)
     poisson = any(isinstance(release.mechanism, SampledGaussian) for release in found)
-    fixed = any(isinstance(release.mechanism, WithoutReplacementGaussian) for release in found)
-    if pricing.accountant == "pld" and fixed:
-        raise ValueError(
-            f"{path} lists batches drawn without replacement, which pld does not price: add "
-            "--accountant wor"
-        )
     if pricing.without_replacement and poisson:
         raise ValueError(
             f"{path} lists Poisson batches (noise_multiplier), and wor prices batches drawn "

@@ -107,7 +107,7 @@ class WithoutReplacementGaussian:
         """Of a pair with the hockey sticks of `profile`: it dominates, but no neighbours have it.
 
         Above loss 0 it is the mixture (1-q) N(0, s^2) + q N(1, s^2) against N(0, s^2), below 0 the
-        reverse with the opposite sign; at 0 lies what is left (Zhu, Dong, Wang 2022, Prop 30). The
+        reverse with the opposite sign; at 0 lies what is left (Zhu, Dong, Wang 2022, Thm 11). The
         mixture against N(0, s^2) alone is what two data sets have: all records at one end of the
         ball, and one of them at the other.
         """
