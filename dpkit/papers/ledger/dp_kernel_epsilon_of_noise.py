@@ -20,14 +20,14 @@ CLAIM = finding(
     "dp-kernel-epsilon-of-noise",
     Source(
         "DP-Kernel (Functional Renyi Differential Privacy for Generative Modeling, 2023)",
-        "dihjiang/DP-kernel 59c02b7, README.md:12-14",
+        "dihjiang/DP-kernel 59c02b7, README.md:12-14, pyvacy/sampling/batch_samplers.py",
     ),
-    says="200,000 Gaussian releases of noise 1.95, each on a thousandth of the records (200 epochs "
-    "in batches of 60 of 60,000), are (1, 1e-5)-DP.",
+    says="200,000 Gaussian releases of noise multiplier 1.95, each on a thousandth of the "
+    "records (200 epochs in batches of 60 of 60,000), are (1, 1e-5)-DP.",
     stated=1.0,
     kind="at most",
     compute=epsilon,
-    explanation="They cost .911. That is "
-    "the price of a release which bears its noise; whether the generator's step is one is the "
-    "claim dp-kernel-noise-on-loss.",
+    explanation="They cost .911 as Poisson samples, which its sampler draws, under add-remove. "
+    "That is the price of a release which bears its noise; whether the generator's step is one is "
+    "the claim dp-kernel-noise-on-loss.",
 )

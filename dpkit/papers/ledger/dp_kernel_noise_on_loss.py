@@ -45,7 +45,7 @@ CLAIM = finding(
     Source(
         "DP-Kernel (Functional Renyi Differential Privacy for Generative Modeling, 2023)",
         "dihjiang/DP-kernel 59c02b7, mmd.py:84-95, DPCondmmdG_kernel_prod.py:109-113, "
-        "README.md:14,35; the same in 2019ChenGong/DPImageBench 565f8d7, "
+        "README.md:14,35; noise on the loss, too, in 2019ChenGong/DPImageBench 565f8d7, "
         "models/dp_kernel.py:208-210,331-344",
     ),
     says="A generator that is trained on the noised loss at noise 1.95 is (1, 1e-5)-DP.",
@@ -55,10 +55,12 @@ CLAIM = finding(
     explanation="The noise is sampled and added to the loss, so it is a constant for the "
     "generator: the gradient of (loss + noise)^2 is a number times the gradient without noise, "
     "whose direction comes out exactly (cosine +-1 at every noise) and differs between two data "
-    "sets.",
+    "sets with one record replaced, whenever it is in the batch: with probability 1e-3 a step, "
+    "more than delta.",
     code=Code(
         was="((loss + noise) ** 2).backward()",
-        should="((loss - 2 * noise(fake).mean()) ** 2).backward()",
+        should="mean = kernel(real).mean() + noise  # a function\n"
+        "(kernel(fake, fake).mean() - 2 * mean(fake)).backward()",
         cause="noise",
     ),
 )

@@ -26,7 +26,8 @@ CLAIM = finding(
     "gs-wgan-once-a-step",
     Source(
         "DPImageBench's GS-WGAN",
-        "2019ChenGong/DPImageBench 565f8d7, models/gs_wgan.py:367-377,432-437,501-512,640-671, "
+        "2019ChenGong/DPImageBench 565f8d7, models/gs_wgan.py:367-377,432-437,445-447,501-512,"
+        "640-671, data/dataset_loader.py:277-281, "
         "configs/GS-WGAN/mnist_28_eps10.0.yaml:69-80, "
         "training_demo/GS-WGAN/mnist_28_eps10.0.txt:2-4",
     ),
@@ -35,9 +36,10 @@ CLAIM = finding(
     kind="at most",
     compute=epsilon,
     explanation="The noise is chosen for one sampled release a step, and a step releases the "
-    "gradients of 32 images, each clipped and noised by itself; a record of the critic's part "
-    "sways all of them, so the noise multiplier is .483 / sqrt(32) = .085 "
-    "(the choice of a critic read as Poisson sampling).",
+    "gradients of 32 images (23 on every second visit to a critic, whose part has 55 records), "
+    "each clipped and noised by itself. A record of the part can sway all of them, so the noise "
+    "multiplier is .483 / sqrt(32) = .085, priced here as if at every step; with 23 it fails too. "
+    "The choice of a critic is read as Poisson sampling, under add-remove.",
     code=Code(
         was="noise = calibrate(q, steps)",
         should="noise = calibrate(q, steps) * sqrt(batch)",
