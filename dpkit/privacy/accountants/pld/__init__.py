@@ -9,14 +9,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from dpkit import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.accountants import rdp
-from dpkit.privacy.accountants.pld import loss_grid, saddle
+from dpkit.privacy.accountants.pld import large, loss_grid, saddle
 from dpkit.privacy.accountants.pld.composed_loss import (
     Parts,
     chernoff_delta,
@@ -25,10 +24,10 @@ from dpkit.privacy.accountants.pld.composed_loss import (
     log_moment,
 )
 from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, Cells, NoGrid
-from dpkit.privacy.accountants.pld.saddle import Coarse, Look
+from dpkit.privacy.accountants.pld.saddle import Look, Moments, Seen
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import Unsupported
-from dpkit.privacy.mechanisms.privacy_loss import LEAST_MASS, PrivacyLoss
+from dpkit.privacy.mechanisms.privacy_loss import LEAST_MASS
 
 __all__ = ["delta", "epsilon"]
 
@@ -36,15 +35,10 @@ GAP = 1e-3  # (upper - lower) / upper that is aimed at
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
+LARGE = 10**6  # releases from which coefficients are summed one by one before an FFT is tried
 METHOD = "PLD by FFT, certified (lower, upper)"
 BY_PROFILE = "exact privacy profile, certified (lower, upper)"
 BY_RDP = "PLD by FFT, lower end certified; upper end by RDP, whose rounding has no proven bound"
-
-
-class _Release(NamedTuple):
-    loss: PrivacyLoss
-    coarse: Coarse
-    count: int
 
 
 @np.errstate(all="ignore")  # what overflows proves nothing: every comparison lets NaN fail
@@ -75,26 +69,41 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
         return 0.0, 0.0, METHOD
     if not _unbounded(releases) < delta:
         return 0.0, float("inf"), METHOD
-    low, high = _by_fft(releases, delta, gap)
+    low, high = _composed(releases, delta, gap)
     method = METHOD
     if not high - low <= gap * high < float("inf"):
         low, high, method = _narrowed(ledger, delta, low, high)
     return _lower(ledger, delta, gap, releases, low), high, method
 
 
-def _lower(ledger: Ledger, delta: float, gap: float, releases: list[_Release], low: float) -> float:
+def _lower(ledger: Ledger, delta: float, gap: float, releases: list[Seen], low: float) -> float:
     """What the dominating pairs prove, `low`, or attained pairs where those are none."""
     if not low or all(release.loss.attained is None for release in releases):
         return low
-    return min(low, _by_fft(_releases(ledger, delta, attained=True), delta, gap)[0])
+    return min(low, _composed(_releases(ledger, delta, attained=True), delta, gap)[0])
 
 
-def _by_fft(releases: list[_Release], delta: float, gap: float) -> tuple[float, float]:
+def _composed(releases: list[Seen], delta: float, gap: float) -> tuple[float, float]:
+    """(lower, upper), in the way that suits the number of releases, or in both."""
+    low, high, moments = 0.0, float("inf"), _moments(releases)
+    ways = (_by_fft, large.epsilon)
+    for way in ways if _total(releases) < LARGE else ways[::-1]:
+        found = way(releases, moments, delta, gap)
+        low, high = max(low, found[0]), min(high, found[1])
+        if not low <= high:
+            raise ArithmeticError(f"the PLD's bounds are out of order: {low} and {high}")
+        if high - low <= gap * high < float("inf"):
+            break
+    return low, high
+
+
+def _by_fft(
+    releases: list[Seen], moments: Sequence[Moments], delta: float, gap: float
+) -> tuple[float, float]:
     """(lower, upper), on grids that become finer while that narrows the pair.
 
     (0, inf) where the releases' losses are of too different sizes for one grid.
     """
-    moments = _moments(releases)
     looks = [saddle.for_delta(one, delta, _total(releases)) for one in moments]
     if looks[1].epsilon > looks[0].epsilon:  # the one that is expected to cost more first
         looks, moments = looks[::-1], moments[::-1]
@@ -227,7 +236,7 @@ class _Direction:
         return [(loss_grid.lower(c), n) for c, n in zip(self.cells, self.counts, strict=True)]
 
 
-def _releases(ledger: Ledger, delta: float, *, attained: bool = False) -> list[_Release]:
+def _releases(ledger: Ledger, delta: float, *, attained: bool = False) -> list[Seen]:
     """Each mechanism with a rough view of its loss: of a pair that dominates, or is attained."""
     if len(ledger.releases) > MOST_MECHANISMS:
         raise ValueError(
@@ -238,28 +247,26 @@ def _releases(ledger: Ledger, delta: float, *, attained: bool = False) -> list[_
     losses = [(mechanism.privacy_loss(), count) for mechanism, count in ledger.releases]
     if attained:
         losses = [(loss.attained or loss, count) for loss, count in losses]
-    return [_Release(loss, saddle.coarse(loss, count, tail), count) for loss, count in losses]
+    return [Seen(loss, saddle.coarse(loss, count, tail), count) for loss, count in losses]
 
 
-def _total(releases: Sequence[_Release]) -> int:
+def _total(releases: Sequence[Seen]) -> int:
     return sum(release.count for release in releases)
 
 
-def _unbounded(releases: Sequence[_Release]) -> float:
+def _unbounded(releases: Sequence[Seen]) -> float:
     """Probability, at most, that a loss is beyond all that a grid can hold."""
     ends = [(r.coarse.masses[0, -1], r.coarse.masses[1, 0], r.count) for r in releases]
     return max(sum(n * p for p, _, n in ends), sum(n * q for _, q, n in ends))
 
 
-def _moments(releases: Sequence[_Release]) -> list[saddle.Moments]:
+def _moments(releases: Sequence[Seen]) -> list[Moments]:
     """Of a record removed and of a record added."""
     found = saddle.moments([release.coarse for release in releases])
     return [found, found.reversed()]
 
 
-def _directions(
-    releases: Sequence[_Release], looks: Sequence[Look], wanted: float
-) -> list[_Direction]:
+def _directions(releases: Sequence[Seen], looks: Sequence[Look], wanted: float) -> list[_Direction]:
     """Both directions on a grid where the first is as narrow as wanted, as far as nodes allow."""
     if {look.reverse for look in looks} != {False, True}:
         raise ValueError("looks must be one of each direction")

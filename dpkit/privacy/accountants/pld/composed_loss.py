@@ -6,7 +6,7 @@ of 1e-12 keeps its digits as one of 1e-3 does.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy import fft
@@ -19,6 +19,19 @@ FLOOR = 1e-290  # below it sums have lost digits
 ENOUGH = 1e-7  # of the tilted mass, outside the window, to look no further
 SPARE = 32  # nodes beside the window
 NEGLIGIBLE = -50.0  # log of a Fourier coefficient that is left out
+
+
+class Measure(Protocol):
+    """Masses on finite losses, the nodes, and the mass of an infinite one."""
+
+    @property
+    def nodes(self) -> Floats: ...
+    @property
+    def masses(self) -> Floats: ...
+    @property
+    def infinite(self) -> float: ...
+    @property
+    def furthest(self) -> float: ...
 
 
 class ComposedLoss(NamedTuple):
@@ -124,17 +137,18 @@ def _discounted(weights: Floats, spacing: float) -> Floats:
     return found
 
 
-Parts = Sequence[tuple[GridLoss, int]]
+Grids = Sequence[tuple[GridLoss, int]]
+Parts = Sequence[tuple[Measure, int]]
 
 
 def log_moment(parts: Parts, tilt: float) -> float:
     """log E[exp(tilt * loss)] of the composition, infinite losses apart."""
-    return sum(count * _tilted(part.masses, part.nodes, tilt)[1] for part, count in parts)
+    return sum(count * tilted(part.masses, part.nodes, tilt)[1] for part, count in parts)
 
 
 def chernoff_epsilon(parts: Parts, tilt: float, delta: float) -> float:
     """An epsilon that one moment proves at delta (Balle et al. 2020, Thm 21, order tilt + 1)."""
-    left = delta - _infinite(parts)
+    left = delta - infinite_mass(parts)
     if not left > 0:
         return float("inf")
     found = float((_log_bound(parts, tilt) - np.log(left)) / tilt)
@@ -143,7 +157,7 @@ def chernoff_epsilon(parts: Parts, tilt: float, delta: float) -> float:
 
 def chernoff_delta(parts: Parts, tilt: float, epsilon: float) -> float:
     """A delta that one moment proves at epsilon, at most 1."""
-    found = float(np.exp(min(_log_bound(parts, tilt) - tilt * epsilon, 0.0)) + _infinite(parts))
+    found = float(np.exp(min(_log_bound(parts, tilt) - tilt * epsilon, 0.0)) + infinite_mass(parts))
     return found if found <= 1 else 1.0
 
 
@@ -153,11 +167,11 @@ def _log_bound(parts: Parts, tilt: float) -> float:
     return log_moment(parts, tilt) + slack - tilt * np.log1p(1 / tilt) - np.log1p(tilt)
 
 
-def _infinite(parts: Parts) -> float:
+def infinite_mass(parts: Parts) -> float:
     return sum(count * part.infinite for part, count in parts)
 
 
-def compose(parts: Parts, look: Look) -> ComposedLoss:
+def compose(parts: Grids, look: Look) -> ComposedLoss:
     """The composition of grid losses of one spacing, each taken `count` times."""
     spacing = parts[0][0].spacing
     room = MOST_NODES / 2 * spacing  # a window cut short proves less, and takes no longer
@@ -171,7 +185,7 @@ def compose(parts: Parts, look: Look) -> ComposedLoss:
     offset = log_mass = factor = blur = 0.0
     for part, count in parts:
         at = part.nodes
-        weights, log_sum = _tilted(part.masses, at, look.tilt)
+        weights, log_sum = tilted(part.masses, at, look.tilt)
         log_mass += count * log_sum
         power.multiply(part.first, weights, count)
         offset += count * part.offset
@@ -180,8 +194,8 @@ def compose(parts: Parts, look: Look) -> ComposedLoss:
     first = int(np.ceil((low - offset) / spacing)) - SPARE // 2
     weights, error = power.result(first)
     losses = nodes(first, size, spacing, offset)
-    outside = _outside(parts, look, log_mass, losses[-1], look.right)
-    outside += _outside(parts, look, log_mass, losses[0], -look.left)
+    beyond = outside(parts, look, log_mass, losses[-1], look.right)
+    beyond += outside(parts, look, log_mass, losses[0], -look.left)
     log_scale = log_mass - look.tilt * look.epsilon
     return ComposedLoss(
         losses,
@@ -190,14 +204,14 @@ def compose(parts: Parts, look: Look) -> ComposedLoss:
         look.tilt,
         look.epsilon,
         log_scale,
-        error + outside,
-        _infinite(parts),
+        error + beyond,
+        infinite_mass(parts),
         factor,
         blur,
     )
 
 
-def _outside(parts: Parts, look: Look, log_mass: float, edge: float, change: float) -> float:
+def outside(parts: Parts, look: Look, log_mass: float, edge: float, change: float) -> float:
     """A bound on the tilted mass beyond an edge (Chernoff), by changing the tilt."""
     best = np.inf
     for part in (1, 4, 16, 64):  # the look is rough: less change may prove more
@@ -209,7 +223,7 @@ def _outside(parts: Parts, look: Look, log_mass: float, edge: float, change: flo
     return best
 
 
-def _tilted(masses: Floats, nodes: Floats, tilt: float) -> tuple[Floats, float]:
+def tilted(masses: Floats, nodes: Floats, tilt: float) -> tuple[Floats, float]:
     """masses * exp(tilt * nodes) with sum 1, and the log of what was divided by."""
     there = np.flatnonzero(masses)
     top = max(tilt * nodes[there[0]], tilt * nodes[there[-1]])

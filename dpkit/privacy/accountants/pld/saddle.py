@@ -18,6 +18,7 @@ FINER = 3  # tilts for one, where the moments decide
 SINGLE, GROUPS = 32, 64  # releases seen one by one, and groups of the others
 TINY = 1e-99
 FFT_ERROR = 1.5e-12  # of the composed masses, for each release
+SERIES_ERROR = 1e-14  # of them, whatever the number of releases
 OUTSIDE = 1e-5  # of what decides delta, may lie outside the window
 
 
@@ -49,6 +50,14 @@ def coarse(loss: PrivacyLoss, count: int, tail: float) -> Coarse:
     masses = loss.masses(edges)
     middle = int(np.searchsorted(np.cumsum(masses[0]), 0.5))
     return Coarse(edges, masses, (low, high), float(edges[min(middle, edges.size - 1)]), count)
+
+
+class Seen(NamedTuple):
+    """One release of a ledger: its loss, a rough view of it, and how often it is taken."""
+
+    loss: PrivacyLoss
+    coarse: Coarse
+    count: int
 
 
 class Moments(NamedTuple):
@@ -156,8 +165,14 @@ def _moments(releases: Sequence[Coarse], half: Floats) -> Moments:
     return Moments(tilts, total[0], total[1], total[2])
 
 
-def for_delta(found: Moments, delta: float, releases: int) -> Look:
-    """The look at the epsilon of a delta, by the saddle-point approximation."""
+def for_delta(found: Moments, delta: float, releases: int | None) -> Look:
+    """The look at the epsilon of a delta, by the saddle-point approximation.
+
+    Args:
+        found: moments of one direction.
+        delta: in (0, 1).
+        releases: how many are composed by FFT; None by a series.
+    """
     tilt, log, mean, variance = found.positive()
     with np.errstate(all="ignore"):
         deltas = log - tilt * mean - np.log(tilt * (tilt + 1)) - np.log(7 * variance + TINY) / 2
@@ -168,8 +183,10 @@ def for_delta(found: Moments, delta: float, releases: int) -> Look:
     return _look(found, min(saddle, best, _saturated(tilt, mean)), np.log(delta), releases)
 
 
-def for_epsilon(found: Moments, epsilon: float, releases: int, delta: float | None = None) -> Look:
-    """The look at an epsilon, or at the largest loss where that is less."""
+def for_epsilon(
+    found: Moments, epsilon: float, releases: int | None, delta: float | None = None
+) -> Look:
+    """The look at an epsilon, or at the largest loss where that is less (as `for_delta`)."""
     tilt, _, mean, _ = found.positive()
     saddle = min(_crossing(tilt, -mean, -epsilon), _saturated(tilt, mean))
     proven = _log_bounds(found, epsilon)
@@ -210,17 +227,20 @@ def _saturated(tilt: Floats, mean: Floats) -> float:
     return float(tilt[np.argmax(reached)]) if reached.any() else float(tilt[-1])
 
 
-def _look(found: Moments, saddle: float, log_delta: float, releases: int) -> Look:
+def _look(found: Moments, saddle: float, log_delta: float, releases: int | None) -> Look:
     """The narrowest window, by the tilt of the saddle point or by a smaller one.
 
     Less tilt makes far losses rarer, but errors weigh more beside what is sought.
     """
     epsilon, variance = (float(np.interp(saddle, found.tilts, one)) for one in found[2:4])
     looks, tilts = [], found.positive()[0]
+    error = SERIES_ERROR if releases is None else FFT_ERROR * releases
     for tilt in [saddle, *tilts[tilts < saddle][::-3]]:
         log = float(np.interp(tilt, found.tilts, found.log))
         sought = min(log_delta - (log - tilt * epsilon), 0.0)  # log, in units of the tilted mass
-        if looks and not np.log(FFT_ERROR * releases) < np.log(OUTSIDE) + sought:
+        if releases is None:
+            sought = min(sought - float(_peak(np.array(tilt))), 0.0)
+        if looks and not np.log(error) < np.log(OUTSIDE) + sought:
             break
         window = _window(found, tilt, log, np.log(OUTSIDE) + sought)
         deviation = float(np.sqrt(variance)) + TINY

@@ -1,0 +1,266 @@
+"""Compositions of many releases by the few Fourier coefficients that a large power leaves.
+
+A large power of a coefficient is nothing unless its frequency is low. So atoms may be as close, and
+the window as wide, as the losses ask for: only the low frequencies are computed, each from a few
+thousand atoms, as 1 + sum of w (exp(i angle) - 1): a power of 10^7 needs its digits (proof.md, I).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpkit.privacy.accountants.pld.composed_loss import Parts, infinite_mass, outside, tilted
+from dpkit.privacy.accountants.pld.loss_grid import NoGrid
+from dpkit.privacy.accountants.pld.saddle import Look
+from dpkit.privacy.mechanisms.privacy_loss import ROUNDING, UNIT, Floats
+
+Complexes = NDArray[np.complex128]
+Integers = NDArray[np.int64]
+
+MOST = 2**24  # atoms times frequencies
+GONE = 50.0  # minus the log of a coefficient that is left out, at least
+TERMS = 18  # of the exponential series, for angles up to 1
+PLACES = 2**40  # of the window, to which losses are rounded
+UNIFORMS, SMOOTHED = 12, 1e-16  # variables that smooth the losses, and what they leave
+PAIRED = 8  # releases whose coefficients are bounded at high frequencies
+ROUNDS, TRIED = 6, 32  # of the search for epsilon, and how many it tries at once
+
+
+class Series(NamedTuple):
+    """A composed loss under a tilt, by the coefficients of the frequencies 2 pi k / width.
+
+    coefficients: (k,) of the tilted mass, which is 1, on the window from `start` to start + width.
+    wrong: (k,) bounds on their errors. left_out: on what the others add to a delta in these units.
+    outside: the tilted mass beyond the window, at most.
+    """
+
+    coefficients: Complexes
+    wrong: Floats
+    left_out: float
+    outside: float
+    start: float
+    width: float
+    tilt: float
+    log_mass: float
+    infinite: float
+    factor: float
+    blur: float
+
+    def epsilon_above(self, delta: float) -> float:
+        """The least epsilon >= 0 in the window that this and its errors prove at delta, or inf."""
+        found = self._first(lambda places: self._deltas(places, +1) <= delta)
+        return max(found[1] + self.blur, 0.0)
+
+    def epsilon_below(self, delta: float) -> float:
+        """The largest epsilon in the window that this and its errors refute at delta, or 0."""
+        found = self._first(lambda places: ~(self._deltas(places, -1) > delta))
+        return max(found[0] - self.blur, 0.0)
+
+    def delta_above(self, epsilon: float) -> float:
+        """A delta that this and its errors prove at epsilon, at most 1."""
+        place = int(np.floor((epsilon - self.blur - self.start) / self.width * PLACES))
+        return float(self._deltas(np.array([place]), +1)[0]) if 0 <= place < PLACES else 1.0
+
+    def _first(self, holds: Callable[[Integers], NDArray[np.bool_]]) -> tuple[float, float]:
+        """Neighbouring epsilons, at the first of which it does not hold and at the second it does.
+
+        The first is 0, the second inf, where there is none in the window.
+        """
+        low = int(np.clip(np.ceil(-self.start / self.width * PLACES), 0, PLACES - 1))
+        high, found = PLACES - 1, (0.0, float("inf"))
+        for _ in range(ROUNDS):
+            tried = np.unique(np.linspace(low, high, TRIED).astype(np.int64))
+            good = holds(tried)
+            at = int(np.argmax(good))
+            epsilons = self.start + tried * (self.width / PLACES)
+            if not good[at]:
+                return float(epsilons[-1]), found[1]
+            if not at:
+                return found[0], float(epsilons[0])
+            low, high = int(tried[at - 1]), int(tried[at])
+            found = float(epsilons[at - 1]), float(epsilons[at])
+        return found
+
+    def _deltas(self, places: Integers, side: int) -> Floats:
+        """A bound on delta at start + width * place / PLACES: upper for side 1, lower for -1."""
+        k = np.arange(self.coefficients.size)
+        angle = _angles(np.multiply.outer(places, k))
+        frequency = 2 * np.pi * k / self.width
+        rest = self.width * (1 - places / PLACES)[:, None]  # of the window
+        sums = [
+            -np.expm1(-rate * rest - 1j * angle) / (rate - 1j * frequency)
+            for rate in (self.tilt, self.tilt + 1)
+        ]
+        twice = np.where(k > 0, 2.0, 1.0) / self.width
+        turned, payoff = self.coefficients * np.exp(1j * angle) * twice, sums[0] - sums[1]
+        value = (turned * payoff).real.sum(axis=1)
+        doubt = (twice * self.wrong * np.abs(payoff)).sum(axis=1)
+        doubt += 64 * UNIT * (np.abs(turned) * (np.abs(sums[0]) + np.abs(sums[1]))).sum(axis=1)
+        peak = np.exp(-self.tilt * np.log1p(1 / self.tilt)) / (1 + self.tilt)
+        value += side * (doubt + self.left_out + self.outside * peak)
+        with np.errstate(divide="ignore"):
+            log = np.log(np.maximum(value, 0.0)) + self.log_mass
+        log -= self.tilt * (self.start + self.width * (places / PLACES))
+        found = np.exp(np.minimum(log + side * self.factor, 0.0))
+        if side < 0:
+            return found
+        return np.where(value > 0, np.minimum(found + self.infinite, 1.0), 1.0)
+
+
+def series(parts: Parts, look: Look, *, side: int) -> Series:
+    """The composition of releases, each taken `count` times, smoothed upwards or downwards.
+
+    Args:
+        parts: atoms of each release, and how often it is taken.
+        look: the tilt and the window.
+        side: 1 for losses that are too large, -1 for losses that are too small.
+
+    Raises:
+        NoGrid: too many frequencies matter.
+    """
+    width, shift, log_mass, factor, blur = look.high - look.low, -look.low, 0.0, 0.0, 0.0
+    found = []
+    for part, count in parts:
+        weights, log_sum = tilted(part.masses, part.nodes, look.tilt)
+        mean = float((weights * part.nodes).sum())
+        places = part.nodes - mean
+        found.append((places, weights, count))
+        shift += count * mean
+        log_mass += count * log_sum
+        factor += count * (ROUNDING + 4 * UNIT * look.tilt * part.furthest)
+        spread = float((weights * np.abs(places)).sum()) + abs(mean)
+        blur += count * UNIT * (20 * part.furthest + 64 * spread)
+    last, top, left_out = _low(found, width)
+    k = np.arange(last + 1)
+    frequencies = 2 * np.pi / width * k
+    log, error = np.zeros(k.size, complex), np.full(k.size, 32 * UNIT)
+    for places, weights, count in found:
+        z, wrong = _coefficients(places, weights, frequencies)
+        power, rounding = _log_1_plus(z)
+        log += count * power
+        error += count * (wrong / np.abs(1 + z) + rounding) + 4 * UNIT * np.abs(log)
+    # uniform variables on [0, each], whose mean is taken off again where it does no harm
+    each = 2 * SMOOTHED ** (-1 / UNIFORMS) / top
+    rate = (look.tilt - 1j * frequencies) * (side * each)
+    log += UNIFORMS * np.log(
+        np.where(rate == 0, 1.0, np.expm1(rate) / np.where(rate == 0, 1, rate))
+    )
+    place = int(np.round(shift / width * PLACES))
+    coefficients = np.exp(log - 1j * _angles(place * k))
+    left_out += 2 * SMOOTHED * np.exp(UNIFORMS * look.tilt * each)
+    beyond = outside(parts, look, log_mass, look.high - UNIFORMS * each, look.right)
+    beyond += outside(parts, look, log_mass, look.low + UNIFORMS * each, -look.left)
+    return Series(
+        coefficients,
+        np.abs(coefficients) * np.expm1(error),
+        left_out,
+        beyond,
+        look.low,
+        width,
+        look.tilt,
+        log_mass,
+        infinite_mass(parts),
+        factor,
+        blur + width * (1 / PLACES + 8 * UNIT),
+    )
+
+
+def _angles(turns: Integers) -> Floats:
+    """2 pi turns / PLACES, reduced exactly to [-pi, pi]."""
+    return 2 * np.pi * (((turns + PLACES // 2) % PLACES - PLACES // 2) / PLACES)
+
+
+def _coefficients(x: Floats, w: Floats, frequencies: Floats) -> tuple[Complexes, Floats]:
+    """sum of w (exp(-i frequency x) - 1) where sum of w x is 0, and a bound on its error.
+
+    The bound leaves out what shifts the loss: errors in proportion to the frequency.
+    """
+    most = frequencies[-1]
+    far = np.abs(x) * most > 1
+    y, v = x[~far] * most, w[~far]
+    share = frequencies / most
+    z = np.zeros(frequencies.size, complex)
+    powers, moments = v * y, []
+    error = 64 * UNIT * share**2 * (v * y * y).sum()
+    for term in range(2, TERMS + 1):
+        powers *= y / term
+        moments.append(powers.sum() * (-1j) ** term)
+    for moment in moments[::-1]:
+        z = (z + moment) * share
+    z *= share
+    if far.any():
+        x, w = x[far], w[far]
+        z += _far(frequencies, x, w) - w.sum() + 1j * frequencies * (w * x).sum()
+        added = 2 * np.sqrt(x.size) + 64  # roundings of each term, at most
+        error += UNIT * (added * w.sum() + 40 * frequencies * (w * np.abs(x)).sum())
+    return z, error
+
+
+def _far(frequencies: Floats, x: Floats, w: Floats) -> Complexes:
+    """sum of w exp(-i frequency x) at evenly spaced frequencies, by products of few exponentials.
+
+    In groups, so that each term sees few additions; and by einsum, which unlike `@` asks for no
+    threads: they wait for each other when others work.
+    """
+    groups = 1 + int(np.sqrt(x.size))
+    x, w = (np.pad(one, (0, -one.size % groups)).reshape(groups, -1) for one in (x, w))
+    step = 1 + int(np.sqrt(frequencies.size))
+    coarse = w * np.exp(-1j * np.multiply.outer(frequencies[::step], x))
+    fine = np.exp(-1j * np.multiply.outer(frequencies[:step], x))
+    return np.einsum("agn,bgn->abg", coarse, fine).sum(axis=2).ravel()[: frequencies.size]
+
+
+def _log_1_plus(z: Complexes) -> tuple[Complexes, Floats]:
+    """log(1 + z), and a bound on its rounding error, which is small where z is."""
+    x, y = z.real, z.imag
+    small = np.abs(z) <= 0.5
+    with np.errstate(divide="ignore"):
+        size = np.log(np.abs(1 + z))
+    size = np.where(small, np.log1p(np.where(small, x * (2 + x) + y * y, 0.0)) / 2, size)
+    return size + 1j * np.angle(1 + z), UNIT * np.where(small, 32 * np.abs(z), 16.0)
+
+
+def _low(parts: Sequence[tuple[Floats, Floats, int]], width: float) -> tuple[int, float, float]:
+    """The last frequency that matters, one up to which none does, and what those may add."""
+    pairs = [(_pairs(x, w), n) for x, w, n in sorted(parts, key=lambda one: -one[2])[:PAIRED]]
+    atoms = sum(x.size for x, *_ in parts)
+    unit, last = 2 * np.pi / width, 16
+    closest = min(float(d.min()) for (distances, _), _ in pairs for d in distances[:1])
+    while last * atoms <= MOST:
+        low = (
+            unit * last * 2.0 ** np.arange(max(np.ceil(np.log2(np.pi / closest / unit / last)), 1))
+        )
+        gone = sum(n * _shrunk(*pair, low) for pair, n in pairs)
+        enough = int(np.argmin(np.append(gone > GONE, False)))
+        if enough and gone[0] > GONE and 2 * low[enough - 1] * closest > 0.2:
+            return last, float(2 * low[enough - 1]), float(np.exp(-gone[:enough]).sum())
+        last = int(last * 1.3)
+    raise NoGrid("too many frequencies matter")
+
+
+def _pairs(x: Floats, w: Floats) -> tuple[list[Floats], list[Floats]]:
+    """Atoms paired with one that is 1, 2, 4, ... further: distances, and a b / (a + b) twice."""
+    distances, sizes, step = [], [], 1
+    while 2 * step <= x.size:
+        rows = x.size // (2 * step)
+        (near, far), (a, b) = (
+            v[: rows * 2 * step].reshape(rows, 2, step).swapaxes(0, 1).reshape(2, -1)
+            for v in (x, w)
+        )
+        distances.append(far - near)
+        sizes.append(2 * a * b / np.where(a + b > 0, a + b, 1.0))
+        step *= 2
+    return distances, sizes
+
+
+def _shrunk(distances: list[Floats], sizes: list[Floats], low: Floats) -> Floats:
+    """1 minus the size of a coefficient of a frequency between low and 2 low, at least."""
+    best = np.zeros(low.size)
+    for d, c in zip(distances, sizes, strict=True):
+        order = np.argsort(d)
+        total = np.concatenate([[0.0], np.cumsum((c * d * d)[order])])
+        at = np.searchsorted(d[order], np.pi / 2 / low, side="right")
+        best = np.maximum(best, total[at] * low**2 / np.pi**2)
+    return best
