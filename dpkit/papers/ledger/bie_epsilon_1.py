@@ -1,4 +1,4 @@
-"""A GAN of Private GANs, revisited for epsilon 1, at 200 critic steps a generator step."""
+"""The GAN at epsilon 1 of "Private GANs, revisited": 200 critic steps a generator step."""
 
 from dpkit.papers.ledger.finding import Source, finding
 from dpkit.privacy import pld

@@ -20,18 +20,20 @@ CLAIM = finding(
         "dp-accounting",
         "google/differential-privacy b5b0286, "
         "python/dp_accounting/dp_accounting/rdp/rdp_privacy_accountant.py:1043-1048, "
-        "dp_event.py:276-283; issue 378 and pull request 464, both open",
+        "python/dp_accounting/dp_accounting/dp_event.py:276-283; issue 378 and pull request 464, "
+        "both open when read",
     ),
     says="One Gaussian whose noise is the clip norm has epsilon 4.73 under replace-one.",
     stated=SAID,
     kind="at most",
     compute=epsilon,
     explanation="The event's noise multiplier is noise / clip norm, and a record that takes "
-    "another's place moves the sum by two clip norms; the Renyi accountant prices one. Its PLD "
-    "accountant prices two.",
+    "another's place can move the sum by two clip norms; the Renyi accountant prices one under "
+    "every relation. Its PLD accountant prices two. Users of the library proposed a repair.",
     code=Code(
-        was="rdp(q=1, noise_multiplier=event.noise_multiplier)",
-        should="rdp(q=1, noise_multiplier=event.noise_multiplier / 2)",
+        was="rdp(q=1, noise_multiplier=noise_multiplier)",
+        should="moves = 2 if relation is REPLACE_ONE else 1\n"
+        "rdp(q=1, noise_multiplier=noise_multiplier / moves)",
         cause="sensitivity",
     ),
 )

@@ -27,13 +27,14 @@ CLAIM = finding(
         "vanderschaarlab/synthcity 23f322f, src/synthcity/plugins/privacy/plugin_pategan.py:"
         "134-137,276-292,426-435",
     ),
-    says="Every batch of votes that reaches the student is charged.",
+    says="Every batch of fakes that the teachers vote on is charged.",
     stated=1.0,
     kind="at least",
     compute=charged_share,
-    explanation="Where at least half of a batch's noisy votes say real, zeros are handed out "
-    "before the charge. That depends on the teachers, so it is an answer too: with the defaults, "
-    "200 votes that are close to coin tosses, .47 of the batches are charged.",
+    explanation="Where at least half of a batch's noisy votes say real, zeros are handed out in "
+    "their place, before the charge. Which of the two happens depends on the teachers, so it is "
+    "an answer too. With the defaults the 200 votes of a full batch are close to coin tosses: .47 "
+    "of the batches are charged where the teachers are divided, .44 to .50 whatever they say.",
     code=Code(
         was="if votes.mean() >= 0.5: return zeros\ncharge(votes)",
         should="charge(votes)\nif votes.mean() >= 0.5: return zeros",

@@ -142,8 +142,8 @@ def _balanced(loss: PrivacyLoss, spacing: float, centre: float, enough: float) -
     signs = (-1.0) ** np.arange(-REACH + 1, REACH)
 
     def missed(offset: float) -> float:
-        excess = _excess(_cells(loss, -REACH, REACH, spacing, offset))
-        above, below = np.maximum(excess.above, TINY), np.maximum(excess.below, TINY)
+        above, below = _sides(_cells(loss, -REACH, REACH, spacing, offset), 0.0)[1:]
+        above, below = (np.maximum(np.nan_to_num(one), TINY) for one in (above, below))
         ratio = below[:-1] / above[1:]
         left = _equal(0.5, ratio[: REACH - 1])
         right = _equal(0.5, 1 / ratio[REACH:][::-1])[::-1]
@@ -187,13 +187,20 @@ class _Excess(NamedTuple):
 def _excess(cells: Cells, lowered: float = 0.0) -> _Excess:
     """The excesses of the inner cells, their nodes shifted down by `lowered`."""
     p, q = cells.p[1:-1], cells.q[1:-1]
+    t, above, below = _sides(cells, lowered)
     with np.errstate(over="ignore", invalid="ignore"):
-        t = np.exp(cells.nodes - lowered)
-        above, below = p - q * t[:-1], q * t[1:] - p
         slack = _doubt(cells.p) + _doubt(cells.q) * t[1:]
     known = (np.minimum(p, q) > LEAST_MASS) & np.isfinite(above + below + slack)
     above, below, slack = (np.where(known, one, 0.0) for one in (above, below, slack))
     return _Excess(p, above, below, slack, known)
+
+
+def _sides(cells: Cells, lowered: float) -> tuple[Floats, Floats, Floats]:
+    """e^node, and of each inner cell p - q e^(lower end) and q e^(upper end) - p."""
+    p, q = cells.p[1:-1], cells.q[1:-1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        t = np.exp(cells.nodes - lowered)
+        return t, p - q * t[:-1], q * t[1:] - p
 
 
 def _doubt(masses: Floats) -> Floats:
