@@ -17,7 +17,7 @@ from dpkit.privacy import numerics
 from dpkit.privacy.accountants import rdp
 from dpkit.privacy.accountants.pld import large, loss_grid, saddle
 from dpkit.privacy.accountants.pld.composed_loss import (
-    Parts,
+    Grids,
     chernoff_delta,
     chernoff_epsilon,
     compose,
@@ -204,7 +204,17 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
         return 0.0, 0.0, METHOD
     if not _unbounded(releases) < 1:
         return 0.0, 1.0, METHOD
-    looks = [saddle.for_epsilon(one, epsilon, _total(releases)) for one in _moments(releases)]
+    moments = _moments(releases)
+    if _total(releases) >= LARGE and (value := large.delta(releases, moments, epsilon, gap)) < 1:
+        for _ in range(4):  # again, with tails that are little beside what was found
+            releases = _releases(ledger, max(value, LEAST_MASS) / 10)
+            before, moments = value, _moments(releases)
+            value = min(value, large.delta(releases, moments, epsilon, gap))
+            if value > 0.9 * before:
+                break
+        low = large.epsilon(releases, moments, value, gap)[0] if value > 0 else 0.0
+        return _lower(ledger, value, gap, releases, low), value, METHOD
+    looks = [saddle.for_epsilon(one, epsilon, _total(releases)) for one in moments]
     looks.sort(key=lambda look: look.saddle)  # the more expensive direction first
     wanted = gap * min(1 / looks[0].saddle, looks[0].deviation)
     try:
@@ -228,11 +238,11 @@ class _Direction:
     look: Look
 
     @cached_property
-    def upper(self) -> Parts:
+    def upper(self) -> Grids:
         return [(loss_grid.upper(c), n) for c, n in zip(self.cells, self.counts, strict=True)]
 
     @cached_property
-    def lower(self) -> Parts:
+    def lower(self) -> Grids:
         return [(loss_grid.lower(c), n) for c, n in zip(self.cells, self.counts, strict=True)]
 
 

@@ -50,7 +50,7 @@ class WideCells(NamedTuple):
 def _distances() -> Floats:
     even = np.arange(WIDENING)
     wider = WIDENING * (1 + 1 / WIDENING) ** np.arange(WIDENING * np.log(FURTHEST / WIDENING))
-    return np.concatenate([even, wider])
+    return np.concatenate([even.astype(float), wider])
 
 
 DISTANCES = _distances()
@@ -91,7 +91,7 @@ def upper(cells: WideCells) -> Atoms:
     t, (errors, _, least) = np.exp(cells.nodes), _errors(cells)
     errors = np.maximum(errors - ROUNDING / 2 * least, 0.0)  # the rest is in the factor of delta
     needed = np.maximum.accumulate(errors[::-1])[::-1]
-    above = above + t[:-1] * (needed[:-1] - needed[1:]) + 4 * UNIT * p
+    above = above + t[:-1] * (needed[:-1] - needed[1:]) + 8 * UNIT * p
     # p_high + p_low = p,  p_high e^-b + p_low e^-a = q  at the ends a < b
     share = above / (p * -np.expm1(-np.diff(cells.nodes)))
     if not ((share >= 0) & (share <= 1)).all():
@@ -109,10 +109,11 @@ def lower(cells: WideCells) -> Atoms:
         NoGrid: rounding errors are larger than a cell's width.
     """
     p, above, below = _excess(cells)
-    lowered = 2.2 * np.maximum.accumulate(_errors(cells)[1])[:-1] + 4 * UNIT
+    lowered = 2.2 * np.maximum.accumulate(_errors(cells)[1]) + 4 * UNIT
     q = cells.q[1:-1]
-    losses = np.log1p((p - q) / q) - lowered
-    if not ((np.minimum(above, below) > 4 * UNIT * p).all() and (np.diff(losses) > 0).all()):
+    losses = np.log1p((p - q) / q) - lowered[:-1]
+    apart = np.append(np.diff(losses), cells.nodes[-1] - losses[-1] - 4 * lowered[-1])
+    if not ((np.minimum(above, below) > 4 * UNIT * p).all() and (apart > 0).all()):
         raise NoGrid("cells are too narrow for their rounding errors")
     return Atoms(losses, p, 0.0)
 

@@ -216,6 +216,7 @@ def outside(parts: Parts, look: Look, log_mass: float, edge: float, change: floa
     best = np.inf
     for part in (1, 4, 16, 64):  # the look is rough: less change may prove more
         moment = log_moment(parts, look.tilt + change / part) - log_mass
+        moment += 64 * UNIT * sum(count for _, count in parts)  # of both, by rounding
         with np.errstate(over="ignore"):
             best = min(best, float(np.exp(moment - change / part * edge)))
         if best < ENOUGH:

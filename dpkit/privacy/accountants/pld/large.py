@@ -53,15 +53,24 @@ def delta(
     releases: Sequence[Seen], moments: Sequence[Moments], epsilon: float, gap: float
 ) -> float:
     """The least delta proven at epsilon, 1 where nothing is proven this way."""
-    looks = [saddle.for_epsilon(one, epsilon, None) for one in moments]
+    value = 1.0
     if not _suited(releases):
-        return 1.0
-    wanted = gap * min(1 / max(look.saddle for look in looks), epsilon)
-    try:
-        directions = _directions(releases, looks, _spacing(releases, looks, wanted))
-        return max(series(d.upper(), d.look, side=1).delta_above(epsilon) for d in directions)
-    except NoGrid:
-        return 1.0
+        return value
+    looks = [saddle.for_epsilon(one, epsilon, None) for one in moments]
+    spacing = _spacing(releases, looks, gap * max(epsilon, looks[0].deviation))
+    for _ in range(ATTEMPTS):
+        before = value
+        try:
+            both = _directions(releases, looks, spacing)
+            found = max(series(one.upper(), one.look, side=1).delta_above(epsilon) for one in both)
+        except NoGrid:
+            break
+        value = min(value, found)
+        if not 0 < value < (1 - gap) * before:
+            break
+        spacing /= FINER
+        looks = [saddle.for_epsilon(one, epsilon, None, value) for one in moments]
+    return value
 
 
 def _suited(releases: Sequence[Seen]) -> bool:

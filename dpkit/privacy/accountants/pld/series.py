@@ -19,7 +19,7 @@ from dpkit.privacy.mechanisms.privacy_loss import ROUNDING, UNIT, Floats
 Complexes = NDArray[np.complex128]
 Integers = NDArray[np.int64]
 
-MOST = 2**24  # atoms times frequencies
+MOST, LAST = 2**24, 2**16  # atoms times frequencies; frequencies
 GONE = 50.0  # minus the log of a coefficient that is left out, at least
 TERMS = 18  # of the exponential series, for angles up to 1
 PLACES = 2**40  # of the window, to which losses are rounded
@@ -120,7 +120,9 @@ def series(parts: Parts, look: Look, *, side: int) -> Series:
     Raises:
         NoGrid: too many frequencies matter.
     """
-    width, shift, log_mass, factor, blur = look.high - look.low, -look.low, 0.0, 0.0, 0.0
+    width, shift = look.high - look.low, -look.low
+    log_mass = factor = 0.0
+    blur = width / PLACES + 8 * UNIT * (width + abs(look.low))
     found = []
     for part, count in parts:
         weights, log_sum = tilted(part.masses, part.nodes, look.tilt)
@@ -134,36 +136,32 @@ def series(parts: Parts, look: Look, *, side: int) -> Series:
         blur += count * UNIT * (20 * part.furthest + 64 * spread)
     last, top, left_out = _low(found, width)
     k = np.arange(last + 1)
-    frequencies = 2 * np.pi / width * k
-    log, error = np.zeros(k.size, complex), np.full(k.size, 32 * UNIT)
+    frequencies: Floats = 2 * np.pi / width * k.astype(float)
+    log, error = np.zeros(k.size, complex), np.full(k.size, 16 * UNIT * UNIFORMS)
     for places, weights, count in found:
         z, wrong = _coefficients(places, weights, frequencies)
         power, rounding = _log_1_plus(z)
         log += count * power
         error += count * (wrong / np.abs(1 + z) + rounding) + 4 * UNIT * np.abs(log)
-    # uniform variables on [0, each], whose mean is taken off again where it does no harm
-    each = 2 * SMOOTHED ** (-1 / UNIFORMS) / top
+    each = 2 * SMOOTHED ** (-1 / UNIFORMS) / top  # uniform variables are between 0 and this
     rate = (look.tilt - 1j * frequencies) * (side * each)
-    log += UNIFORMS * np.log(
-        np.where(rate == 0, 1.0, np.expm1(rate) / np.where(rate == 0, 1, rate))
-    )
-    place = int(np.round(shift / width * PLACES))
-    coefficients = np.exp(log - 1j * _angles(place * k))
-    left_out += 2 * SMOOTHED * np.exp(UNIFORMS * look.tilt * each)
+    log += UNIFORMS * np.log(np.expm1(rate) / rate)
+    coefficients = np.exp(log - 1j * _angles(int(np.round(shift / width * PLACES)) * k))
     beyond = outside(parts, look, log_mass, look.high - UNIFORMS * each, look.right)
     beyond += outside(parts, look, log_mass, look.low + UNIFORMS * each, -look.left)
+    larger = float(np.exp(UNIFORMS * look.tilt * each))  # that the tilt makes smoothed masses
     return Series(
         coefficients,
         np.abs(coefficients) * np.expm1(error),
-        left_out,
-        beyond,
+        (left_out + 2 * SMOOTHED) * larger,
+        beyond * larger,
         look.low,
         width,
         look.tilt,
         log_mass,
         infinite_mass(parts),
         factor,
-        blur + width * (1 / PLACES + 8 * UNIT),
+        blur,
     )
 
 
@@ -191,11 +189,11 @@ def _coefficients(x: Floats, w: Floats, frequencies: Floats) -> tuple[Complexes,
         z = (z + moment) * share
     z *= share
     if far.any():
-        x, w = x[far], w[far]
-        z += _far(frequencies, x, w) - w.sum() + 1j * frequencies * (w * x).sum()
-        added = 2 * np.sqrt(x.size) + 64  # roundings of each term, at most
-        error += UNIT * (added * w.sum() + 40 * frequencies * (w * np.abs(x)).sum())
-    return z, error
+        y, v = x[far], w[far]
+        z += _far(frequencies, y, v) - v.sum() + 1j * frequencies * (v * y).sum()
+        added = 2 * np.sqrt(y.size) + 64  # roundings of each term, at most
+        error += UNIT * (added * v.sum() + 40 * frequencies * (v * np.abs(y)).sum())
+    return z, error + 64 * UNIT * np.abs(z) * frequencies * (w * np.abs(x)).sum()
 
 
 def _far(frequencies: Floats, x: Floats, w: Floats) -> Complexes:
@@ -216,10 +214,9 @@ def _log_1_plus(z: Complexes) -> tuple[Complexes, Floats]:
     """log(1 + z), and a bound on its rounding error, which is small where z is."""
     x, y = z.real, z.imag
     small = np.abs(z) <= 0.5
-    with np.errstate(divide="ignore"):
-        size = np.log(np.abs(1 + z))
-    size = np.where(small, np.log1p(np.where(small, x * (2 + x) + y * y, 0.0)) / 2, size)
-    return size + 1j * np.angle(1 + z), UNIT * np.where(small, 32 * np.abs(z), 16.0)
+    size = np.where(small, np.log1p(x * (2 + x) + y * y) / 2, np.log(np.abs(1 + z)))
+    angle = np.angle(1 + z).astype(float)
+    return size.astype(float) + 1j * angle, UNIT * np.where(small, 32 * np.abs(z), 16.0)
 
 
 def _low(parts: Sequence[tuple[Floats, Floats, int]], width: float) -> tuple[int, float, float]:
@@ -227,12 +224,12 @@ def _low(parts: Sequence[tuple[Floats, Floats, int]], width: float) -> tuple[int
     pairs = [(_pairs(x, w), n) for x, w, n in sorted(parts, key=lambda one: -one[2])[:PAIRED]]
     atoms = sum(x.size for x, *_ in parts)
     unit, last = 2 * np.pi / width, 16
-    closest = min(float(d.min()) for (distances, _), _ in pairs for d in distances[:1])
-    while last * atoms <= MOST:
+    closest = min(float(distances[0].min()) for (distances, _), _ in pairs)
+    while last <= LAST and last * atoms <= MOST:
         low = (
             unit * last * 2.0 ** np.arange(max(np.ceil(np.log2(np.pi / closest / unit / last)), 1))
         )
-        gone = sum(n * _shrunk(*pair, low) for pair, n in pairs)
+        gone = np.sum([n * _shrunk(*pair, low) for pair, n in pairs], axis=0)
         enough = int(np.argmin(np.append(gone > GONE, False)))
         if enough and gone[0] > GONE and 2 * low[enough - 1] * closest > 0.2:
             return last, float(2 * low[enough - 1]), float(np.exp(-gone[:enough]).sum())
