@@ -6,7 +6,7 @@ thousand atoms, as 1 + sum of w (exp(i angle) - 1): a power of 10^7 needs its di
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,12 +50,15 @@ class Series(NamedTuple):
 
     def epsilon_above(self, delta: float) -> float:
         """The least epsilon >= 0 in the window that this and its errors prove at delta, or inf."""
-        found = self._first(lambda places: self._deltas(places, +1) <= delta)
+        found = self._search(lambda places: self._deltas(places, +1) <= delta, np.argmax)
         return max(found[1] + self.blur, 0.0)
 
     def epsilon_below(self, delta: float) -> float:
         """The largest epsilon in the window that this and its errors refute at delta, or 0."""
-        found = self._first(lambda places: ~(self._deltas(places, -1) > delta))
+        found = self._search(
+            lambda places: ~(self._deltas(places, -1) > delta),
+            lambda good: good.size - int(np.argmin(np.append(good[::-1], False))),
+        )
         return max(found[0] - self.blur, 0.0)
 
     def delta_above(self, epsilon: float) -> float:
@@ -63,19 +66,24 @@ class Series(NamedTuple):
         place = int(np.floor((epsilon - self.blur - self.start) / self.width * PLACES))
         return float(self._deltas(np.array([place]), +1)[0]) if 0 <= place < PLACES else 1.0
 
-    def _first(self, holds: Callable[[Integers], NDArray[np.bool_]]) -> tuple[float, float]:
+    def _search(
+        self,
+        holds: Callable[[Integers], NDArray[np.bool_]],
+        start: Callable[[NDArray[np.bool_]], Any],
+    ) -> tuple[float, float]:
         """Neighbouring epsilons, at the first of which it does not hold and at the second it does.
 
-        The first is 0, the second inf, where there is none in the window.
+        `start` tells where of many it begins to hold: where it first does, or for good. The first
+        epsilon is 0, the second inf, where there is none in the window.
         """
         low = int(np.clip(np.ceil(-self.start / self.width * PLACES), 0, PLACES - 1))
         high, found = PLACES - 1, (0.0, float("inf"))
         for _ in range(ROUNDS):
             tried = np.unique(np.linspace(low, high, TRIED).astype(np.int64))
             good = holds(tried)
-            at = int(np.argmax(good))
+            at = int(start(good))
             epsilons = self.start + tried * (self.width / PLACES)
-            if not good[at]:
+            if at == good.size or not good[at]:
                 return float(epsilons[-1]), found[1]
             if not at:
                 return found[0], float(epsilons[0])

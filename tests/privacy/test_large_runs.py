@@ -1,0 +1,139 @@
+"""Runs of very many releases: against 35 digits, exact Gaussians, exact profiles and the FFT."""
+
+import json
+
+import large_runs
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpkit.privacy import Gaussian, Release, SampledGaussian, pld
+from dpkit.privacy.accountants.pld import atoms, large, saddle, series
+from dpkit.privacy.mechanisms import Mechanism
+
+RUNS = json.loads(large_runs.STORED.read_text())
+
+
+def sampled(rate: str, noise: str, releases: int) -> list[Release]:
+    return [Release(SampledGaussian(float(noise), float(rate)), releases)]
+
+
+def by_series(ledger: list[Release], delta: float) -> tuple[float, float]:
+    releases = pld._releases(pld.Ledger.of(ledger), delta)
+    with np.errstate(all="ignore"):
+        return large.epsilon(releases, pld._moments(releases), delta, 1e-3)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: "-".join(map(str, run[:4])))
+def test_the_true_epsilon_lies_in_a_narrow_pair(run):
+    *settings, delta, _, _, truth = run
+    found = pld.epsilon(sampled(*settings), delta=float(delta))
+    assert found.lower <= float(truth) * (1 + 1e-8)
+    assert found.epsilon >= float(truth) * (1 - 1e-8)
+    assert found.epsilon - found.lower <= 2e-3 * found.epsilon
+
+
+def test_the_stored_truth_is_what_is_computed():
+    with mp.workdps(35):
+        *settings, delta, t, frequencies, truth = RUNS[4]
+        curve = large_runs.hockey_stick(*settings, t, frequencies, 1, fine=8)
+        assert abs(curve(mp.mpf(truth)) / mp.mpf(delta) - 1) < 1e-6
+
+
+@pytest.mark.parametrize("count", [10**5, 10**7, 10**9])
+@pytest.mark.parametrize("mu", [0.05, 1.0, 6.0])
+@pytest.mark.parametrize("delta", [1e-3, 1e-10])
+def test_many_gaussians_are_one(count: int, mu: float, delta: float):
+    """In closed form: noise sqrt(T) / mu, T times, is noise 1 / mu once."""
+    low, high = by_series([Release(Gaussian(count**0.5 / mu), count)], delta)
+    once = Gaussian(1 / mu).profile
+    assert once([high])[0, 0] <= delta * (1 + 1e-9)
+    assert once([low])[0, 0] >= delta * (1 - 1e-9)
+    assert high - low <= 1e-3 * high
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    rate=st.floats(-4, 0).map(lambda x: 10**x),
+    noise=st.floats(-0.3, 1).map(lambda x: 10**x),
+    count=st.integers(1_000, 10**6),
+    delta=st.floats(-12, -2).map(lambda x: 10**x),
+    adjacency=st.sampled_from(["add-remove", "replace-one"]),
+    more=st.integers(0, 3),
+)
+def test_what_series_prove_does_not_contradict_what_grids_prove(
+    rate, noise, count, delta, adjacency, more
+):
+    ledger = [Release(SampledGaussian(noise * 1.1**i, rate, adjacency), count) for i in range(more)]
+    ledger.append(Release(Gaussian(noise * 30, adjacency), 3))
+    ledger.append(Release(SampledGaussian(noise, rate, adjacency), count))
+    low, high = by_series(ledger, delta)
+    releases = pld._releases(pld.Ledger.of(ledger), delta)
+    with np.errstate(all="ignore"):
+        other = pld._by_fft(releases, pld._moments(releases), delta, 1e-3)
+    assert low <= high
+    assert max(low, other[0]) <= min(high, other[1])
+
+
+def hockey_stick(found: atoms.Atoms, epsilon: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(
+            (found.masses * np.maximum(-np.expm1(epsilon - found.nodes), 0.0)).sum()
+            + found.infinite
+        )
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Gaussian(0.4),
+        Gaussian(30.0),
+        SampledGaussian(0.6, 1e-6),
+        SampledGaussian(1.1, 0.01),
+        SampledGaussian(2.0, 0.3, "replace-one"),
+        SampledGaussian(300.0, 1e-4),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("scale", [0.003, 0.05, 1.0])
+def test_atoms_are_above_and_below_the_hockey_stick(mechanism: Mechanism, scale: float):
+    loss = mechanism.privacy_loss()
+    coarse = saddle.coarse(loss, 1, 1e-15)
+    deviation = np.sqrt(saddle.moments([coarse]).variance).min()
+    cells = atoms.wide_cells(loss, scale * deviation, coarse.span, coarse.centre)
+    epsilons = np.linspace(-1, 1, 101) * min(coarse.span[1], 3.0)
+    for side, one in enumerate((cells, cells.reversed())):
+        exact = mechanism.profile(epsilons)[side]
+        above = np.array([hockey_stick(atoms.upper(one), e) for e in epsilons])
+        below = np.array([hockey_stick(atoms.lower(one), e) for e in epsilons])
+        assert (above >= exact * (1 - 2e-9) - 1e-199).all()
+        assert (below <= exact * (1 + 2e-9) + 1e-199).all()
+
+
+def test_cells_without_room_for_rounding_errors_are_refused():
+    loss = SampledGaussian(1.1, 0.01).privacy_loss()
+    cells = atoms.wide_cells(loss, 1e-16, (-0.01, 0.5), 0.0)
+    with np.errstate(all="ignore"):
+        for side in (atoms.upper, atoms.lower):
+            with pytest.raises(atoms.NoGrid, match=r"too narrow|lost"):
+                side(cells)
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e-9, 1e-6])
+def test_larger_rounding_errors_make_a_wider_pair_around_the_same(monkeypatch, unit: float):
+    run = [Release(SampledGaussian(1.0, 1e-3), 10**5)]
+    low, high = by_series(run, 1e-6)
+    monkeypatch.setattr(series, "UNIT", unit)
+    lower, higher = by_series(run, 1e-6)
+    assert lower <= low <= high <= higher
+
+
+def test_delta_of_many_releases_is_that_of_one_gaussian():
+    ledger, once = [Release(Gaussian(3000.0), 9 * 10**6)], Gaussian(1.0).profile
+    for epsilon in (0.0, 0.3, 2.0, 6.0):
+        found = pld.delta(ledger, epsilon=epsilon)
+        assert once([epsilon])[0, 0] <= found.delta * (1 + 1e-9)
+        assert found.delta <= once([epsilon])[0, 0] * 1.02
+        assert found.lower <= epsilon
