@@ -16,7 +16,7 @@ from dpkit import checks
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.target import Target
-from dpkit.privacy import Gaussian, Release, SampledGaussian, WithoutReplacementGaussian, pld, rdp
+from dpkit.privacy import Gaussian, Release, SampledGaussian, WithoutReplacementGaussian, pld
 from dpkit.privacy.ledger import Guarantee, Releases
 from dpkit.privacy.mechanisms import Adjacency, Floats
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
@@ -203,9 +203,7 @@ TARGETS: tuple[Target, ...] = (
         says="100 steps at noise 1 of one record each, out of 100, a record replaced by another.",
         where="Beaulieu-Jones et al. 2017 (code: greenelab/SPRINT_gan): batches of one record; the "
         "number of steps here is the kit's",
-        proven=lambda: rdp.epsilon(
-            [Release(WithoutReplacementGaussian(1.0 / 2, 1 / DRAWN), DRAWN)], delta=DELTA
-        ),
+        proven=partial(_price, [Release(WithoutReplacementGaussian(1.0 / 2, 1 / DRAWN), DRAWN)]),
         attack="The attacker knows all other records, whose gradients are alike, and adds up the "
         "log likelihood ratios of all noised gradients: an opposite one moves them by 2C.",
         scores=partial(runs.poisson, shift=2.0, rate=1 / DRAWN, steps=DRAWN),

@@ -59,8 +59,9 @@ class Accountant(Explorer):
         if step.adjacency == "replace-one":
             half = WithoutReplacementGaussian(step.noise_multiplier / 2, step.sample_rate)
             fixed = [Release(half, described.steps)]
-            epsilon = _or_inf(rdp.epsilon, fixed, delta)
-            rows.append(("wor", epsilon, None, "proven, for batches of a fixed size"))
+            own = pld.epsilon(fixed, delta=delta)
+            note = "proven, for batches of a fixed size, with a proven lower bound"
+            rows.append(("PLD, fixed size", own.epsilon, own.lower, note))
         return {"run": described, "delta": delta, "rows": rows}
 
     def table(self, result: dict[str, Any]) -> Table:

@@ -42,7 +42,8 @@ def hockey_stick(
     points = [mp.mpc(t, 2 * mp.pi * k / width) for k in range(frequencies)]
     terms = [m**releases / (z * (z + 1)) for m, z in zip(moments, points, strict=True)]
     least = s * s * (mp.log(mp.expm1(width) / q)) + mp.mpf(1) / 2  # x of a loss of the width
-    if not releases * mp.ncdf((1 - least) / s) * mp.exp(40) < 1e-20:
+    rare = q * mp.ncdf((1 - least) / s) + mp.ncdf(-least / s)
+    if not releases * rare * mp.exp(40) < 1e-15:
         raise ArithmeticError(f"t = {t} is too much: losses of {width} are not rare enough")
     if not abs(terms[-1]) < 1e-18 * abs(terms[0]):
         raise ArithmeticError(f"{frequencies} frequencies are too few: the last is {terms[-1]}")

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDED = ("dpkit", "tests", "pyproject.toml")
+LARGE = "tests/privacy/test_large_runs.py"
 
 
 class Mutant(NamedTuple):
@@ -349,6 +350,41 @@ MUTANTS = (
         'diagonal[:] = np.einsum("gii->gi", noise)',
         "diagonal *= 0.7",
         "tests/baselines/test_releases.py",
+    ),
+    Mutant(
+        "atoms moved up by half",
+        "accountants/pld/atoms.py",
+        "    masses = np.append(cells.p[:1], share * p)",
+        "    share = share / 2\n    masses = np.append(cells.p[:1], share * p)",
+        LARGE,
+    ),
+    Mutant(
+        "atoms beyond the last node forgotten",
+        "accountants/pld/atoms.py",
+        "    return Atoms(cells.nodes, masses, beyond)",
+        "    return Atoms(cells.nodes, masses, beyond * 0)",
+        LARGE,
+    ),
+    Mutant(
+        "a cell's loss read at its upper end",
+        "accountants/pld/atoms.py",
+        "losses = np.log1p((p - q) / q) - lowered[:-1]",
+        "losses = cells.nodes[1:] - lowered[:-1] - 5 * lowered[-1]",
+        LARGE,
+    ),
+    Mutant(
+        "frequencies that matter left out",
+        "accountants/pld/series.py",
+        "gone > GONE, False",
+        "gone > 1.0, False",
+        LARGE,
+    ),
+    Mutant(
+        "epsilon refuted at the first doubt",
+        "accountants/pld/series.py",
+        "            lambda good: good.size - int(np.argmin(np.append(good[::-1], False))),",
+        "            np.argmax,",
+        LARGE,
     ),
     Mutant(
         "two releases charged as one of them",

@@ -30,7 +30,7 @@ def test_every_row_is_the_accountants_own_number(adjacency):
     assert rows["RDP"][0] == rdp.epsilon(ledger, delta=1e-6).epsilon
     assert rows["GDP"][0] == gdp.epsilon(ledger, delta=1e-6).epsilon
     assert rows["moments"][0] == pytest.approx(moments.epsilon(ledger, delta=1e-6).epsilon, 1e-6)
-    assert ("wor" in rows) is (adjacency == "replace-one")
+    assert ("PLD, fixed size" in rows) is (adjacency == "replace-one")
     assert min(rows[name][0] for name in ("RDP", "RDP, classic", "moments")) >= pair.lower
 
 

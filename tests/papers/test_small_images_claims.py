@@ -55,12 +55,13 @@ def test_what_is_charged_is_only_computed_and_says_where_to_read_on():
 
 
 def test_what_is_said_of_a_replaced_record():
-    """Its price lies above the claim's number, by both rules of conversion."""
+    """Its price lies around the claim's number: certified, and by the theorem."""
     claim = BY_ID["beaulieu-jones-replace-one"]
     ledger = BeaulieuJones().ledger(adjacency="replace-one")
-    assert f"price is {claims.epsilon(ledger):.1f} by" in claim.explanation
-    assert "a lower bound under replace-one" in " ".join(claim.explanation.split())
-    assert claim.compute() < rdp.epsilon(ledger, delta=1e-5).epsilon < claims.epsilon(ledger)
+    pair = pld.epsilon(ledger, delta=1e-5)
+    assert f"between {pair.lower:.1f} and {pair.epsilon:.1f}, certified" in claim.explanation
+    assert f"{claims.epsilon(ledger):.1f} by the theorem" in claim.explanation
+    assert pair.lower < claim.compute() < pair.epsilon < rdp.epsilon(ledger, delta=1e-5).epsilon
 
 
 def test_a_curve_ends_where_its_run_does():
