@@ -1,9 +1,9 @@
 """What one pass over shuffled batches costs at least: the accountant charges Poisson batches."""
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from dpkit import checks
+from dpkit.privacy import as_drawn
 from dpkit.privacy.mechanisms.base import check_noise
 
 
@@ -24,16 +24,8 @@ def at_least(noise_multiplier: float, *, batches: int, delta: float) -> float:
     check_noise(noise_multiplier)
     checks.whole(1, batches=batches)
     checks.between(0, 1, delta=delta)
-    thresholds = np.linspace(0, 2 + 8 * noise_multiplier, 4001)
-
-    def event(moved: float):  # log of its probability, (4001,)
-        below = log_ndtr((thresholds - moved) / noise_multiplier)
-        below += (batches - 1) * log_ndtr(thresholds / noise_multiplier)
-        return np.log(-np.expm1(below))
-
-    with_it, without_it = event(2.0), event(1.0)
-    useful = with_it > np.log(delta)
-    if not useful.any():
-        return 0.0
-    left = with_it[useful] + np.log(-np.expm1(np.log(delta) - with_it[useful]))  # log(P - delta)
-    return max(0.0, float((left - without_it[useful]).max()))
+    thresholds = np.linspace(0, 2 + 8 * noise_multiplier, as_drawn.THRESHOLDS)
+    with_it, without_it = (
+        as_drawn.log_largest(thresholds, moved, noise_multiplier, batches) for moved in (2.0, 1.0)
+    )
+    return as_drawn.refuted(with_it, without_it, delta)

@@ -30,16 +30,16 @@ def by_series(ledger: list[Release], delta: float) -> tuple[float, float]:
 def test_the_true_epsilon_lies_in_a_narrow_pair(run):
     *settings, delta, _, _, truth = run
     found = pld.epsilon(sampled(*settings), delta=float(delta))
-    assert found.lower <= float(truth) * (1 + 1e-8)
-    assert found.epsilon >= float(truth) * (1 - 1e-8)
+    assert found.lower <= float(truth) * (1 + 1e-6)
+    assert found.epsilon >= float(truth) * (1 - 1e-6)
     assert found.epsilon - found.lower <= 2e-3 * found.epsilon
 
 
 def test_the_stored_truth_is_what_is_computed():
     with mp.workdps(35):
         *settings, delta, t, frequencies, truth = RUNS[4]
-        curve = large_runs.hockey_stick(*settings, t, frequencies, 1, fine=8)
-        assert abs(curve(mp.mpf(truth)) / mp.mpf(delta) - 1) < 1e-6
+        curve = large_runs.hockey_stick(*settings, t, frequencies, 1, fine=12)
+        assert abs(curve(mp.mpf(truth)) / mp.mpf(delta) - 1) < 1e-4
 
 
 @pytest.mark.parametrize("count", [10**5, 10**7, 10**9])
