@@ -238,7 +238,26 @@ NoiseShapes()
 # about (28, 14): a value that is large beside its noise prefers the adaptive shape. (3) Adaptive, 0.544 to
 # 0.481: its noise is small where the value is large. (4) Nothing: all shapes are one.</details>
 #
-# ## 12. What do the papers claim, and does it hold?
+# ## 12. How were the batches drawn?
+#
+# Most code shuffles the data and cuts it into batches; most accountants price Poisson batches. Each bar is what is
+# proven of the same run, from both sides.
+#
+# 1. Take one pass: 100 steps at batch 600 of 60,000. Which ways cost the same at most as one release of all data?
+# 2. What does it cost to cut Poisson batches to a fixed shape?
+# 3. Which bar is widest, and what would it take to make it narrower?
+
+# %%
+from dpkit.explorers import BatchesAsDrawn
+
+BatchesAsDrawn()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) Balls and bins, 4.377, and shuffled batches, 9.997 under replace-one: a record is in one batch of a pass. (2) Next
+# to nothing, if the largest batch is large enough: here about 800 for 600. (3) Shuffled batches: a theorem.</details>
+#
+# ## 13. What do the papers claim, and does it hold?
 #
 # Filter by paper and verdict, and choose a claim.
 

@@ -72,6 +72,39 @@ def test_nothing_released_costs_nothing(dpkit, line: str):
     assert json.loads(out)["noise_multiplier"] == 0
 
 
+def test_each_way_of_drawing_batches_is_priced(dpkit):
+    line = "epsilon --noise-multiplier 1 --steps 100 --delta 1e-5 --sampling shuffled"
+    code, out, _ = dpkit(f"{line} --batch-size 600 --data-size 60000")
+    assert code == 0
+    assert out.splitlines()[1].startswith("shuffled")
+    assert [row.split()[0] for row in out.splitlines()[2:6]] == [
+        "poisson", "truncated", "balls-and-bins", "fixed",
+    ]  # fmt: skip
+    code, out, _ = dpkit(f"{line} --batch-size 600 --data-size 60000 --largest-batch 900 --json")
+    found = json.loads(out)
+    assert found["largest_batch"] == 900
+    assert found["ways"]["poisson"]["epsilon"] < found["ways"]["shuffled"]["epsilon"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--sampling shuffled --batch-size 6", "--sampling needs --data-size as well"),
+        ("--sampling sorted --batch-size 6 --data-size 60", "sampling must be one of"),
+        ("--sampling fixed --batch-size 61 --data-size 60", "--batch-size must lie between 1"),
+        (
+            "--sampling fixed --batch-size 6 --data-size 60 --sample-rate .1",
+            "--sample-rate is given",
+        ),
+        ("--sample-rate .1 --batch-size 6", "--batch-size is given, and it belongs to --sampling"),
+    ],
+)
+def test_options_of_sampling_that_do_not_fit_are_refused(dpkit, options: str, message: str):
+    code, _, err = dpkit(f"epsilon --noise-multiplier 1 --steps 9 --delta 1e-5 {options}")
+    assert code == 2
+    assert message in err
+
+
 def test_sample_rate_1_is_a_gaussian(dpkit):
     _, out, _ = dpkit(
         "epsilon --noise-multiplier 1 --sample-rate 1 --steps 1 --delta 1e-5 "

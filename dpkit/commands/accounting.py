@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from dpkit import __version__
+from dpkit.commands import as_drawn
 from dpkit.commands.output import AsJson, print_json
 from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, accountant_of, chosen, steps_of
 from dpkit.privacy.ledger import Guarantee, Release
@@ -95,6 +96,27 @@ def epsilon(
     tuning: Annotated[
         str, typer.Option(help="For --statement: whether tuning was charged.")
     ] = "not charged",
+    sampling: Annotated[
+        str | None,
+        typer.Option(
+            help="How batches are drawn: poisson, truncated, balls-and-bins, shuffled or fixed; "
+            "then --batch-size and --data-size stand in for --sample-rate, and one table says what "
+            "the same run costs under each, certified from both sides."
+        ),
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="For --sampling: records a batch, on average or always.")
+    ] = None,
+    data_size: Annotated[
+        int | None, typer.Option(help="For --sampling: the number of records, which is public.")
+    ] = None,
+    largest_batch: Annotated[
+        int | None,
+        typer.Option(
+            help="For --sampling: records that a truncated batch holds at most; if not given, the "
+            "least number that takes 1 % of delta at most."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """The epsilon of DP-SGD.
@@ -115,7 +137,30 @@ def epsilon(
       python -m dpkit epsilon ... --statement --sampling-used "shuffled epochs"
 
       python -m dpkit epsilon ... --conversion classic
+
+    Batches as code really draws them, all ways side by side:
+
+      python -m dpkit epsilon --noise-multiplier 1 --steps 10000 --delta 1e-5
+      --sampling shuffled --batch-size 600 --data-size 60000
     """
+    drawn = {"--batch-size": batch_size, "--data-size": data_size, "--largest-batch": largest_batch}
+    if sampling is None:
+        as_drawn.leave_out(drawn, "it belongs to --sampling")
+    else:
+        others = {
+            "--noise-over-sensitivity": noise_over_sensitivity,
+            "--sample-rate": sample_rate,
+            "--ledger": ledger,
+            "--accountant": accountant,
+            "--conversion": conversion,
+            "--adjacency": adjacency,
+            "--orders": orders,
+            "--statement": statement or None,
+        }
+        as_drawn.leave_out(others, "with --sampling each way has its own accountant and adjacency")
+        run = {"--noise-multiplier": noise_multiplier, "--steps": steps, **drawn}
+        as_drawn.show(sampling, run, delta, as_json=as_json)
+        return
     if accountant is None and conversion is None and orders is None:
         accountant = accountant_of(ledger)
     pricing = chosen(accountant, adjacency, conversion, orders)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpkit.explorers.accountant import Accountant
+    from dpkit.explorers.batches_as_drawn import BatchesAsDrawn
     from dpkit.explorers.calibration import Calibration
     from dpkit.explorers.claims_wall import ClaimsWall
     from dpkit.explorers.clipping_and_noise import ClippingAndNoise
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Accountant",
+    "BatchesAsDrawn",
     "Calibration",
     "ClaimsWall",
     "ClippingAndNoise",

@@ -14,15 +14,49 @@ from scipy.special import bdtrc, log_ndtr
 from dpkit import checks
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.privacy.mechanisms import Floats
-from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling, ShuffledBatches, mechanism
+from dpkit.privacy.mechanisms import Floats, Gaussian
+from dpkit.privacy.sampling import (
+    Assuming,
+    FixedSizeBatches,
+    PoissonSampling,
+    ShuffledBatches,
+    mechanism,
+    sample_rate,
+)
 
 THRESHOLDS = 4001
 ROUNDED = 1e-6  # relative, of binomial tails
-SHUFFLED = (
-    "no amplification within a pass, certified; lower end by tests of the largest and mean sum"
-)
+PASSES = "no amplification within a pass, certified; lower end by tests of the largest and mean sum"
+ONE_BATCH = "in each pass every record enters one batch, drawn independently of all others"
 TRUNCATED = "of at most the declared number of records; larger batches lose records at random"
+
+WAYS = {  # how batches are drawn, in words
+    "poisson": "each record enters each batch by chance",
+    "truncated": "so, and a batch that is too large loses records",
+    "balls-and-bins": "in each pass each record enters one batch by chance",
+    "shuffled": "passes over shuffled data",
+    "fixed": "each batch a fresh sample of one size",
+}
+
+
+def every_way(
+    noise_multiplier: float,
+    *,
+    batch_size: int,
+    public_size: int,
+    steps: int,
+    delta: float,
+    largest: int | None = None,
+) -> dict[str, Guarantee]:
+    """The guarantee of one run under each of WAYS (arguments as `truncated`)."""
+    run = {"batch_size": batch_size, "public_size": public_size, "steps": steps, "delta": delta}
+    return {
+        "poisson": poisson(noise_multiplier, **run),
+        "truncated": truncated(noise_multiplier, **run, largest=largest),
+        "balls-and-bins": balls_and_bins(noise_multiplier, **run),
+        "shuffled": shuffled(noise_multiplier, **run),
+        "fixed": fixed(noise_multiplier, **run),
+    }
 
 
 def poisson(
@@ -76,24 +110,14 @@ def truncated(
     Raises:
         ValueError: as `poisson`, or largest is not an integer >= batch_size.
     """
-    price = partial(
-        poisson, noise_multiplier, batch_size=batch_size, public_size=public_size, steps=steps
-    )
-    plain = price(delta=delta)
-
-    def too_large(most: int) -> float:
-        """Total variation, at most."""
-        found = float(bdtrc(most, public_size, batch_size / public_size))
-        return steps * (1 + ROUNDED) * found
-
+    run = {"batch_size": batch_size, "public_size": public_size, "steps": steps}
     if largest is None:
-        enough = delta / 100 / (1 + math.exp(min(plain.epsilon, 700.0)))
-        low, largest = batch_size - 1, public_size
-        while largest - low > 1:
-            middle = (low + largest) // 2
-            low, largest = (low, middle) if too_large(middle) <= enough else (middle, largest)
-    largest = checks.whole(batch_size, largest=largest)
-    lost = too_large(largest) if largest < public_size else 0.0
+        largest = largest_batch(noise_multiplier, **run, delta=delta)
+    price, plain = (
+        partial(poisson, noise_multiplier, **run),
+        poisson(noise_multiplier, **run, delta=delta),
+    )
+    lost = _too_large(checks.whole(batch_size, largest=largest), **run)
     epsilon, high, low = plain.epsilon, math.inf, plain.lower
     for _ in range(50):
         left = delta - (1 + math.exp(min(epsilon, 700.0))) * lost
@@ -112,14 +136,37 @@ def truncated(
     return plain._replace(epsilon=high, lower=low, method=method, assumptions=assumed)
 
 
+def largest_batch(
+    noise_multiplier: float, *, batch_size: int, public_size: int, steps: int, delta: float
+) -> int:
+    """The least size of `truncated` batches that takes 1 % of delta at most (as `poisson`)."""
+    run = {"batch_size": batch_size, "public_size": public_size, "steps": steps}
+    plain = poisson(noise_multiplier, **run, delta=delta)
+    enough = delta / 100 / (1 + math.exp(min(plain.epsilon, 700.0)))
+    low, high = batch_size - 1, public_size
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _too_large(middle, **run) <= enough else (middle, high)
+    return high
+
+
+def _too_large(largest: int, *, batch_size: int, public_size: int, steps: int) -> float:
+    """How often, at most, one of `steps` Poisson batches is larger."""
+    if largest >= public_size:
+        return 0.0
+    found = float(bdtrc(largest, public_size, batch_size / public_size))
+    return steps * (1 + ROUNDED) * found
+
+
 def shuffled(
     noise_multiplier: float, *, batch_size: int, public_size: int, steps: int, delta: float
 ) -> Guarantee:
     """Passes over shuffled data in batches of a fixed size, the rest dropped; replace-one.
 
     The upper end charges every pass that is begun as one Gaussian of sensitivity 2C, for a record
-    is in one batch of it (`ShuffledBatches.passes`). The lower end is the best of two tests, of
-    the data set whose gradients are all alike against the one with an opposite gradient.
+    is in one batch of it (`ShuffledBatches.passes`). The lower end is the best of two tests of the
+    data set whose clipped gradients are all alike against the one with an opposite gradient. Where
+    an incomplete batch is dropped, a pass may leave the record out.
 
     Raises:
         ValueError: as `poisson`.
@@ -128,41 +175,62 @@ def shuffled(
         noise_multiplier=noise_multiplier, public_size=public_size, steps=steps
     )
     upper = pld.epsilon([begun], delta=delta)
-    low = shuffled_at_least(
-        noise_multiplier, batch_size=batch_size, public_size=public_size, steps=steps, delta=delta
-    )
-    return upper._replace(lower=low, method=SHUFFLED)
+    batches = public_size // batch_size
+    drawn = min(batches, steps) * batch_size / public_size
+    low = _at_least(noise_multiplier / 2, batches, steps, drawn, delta)
+    return upper._replace(lower=low, method=PASSES)
 
 
-def shuffled_at_least(
+def balls_and_bins(
     noise_multiplier: float, *, batch_size: int, public_size: int, steps: int, delta: float
-) -> float:
-    """An epsilon that shuffled batches cannot be below, under replace-one.
+) -> Guarantee:
+    """In each pass every record enters one batch, each as likely as the others; add-remove.
 
-    All clipped gradients are -C, or one of them is C. Beside -C times its size, the sum of the
-    batch with that record is then 2C, all others 0. Two tests, in units of C: is the largest sum of
-    one pass above a threshold (Chua et al. 2024, "How private are DP-SGD implementations?")? Is the
-    mean of all sums, whose noise is that of one Gaussian? Where an incomplete batch is dropped,
-    the record is in a pass with probability batches * batch_size / public_size.
+    A pass has public_size // batch_size batches, and so many of `batch_size` on average (Chua et
+    al. 2025, "Balls-and-bins sampling for DP-SGD"). The upper end charges every pass that is begun
+    as one Gaussian of sensitivity C; the lower end is as that of `shuffled`, and C for 2C.
+
+    Raises:
+        ValueError: as `poisson`.
     """
-    noise = float(checks.positive(noise_multiplier=noise_multiplier))
-    steps, batches = checks.whole(steps=steps), public_size // batch_size
+    sample_rate(PoissonSampling(batch_size), public_size=public_size)  # checks the batch
+    batches = public_size // batch_size
+    begun = Assuming(Gaussian(noise_multiplier), (ONE_BATCH,))
+    upper = pld.epsilon([Release(begun, -(-checks.whole(steps=steps) // batches))], delta=delta)
+    drawn = min(batches, steps) / batches
+    low = _at_least(noise_multiplier, batches, steps, drawn, delta)
+    return upper._replace(lower=low, method=PASSES)
+
+
+def _at_least(noise: float, batches: int, steps: int, drawn: float, delta: float) -> float:
+    """An epsilon that whole passes of batches cannot be below, a record moving a sum by 1.
+
+    All other gradients are alike, so that beside what they add, the sum of the batch with the
+    record is 1, all others 0. Two tests: is the largest sum of one pass above a threshold (Chua et
+    al. 2024, "How private are DP-SGD implementations?")? Is the mean of all sums, whose noise is
+    that of one Gaussian?
+
+    Args:
+        noise: standard deviation, in units of what the record moves.
+        batches, steps: of a pass, and all that were drawn. A first pass may be incomplete.
+        drawn: probability that a pass holds the record.
+        delta: in (0, 1).
+    """
     if not steps:
         return 0.0
     whole, a_pass = (steps // batches, batches) if steps >= batches else (1, steps)
-    drawn = min(a_pass * batch_size / public_size, 1.0)
-    thresholds = np.linspace(0, 2 + 9 * noise, THRESHOLDS)
+    thresholds = np.linspace(0, 1 + 9 * noise, THRESHOLDS)
     with np.errstate(divide="ignore"):
         out_of_it = np.log1p(-drawn)
     without = log_largest(thresholds, 0.0, noise, a_pass)
-    with_it = log_largest(thresholds, 2.0, noise, a_pass)
+    with_it = log_largest(thresholds, 1.0, noise, a_pass)
     mixed = np.logaddexp(np.log(drawn) + with_it, out_of_it + without)
     found = [refuted(mixed, without, delta)]
     spread = noise * math.sqrt(a_pass * whole)
-    thresholds = np.linspace(0, 2 * whole + 9 * spread, THRESHOLDS)
+    thresholds = np.linspace(0, whole + 9 * spread, THRESHOLDS)
     without = log_ndtr(-thresholds / spread)
     for fewest, often in _passes_with_it(whole, drawn):  # more of them would shift it further
-        with_it = np.log(often) + log_ndtr((2 * fewest - thresholds) / spread)
+        with_it = np.log(often) + log_ndtr((fewest - thresholds) / spread)
         found.append(refuted(with_it, without, delta))
     return max(found)
 

@@ -11,25 +11,28 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import mpmath as mp
 
+Real: Any = mp.mpf
+
 STORED = Path(__file__).parents[1] / "privacy/large_runs.json"
-RUNS = [  # sample rate, noise, releases, delta; t and the number of frequencies
-    ("1e-7", "0.6", 10**7, "1e-10", "6", 12000),
-    ("1e-7", "1", 10**7, "1e-10", "16", 9000),
-    ("1e-5", "0.5", 10**6, "1e-5", "2", 6000),
-    ("1e-5", "0.5", 10**6, "1e-10", "2", 6000),
-    ("4.1e-6", "0.8", 10**6, "1e-10", "8", 2500),
-    ("1e-7", "0.5", 10**7, "1e-10", "3.5", 8400),
+RUNS = [  # sample rate, noise, releases, delta; t, frequencies, points of x for a noise
+    ("1e-7", "0.6", 10**7, "1e-10", "6", 12000, 12),
+    ("1e-7", "1", 10**7, "1e-10", "16", 9000, 12),
+    ("1e-5", "0.5", 10**6, "1e-5", "2", 6000, 12),
+    ("1e-5", "0.5", 10**6, "1e-10", "2", 6000, 12),
+    ("4.1e-6", "0.8", 10**6, "1e-10", "8", 2500, 12),
+    ("1e-7", "0.5", 10**7, "1e-10", "3.5", 8400, 36),
 ]
 
 
 def hockey_stick(
-    rate: str, noise: str, releases: int, t: str, frequencies: int, side: int, fine: int = 36
-) -> Callable[[mp.mpf], mp.mpf]:
+    rate: str, noise: str, releases: int, t: str, frequencies: int, fine: int, side: int
+) -> Callable[[Any], Any]:
     """delta(epsilon) of one direction: a record removed (side 1), or added (-1)."""
-    q, s, line = mp.mpf(rate), mp.mpf(noise), mp.mpf(t)
+    q, s, line = Real(rate), Real(noise), Real(t)
     width = 40 / line
     step, moments = s / fine, [mp.mpc(0)] * frequencies
     for j in range(-12 * fine, int((1 + line + 12 * s) / step) + 1):
@@ -43,28 +46,28 @@ def hockey_stick(
             term *= turn
     points = [mp.mpc(line, 2 * mp.pi * k / width) for k in range(frequencies)]
     terms = [m**releases / (z * (z + 1)) for m, z in zip(moments, points, strict=True)]
-    least = s * s * (mp.log(mp.expm1(width) / q)) + mp.mpf(1) / 2  # x of a loss of the width
+    least = s * s * (mp.log(mp.expm1(width) / q)) + Real(1) / 2  # x of a loss of the width
     rare = q * mp.ncdf((1 - least) / s) + mp.ncdf(-least / s)
     if not releases * rare * mp.exp(40) < 1e-15:
         raise ArithmeticError(f"t = {t} is too much: losses of {width} are not rare enough")
     if not abs(terms[-1]) < 1e-18 * abs(terms[0]):
         raise ArithmeticError(f"{frequencies} frequencies are too few: the last is {terms[-1]}")
 
-    def delta(epsilon: mp.mpf) -> mp.mpf:
+    def delta(epsilon: Any) -> Any:
         parts = [(a * mp.exp(-z * epsilon)).real for a, z in zip(terms, points, strict=True)]
         return (2 * mp.fsum(parts) - parts[0]) / width
 
     return delta
 
 
-def epsilon(run: tuple[str, str, int, str, str, int], digits: int = 7) -> mp.mpf:
+def epsilon(run: tuple[Any, ...], digits: int = 7) -> Any:
     """The larger of both directions, by bisection to a relative 10^-digits."""
-    rate, noise, releases, target, t, frequencies = run
-    curves = [hockey_stick(rate, noise, releases, t, frequencies, side) for side in (1, -1)]
-    low, high = mp.mpf(0), mp.mpf(8)
-    while high - low > high * mp.mpf(10) ** -digits:
+    rate, noise, releases, target, *numbers = run
+    curves = [hockey_stick(rate, noise, releases, *numbers, side) for side in (1, -1)]
+    low, high = Real(0), Real(8)
+    while high - low > high * Real(10) ** -digits:
         middle = (low + high) / 2
-        exceeds = max(curve(middle) for curve in curves) > mp.mpf(target)
+        exceeds = max(curve(middle) for curve in curves) > Real(target)
         low, high = (middle, high) if exceeds else (low, middle)
     return high
 

@@ -299,6 +299,29 @@ CASES = {
         ],
         unmoved=("help",),
     ),
+    "BatchesAsDrawn": Case(
+        moves=[
+            ("noise_multiplier", 2.0),
+            ("batch_size", 300.0),
+            ("data_size", 30_000.0),
+            ("steps", 50.0),
+            ("delta", 1e-6),
+        ],
+        numbers=lambda found: (at_most(found["found"]["fixed"].epsilon),),
+        words=lambda found: (at_most(found["found"]["poisson"].epsilon),),
+        refused=[
+            *each((0.0, 1.0, NAN), "delta"),
+            ({"batch_size": 0.0}, "batch must"),
+            ({"batch_size": 70_000.0}, "batch must"),
+            *each((0.0, NAN), "noise_multiplier"),
+        ],
+        extremes=[
+            {"noise_multiplier": 0.32, "batch_size": 1.0, "steps": 1e5},
+            {"noise_multiplier": 100.0, "batch_size": 10.0, "data_size": 10.0, "steps": 1.0},
+            {"delta": 0.99},
+            {"delta": 1e-300},
+        ],
+    ),
     "RenyiOrders": Case(
         moves=[
             ("noise_multiplier", 5.0),

@@ -68,6 +68,39 @@ def test_one_pass_of_shuffled_batches(records: int, batch: int, noise: float, de
 
 
 @cache
+def assigned_sums(records: tuple[int, ...], bins: int) -> Counter:
+    """The vector of the bins' sums, with its probability, for every assignment of the records."""
+    found = Counter()
+    for assignment in itertools.product(range(bins), repeat=len(records)):
+        vector = [0] * bins
+        for one, at in zip(records, assignment, strict=True):
+            vector[at] += one
+        found[tuple(vector)] += bins ** -len(records)
+    return found
+
+
+@pytest.mark.parametrize("delta", [0.1, 1e-2, 1e-4])
+@pytest.mark.parametrize("noise", [0.7, 1.5, 4.0])
+@pytest.mark.parametrize(("records", "batch"), [(4, 2), (5, 2), (6, 3), (6, 2), (5, 5)])
+def test_one_pass_of_balls_and_bins(records: int, batch: int, noise: float, delta: float):
+    bins = records // batch
+    found = as_drawn.balls_and_bins(
+        noise, batch_size=batch, public_size=records, steps=bins, delta=delta
+    )
+    assert found.adjacency == "add-remove"
+    cells, worst = {1: 300, 2: 100, 3: 60}[bins], 0.0
+    for rest in itertools.combinations_with_replacement((-1, 0, 1), records - 1):
+        p, q = (
+            masses(assigned_sums(data, bins), noise, cells, records) for data in ((*rest, 1), rest)
+        )
+        assert delta_of(p, q, found.epsilon) <= delta
+        assert delta_of(q, p, found.epsilon) <= delta
+        worst = max(worst, delta_of(p, q, max(found.lower - 0.2, 0)))
+    if found.lower > 0.2:
+        assert worst >= delta
+
+
+@cache
 def truncated_sums(records: tuple[int, ...], rate: float, largest: int) -> Counter:
     found = Counter()
     for size in range(len(records) + 1):
@@ -134,7 +167,9 @@ def test_a_begun_pass_is_charged_whole_and_not_counted_below():
     assert as_drawn.shuffled(2.0, **run, steps=0).epsilon == 0
 
 
-@pytest.mark.parametrize("way", [as_drawn.poisson, as_drawn.fixed, as_drawn.shuffled])
+@pytest.mark.parametrize(
+    "way", [as_drawn.poisson, as_drawn.fixed, as_drawn.shuffled, as_drawn.balls_and_bins]
+)
 def test_a_batch_larger_than_the_data_is_refused(way):
     with pytest.raises(ValueError, match=r"expected_batch_size must be <= public_size"):
         way(1.0, batch_size=101, public_size=100, steps=1, delta=1e-5)

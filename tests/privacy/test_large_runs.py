@@ -28,7 +28,7 @@ def by_series(ledger: list[Release], delta: float) -> tuple[float, float]:
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: "-".join(map(str, run[:4])))
 def test_the_true_epsilon_lies_in_a_narrow_pair(run):
-    *settings, delta, _, _, truth = run
+    *settings, delta, _, _, _, truth = run
     found = pld.epsilon(sampled(*settings), delta=float(delta))
     assert found.lower <= float(truth) * (1 + 1e-6)
     assert found.epsilon >= float(truth) * (1 - 1e-6)
@@ -37,8 +37,8 @@ def test_the_true_epsilon_lies_in_a_narrow_pair(run):
 
 def test_the_stored_truth_is_what_is_computed():
     with mp.workdps(35):
-        *settings, delta, t, frequencies, truth = RUNS[4]
-        curve = large_runs.hockey_stick(*settings, t, frequencies, 1, fine=12)
+        rate, noise, releases, delta, *numbers, truth = RUNS[4]
+        curve = large_runs.hockey_stick(rate, noise, releases, *numbers, 1)
         assert abs(curve(mp.mpf(truth)) / mp.mpf(delta) - 1) < 1e-4
 
 

@@ -1,0 +1,45 @@
+"""Five ways of drawing batches: the accountant's own pairs, and sentences for bad input."""
+
+import pytest
+
+from dpkit.explorers import BatchesAsDrawn
+from dpkit.privacy import as_drawn
+from dpkit.show import interval
+
+VALUES = {
+    "noise_multiplier": 1.0,
+    "batch_size": 600.0,
+    "data_size": 60_000.0,
+    "steps": 100.0,
+    "delta": 1e-5,
+}
+
+
+def test_rows_are_the_pairs_of_each_way():
+    result = BatchesAsDrawn.compute(**VALUES)
+    run = {"batch_size": 600, "public_size": 60_000, "steps": 100, "delta": 1e-5}
+    assert list(result["found"]) == list(as_drawn.WAYS)
+    assert result["found"]["shuffled"] == as_drawn.shuffled(1.0, **run)
+    pair = as_drawn.fixed(1.0, **run)
+    shown = BatchesAsDrawn().table(result).text()
+    assert interval(pair.lower, pair.epsilon) in shown
+    assert "1 passes" in shown or "1 pass" in shown
+
+
+def test_a_picture_is_drawn_where_nothing_is_proven_below():
+    explorer = BatchesAsDrawn()
+    picture = explorer.draw(explorer.compute(**VALUES | {"noise_multiplier": 50.0, "steps": 1.0}))
+    assert "poisson" in picture.words
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"batch_size": 70_000.0}, "batch must lie between 1 and data"),
+        ({"noise_multiplier": float("nan")}, "noise_multiplier"),
+        ({"delta": 0.0}, "delta"),
+    ],
+)
+def test_bad_input_is_a_sentence(changed, message):
+    with pytest.raises(ValueError, match=message):
+        BatchesAsDrawn.compute(**VALUES | changed)
