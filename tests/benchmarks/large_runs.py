@@ -62,8 +62,8 @@ def hockey_stick(
 
 def epsilon(run: tuple[Any, ...], digits: int = 7) -> Any:
     """The larger of both directions, by bisection to a relative 10^-digits."""
-    rate, noise, releases, target, *numbers = run
-    curves = [hockey_stick(rate, noise, releases, *numbers, side) for side in (1, -1)]
+    rate, noise, releases, target, t, frequencies, fine = run
+    curves = [hockey_stick(rate, noise, releases, t, frequencies, fine, side) for side in (1, -1)]
     low, high = Real(0), Real(8)
     while high - low > high * Real(10) ** -digits:
         middle = (low + high) / 2

@@ -42,7 +42,7 @@ def test_layouts_by_trying_all_tables_of_marks():
     assert check(BY_ID["table-9"]).computed == sum(0b1110 in rows for rows in found) == 0
     without_both = [rows for rows in found if not any(row & 3 == 3 for row in rows)]
     assert [max(rows, key=int.bit_count) for rows in without_both] == [0b1101]
-    assert outcome(BY_ID["table-9"], 1) == "holds"
+    assert check(BY_ID["table-9"]).verdict == "cannot be checked"  # it rests on lost names
 
 
 def test_the_kit_runs_the_layout_that_is_left():

@@ -1,4 +1,4 @@
-"""Runs of Table IV whose scores are odd, each with one thing changed: what made them so.
+"""Runs of Table IV whose scores are odd, with one or two things changed: what made them so.
 
 All are of MNIST, at scales "reduced" and "small" of the digits; the runs that they differ from are
 `experiments.plan_runs`'s.

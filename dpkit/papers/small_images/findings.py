@@ -19,13 +19,14 @@ from math import inf, sqrt
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.stats import t
+from scipy.stats import nct, t
 
 from dpkit.papers.small_images.settings import FIGURE_3, REDUCED_CAPACITIES
 from dpkit.papers.small_images.tables import Stored, cut, level_of, plateau, rising
 
 CONFIRMED, REFUTED, OPEN = "confirmed", "refuted", "not decided at this scale"
 COVERAGE = 0.95  # of the intervals, two-sided
+POWER = 0.8  # of a test with as many seeds as are said to be needed
 SMALL = 0.1  # of the non-private gain: a difference that counts as none
 Verdict = Literal["confirmed", "refuted", "not decided at this scale"]
 
@@ -141,15 +142,17 @@ class _Plateaus:
         return (-inf, inf) if wide is None else (difference - wide, difference + wide)
 
     def seeds_needed(self, difference: float) -> int | None:
-        """Seeds of each value that would tell two plateaus apart by `difference`, at this spread.
+        """Seeds of each value that find a `difference` of two plateaus four times in five.
 
-        None without a run of two seeds, or if a hundred would not do.
+        By Student's t test at the spread seen; None without a run of two seeds, or if a hundred
+        would not do.
         """
         if self.deviation is None:
             return None
         for count in range(2, 101):
-            quantile = float(t.ppf((1 + COVERAGE) / 2, len(self.seeds) * (count - 1)))
-            if quantile * self.deviation * sqrt(2 / count) <= difference:
+            freedom = len(self.seeds) * (count - 1)
+            shift = difference / (self.deviation * sqrt(2 / count))
+            if nct.sf(t.ppf((1 + COVERAGE) / 2, freedom), freedom, shift) >= POWER:
                 return count
         return None
 
@@ -158,7 +161,10 @@ class _Plateaus:
         count = None if self.small is None else self.seeds_needed(self.small)
         if count is None:
             return ""
-        return f"at this spread {count} seeds of each would tell {self.small:.2f} apart"
+        return (
+            f"at this spread {count} seeds of each would find a difference of {self.small:.2f} "
+            "four times in five"
+        )
 
     def missing(self, *keys: float) -> list[str]:
         lacking = [f"{key:g}" for key in keys if key not in self.seeds]

@@ -1,0 +1,119 @@
+"""Random ledgers to 10^9 releases and delta 1e-15: the pair holds what a closed form gives.
+
+`DPKIT_LEDGERS=700 pytest -s tests/privacy/test_random_ledgers.py` tries more, and prints the slowest.
+"""
+
+import math
+import os
+import time
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+
+from dpkit.privacy import (
+    Gaussian,
+    Laplace,
+    RandomizedResponse,
+    Release,
+    SampledGaussian,
+    Unsupported,
+    WithoutReplacementGaussian,
+    pld,
+    rdp,
+)
+
+LEDGERS = int(os.environ.get("DPKIT_LEDGERS", "12"))
+CLOSE = 1e-7  # relative, of a closed form in floats
+slowest: list[tuple[float, object]] = []
+
+
+def within(rng: np.random.Generator, low: float, high: float) -> float:
+    """Between both, evenly in logs."""
+    return float(np.exp(rng.uniform(math.log(low), math.log(high))))
+
+
+def count(rng: np.random.Generator, most: float = 1e9) -> int:
+    return int(within(rng, 1, most))
+
+
+def priced(ledger: list[Release], delta: float):
+    begun = time.perf_counter()
+    found = pld.epsilon(ledger, delta=delta)
+    slowest.append((time.perf_counter() - begun, (ledger, delta)))
+    assert 0 <= found.lower <= found.epsilon, ledger
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _told():
+    yield
+    if slowest:
+        print("slowest:", sorted(slowest, key=lambda one: -one[0])[:3])
+
+
+def test_gaussians_against_one():
+    rng = np.random.default_rng(1)
+    for _ in range(LEDGERS):
+        mus = [within(rng, 1e-3, 20) for _ in range(rng.integers(1, 4))]
+        counts = [count(rng) for _ in mus]
+        ledger = [
+            Release(Gaussian(math.sqrt(n) / mu), n) for mu, n in zip(mus, counts, strict=True)
+        ]
+        delta = within(rng, 1e-15, 0.5)
+        found, once = priced(ledger, delta), Gaussian(1 / math.hypot(*mus))
+        if math.isfinite(found.epsilon):
+            assert once.profile([found.epsilon])[0, 0] <= delta * (1 + CLOSE), (ledger, delta)
+        if found.lower > 0:
+            assert once.profile([found.lower])[0, 0] >= delta * (1 - CLOSE), (ledger, delta)
+
+
+def binomial_delta(each: float, releases: int, epsilon: float) -> float:
+    """Of randomized response with `each` epsilon, so often: a sum over how many tell the truth."""
+    k = np.arange(releases + 1.0)
+    loss = (2 * k - releases) * each
+    log = gammaln(releases + 1) - gammaln(k + 1) - gammaln(releases - k + 1)
+    log += k * -np.log1p(np.exp(-each)) + (releases - k) * -np.log1p(np.exp(each))
+    return float((np.exp(log) * np.maximum(-np.expm1(epsilon - loss), 0.0)).sum())
+
+
+def test_randomized_response_against_the_binomial():
+    rng = np.random.default_rng(2)
+    for _ in range(LEDGERS):
+        releases = count(rng, 1e5)
+        each = within(rng, 1e-3, 4) / math.sqrt(releases)
+        delta = within(rng, 1e-12, 0.5)
+        found = priced([Release(RandomizedResponse(each), releases)], delta)
+        if math.isfinite(found.epsilon):
+            assert binomial_delta(each, releases, found.epsilon) <= delta * (1 + 1e-5), delta
+        if found.lower > 0:
+            assert binomial_delta(each, releases, found.lower) >= delta * (1 - 1e-5), delta
+
+
+def test_mixed_ledgers_are_ordered_and_below_renyi():
+    """No truth is known of these: the pair is in order, and does not contradict RDP."""
+    rng = np.random.default_rng(3)
+    for _ in range(LEDGERS):
+        some, ledger = rng.integers(1, 4), []
+        replace = rng.random() < 0.3
+        for _ in range(some):
+            rate, noise, n = within(rng, 1e-9, 1), within(rng, 0.3, 100), count(rng)
+            kind = rng.integers(3)
+            if replace:
+                ledger.append(
+                    Release(WithoutReplacementGaussian(noise, rate), n)
+                    if kind == 0
+                    else Release(SampledGaussian(noise, rate, "replace-one"), n)
+                )
+            elif kind == 0:
+                ledger.append(Release(Laplace(within(rng, 1, 1e4)), count(rng, 1e6)))
+            else:
+                ledger.append(Release(SampledGaussian(noise, rate), n))
+        delta = within(rng, 1e-15, 0.1)
+        found = priced(ledger, delta)
+        try:
+            renyi = rdp.epsilon(ledger, delta=delta).epsilon
+        except (Unsupported, ArithmeticError):
+            continue
+        assert found.lower <= renyi * (1 + 1e-9), (ledger, delta)
+        assert found.epsilon <= renyi * (1 + 1e-3) + 1e-9, (ledger, delta)
