@@ -1,6 +1,6 @@
 """Random ledgers to 10^9 releases and delta 1e-15: the pair holds what a closed form gives.
 
-`DPKIT_LEDGERS=700 pytest -s tests/privacy/test_random_ledgers.py` tries more, and prints the slowest.
+`DPKIT_LEDGERS=700 pytest -s tests/privacy/test_random_ledgers.py` tries more, and times them.
 """
 
 import math
