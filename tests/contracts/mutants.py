@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDED = ("dpkit", "tests", "pyproject.toml")
+DRAWN = "tests/privacy/test_as_drawn.py"
 LARGE = "tests/privacy/test_large_runs.py"
 
 
@@ -373,10 +374,10 @@ MUTANTS = (
         LARGE,
     ),
     Mutant(
-        "frequencies that matter left out",
+        "all releases shift the loss as one does",
         "accountants/pld/series.py",
-        "gone > GONE, False",
-        "gone > 1.0, False",
+        "shift += count * mean",
+        "shift += mean",
         LARGE,
     ),
     Mutant(
@@ -385,6 +386,41 @@ MUTANTS = (
         "            lambda good: good.size - int(np.argmin(np.append(good[::-1], False))),",
         "            np.argmax,",
         LARGE,
+    ),
+    Mutant(
+        "a begun pass is free",
+        "as_drawn.py",
+        "-(-checks.whole(steps=steps) // batches)",
+        "checks.whole(steps=steps) // batches",
+        DRAWN,
+    ),
+    Mutant(
+        "truncation costs nothing",
+        "as_drawn.py",
+        "left = delta - (1 + math.exp(min(epsilon, 700.0))) * lost",
+        "left = delta",
+        DRAWN,
+    ),
+    Mutant(
+        "a test says more than its probabilities",
+        "as_drawn.py",
+        "left = log_p[useful] + np.log(-np.expm1(math.log(delta) - log_p[useful]))",
+        "left = log_p[useful]",
+        DRAWN,
+    ),
+    Mutant(
+        "a record is in every pass though a batch is dropped",
+        "as_drawn.py",
+        "drawn = min(batches, steps) * batch_size / public_size",
+        "drawn = 1.0",
+        DRAWN,
+    ),
+    Mutant(
+        "shuffled batches as sensitive as under add-remove",
+        "sampling.py",
+        'once = Gaussian(noise_multiplier, "replace-one")',
+        'once = Gaussian(2 * noise_multiplier, "replace-one")',
+        DRAWN,
     ),
     Mutant(
         "two releases charged as one of them",

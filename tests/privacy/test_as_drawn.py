@@ -159,12 +159,13 @@ def test_one_batch_a_pass_is_a_gaussian_each(noise: float, passes: int):
     assert found.lower >= 0.999 * exact - 1e-3
 
 
-def test_a_begun_pass_is_charged_whole_and_not_counted_below():
+@pytest.mark.parametrize("way", [as_drawn.shuffled, as_drawn.balls_and_bins])
+def test_a_begun_pass_is_charged_whole_and_not_counted_below(way):
     run = {"batch_size": 10, "public_size": 100, "delta": 1e-5}
-    one, begun, two = (as_drawn.shuffled(2.0, **run, steps=steps) for steps in (10, 11, 20))
+    one, begun, two = (way(2.0, **run, steps=steps) for steps in (10, 11, 20))
     assert begun.epsilon == pytest.approx(two.epsilon)
     assert one.lower <= begun.lower <= two.lower
-    assert as_drawn.shuffled(2.0, **run, steps=0).epsilon == 0
+    assert way(2.0, **run, steps=0).epsilon == 0
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,7 @@ def _log_bound(parts: Parts, tilt: float) -> float:
 
 
 def infinite_mass(parts: Parts) -> float:
+    """The probability, at most, that some release has an infinite loss."""
     return sum(count * part.infinite for part, count in parts)
 
 
