@@ -142,6 +142,8 @@ def series(parts: Parts, look: Look, *, side: int) -> Series:
         factor += count * (ROUNDING + 4 * UNIT * look.tilt * part.furthest)
         spread = float((weights * np.abs(places)).sum()) + abs(mean)
         blur += count * UNIT * (20 * part.furthest + 64 * spread)
+    if not (width > 0 and np.isfinite([width, shift, log_mass]).all()):
+        raise NoGrid(f"the window from {look.low} to {look.high} holds nothing")
     last, top, left_out = _low(found, width)
     k = np.arange(last + 1)
     frequencies: Floats = 2 * np.pi / width * k.astype(float)
