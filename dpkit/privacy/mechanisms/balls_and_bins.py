@@ -75,7 +75,7 @@ class BallsAndBinsGaussian:
 
     @property
     def _one(self) -> SampledGaussian:
-        """As if it were known which batch the record may enter: costs more, or the same if T = 1."""
+        """As if it were told which batch the record may enter: costs no less."""
         return SampledGaussian(self.noise_multiplier, self.share)
 
     def rdp(self, orders: ArrayLike) -> Floats:
@@ -89,8 +89,10 @@ class BallsAndBinsGaussian:
         unamplified = self._one.rdp(alpha)
         if self.batches == 1 or not _certified(self.noise_multiplier):
             return unamplified
-        known = np.maximum(_cumulants(self.noise_multiplier, self.batches), 1e-300)
-        known = np.logaddexp(0.0, np.log(self.share) + known + np.log(-np.expm1(-known)))
+        known = _cumulants(self.noise_multiplier, self.batches).copy()
+        known[1:] = np.logaddexp(
+            0.0, np.log(self.share) + known[1:] + np.log(-np.expm1(-known[1:]))
+        )
         at = np.minimum(alpha, HIGHEST)
         amplified = np.interp(at, np.arange(1, HIGHEST + 1), known) / (at - 1)
         return np.where(alpha <= HIGHEST, np.minimum(amplified, unamplified), unamplified)
@@ -107,7 +109,7 @@ class BallsAndBinsGaussian:
         return np.minimum(np.stack([there, back]), 1.0)
 
     def privacy_loss(self) -> PrivacyLoss:
-        """Of a pair on finitely many outputs that dominates; `attained` is dominated by the epoch's.
+        """Of a finite pair that dominates the epoch's; `attained` is one that it dominates.
 
         Each is proven: see proof.md, I. Where no law of the sum is computed (noise below 0.1 or
         above 10^4), one batch dominates, and nothing is known of what is attained.
@@ -196,7 +198,8 @@ def _cumulants(noise: float, batches: int) -> Floats:
     orders = np.arange(1.0, HIGHEST + 1)
     by_means = (orders - 1) * (1 + (orders - 1) / batches) / (2 * noise**2)
     reverse = np.minimum(_reversed(noise, batches), by_means)
-    return np.maximum(_moments(noise, batches), reverse)
+    found = np.maximum(_moments(noise, batches), reverse)
+    return np.where(orders > 1, np.maximum(found, 1e-300), 0.0)
 
 
 def _moments(noise: float, batches: int) -> Floats:

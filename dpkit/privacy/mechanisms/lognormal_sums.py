@@ -15,12 +15,13 @@ from dpkit.privacy.mechanisms.gaussian import NODES, WEIGHTS
 from dpkit.privacy.mechanisms.privacy_loss import UNIT, Floats
 
 CELL = 2.0**-5  # of z
-REACH = 8.5  # of z, either side: beyond lies a mass of 1e-17
+REACH = 9.1  # of z, either side: beyond lies a mass of 5e-20
 MOST = 800  # cells of a sum
 BLOCKS = 64  # sums are formed in so many parts, so that few terms are added one after the other
-DROPPED = 1e-17  # mass at each end of a sum's law
-LOST = 8e-17  # more than the mass left out so, under P or Q, for each variable
-SINGLE = 1e-13  # relative error of one variable's masses: 20 nodes, exponents below 35
+DROPPED = 1e-20  # mass at each end of a sum's law
+LOST = 1e-18  # more than the mass left out so, under P or Q, for each variable
+NEAR_ZERO = 1e-12  # of its mean: a sum that is smaller is raised to it
+SINGLE = 1e-13  # relative error of one variable's masses: 20 nodes, exponents below 200
 GUARD = 1e-9  # by which deviations are widened, or narrowed: more than their relative errors
 
 
@@ -69,7 +70,27 @@ def _cells(noise: float) -> tuple[Floats, Floats, Floats]:
     return z, shares, CELL / 2 * WEIGHTS * np.exp(-nodes * nodes / 2) / np.sqrt(2 * np.pi)
 
 
-Place = Callable[[Floats, Floats, float], tuple[Floats, Floats, int]]
+Place = Callable[[Floats, Floats, "Scale"], tuple[Floats, Floats, int]]
+
+
+class Scale(NamedTuple):
+    """Of a sum's cells: even in asinh((S - count) / width), and in log(S) below count / 2."""
+
+    count: int
+    width: float
+
+    def of(self, at: Floats) -> Floats:
+        half = self.count / 2
+        low = np.log((at + self.count) / half)
+        return np.where(
+            at > -half, np.arcsinh(at / self.width), low - np.arcsinh(half / self.width)
+        )
+
+    def back(self, x: Floats) -> Floats:
+        half = self.count / 2
+        joint = np.arcsinh(half / self.width)
+        low = half * np.expm1(np.minimum(x + joint, 0.0)) - half
+        return np.where(x > -joint, self.width * np.sinh(np.maximum(x, -joint)), low)
 
 
 def _sum(one: Law, count: int, place: Place, noise: float) -> Law:
@@ -89,24 +110,25 @@ def _sum(one: Law, count: int, place: Place, noise: float) -> Law:
 
 def _added(a: Law, b: Law, place: Place, width: float) -> Law:
     count = a.count + b.count
-    sums = np.maximum(a.at[:, None] + b.at, -count)
-    at, mass, terms = place(sums, a.mass[:, None] * b.mass, width * np.sqrt(count))
+    sums = np.maximum(a.at[:, None] + b.at, -count * (1 - NEAR_ZERO))
+    scale = Scale(count, width * np.sqrt(count))
+    at, mass, terms = place(sums, a.mass[:, None] * b.mass, scale)
     p = mass * (1 + at / count)  # with the record in one of the batches
     kept = (np.cumsum(p[::-1])[::-1] > DROPPED) & (np.cumsum(mass) > DROPPED)
     doubt = (1 + a.doubt) * (1 + b.doubt) * (1 + 1.01 * (terms + 4) * UNIT) - 1
     return Law(at[kept], mass[kept], count, doubt + 2 * UNIT)
 
 
-def _indices(at: Floats, scale: float) -> tuple[np.ndarray, Floats, int]:
-    """Each sum's cell, the cells' ends, even in asinh(at / scale), and the terms of a mass.
+def _indices(at: Floats, scale: Scale) -> tuple[np.ndarray, Floats, int]:
+    """Each sum's cell, the cells' ends, and the most terms of a mass.
 
     A cell's index is raised in each block of rows, so that bincount keeps the blocks apart.
     """
-    x = np.arcsinh(at / scale)
+    x = scale.of(at)
     step = max(float(x[-1, -1] - x[0, 0]) / MOST, 1e-6)
     first = int(np.floor(x[0, 0] / step))
     cells = np.maximum(np.floor(x / step).astype(np.int64) - first, 0)
-    ends = scale * np.sinh(step * (first + np.arange(int(cells.max()) + 2)))
+    ends = scale.back(step * (first + np.arange(int(cells.max()) + 2)))
     ends[0] = at[0, 0]
     blocks = np.arange(at.shape[0]) * BLOCKS // at.shape[0]
     cells = (cells + blocks[:, None] * ends.size).ravel()
@@ -118,7 +140,7 @@ def _totals(cells: np.ndarray, weights: Floats, size: int) -> Floats:
     return np.bincount(cells, weights.ravel(), BLOCKS * size).reshape(BLOCKS, size).sum(axis=0)
 
 
-def _spread(at: Floats, mass: Floats, scale: float) -> tuple[Floats, Floats, int]:
+def _spread(at: Floats, mass: Floats, scale: Scale) -> tuple[Floats, Floats, int]:
     cells, ends, terms = _indices(at, scale)
     low = cells % ends.size
     share = np.clip((at.ravel() - ends[low]) / (ends[low + 1] - ends[low]), 0.0, 1.0)
@@ -128,7 +150,7 @@ def _spread(at: Floats, mass: Floats, scale: float) -> tuple[Floats, Floats, int
     return ends[kept], found[kept], terms + 1
 
 
-def _merged(at: Floats, mass: Floats, scale: float) -> tuple[Floats, Floats, int]:
+def _merged(at: Floats, mass: Floats, scale: Scale) -> tuple[Floats, Floats, int]:
     cells, ends, terms = _indices(at, scale)
     found = _totals(cells, mass, ends.size)
     kept = found > 0
