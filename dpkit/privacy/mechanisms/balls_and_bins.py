@@ -196,8 +196,10 @@ def _lower(noise: float, batches: int, share: float) -> _Atoms:
 def _cumulants(noise: float, batches: int) -> Floats:
     """The larger of log E_Q[R^a] and log E_Q[R^(1-a)] at a = 1, 2, ..., 256, rounded up."""
     orders = np.arange(1.0, HIGHEST + 1)
-    by_means = (orders - 1) * (1 + (orders - 1) / batches) / (2 * noise**2)
-    reverse = np.minimum(_reversed(noise, batches), by_means)
+    r = orders - 1
+    reverse = r * (1 + r / batches) / (2 * noise**2)  # R is at least the geometric mean
+    near = r / batches <= min(12 * noise, 30 * noise**2)  # or what decides is not integrated
+    reverse[near] = np.minimum(_reversed(noise, batches), reverse)[near]
     found = np.maximum(_moments(noise, batches), reverse)
     return np.where(orders > 1, np.maximum(found, 1e-300), 0.0)
 
@@ -214,24 +216,28 @@ def _moments(noise: float, batches: int) -> Floats:
             found = power if found is None else _product(found, power)
         left //= 2
         power = _product(power, power) if left else power
-    terms = np.stack([gammaln(k + 1), -k * np.log(batches), found])
-    return (terms.sum(axis=0) + 64 * UNIT * np.abs(terms).sum(axis=0))[1:]
+    assert found is not None
+    terms: Floats = np.stack([gammaln(k + 1), -k * np.log(batches), found])
+    total: Floats = terms.sum(axis=0) + 64 * UNIT * np.abs(terms).sum(axis=0)
+    return total[1:]
 
 
 def _product(a: Floats, b: Floats) -> Floats:
     """Of two power series, as logs of their coefficients."""
     shifted = np.arange(a.size)[:, None] - np.arange(a.size)
-    return logsumexp(np.where(shifted >= 0, a + b[shifted], -np.inf), axis=1)
+    terms = np.where(shifted >= 0, a + b[shifted], -np.inf)
+    return np.asarray(logsumexp(terms, axis=1), dtype=np.float64)
 
 
 def _reversed(noise: float, batches: int) -> Floats:
     """log E_Q[R^-r] at r = 0, 1, ..., 255: R^-r is an integral of e^(-R u) u^(r-1) over u > 0.
 
     E_Q[e^(-R u)] is the T-th power of one variable's, and both integrals are trapezoidal sums in
-    log u and z, which converge faster than any power of their steps.
+    log u and z, which converge faster than any power of their steps. What decides lies near
+    z = -r / (s T) and log u = r / (s^2 T).
     """
     step = 2.0**-5
-    y, z = np.arange(-45, 60, step), np.arange(-9, 9 + 1 / noise, step)
+    y, z = np.arange(-45, 75, step), np.arange(-24, 9 + 1 / noise, step)
     density = step * np.exp(-z * z / 2) / np.sqrt(2 * np.pi)
     x = np.exp((z - 0.5 / noise) / noise)
     u = np.exp(y)[:, None] / batches

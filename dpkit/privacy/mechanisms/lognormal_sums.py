@@ -6,6 +6,7 @@ kept; `lower` merges each cell to its mean. So E[h(S)] goes up, and down, for ev
 are doubled up to the sum of all. All masses are sums of positive terms: see proof.md, I.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -88,7 +89,7 @@ class Scale(NamedTuple):
 
     def back(self, x: Floats) -> Floats:
         half = self.count / 2
-        joint = np.arcsinh(half / self.width)
+        joint = math.asinh(half / self.width)
         low = half * np.expm1(np.minimum(x + joint, 0.0)) - half
         return np.where(x > -joint, self.width * np.sinh(np.maximum(x, -joint)), low)
 
@@ -111,7 +112,7 @@ def _sum(one: Law, count: int, place: Place, noise: float) -> Law:
 def _added(a: Law, b: Law, place: Place, width: float) -> Law:
     count = a.count + b.count
     sums = np.maximum(a.at[:, None] + b.at, -count * (1 - NEAR_ZERO))
-    scale = Scale(count, width * np.sqrt(count))
+    scale = Scale(count, width * math.sqrt(count))
     at, mass, terms = place(sums, a.mass[:, None] * b.mass, scale)
     p = mass * (1 + at / count)  # with the record in one of the batches
     kept = (np.cumsum(p[::-1])[::-1] > DROPPED) & (np.cumsum(mass) > DROPPED)
@@ -128,7 +129,7 @@ def _indices(at: Floats, scale: Scale) -> tuple[np.ndarray, Floats, int]:
     step = max(float(x[-1, -1] - x[0, 0]) / MOST, 1e-6)
     first = int(np.floor(x[0, 0] / step))
     cells = np.maximum(np.floor(x / step).astype(np.int64) - first, 0)
-    ends = scale.back(step * (first + np.arange(int(cells.max()) + 2)))
+    ends = scale.back(np.arange(first, first + int(cells.max()) + 2) * step)
     ends[0] = at[0, 0]
     blocks = np.arange(at.shape[0]) * BLOCKS // at.shape[0]
     cells = (cells + blocks[:, None] * ends.size).ravel()
