@@ -38,15 +38,15 @@ def show(sampling: str, run: Mapping[str, Any], delta: float, *, as_json: bool) 
         raise ValueError(
             f"--batch-size must lie between 1 and --data-size, got {batch_size} and {data_size}"
         )
-    rest = {"batch_size": batch_size, "public_size": data_size, "steps": steps, "delta": delta}
+    priced = as_drawn.Run(noise, batch_size, data_size, steps)
     if largest is None:
-        largest = as_drawn.largest_batch(noise, **rest)
-    found = as_drawn.every_way(noise, **rest, largest=largest)
+        largest = as_drawn.largest_batch(priced, delta=delta)
+    found = as_drawn.every_way(priced, delta=delta, largest=largest)
     found = {sampling: found.pop(sampling), **found}
     if as_json:
         settings = {name[2:].replace("-", "_"): value for name, value in run.items()}
-        priced = {name: one._asdict() for name, one in found.items()}
-        print_json({**settings, "largest_batch": largest, "version": __version__, "ways": priced})
+        ways = {name: one._asdict() for name, one in found.items()}
+        print_json({**settings, "largest_batch": largest, "version": __version__, "ways": ways})
         return
     rows = [
         (name, _epsilon(one), one.adjacency, as_drawn.WAYS[name]) for name, one in found.items()

@@ -36,14 +36,13 @@ class BatchesAsDrawn(Explorer):
         Raises:
             ValueError: a value is out of range, or the batch larger than the data.
         """
-        run = {"batch_size": round(batch_size), "public_size": round(data_size)}
-        if not 1 <= run["batch_size"] <= run["public_size"]:
+        run = as_drawn.Run(noise_multiplier, round(batch_size), round(data_size), round(steps))
+        if not 1 <= run.batch_size <= run.public_size:
             raise ValueError(
-                f"batch must lie between 1 and data, got {run['batch_size']} of "
-                f"{run['public_size']} records"
+                f"batch must lie between 1 and data, got {run.batch_size} of {run.public_size} "
+                "records"
             )
-        found = as_drawn.every_way(noise_multiplier, **run, steps=round(steps), delta=delta)
-        return {"found": found, **run, "steps": round(steps), "delta": delta}
+        return {"found": as_drawn.every_way(run, delta=delta), "run": run, "delta": delta}
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each way."""
@@ -51,9 +50,10 @@ class BatchesAsDrawn(Explorer):
             (name, _epsilon(one), one.adjacency, as_drawn.WAYS[name])
             for name, one in result["found"].items()
         ]
-        passes = result["steps"] * result["batch_size"] / result["public_size"]
+        run = result["run"]
+        passes = run.steps * run.batch_size / run.public_size
         note = (
-            f"{result['steps']} steps, {passes:.3g} passes over the data, at delta "
+            f"{run.steps} steps, {passes:.3g} passes over the data, at delta "
             f"{result['delta']:g}. Compare lines of one adjacency: to replace a record is to "
             "remove one and to add one."
         )

@@ -10,10 +10,9 @@ import numpy as np
 from dpkit import checks
 from dpkit.experiments.rows import seeds
 from dpkit.explorers.score_against_epsilon_runs import Curve, curves_of, loaded
-from dpkit.papers import shuffled
 from dpkit.papers.small_images import tables
 from dpkit.papers.small_images.settings import ORDERS, PUBLIC_SIZE, SETTINGS, Settings, settings_of
-from dpkit.privacy import Release, pld, rdp
+from dpkit.privacy import Release, pld, rdp, shuffled
 from dpkit.privacy.ledger import Guarantee
 
 VARIED = {"figure_1": "clip norm", "figure_2": "noise", "figure_3": "capacity"}

@@ -3,20 +3,31 @@
 Works with numpy and scipy alone; only reading a torch file of an Opacus history imports torch.
 """
 
-from dpkit.privacy import calibrate, divergence, ledger, mechanisms, schedule_calibration, tradeoff
+from dpkit.privacy import (
+    as_drawn,
+    calibrate,
+    divergence,
+    ledger,
+    mechanisms,
+    schedule_calibration,
+    tradeoff,
+)
 from dpkit.privacy.accountants import composition, conversions, filters, gdp, moments, pld, rdp
 from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases, parallel
 from dpkit.privacy.mechanisms import Adjacency, Gaussian, Mechanism, SampledGaussian, Unsupported
+from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.statement import statement
 
 __all__ = [
     "Adjacency",
+    "BallsAndBinsGaussian",
     "DiagonalGaussian",
     "DiscreteGaussian",
     "Gaussian",
@@ -31,8 +42,10 @@ __all__ = [
     "Releases",
     "RenyiFilter",
     "SampledGaussian",
+    "TruncatedPoissonGaussian",
     "Unsupported",
     "WithoutReplacementGaussian",
+    "as_drawn",
     "calibrate",
     "composition",
     "conversions",

@@ -7,7 +7,9 @@ from typing import NamedTuple, Protocol
 from numpy.typing import ArrayLike
 
 from dpkit import checks
-from dpkit.privacy.ledger import Release
+from dpkit.privacy import shuffled
+from dpkit.privacy.accountants import pld
+from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import (
     ADJACENCIES,
     Adjacency,
@@ -19,11 +21,13 @@ from dpkit.privacy.mechanisms import (
     Unsupported,
 )
 from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss
+from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 # What a caller may assume of a run where no accountant prices what it does.
 SHUFFLED_AS_POISSON = "shuffled batches priced as Poisson batches"
 PUBLIC_SIZE = "the number of records is public and the same in both data sets"
+ZERO_OUT = "a record that leaves is replaced by an empty one, in its place (zero-out)"
 ASSUMPTIONS: tuple[str, ...] = (SHUFFLED_AS_POISSON,)
 
 
@@ -187,11 +191,90 @@ class ShuffledBatches:
         Raises:
             ValueError: the batch is larger than public_size, or a number is out of range.
         """
+        return self._passes("replace-one", noise_multiplier, public_size, steps)
+
+    def _passes(
+        self, adjacency: Adjacency, noise_multiplier: float, public_size: int, steps: int
+    ) -> Release:
         steps, public_size = checks.whole(steps=steps), checks.whole(1, public_size=public_size)
         sample_rate(self, public_size=public_size)  # checks the batch
         begun = -(-steps // (public_size // self.expected_batch_size))
-        once = Gaussian(noise_multiplier, "replace-one")
-        return Release(Assuming(once, (PUBLIC_SIZE,)), begun)
+        once = Gaussian(noise_multiplier, adjacency)
+        assumed = (PUBLIC_SIZE,) if adjacency == "replace-one" else (PUBLIC_SIZE, ZERO_OUT)
+        return Release(Assuming(once, assumed), begun)
+
+    def guarantee(
+        self, *, noise_multiplier: float, public_size: int, steps: int, delta: float
+    ) -> Guarantee:
+        """The epsilon of a run as it shuffles, as a proven pair: (lower, epsilon).
+
+        A pass costs at most one Gaussian release (`passes`; of a shift C where a record leaves its
+        place empty, which is what add-remove means here), or less where batches are of one record
+        (`shuffled.amplified`). A pass that is only begun is charged whole. It costs at least what
+        `shuffled.lower` says.
+
+        Args:
+            noise_multiplier: noise on a step's sum, over C.
+            public_size: declared size of the data, the same in both data sets.
+            steps: batches that were drawn, >= 0; a pass's short last one is not.
+            delta: in (0, 1).
+
+        Raises:
+            ValueError: the batch is larger than public_size, or a number is out of range.
+        """
+        whole = self._passes(self.adjacency, noise_multiplier, public_size, steps)
+        found = pld.epsilon([whole], delta=delta)
+        if self.expected_batch_size == 1 and whole.count:
+            amplified = shuffled.amplified(
+                noise_multiplier, records=public_size, passes=whole.count, delta=delta
+            )
+            if amplified < found.epsilon:
+                found = found._replace(epsilon=amplified, method="amplification by shuffling")
+        least = shuffled.lower(
+            noise_multiplier,
+            self.adjacency,
+            public_size=public_size,
+            batch=self.expected_batch_size,
+            steps=steps,
+            delta=delta,
+        )
+        return found._replace(lower=least, method=f"{found.method}; lower end of shuffled batches")
+
+
+@dataclass(frozen=True)
+class TruncatedPoisson:
+    """Poisson batches of a fixed shape: of more than `most` records drawn a random `most` are kept.
+
+    Fewer are padded with empty examples, which add nothing to a sum and cost nothing.
+
+    Raises:
+        ValueError: a size is not an integer >= 1, most is less than expected_batch_size, or
+            adjacency is unknown.
+    """
+
+    expected_batch_size: int
+    most: int
+    adjacency: Adjacency = "add-remove"
+    assumptions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        checks.plain_fields(self)
+        checks.whole(1, expected_batch_size=self.expected_batch_size, most=self.most)
+        if not self.most >= self.expected_batch_size:
+            raise ValueError(
+                f"most must be >= expected_batch_size, got {self.most} and "
+                f"{self.expected_batch_size}; keep more records of a batch, or draw fewer"
+            )
+        checks.one_of(ADJACENCIES, adjacency=self.adjacency)
+
+    def release(
+        self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
+    ) -> Mechanism:
+        """A TruncatedPoissonGaussian; the public size is that of the larger data set."""
+        records = round(self.expected_batch_size / sample_rate)
+        return TruncatedPoissonGaussian(
+            noise_multiplier, sample_rate, self.most, records, self.adjacency
+        )
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,12 @@ from dpkit import checks
 from dpkit.privacy.accountants import composition, gdp, moments, pld, rdp
 from dpkit.privacy.ledger import Guarantee, Release, parallel
 from dpkit.privacy.mechanisms import Adjacency, Gaussian, Mechanism, SampledGaussian, Unsupported
+from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
@@ -20,6 +22,7 @@ from dpkit.privacy.sampling import (
     PoissonSampling,
     Sampling,
     ShuffledBatches,
+    TruncatedPoisson,
     mechanism,
 )
 
@@ -119,6 +122,8 @@ _MECHANISMS = (
     Gaussian(2.0),
     SampledGaussian(2.0, 0.1),
     WithoutReplacementGaussian(2.0, 0.1),
+    TruncatedPoissonGaussian(2.0, 0.1, 8, 50),
+    BallsAndBinsGaussian(2.0, 10),
     DiagonalGaussian((2.0, 3.0)),
     GroupedGaussian(2.0, 4, 0.1),
     DiscreteGaussian(2.0),
@@ -126,7 +131,7 @@ _MECHANISMS = (
     RandomizedResponse(1.0),
     NoGuarantee("its noise protects nothing"),
 )
-_SAMPLINGS = (PoissonSampling(5), FixedSizeBatches(5), ShuffledBatches(5))
+_SAMPLINGS = (PoissonSampling(5), TruncatedPoisson(5, 8), FixedSizeBatches(5), ShuffledBatches(5))
 
 # Each name with what makes its example under an adjacency, or raises Unsupported.
 EXAMPLES: Mapping[str, Callable[[Adjacency], Mechanism]] = {

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDED = ("dpkit", "tests", "pyproject.toml")
-DRAWN = "tests/privacy/test_as_drawn.py"
+DRAWN = "tests/privacy/test_drawn_truth.py"
 LARGE = "tests/privacy/test_large_runs.py"
 
 
@@ -390,36 +390,36 @@ MUTANTS = (
     Mutant(
         "a begun pass is free",
         "as_drawn.py",
-        "-(-checks.whole(steps=steps) // batches)",
-        "checks.whole(steps=steps) // batches",
+        "parts = [(run.batches, 1.0, whole), (begun, begun / run.batches, 1)]",
+        "parts = [(run.batches, 1.0, whole)]",
+        "tests/privacy/test_as_drawn.py",
+    ),
+    Mutant(
+        "records that are cut cost nothing",
+        "mechanisms/truncated_poisson.py",
+        "return (1 - full) * plain.masses(edges) + full * cut.masses(edges)",
+        "return plain.masses(edges)",
         DRAWN,
     ),
     Mutant(
-        "truncation costs nothing",
-        "as_drawn.py",
-        "left = delta - (1 + math.exp(min(epsilon, 700.0))) * lost",
-        "left = delta",
-        DRAWN,
+        "a sum's cells merged where they should be spread",
+        "mechanisms/lognormal_sums.py",
+        "found = _sum(one, count, _spread, noise)",
+        "found = _sum(one, count, _merged, noise)",
+        "tests/privacy/test_drawn_formulas.py",
     ),
     Mutant(
-        "a test says more than its probabilities",
-        "as_drawn.py",
-        "left = log_p[useful] + np.log(-np.expm1(math.log(delta) - log_p[useful]))",
-        "left = log_p[useful]",
-        DRAWN,
-    ),
-    Mutant(
-        "a record is in every pass though a batch is dropped",
-        "as_drawn.py",
-        "drawn = min(batches, steps) * batch_size / public_size",
-        "drawn = 1.0",
-        DRAWN,
+        "the mass that is left out is lost",
+        "mechanisms/balls_and_bins.py",
+        "    p[[0, -1]] += at_least, at_most\n",
+        "",
+        "tests/privacy/test_drawn_formulas.py",
     ),
     Mutant(
         "shuffled batches as sensitive as under add-remove",
         "sampling.py",
-        'once = Gaussian(noise_multiplier, "replace-one")',
-        'once = Gaussian(2 * noise_multiplier, "replace-one")',
+        "once = Gaussian(noise_multiplier, adjacency)",
+        'once = Gaussian(noise_multiplier, "add-remove")',
         DRAWN,
     ),
     Mutant(

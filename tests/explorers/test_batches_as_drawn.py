@@ -17,10 +17,10 @@ VALUES = {
 
 def test_rows_are_the_pairs_of_each_way():
     result = BatchesAsDrawn.compute(**VALUES)
-    run = {"batch_size": 600, "public_size": 60_000, "steps": 100, "delta": 1e-5}
+    run = as_drawn.Run(1.0, 600, 60_000, 100)
     assert list(result["found"]) == list(as_drawn.WAYS)
-    assert result["found"]["shuffled"] == as_drawn.shuffled(1.0, **run)
-    pair = as_drawn.fixed(1.0, **run)
+    assert result["found"]["shuffled"] == as_drawn.shuffled(run, delta=1e-5)
+    pair = as_drawn.fixed(run, delta=1e-5)
     shown = BatchesAsDrawn().table(result).text()
     assert interval(pair.lower, pair.epsilon) in shown
     assert "1 passes" in shown or "1 pass" in shown

@@ -11,11 +11,10 @@ import pytest
 from scipy.special import ndtr
 
 from dpkit.claims import check, outcome
-from dpkit.papers import shuffled
 from dpkit.papers.small_images import claims, prior_work
 from dpkit.papers.small_images.prior_work import DIGIT_COUNTS, BeaulieuJones, Xie
 from dpkit.papers.small_images.settings import FIGURE_2, ORDERS, PUBLIC_SIZE
-from dpkit.privacy import Gaussian, Release, SampledGaussian, divergence, pld, rdp
+from dpkit.privacy import Gaussian, Release, SampledGaussian, divergence, pld, rdp, shuffled
 
 BY_ID = {claim.id.partition("/")[2]: claim for claim in claims.CLAIMS}
 

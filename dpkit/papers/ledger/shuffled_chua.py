@@ -1,8 +1,8 @@
 """One shuffled epoch, charged as if its batches were Poisson."""
 
 from dpkit.code_lines import Code
-from dpkit.papers import shuffled
 from dpkit.papers.ledger.finding import Source, finding
+from dpkit.privacy import shuffled
 
 NOISE, BATCHES, DELTA = 0.5, 10_000, 1e-6
 POISSON = 1.9535  # PLD, certified from above: 10,000 Poisson batches at rate 1/10,000

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from dpkit.claims import Claim, Curve, Kind, with_code
-from dpkit.papers import shuffled
 from dpkit.papers.as_published import AsPublished
 from dpkit.papers.main_run import MainRun
 from dpkit.papers.small_images.adam import Comparison
@@ -36,6 +35,7 @@ from dpkit.papers.small_images.settings import (
     SETTINGS,
     STEPS_PER_EPOCH,
 )
+from dpkit.privacy import shuffled
 from dpkit.privacy.mechanisms import Mechanism
 
 PAPER = "small_images"

@@ -4,6 +4,7 @@ Units: the noise multiplier is noise standard deviation / clip norm C, so a sum 
 at C moves by 1 under add-remove and by 2 under replace-one. RDP is in nats.
 """
 
+from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.base import (
     ADJACENCIES,
     LARGEST_ORDER,
@@ -26,12 +27,14 @@ from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
+from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 __all__ = [
     "ADJACENCIES",
     "LARGEST_ORDER",
     "Adjacency",
+    "BallsAndBinsGaussian",
     "DiagonalGaussian",
     "DiscreteGaussian",
     "Floats",
@@ -44,6 +47,7 @@ __all__ = [
     "PrivacyLoss",
     "RandomizedResponse",
     "SampledGaussian",
+    "TruncatedPoissonGaussian",
     "Unsupported",
     "WithoutReplacementGaussian",
     "as_epsilons",

@@ -1,0 +1,135 @@
+"""The Gaussian on Poisson batches that are cut to a largest size, and padded up to it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betainc
+
+from dpkit import checks
+from dpkit.privacy.mechanisms.base import (
+    Adjacency,
+    GaussianDp,
+    Unsupported,
+    as_epsilons,
+    as_orders,
+    check_noise,
+)
+from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+
+ROUNDING = 1e-9  # relative, more than betainc's
+
+
+@dataclass(frozen=True)
+class TruncatedPoissonGaussian:
+    """A Gaussian release of a Poisson sample, of which a random `most` are kept if it is larger.
+
+    Fewer are padded with empty examples, which add nothing to the sum and cost nothing. Let J of
+    the other records be drawn, Binomial(n - 1, q). Below `most` nothing is cut, and the step is the
+    sampled Gaussian. From there on a record that is drawn and kept takes another's place: it moves
+    the sum by 2C, not C, under add-remove too. Whether J >= most has the same chance in both data
+    sets; if it were told, the pair would be a mixture of these two (joint convexity), which
+    dominates. Other than the bound delta_Poisson(e) + (1 + e^e) T Pr[Binomial(n, q) > most] (Chua
+    et al. 2024, "Scalable DP-SGD: shuffling vs. Poisson subsampling") it needs no delta.
+
+    Args:
+        noise_multiplier: noise standard deviation / C.
+        sample_rate: q, chance that a record is drawn.
+        most: records of a batch.
+        records: n, that neither data set has more of (the larger one's under add-remove).
+        adjacency: "add-remove" or "replace-one".
+
+    Raises:
+        ValueError: noise_multiplier is not in [1e-9, 1e13], sample_rate not in [0, 1], most or
+            records is not an integer >= 1, or adjacency is unknown.
+    """
+
+    noise_multiplier: float
+    sample_rate: float
+    most: int
+    records: int
+    adjacency: Adjacency = "add-remove"
+    hides_participation: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        checks.plain_fields(self)
+        check_noise(self.noise_multiplier)
+        SampledGaussian(self.noise_multiplier, self.sample_rate, self.adjacency)  # refuses the rest
+        checks.whole(1, most=self.most, records=self.records)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        return (
+            *self._plain.assumptions,
+            f"neither data set has more than {self.records} records; of more than {self.most} "
+            f"drawn a random {self.most} are kept, fewer are padded with empty ones",
+        )
+
+    @property
+    def _plain(self) -> SampledGaussian:
+        return SampledGaussian(self.noise_multiplier, self.sample_rate, self.adjacency)
+
+    @property
+    def _cut(self) -> SampledGaussian | WithoutReplacementGaussian:
+        """The step where others fill the batch: each pair of sums is at most 2C apart."""
+        halved = max(self.noise_multiplier / 2, 1e-9)
+        if self.adjacency == "add-remove":
+            return SampledGaussian(halved, self.sample_rate)
+        return WithoutReplacementGaussian(halved, self.sample_rate)
+
+    @property
+    def full(self) -> float:
+        """Pr[Binomial(n - 1, q) >= most], rounded up: the others fill the batch."""
+        if not self.most < self.records:
+            return 0.0
+        chance = betainc(self.most, self.records - self.most, self.sample_rate)
+        return min(float(chance) * (1 + ROUNDING), 1.0)
+
+    @property
+    def kept(self) -> float:
+        """The chance that a record is drawn and kept, rounded down.
+
+        q E[min(1, B / (J + 1))], where E[1 / (J + 1); J >= B] = Pr[Binomial(n, q) > B] / (n q).
+        """
+        if not self.most < self.records:
+            return self.sample_rate
+        over = betainc(self.most + 1, self.records - self.most, self.sample_rate)
+        found = self.sample_rate * (1 - self.full) + self.most / self.records * float(over)
+        return min(found * (1 - ROUNDING), self.sample_rate)
+
+    def rdp(self, orders: ArrayLike) -> Floats:
+        """An upper bound: both parts' larger directions, mixed."""
+        alpha, full = as_orders(orders), self.full
+        plain, cut = self._plain.rdp(alpha), self._cut.rdp(alpha)
+        with np.errstate(divide="ignore"):
+            mixed = np.logaddexp(
+                np.log1p(-full) + (alpha - 1) * plain, np.log(full) + (alpha - 1) * cut
+            )
+        # rounding aside, the mixture lies between its parts
+        return np.minimum(np.maximum(mixed / (alpha - 1), plain), np.maximum(plain, cut))
+
+    def profile(self, epsilons: ArrayLike) -> Floats:
+        """delta(epsilon) of the dominating pair, shape (2, len(epsilons))."""
+        eps, full = as_epsilons(epsilons), self.full
+        return (1 - full) * self._plain.profile(eps) + full * self._cut.profile(eps)
+
+    def privacy_loss(self) -> PrivacyLoss:
+        """Of the dominating pair.
+
+        `attained`: all gradients are 0 but one record's, which is in the sum if it is kept.
+        """
+        full, plain, cut = self.full, self._plain.privacy_loss(), self._cut.privacy_loss()
+        if not full > 0:
+            return plain
+
+        def masses(edges: Floats) -> Floats:
+            return (1 - full) * plain.masses(edges) + full * cut.masses(edges)
+
+        least = SampledGaussian(self.noise_multiplier, self.kept, self.adjacency)
+        return PrivacyLoss(masses, attained=least.privacy_loss())
+
+    def gaussian_dp(self) -> GaussianDp:
+        raise Unsupported("no mu of Gaussian DP is known for batches that are cut to a size")
