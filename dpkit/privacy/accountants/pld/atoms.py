@@ -62,8 +62,10 @@ def wide_cells(
     """Cells that cover the span, `spacing` wide at the centre.
 
     Raises:
-        NoGrid: the span is too wide for that.
+        NoGrid: the span is too wide for that, or something is not a number.
     """
+    if not (spacing > 0 and np.isfinite([spacing, *span, centre]).all()):
+        raise NoGrid(f"no nodes lie {spacing} apart around {centre}, from {span[0]} to {span[1]}")
     parts = [
         DISTANCES[: np.searchsorted(DISTANCES, far / spacing) + 2] * spacing
         for far in (max(centre - span[0], 0.0), max(span[1] - centre, 0.0))
