@@ -16,7 +16,7 @@ pytestmark = [
 ]
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "09_explorers.ipynb"
-TITLES = 12
+TITLES = 13
 # Lab itself asks for what a server may not have; these are none of our explorers' messages.
 NOT_OURS = ("favicon", "Failed to load resource", "WebSocket")
 NUMBERS = ".widget-html table, .widget-html [role=alert]"

@@ -112,6 +112,13 @@ def test_atoms_are_above_and_below_the_hockey_stick(mechanism: Mechanism, scale:
         assert (below <= exact * (1 + 2e-9) + 1e-199).all()
 
 
+@pytest.mark.parametrize("spacing", [0.0, float("nan"), float("inf")])
+def test_cells_of_no_width_are_refused(spacing: float):
+    loss = SampledGaussian(1.1, 0.01).privacy_loss()
+    with pytest.raises(atoms.NoGrid, match="no nodes lie"):
+        atoms.wide_cells(loss, spacing, (-0.01, 0.5), 0.0)
+
+
 def test_cells_without_room_for_rounding_errors_are_refused():
     loss = SampledGaussian(1.1, 0.01).privacy_loss()
     cells = atoms.wide_cells(loss, 1e-16, (-0.01, 0.5), 0.0)
