@@ -22,7 +22,7 @@ class BatchesAsDrawn(Explorer):
         noise = logarithmic(
             "noise multiplier", -0.5, 2, 1.0, "Noise standard deviation / clip norm"
         )
-        batch = logarithmic("batch", 0, 4, 600, "Records a batch, on average or always")
+        batch = logarithmic("batch", 1, 4, 600, "Records a batch, on average or always")
         data = logarithmic("data", 1, 6, 60_000, "Number of records, which is public")
         controls = {"noise_multiplier": noise, "batch_size": batch, "data_size": data}
         super().__init__({**controls, "steps": steps_control(5, 1000), "delta": delta_control()})

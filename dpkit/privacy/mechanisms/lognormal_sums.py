@@ -129,7 +129,7 @@ def _indices(at: Floats, scale: Scale) -> tuple[np.ndarray, Floats, int]:
     step = max(float(x[-1, -1] - x[0, 0]) / MOST, 1e-6)
     first = int(np.floor(x[0, 0] / step))
     cells = np.maximum(np.floor(x / step).astype(np.int64) - first, 0)
-    ends = scale.back(np.arange(first, first + int(cells.max()) + 2) * step)
+    ends = scale.back(step * np.arange(first, first + int(cells.max()) + 2, dtype=np.float64))
     ends[0] = at[0, 0]
     blocks = np.arange(at.shape[0]) * BLOCKS // at.shape[0]
     cells = (cells + blocks[:, None] * ends.size).ravel()
