@@ -170,8 +170,9 @@ class ShuffledBatches:
         """A SampledGaussian that states the assumption; Unsupported without it."""
         if SHUFFLED_AS_POISSON not in assume:
             raise Unsupported(
-                "no accountant here prices shuffled batches; pass assume=(SHUFFLED_AS_POISSON,) to "
-                "price Poisson batches in their place and say so, or draw Poisson batches"
+                "no accountant here prices a step of shuffled batches: price the run, by "
+                "ShuffledBatches.guarantee; or pass assume=(SHUFFLED_AS_POISSON,) to price Poisson "
+                "batches in their place and say so; or draw Poisson batches"
             )
         poisson = SampledGaussian(noise_multiplier, sample_rate, self.adjacency)
         return Assuming(poisson, (SHUFFLED_AS_POISSON,))

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlparse
 
 import audit_pages
 import ledger_page
+import sampling_page
 import utility_page
 
 from dpkit import records
@@ -393,6 +394,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "verdicts": verdicts_table,
     },
     "docs/claims.md": {"claims": claims_table, "findings": ledger_page.findings},
+    "docs/accountants.md": {"drawn": sampling_page.drawn},
     "docs/audits.md": {"audits": audit_pages.audits, "draws": audit_pages.draws},
     "docs/utility.md": {
         "accuracies": utility_page.accuracies,

@@ -13,13 +13,7 @@ assert SPEC is not None
 assert SPEC.loader is not None
 readme = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(readme)
-OTHERS = (
-    "docs/accountants.md",
-    "docs/limits.md",
-    "docs/training.md",
-    "docs/traps.md",
-    "binder/README.md",
-)
+OTHERS = ("docs/limits.md", "docs/training.md", "docs/traps.md", "binder/README.md")
 PAGES = [*sorted(readme.PAGES), *OTHERS]
 
 

@@ -17,7 +17,8 @@ from dpkit.papers.adadp import (
     tables,
 )
 from dpkit.papers.adadp.recomputed import theorem_1
-from dpkit.privacy import divergence, gdp, pld
+from dpkit.privacy import Release, WithoutReplacementGaussian, as_drawn, divergence, gdp, pld, rdp
+from dpkit.show import interval
 
 BY_ID = {claim.id.partition("/")[2]: claim for claim in claims.CLAIMS}
 STANDS = {
@@ -26,6 +27,7 @@ STANDS = {
     "lemma-1-example",
     "footnote-1",
     "theorem-1-example-poisson",
+    "theorem-1-example-certified",
     "halves-the-cost",
     "table-1-mnist",
     "table-1-cifar-10",
@@ -108,6 +110,17 @@ def test_the_example_of_theorem_1_at_the_printed_order():
     one = theorem_1(recomputed.EXAMPLE_NOISE, recomputed.EXAMPLE_RATE)
     at_6 = 1_800 * one.step[4] + math.log(1e5) / 5
     assert f"{at_6:.2f}" in BY_ID["theorem-1-example"].explanation
+
+
+def test_the_example_in_lots_of_a_fixed_size():
+    """Above a lower end for Poisson lots, below Renyi DP; 2C apart as the claim says."""
+    found = recomputed.fixed_size_epsilon()
+    fixed = [Release(WithoutReplacementGaussian(0.9, 0.01), 1_800)]
+    assert pld.epsilon(recomputed.EXAMPLE, delta=1e-5).lower < found
+    assert found < rdp.epsilon(fixed, delta=1e-5).epsilon
+    pair = as_drawn.fixed(as_drawn.Run(0.9, 600, 60_000, 1_800), delta=1e-5)
+    said = interval(pair.lower, pair.epsilon, 3).replace(" to ", " and ")
+    assert f"between {said}" in BY_ID["theorem-1-example-certified"].explanation
 
 
 def test_the_example_by_poisson_sampling_from_its_sum():

@@ -14,7 +14,17 @@ from dpkit.claims import check, outcome
 from dpkit.papers.small_images import claims, prior_work
 from dpkit.papers.small_images.prior_work import DIGIT_COUNTS, BeaulieuJones, Xie
 from dpkit.papers.small_images.settings import FIGURE_2, ORDERS, PUBLIC_SIZE
-from dpkit.privacy import Gaussian, Release, SampledGaussian, divergence, pld, rdp, shuffled
+from dpkit.privacy import (
+    Gaussian,
+    Release,
+    SampledGaussian,
+    as_drawn,
+    divergence,
+    pld,
+    rdp,
+    shuffled,
+)
+from dpkit.show import at_least, at_most
 
 BY_ID = {claim.id.partition("/")[2]: claim for claim in claims.CLAIMS}
 
@@ -61,6 +71,13 @@ def test_what_is_said_of_a_replaced_record():
     assert f"between {pair.lower:.1f} and {pair.epsilon:.1f}, certified" in claim.explanation
     assert f"{claims.epsilon(ledger):.1f} by the theorem" in claim.explanation
     assert pair.lower < claim.compute() < pair.epsilon < rdp.epsilon(ledger, delta=1e-5).epsilon
+
+
+def test_what_is_said_of_the_forty_passes():
+    run = as_drawn.Run(1.0, 128, PUBLIC_SIZE, 40 * (PUBLIC_SIZE // 128))
+    pair = as_drawn.shuffled(run, delta=1e-5)
+    said = f"between {at_least(pair.lower, 3)} and {at_most(pair.epsilon)}"
+    assert said in BY_ID["shuffled-against-poisson"].explanation
 
 
 def test_a_curve_ends_where_its_run_does():

@@ -195,7 +195,7 @@ def test_a_decay_of_the_past_is_allowed(decay):
 
 def test_a_target_needs_batches_that_are_priced():
     run = replace(paper.SETTINGS, target_epsilon=3.0)
-    with pytest.raises(Unsupported, match="no accountant here prices shuffled batches"):
+    with pytest.raises(Unsupported, match="no accountant here prices a step of shuffled"):
         run.steps_allowed(public_size=PUBLIC_SIZE)
     with pytest.raises(ValueError, match="steps must be an integer >= 0, got -1"):
         paper.SETTINGS.ledger(public_size=PUBLIC_SIZE, steps=-1)

@@ -140,6 +140,18 @@ ACCOUNTING = (
         "sampling, which Theorem 1 is not about. (Tighter accountants prove 3.07.)",
     ),
     Claim(
+        id=f"{PAPER}/theorem-1-example-certified",
+        where="text: Theorem 1 (lots of a fixed size, without replacement), and after its proof",
+        says="The same example, by the sampling that Theorem 1 has: epsilon 4.0.",
+        stated=4.0,
+        kind="at most",
+        compute=recomputed.fixed_size_epsilon,
+        explanation="The certified accountant's upper end for lots drawn without replacement, a "
+        "record replaced by another whose clipped gradient is C away at most, as eq. 7 has it: "
+        "4.0 is enough, though eq. 7 does not show it. Two clipped gradients can be 2C apart; "
+        "then it lies between 24.5 and 28.0.",
+    ),
+    Claim(
         id=f"{PAPER}/moments-needs-sigma-1",
         where="text: section I-D; after the proof of Theorem 1",
         says="The moments accountant cannot price that example: it needs sigma >= 1 and q < 1 / "

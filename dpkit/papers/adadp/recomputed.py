@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from dpkit.papers.adadp import example, pca, theorems
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
 from dpkit.papers.adadp.theorems import Theorem1
-from dpkit.privacy import gdp, moments, rdp
+from dpkit.privacy import WithoutReplacementGaussian, gdp, moments, pld, rdp
 from dpkit.privacy.clipping import PerCoordinateClipping
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian, SampledGaussian
@@ -130,6 +130,12 @@ def poisson_epsilon() -> float:
     """The example by the RDP of Poisson sampling, the same orders and the same conversion."""
     found = rdp.epsilon(EXAMPLE, delta=DELTA, conversion="classic", orders=theorems.ORDERS)
     return found.epsilon
+
+
+def fixed_size_epsilon() -> float:
+    """The example in lots drawn without replacement: the certified upper end, replace-one."""
+    step = WithoutReplacementGaussian(EXAMPLE_NOISE, EXAMPLE_RATE)
+    return pld.epsilon([Release(step, EXAMPLE_STEPS)], delta=DELTA).epsilon
 
 
 def moments_epsilon() -> float:

@@ -185,7 +185,8 @@ EVERY: tuple[Claim, ...] = (
         "The accountant's epsilon is an upper bound for the training that is run.",
         partial(shuffled_at_least, 1.0),
         "One pass over shuffled batches at noise 1.0 costs at least this much in the worst case, "
-        "more than the Poisson accountant charges for 40; Poisson batches repair it.",
+        "more than the Poisson accountant charges for 40; Poisson batches repair it. Where a "
+        "record is replaced by another, the 40 passes cost between 11.7 and 133.2.",
         curve=by_noise,
         believed=lambda value: value <= spent(1.0),
     ),
