@@ -1,5 +1,6 @@
 """The command line: its JSON, its help, and one line of error with exit code 2."""
 
+import csv
 import json
 import math
 import subprocess
@@ -380,3 +381,40 @@ def test_reproduce_all_makes_the_report_at_the_end_even_where_parts_failed(
     assert page.read_text() == "made"
     assert code == (2 if fails else 0)
     assert err.startswith("error: 1 of 2 parts failed: dp_cgan table_1 b (OSError" if fails else "")
+
+
+@pytest.mark.parametrize("accountant", ["pld", "rdp", "wor", "gdp", "moments"])
+def test_curves_are_the_accountants_own_prices(dpkit, tmp_path, accountant):
+    table, drawn = tmp_path / "run.csv", tmp_path / "run.png"
+    options = f"--accountant {accountant} --curve {table} --curve {drawn}"
+    code, out, _ = dpkit(f"epsilon {RUN} {options} --json")
+    assert code == 0
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+    with table.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    asked = json.loads(out)
+    at_delta = [row for row in rows if row["given"] == "delta"]
+    (same,) = [row for row in at_delta if float(row["delta"]) == 1e-5]
+    assert float(same["epsilon"]) == pytest.approx(asked["epsilon"], rel=1e-12)
+    assert float(same["epsilon_at_least"]) == pytest.approx(asked["lower"], rel=1e-12)
+    epsilons = [float(row["epsilon"]) for row in at_delta]
+    assert epsilons == sorted(epsilons, reverse=True)
+    deltas = [float(row["delta"]) for row in rows if row["given"] == "epsilon"]
+    assert deltas == sorted(deltas, reverse=True)
+    assert len(deltas) == 24
+    assert all(float(row["epsilon_at_least"]) <= float(row["epsilon"]) for row in rows)
+
+
+def test_a_curve_of_another_kind_is_refused_before_anything_is_written(dpkit, tmp_path):
+    code, _, err = dpkit(f"epsilon {RUN} --curve {tmp_path}/a.csv --curve {tmp_path}/a.pdf")
+    assert code == 2
+    assert "--curve must end in .csv or .png" in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("steps", ["--steps 0", "--steps 100000000 --accountant rdp"])
+def test_a_curve_of_nothing_and_one_without_end_are_drawn(dpkit, tmp_path, steps):
+    line = f"epsilon --noise-multiplier 0.01 --sample-rate 1 {steps} --delta 1e-5"
+    code, _, _ = dpkit(f"{line} --curve {tmp_path}/a.csv --curve {tmp_path}/a.png")
+    assert code == 0
+    assert (tmp_path / "a.png").exists()

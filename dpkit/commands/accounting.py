@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from dpkit import __version__
-from dpkit.commands import as_drawn
+from dpkit.commands import as_drawn, curves
 from dpkit.commands.output import AsJson, print_json
 from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, accountant_of, chosen, steps_of
 from dpkit.privacy.ledger import Guarantee, Release
@@ -96,6 +96,14 @@ def epsilon(
     tuning: Annotated[
         str, typer.Option(help="For --statement: whether tuning was charged.")
     ] = "not charged",
+    curve: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write epsilon over delta and delta over epsilon to FILE, a table (.csv) or "
+            "a picture (.png); may be given twice.",
+        ),
+    ] = None,
     sampling: Annotated[
         str | None,
         typer.Option(
@@ -138,6 +146,10 @@ def epsilon(
 
       python -m dpkit epsilon ... --conversion classic
 
+    The same at other deltas and epsilons, as a table and a picture:
+
+      python -m dpkit epsilon ... --accountant pld --curve run.csv --curve run.png
+
     Batches as code really draws them, all ways side by side:
 
       python -m dpkit epsilon --noise-multiplier 1 --steps 10000 --delta 1e-5
@@ -156,6 +168,7 @@ def epsilon(
             "--adjacency": adjacency,
             "--orders": orders,
             "--statement": statement or None,
+            "--curve": curve or None,
         }
         as_drawn.leave_out(others, "with --sampling each way has its own accountant and adjacency")
         run = {"--noise-multiplier": noise_multiplier, "--steps": steps, **drawn}
@@ -174,6 +187,8 @@ def epsilon(
     )
     if noise_over_sensitivity is not None:
         noise_multiplier = 2 * noise_over_sensitivity
+    if curve:
+        curves.write(curve, pricing, releases, delta)
     found = pricing.epsilon(releases, delta)
     total = sum(release.count for release in releases)
     result = _fields(found, pricing, noise_multiplier, sample_rate, total)

@@ -34,6 +34,11 @@ class Pricing(NamedTuple):
         """The accountant's `epsilon`; imported when it is asked for."""
         return import_module(f"dpkit.privacy.accountants.{ACCOUNTANTS[self.accountant]}").epsilon
 
+    def delta(self, ledger: Releases, epsilon: float) -> Guarantee:
+        """The ledger's delta at `epsilon`."""
+        module = import_module(self.price.__module__)
+        return module.delta(ledger, epsilon=epsilon, **self.options)
+
     @property
     def options(self) -> dict[str, Any]:
         """What `price` takes beside ledger and delta."""
