@@ -6,6 +6,7 @@ By any accountant: what is returned was itself priced at or under the target.
 import math
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from dpkit import checks
@@ -68,6 +69,7 @@ def noise_multiplier(
     chosen: Adjacency = adjacency or "add-remove"
     one = mechanism or (lambda noise: SampledGaussian(noise, sample_rate, chosen))
 
+    @cache
     def over(log_noise: float) -> float:
         ledger = [Release(one(math.exp(log_noise)), steps)]
         return log_over(accountant(ledger, delta=delta, **options), target_epsilon)
@@ -124,6 +126,7 @@ def sample_rate(
     tolerance = checks.positive(tolerance=tolerance)
     steps, delta = checks.whole(steps=steps), checks.between(0, 1, delta=delta)
 
+    @cache
     def over(log_rate: float) -> float:
         rate = min(math.exp(log_rate), 1.0)
         ledger = [Release(SampledGaussian(noise_multiplier, rate, adjacency), steps)]

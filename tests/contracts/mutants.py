@@ -388,6 +388,20 @@ MUTANTS = (
         LARGE,
     ),
     Mutant(
+        "a direction left out that was not shown to cost less",
+        "accountants/pld/__init__.py",
+        "return compose(parts, look).epsilon_above(delta) <= epsilon",
+        "return True",
+        "tests/privacy/test_composed_loss.py",
+    ),
+    Mutant(
+        "a row of discounted sums that ends at its last node",
+        "accountants/pld/composed_loss.py",
+        "    found[:-1] += found[1:, :1] * falling[:0:-1]\n",
+        "",
+        "tests/privacy/test_composed_loss.py",
+    ),
+    Mutant(
         "a begun pass is free",
         "as_drawn.py",
         "parts = [(run.batches, 1.0, whole), (begun, begun / run.batches, 1)]",

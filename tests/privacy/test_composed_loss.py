@@ -1,5 +1,7 @@
 """Composition by FFT against exact sums: never off by more than the error it states."""
 
+import dataclasses
+import math
 from contextlib import suppress
 from fractions import Fraction
 
@@ -9,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpkit.privacy import Gaussian, Release, pld
-from dpkit.privacy.accountants.pld import composed_loss, saddle
+from dpkit.privacy import Gaussian, Release, SampledGaussian, pld
+from dpkit.privacy.accountants.pld import composed_loss, loss_grid, saddle
 from dpkit.privacy.accountants.pld.composed_loss import chernoff_delta, chernoff_epsilon, compose
 from dpkit.privacy.accountants.pld.loss_grid import GridLoss
 from dpkit.privacy.accountants.pld.saddle import Look
+from dpkit.privacy.ledger import Ledger
 from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss
 
 H = 0.125  # spacing: a float without rounding errors, as are the nodes
@@ -248,3 +251,56 @@ def test_masses_that_are_not_numbers_prove_nothing(monkeypatch, row: int):
         assert pld.epsilon(release, delta=1e-5).epsilon == np.inf
     with suppress(ArithmeticError, ValueError), np.errstate(all="ignore"):
         assert pld.delta(release, epsilon=1.0).delta == 1
+
+
+@pytest.mark.parametrize("spacing", [1e-4, 0.05, 3.0, 150.0, 1e4])
+@pytest.mark.parametrize("size", [0, 1, 7, 900])
+def test_discounted_sums_are_those_of_the_definition(spacing, size):
+    weights = np.random.default_rng(size).normal(size=size)
+    found = composed_loss._discounted(weights, spacing)
+    for k in range(size):
+        terms = [w * math.exp(-j * spacing) for j, w in enumerate(weights[k:])]
+        sizes = math.fsum(map(abs, terms))
+        assert abs(found[k] - math.fsum(terms)) <= 2e-16 * (size + 410) * max(sizes, 1e-80)
+
+
+def test_epsilon_is_found_where_it_is_not_expected():
+    """A look at an epsilon 20 % too large or small proves next to the same, from all nodes."""
+    mechanism = SampledGaussian(1.1, 0.01)
+    at = pld.epsilon([Release(mechanism, 1000)], delta=1e-5)
+    loss = mechanism.privacy_loss()
+    cells = loss_grid.cells(loss, 0.002, (-6.0, 6.0), 0.0, enough=1e-9)
+    moments = saddle.moments([saddle.coarse(loss, 1000, 1e-12)])
+    for shift in (0.8, 1.0, 1.2):
+        look = saddle.for_epsilon(moments, shift * at.epsilon, 1000, 1e-5)
+        above = compose([(loss_grid.upper(cells), 1000)], look).epsilon_above(1e-5)
+        below = compose([(loss_grid.lower(cells), 1000)], look).epsilon_below(1e-5)
+        assert 0.9 * at.lower < below <= at.epsilon
+        assert at.lower <= above < 1.1 * at.epsilon
+
+
+def test_a_direction_is_left_out_only_where_it_costs_less(monkeypatch):
+    """The pair is what it is with both directions composed, whichever costs more."""
+    ledgers = [
+        [Release(SampledGaussian(noise, rate), steps)]
+        for noise, rate, steps in [(1.1, 0.01, 1000), (0.5, 0.5, 3), (4.0, 0.9, 50), (2.0, 0.2, 9)]
+    ]
+    deltas = [1e-5, 1e-3, 1e-10, 0.1]
+    left_out = [pld.epsilon(ledger, delta=d) for ledger, d in zip(ledgers, deltas, strict=True)]
+    monkeypatch.setattr(pld, "_at_most", lambda *_: False)
+    for ledger, d, found in zip(ledgers, deltas, left_out, strict=True):
+        both = pld.epsilon(ledger, delta=d)
+        assert found.epsilon == pytest.approx(both.epsilon, rel=1e-12)
+        assert found.lower == pytest.approx(both.lower, rel=1e-12)
+
+
+def test_what_a_direction_costs_at_most_is_proven():
+    """Around the exact epsilon of a Gaussian's release: never below it, whatever is expected."""
+    releases = pld._releases(Ledger.of([Release(Gaussian(1.0))]), 1e-5)
+    found = saddle.moments([releases[0].coarse])
+    looks = [saddle.for_delta(one, 1e-5, 1) for one in (found, found.reversed())]
+    _, other = pld._directions(releases, looks, 0.001)
+    other = dataclasses.replace(other, look=other.look._replace(epsilon=1.0))
+    exact = pld.epsilon([Release(Gaussian(1.0))], delta=1e-5)
+    assert not pld._at_most(other, releases, 1e-5, 0.999 * exact.lower)
+    assert pld._at_most(other, releases, 1e-5, 1.05 * exact.epsilon)

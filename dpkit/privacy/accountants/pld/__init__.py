@@ -32,6 +32,7 @@ from dpkit.privacy.mechanisms.privacy_loss import LEAST_MASS
 __all__ = ["delta", "epsilon"]
 
 GAP = 1e-3  # (upper - lower) / upper that is aimed at
+COARSER = 4  # times the spacing, to prove that a direction costs less than the other
 FINE = 2**15  # nodes of all releases, after which the grid is not made finer to close a gap
 NEGLECTED = 3e-5  # of delta, may lie beyond each end of a release's grid
 MOST_MECHANISMS = 4096  # different ones in a ledger: what fits in memory
@@ -116,7 +117,7 @@ def _by_fft(
             worse, other = _directions(releases, looks, wanted)
             uppers = [_upper_epsilon(worse, delta)]
             low = max(low, compose(worse.lower, worse.look).epsilon_below(delta))
-            if not chernoff_epsilon(other.upper, other.look.saddle, delta) <= low:
+            if not _at_most(other, releases, delta, low):
                 uppers.append(_upper_epsilon(other, delta))
                 low = max(low, compose(other.lower, other.look).epsilon_below(delta))
         except NoGrid:
@@ -302,6 +303,21 @@ def _directions(releases: Sequence[Seen], looks: Sequence[Look], wanted: float) 
             break  # fine enough, or finer only adds rounding errors
         spacing *= max(0.8 * np.sqrt(wanted / found), 0.3)
     return both
+
+
+def _at_most(direction: _Direction, releases: Sequence[Seen], delta: float, epsilon: float) -> bool:
+    """Whether one moment, or a coarse grid, proves that the direction costs epsilon at most."""
+    look, spacing = direction.look, COARSER * direction.cells[0].spacing
+    if look.epsilon > epsilon:
+        return False
+    parts = []
+    for release in releases:
+        seen = release.coarse
+        cells = loss_grid.cells(release.loss, spacing, seen.span, seen.centre, enough=math.inf)
+        parts.append((loss_grid.upper(cells.reversed() if look.reverse else cells), release.count))
+    if chernoff_epsilon(parts, look.saddle, delta) <= epsilon:
+        return True
+    return compose(parts, look).epsilon_above(delta) <= epsilon
 
 
 def _width(direction: _Direction) -> float:

@@ -65,11 +65,14 @@ class ComposedLoss(NamedTuple):
             target = np.exp(np.log(target) - self.log_scale)
         if not target > FLOOR:  # the look is far from what decides
             return float("inf")
-        s, first, second, doubt = self._sums()
-        failing = ~(first - second + doubt <= target)
-        if s.size == 0 or failing[-1]:
-            return float("inf")
-        if not failing.any():
+        for start in (self._near(), 0):
+            s, first, second, doubt = self._sums(start)
+            failing = ~(first - second + doubt <= target)
+            if s.size == 0 or failing[-1]:
+                return float("inf")
+            if failing.any():
+                break
+        else:
             return float(s[0] + self.blur)
         last = int(np.flatnonzero(failing)[-1])
         return self._between(last, target - doubt[last], s, first, second) + self.blur
@@ -78,8 +81,11 @@ class ComposedLoss(NamedTuple):
         """The largest epsilon that this and its errors refute at delta, at least 0."""
         with np.errstate(over="ignore"):
             target = np.exp(np.log(delta) + self.factor - self.log_scale)
-        s, first, second, doubt = self._sums()
-        failing = np.flatnonzero(first - second - doubt > target)
+        for start in (self._near(), 0):
+            s, first, second, doubt = self._sums(start)
+            failing = np.flatnonzero(first - second - doubt > target)
+            if failing.size:
+                break
         if failing.size == 0 or (last := int(failing[-1])) == s.size - 1:
             return 0.0
         return max(self._between(last, target + doubt[last], s, first, second) - self.blur, 0.0)
@@ -107,34 +113,46 @@ class ComposedLoss(NamedTuple):
         log_delta = min(np.log(found) + self.log_scale + self.factor, 0.0)
         return float(min(np.exp(log_delta) + self.infinite, 1.0))
 
-    def _sums(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """The nodes s; sums over the nodes from each one on, of weights without and with exp(-s).
+    def _near(self) -> int:
+        """A node a little below where epsilon is expected: none before it is likely to matter."""
+        step = max(self.losses.size // 16, 1)
+        return max(int(np.searchsorted(self.losses, self.around)) - step, 0)
+
+    def _sums(self, start: int = 0) -> tuple[Floats, Floats, Floats, Floats]:
+        """The nodes s from `start`; sums from each one on, of weights without and with exp(-s).
 
         The second is relative to the node it starts at. The last is the doubt: how far errors can
         move delta / scale at epsilons from the node on.
         """
-        kept = self.tilt * (self.around - self.losses) < 300
-        s = self.losses[kept]
+        start = max(start, int(np.searchsorted(self.losses, self.around - 300 / self.tilt)))
+        s = self.losses[start:]
         untilted = np.exp(-self.tilt * (s - self.around))
-        weights = self.weights[kept] * untilted
+        weights = self.weights[start:] * untilted
         # exp(-tilt x) (1 - exp(-x)) is largest where exp(-x) = tilt / (1 + tilt)
         peak = np.exp(-self.tilt * np.log1p(1 / self.tilt)) / (1 + self.tilt)
         first = np.cumsum(weights[::-1])[::-1]
         with np.errstate(invalid="ignore"):  # a doubt that is not a number proves nothing
             sizes = np.cumsum(np.abs(weights)[::-1])[::-1]
-            doubt = self.error * peak * untilted + 4 * UNIT * s.size * sizes
+            doubt = self.error * peak * untilted + 4 * UNIT * (s.size + 128) * sizes
         second = _discounted(weights, self.spacing)
         near = untilted > FLOOR  # beyond, terms that matter may have vanished
         return s[near], first[near], second[near], doubt[near]
 
 
 def _discounted(weights: Floats, spacing: float) -> Floats:
-    """The sum over j >= k of weights_j exp(-(j - k) spacing), for each k."""
-    found, step = weights.copy(), 1
-    while step < found.size and step * spacing < 100:  # from there on exp(-100) and less
-        found[:-step] += np.exp(-step * spacing) * found[step:]  # now over 2 * step terms each
-        step *= 2
-    return found
+    """The sum over j >= k of weights_j exp(-(j - k) spacing), for each k.
+
+    In rows over which the exponential falls to exp(-200) at least, and what is beyond the next row
+    is left out.
+    """
+    columns = max(min(int(200 / spacing) + 1, weights.size), 1)
+    rows = -(-weights.size // columns)
+    padded = np.zeros((rows, columns))
+    padded.ravel()[: weights.size] = weights
+    falling = np.exp(-spacing * np.arange(columns + 1))
+    found = np.cumsum((padded * falling[:-1])[:, ::-1], axis=1)[:, ::-1] / falling[:-1]
+    found[:-1] += found[1:, :1] * falling[:0:-1]
+    return found.ravel()[: weights.size]
 
 
 Grids = Sequence[tuple[GridLoss, int]]

@@ -139,6 +139,8 @@ def _balanced(loss: PrivacyLoss, spacing: float, centre: float, enough: float) -
     excess at one node is a lack at the next, so the sum of alternating signs shows by how much they
     miss, and it changes sign when the grid moves on by one spacing.
     """
+    if not enough < math.inf:
+        return centre
     signs = (-1.0) ** np.arange(-REACH + 1, REACH)
 
     def missed(offset: float) -> float:
@@ -158,6 +160,8 @@ def _balanced(loss: PrivacyLoss, spacing: float, centre: float, enough: float) -
         return centre
     middle = centre
     for _ in range(24):  # false position, the end that stays weighing half (Illinois)
+        if high - low < spacing / 16384:  # a jump, as an atom makes
+            break
         middle = (low * at_high - high * at_low) / (at_high - at_low)
         at_middle = missed(middle)
         if at_middle * at_low > 0:
