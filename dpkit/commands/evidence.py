@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpkit import checks, comparison, papers
+from dpkit import checks
 from dpkit.claims import Verdict, as_json, check_all, counted
 from dpkit.commands.output import AsJson, print_json
 from dpkit.paths import cache_dir
@@ -41,6 +41,8 @@ def claims(
     --recompute measures again. "cannot be checked" means that evidence is missing, or that the
     paper leaves out what decides the value.
     """
+    from dpkit import papers  # with all their settings, which other commands do without
+
     there = papers.with_claims()
     chosen = there if paper is None else (papers.named(paper, there),)
     every = [claim for one in chosen for claim in one.CLAIMS]
@@ -121,7 +123,7 @@ def reproduce(
     checks.whole(1, seeds=seeds)
     if every:
         _check_alone(table=table, parts=parts, reprice=reprice or None)
-        chosen = (*papers.PAPERS, comparison) if paper is None else (_named(paper),)
+        chosen = _reproducible() if paper is None else (_named(paper),)
         asked = {"scale": scale, "seeds": seeds, "device": device, "results": results}
         _everything(chosen, asked, report or _report(scale, results), executor, as_json=json_)
         return
@@ -153,9 +155,17 @@ def reproduce(
         _tell(rows, as_json=json_)
 
 
+def _reproducible() -> tuple[ModuleType, ...]:
+    from dpkit import comparison, papers
+
+    return (*papers.PAPERS, comparison)
+
+
 def _named(name: str) -> ModuleType:
     """A paper's package, or that of the comparison."""
-    return papers.named(name, (*papers.PAPERS, comparison))
+    from dpkit import papers
+
+    return papers.named(name, _reproducible())
 
 
 def _plans_of(name: str) -> Mapping[str, Any]:
