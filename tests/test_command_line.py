@@ -13,7 +13,7 @@ from dpkit import __main__ as command_line
 from dpkit import datasets
 from dpkit.commands.output import plain
 from dpkit.papers import PAPERS
-from dpkit.privacy import Release, SampledGaussian, rdp
+from dpkit.privacy import Release, SampledGaussian, best_of, groups, rdp
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5"
@@ -418,3 +418,35 @@ def test_a_curve_of_nothing_and_one_without_end_are_drawn(dpkit, tmp_path, steps
     code, _, _ = dpkit(f"{line} --curve {tmp_path}/a.csv --curve {tmp_path}/a.png")
     assert code == 0
     assert (tmp_path / "a.png").exists()
+
+
+def test_epsilon_of_a_group_and_of_the_best_of_several_runs(dpkit):
+    values = [
+        json.loads(dpkit(f"epsilon {RUN} {options} --json")[1])["epsilon"]
+        for options in ("", "--best-of 10", "--accountant pld", "--accountant pld --group-size 2")
+    ]
+    one, best, certified, both = values
+    assert certified < one < best < 3 * one
+    assert both > 2 * certified
+    run = [Release(SampledGaussian(1.1, 0.01), 10_000)]
+    assert best == rdp.epsilon(best_of(run, mean=10), delta=1e-5).epsilon
+    assert both == groups.epsilon(run, group_size=2, delta=1e-5).epsilon
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--group-size 2", "--group-size is for accountant pld"),
+        ("--accountant pld --group-size 0", "group_size must be"),
+        ("--accountant pld --group-size 2 --curve a.csv", "--curve is given"),
+        ("--accountant pld --best-of 10", "priced by RDP"),
+        ("--best-of 1", "mean must lie in"),
+        ("--best-of nan", "mean"),
+        ("--accountant pld --best-of 10 --group-size 2", "priced by RDP"),
+    ],
+)
+def test_what_choices_and_groups_do_not_have_is_refused(dpkit, options, message):
+    code, _, err = dpkit(f"epsilon {RUN} {options}")
+    assert code == 2
+    assert message in err
+    assert len(err.splitlines()) == 1

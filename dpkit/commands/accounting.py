@@ -9,6 +9,8 @@ from dpkit import __version__
 from dpkit.commands import as_drawn, curves
 from dpkit.commands.output import AsJson, print_json
 from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, accountant_of, chosen, steps_of
+from dpkit.privacy import groups
+from dpkit.privacy.best_of import best_of as choice
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import is_upper_bound
 from dpkit.privacy.statement import statement as written
@@ -96,6 +98,20 @@ def epsilon(
     tuning: Annotated[
         str, typer.Option(help="For --statement: whether tuning was charged.")
     ] = "not charged",
+    group_size: Annotated[
+        int | None,
+        typer.Option(
+            help="For pld: records of a user or a group, at most, that come, go or change together."
+        ),
+    ] = None,
+    best_of: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MEAN",
+            help="For rdp: only the best of a random number of such runs is released, their number "
+            "drawn from the geometric law with this mean and kept secret.",
+        ),
+    ] = None,
     curve: Annotated[
         list[str] | None,
         typer.Option(
@@ -146,6 +162,12 @@ def epsilon(
 
       python -m dpkit epsilon ... --conversion classic
 
+    For users of up to 4 records, and where the best of some 10 such runs was kept:
+
+      python -m dpkit epsilon ... --accountant pld --group-size 4
+
+      python -m dpkit epsilon ... --best-of 10
+
     The same at other deltas and epsilons, as a table and a picture:
 
       python -m dpkit epsilon ... --accountant pld --curve run.csv --curve run.png
@@ -168,6 +190,8 @@ def epsilon(
             "--adjacency": adjacency,
             "--orders": orders,
             "--statement": statement or None,
+            "--group-size": group_size,
+            "--best-of": best_of,
             "--curve": curve or None,
         }
         as_drawn.leave_out(others, "with --sampling each way has its own accountant and adjacency")
@@ -187,15 +211,20 @@ def epsilon(
     )
     if noise_over_sensitivity is not None:
         noise_multiplier = 2 * noise_over_sensitivity
-    if curve:
-        curves.write(curve, pricing, releases, delta)
-    found = pricing.epsilon(releases, delta)
+    priced = releases if best_of is None else choice(releases, mean=best_of)
+    if group_size is not None:
+        found = _of_group(pricing, priced, group_size, delta, curve)
+    else:
+        if curve:
+            curves.write(curve, pricing, priced, delta)
+        found = pricing.epsilon(priced, delta)
     total = sum(release.count for release in releases)
     result = _fields(found, pricing, noise_multiplier, sample_rate, total)
     result |= {"ledger": ledger, "releases": _listed(releases)}
+    result |= {"group_size": group_size, "best_of": best_of}
     if statement:
         result["statement"] = written(
-            found, releases, unit=unit, sampling=sampling_used, tuning=tuning
+            found, priced, unit=unit, sampling=sampling_used, tuning=tuning
         )
     if as_json:
         print_json(result)
@@ -203,6 +232,16 @@ def epsilon(
         print(result["statement"])
     else:
         print(_line(found))
+
+
+def _of_group(
+    pricing: Pricing, releases: list[Release], size: int, delta: float, curve: list[str] | None
+) -> Guarantee:
+    as_drawn.leave_out({"--curve": curve or None}, "groups have no curve here")
+    if pricing.accountant != "pld":
+        other = pricing.accountant
+        raise ValueError(f"--group-size is for accountant pld, got {other}: add --accountant pld")
+    return groups.epsilon(releases, group_size=size, delta=delta)
 
 
 def noise(

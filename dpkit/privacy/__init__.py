@@ -7,6 +7,7 @@ from dpkit.privacy import (
     as_drawn,
     calibrate,
     divergence,
+    groups,
     ledger,
     mechanisms,
     schedule_calibration,
@@ -14,11 +15,13 @@ from dpkit.privacy import (
 )
 from dpkit.privacy.accountants import composition, conversions, filters, gdp, moments, pld, rdp
 from dpkit.privacy.accountants.filters import RenyiFilter
+from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases, parallel
 from dpkit.privacy.mechanisms import Adjacency, Gaussian, Mechanism, SampledGaussian, Unsupported
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
+from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
@@ -31,6 +34,7 @@ __all__ = [
     "DiagonalGaussian",
     "DiscreteGaussian",
     "Gaussian",
+    "GroupSampledGaussian",
     "GroupedGaussian",
     "Guarantee",
     "Laplace",
@@ -46,12 +50,14 @@ __all__ = [
     "Unsupported",
     "WithoutReplacementGaussian",
     "as_drawn",
+    "best_of",
     "calibrate",
     "composition",
     "conversions",
     "divergence",
     "filters",
     "gdp",
+    "groups",
     "ledger",
     "mechanisms",
     "moments",

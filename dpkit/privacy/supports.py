@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 from dpkit import checks
 from dpkit.privacy.accountants import composition, gdp, moments, pld, rdp
+from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Release, parallel
 from dpkit.privacy.mechanisms import Adjacency, Gaussian, Mechanism, SampledGaussian, Unsupported
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
+from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
@@ -118,12 +120,17 @@ def _parallel(adjacency: Adjacency) -> Mechanism:
     return parallel(part, part)[0].mechanism
 
 
+def _best_of(adjacency: Adjacency) -> Mechanism:
+    return best_of([Release(SampledGaussian(2.0, 0.1, adjacency))], mean=10.0)[0].mechanism
+
+
 _MECHANISMS = (
     Gaussian(2.0),
     SampledGaussian(2.0, 0.1),
     WithoutReplacementGaussian(2.0, 0.1),
     TruncatedPoissonGaussian(2.0, 0.1, 8, 50),
     BallsAndBinsGaussian(2.0, 10),
+    GroupSampledGaussian(2.0, 0.1, 3),
     DiagonalGaussian((2.0, 3.0)),
     GroupedGaussian(2.0, 4, 0.1),
     DiscreteGaussian(2.0),
@@ -137,6 +144,7 @@ _SAMPLINGS = (PoissonSampling(5), TruncatedPoisson(5, 8), FixedSizeBatches(5), S
 EXAMPLES: Mapping[str, Callable[[Adjacency], Mechanism]] = {
     **{type(one).__name__: partial(_under, one) for one in _MECHANISMS},
     "Parallel": _parallel,
+    "BestOf": _best_of,
     **{type(one).__name__: partial(_drawn, one, ()) for one in _SAMPLINGS},
     "ShuffledBatches as Poisson": partial(_drawn, ShuffledBatches(5), (SHUFFLED_AS_POISSON,)),
 }

@@ -24,19 +24,25 @@ from dpkit.audit.mechanisms.worlds import Worlds
 from dpkit.audit.mechanisms.worst_pairs import between_parts, of_ledger, worst_pair
 from dpkit.audit.target import Target
 from dpkit.privacy import (
+    BallsAndBinsGaussian,
     DiagonalGaussian,
     DiscreteGaussian,
     Gaussian,
     GroupedGaussian,
+    GroupSampledGaussian,
     Laplace,
     NoGuarantee,
     RandomizedResponse,
     Release,
     SampledGaussian,
+    TruncatedPoissonGaussian,
     WithoutReplacementGaussian,
+    best_of,
     parallel,
     pld,
+    rdp,
 )
+from dpkit.privacy.best_of import BestOf
 from dpkit.privacy.ledger import Ledger, Parallel
 
 REPLACE = "replace-one"
@@ -57,6 +63,13 @@ PAIRS = [
     DiagonalGaussian((3.0, 4.0), REPLACE),
     GroupedGaussian(1.5, 4, 0.3),
     GroupedGaussian((2.0, 4.0), 2, 0.4, REPLACE),
+    GroupSampledGaussian(1.0, 0.3, 3),
+]
+DOMINATED = [  # priced by pairs that dominate
+    TruncatedPoissonGaussian(0.8, 0.15, 4, 20),
+    TruncatedPoissonGaussian(1.0, 0.4, 2, 6),
+    BallsAndBinsGaussian(0.6, 5),
+    BallsAndBinsGaussian(2.0, 40),
 ]
 EPSILONS = np.array([-0.5, 0.0, 0.2, 0.7, 1.5])
 DRAWS = 200_000
@@ -99,7 +112,24 @@ def test_drawn_losses_show_the_profile_in_both_directions(mechanism):
     assert (np.abs(found - expected) <= FAR * error + 1e-6).all()
 
 
-@every_pair
+@pytest.mark.parametrize("mechanism", DOMINATED, ids=repr)
+def test_drawn_losses_show_no_more_than_a_dominating_profile(mechanism):
+    found, error = hockey_sticks(drawn(worst_pair(mechanism), 1))
+    assert (found <= mechanism.profile(EPSILONS) + FAR * error).all()
+
+
+@pytest.mark.parametrize("runs", [(10.0, 1.0), (5.0, 0.0), (4.0, 2.0)])
+def test_drawn_losses_of_a_choice_show_no_more_than_is_charged(runs):
+    mean, shape = runs
+    chosen = best_of([Release(Gaussian(2.0))], mean=mean, shape=shape)
+    found, error = hockey_sticks(drawn(of_ledger(chosen), 1, 50_000))
+    for column, epsilon in enumerate(EPSILONS):
+        if epsilon >= 0:
+            charged = rdp.delta(chosen, epsilon=epsilon).delta
+            assert (found[:, column] <= charged + FAR * error[:, column]).all()
+
+
+@pytest.mark.parametrize("mechanism", [*PAIRS, *DOMINATED], ids=repr)
 def test_both_densities_have_mass_1_under_the_other_world(mechanism):
     """E_Q[P/Q] = 1: an error of a density, or of what is drawn, shows here."""
     losses = drawn(worst_pair(mechanism), 2)
@@ -114,7 +144,8 @@ def test_every_mechanism_has_worlds_or_none():
             if dataclasses.is_dataclass(value) and hasattr(value, "privacy_loss"):
                 found.add(value)
     attacked = {type(mechanism) for mechanism in PAIRS}
-    assert found - attacked == {WithoutReplacementGaussian, Parallel, NoGuarantee}
+    attacked |= {type(mechanism) for mechanism in DOMINATED}
+    assert found - attacked == {WithoutReplacementGaussian, Parallel, BestOf, NoGuarantee}
     everywhere = " ".join(repr(target.settings) for target in TARGETS)
     for kind in found:
         assert f"{kind.__name__}(" in everywhere
@@ -314,5 +345,5 @@ def test_targets_have_names_of_their_own_and_settings_that_json_keeps():
 
 def test_what_has_no_privacy_loss_is_priced_by_rdp():
     bounded = [t.id for t in GUARANTEED if t.proven().method.startswith("RDP")]
-    names = ("without-replacement-gaussian", "parallel", "parallel-replace-one", "parallel-moved")
+    names = ("best-of", "parallel", "parallel-replace-one", "parallel-moved")
     assert bounded == [f"mechanisms/{name}" for name in names]

@@ -22,11 +22,13 @@ from dpkit.privacy import (
     divergence,
     rdp,
 )
+from dpkit.privacy.best_of import BestOf
 from dpkit.privacy.divergence import LogDensity
 from dpkit.privacy.ledger import Ledger, Parallel
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
+from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
@@ -141,6 +143,7 @@ CASES = [
         TruncatedPoissonGaussian(1.1, 0.2, 6, 19, REPLACE),
         None,
     ),
+    Case(GroupSampledGaussian(1.1, 0.2, 3), GroupSampledGaussian(1.2, 0.2, 3), None),
     Case(NoGuarantee("labels are shown"), NoGuarantee("labels are shown"), None),
 ]
 
@@ -152,8 +155,9 @@ UNKNOWN = {
         DiscreteGaussian,
         BallsAndBinsGaussian,
         TruncatedPoissonGaussian,
+        GroupSampledGaussian,
     )
-}
+} | {(GroupSampledGaussian, "rdp")}
 RDP_IS_A_BOUND = (WithoutReplacementGaussian, BallsAndBinsGaussian, TruncatedPoissonGaussian)
 ORDERS = [1.0001, 1.3, 2.0, 2.5, 5.0, 17.0, 64.0, 1024.0]
 EPSILONS = np.array([-8.0, -1.0, -0.2, 0.0, 0.05, 0.3, 0.9, 1.5, 2.5, 6.0])
@@ -170,6 +174,7 @@ every = over(CASES)
 exact = over([case for case in CASES if case.pair is not None])
 with_profile = over(CASES, "profile")
 with_loss = over(CASES, "privacy_loss")
+with_all = over([case for case in CASES if (type(case.mechanism), "rdp") not in UNKNOWN], "profile")
 with_mu = over(CASES, "gaussian_dp")
 
 
@@ -179,7 +184,7 @@ def test_every_mechanism_has_a_case():
         for value in vars(importlib.import_module(module.name)).values():
             if dataclasses.is_dataclass(value) and hasattr(value, "privacy_loss"):
                 found.add(value)
-    assert found - {Parallel} == {type(case.mechanism) for case in CASES}
+    assert found - {Parallel, BestOf} == {type(case.mechanism) for case in CASES}
 
 
 @every
@@ -290,7 +295,7 @@ def test_the_profile_is_a_hockey_stick_curve(case: Case):
         np.testing.assert_allclose(there, -np.expm1(at) + np.exp(at) * back, atol=1e-10)
 
 
-@with_profile
+@with_all
 @pytest.mark.parametrize("delta", [1e-2, 1e-7])
 def test_the_epsilon_from_rdp_holds_by_the_profile(case: Case, delta: float):
     for conversion in ("improved", "optimal"):
@@ -364,7 +369,7 @@ def test_merging_cells_never_shows_more(case: Case):
             assert (coarser <= finer + 1e-12).all()
 
 
-@with_loss
+@with_all
 def test_the_loss_gives_no_more_than_the_rdp(case: Case):
     """A = E_P[e^((alpha - 1) loss)], with each loss at its cell's lower end, either way."""
     for order in (1.3, 2.0, 5.0):

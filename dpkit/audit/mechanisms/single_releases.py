@@ -1,9 +1,10 @@
 """Each mechanism once, under each adjacency it knows, with the best attack."""
 
-from dpkit.audit.mechanisms.priced import single
+from dpkit.audit.mechanisms.priced import single, target
 from dpkit.audit.mechanisms.worst_pairs import of_ledger
 from dpkit.audit.target import Target
 from dpkit.privacy.accountants import rdp
+from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import (
     Adjacency,
@@ -16,6 +17,9 @@ from dpkit.privacy.mechanisms import (
     SampledGaussian,
     WithoutReplacementGaussian,
 )
+from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
+from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
+from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 
 REPLACE: Adjacency = "replace-one"
 
@@ -100,6 +104,30 @@ SINGLE: tuple[Target, ...] = (
         "the sum of 3 out of 10 records, no record twice, plus normal noise",
         WithoutReplacementGaussian(0.6, 0.3),
         "without_replacement",
+    ),
+    single(
+        "truncated-poisson-gaussian",
+        "a Poisson batch's sum plus normal noise, of which 2 of 6 records are kept at most",
+        TruncatedPoissonGaussian(1.0, 0.4, 2, 6),
+        "truncated_poisson",
+    ),
+    single(
+        "balls-and-bins-gaussian",
+        "a pass of five noised sums, of which each record is in one at random",
+        BallsAndBinsGaussian(0.6, 5),
+        "balls_and_bins",
+    ),
+    single(
+        "group-sampled-gaussian",
+        "a Poisson batch's sum plus normal noise, three records added at once",
+        GroupSampledGaussian(1.0, 0.3, 3),
+        "group_sampled",
+    ),
+    target(
+        "best-of",
+        "the best of a geometric number of noised sums, 10 on average",
+        best_of([Release(Gaussian(2.0))], mean=10.0),
+        where="dpkit/privacy/best_of.py",
         price=rdp.epsilon,
     ),
 )

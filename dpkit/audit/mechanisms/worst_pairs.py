@@ -5,8 +5,11 @@ from fractions import Fraction
 from functools import singledispatch
 from typing import Any
 
-from dpkit.audit.mechanisms import released
+import numpy as np
+
+from dpkit.audit.mechanisms import choices, released
 from dpkit.audit.mechanisms.worlds import Worlds, repeated, together, unmoved
+from dpkit.privacy.best_of import BestOf
 from dpkit.privacy.ledger import Ledger, Parallel, Releases
 from dpkit.privacy.mechanisms import (
     Adjacency,
@@ -20,6 +23,9 @@ from dpkit.privacy.mechanisms import (
     Unsupported,
     WithoutReplacementGaussian,
 )
+from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
+from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
+from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 
 MOST_RECORDS = 100  # of a data set whose batches of a fixed size are drawn
 TYPICAL = 8.0  # Renyi order at which parallel parts are compared
@@ -128,6 +134,54 @@ def _(mechanism: WithoutReplacementGaussian) -> Worlds:
         *(
             released.fixed_batch_sum(m, others=-1, batch=batch, records=records, deviation=noise)
             for m in at
+        )
+    )
+
+
+@worst_pair.register
+def _(mechanism: TruncatedPoissonGaussian) -> Worlds:
+    """All other records lie at -1: where they fill the batch, the record moves the sum by 2."""
+    if mechanism.adjacency != "add-remove":
+        raise Unsupported("worlds of batches that are cut are known under add-remove alone")
+    noise, most, rate = mechanism.noise_multiplier, mechanism.most, mechanism.sample_rate
+    others = mechanism.records - 1
+    return Worlds(
+        *(
+            choices.truncated_sum(own, others=others, rate=rate, most=most, deviation=noise)
+            for own in (0, 1)
+        )
+    )
+
+
+@worst_pair.register
+def _(mechanism: BallsAndBinsGaussian) -> Worlds:
+    if mechanism.share < 1:
+        raise Unsupported("worlds of a pass are known for a share of 1 alone")
+    noise = mechanism.noise_multiplier
+    return Worlds(
+        *(choices.one_pass(m, batches=mechanism.batches, deviation=noise) for m in (0, 1))
+    )
+
+
+@worst_pair.register
+def _(mechanism: GroupSampledGaussian) -> Worlds:
+    """All records of the group move the sum the same way."""
+    noise, rate = mechanism.noise_multiplier, mechanism.sample_rate
+    sizes = (0, mechanism.group_size)
+    return Worlds(*(choices.group_sum(size, rate=rate, deviation=noise) for size in sizes))
+
+
+@worst_pair.register
+def _(mechanism: BestOf) -> Worlds:
+    """Each run is a Gaussian's noised sum, and the larger is the better."""
+    (run, count), *more = mechanism.ledger.releases
+    if more or count > 1 or not isinstance(run, Gaussian) or mechanism.runs.shape == np.inf:
+        raise Unsupported("worlds of a choice are known for runs of one Gaussian release alone")
+    noise = run.noise_multiplier
+    return Worlds(
+        *(
+            choices.best_sum(m, runs=mechanism.runs, deviation=noise)
+            for m in ends(mechanism.adjacency)
         )
     )
 

@@ -1,0 +1,102 @@
+"""Group privacy: what a run costs where several records come, go or change together.
+
+A user with k records is such a group, if the run's guarantee is per record.
+"""
+
+import math
+from dataclasses import replace
+
+from dpkit import checks
+from dpkit.privacy import numerics
+from dpkit.privacy.accountants import pld
+from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
+from dpkit.privacy.mechanisms import Gaussian, Mechanism, SampledGaussian, Unsupported
+from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian, together
+from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+
+LARGEST_EPSILON = 1e4  # of one record, at which the search for a group's ends
+TOLERANCE = 1e-5  # relative, of that search
+
+
+def epsilon(ledger: Releases, *, group_size: int, delta: float) -> Guarantee:
+    """The epsilon at `delta` for neighbours that differ in up to `group_size` records.
+
+    A certified pair where each release has a price for groups (`of_group`); otherwise an upper
+    bound from the curve of one record: an (e, d)-DP run is (k e, d')-DP for k records, with
+    d' = d (1 + exp(e) + ... + exp((k - 1) e)) (Vadhan 2017, "The complexity of differential
+    privacy", Lemma 2.2), at the least e for which the certified accountant proves delta.
+
+    Args:
+        ledger: releases under one adjacency; under add-remove a group comes or goes, under
+            replace-one its records are replaced.
+        group_size: k, >= 1.
+        delta: in (0, 1).
+
+    Raises:
+        ValueError: a number is out of range, or as `pld.epsilon`.
+        Unsupported: the certified accountant does not price a mechanism.
+    """
+    ledger, k = Ledger.of(ledger), checks.whole(1, group_size=group_size)
+    delta = checks.between(0, 1, delta=delta)
+    if k == 1:
+        return pld.epsilon(ledger, delta=delta)
+    try:
+        found = pld.epsilon(
+            [Release(of_group(one, k), count) for one, count in ledger.releases], delta=delta
+        )
+        return found._replace(adjacency=ledger.adjacency, assumptions=_said(found, k))
+    except Unsupported:
+        one = _of_one(ledger, k, delta)
+    found = ledger.guarantee(
+        epsilon=k * one,
+        delta=delta,
+        method=f"{k} times the epsilon of one record (Vadhan 2017, Lemma 2.2), by PLD",
+    )
+    return found._replace(assumptions=_said(found, k))
+
+
+def of_group(mechanism: Mechanism, group_size: int) -> Mechanism:
+    """What one release costs for `group_size` records, as one release for a single one.
+
+    A sum moves by as many times C (or the sensitivity); in a Poisson batch a random number of the
+    group is met; k answers of randomized response are k epsilon-DP.
+
+    Raises:
+        Unsupported: no price for groups is known.
+    """
+    k = group_size
+    if k == 1 or isinstance(mechanism, NoGuarantee):
+        return mechanism
+    if isinstance(mechanism, SampledGaussian) and mechanism.sample_rate < 1:
+        if mechanism.adjacency == "add-remove":
+            return GroupSampledGaussian(mechanism.noise_multiplier, mechanism.sample_rate, k)
+    elif isinstance(mechanism, SampledGaussian | Gaussian):
+        return replace(mechanism, noise_multiplier=mechanism.noise_multiplier / k)
+    elif isinstance(mechanism, Laplace):
+        return replace(mechanism, scale=mechanism.scale / k)
+    elif isinstance(mechanism, RandomizedResponse):
+        return RandomizedResponse(k * mechanism.epsilon, adjacency=mechanism.adjacency)
+    elif isinstance(mechanism, DiscreteGaussian):
+        noise = mechanism.noise_multiplier / k
+        return replace(mechanism, noise_multiplier=noise, sensitivity=k * mechanism.sensitivity)
+    raise Unsupported(f"{type(mechanism).__name__} has no price for groups of records")
+
+
+def _of_one(ledger: Ledger, k: int, delta: float) -> float:
+    """The least epsilon of one record from which the group's delta follows."""
+
+    def enough(epsilon: float) -> bool:
+        left = pld.delta(ledger, epsilon=epsilon).delta
+        if left == 0 or epsilon == 0:
+            return k * left <= delta
+        grown = (k - 1) * epsilon + math.log(math.expm1(-k * epsilon) / math.expm1(-epsilon))
+        return math.log(left) + grown <= math.log(delta)
+
+    return numerics.bracket(enough, tolerance=TOLERANCE, largest=LARGEST_EPSILON)[1]
+
+
+def _said(found: Guarantee, k: int) -> tuple[str, ...]:
+    said = together(k) if found.adjacency == "add-remove" else f"up to {k} records are replaced"
+    return tuple(dict.fromkeys((*found.assumptions, said)))

@@ -1,0 +1,173 @@
+"""Groups of records: against quadrature, every choice of gradients, closed forms, dp-accounting."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpkit.privacy import (
+    BallsAndBinsGaussian,
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    NoGuarantee,
+    RandomizedResponse,
+    Release,
+    SampledGaussian,
+    Unsupported,
+    divergence,
+    groups,
+    pld,
+)
+from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
+
+SETTINGS = [(1.0, 0.01, 2), (0.6, 0.2, 3), (3.0, 0.5, 8), (1.3, 0.9, 5), (10.0, 1e-4, 64)]
+
+
+def pair(noise, rate, size):
+    chances = stats.binom.pmf(np.arange(size + 1), size, rate)
+    parts = [divergence.normal(j, noise) for j in range(size + 1)]
+    return divergence.mixture(list(chances), parts), divergence.normal(0, noise)
+
+
+@pytest.mark.parametrize(("noise", "rate", "size"), SETTINGS)
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.7, 2.0, 5.0])
+def test_the_profile_is_the_mixtures(noise, rate, size, epsilon):
+    p, q = pair(noise, rate, size)
+    found = GroupSampledGaussian(noise, rate, size).profile([epsilon])[:, 0]
+    for delta, (one, other) in zip(found, [(p, q), (q, p)], strict=True):
+        low, high = -12 * noise, size + 12 * noise
+        exact = divergence.hockey_stick(one, other, epsilon, low=low, high=high)
+        assert delta == pytest.approx(exact, rel=1e-7, abs=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_choice_of_gradients_costs_more(seed):
+    """Up to 4 records with any gradients of norm 1 at most, in a plane; a grid errs by 2e-4."""
+    rng = np.random.default_rng(seed)
+    noise, rate, size = rng.uniform(0.4, 2.0), rng.uniform(0.02, 0.9), int(rng.integers(2, 5))
+    turns = rng.uniform(0, 2 * np.pi, size) * rng.choice([0.0, 0.1, 1.0])
+    norms = rng.uniform(0, 1, size) ** rng.choice([0.0, 1.0])
+    gradients = norms[:, None] * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    x = np.arange(-size - 9 * noise, size + 9 * noise, noise / 12)
+    at = np.stack(np.meshgrid(x, x), axis=-1)
+
+    def density(centre):
+        return stats.norm.pdf((at - centre) / noise).prod(axis=-1) / 144
+
+    q, p = density(np.zeros(2)), np.zeros((x.size, x.size))
+    for drawn in itertools.product([0, 1], repeat=size):
+        chance = np.prod([rate if one else 1 - rate for one in drawn])
+        p += chance * density(np.array(drawn) @ gradients)
+    assert p.sum() == pytest.approx(1, rel=1e-9)
+    mechanism = GroupSampledGaussian(noise, rate, size)
+    for epsilon in (0.0, 0.2, 1.0, 3.0):
+        there, back = mechanism.profile([epsilon])[:, 0]
+        assert np.maximum(p - math.exp(epsilon) * q, 0).sum() <= there + 3e-4
+        assert np.maximum(q - math.exp(epsilon) * p, 0).sum() <= back + 3e-4
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
+@pytest.mark.parametrize(("noise", "rate", "size"), SETTINGS)
+def test_one_release_has_the_epsilon_of_its_profile(noise, rate, size, delta):
+    mechanism = GroupSampledGaussian(noise, rate, size)
+    found = pld.epsilon([Release(mechanism)], delta=delta)
+    assert mechanism.profile([found.epsilon]).max() <= delta * (1 + 1e-9)
+    if found.lower > 0:
+        assert mechanism.profile([found.lower]).max() >= delta * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("noise", "rate", "size"), [(1.0, 0.3, 3), (0.8, 0.05, 2)])
+def test_two_releases_by_quadrature_in_a_plane(noise, rate, size):
+    x = np.arange(-9 * noise, size + 9 * noise, noise / 24)
+    logs = [np.array([log(at) for at in x]) for log in pair(noise, rate, size)]
+    p, q = (np.exp(log[:, None] + log[None, :]) * (noise / 24) ** 2 for log in logs)
+    found = pld.epsilon([Release(GroupSampledGaussian(noise, rate, size), 2)], delta=1e-3)
+    worst = [np.maximum(p - math.exp(e) * q, 0).sum() for e in (found.lower, found.epsilon)]
+    assert worst[1] <= 1e-3 * (1 + 1e-4)
+    assert worst[0] >= 1e-3 * (1 - 1e-4)
+
+
+def test_dp_accounting_has_the_same():
+    peer = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    chances = stats.binom.pmf(np.arange(4), 3, 0.1)
+    one = peer.from_mixture_gaussian_mechanism(
+        2.0, [0.0, 1.0, 2.0, 3.0], chances, value_discretization_interval=2e-3
+    )
+    theirs = one.self_compose(50).get_epsilon_for_delta(1e-5)
+    found = pld.epsilon([Release(GroupSampledGaussian(2.0, 0.1, 3), 50)], delta=1e-5)
+    assert found.lower <= theirs <= found.epsilon * 1.01
+
+
+def test_groups_grow():
+    costs = [
+        groups.epsilon([Release(SampledGaussian(1.0, 0.01), 1000)], group_size=k, delta=1e-5)
+        for k in (1, 2, 4, 8)
+    ]
+    for one, more in itertools.pairwise(costs):
+        assert one.epsilon < more.lower
+    assert "neighbours differ in up to 8 records" in " ".join(costs[-1].assumptions)
+
+
+@pytest.mark.parametrize(
+    ("one", "k_of_them"),
+    [
+        (Gaussian(3.0), Gaussian(1.0)),
+        (Gaussian(3.0, "replace-one"), Gaussian(1.0, "replace-one")),
+        (SampledGaussian(3.0, 1.0), Gaussian(1.0)),
+        (Laplace(3.0), Laplace(1.0)),
+        (RandomizedResponse(0.5), RandomizedResponse(1.5)),
+        (DiscreteGaussian(9.0), DiscreteGaussian(3.0, 3)),
+    ],
+)
+def test_three_records_move_an_answer_three_times_as_far(one, k_of_them):
+    found = groups.epsilon([Release(one, 5)], group_size=3, delta=1e-4)
+    assert found.epsilon == pytest.approx(
+        pld.epsilon([Release(k_of_them, 5)], delta=1e-4).epsilon, rel=1e-3
+    )
+    assert found.adjacency == one.adjacency
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_without_a_price_of_its_own_a_group_costs_what_its_records_do(monkeypatch, k):
+    """By the chain of k neighbours; for the Gaussian more than is so, and never less."""
+    own = groups.epsilon([Release(Gaussian(20.0))], group_size=k, delta=1e-5)
+
+    def unknown(*_):
+        raise Unsupported("not known")
+
+    monkeypatch.setattr(groups, "of_group", unknown)
+    chained = groups.epsilon([Release(Gaussian(20.0))], group_size=k, delta=1e-5)
+    assert own.epsilon < chained.epsilon < 3 * own.epsilon
+    one = chained.epsilon / k
+    grown = math.fsum(math.exp(i * one) for i in range(k))
+    assert Gaussian(20.0).profile([one]).max() * grown <= 1e-5 * (1 + 1e-6)
+
+
+def test_batches_without_a_price_for_groups_are_chained():
+    for step in (BallsAndBinsGaussian(2.0, 100), SampledGaussian(2.0, 0.01, "replace-one")):
+        one = pld.epsilon([Release(step)], delta=1e-5)
+        both = groups.epsilon([Release(step)], group_size=2, delta=1e-5)
+        assert both.epsilon > 2 * one.epsilon
+        assert "2 times the epsilon of one record" in both.method
+
+
+def test_no_guarantee_stays_one():
+    found = groups.epsilon([Release(NoGuarantee("labels are shown"))], group_size=2, delta=1e-5)
+    assert found.epsilon == math.inf
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, math.nan, 129])
+def test_bad_sizes_are_refused(size):
+    with pytest.raises(ValueError, match="group_size must be"):
+        GroupSampledGaussian(1.0, 0.1, size)
+
+
+def test_a_bad_group_or_delta_is_refused():
+    ledger = [Release(Gaussian(1.0))]
+    with pytest.raises(ValueError, match="group_size"):
+        groups.epsilon(ledger, group_size=0, delta=1e-5)
+    with pytest.raises(ValueError, match="delta"):
+        groups.epsilon(ledger, group_size=2, delta=math.nan)
