@@ -20,6 +20,7 @@ from dpkit.privacy.mechanisms.base import (
 )
 from dpkit.privacy.mechanisms.lognormal_sums import Law
 from dpkit.privacy.mechanisms.privacy_loss import UNIT, Floats, PrivacyLoss, from_atoms
+from dpkit.privacy.mechanisms.renyi_integrals import log_sums
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 
 CERTIFIED = (0.1, 1e4)  # noise between which the law of the sum is computed
@@ -226,7 +227,7 @@ def _product(a: Floats, b: Floats) -> Floats:
     """Of two power series, as logs of their coefficients."""
     shifted = np.arange(a.size)[:, None] - np.arange(a.size)
     terms = np.where(shifted >= 0, a + b[shifted], -np.inf)
-    return _log_sums(terms)
+    return log_sums(terms)
 
 
 def _reversed(noise: float, batches: int) -> Floats:
@@ -247,10 +248,5 @@ def _reversed(noise: float, batches: int) -> Floats:
         far = missing >= 0.5
         log_one[far] = np.log(np.exp(-u[far] * x) @ density)
     r = np.arange(1.0, HIGHEST)
-    found = _log_sums(r[:, None] * y + batches * log_one) + np.log(step) - gammaln(r)
+    found = log_sums(r[:, None] * y + batches * log_one) + np.log(step) - gammaln(r)
     return np.append(0.0, found + 1e-12)
-
-
-def _log_sums(terms: Floats) -> Floats:
-    largest = terms.max(axis=1)
-    return largest + np.log(np.exp(terms - largest[:, None]).sum(axis=1))

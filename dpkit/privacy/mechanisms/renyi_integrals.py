@@ -63,7 +63,7 @@ def _price(orders: Floats, excess: Floats, *, bound: Floats) -> Floats:
     return np.minimum(np.maximum(price, TINIEST), bound)
 
 
-def _log_sums(terms: Floats) -> Floats:
+def log_sums(terms: Floats) -> Floats:
     """log(sum(exp(terms))) along the last axis: (..., points) -> (...)."""
     top = terms.max(axis=-1, keepdims=True)
     steady = np.where(np.isfinite(top), top, 0.0)
@@ -127,7 +127,7 @@ def _integrals(orders: Floats, q: float, noise: float, *, two_sided: bool) -> Fl
     sums = []
     for some in np.array_split(orders, 1 + orders.size * points.size // MOST_TERMS):
         terms = log_weight + _log_excess(some[:, None], log_ratio, ratio_less_1)
-        sums.append(_log_sums(terms))
+        sums.append(log_sums(terms))
     return np.concatenate(sums) + np.log(step) - 0.5 * np.log(2 * np.pi)
 
 
