@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -159,10 +160,42 @@ def test_no_guarantee_stays_one():
     assert found.epsilon == math.inf
 
 
+@pytest.mark.parametrize(("noise", "rate", "size"), [(1e5, 0.3, 4), (1e6, 1e-6, 2), (0.05, 0.1, 3)])
+def test_much_and_little_noise_against_40_digits(noise, rate, size):
+    """Between the profile at two epsilons and what the mixture's best threshold gives."""
+    with mpmath.workdps(40):
+        s, q = mpmath.mpf(noise), mpmath.mpf(rate)
+        shares = [mpmath.binomial(size, j) * q**j * (1 - q) ** (size - j) for j in range(size + 1)]
+
+        def tail(x):
+            return mpmath.erfc(x / s / mpmath.sqrt(2)) / 2
+
+        for z in (0.5, 2.0, 5.0):
+            x = size * mpmath.mpf("0.6") + z * s
+            ratio = [mpmath.e ** (j * (x - mpmath.mpf(j) / 2) / s**2) for j in range(size + 1)]
+            grown = mpmath.fsum(b * r for b, r in zip(shares, ratio, strict=True))
+            mass = mpmath.fsum(b * tail(x - j) for j, b in enumerate(shares))
+            exact, epsilon = mass - grown * tail(x), float(mpmath.log(grown))
+            if epsilon < 600:
+                found = (
+                    GroupSampledGaussian(noise, rate, size)
+                    .privacy_loss()
+                    .masses(np.array([epsilon]))
+                )
+                beyond = float(found[0, 1] - math.exp(epsilon) * found[1, 1])
+                assert beyond == pytest.approx(float(exact), rel=1e-5, abs=4e-16 * float(mass))
+
+
 @pytest.mark.parametrize("size", [0, -1, 1.5, math.nan, 129])
 def test_bad_sizes_are_refused(size):
     with pytest.raises(ValueError, match="group_size must be"):
         GroupSampledGaussian(1.0, 0.1, size)
+
+
+@pytest.mark.parametrize("noise", [0.0, 2e6, math.inf, math.nan])
+def test_bad_noise_is_refused(noise):
+    with pytest.raises(ValueError, match="noise_multiplier must"):
+        GroupSampledGaussian(noise, 0.1, 2)
 
 
 def test_a_bad_group_or_delta_is_refused():

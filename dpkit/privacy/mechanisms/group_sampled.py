@@ -24,6 +24,7 @@ from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, normal_ma
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 
 LARGEST_GROUP = 128
+MOST_NOISE = 1e6
 AT_ONCE = 2**18  # terms of a sum over outputs and records
 
 
@@ -42,7 +43,7 @@ class GroupSampledGaussian:
         group_size: records of the group, at most; 1 is `SampledGaussian`.
 
     Raises:
-        ValueError: noise_multiplier is not in [1e-9, 1e13], sample_rate not in [0, 1], or
+        ValueError: noise_multiplier is not in [1e-9, 1e6], sample_rate not in [0, 1], or
             group_size not an integer in [1, 128].
     """
 
@@ -54,6 +55,11 @@ class GroupSampledGaussian:
     def __post_init__(self) -> None:
         checks.plain_fields(self)
         check_noise(self.noise_multiplier)
+        if not self.noise_multiplier <= MOST_NOISE:
+            raise ValueError(
+                f"noise_multiplier must be at most {MOST_NOISE:g} for groups, got "
+                f"{self.noise_multiplier}: beyond it rounding is not negligible; price less noise"
+            )
         checks.in_range(0, 1, sample_rate=self.sample_rate)
         checks.whole(1, group_size=self.group_size)
         if not self.group_size <= LARGEST_GROUP:
@@ -159,7 +165,7 @@ class GroupSampledGaussian:
             slope = (j * shares).sum(axis=0) / (total * variance)
             step = (top + np.log(total) - goal) / slope
             x = np.where(np.isfinite(step), x - step, x)
-            if not (np.abs(np.nan_to_num(step)) > 1e-14 * (np.abs(x) + variance + 1)).any():
+            if not (np.abs(np.nan_to_num(step)) > 1e-9 * self.noise_multiplier).any():
                 break
         return np.where(loss > least, x, -np.inf)
 
