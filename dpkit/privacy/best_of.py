@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpkit import checks
-from dpkit.privacy.accountants import conversions, rdp
+from dpkit.privacy.accountants import conversions, pld, rdp
 from dpkit.privacy.ledger import Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Adjacency, Unsupported
 from dpkit.privacy.mechanisms.base import GaussianDp, as_orders
@@ -147,11 +147,23 @@ class BestOf:
         return one + (1 + eta) * float(told.min()) + math.log(mean) / (alpha - 1)
 
     def _delta(self, epsilon: float) -> float:
-        """One run's delta at an epsilon."""
+        """One run's delta at an epsilon: by chords of the certified curve, or by Renyi DP."""
+        if self._curve is not None:  # convex in e^epsilon, and it falls
+            return float(np.interp(math.exp(min(epsilon, 700.0)), *self._curve))
         finite = np.isfinite(self._known)
         convert = conversions.named("improved").delta
-        found = convert(np.asarray(rdp.ORDERS)[finite], self._known[finite], epsilon)
+        found = convert(rdp.ORDERS[finite], self._known[finite], epsilon)
         return float(np.min(found, initial=1.0))
+
+    @cached_property
+    def _curve(self) -> tuple[Floats, Floats] | None:
+        """(e^epsilon, delta) of one run; None where its mechanisms have no certified curve."""
+        nodes = [0.0, *np.geomspace(1e-3, 7.0, 40)]
+        try:
+            deltas = [pld.delta(self.ledger, epsilon=one).delta for one in nodes]
+        except Unsupported:
+            return None
+        return np.exp(nodes), np.array(deltas)
 
     def profile(self, epsilons: ArrayLike) -> Floats:
         raise Unsupported("the best of several runs is priced by RDP; its profile is not known")
