@@ -12,6 +12,7 @@ from scipy import stats
 from dpkit.privacy import RandomizedResponse, Release, SampledGaussian, Unsupported, pld, rdp
 from dpkit.privacy.best_of import BestOf, NumberOfRuns, best_of
 from dpkit.privacy.ledger import Ledger
+from dpkit.privacy.mechanisms.privacy_loss import from_atoms
 
 LAWS = [(1.5, 1.0), (10.0, 1.0), (3.0, 0.0), (40.0, 0.0), (8.0, -0.7), (5.0, 2.5)]
 POISSON = [(0.3, math.inf), (1.0, math.inf), (12.0, math.inf)]
@@ -24,11 +25,19 @@ class Finite:
 
     p: tuple[float, ...]
     q: tuple[float, ...]
+    has_loss: bool = True
     adjacency: ClassVar = "add-remove"
     assumptions: ClassVar = ()
 
     def rdp(self, orders):
         return np.array([max(renyi(self.p, self.q, a), renyi(self.q, self.p, a)) for a in orders])
+
+    def privacy_loss(self):
+        if not self.has_loss:
+            raise Unsupported("its privacy loss is not asked for")
+        losses = np.log(self.p) - np.log(self.q)
+        order = np.argsort(losses)
+        return from_atoms(losses[order], np.array(self.p)[order], None)
 
 
 def renyi(p, q, order):
@@ -60,7 +69,7 @@ def test_no_choice_among_runs_costs_more_than_is_charged(mean, shape):
     for _ in range(20):
         p = rng.dirichlet(np.full(6, 3.0))
         q = p * np.exp(rng.uniform(0.02, 2.0) * rng.choice([-1.0, 0.0, 1.0], 6))
-        one = Finite(tuple(p), tuple(q / q.sum()))
+        one = Finite(tuple(p), tuple(q / q.sum()), has_loss=bool(rng.integers(2)))
         orders = [1.3, 2.0, 8.0]
         charged = BestOf(Ledger.of([Release(one)]), runs).rdp(orders)
         worlds = [chosen(chances, runs) for chances in (one.p, one.q)]
