@@ -12,11 +12,17 @@ import pytest
 from scipy.special import gammaln
 
 from dpkit.privacy import (
+    BallsAndBinsGaussian,
+    DiagonalGaussian,
+    DiscreteGaussian,
     Gaussian,
+    GroupedGaussian,
+    GroupSampledGaussian,
     Laplace,
     RandomizedResponse,
     Release,
     SampledGaussian,
+    TruncatedPoissonGaussian,
     Unsupported,
     WithoutReplacementGaussian,
     pld,
@@ -90,25 +96,37 @@ def test_randomized_response_against_the_binomial():
             assert binomial_delta(each, releases, found.lower) >= delta * (1 - 1e-5), delta
 
 
+def any_release(rng: np.random.Generator, *, replace: bool) -> Release:
+    """Of any mechanism that the certified accountant prices under the adjacency."""
+    adjacency = "replace-one" if replace else "add-remove"
+    rate, noise, records = within(rng, 1e-9, 1), within(rng, 0.3, 100), count(rng, 1e6) + 1
+    most = int(rng.integers(1, records + 1))
+    both = [
+        SampledGaussian(noise, rate, adjacency),
+        TruncatedPoissonGaussian(noise, rate, most, records, adjacency),
+        GroupedGaussian(noise, int(rng.integers(1, 9)), rate, adjacency),
+        DiagonalGaussian((noise, 2 * noise), adjacency),
+        DiscreteGaussian(noise, int(rng.integers(1, 5)), adjacency),
+        Laplace(within(rng, 1, 1e4), adjacency),
+    ]
+    alone = (
+        [WithoutReplacementGaussian(noise, rate), RandomizedResponse(within(rng, 1e-6, 2.0))]
+        if replace
+        else [
+            BallsAndBinsGaussian(noise, count(rng, 1e5) + 1),
+            GroupSampledGaussian(noise, rate, int(rng.integers(1, 9))),
+        ]
+    )
+    chosen = [*both, *alone][rng.integers(len(both) + len(alone))]
+    return Release(chosen, count(rng, 1e6 if isinstance(chosen, Laplace) else 1e9))
+
+
 def test_mixed_ledgers_are_ordered_and_below_renyi():
     """No truth is known of these: the pair is in order, and does not contradict RDP."""
     rng = np.random.default_rng(3)
     for _ in range(LEDGERS):
-        some, ledger = rng.integers(1, 4), []
         replace = rng.random() < 0.3
-        for _ in range(some):
-            rate, noise, n = within(rng, 1e-9, 1), within(rng, 0.3, 100), count(rng)
-            kind = rng.integers(3)
-            if replace:
-                ledger.append(
-                    Release(WithoutReplacementGaussian(noise, rate), n)
-                    if kind == 0
-                    else Release(SampledGaussian(noise, rate, "replace-one"), n)
-                )
-            elif kind == 0:
-                ledger.append(Release(Laplace(within(rng, 1, 1e4)), count(rng, 1e6)))
-            else:
-                ledger.append(Release(SampledGaussian(noise, rate), n))
+        ledger = [any_release(rng, replace=replace) for _ in range(rng.integers(1, 4))]
         delta = within(rng, 1e-15, 0.1)
         found = priced(ledger, delta)
         try:
