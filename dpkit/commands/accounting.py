@@ -221,7 +221,8 @@ def epsilon(
     total = sum(release.count for release in releases)
     result = _fields(found, pricing, noise_multiplier, sample_rate, total)
     result |= {"ledger": ledger, "releases": _listed(releases)}
-    result |= {"group_size": group_size, "best_of": best_of}
+    asked = {"group_size": group_size, "best_of": best_of}
+    result |= {name: value for name, value in asked.items() if value is not None}
     if statement:
         result["statement"] = written(
             found, priced, unit=unit, sampling=sampling_used, tuning=tuning
