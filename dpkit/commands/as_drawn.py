@@ -38,6 +38,9 @@ def show(sampling: str, run: Mapping[str, Any], delta: float, *, as_json: bool) 
         raise ValueError(
             f"--batch-size must lie between 1 and --data-size, got {batch_size} and {data_size}"
         )
+    checks.whole(**{"--steps": steps})
+    if largest is not None:
+        checks.whole(batch_size, **{"--largest-batch": largest})
     priced = as_drawn.Run(noise, batch_size, data_size, steps)
     if largest is None:
         largest = as_drawn.largest_batch(priced, delta=delta)

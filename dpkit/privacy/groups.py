@@ -12,7 +12,7 @@ from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Gaussian, Mechanism, SampledGaussian, Unsupported
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian, together
+from dpkit.privacy.mechanisms.group_sampled import LARGEST_GROUP, GroupSampledGaussian, together
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
@@ -70,7 +70,7 @@ def of_group(mechanism: Mechanism, group_size: int) -> Mechanism:
     if k == 1 or isinstance(mechanism, NoGuarantee):
         return mechanism
     if isinstance(mechanism, SampledGaussian) and mechanism.sample_rate < 1:
-        if mechanism.adjacency == "add-remove":
+        if mechanism.adjacency == "add-remove" and k <= LARGEST_GROUP:
             return GroupSampledGaussian(mechanism.noise_multiplier, mechanism.sample_rate, k)
     elif isinstance(mechanism, SampledGaussian | Gaussian):
         return replace(mechanism, noise_multiplier=mechanism.noise_multiplier / k)

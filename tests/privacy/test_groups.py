@@ -155,6 +155,13 @@ def test_batches_without_a_price_for_groups_are_chained():
         assert "2 times the epsilon of one record" in both.method
 
 
+def test_a_group_of_hundreds_is_chained():
+    run = [Release(SampledGaussian(50.0, 0.001), 10)]
+    found = groups.epsilon(run, group_size=200, delta=1e-3)
+    assert "200 times" in found.method
+    assert found.epsilon > groups.epsilon(run, group_size=128, delta=1e-3).epsilon
+
+
 def test_no_guarantee_stays_one():
     found = groups.epsilon([Release(NoGuarantee("labels are shown"))], group_size=2, delta=1e-5)
     assert found.epsilon == math.inf
