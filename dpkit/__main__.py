@@ -41,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except typer.Abort:
         sys.exit(130)
     except ModuleNotFoundError as error:
-        fail(f"{error}; training needs torch: pip install '.[train]' in the checkout")
+        extra = "notebooks" if error.name == "matplotlib" else "train"
+        fail(f"{error}; pip install '.[{extra}]' in the checkout brings it")
     except EXPECTED as error:
         fail(str(error))
     except Exception as error:

@@ -4,6 +4,7 @@ import csv
 import io
 import math
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,11 +41,14 @@ def writer(path: str) -> Callable[[list[Point]], bytes]:
 
     Raises:
         ValueError: it ends neither in .csv nor in .png.
+        ModuleNotFoundError: it ends in .png, and matplotlib is not installed.
     """
     kinds = {".csv": _as_csv, ".png": _as_png}
     kind = kinds.get(Path(path).suffix.lower())
     if kind is None:
         raise ValueError(f"--curve must end in .csv or .png, got {path!r}")
+    if kind is _as_png:
+        import_module("matplotlib")
     return kind
 
 
@@ -53,6 +57,7 @@ def write(paths: list[str], pricing: Pricing, ledger: Releases, delta: float) ->
 
     Raises:
         ValueError: a name ends neither in .csv nor in .png.
+        ModuleNotFoundError: one ends in .png, and matplotlib is not installed.
         OSError: a file cannot be written.
     """
     writers = [writer(path) for path in paths]  # all names before any price
