@@ -25,7 +25,8 @@ ABSOLUTE  := import os; print(os.path.abspath(os.path.expanduser(os.environ["DPK
 WITH_DATA := if [ -n "$$DPKIT_DATA" ]; then DPKIT_DATA=$$($(RUN) -c '$(ABSOLUTE)'); export DPKIT_DATA; fi
 # What must pass where torch is not installed.
 TORCH_FREE := $(wildcard tests/contracts tests/privacy tests/datasets tests/test_claims.py \
-                         tests/test_command_line.py tests/test_ledger_file.py tests/test_show.py)
+                         tests/test_command_line.py tests/test_ledger_file.py tests/test_show.py \
+                         tests/exercises)
 # The newest Python shows what it deprecates in a part of the accountants' tests.
 TORCH_FREE_3.13 := $(filter-out tests/privacy,$(TORCH_FREE)) \
                    $(wildcard tests/privacy/test_contracts.py tests/privacy/test_inputs.py)
@@ -34,7 +35,7 @@ export PYTHON MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab app test notebooks measure reproduce readme binder-check bench mutants format lint types unit compare portable other-pythons
+.PHONY: help setup lab app test notebooks students measure reproduce readme binder-check bench mutants format lint types unit compare portable other-pythons
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +63,9 @@ test: lint types unit compare portable other-pythons ## everything that must pas
 
 notebooks: setup ## run every notebook without a screen and rewrite its stored outputs
 	@$(PLAIN) $(RUN) tests/notebooks/execute.py
+
+students: setup ## write the notebooks without solutions into students/
+	@$(PLAIN) $(RUN) tests/notebooks/students.py
 
 measure: setup ## run every notebook and write its time and peak memory into its header and README
 	@$(PLAIN) $(RUN) tests/notebooks/measure.py

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from html import escape
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 # Okabe and Ito 2008: distinct to all common kinds of colour vision, and in grey by lightness
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINE_OF_TEXT = 15.0  # pixels
+SHARP = 192  # dots an inch, where a notebook shows a picture
 LABEL_BOX = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}  # behind words on lines
 
 
@@ -163,20 +165,37 @@ def _strip(ax: Axes, images: np.ndarray) -> None:
 
 
 class Picture(NamedTuple):
-    """A figure as notebooks show it: a PNG, and in words for those who do not see it."""
+    """A figure as a PNG, and in words for those who do not see it."""
 
     png: bytes
     words: str
+    figure: Figure | None = None
 
     def __repr__(self) -> str:
         return self.words
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict, dict]:
-        return {"image/png": b64encode(self.png).decode()}, {"image/png": {"alt": self.words}}
+    def _ipython_display_(self) -> None:
+        """Show it in a notebook, sharp on a projector, with its words as a caption.
+
+        The caption is an output of its own, because pages that show a notebook drop the alternative
+        text of a picture.
+        """
+        from IPython.display import display
+
+        assert self.figure is not None
+        width = round(self.figure.get_figwidth() * self.figure.dpi)  # pixels
+        image = b64encode(_png(self.figure, dpi=SHARP)).decode()
+        metadata = {"image/png": {"alt": self.words, "width": width}}
+        display({"image/png": image}, raw=True, metadata=metadata)
+        display({"text/html": f"<p><small>{escape(self.words)}</small></p>"}, raw=True)
 
 
 def picture(figure: Figure, words: str) -> Picture:
     """The figure, with what it shows in words."""
+    return Picture(_png(figure, dpi="figure"), words, figure)
+
+
+def _png(figure: Figure, *, dpi: Any) -> bytes:
     buffer = BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
-    return Picture(buffer.getvalue(), words)
+    figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    return buffer.getvalue()

@@ -1,10 +1,14 @@
 """Bounds and tables as text: a bound is rounded to its safe side, so it stays a bound."""
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from html import escape
-from typing import NamedTuple
+from numbers import Real
+from typing import Any, NamedTuple
+
+NUMBER = re.compile(r"-?[\d,]+(\.\d+)?|inf")
 
 
 def at_most(value: float, digits: int = 4) -> str:
@@ -68,6 +72,47 @@ class Table(NamedTuple):
         return "\n".join([*shown, *self.notes])
 
 
+def tabled(rows: Any, columns: Sequence[str] | None = None, *, digits: int = 3) -> Table:
+    """Rows of numbers and words as a Table without an index; what is missing is left blank.
+
+    Args:
+        rows: a data frame, dicts by heading, or rows in the order of `columns`.
+        columns: headings; of dicts and data frames, those that are shown.
+        digits: decimals of a number below 1,000; whole numbers and larger ones have none.
+    """
+    records = rows.to_dict("records") if hasattr(rows, "to_dict") else list(rows)
+    if records and isinstance(records[0], Mapping):
+        columns = list(records[0]) if columns is None else columns
+        records = [[row.get(name) for name in columns] for row in records]
+    told = list(zip(*(_told(column, digits) for column in zip(*records, strict=True)), strict=True))
+    return Table([str(name) for name in columns or ()], told)
+
+
+def _told(column: Sequence[Any], digits: int) -> list[str]:
+    """One column's values in words."""
+    numbers = [value for value in column if _is_number(value) and math.isfinite(value)]
+    whole = all(value == int(value) for value in numbers)
+    return [_word(value, 0 if whole else digits) for value in column]
+
+
+def _word(value: Any, digits: int) -> str:
+    if value is None or (_is_number(value) and math.isnan(value)):
+        return ""
+    if not _is_number(value):
+        return str(value)
+    if math.isinf(value):
+        return f"{value:g}"
+    return f"{value + 0.0:,.{0 if abs(value) >= 1000 else digits}f}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _cells(tag: str, row: Sequence[str]) -> str:
-    cells = (f"<{tag} style='text-align:left'>{escape(cell)}</{tag}>" for cell in row)
+    cells = (f"<{tag} style='text-align:{_side(cell)}'>{escape(cell)}</{tag}>" for cell in row)
     return f"<tr>{''.join(cells)}</tr>"
+
+
+def _side(cell: str) -> str:
+    return "right" if NUMBER.fullmatch(cell) else "left"

@@ -59,10 +59,19 @@ print(f"true count {count}, published {published:.1f}")
 #
 # Imagine two worlds. In one, that person did not take part and the count is 36; in the other they did, and it
 # is 37. An attacker sees an output $y$ and asks in which world it is more likely. The logarithm of the ratio of
-# the two densities is the **privacy loss** of $y$. Before you run the cell: for which $y$ is it zero?
-
+# the two densities is the **privacy loss** of $y$. Before you run on: for which $y$ is it zero? Put your guess in
+# place of the dots.
 
 # %%
+from dpkit.exercises import start_here as turn
+
+turn.halfway.check(...)
+
+# %% tags=["solution"]
+turn.halfway.check((36 + 37) / 2)
+
+
+# %% tags=["guessed"]
 def log_density(y, mean):
     return -((y - mean) ** 2) / (2 * noise_multiplier**2)
 
@@ -265,16 +274,39 @@ for claim in dp_cgan.CLAIMS:
 #
 # ## Your turn
 #
-# The same count is published once a week for a year, with fresh noise each time. Which noise multiplier keeps
-# the year within epsilon 1 at delta 1e-5? Guess first: twice the noise of one release? Seven times? Fifty-two?
-#
-# <details><summary>Hint</summary>Everyone is in every release: the sample rate is 1.</details>
-# <details><summary>Answer</summary>Noise grows with the square root of the number of releases, about seven
-# times:
-# <code>calibrate.noise_multiplier(1.0, sample_rate=1.0, steps=52, delta=1e-5)</code></details>
+# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+
+# %%
+turn.laplace_loss.check(...)
+
+
+# %% tags=["solution"]
+def laplace_loss(y, scale):
+    with_person = -abs(y - 37) / scale
+    without = -abs(y - 36) / scale
+    return with_person - without
+
+
+turn.laplace_loss.check(laplace_loss)
+
+# %%
+turn.found_at_most.check(...)
+
+# %% tags=["solution"]
+turn.found_at_most.check(np.exp(1) * 0.01 + 1e-5)
+
+# %%
+turn.weekly_noise.check(...)
 
 # %% tags=["solution"]
 once, weekly = (
     calibrate.noise_multiplier(1.0, sample_rate=1.0, steps=steps, delta=1e-5) for steps in (1, 52)
 )
 print(f"once {once:.2f}, every week {weekly:.2f}: {weekly / once:.2f} times")
+turn.weekly_noise.check(weekly)
+
+# %%
+turn.sheet.quiz()
+
+# %% tags=["solution"]
+turn.free.check("c")

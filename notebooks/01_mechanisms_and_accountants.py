@@ -448,13 +448,12 @@ for name, value in claims.items():
 # ### Your turn
 #
 # The simplest way to a safe grid is to round every loss *up* to the next node. Change one line of `on_grid`,
-# but predict the cost first: in each step, the loss moves up by half a spacing on average.
-#
-# <details><summary>Hint</summary>All of a cell's mass goes to its upper end: <code>up = p[1:-1]</code>. At spacing 0.00125, how much
-# is steps x spacing / 2?</details>
-# <details><summary>Answer</summary>About 8.8 nats above the truth, where the chords on the same grid were less than 0.02 above. Rounding costs
-# steps x spacing / 2; chords cost about steps x spacing² x (order / 12), because they keep the mean under both
-# measures.</details>
+# but predict the cost first. (All of a cell's mass goes to its upper end: `up = p[1:-1]`.)
+
+# %%
+from dpkit.exercises import accountants as turn
+
+turn.rounding_cost.check(...)
 
 # %% tags=["solution"]
 nodes, masses, beyond = on_grid(step, 0.00125, reach=16)
@@ -462,6 +461,7 @@ p = step.privacy_loss().masses(nodes)[0]
 rounded = np.append(p[0], p[1:-1])
 worse = epsilon_of(composed(nodes, rounded, beyond, steps), most=15)
 print(f"rounded up: {worse:.2f}; predicted {certified.epsilon + steps * 0.00125 / 2:.2f}")
+turn.rounding_cost.check(worse - certified.epsilon)
 
 # %% [markdown]
 # ## 5. As steps go on
@@ -612,17 +612,17 @@ print(f"wall at about order {wall:.0f}; best order {free.method.split()[-1]}")
 #
 # ### Your turn
 #
-# Raise the noise of that one release to 1,000. What epsilon do orders up to 63 give now, and what is the true
-# one?
-#
-# <details><summary>Hint</summary>What remains of Theorem 1.4 when the cost is 0?</details>
-# <details><summary>Answer</summary>The same as before, 0.10: with a capped list, no amount of noise brings epsilon below that. The truth is epsilon 0 at delta 1e-5: the whole loss fits into delta.</details>
+# Raise the noise of that one release to 1,000.
+
+# %%
+turn.capped.check(...)
 
 # %% tags=["solution"]
 silent = [Release(SampledGaussian(noise_multiplier=1000.0, sample_rate=0.01))]
 capped = rdp.epsilon(silent, delta=delta, orders=np.arange(2, 64)).epsilon
 print(f"orders to 63: {capped:.4f}; PLD: {pld.epsilon(silent, delta=delta).epsilon:.4f}")
 print(f"delta at epsilon 0: {silent[0].mechanism.profile([0.0]).max():.1e}")
+turn.capped.check(capped)
 
 # %% [markdown]
 # ## 7. Why the bell curve reports too little
@@ -695,17 +695,16 @@ plots.picture(
 # %% [markdown]
 # ### Your turn
 #
-# Somebody prices the run at the top of this notebook by Gaussian DP and reports epsilon 2.32. There, a record
-# is drawn about 60 times, so the limit should be good. Is the report right?
-#
-# <details><summary>Hint</summary>You need no new computation but <code>gdp.epsilon</code>: compare with <code>certified.lower</code>.</details>
-# <details><summary>Answer</summary>It is close, but refuted: it is below the certified lower bound. An approximation can be good and still not be a
-# guarantee.</details>
+# Back to the run at the top of this notebook, in which a record is drawn about 60 times.
+
+# %%
+turn.sheet.quiz()
 
 # %% tags=["solution"]
 reported = gdp.epsilon(run, delta=delta).epsilon
 refuted = reported < certified.lower
 print(f"reported {reported:.4f}, lower {certified.lower:.4f}: refuted is {refuted}")
+turn.limit.check("b")
 
 # %% [markdown]
 # ## 8. An old formula for the noise
@@ -1023,14 +1022,19 @@ for value in (-4, -1, 0, 2, 6):
 #
 # ## Your turn
 #
-# A clinic may spend epsilon 1 (delta 1e-5, add-remove) on 5,000 steps with noise 1. How large may its average
-# batch be, for 60,000 patients? And how much smaller must it be if you price by RDP? Guess first.
-#
-# <details><summary>Hint</summary><code>calibrate.sample_rate</code>, twice, with <code>accountant=</code>; a batch is rate x patients.</details>
-# <details><summary>Answer</summary>164 by PLD, 122 by RDP. Round the batch <i>down</i>, to stay on the private side.</details>
+# `hint(1)` helps, `solution()` shows the answer.
+
+# %%
+turn.as_one_release.check(...)
 
 # %% tags=["solution"]
-for name, accountant in (("PLD", pld.epsilon), ("RDP", rdp.epsilon)):
+turn.as_one_release.check(lambda noises: 1 / np.sqrt(sum(1 / z**2 for z in noises)))
+
+# %%
+turn.clinic_batch.check(...)
+
+# %% tags=["solution"]
+for name, accountant in (("RDP", rdp.epsilon), ("PLD", pld.epsilon)):
     found = calibrate.sample_rate(
         1.0, noise_multiplier=1.0, steps=5000, delta=delta, accountant=accountant
     )
@@ -1038,3 +1042,4 @@ for name, accountant in (("PLD", pld.epsilon), ("RDP", rdp.epsilon)):
     ledger = [Release(SampledGaussian(1.0, patients / 60_000), 5000)]
     assert accountant(ledger, delta=delta).epsilon <= 1
     print(f"{name}: batches of {patients} patients")
+turn.clinic_batch.check(patients)

@@ -42,12 +42,37 @@ print("steps", paper.SETTINGS.max_steps, "of the critic, as many of the generato
 #
 # $$ \ell_i = D(\tilde x_i) - D(x_i) + 10\,\bigl(\lVert \nabla D(\hat x_i) \rVert - 1\bigr)^2. $$
 #
+# Why a critic and a penalty? A classifier's loss saturates: once $D$ is sure, its gradient tells $G$ nothing. A score
+# without bounds keeps a slope everywhere, and the penalty keeps that slope near 1.
+#
+# | Algorithm 2, in our words | |
+# |---|---|
+# | a critic step begins | draw a batch; for each record a made image, and a point between the two |
+# | line 9 | the gradient of that example's whole loss, scaled down to norm $C$ where it is longer |
+# | line 10 | add all up, add noise $N(0, \sigma^2 C^2)$ once, divide by the batch; DP-Adam takes the step |
+# | a generator step | without noise: it sees no record |
+#
+# | the paper | the kit | base run |
+# |---|---|---|
+# | $\sigma$, noise scale | `noise_multiplier`, $z$ in this notebook | 0.5 |
+# | $C$, gradient norm bound | `FlatClipping(C)` | 1 |
+# | batch size, $N$ | `sampling`, `public_size`; the sample rate is their ratio | 128 of 60,000 |
+# | $\varepsilon$, $\delta$ | `epsilon`, `delta` | at $\delta = 10^{-5}$ |
+#
 # > **Definition (a DP step).** The gradient $g_i$ of the **whole** of $\ell_i$, over all parameters together,
 # > is clipped to norm $C$. The clipped gradients are added up. Noise of standard deviation $z\,C$ is added
 # > **once** to each coordinate of the sum, and the result is divided by the batch size (where batches differ in
 # > size, by the expected one, which is public).
 #
-# Before you run the cells: which of the three terms of $\ell_i$ needs protection?
+# Before you run on: which of the three terms of $\ell_i$ needs protection?
+
+# %%
+from dpkit.exercises import small_images as turn
+
+turn.sheet.quiz()
+
+# %% tags=["solution"]
+turn.terms.check("a")
 
 # %%
 import torch
@@ -73,7 +98,7 @@ from dpkit.training import gradient_penalty
 rng = generator_on(cpu, reproducible_seed=0)
 real, fake = images[:64], paper.generate(gan, 64, settings=paper.SMALL, rng=rng)
 mixing = torch.rand(64, generator=rng)
-gradients, losses = gradient_penalty.per_example(gan.discriminator, real, fake, mixing=mixing)
+gradients, losses = gradient_penalty.per_example(gan.discriminator, real, fake, mixing=mixing)  # line 9
 norms = gradients.norms()  # (tensors, batch)
 whole = norms.square().sum(0).sqrt()
 print(f"64 gradients of {sum(p.numel() for p in gan.discriminator.parameters()):,} numbers")
@@ -90,7 +115,7 @@ from dpkit.training import noised
 clip, z = FlatClipping(1.0), paper.SMALL.noise_multiplier
 weights = clip.weights(norms)
 sums = gradients.weighted_sum(weights)
-noisy = noised(sums, noise_std=z * clip.sensitivity("add-remove"), rng=rng)
+noisy = noised(sums, noise_std=z * clip.sensitivity("add-remove"), rng=rng)  # line 10
 means = [total / 64 for total in noisy]
 length = [torch.cat([t.flatten() for t in ts]).norm().item() for ts in (sums, noisy)]
 print(f"norms after clipping: at most {(weights * whole).max():.4f}")
@@ -211,6 +236,70 @@ plots.picture(
 # Neither draws digits yet: 100 steps are too few, with noise or without. The stored runs of section 7 took
 # thousands.
 #
+# ### A digit of your own
+#
+# At the digits' own size, 8 x 8, with two small networks that also see a label, the same loss draws digits that can
+# be read. `PrivateGan` clips, adds noise and counts as above ([11_your_own_gan](11_your_own_gan.ipynb) is about it).
+# Three runs, at epsilon 2, 8 and 200: which of them will you be able to read? (Some twenty seconds.)
+
+# %%
+from torch import nn
+from torch.nn.functional import one_hot
+
+
+class Small(nn.Module):
+    """A generator of 26-64-64 or a critic of 74-64-1: its input and the label, side by side."""
+
+    piecewise_linear = True  # the penalty's gradient is then computed the fast way
+
+    def __init__(self, inputs, outputs, last):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(inputs, 64), nn.LeakyReLU(0.2), nn.Linear(64, outputs), last)
+
+
+# %%
+class SmallGenerator(Small):
+    def forward(self, z, y):
+        return self.body(torch.cat((z, one_hot(y, 10).to(z)), 1)).view(-1, 1, 8, 8)
+
+
+class SmallCritic(Small):
+    def forward(self, x, y):
+        return self.body(torch.cat((x.flatten(1), 8 * one_hot(y, 10).to(x)), 1))
+
+
+# %%
+import numpy as np
+from sklearn.datasets import load_digits
+
+from dpkit import PrivateGan
+
+few = load_digits()
+
+
+# %%
+def small_gan(epsilon):
+    """A private GAN after 600 steps on 8 x 8 digits."""
+    with torch.random.fork_rng():
+        torch.default_generator.manual_seed(0)
+        networks = SmallGenerator(26, 64, nn.Tanh()), SmallCritic(74, 1, nn.Identity())
+    options = {"classes": 10, "latent_size": 16, "generator_decay": 0.95, "reproducible_seed": 0}
+    gan = PrivateGan(*networks, epsilon=epsilon, delta=1e-5, **options)
+    return gan.fit(few.images[:1437, None] / 8 - 1, few.target[:1437], steps=600)
+
+
+# %%
+own = {"digits": few.images[[np.flatnonzero(few.target == k)[0] for k in range(10)]] / 8 - 1}
+for epsilon_of_own in (2, 8, 200):
+    made = small_gan(epsilon_of_own)
+    name = f"epsilon {epsilon_of_own}, noise {made.plan_.noise_multiplier:.2f}"
+    own[name] = made.sample(torch.arange(10), reproducible_seed=1)[:, 0].numpy()
+plots.picture(plots.image_rows(own), "Digits 0 to 9 of your own runs: blurs at epsilon 2, digits at 8 and 200. "
+              f"Rows: {', '.join(own)}.")
+
+# %% [markdown]
+# These are 1,437 records. With 60,000 the same noise is spread over forty times as many.
+#
 # ## 3. What does an inception score say?
 #
 # The paper measures the quality of images by one number.
@@ -289,9 +378,8 @@ print(f"exp(mean KL) = {np.exp(divergence.mean()):.2f}")
 # artificial run in which every gradient has a length of at least 2:
 
 # %%
-import pandas as pd
-
 from dpkit.claims import check
+from dpkit.show import tabled
 
 claims = {claim.id.split("/")[1]: claim for claim in paper.CLAIMS}
 for name in (n for n in claims if n.startswith("adam")):
@@ -504,7 +592,7 @@ plots.picture(drawn, f"Noise 5, 10 and 15 beside a bound of {bound:,.0f}: "
 # %%
 found = [check(claims[name]) for name in claims if name.startswith("xie")]
 rows = [(v.claim.id.split("/")[1], f"{v.computed:,.4g}", v.verdict) for v in found]
-pd.DataFrame(rows, columns=["claim", "computed", "verdict"])
+tabled(rows, ["claim", "computed", "verdict"])
 
 # %%
 for name in ("xie-true-rate", "xie-natural-log", "xie-accountant"):
@@ -585,7 +673,7 @@ found, noises = check(claims["shuffled-against-poisson"]), (0.5, 0.8, 0.9, 1.0)
 rows = [(z, shuffled_at_least(z), claims[f"epsilon-at-40-epochs-{z}"].compute()) for z in noises]
 columns = ["noise multiplier", "one shuffled pass, at least", "charged for 40"]
 print(found.verdict, "-", found.explanation)
-pd.DataFrame(rows, columns=columns).round(3)
+tabled(rows, columns)
 
 # %%
 least = claims["shuffled-against-poisson"].curve()
@@ -653,7 +741,7 @@ def prices(settings):
 
 names = ["charged", "RDP, best conversion", "PLD lower", "PLD upper", "proven as drawn", "for"]
 rows = {f"noise {z}": prices(run) for z, run in paper.FIGURE_2.items()}
-pd.DataFrame.from_dict(rows, orient="index", columns=names).round(3)
+tabled([(run, *row) for run, row in rows.items()], ["run", *names])
 
 # %% [markdown]
 # At noise 0.5 the code's conversion charges over one unit of epsilon more than necessary: a small slip, on the
@@ -746,8 +834,7 @@ COLUMNS = {"value": "value", "plateau": "plateau", "lowest": "lowest", "highest"
 
 def shown_rows(rows):
     """A figure's rows as a table."""
-    frame = pd.DataFrame(rows, columns=list(COLUMNS)).rename(columns=COLUMNS).round(3)
-    return frame.astype(object).where(frame.notna(), "")
+    return tabled([[row[name] for name in COLUMNS] for row in rows], list(COLUMNS.values()))
 
 
 # %% [markdown]
@@ -846,8 +933,7 @@ from dpkit.papers.small_images.findings import findings
 
 decided = findings(figures["figure_1"], figures["figure_2"], figures["figure_3"])
 columns = ["id", "where", "verdict", "difference", "spread"]
-frame = pd.DataFrame([one._asdict() for one in decided])[columns].round(3)
-frame.astype(object).where(frame.notna(), "")
+tabled([one._asdict() for one in decided], columns)
 
 # %%
 for one in decided:
@@ -912,7 +998,7 @@ for name, run in runs.items():
 columns = ["run", "steps", "claimed", "charged", "if Poisson", "proven", "for"]
 
 # %%
-pd.DataFrame(rows, columns=columns).round(3)
+tabled(rows, columns)
 
 # %% [markdown]
 # For the base run, the pair is for batches that the run did not draw. The kit has no proof of amplification for
@@ -961,8 +1047,7 @@ rows = [
     (v.claim.id.split("/")[1], v.claim.stated, v.claim.shown(v.computed, ".4g"), v.verdict)
     for v in verdicts
 ]
-frame = pd.DataFrame(rows, columns=["claim", "stated", "computed", "verdict"])
-frame.astype({"stated": object}).where(frame.notna(), "")
+tabled(rows, ["claim", "stated", "computed", "verdict"])
 
 # %% [markdown]
 # `python -m dpkit claims --paper small_images` prints what each claim says, where, and what we computed.
@@ -978,27 +1063,34 @@ frame.astype({"stated": object}).where(frame.notna(), "")
 # | shuffled or Poisson? | the accountant's formula is for Poisson batches; one shuffled pass can cost more than is charged for forty |
 # | is a score of 9 good? | ten copied images score as much: it does not see copying, and it is not private |
 #
+# In the end, the table that the kit is about:
+
+# %%
+audits("small_images/published", "small_images/repaired")
+
+# %% [markdown]
 # ## Your turn
 #
-# **1.** Beaulieu-Jones et al. charged 1.89 for noise 1 at batch one. Which noise would have made that true, for
-# batches of one? Write `noise = ...`.
-#
-# <details><summary>Hint</summary>How far does one record move the release, and how far does the accountant assume?</details>
-# <details><summary>Answer</summary>Twice the noise: one record moves the release by 2C, but C was charged.</details>
+# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+
+# %%
+turn.nine_groups.check(...)
+
+# %% tags=["solution"]
+turn.nine_groups.check(np.linalg.norm(np.ones(9)))
+
+# %%
+turn.beaulieu_noise.check(...)
 
 # %% tags=["solution"]
 noise = 2.0
 repaired = prior_work.BeaulieuJones(noise_multiplier=noise)
 print(f"noise {noise}: epsilon {epsilon(repaired.ledger()):.3f}")
 assert abs(epsilon(repaired.ledger()) - epsilon(published.claimed_ledger())) < 1e-9
+turn.beaulieu_noise.check(noise)
 
-# %% [markdown]
-# **2.** Your Adam has $\epsilon_A = 10^{-5}$ (some libraries set that for half precision). Batch 128, noise
-# multiplier 0.5. Of the clip norms 1, 0.1, 0.01, ..., which is the smallest whose updates are within 5 % of
-# those without any $\epsilon_A$? Guess by the rule above, then compute.
-#
-# <details><summary>Hint</summary><code>claims.comparison().updates(C, eps=...)</code> and <code>adam.difference</code>.</details>
-# <details><summary>Answer</summary>The rule gives 1e-5 x 128 / 0.5 = 0.0026 as the size at which both weigh the same; for a twentieth of that weight, C must be at least twenty times as large, 0.05. And gradients differ from coordinate to coordinate: 0.1 just misses, 1 will do.</details>
+# %%
+turn.adam_norm.check(...)
 
 # %% tags=["solution"]
 from dpkit.papers.small_images import adam
@@ -1008,13 +1100,10 @@ print(f"both weigh the same near C = {1e-5 * 128 / 0.5:.4f}")
 for norm in (1.0, 0.1, 0.01, 0.001):
     with_eps, without = (comparison().updates(norm, eps=eps) for eps in (1e-5, 0.0))
     print(f"C = {norm:5g}: {adam.difference(without, with_eps):.1%}")
+turn.adam_norm.check(1.0)
 
-# %% [markdown]
-# **3.** Poisson batches of 128 out of 60,000, 40 epochs of 469 steps: how much noise keeps the proven epsilon
-# within 2? Write `needed = ...`.
-#
-# <details><summary>Hint</summary><code>calibrate.noise_multiplier</code> with <code>accountant=pld.epsilon</code>.</details>
-# <details><summary>Answer</summary>0.87: between 0.8 and 0.9, as the table of section 6 suggests.</details>
+# %%
+turn.noise_for_2.check(...)
 
 # %% tags=["solution"]
 from dpkit.privacy import calibrate
@@ -1022,4 +1111,4 @@ from dpkit.privacy import calibrate
 needed = calibrate.noise_multiplier(
     2.0, sample_rate=128 / 60_000, steps=40 * 469, delta=1e-5, accountant=pld.epsilon
 )
-print(f"noise multiplier {needed:.4f}")
+turn.noise_for_2.check(needed)

@@ -250,8 +250,28 @@ for name in ("beale-adadp", "beale-dpsgd"):
 #
 # Algorithm 1 keeps a history $E'_i$ of each coordinate's squared gradient. Once its variance over coordinates
 # exceeds $G$, each example's gradient is clipped to $\pm s_i$ with $s_i = \beta \sqrt{E'_i}$ (*local*
-# clipping), and the noise has the deviation $\sigma_* \sqrt{m}\, s_i$; before that, clipping is DP-SGD's. Four
-# things are open, and each changes the noise by a large factor:
+# clipping), and the noise has the deviation $\sigma_* \sqrt{m}\, s_i$; before that, clipping is DP-SGD's. In our
+# words:
+#
+# | line | what happens |
+# |---|---|
+# | 3 to 5 | draw a lot, each record with probability $L / N$; the gradient $g_t(x)$ of each |
+# | 7 | is the variance over coordinates of the history's roots above $G$? |
+# | 9, 10 | if so, clip coordinate $i$ to $\pm s_i = \pm\beta \sqrt{E'_i}$ |
+# | 12, 13 | and give it noise of deviation $\sigma_i = \sigma_* \sqrt{m}\, s_i$ |
+# | 16, 18 | if not, clip the whole gradient to $C$, with noise of deviation $C \sigma_*$ |
+# | 22 | $E$: a history of the squares of *noised* gradients, for the learning rate |
+# | 23 | $E'$: a history of the squares of gradients *without noise*, for clipping and noise |
+# | 25, 26 | divide by $\sqrt{E + \epsilon_0}$, average over the lot, take the step |
+#
+# | the paper | the kit | below |
+# |---|---|---|
+# | $\sigma_*$, noise scale | `noise_multiplier` | 2 |
+# | $L$ of $N$, lot | `sampling`, `public_size`; $q = L / N$ | 240 of 1,437 |
+# | $C$, $\beta$, $G$, $\gamma'$ | in `noise`: `Published(...)` | as in the paper |
+# | $\gamma$ | `decay` of `RmsProp`, which is $1 - \gamma$ | 0.9 |
+#
+# Four things are open, and each changes the noise by a large factor:
 #
 # | | readings |
 # |---|---|
@@ -527,10 +547,9 @@ print(f"accuracy {before:.3f} before, {after:.3f} after; DP-SGD at the same pric
 # it prints none. Accuracy in per cent, with the range over seeds:
 
 # %%
-import pandas as pd
-
 from dpkit.experiments import store
 from dpkit.papers.adadp import tables
+from dpkit.show import tabled
 
 
 def told(spread):
@@ -542,7 +561,7 @@ def told(spread):
 # %%
 mnist = store.load("adadp", "figure_2")
 rows = tables.levels(mnist)
-pd.DataFrame(rows).set_index("method").map(told)
+tabled([{"method": row["method"]} | {e: told(row[e]) for e in row if e != "method"} for row in rows])
 
 # %% [markdown]
 # Before you read on: the paper prints a lead of AdaDP over DP-SGD of 5.9, 2.7 and 1.0 points. Whose lead is it
@@ -555,8 +574,7 @@ for level in ("0.5", "2", "8"):
     print(f"epsilon {level}:", "; ".join(f"{means[name]:.1f} {name}" for name in order))
 
 # %%
-frame = pd.DataFrame(tables.gains(mnist)).round(1).replace(-0.0, 0.0)
-frame.astype(object).where(frame.notna(), "")
+tabled(tables.gains(mnist), digits=1)
 
 # %%
 names = {"adadp": "AdaDP", "repaired": "repaired", "dpsgd": "DP-SGD", "dpsgd-tuned": "DP-SGD, tuned"}
@@ -593,7 +611,7 @@ plots.picture(drawn, f"Accuracy of the readings along 300 steps, one run each: {
 
 # %%
 cifar = tables.levels(store.load("adadp", "figure_3"))
-pd.DataFrame(cifar).set_index("method").map(told)
+tabled([{"method": row["method"]} | {e: told(row[e]) for e in row if e != "method"} for row in cifar])
 
 # %% [markdown]
 # Figure 4 takes AdaDP apart: its learning rate alone (*AdaL*: DP-SGD's noise) and its noise alone (*AdaN*: a
@@ -607,11 +625,10 @@ parts = store.load("adadp", "figure_4")
 for name in ("adadp", "adal", "adan"):
     print(f"{name:6} accuracy {np.mean([one['accuracy'] for one in values(parts, name)]):.3f}")
 watched = values(parts, "adadp")[0]["watched"]
-rows = {(step, what): watched[step][what] for step in watched for what in ("gradient", "estimate")}
-rows |= {(step, "noise on the sum"): watched[step]["noise"] for step in watched}
-frame = pd.DataFrame(rows).T.sort_index()
-frame.columns = [f"{float(q):.0%}" for q in frame]
-frame.map("{:.3g}".format)
+titles = {"estimate": "estimate", "gradient": "gradient", "noise": "noise on the sum"}
+rows = [{"step": step, "of": titles[what]} | {f"{float(q):.0%}": f"{x:.3g}" for q, x in one[what].items()}
+        for step, one in watched.items() for what in titles]
+tabled(rows)
 
 # %% [markdown]
 # (Quantiles over all 71,010 coordinates, in the first seed's run; DP-SGD's noise is 10.5 on each of them.) The
@@ -625,8 +642,7 @@ frame.map("{:.3g}".format)
 # runs do better than the paper's, and beta hardly matters:
 
 # %%
-frame = pd.DataFrame(tables.figure_5(store.load("adadp", "figure_5"), mnist))
-frame.set_index("changed").round({"accuracy": 1})
+tabled(tables.figure_5(store.load("adadp", "figure_5"), mnist))
 
 # %% [markdown]
 # And Table I: at which epsilon does a run first reach an accuracy? *Charged* is Theorem 1, which leaves DP-PCA
@@ -634,8 +650,7 @@ frame.set_index("changed").round({"accuracy": 1})
 # printed). Stopping by the accuracy on test images is not charged in either.
 
 # %%
-frame = pd.DataFrame(tables.table_1(store.load("adadp", "table_1"))).round(2)
-frame.astype(object).where(frame.notna(), "")
+tabled(tables.table_1(store.load("adadp", "table_1")), digits=2)
 
 # %% [markdown]
 # (Blank where not every run got there within 2,000 steps; *reached* says how many did.)
@@ -647,8 +662,7 @@ frame.astype(object).where(frame.notna(), "")
 from dpkit.papers.adadp import evidence
 from dpkit.records import read_json
 
-frame = pd.DataFrame(tables.table_2(read_json(evidence.TIME.path)["values"]))
-frame.set_index(["data", "method"]).round(1)
+tabled(tables.table_2(read_json(evidence.TIME.path)["values"]), digits=1)
 
 # %% [markdown]
 # AdaDP takes two to three times DP-SGD's time here: clipping by coordinate needs each example's gradient in full.
@@ -673,8 +687,7 @@ rows = [
     (v.claim.id.split("/")[1], v.claim.stated, v.claim.shown(v.computed, ".4g"), v.verdict)
     for v in verdicts
 ]
-frame = pd.DataFrame(rows, columns=["claim", "stated", "computed", "verdict"])
-frame.astype({"stated": object}).where(frame.notna(), "")
+tabled(rows, ["claim", "stated", "computed", "verdict"])
 
 # %%
 for name in ("moments-needs-sigma-1", "two-clip-norms", "delta-above-1-over-n"):
@@ -708,23 +721,26 @@ audits("adadp")
 # - Noise that follows its own past can feed on itself. Subtract what is known of it, and bound the rest.
 # - An average over 10,000 draws can be checked by an integral. Do it before building on the average.
 #
-# ## Your turn
-#
-# **1.** With how large a lot does the obvious repair stop growing at $\sigma_* = 8$, if nothing else changes?
-#
-# <details><summary>Hint</summary>Section 6's factor is 1 where the fraction in it is 1.</details>
-# <details><summary>Answer</summary>beta times sigma_* times the root of m: lots of 2,559 and more, four times the paper's.</details>
+# In the end, the table that the kit is about:
 
-# %% tags=["solution"]
-lot = 1.2 * 8 * 71_010**0.5
-print(f"lots above {lot:.1f}: at 2,558 times {factor(8, lot=2558):.5f}, at 2,559 {factor(8, lot=2559):.5f}")
+# %%
+audits("adadp/published", "adadp/repaired")
 
 # %% [markdown]
-# **2.** A query with $s = (12, 6)$ has the value $(10, 5)$. Of all noise with $H = 1$, which keeps the direction
-# best, and by how much does it beat the square root?
+# ## Your turn
 #
-# <details><summary>Hint</summary>At H = 1 one number is left to choose: try powers between 0 and 1.</details>
-# <details><summary>Answer</summary>Power 0.43, at 0.4908. The square root has 0.4905.</details>
+# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+
+# %%
+from dpkit.exercises import adadp as turn
+
+turn.privacy_used.check(...)
+
+# %% tags=["solution"]
+turn.privacy_used.check(lambda s, noise: sum((a / b) ** 2 for a, b in zip(s, noise, strict=True)))
+
+# %%
+turn.best_power.check(...)
 
 # %% tags=["solution"]
 powers = np.linspace(0, 1, 101)
@@ -732,3 +748,18 @@ shapes = [example.shaped((12, 6), power=p, noise_multiplier=1.0) for p in powers
 cosines = [example.exact_mean_cosine((10, 5), noise) for noise in shapes]
 best = int(np.argmax(cosines))
 print(f"best power {powers[best]:.2f}: cosine {cosines[best]:.4f}; square root {cosines[50]:.4f}")
+turn.best_power.check(powers[best])
+
+# %%
+turn.sheet.quiz()
+
+# %% tags=["solution"]
+turn.steering.check("b")
+
+# %%
+turn.lot.check(...)
+
+# %% tags=["solution"]
+lot = 1.2 * 8 * 71_010**0.5
+print(f"lots above {lot:.1f}: at 2,558 times {factor(8, lot=2558):.5f}, at 2,559 {factor(8, lot=2559):.5f}")
+turn.lot.check(2559)

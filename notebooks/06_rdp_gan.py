@@ -24,6 +24,21 @@
 #
 # ## 1. Train twice
 #
+# | line | Algorithm 1, in our words |
+# |---|---|
+# | 4, 5 | $n_g$ iterations of the generator, $n_d$ of the discriminator within each |
+# | 6, 7 | draw a batch of $m$ records, and $m$ latents |
+# | 9 | add noise $N(0, \sigma^2)$ to the **value** of the loss, the sum over the batch |
+# | 10 | update the discriminator by back-propagation, eqs. 9 and 10 |
+# | 12 | update the generator |
+#
+# | the paper | the kit | here |
+# |---|---|---|
+# | $\sigma$, noise on the loss | `noise` (its standard deviation, not a multiplier) | 10 |
+# | $C$, bound of the loss; $\Delta S = C / m$ | a sensitivity; noise multiplier $= \sigma / \Delta S$ | section 3 |
+# | $q$, $m$ | sample rate, `sampling` | 64 of 60,000 |
+# | $n_g$, $n_d$ | `iterations`, `discriminator_steps` | 1,000; 5 |
+#
 # We train with the same seeds and the same digits, and put the noise where Algorithm 1's line 9 and the code
 # have it: once with $\sigma = 10$, once with none.
 
@@ -55,11 +70,15 @@ quiet = replace(paper.SMALL, noise=paper.NON_PRIVATE.noise)
 (noisy_gan, _), (quiet_gan, _) = trained(paper.SMALL), trained(quiet)
 
 # %% [markdown]
-# How far apart are the two discriminators? Write down a guess before you run the cell: $\sigma = 10$ is about
-# ten times the loss itself.
-
+# How far apart are the two discriminators? Guess before you run on: $\sigma = 10$ is about ten times the loss itself.
 
 # %%
+from dpkit.exercises import rdp_gan as turn
+
+turn.apart.check(...)
+
+
+# %% tags=["guessed"]
 def weights(gan):
     """Every weight of both networks, in one vector."""
     networks = (gan.discriminator, gan.generator_net)
@@ -68,6 +87,9 @@ def weights(gan):
 
 apart = (weights(noisy_gan) - weights(quiet_gan)).abs().max()
 print(f"largest difference among {len(weights(noisy_gan)):,} weights: {apart.item()}")
+
+# %% tags=["solution"]
+turn.apart.check(apart)
 
 # %% [markdown]
 # Not small: zero. And that is not because nothing was learned:
@@ -240,13 +262,12 @@ LossNoise()
 # $C / \text{batch}$ that follow:
 
 # %%
-import pandas as pd
-
 from dpkit.experiments import store
 from dpkit.papers.rdp_gan import tables
+from dpkit.show import tabled
 
 losses = store.load("rdp_gan", "table_2")
-pd.DataFrame(tables.table_2(losses)).round(4)
+tabled(tables.table_2(losses), digits=4)
 
 # %% [markdown]
 # One sensitivity does not fit its own column: 25/64 is 0.3906; the printed 0.1953 is 25/128. Beside the printed
@@ -264,8 +285,7 @@ rows = [
     (v.claim.id.split("/")[1], v.claim.stated, v.claim.shown(v.computed, ".4g"), v.verdict)
     for v in verdicts
 ]
-frame = pd.DataFrame(rows, columns=["claim", "stated", "computed", "verdict"])
-frame.astype({"stated": object}).where(frame.notna(), "")
+tabled(rows, ["claim", "stated", "computed", "verdict"])
 
 # %%
 for verdict in verdicts[:4]:
@@ -339,7 +359,7 @@ for name, rate in [("constant", 0.0), *list(RATES["census"].items())[:3]]:  # so
     solved = initial_noise(0.5, schedule=decay(name, rate), iterations=1_000, **case)
     count = iterations_within(0.5, schedule=decay(name, rate)(10.0), **case).iterations
     rows.append((name, rate, solved.start, solved.guarantee.lower, solved.guarantee.epsilon, count))
-pd.DataFrame(rows, columns=["schedule", "k", "start", "lower", "upper", "from 10"]).round(3)
+tabled(rows, ["schedule", "k", "start", "lower", "upper", "from 10"])
 
 # %% [markdown]
 # A schedule that ends with little noise must start with a great deal: the exponential one starts with nearly
@@ -391,9 +411,7 @@ scores["the census itself"] = wanted.judge(codes, asked.numpy())
 
 # %%
 shown = ["accuracy", "trained_on_generated", "balanced", "high_income", "pair_distance"]
-pd.DataFrame({name: [one[k] for k in shown] for name, one in scores.items()}, index=shown).T.round(
-    3
-)
+tabled([{"records": name} | {k: one[k] for k in shown} for name, one in scores.items()])
 
 # %% [markdown]
 # Read the columns with care. `accuracy` is the paper's score: a classifier trained on *real* records predicts
@@ -475,9 +493,8 @@ print(f"epsilon {filter.guarantee().epsilon} at delta {filter.guarantee().delta}
 # %%
 def table(stored, records, score):
     """One row per method: mean over seeds for each column, blank where nothing was run."""
-    frame = pd.DataFrame(tables.table_4(stored, records, score=score))
-    kept = ["row", "epsilon", *(c for c in tables.COLUMNS if c in frame)]
-    return frame[kept].round(3).astype(object).where(frame[kept].notna(), "")
+    rows = tables.table_4(stored, records, score=score)
+    return tabled(rows, ["row", "epsilon", *(c for c in tables.COLUMNS if c in rows[0])])
 
 
 mnist = store.load("rdp_gan", "table_4")
@@ -504,10 +521,10 @@ plots.picture(
 # real test images, of a classifier trained on 5,000 generated ones alone (in the last row, on 5,000 real ones).
 
 # %%
-table(mnist, "digits", "spread").iloc[1:]
+table(mnist, "digits", "spread")
 
 # %%
-table(mnist, "digits", "trained_on_generated").iloc[1:]
+table(mnist, "digits", "trained_on_generated")
 
 # %% [markdown]
 # Three things in these tables are odd. First: why does the repaired run at epsilon 0.5 score *higher* than the
@@ -532,7 +549,7 @@ def cell(row, score):
 def beside(word):
     """Runs whose name has this word, with the three scores."""
     rows = [row for row in ablation_rows(runs) if word in row["run"]]
-    return pd.DataFrame([{"run": row["run"]} | {one: cell(row, one) for one in SCORES} for row in rows])
+    return tabled([{"run": row["run"]} | {one: cell(row, one) for one in SCORES} for row in rows])
 
 
 beside("epsilon")
@@ -597,7 +614,7 @@ beside("networks")
 table(adult, "census", "accuracy")
 
 # %%
-table(adult, "census", "trained_on_generated").iloc[1:]
+table(adult, "census", "trained_on_generated")
 
 # %% [markdown]
 # Always answering "low income" scores 0.746. At epsilon 0.5 no GAN does better than that, but the marginals do:
@@ -622,11 +639,8 @@ for name in ("repaired", "private marginals"):
 # the published row, and as many as each repaired run made (means over seeds):
 
 # %%
-frame = pd.DataFrame(tables.table_4(adult, "census"))
-counts = [c for c in frame if c.endswith("_iterations")]
-frame[["row", "epsilon", *counts]].astype(object).where(
-    frame[["row", "epsilon", *counts]].notna(), ""
-)
+rows = tables.table_4(adult, "census")
+tabled(rows, ["row", "epsilon", *(name for name in rows[0] if name.endswith("_iterations"))])
 
 # %% [markdown]
 # ## 9. Attribute by attribute
@@ -636,7 +650,7 @@ frame[["row", "epsilon", *counts]].astype(object).where(
 # listed, which the text does not state. So compare our rows only with each other.
 
 # %%
-pd.DataFrame(tables.table_3(adult)).round(2)
+tabled(tables.table_3(adult), digits=2)
 
 # %%
 pmfs = tables.figure_7(adult, attribute=0)
@@ -651,17 +665,15 @@ plots.picture(drawn, f"Shares of the age regions {', '.join(labels)}. {shares}."
 # here is how far each distribution is from the real one (total variation, between 0 and 1, mean over seeds):
 
 # %%
-rows = {name: [] for name, _ in tables.METHODS}
-for name, key in tables.METHODS:
-    rows[name] = tables.mean_score(adult, key, "total_variation")
-pd.DataFrame(rows, index=tables.ATTRIBUTES).T.round(3)
+rows = [(name, *tables.mean_score(adult, key, "total_variation")) for name, key in tables.METHODS]
+tabled(rows, ["records", *tables.ATTRIBUTES])
 
 # %% [markdown]
 # Figure 8, in both directions: a classifier of real records tested on generated ones, and the reverse:
 
 # %%
-frame = pd.DataFrame(tables.figure_8(adult))
-frame[[c for c in frame if not c.endswith("_range")]].round(3)
+rows = tables.figure_8(adult)
+tabled(rows, [name for name in rows[0] if not name.endswith("_range")])
 
 # %% [markdown]
 # ## 10. Figures 3, 5, 9 and 10
@@ -677,7 +689,7 @@ for column in recomputed.TABLE_2:
     numbers = [1e4 * one[key][0] for key in ("paper", "lower", "upper", "eq. 23")]
     cells.append((column.data, column.batch, *numbers))
 heads = ["data", "batch", "eq. 16", "certified from", "to", "eq. 23"]
-pd.DataFrame(cells, columns=heads).round(2)
+tabled(cells, heads, digits=2)
 
 # %% [markdown]
 # In three of the four cells eq. 16 lies below what five loss values certainly cost. Nobody would see it in the
@@ -711,13 +723,13 @@ plots.picture(drawn, f"Figure 5: accuracy along training on MNIST, at the end {e
 sweep = tables.figure_9(store.load("rdp_gan", "figure_9"), adult, "census")
 rows = [(name, *point) for name, one in sweep.items()
         for point in zip(one["rate"], one["iterations"], one["trained_on_generated"], strict=True)]
-pd.DataFrame(rows, columns=["schedule", "k", "iterations", "learned from it"]).round(3)
+tabled(rows, ["schedule", "k", "iterations", "learned from it"])
 
 # %%
 sweep = tables.figure_9(store.load("rdp_gan", "figure_10"), mnist, "digits")
 rows = [(name, *point) for name, one in sweep.items()
         for point in zip(one["rate"], one["iterations"], one["trained_on_generated"], strict=True)]
-pd.DataFrame(rows, columns=["schedule", "k", "iterations", "learned from it"]).round(3)
+tabled(rows, ["schedule", "k", "iterations", "learned from it"])
 
 # %% [markdown]
 # To choose the best of these by its score would be one more release, on top of each run's 0.5.
@@ -731,7 +743,7 @@ for key in ("loss-value", "multiplicative", "output-error", "dp-gan", "repaired-
     values = adult[f"{key}-seed0"]["values"]
     score = values["scores"][str(values["iterations"])]["trained_on_generated"]
     rows.append((key, values["epsilon_claimed"], values["epsilon_proven"], score))
-pd.DataFrame(rows, columns=["run on Adult", "claimed", "proven", "learned from it"]).round(3)
+tabled(rows, ["run on Adult", "claimed", "proven", "learned from it"])
 
 # %% [markdown]
 # Proven: an upper bound by PLD (or the filter), delta 1e-5, add-remove; `inf` means that no guarantee covers
@@ -769,13 +781,37 @@ audits("rdp_gan")
 # - For a table of eight attributes, one noisy release of pair counts at epsilon 0.5 beats every GAN here at
 #   epsilon 5.
 #
+# In the end, the table that the kit is about (`none`: no finite epsilon):
+
+# %%
+audits("rdp_gan/published", "rdp_gan/repaired")
+
+# %% [markdown]
 # ## Your turn
 #
-# With which noise on a batch's *mean* loss would 5,000 noisy loss values (batches of 64 out of 20,000,
-# $C = 20$) really cost 0.5? Write `noise = ...`.
-#
-# <details><summary>Hint</summary>The noise multiplier is noise over sensitivity, and the sensitivity is C/64.</details>
-# <details><summary>Answer</summary>The noise multiplier of section 6's constant schedule, 1.76, times 20/64: 0.55, far less than the paper's 10.</details>
+# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+
+# %%
+turn.slope.check(...)
+
+
+# %% tags=["solution"]
+def slope(w, noise):
+    w = torch.tensor(w, requires_grad=True)
+    ((w**2).sum() + noise).backward()
+    return w.grad.numpy()
+
+
+turn.slope.check(slope)
+
+# %%
+turn.sheet.quiz()
+
+# %% tags=["solution"]
+turn.bound.check("a")
+
+# %%
+turn.loss_noise.check(...)
 
 # %% tags=["solution"]
 from dpkit.privacy import calibrate
@@ -784,4 +820,4 @@ ratio = calibrate.noise_multiplier(
     0.5, sample_rate=64 / 20_000, steps=5_000, delta=1e-5, accountant=pld.epsilon
 )
 noise = ratio * 20 / 64
-print(f"noise {noise:.3f} on the loss")
+turn.loss_noise.check(noise)

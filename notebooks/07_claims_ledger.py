@@ -194,16 +194,14 @@ for cause, words in CAUSES.items():
 # earlier work that Small Images reviews count as Small Images'; one is a finding of its authors that holds.
 
 # %%
-import pandas as pd
+from dpkit.show import tabled
 
 lines = {(claim.paper, claim.code) for paper in PAPERS for claim in paper.CLAIMS if claim.code}
 names = [paper.NAME for paper in PAPERS]
 count = Counter((code.cause, paper) for paper, code in lines)
-rows = [[count[cause, name] for name in names] for cause in CAUSES]
-table = pd.DataFrame(rows, index=list(CAUSES), columns=names)
-table["papers"] = (table > 0).sum(axis=1)
-table["lines"] = table[names].sum(axis=1)
-table
+rows = [{"slip": cause} | {name: count[cause, name] for name in names} for cause in CAUSES]
+tabled([row | {"papers": sum(count[row["slip"], name] > 0 for name in names),
+               "lines": sum(count[row["slip"], name] for name in names)} for row in rows])
 
 # %% [markdown]
 # Sensitivity is the one slip in every column; noise, sampling and formulas come in four of five. (Most
@@ -351,12 +349,15 @@ card("adadp/local-clipping-sensitivity")
 #
 # ## Your turn
 #
-# **1.** "Our accountant uses the sample rate 256/50,000 (noise multiplier 1, 10,000 steps, delta 1e-5): epsilon
-# 3.62." The script draws from 50,000 images, but drops 5,000 of them for validation. Write the claim with
-# `kind="at most"`, and check it. By RDP with the classic conversion, as they did.
+# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 #
-# <details><summary>Hint</summary>The computed value is <code>rdp.epsilon([Release(SampledGaussian(1.0, rate), 10_000)], delta=1e-5, conversion="classic").epsilon</code>. Which rate?</details>
-# <details><summary>Answer</summary>256/45,000. The stated epsilon is right for the stated rate, and fails for the run.</details>
+# "Our accountant uses the sample rate 256/50,000" is a claim of the kind of section 2. Write it with `kind="at most"`
+# and `stated=3.62`, and let `check` decide.
+
+# %%
+from dpkit.exercises import claims_ledger as turn
+
+turn.true_rate.check(...)
 
 # %% tags=["solution"]
 from dpkit.privacy import rdp
@@ -367,7 +368,7 @@ def at(records):
     return rdp.epsilon([release], delta=1e-5, conversion="classic").epsilon
 
 
-print(f"at 50,000 records {at(50_000):.4f}, at 45,000 {at(45_000):.4f}")
+turn.true_rate.check(at(45_000))
 
 # %% tags=["solution"]
 says = "The accountant is given the sample rate 256/50,000."
@@ -376,13 +377,20 @@ mine = Claim("mine/rate", "script", says, "at most", lambda: at(45_000), why, st
 print(check(mine).verdict)
 assert check(mine).verdict == "fails"
 
+# %%
+turn.shuffled_at_least.check(...)
+
+# %% tags=["solution"]
+turn.shuffled_at_least.check(verdicts["small_images/shuffled-against-poisson"].computed)
+
+# %%
+turn.sheet.quiz()
+
+# %% tags=["solution"]
+turn.verdict.check("a")
+
 # %% [markdown]
-# **2.** On the wall, filter by the word *shuffled*. Three of the papers' codes shuffle and charge as if batches were
-# Poisson. Which claim says what that costs at least, and how much is it?
-#
-# <details><summary>Answer</summary><code>small_images/shuffled-against-poisson</code>: one pass costs 3.39 at least, where 40 passes were charged 2.01.</details>
-#
-# **3.** Take a paper that you know. Which sentence would you check first? Look for one that names a number, a
+# Take a paper that you know. Which sentence would you check first? Look for one that names a number, a
 # noise and what it is added to.
 #
 # ## What to take away

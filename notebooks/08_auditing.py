@@ -178,7 +178,7 @@ for epsilon in (1, 4, 8):
 print({epsilon: round(mu, 3) for epsilon, mu in deviations.items()})
 
 # %%
-import pandas as pd
+from dpkit.show import tabled
 
 rows = []
 for size in (1_000, 10_000, 100_000):
@@ -187,7 +187,7 @@ for size in (1_000, 10_000, 100_000):
         either = (bounds.clopper_pearson, bounds.likelihood_ratio, bounds.gaussian)
         rows.append((size, epsilon, *(bound(*pair, rng=rng, **asked).epsilon for bound in either)))
 columns = ["draws a world", "true epsilon", "Clopper-Pearson", "both rates jointly", "if Gaussian"]
-pd.DataFrame(rows, columns=columns).round(1)
+tabled(rows, columns, digits=1)
 
 # %% [markdown]
 # Read it before you read any audit: **a small measured epsilon is weak evidence of privacy**. From 1,000 draws
@@ -415,21 +415,43 @@ table("training")
 #
 # ## Your turn
 #
-# **1.** You want to refute a claimed epsilon of 5 by Clopper-Pearson, at delta 1e-5. How many draws a world do you
-# need at least, even if the two worlds never overlap?
-#
-# <details><summary>Hint</summary>With 0 errors of n, the limit is about 3.7 / n.</details>
-# <details><summary>Answer</summary>log(n / 3.7) must exceed 5: some 550 draws, and a tenth more to choose a threshold.</details>
-#
-# **2.** A colleague runs one attack with 20 thresholds and reports the largest bound. Each holds with 95 %. What
-# is wrong, and what are two ways to repair it?
-#
-# <details><summary>Hint</summary>With what probability do all 20 hold?</details>
-# <details><summary>Answer</summary>The largest of 20 may err up to 20 times as often. Either take each at 1 - 0.05/20, or choose the threshold on other scores.</details>
-#
-# **3.** Check the first answer: how many draws does the kit's function ask for, where every score is 0 or 1? (It
-# tries 512, 724, 1,024 and so on.)
+# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+
+# %%
+from dpkit.exercises import auditing as turn
+
+turn.bound.check(...)
+
+
+# %% tags=["solution"]
+def bound(fpr, fnr, delta):
+    either = np.log((1 - fnr - delta) / fpr), np.log((1 - fpr - delta) / fnr)
+    return max(0.0, *either)
+
+
+turn.bound.check(bound)
+
+# %%
+turn.forty_of_a_hundred.check(...)
+
+# %% tags=["solution"]
+turn.forty_of_a_hundred.check(bound(0.01, 0.6, delta))
+
+# %% [markdown]
+# (The kit's own function asks for a few more than the next one says: it tries 512, 724, 1,024 draws and so on, and some of
+# them choose the threshold.)
+
+# %%
+turn.draws.check(...)
 
 # %% tags=["solution"]
 never = np.zeros(4_000), np.ones(4_000)
-bounds.fewest_draws(*never, epsilon=5.0, rng=rng, **asked)
+print("the kit asks for", bounds.fewest_draws(*never, epsilon=5.0, rng=rng, **asked))
+fewest = next(n for n in range(1, 4_000) if measured(never[0][:n], never[1][:n], 0.5) > 5)
+turn.draws.check(fewest)
+
+# %%
+turn.sheet.quiz()
+
+# %% tags=["solution"]
+turn.looks.check("a")

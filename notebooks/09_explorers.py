@@ -272,10 +272,20 @@ ClaimsWall()
 # %% [markdown]
 # ## Your turn
 #
-# Someone tells you: "noise multiplier 0.7, batch 600 of 60,000, 100 epochs, and epsilon is 6." Which explorer
-# has the answer, what do you set, and what do you reply?
-#
-# <details><summary>Hint</summary>100 epochs at sample rate 0.01 are 10,000 steps.</details>
+# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+
+# %%
+from dpkit.exercises import explorers as turn
+
+turn.half_the_noise.check(...)
+
+# %% tags=["solution"]
+halves = [Accountant.compute(noise_multiplier=z, sample_rate=0.01, steps=10_000, delta=1e-5,
+                             adjacency="add-remove")["rows"][0][1] for z in (1.1, 0.55)]
+turn.half_the_noise.check(halves[1] / halves[0])
+
+# %%
+turn.colleague.check(...)
 
 # %% tags=["solution"]
 asked = {"noise_multiplier": 0.7, "sample_rate": 0.01, "steps": 10_000}
@@ -283,3 +293,10 @@ found = Accountant.compute(**asked, delta=1e-5, adjacency="add-remove")
 name, epsilon, at_least, _ = found["rows"][0]
 print(f"{name}: {at_least:.4f} <= epsilon <= {epsilon:.4f} at delta 1e-5")
 assert at_least > 6  # so the reply is: no, more than twice that, whoever computes it
+turn.colleague.check(epsilon)
+
+# %%
+turn.sheet.quiz()
+
+# %% tags=["solution"]
+turn.shuffled.check("c")

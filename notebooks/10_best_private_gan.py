@@ -16,8 +16,14 @@
 #
 # A private GAN is judged by what a classifier learns from its samples. "89 % at epsilon 10" sounds like much, for
 # who has nothing to hold it against. So first the simplest generator that we can think of: no network, no steps, one
-# noise. Guess before you go on: how accurate is a classifier that saw only *its* samples of MNIST, at epsilon 1?
-#
+# noise. Guess before you go on:
+
+# %%
+from dpkit.exercises import best_private_gan as turn
+
+turn.at_epsilon_1.check(...)
+
+# %% [markdown]
 # ## 1. One record's part
 #
 # Here the data are scikit-learn's digits, turned and shifted at random until there are 20,000. We take each for
@@ -235,22 +241,21 @@ plots.picture(plots.image_rows({"start": before[:10, 0], "GAN": after[:10, 0]}),
 # the field tests with on 60,000 samples. Stored results, accuracy on real test images in per cent:
 
 # %%
-import pandas as pd
-
 from dpkit.comparison import tables
 from dpkit.experiments import store
+from dpkit.show import tabled
 
 stored = store.load("comparison", "mnist")
 rows = [row for row in tables.shown(stored) if row["seeds"]]
-pd.DataFrame(rows).set_index("method").round(1).astype(object).fillna("")
+tabled(rows, digits=1)
 
 # %% [markdown]
-# Now section 5's question can be answered. What did 150 critic steps on batches of 2,048 add, in percentage points, with
+# Your guess was for the class moments at epsilon 1. And section 5's question can be answered now. What did 150 critic steps on batches of 2,048 add, in percentage points, with
 # 95 % intervals over seeds? Look at both comparisons: the second one is the fair one.
 
 # %%
-gained = pd.DataFrame(tables.gains(stored)).set_index(["method", "beside", "epsilon"])
-gained.drop(columns="seeds").round(1)
+gained = tables.gains(stored)
+tabled(gained, [name for name in gained[0] if name != "seeds"], digits=1)
 
 # %% [markdown]
 # At equal epsilon the critic's steps add nothing that three seeds could show: what they teach, the moments would have
@@ -260,8 +265,8 @@ gained.drop(columns="seeds").round(1)
 # 1.67e-6), so read them as neighbours, not as rivals in one race:
 
 # %%
-quoted = pd.DataFrame(tables.published("mnist")).set_index("method").drop(columns=[0.5, 3.0])
-quoted.astype(object).fillna("")
+quoted = tables.published("mnist")
+tabled(quoted, [name for name in quoted[0] if name not in (0.5, 3.0)], digits=1)
 
 # %% [markdown]
 # You guessed in the beginning: were you near? **A few Gaussians a class, jittered, come out above the private GANs
@@ -271,8 +276,7 @@ quoted.astype(object).fillna("")
 # *recall* the share of real images that lie among the samples.
 
 # %%
-likeness = pd.DataFrame(tables.likeness(stored, 10.0)).set_index("method")
-likeness[["precision", "recall", "inception_score"]].round(2)
+tabled(tables.likeness(stored, 10.0), ["method", "precision", "recall", "inception_score"], digits=2)
 
 # %% [markdown]
 # Class moments have a recall of a few per cent: nearly every real digit is unlike all their samples. A mean and a spread
@@ -282,8 +286,32 @@ likeness[["precision", "recall", "inception_score"]].round(2)
 #
 # ## Your turn
 #
-# 1. Set `weights` to (1, 1, 1). What happens to the noise on the second moment, and to the accuracy? Why does the count
-#    need so little?
-# 2. Fit the moments at epsilon 1. How many directions stand out above the noise? With 100,000 records?
-# 3. Release means alone (a tiny `w_2`). Whose idea is that? Compare with DP-FETA's "central images".
-# 4. Find a data set on which ten Gaussians fail. What would you have to release instead?
+# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+
+# %%
+turn.sensitivity.check(...)
+
+# %% tags=["solution"]
+turn.at_epsilon_1.check(next(row for row in rows if row["method"] == "class moments")["epsilon 1"])
+C, weights = 9.5, (1.0, 1.0, 1.0)
+turn.sensitivity.check(np.linalg.norm(statistics(np.eye(784)[0] * 100)))
+
+# %%
+turn.records_at_epsilon_1.check(...)
+
+# %% tags=["solution"]
+from dpkit.warm_gan.settings import ceiling
+
+reached = [ceiling(e, delta=1e-5, public_size=20_000) for e in (1, 10)]  # n mu at epsilon 1 and 10
+turn.records_at_epsilon_1.check(20_000 * reached[1] / reached[0])
+
+# %%
+turn.sheet.quiz()
+
+# %% tags=["solution"]
+turn.jitter.check("c")
+
+# %% [markdown]
+# **To try.** Set `weights` to (1, 1, 1): what happens to the noise on the second moment, and to the accuracy? Release
+# means alone (a tiny `w_2`), and compare with DP-FETA's "central images". Find a data set on which ten Gaussians fail:
+# what would you have to release instead?

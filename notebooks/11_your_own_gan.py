@@ -84,9 +84,14 @@ class Critic(nn.Module):
 # Before you train, you decide what it may cost: epsilon and delta for the whole run, and how many steps there
 # will be. The noise follows from that. Everything else has a default.
 #
-# > **Guess first**: 600 steps, each looking at 128 of 1,437 pictures, at epsilon 8. A picture's gradient is clipped
-# > to length 1. How large must the noise on each coordinate of the sum be: 0.1, 1 or 10?
-#
+# Guess first, in place of the dots:
+
+# %%
+from dpkit.exercises import your_own_gan as turn
+
+turn.noise.check(...)
+
+# %% [markdown]
 # (`reproducible_seed` is here only so that you see the numbers that we saw. Leave it out for data that matter:
 # who knows the seed can take the noise off again. And the settings were found by trying some on these same
 # digits. On private data that would have to be paid for, too.)
@@ -229,3 +234,22 @@ for x, y in private:
     private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
 right = net(torch.tensor(test).view(-1, 1, 8, 8)).argmax(1) == torch.tensor(digits.target[1437:])
 print("more than 0.8 of 360 right:", bool(right.double().mean() > 0.8))
+
+# %% [markdown]
+# ## Your turn
+#
+# Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+
+# %%
+turn.two_generators.check(...)
+
+# %% tags=["solution"]
+turn.noise.check(gan.plan_.noise_multiplier)
+turn.two_generators.check(pld.epsilon(2 * ledger, delta=1e-5))
+
+# %%
+turn.sheet.quiz()
+
+# %% tags=["solution"]
+turn.centred.check("a")
+turn.published.check("c")

@@ -72,13 +72,15 @@ from dpkit.explorers.claims_wall_card import card
 
 card("ledger/ctab-gan-batch-as-microbatch")
 
+# %%
+from dpkit.exercises import how_guarantees_break as turn
+
+turn.nine_tensors.check(...)
+
+# %% tags=["solution"]
+turn.nine_tensors.check(0.3 / np.linalg.norm(np.full(9, 0.1)))
+
 # %% [markdown]
-# > **Exercise 1.** A critic has nine tensors, each clipped to $C = 0.1$, and noise of deviation 0.3 on each number. Which
-# > noise multiplier do you charge?
-# >
-# > <details><summary>Answer</summary>One record moves the whole by 0.1 times the square root of 9, 0.3: noise multiplier
-# > 1, not 3.</details>
-#
 # ## 2. Noise: is it on what is released?
 #
 # > **Ask:** follow the noise to the output. Is everything that depends on the records behind it?
@@ -110,13 +112,13 @@ for noise in (1.0, -10.0, 1e6):
 # %%
 card("ledger/dp-kernel-noise-on-loss")
 
+# %%
+turn.penalty_after_noise.check(...)
+
+# %% tags=["solution"]
+turn.penalty_after_noise.check("none")
+
 # %% [markdown]
-# > **Exercise 2.** A gradient penalty is added to the critic's gradient *after* clipping and noise. It is computed between
-# > real and generated images. What is the epsilon?
-# >
-# > <details><summary>Answer</summary>There is none: the penalty's gradient depends on real images and bears no noise.
-# > (<code>ledger/ctab-gan-penalty-after-noise</code>)</details>
-#
 # ## 3. Sampling: are batches drawn as they are charged?
 #
 # > **Ask:** find the loader. Does every record enter every batch by a coin of its own (Poisson), or are records shuffled
@@ -131,11 +133,6 @@ card("ledger/dp-kernel-noise-on-loss")
 card("ledger/shuffled-chua")
 
 # %% [markdown]
-# > **Exercise 3.** Batches are drawn without replacement, each anew: charge Poisson's epsilon? Look at the adjacency.
-# >
-# > <details><summary>Answer</summary>Not by itself. A batch of fixed size cannot have one record fewer, so adjacency is
-# > replace-one, and a record moves the sum by 2C. <code>dpkit.privacy.wor</code> prices it.</details>
-#
 # ## 4. Uncharged: what else reads the records?
 #
 # > **Ask:** list every line that touches private data: shapes, ranges, classes, means, labels, when to stop, which run to
@@ -163,12 +160,6 @@ print("without it     ", noisy_mean(wages[:-1])["range"][1] > 100)
 card("ledger/pate-gan-uncharged-branch")
 
 # %% [markdown]
-# > **Exercise 4.** Training stops when accuracy on *private* validation data reaches 96 %. Epsilon is that of the steps
-# > made. Right?
-# >
-# > <details><summary>Answer</summary>No: the number of steps is released, and depends on the validation records without
-# > any noise. (<code>adadp/selected-on-test-accuracy</code>)</details>
-#
 # ## 5. Accounting: is everything added up?
 #
 # > **Ask:** count the releases. Is each charged, with the records that it read?
@@ -192,11 +183,6 @@ card("ledger/gs-wgan-32-gradients")
 # The tensors of section 1 can be miscounted in the same way, each charged as if it had drawn a batch of its own
 # (`ledger/dpwgan-per-tensor`: 1.46 becomes 6.87).
 #
-# > **Exercise 5.** You try ten learning rates, each at epsilon 1, and publish the best run. What is the epsilon?
-# >
-# > <details><summary>Answer</summary>Of all ten runs together: ten releases, and a choice among them. (Cheaper ways to
-# > choose exist: Liu and Talwar 2019, Papernot and Steinke 2022.)</details>
-#
 # ## 6. Formula: is it what was proven?
 #
 # > **Ask:** recompute one number by hand, the noise before all. Was the theorem proven for this range?
@@ -217,11 +203,18 @@ card("ledger/pate-gan-xor")
 card("ledger/pate-gan-power")
 
 # %% [markdown]
-# > **Exercise 6.** The same formula, at $\varepsilon = 8$. May you use it?
-# >
-# > <details><summary>Answer</summary>Its proof needs epsilon below 1 (so that the codes above are a hair beyond it). Ask the exact profile instead:
-# > <code>Gaussian(noise).profile([8.0])</code>; it may still be enough, or not.</details>
-#
+# The formula's proof needs epsilon below 1 (so that the codes above are a hair beyond it). And at 8?
+
+# %%
+turn.recipe_at_8.check(...)
+
+# %% tags=["solution"]
+from scipy.stats import norm
+
+mu = 8 / sqrt(2 * log(1.25 / 1e-5))
+turn.recipe_at_8.check(norm.cdf(mu / 2 - 8 / mu) - np.exp(8) * norm.cdf(-mu / 2 - 8 / mu))
+
+# %% [markdown]
 # ## 7. Floating point: are these the numbers of the proof?
 #
 # > **Ask:** how large are sums, how small are differences, and who sees the last bits?
@@ -240,7 +233,7 @@ card("ledger/float32-sum")
 card("ledger/float-laplace-support")
 
 # %% [markdown]
-# > **Exercise 7.** torch's normals in single precision on a CPU, drawn 16 or more at a time, never exceed 5.77. Why does that matter for pure
+# > **To think about.** torch's normals in single precision on a CPU, drawn 16 or more at a time, never exceed 5.77. Why does that matter for pure
 # > epsilon, and why hardly for (epsilon, delta)?
 # >
 # > <details><summary>Answer</summary>An output beyond the bound is possible with the record only, so no finite epsilon
@@ -305,6 +298,32 @@ HTML(f"<ol>{''.join(case(name, told) for name, told in CASES.items())}</ol>")
 #
 # ## Your turn
 #
+# Three questions with a choice:
+
+# %%
+turn.sheet.quiz()
+
+# %% tags=["solution"]
+turn.without_replacement.check("b")
+turn.early_stop.check("b")
+turn.ten_rates.check("b")
+
+# %% [markdown]
+# **Homework.** Twenty lines of DP-SGD, with one fault. Draw yours by your name; find the line, and what the run really
+# costs (`"none"` if no finite epsilon covers it). `task.check(line=..., epsilon=...)` says whether you have it.
+
+# %%
+from dpkit.exercises import homework
+
+task = homework.draw("Emmy")
+task
+
+# %% tags=["solution"]
+found = pld.epsilon([Release(SampledGaussian(1.1 / 2, 16 / 2_000), 2_000)], delta=1e-5)
+task.check(line=13, epsilon=found)
+task.solution()
+
+# %% [markdown]
 # You have read a claim that you doubt, or one that deserves to be confirmed? It is one file
 # ([CONTRIBUTING.md](../CONTRIBUTING.md#adding-a-finding)): where it stands, what is said, how to compute it. Say it as you
 # would to its authors.

@@ -3,11 +3,13 @@
 import math
 from decimal import Decimal
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpkit.show import Table, at_least, at_most, interval
+from dpkit.show import Table, at_least, at_most, interval, tabled
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 digits = st.integers(2, 8)
@@ -68,3 +70,32 @@ def test_a_table_is_text_in_columns():
 
 def test_what_is_shown_is_escaped():
     assert "<b>" not in Table(("<b>",), (("<b>",),), ("<b>",)).html()
+
+
+def test_rows_are_tabled_without_an_index_and_with_digits_that_mean_something():
+    rows = [
+        {"run": "a", "steps": 30303, "epsilon": 9.59989, "score": None},
+        {"run": "b", "steps": 7, "epsilon": 1108.4, "score": 0.5},
+        {"run": "c", "steps": None, "epsilon": math.inf, "score": math.nan},
+        {"run": "d", "steps": np.int64(4), "epsilon": np.float64(-0.0), "score": True},
+    ]
+    found = tabled(rows, digits=2)
+    assert found.headings == ["run", "steps", "epsilon", "score"]
+    assert found.rows == [
+        ("a", "30,303", "9.60", ""),
+        ("b", "7", "1,108", "0.50"),
+        ("c", "", "inf", ""),
+        ("d", "4", "0.00", "True"),
+    ]
+    assert "<td style='text-align:right'>30,303</td>" in found.html()
+    assert "<td style='text-align:left'>a</td>" in found.html()
+
+
+def test_rows_of_a_frame_of_dicts_and_of_tuples_are_tabled_alike():
+    frame = pd.DataFrame({"run": ["a", "b"], "epsilon": [1.5, None]})
+    dicts = [{"run": "a", "epsilon": 1.5}, {"run": "b"}]
+    tuples = [("a", 1.5), ("b", None)]
+    names = ["run", "epsilon"]
+    assert tabled(frame) == tabled(dicts) == tabled(tuples, names)
+    assert tabled(dicts, ["epsilon"]).rows == [("1.500",), ("",)]
+    assert tabled([], names).rows == []

@@ -36,6 +36,7 @@ CHART = ROOT / "docs" / "epsilons.png"
 SCORES = ROOT / "docs" / "audits.png"
 UTILITY = ROOT / "docs" / "utility.png"
 UTILITY_SAMPLES = ROOT / "docs" / "utility_samples.png"
+COLAB = "https://colab.research.google.com"
 DELTA = 1e-5
 ROWS = {
     "cgan": "CGAN",
@@ -352,7 +353,7 @@ def _spread(row: dict) -> str:
 
 
 def launch_links(project: dict[str, Any], notebooks: list[str]) -> str:
-    """A link to mybinder.org for each notebook, at the release's tag; "" without an address.
+    """Links to mybinder.org, and from GitHub to Colab, at the release's tag; "" without an address.
 
     Args:
         project: the table [project] of pyproject.toml; `urls.repository` is the address.
@@ -372,12 +373,17 @@ def launch_links(project: dict[str, Any], notebooks: list[str]) -> str:
             f" {', '.join(HOSTS)}; got {address!r}. Leave it out to draw no links"
         )
     host, slash = HOSTS[parts.hostname]
-    base = f"https://mybinder.org/v2/{host}/{path.replace('/', slash)}/v{project['version']}"
-    links = [
-        f"[{Path(name).stem}]({base}?urlpath={quote(f'lab/tree/notebooks/{name}')})"
+    tag = f"v{project['version']}"
+    binder = f"https://mybinder.org/v2/{host}/{path.replace('/', slash)}/{tag}"
+    drawn = "![Launch on Binder](https://mybinder.org/badge_logo.svg) " + " · ".join(
+        f"[{Path(name).stem}]({binder}?urlpath={quote(f'lab/tree/notebooks/{name}')})"
         for name in notebooks
-    ]
-    return "![Launch on Binder](https://mybinder.org/badge_logo.svg) " + " · ".join(links)
+    )
+    if host != "gh":
+        return drawn
+    colab = f"{COLAB}/github/{path}/blob/{tag}/notebooks"
+    badge = f"<br>![Open in Colab]({COLAB}/assets/colab-badge.svg) "
+    return drawn + badge + " · ".join(f"[{Path(name).stem}]({colab}/{name})" for name in notebooks)
 
 
 def _launch_links() -> str:

@@ -185,9 +185,13 @@ def test_without_an_address_no_link_is_drawn():
 def test_links_lead_to_the_notebook_at_the_release(address: str, path: str):
     project = {"version": "1.2.3", "urls": {"repository": address}}
     links = re.findall(r"\]\(([^)]+)\)", readme.launch_links(project, ["00_a.ipynb", "01_b.ipynb"]))
-    badge, *launch = (urlparse(link) for link in links)
+    badge, *launch = (urlparse(link) for link in links if "colab" not in link)
     assert badge.path == "/badge_logo.svg"
     assert {link.netloc for link in (badge, *launch)} == {"mybinder.org"}
+    colab = [urlparse(link) for link in links if "colab" in link]
+    blob = "/github/some-one/dp_kit/blob/v1.2.3/notebooks"
+    wanted = ["/assets/colab-badge.svg", f"{blob}/00_a.ipynb", f"{blob}/01_b.ipynb"]
+    assert [link.path for link in colab] == (wanted if "github" in address else [])
     assert [link.path for link in launch] == [path, path]
     assert [parse_qs(link.query)["urlpath"] for link in launch] == [
         ["lab/tree/notebooks/00_a.ipynb"],

@@ -38,15 +38,17 @@ LAYERS = {
     "warm_gan": 5,
     "papers": 6,
     "plots": 6,
+    "diagrams": 7,
     "comparison": 7,
     "explorers": 7,
     "report": 7,
     "commands": 8,
+    "exercises": 8,
     "__main__": 9,
 }
 # Texts and plots are for those who show things: nothing else builds on them.
 SHOWING = {"show", "plots"}
-MAY_SHOW = {"explorers", "report", "commands", "__main__"}
+MAY_SHOW = {"diagrams", "explorers", "report", "commands", "__main__"}
 STATEMENT = "dpkit/privacy/statement.py"  # a sentence is all that it makes
 # Parts that need torch as a whole; elsewhere only functions that need it import it.
 TORCH_PARTS = {"training", "private"}
@@ -74,7 +76,7 @@ TORCH_FREE_IN_PRIVATE = {  # what is planned, priced and stated, and one release
 }
 TORCH = {"torch", "torchvision", "opacus", "safetensors.torch"}
 # The parts that talk to a terminal; everything else returns what it has to say.
-MAY_PRINT = {"commands", "__main__"}
+MAY_PRINT = {"commands", "exercises", "__main__"}
 GLOBAL_SEEDS = {
     "torch.manual_seed",
     "torch.cuda.manual_seed",

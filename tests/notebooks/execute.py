@@ -31,6 +31,8 @@ LANGUAGE = {
     "name": "python",
     "pygments_lexer": "ipython3",
 }
+# Tag of a cell -> what of it is folded until a reader opens it: an answer, or what follows a guess.
+HIDDEN = {"solution": ("outputs", "source"), "guessed": ("outputs",)}
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 VOLATILE = {
     "a memory address": re.compile(r"\bat 0x[0-9a-f]{6,}"),
@@ -122,6 +124,8 @@ def cleaned(notebook: NotebookNode) -> NotebookNode:
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
     for cell in notebook.cells:
         kept = {"tags": cell.metadata["tags"]} if "tags" in cell.metadata else {}
+        if hidden := HIDDEN.keys() & set(kept.get("tags", [])):
+            kept["jupyter"] = {f"{part}_hidden": True for tag in hidden for part in HIDDEN[tag]}
         cell.metadata = nbformat.from_dict(kept)
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET_VIEW, None)

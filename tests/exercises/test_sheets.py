@@ -1,0 +1,192 @@
+"""Every exercise: nothing, right, right in other words, wrong; hints, solution and progress."""
+
+import importlib
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpkit import exercises
+from dpkit.exercises.answers import as_number
+from dpkit.exercises.kinds import Choice, Function, Guess, Number
+from dpkit.exercises.sheet import Sheet
+
+MODULES = sorted(
+    path.stem
+    for path in Path(exercises.__file__).parent.glob("*.py")
+    if "sheet = Sheet(" in path.read_text()
+)
+SHEETS: list[Sheet] = [importlib.import_module(f"dpkit.exercises.{name}").sheet for name in MODULES]
+ALL = [(sheet, one) for sheet in SHEETS for one in sheet.exercises]
+IDS = [f"{sheet.notebook}-{one.place}" for sheet, one in ALL]
+EVERY = pytest.mark.parametrize(("sheet", "one"), ALL, ids=IDS)
+
+
+@pytest.fixture(autouse=True)
+def nothing_done():
+    for _, one in ALL:
+        one.done = False
+
+
+def test_every_notebook_has_three_to_six_exercises():
+    notebooks = {path.stem for path in (Path(__file__).parents[2] / "notebooks").glob("*.py")}
+    assert {sheet.notebook for sheet in SHEETS} == notebooks
+    assert all(3 <= len(sheet.exercises) <= 6 for sheet in SHEETS)
+
+
+@EVERY
+@pytest.mark.parametrize("empty", [..., None, "", "  ", "...", [], ()])
+def test_an_empty_answer_is_not_wrong_but_asked_for(sheet, one, empty, capsys):
+    one.check(empty)
+    said = capsys.readouterr().out
+    assert "Not answered yet" in said
+    assert " ".join(one.question.split())[:40] in " ".join(said.split())
+    assert f"(0 of {len(sheet.exercises)} done)" in said
+
+
+def right_answers(one):
+    """The right answer, written in several ways."""
+    if isinstance(one, Choice):
+        (letter,) = (letter for letter, option in one.letters.items() if option == one.right)
+        return [letter, letter.upper(), f" ({letter}) ", one.right, one.right.rstrip(".").upper()]
+    if isinstance(one, Function):
+        return [one.reference, lambda *given: np.asarray(one.reference(*given)).tolist()]
+    if math.isinf(one.right):
+        return [math.inf, "inf", "none", np.inf, "No finite epsilon"]
+    ways = [one.right, str(one.right), np.float64(one.right), np.array(one.right)]
+    return [*ways, f"{100 * one.right!r} %", f" {one.right!r} ".replace(".", ",")]
+
+
+@EVERY
+def test_the_right_answer_is_right_however_it_is_written(sheet, one, capsys):
+    for answer in right_answers(one):
+        one.check(answer)
+        assert capsys.readouterr().out.startswith(("Right", "Well guessed")), answer
+    assert one.done
+    assert sheet.progress == f"1 of {len(sheet.exercises)} done"
+
+
+def wrong_answers(one):
+    """Answers that must not pass."""
+    words = ["I do not know", True, math.nan, "nan", {"a": 1}, [1.0, 2.0]]
+    if isinstance(one, Choice):
+        return ["z", 7, *(option for option in one.options if option != one.right)]
+    if isinstance(one, Function):
+        constant = float(np.sum(one.reference(*one.examples[0])))
+        return [7, "f", lambda *_: constant, lambda *_: None, lambda: 0, lambda *_: 1 / 0]
+    if isinstance(one, Guess):
+        return words
+    return [*words, 1.1 * one.right + 0.1 if math.isfinite(one.right) else 9.6, -3]
+
+
+@EVERY
+def test_a_wrong_answer_is_refused_with_a_sentence(sheet, one, capsys):
+    for answer in wrong_answers(one):
+        one.check(answer)
+        said = capsys.readouterr().out
+        assert not said.startswith(("Right", "Well guessed", "You guessed")), answer
+        assert len(said.split()) >= 4
+    assert not one.done
+
+
+@EVERY
+def test_a_likely_mistake_is_named_and_is_one(sheet, one, capsys):
+    for said, mistaken in getattr(one, "mistakes", {}).items():
+        assert not one.near(mistaken(), one.right)
+        one.check(mistaken())
+        assert said in capsys.readouterr().out
+
+
+@EVERY
+def test_hints_and_solution_are_shown_when_asked_for(sheet, one, capsys):
+    for number in range(1, len(one.hints) + 1):
+        one.hint(number)
+        assert capsys.readouterr().out.startswith(f"Hint {number} of {len(one.hints)}: ")
+    with pytest.raises(ValueError, match="number must lie in"):
+        one.hint(len(one.hints) + 1)
+    assert one.hints or isinstance(one, Guess)
+    one.solution()
+    said = capsys.readouterr().out
+    assert (one.because if one.because else "This is") in said
+    assert '"""' not in said  # the question is not repeated
+
+
+@EVERY
+def test_what_a_question_says_fits_on_a_screen(sheet, one):
+    assert all(len(line) <= 110 for line in repr(one).splitlines())
+    assert one.question[0].isupper() or one.question[0] in "'`6"
+
+
+def test_a_guess_shows_the_number_beside_it():
+    said = next(o for s, o in ALL if s.notebook == "00_start_here").judge(20)
+    assert said.right
+    assert said.text.startswith("You guessed: 20. It is 36.5.")
+
+
+def test_an_exercise_that_was_done_stays_done(capsys):
+    one = next(o for _, o in ALL if type(o) is Number)
+    one.check(one.right)
+    one.check(7 * one.right)
+    assert one.done
+
+
+def test_a_function_may_not_pass_by_changing_its_input():
+    one = next(o for s, o in ALL if s.notebook == "02_dp_cgan" and isinstance(o, Function))
+
+    def careless(gradients, bound):
+        gradients *= 0
+        return gradients.sum(0)
+
+    assert one.judge(careless).right is False
+    assert one.judge(one.reference).right is True
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("1,108", 1108.0),
+        ("0,87", 0.87),
+        ("-1,234,567.5", -1234567.5),
+        ("12.5 %", 0.125),
+        ("\N{MINUS SIGN}3", -3.0),
+        ("1e-5", 1e-5),
+        ("10_000", 10000.0),
+        ("None", math.inf),
+        (np.int64(7), 7.0),
+    ],
+)
+def test_numbers_as_people_write_them(written, number):
+    assert as_number(written) == pytest.approx(number, rel=1e-15)
+
+
+def test_a_guarantee_is_a_number_and_a_tensor_is():
+    torch = pytest.importorskip("torch")
+    from dpkit.privacy import Gaussian, Release, pld
+
+    spent = pld.epsilon([Release(Gaussian(2.0))], delta=1e-5)
+    assert as_number(spent) == spent.epsilon
+    assert as_number(torch.tensor(2.5)) == 2.5
+
+
+def test_a_choice_needs_its_answer_among_the_options():
+    with pytest.raises(ValueError, match="right must be one of the options"):
+        Sheet("99").choice("?", "c", {"a": "", "b": ""})
+
+
+def test_the_quiz_replies_to_each_button_and_counts():
+    pytest.importorskip("ipywidgets")
+    sheet = next(sheet for sheet in SHEETS if sheet.notebook == "12_how_guarantees_break")
+    quiz = sheet.quiz()
+    assert quiz.progress.value == "<p><b>0 of 3 right</b></p>"
+    question, buttons, reply = quiz.questions[0], quiz.buttons[0], quiz.replies[0]
+    wrong = next(option for option in question.options if option != question.right)
+    buttons.value = wrong
+    assert "No. " in reply.value
+    assert not question.done
+    buttons.value = question.right
+    assert "Right. " in reply.value
+    assert quiz.progress.value == "<p><b>1 of 3 right</b></p>"
+    static = quiz._repr_mimebundle_()
+    assert all(option in static["text/plain"] for option in question.options)
+    assert question.because not in static["text/html"]

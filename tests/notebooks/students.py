@@ -1,0 +1,43 @@
+"""Write the students' notebooks: those of notebooks/ without solutions, answers and outputs.
+
+`make students` writes them to students/, which is not committed. A solution is a cell tagged
+`solution`; an answer is a fold of that name in a text. The exercises stay, and check themselves.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+from execute import KERNELSPEC, LANGUAGE, write
+from nbformat import NotebookNode
+from pairs import NOTEBOOKS, read_source, tags
+
+STUDENTS = NOTEBOOKS.parent / "students"
+ANSWER = re.compile(r"[>\s]*<details><summary>Answers?</summary>.*?</details>", re.DOTALL)
+
+
+def student(source: Path) -> NotebookNode:
+    """What a student gets of a notebook's source."""
+    notebook = read_source(source)
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": LANGUAGE})
+    notebook.cells = [cell for cell in notebook.cells if "solution" not in tags(cell)]
+    for index, cell in enumerate(notebook.cells):
+        cell.id = f"s{index:03d}"
+        if cell.cell_type == "markdown":
+            cell.source = ANSWER.sub("", cell.source)
+    return notebook
+
+
+def main(folder: Path = STUDENTS) -> int:
+    """Write all of them, and say where."""
+    folder.mkdir(exist_ok=True)
+    sources = sorted(NOTEBOOKS.glob("*.py"))
+    for source in sources:
+        write(student(source), folder / f"{source.stem}.ipynb")
+    print(f"{len(sources)} notebooks without solutions in {folder.name}/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
