@@ -35,7 +35,7 @@ export PYTHON MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab app test notebooks students measure reproduce readme binder-check bench mutants format lint types unit compare portable other-pythons
+.PHONY: help setup lab app test notebooks students book measure reproduce readme binder-check bench mutants format lint types unit compare portable other-pythons
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +66,10 @@ notebooks: setup ## run every notebook without a screen and rewrite its stored o
 
 students: setup ## write the notebooks without solutions into students/
 	@$(PLAIN) $(RUN) tests/notebooks/students.py
+
+book: setup ## build the book of notebooks, docs/ and API, without any request: build/book/index.html
+	@$(PLAIN) $(RUN) -m sphinx -b html -c docs/book -q -W --keep-going -j $(JOBS) . build/book
+	@echo "build/book/index.html"
 
 measure: setup ## run every notebook and write its time and peak memory into its header and README
 	@$(PLAIN) $(RUN) tests/notebooks/measure.py

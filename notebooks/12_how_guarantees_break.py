@@ -238,7 +238,7 @@ card("ledger/float-laplace-support")
 # >
 # > <details><summary>Answer</summary>An output beyond the bound is possible with the record only, so no finite epsilon
 # > holds without delta. The chance of that goes into delta: 8e-9 a number that is noised. With many
-# > numbers that adds up; <a href="../dpkit/training/noise.md">how the kit deals with it</a>.</details>
+# > numbers that adds up; <code>dpkit/training/noise.md</code> says how the kit deals with it.</details>
 #
 # ## 8. And what holds
 #

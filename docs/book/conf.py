@@ -41,7 +41,7 @@ html_copy_source = False
 nb_execution_mode = "off"  # what is stored is compared with a fresh run by `make compare`
 nb_ipywidgets_js = {}  # no request leaves a page
 nb_merge_streams = True
-myst_enable_extensions = ["dollarmath", "html_image"]
+myst_enable_extensions = ["deflist", "dollarmath", "html_image"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 copybutton_exclude = ".linenos, .gp, .go"
@@ -52,6 +52,7 @@ suppress_warnings = [
 ]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+toc_object_entries = False  # or every page lists three thousand names beside it
 napoleon_google_docstring = True
 
 

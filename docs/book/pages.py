@@ -26,8 +26,9 @@ def modules() -> list[str]:
 
 
 def names(path: Path) -> list[str]:
-    """Public functions and classes that a file defines, in order."""
-    body = ast.parse(path.read_text(encoding="utf-8")).body
+    """Public functions and classes that a file defines, in order; none of a sheet of exercises."""
+    text = path.read_text(encoding="utf-8")
+    body = [] if "sheet = Sheet(" in text else ast.parse(text).body
     defined = (node for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef))
     return [node.name for node in defined if not node.name.startswith("_")]
 
@@ -58,7 +59,11 @@ def _write(path: Path, text: str) -> None:
 
 def plain_docstring(app, what, name, thing, options, lines: list[str]) -> None:
     """Docstrings are plain text: what reStructuredText would read as markup is kept as it is."""
-    lines[:] = [_plain(line) for line in _listed(_with_code(lines))]
+    marked, in_code = [], False
+    for line in _listed(_with_code(lines)):
+        in_code = line == "::" or (in_code and (not line.strip() or line.startswith(CODE)))
+        marked.append(line if in_code else _plain(line))
+    lines[:] = marked
 
 
 def skipped(app, what, name, thing, skip, options) -> bool | None:
@@ -94,8 +99,6 @@ def _listed(lines: list[str]) -> list[str]:
 
 
 def _plain(line: str) -> str:
-    if line.startswith(CODE) or line == "::":
-        return line
     if bullet := re.match(r"\s*[*-] ", line):
         return bullet[0] + _escaped(line[bullet.end() :])
     if re.match(r"\s*(:\w+|\.\. )", line):  # what napoleon made of Args and Raises
