@@ -61,4 +61,5 @@ def setup(app):
     app.connect("builder-inited", pages.write_api)
     app.connect("autodoc-process-docstring", pages.plain_docstring)
     app.connect("autodoc-skip-member", pages.skipped)
+    app.connect("build-finished", pages.copy_lab)
     app.connect("doctree-resolved", pages.describe_pictures)

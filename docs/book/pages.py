@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 from pathlib import Path
 
 from docutils import nodes
@@ -117,6 +118,12 @@ def _escaped(text: str) -> str:
         else re.sub(r"([*|\\]|_(?=\W|$))", r"\\\1", piece)
         for index, piece in enumerate(pieces)
     )
+
+
+def copy_lab(app, exception: Exception | None) -> None:
+    """Put the Lab, which is pages of its own, beside the book's."""
+    if exception is None:
+        shutil.copytree(CHECKOUT / "docs/lab", Path(app.outdir) / "docs/lab", dirs_exist_ok=True)
 
 
 def describe_pictures(app, doctree: nodes.document, docname: str) -> None:

@@ -1,0 +1,239 @@
+"""The Lab in a browser, opened from disk: it trains, its meter is the kit's, and it asks nobody."""
+
+import json
+import math
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpkit.privacy import Release, SampledGaussian, pld, rdp
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PAGE = (CHECKOUT / "docs" / "lab" / "index.html").as_uri()
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SIZES = {"laptop": (1366, 768), "phone": (390, 844)}
+DELTA = 1e-5
+
+sys.path.insert(0, str(CHECKOUT / "tests" / "contracts"))
+import lab_grid  # noqa: E402
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync = pytest.importorskip("playwright.sync_api")
+    with sync.sync_playwright() as playwright:
+        one = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+        )
+        yield one
+        one.close()
+
+
+@pytest.fixture
+def page(browser):
+    """The Lab on a laptop; a request that leaves it or an error in it fails the test."""
+    one = browser.new_page(viewport=dict(zip(("width", "height"), SIZES["laptop"], strict=True)))
+    asked, errors = [], []
+    one.on("request", lambda request: asked.append(request.url))
+    one.on("pageerror", lambda error: errors.append(str(error)))
+    one.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    one.goto(PAGE)
+    yield one
+    one.close()
+    assert {url.partition(":")[0] for url in asked} == {"file"}
+    assert errors == []
+
+
+def ledgers():
+    """Ledgers as the sliders make them: one setting, or several after changes in mid-training."""
+    single = [
+        [(noise, batch / 2000, steps)]
+        for noise in (0.3, 0.5, 1, 2.5, 10)
+        for batch in (16, 128, 1000)
+        for steps in (1, 100, 5000)
+    ]
+    mixed = [
+        [(1, 0.032, 700), (0.5, 0.032, 20), (1, 0.128, 300)],
+        [(10, 0.5, 1), (0.3, 0.008, 1)],
+        [(3, 0.064, 2500), (2, 0.064, 2500), (1.5, 0.064, 2500)],
+    ]
+    return single + mixed
+
+
+def test_the_meter_is_the_kits_and_never_below_it(page):
+    asked = [[{"noise": z, "rate": q, "count": n} for z, q, n in one] for one in ledgers()]
+    found = page.evaluate(f"({json.dumps(asked)}).map(one => Lab.accountant.epsilon(one, {DELTA}))")
+    assert len(found) >= 48
+    for one, epsilon in zip(ledgers(), found, strict=True):
+        ledger = [Release(SampledGaussian(z, q), n) for z, q, n in one]
+        own = rdp.epsilon(ledger, delta=DELTA).epsilon
+        assert own <= epsilon <= own * (1 + 1e-6), one
+
+
+@pytest.mark.parametrize(
+    ("ledger", "epsilon"),
+    [
+        ("[]", 0),
+        ("[{noise: 0, rate: 0.1, count: 1}]", math.inf),
+        ("[{noise: 1, rate: 0, count: 9}]", 0),
+    ],
+)
+def test_a_run_without_steps_and_one_without_noise(page, ledger, epsilon):
+    assert page.evaluate(f"Lab.accountant.epsilon({ledger}, 1e-5)") == epsilon
+
+
+def test_without_noise_it_learns_the_ring_and_no_epsilon_covers_it(page):
+    before = page.evaluate("Lab.page.gan.quality()")
+    page.evaluate("Lab.page.steps(1500)")
+    after = page.evaluate("Lab.page.gan.quality()")
+    assert after["far"] < 0.5 * before["far"]
+    assert after["reached"] >= 6
+    assert page.text_content("#epsilon") == "no finite epsilon"
+    assert page.text_content("#after") == "after 1,500 steps of D"
+
+
+def test_the_meter_counts_the_steps_that_are_made_with_the_settings_of_each(page):
+    page.select_option("#preset", "1,256,1,2")
+    page.evaluate("Lab.page.steps(10)")
+    page.focus("#noise")
+    page.keyboard.press("ArrowRight")
+    page.click("#one")
+    assert page.text_content("#noise-value") == "1.2"
+    assert page.input_value("#preset") == ""
+    ledger = [Release(SampledGaussian(1.0, 0.128), 20), Release(SampledGaussian(1.2, 0.128), 2)]
+    own = rdp.epsilon(ledger, delta=DELTA).epsilon
+    shown = float(page.text_content("#epsilon"))
+    assert own <= shown <= own * 1.01
+    page.click("#reset")
+    assert page.text_content("#epsilon") == "0"
+
+
+def test_run_and_pause(page):
+    page.click("#run")
+    page.wait_for_function("Lab.page.gan.steps > 5")
+    page.click("#run")
+    stopped = page.evaluate("Lab.page.gan.steps")
+    page.wait_for_timeout(200)
+    assert page.evaluate("Lab.page.gan.steps") <= stopped + 200
+    assert page.text_content("#run") == "Run"
+
+
+def test_a_step_clips_adds_noise_once_and_draws_poisson_batches(page):
+    """Noise of 3 clip norms on each of 1,185 numbers: what Adam is given is nearly all noise.
+
+    The mean square over 20 steps lies within 10 % of (noise clip / batch)^2; by chance it would
+    miss that less than once in 10^9.
+    """
+    found = page.evaluate(
+        """() => {
+          const gan = new Lab.Gan({ seed: 5, records: 200 });
+          const taken = [];
+          gan.discriminatorSteps.step = (weights, gradient) => taken.push(gradient);
+          for (let k = 0; k < 20; k++) gan.discriminatorStep({ noise: 300, batch: 20, clip: 0.5 });
+          let sum = 0;
+          for (const one of taken) for (const g of one) sum += g * g / (one.length * taken.length);
+          return [sum, gan.ledger, taken[0].length];
+        }"""
+    )
+    assert found[0] == pytest.approx((300 * 0.5 / 20) ** 2, rel=0.1)
+    assert found[1] == [{"noise": 300, "rate": 0.1, "count": 20}]
+
+
+def test_gradients_are_those_of_finite_differences(page):
+    worst = page.evaluate(
+        """() => {
+          const gan = new Lab.Gan({ seed: 3, records: 10 });
+          const net = gan.discriminator;
+          let worst = 0;
+          for (const real of [true, false]) {
+            const loss = (s) => Math.log1p(Math.exp(real ? -s : s));
+            const found = gan.gradientOf([0.3, -0.6], real);
+            for (let i = 0; i < found.length; i += 7) {
+              const kept = net.weights[i];
+              const ends = [1e-5, -1e-5].map((shift) => {
+                net.weights[i] = kept + shift;
+                return loss(net.forward([0.3, -0.6])[3][0]);
+              });
+              net.weights[i] = kept;
+              worst = Math.max(worst, Math.abs((ends[0] - ends[1]) / 2e-5 - found[i]));
+            }
+          }
+          return worst;
+        }"""
+    )
+    assert worst < 1e-8
+
+
+def test_the_attackers_game_counts_and_the_best_rule_is_as_good_as_is_said(page):
+    """10,000 rounds by the best rule: within 2.5 points of its chance, which 5 deviations are."""
+    page.select_option("#preset", "1,256,1,2")
+    page.click("#in")
+    page.click("#out")
+    assert "of 2 right" in page.text_content("#score")
+    assert "69 % of rounds" in page.text_content("#score")
+    share = page.evaluate(
+        """() => {
+          const one = new Lab.Attacker(11);
+          one.deal(1);
+          for (let k = 0; k < 10000; k++) one.guess(one.now.seen > 0.5);
+          return one.right / 10000;
+        }"""
+    )
+    assert share == pytest.approx(0.5 * (1 + math.erf(0.5 / math.sqrt(2))), abs=0.025)
+
+
+def test_the_grid_is_what_the_kit_certifies(page):
+    points = page.evaluate(
+        """() => [[0, 10, 11], [7, 6, 8], [16, 0, 0], [3, 4, 5]].map(([i, j, k]) => {
+          const g = Lab.grid;
+          const at = (i * g.rate.length + j) * g.steps.length + k;
+          return [g.noise[i], g.rate[j], g.steps[k], g.lower[at], g.upper[at]];
+        })"""
+    )
+    for noise, rate, steps, lower, upper in points:
+        own = pld.epsilon([Release(SampledGaussian(noise, rate), steps)], delta=DELTA)
+        assert (lower, upper) == pytest.approx(lab_grid.pair(noise, rate, steps), rel=1e-3)
+        assert lower <= own.lower * (1 + 1e-9)
+        assert upper >= own.epsilon * (1 - 1e-9)
+    assert page.evaluate("Lab.grid.upper.length") == math.prod(
+        map(len, (lab_grid.NOISE, lab_grid.RATE, lab_grid.STEPS))
+    )
+
+
+def test_the_price_follows_the_sliders(page):
+    page.click("#tab-price")
+    page.focus("#g-noise")
+    page.keyboard.press("ArrowLeft")
+    ledger = [Release(SampledGaussian(1.0, 0.01), 10_000)]
+    priced = page.evaluate("Lab.priced")
+    own = pld.epsilon(ledger, delta=DELTA)
+    assert priced["noise"] == 1.0
+    assert priced["lower"] <= own.lower <= own.epsilon <= priced["upper"] * (1 + 1e-9)
+    assert priced["renyi"] == pytest.approx(rdp.epsilon(ledger, delta=DELTA).epsilon, rel=1e-6)
+    assert "--noise-multiplier 1 --sample-rate 0.01 --steps 10000" in page.text_content("#line")
+    assert page.text_content("#sentence").startswith("This run costs ")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("tab", ["train", "price"])
+def test_it_fits_a_laptop_and_a_phone(browser, tmp_path, size, tab):
+    width, height = SIZES[size]
+    page = browser.new_page(viewport={"width": width, "height": height})
+    page.goto(PAGE)
+    page.select_option("#preset", "0.6,128,1,2")
+    page.evaluate("Lab.page.steps(150)")
+    page.click(f"#tab-{tab}")
+    page.screenshot(path=tmp_path / f"{tab}-{size}.png", full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if size == "laptop":
+        assert page.evaluate("document.documentElement.scrollHeight") <= height
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('input, button, select')].filter(e => !e.textContent.trim()"
+        " && !(e.labels && e.labels.length) && !e.ariaLabel).length"
+    )
+    assert unnamed == 0
+    page.close()
