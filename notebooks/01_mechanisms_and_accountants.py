@@ -12,7 +12,7 @@
 # > **You will** price one training run three ways, find three different epsilons and see why all three are
 # > correct; build each of them a second time by hand; and meet five true theorems that mislead anyone who
 # > forgets their conditions.
-# > **Time** 15 seconds to run on one core, 75 minutes to read. **Memory** 250 MB. **Needs** [00_start_here](00_start_here.ipynb) read before; no data, no download, no GPU.
+# > **Time** 40 seconds to run on one core, 75 minutes to read. **Memory** 250 MB. **Needs** [00_start_here](00_start_here.ipynb) read before; no data, no download, no GPU.
 # > **Sources** Mironov 2017; Mironov, Talwar, Zhang 2019; Balle et al. 2020; Zhu, Dong, Wang 2022; Balle and Wang 2018; Dong, Roth, Su 2022; Canonne, Kamath, Steinke 2020; Wang, Balle, Kasiviswanathan 2019; Mironov 2012.
 #
 # A network is trained on 60,000 examples for 60 epochs. Each example enters each batch independently at random,

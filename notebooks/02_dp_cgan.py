@@ -11,7 +11,7 @@
 #
 # > **You will** take one private training step apart, run the algorithm on handwritten digits, price the run as
 # > its authors did and as the code really ran, and read Table 1 beside our own runs.
-# > **Time** 20 seconds to run on two cores, 40 minutes to read. **Memory** 620 MB. **Needs** nothing: the digits come with scikit-learn.
+# > **Time** 60 seconds to run on two cores, 40 minutes to read. **Memory** 680 MB. **Needs** nothing: the digits come with scikit-learn.
 # > **Source** Torkzadehmahani, Kairouz and Paten, CVPR Workshops 2019, and their public code.
 #
 # The paper trains a small conditional GAN on MNIST so that both images *and labels* can be published. Its idea

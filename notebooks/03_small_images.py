@@ -12,7 +12,7 @@
 # > **You will** take apart one private step of a Wasserstein GAN, gradient penalty included; find out when Adam
 # > forgets the clip norm; repeat the paper's review of three earlier private GANs, each as one line of code;
 # > price the paper's runs, and read Figures 1 to 3 beside ours.
-# > **Time** 60 seconds to run on two cores, 50 minutes to read. **Memory** 850 MB. **Needs** nothing: the digits come with scikit-learn.
+# > **Time** 110 seconds to run on two cores, 50 minutes to read. **Memory** 850 MB. **Needs** nothing: the digits come with scikit-learn.
 # > **Source** Schwabedal, Michel and Riontino, arXiv:2005.00783, 2020, and their public code.
 #
 # The paper does two things that few papers do. It asks how the quality of generated digits depends on *each*

@@ -12,7 +12,7 @@
 # > **You will** take apart one private step of a critic, tensor by tensor; watch groups form and a warm start
 # > work; recompute the iterations that the paper's budget allows, to the last digit, with one fitted size; and
 # > see in five lines of code, each with a picture, why a run costs more than its budget says.
-# > **Time** 80 seconds to run on two cores, 50 minutes to read. **Memory** 730 MB. **Needs** nothing: the digits come with scikit-learn.
+# > **Time** 80 seconds to run on two cores, 50 minutes to read. **Memory** 820 MB. **Needs** nothing: the digits come with scikit-learn.
 # > **Source** Zhang, Ji and Wang, arXiv:1801.01594, 2018, and their public code.
 #
 # Private training clips each example's gradient and covers it with noise. GANs are hard to train as it is, and

@@ -12,7 +12,7 @@
 # > **You will** train a GAN twice, with noise on its loss and without, and compare every weight; follow the
 # > paper's theorems order by order; generate census records with a guarantee that holds; and read the paper's
 # > tables beside our runs.
-# > **Time** 60 seconds to run on two cores, 45 minutes to read. **Memory** 930 MB. **Needs** nothing: the digits come with scikit-learn, the census is simulated.
+# > **Time** 120 seconds to run on two cores, 45 minutes to read. **Memory** 930 MB. **Needs** nothing: the digits come with scikit-learn, the census is simulated.
 # > **Source** Ma, Li, Ding, Liu, Wei, Weng and Poor, arXiv:2007.02056, 2020, and their public code.
 #
 # DP-SGD clips each example's gradient and adds noise to all coordinates: thousands of noisy numbers a step. The

@@ -11,7 +11,7 @@
 #
 # > **You will** break a guarantee in seven ways, each in a few lines; see where each happened in published work, what it
 # > cost and how one line mends it; and judge thirty cases yourself.
-# > **Time** 10 seconds to run on one core, 60 minutes to read. **Memory** 200 MB. **Needs**
+# > **Time** 10 seconds to run on one core, 60 minutes to read. **Memory** 170 MB. **Needs**
 # > [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb) and [07_claims_ledger](07_claims_ledger.ipynb)
 # > read before; no data, no download, no GPU.
 # > **Sources** the public code and texts that each card names, read at the place it gives.

@@ -37,7 +37,7 @@ class Accountant(Explorer):
         forget.on_click(self._forget)
         controls = {**run_controls(1.1, 10_000), "delta": delta_control()}
         super().__init__(controls, widgets.HBox([keep, forget]))
-        self.children = (*self.shown[:-2], self.call, self.comparison, *self.shown[-2:])
+        self.left.children = (*self.left.children, self.call, self.comparison)
 
     @staticmethod
     def compute(*, delta: float, **run: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The base of all explorers: controls on top, numbers at once, then the picture.
+"""The base of all explorers: controls and, at once, numbers at the left, the picture beside them.
 
 An explorer is a VBox without Output widgets, so that it works in Lab, under Voila and in a notebook
 that is compared cell by cell. Its numbers are HTML; before a kernel runs, and where a clone is not
@@ -13,6 +13,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from dpkit.explorers.round_slider import RoundSlider, round_stops
 from dpkit.plots import Picture
 from dpkit.show import Table
 
@@ -26,6 +27,7 @@ class Explorer(widgets.VBox):
         values: name -> control; their names are `compute`'s arguments.
         numbers: HTML of the present numbers, or of the sentence that says why there are none.
         picture: the drawing, empty where there is nothing to draw.
+        left: the column of controls and numbers.
     """
 
     title: str
@@ -34,14 +36,19 @@ class Explorer(widgets.VBox):
         """Args: values, the controls by name; more, further widgets above the numbers."""
         self.values = values
         self.numbers = widgets.HTML()
-        self.picture = widgets.Image(format="png", layout=widgets.Layout(max_width="760px"))
+        self.picture = widgets.Image(format="png", layout=widgets.Layout(max_width="100%"))
         self.words = widgets.HTML()  # the picture, for those who do not see it
         self._waiting: asyncio.TimerHandle | None = None
         self.result: dict[str, Any] | None = None
         heading = widgets.HTML(f"<h3>{escape(self.title)}</h3>")
         controls = (heading, *values.values(), *more)
         self.shown = (*controls, self.numbers, self.picture, self.words)
-        super().__init__(self.shown)
+        narrow = widgets.Layout(width="450px")
+        self.left = widgets.VBox((*controls[1:], self.numbers), layout=narrow)
+        beside = widgets.Layout(flex="1 1 450px", max_width="760px", min_width="0")
+        right = widgets.VBox((self.picture, self.words), layout=beside)
+        wrapped = widgets.Layout(flex_flow="row wrap", grid_gap="0 16px")
+        super().__init__((heading, widgets.HBox((self.left, right), layout=wrapped)))
         for control in values.values():
             control.observe(self._changed, names="value")
         self.update()
@@ -144,11 +151,9 @@ def control(kind: Any, width: int, description: str, tooltip: str, **traits: Any
 
 def logarithmic(
     description: str, low: float, high: float, value: float, tooltip: str, **traits: Any
-) -> Any:
-    """A slider over powers of 10, from 10^low to 10^high."""
-    traits = {"step": 0.02, "readout_format": ".4g", **traits}
-    kind = widgets.FloatLogSlider
-    return control(kind, 420, description, tooltip, value=value, min=low, max=high, **traits)
+) -> RoundSlider:
+    """A slider over round numbers from 10^low to 10^high, with a field for any other."""
+    return RoundSlider(description, round_stops(low, high, value), value, tooltip, **traits)
 
 
 def whole(description: str, low: int, high: int, value: int, tooltip: str, **traits: Any) -> Any:

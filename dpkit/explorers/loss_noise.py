@@ -70,14 +70,12 @@ class LossNoise(Explorer):
                 "iterations": logarithmic(
                     "generator iterations n_g", 0, math.log10(3000), 1000, "Each of n_d steps"
                 ),
-                "order": logarithmic(  # of base 2, so that it stops at 2 itself
+                "order": logarithmic(
                     "order alpha",
-                    0.15,
-                    6,
+                    math.log10(1.1),
+                    math.log10(64),
                     2.0,
                     "Of the Renyi divergence; 2 is best for Theorems 1 to 4",
-                    base=2,
-                    step=0.05,
                 ),
             }
         )
