@@ -57,11 +57,15 @@ class Table(NamedTuple):
     def _repr_html_(self) -> str:
         return self.html()
 
-    def html(self) -> str:
-        """As an HTML table."""
+    def html(self, *, folded: bool = False) -> str:
+        """As an HTML table; `folded` shows all notes but the first on demand."""
         head = _cells("th", self.headings)
         rows = "".join(_cells("td", row) for row in self.rows)
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        first, *more = [f"<p>{escape(note)}</p>" for note in self.notes] or [""]
+        rest = "".join(more)
+        if rest and folded:
+            rest = f"<details><summary>More</summary>{rest}</details>"
+        notes = first + rest
         return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>{notes}"
 
     def text(self) -> str:

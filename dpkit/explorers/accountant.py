@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import ipywidgets as widgets
 
 from dpkit import checks, plots
-from dpkit.explorers.certified import draw_by_step
+from dpkit.explorers.certified import draw_by_step, rdp_by_step
 from dpkit.explorers.explorer import Explorer
 from dpkit.explorers.run_controls import delta_control, run_controls, run_input
 from dpkit.privacy import Guarantee, Release, Unsupported, gdp, pld, rdp
@@ -18,6 +18,7 @@ from dpkit.show import Table, at_least, at_most
 MOMENTS = tuple(range(2, 66))  # orders lambda + 1 of the moments accountant, lambda = 1 to 64
 POINTS = 24  # step counts of the curve
 BAND = 4  # of them, certified
+REFUTED = "#B00020"  # what is below the certified lower bound
 HEADINGS = ("accountant", "epsilon", "at least", "what it is")
 
 
@@ -25,6 +26,20 @@ class Accountant(Explorer):
     """Noise, rate, steps and delta of a run: all accountants side by side, and epsilon by step."""
 
     title = "What does this run cost?"
+    presets: ClassVar = {
+        "DP-CGAN, as charged": {"noise_multiplier": 1.232, "steps": 30_303.0},
+        "Small Images, as charged": {
+            "noise_multiplier": 0.5,
+            "sample_rate": 128 / 60_000,
+            "steps": 18_760.0,
+        },
+        "Abadi et al. 2016, noise 4": {"noise_multiplier": 4.0},
+        "where a limit theorem fails": {
+            "noise_multiplier": 0.3,
+            "sample_rate": 1e-4,
+            "steps": 1_000.0,
+        },
+    }
 
     def __init__(self) -> None:
         """A run of 10,000 steps at sample rate 0.01 with noise multiplier 1.1."""
@@ -64,6 +79,14 @@ class Accountant(Explorer):
             rows.append(("PLD, fixed size", own.epsilon, own.lower, note))
         return {"run": described, "delta": delta, "rows": rows}
 
+    def says(self, result: dict[str, Any]) -> str:
+        """The certified epsilon, and which accountant is refuted by it."""
+        _, upper, lower, _ = result["rows"][0]
+        run, delta = result["run"], result["delta"]
+        refuted = [name for name, value, _, _ in result["rows"] if value < lower]
+        wrong = f"; {' and '.join(refuted)} is too small" if refuted else ""
+        return f"{run.steps} steps cost epsilon {at_most(upper)} at delta {delta:g}{wrong}."
+
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each accountant."""
         rows = [
@@ -78,21 +101,38 @@ class Accountant(Explorer):
         super()._show_numbers()
         self.call.value = "" if self.result is None else _same_in_python_and_shell(self.result)
 
+    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+        """With certified pairs along the run."""
+        (one, steps), delta = result["run"], result["delta"]
+        counts = sorted({max(steps * (i + 1) // BAND, 1) for i in range(BAND - 1)} - {steps})
+        pairs = [pld.epsilon([Release(one, n)], delta=delta, gap=0.01) for n in counts]
+        return {
+            **result,
+            "along": [(n, p.lower, p.epsilon) for n, p in zip(counts, pairs, strict=True)],
+        }
+
     def draw(self, result: dict[str, Any]) -> plots.Picture:
-        """Epsilon by step: RDP at many counts, the certified pair at a few."""
+        """Every accountant's epsilon on one axis; RDP by step, and certified pairs."""
+        room = {"left": 0.145, "right": 0.94, "bottom": 0.16, "top": 0.9, "wspace": 0.42}
+        figure, (left, right) = plots.figure(width=8.8, height=3.2, panels=2, **room)
+        _draw_accountants(left, result)
         (one, steps), delta = result["run"], result["delta"]
         counts = sorted({max(round(steps * (i + 1) / POINTS), 1) for i in range(POINTS)})
-        curve = [rdp.epsilon([Release(one, n)], delta=delta).epsilon for n in counts]
-        few = counts[:: -max(len(counts) // BAND, 1)][:BAND][::-1]
-        priced = [pld.epsilon([Release(one, n)], delta=delta, gap=0.01) for n in few]
-        pairs = [(pair.lower, pair.epsilon) for pair in priced]
-        figure, (ax,) = plots.figure(width=6.4, height=3.2)
-        draw_by_step(ax, (counts, curve), (few, pairs), delta)
-        ax.set_ylim(bottom=0)
-        last = priced[-1]
+        curve = rdp_by_step(one, counts, delta)
+        last = (steps, result["rows"][0][2], result["rows"][0][1])
+        pairs = [*result.get("along", ()), last]
+        draw_by_step(
+            right,
+            (counts, curve),
+            ([n for n, _, _ in pairs], [(low, high) for _, low, high in pairs]),
+            delta,
+        )
+        right.set_ylim(bottom=0)
+        each = [f"{name} {at_most(value)}" for name, value, _, _ in result["rows"][1:]]
         words = (
-            f"Epsilon grows with the steps: by RDP to {at_most(curve[-1])} after {counts[-1]} "
-            f"steps, by PLD to between {at_least(last.lower)} and {at_most(last.epsilon)}."
+            f"Left: {', '.join(each)}; less than {at_least(last[1])} is refuted. Right: epsilon grows "
+            f"with the steps, by RDP to {at_most(result['rows'][1][1])} after {steps}, by PLD to "
+            f"between {at_least(last[1])} and {at_most(last[2])}."
         )
         return plots.picture(figure, words)
 
@@ -117,6 +157,29 @@ class Accountant(Explorer):
             rows.append((*settings, step.adjacency, by_name["PLD"], by_name["RDP"]))
         headings = ("noise", "rate", "steps", "delta", "adjacency", "PLD", "RDP")
         self.comparison.value = "<b>Kept</b>" + Table(headings, rows).html()
+
+
+def _draw_accountants(ax: Any, result: dict[str, Any]) -> None:
+    """A dot for each accountant; what is below the certified lower bound is crossed out."""
+    rows = result["rows"]
+    upper, lower = rows[0][1:3]
+    colours = plots.colours(name for name, *_ in rows)
+    finite = [value for _, value, _, _ in rows if math.isfinite(value)]
+    top = 1.15 * max(finite, default=1.0) or 1.0
+    ax.axvspan(0, lower, color=REFUTED, alpha=0.07, linewidth=0)
+    ax.axvspan(lower, min(upper, top), color=colours["PLD"], alpha=0.3, linewidth=0)
+    ax.text(0.01 * top, len(rows) - 0.55, "refuted", fontsize=8, color=REFUTED)
+    for place, (name, value, _, _) in enumerate(rows):
+        colour = REFUTED if value < lower else colours[name]
+        if math.isfinite(value):
+            ax.plot(value, place, "x" if value < lower else "o", color=colour, markersize=8)
+        word = at_most(value, 3)
+        side: Any = {"ha": "right" if value > top / 2 else "left", "color": colour, "bbox": None}
+        plots.note(ax, word, (min(value, top), place), (-7 if value > top / 2 else 7, 5), **side)
+    ax.set_yticks(range(len(rows)), [name for name, *_ in rows])
+    ax.set(
+        xlim=(0, top), ylim=(len(rows) - 0.4, -0.6), xlabel=f"epsilon at delta {result['delta']:g}"
+    )
 
 
 def _or_inf(accountant: Callable[..., Guarantee], ledger: list[Release], delta: float) -> float:

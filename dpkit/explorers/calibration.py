@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,9 @@ TOLERANCE = 1e-4  # relative, of noise and rate: shown are four digits
 QUICK = 0.005  # sample rates below it take PLD long: its row comes with the picture
 PATIENCE = 3.0  # seconds that PLD may take for a value, then the row says so
 POINTS = 11  # of the curve, from a tenth to ten times the solution
+FEW = 3  # of them, while something moves
 BESIDE = (-0.6, 0.6)  # log10 of how far from the solution PLD is asked too
+ROOM: Any = {"left": 0.12, "right": 0.9, "bottom": 0.16, "top": 0.96}
 HEADINGS = ("accountant", "epsilon, at most", "at least", "note")
 LATER = "comes with the picture"
 
@@ -65,6 +67,19 @@ class Calibration(Explorer):
     """Target epsilon and two of noise, steps and rate: the third, always on the private side."""
 
     title = "How much noise, how many steps, how large a batch?"
+    presets: ClassVar = {
+        "epsilon 9.6, DP-CGAN's steps": {"target_epsilon": 9.6, "steps": 30_303},
+        "epsilon 1, noise 1: how long?": {
+            "find": STEPS,
+            "target_epsilon": 1.0,
+            "noise_multiplier": 1.0,
+        },
+        "epsilon 1, noise 1: which rate?": {
+            "find": RATE,
+            "target_epsilon": 1.0,
+            "noise_multiplier": 1.0,
+        },
+    }
 
     def __init__(self) -> None:
         """The noise for epsilon 2 at delta 1e-5: 10,000 steps at sample rate 0.01."""
@@ -102,6 +117,15 @@ class Calibration(Explorer):
         quick = by_pld(setting) if rate >= QUICK else None
         return {"setting": setting, "RDP": by_rdp, "PLD": quick, "why": ""}
 
+    def says(self, result: dict[str, Any]) -> str:
+        """The value that is found."""
+        setting, best = result["setting"], result["PLD"] or result["RDP"]
+        aim = f"epsilon {setting.target_epsilon:g} at delta {setting.delta:g}"
+        if best is None:
+            return f"No {setting.find} is found for {aim}."
+        most = "at least" if setting.find == NOISE else "at most"
+        return f"For {aim}: {most} {setting.find} {best.value:g}."
+
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each accountant: the value and its price."""
         setting, proven, by_rdp = result["setting"], result["PLD"], result["RDP"]
@@ -128,7 +152,8 @@ class Calibration(Explorer):
         super()._show_numbers()
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
-        """With PLD's answer, where it takes long."""
+        """With PLD's answer, where it takes long, and more points of the picture."""
+        result = {**result, "points": POINTS}
         if result["PLD"] is not None:
             return result
         try:
@@ -139,16 +164,21 @@ class Calibration(Explorer):
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """The least noise by steps or by rate: RDP's curve, and PLD at a few points."""
         setting = result["setting"]
-        solved = setting.filled((result["PLD"] or result["RDP"]).value)
+        found = result["PLD"] or result["RDP"]
+        if found is None:
+            raise ValueError("RDP does not prove the target, and PLD takes a little longer")
+        solved = setting.filled(found.value)
         name = RATE if setting.find == RATE else STEPS
         centre = float(getattr(solved, FIELDS[name]))
-        curve = _noises(setting, name, centre * np.geomspace(0.1, 10, POINTS), rdp.epsilon)
+        curve = _noises(
+            setting, name, centre * np.geomspace(0.1, 10, result.get("points", FEW)), rdp.epsilon
+        )
         if len(curve) < 2:
             raise ValueError("RDP proves the target at fewer than two of the places looked at")
         points = []
         if result["PLD"] is not None:
             points.append((centre, solved.noise_multiplier))
-            if solved.sample_rate >= QUICK:
+            if solved.sample_rate >= QUICK and "points" in result:
                 places = centre * 10 ** np.array(BESIDE)
                 points += _noises(setting, name, places, _patient(pld.epsilon, gap=0.01))
         figure = _drawn(setting, name, curve, sorted(points))
@@ -276,18 +306,19 @@ def _beside(find: str, by_rdp: Solution, proven: Solution | None) -> str:
 
 def _drawn(setting: Setting, name: str, curve: list, points: list) -> Any:
     """The picture's figure."""
-    figure, (ax,) = plots.figure(width=6.4, height=3.4)
+    figure, (ax,) = plots.figure(width=6.4, height=3.4, **ROOM)
     ax.set_xscale("log")
     xs, ys = ([pair[i] for pair in curve] for i in (0, 1))
     unit = "steps (noisy updates)" if name == STEPS else "sample rate (chance per batch)"
+    colours = plots.MEANINGS["RDP"], plots.MEANINGS["PLD"]
     plots.lines(ax, {"RDP": (xs, ys)}, x=unit, y="noise multiplier (sd / clip norm)", y_scale="log")
     for axis in (ax.xaxis, ax.yaxis):
         plots.plain(axis)
-    ax.fill_between(xs, ys, ax.get_ylim()[1], color=plots.COLOURS[0], alpha=0.1, linewidth=0)
+    ax.fill_between(xs, ys, ax.get_ylim()[1], color=colours[0], alpha=0.1, linewidth=0)
     enough = f"epsilon <= {setting.target_epsilon:g}: enough noise"
     ax.text(0.02, 0.97, enough, va="top", fontsize=9, transform=ax.transAxes)
     if points:
         px, py = ([pair[i] for pair in points] for i in (0, 1))
-        ax.plot(px, py, "o", color=plots.COLOURS[1])
-        plots.note(ax, "PLD", (px[-1], py[-1]), (6, -6), va="top", color=plots.COLOURS[1])
+        ax.plot(px, py, "o", color=colours[1])
+        plots.note(ax, "PLD", (px[-1], py[-1]), (6, -6), va="top", color=colours[1])
     return figure

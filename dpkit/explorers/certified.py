@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from dpkit import plots
-from dpkit.privacy import Release, SampledGaussian, pld
+from dpkit.privacy import Release, SampledGaussian, conversions, pld, rdp
+from dpkit.privacy.mechanisms import Mechanism
 
 LEAST_CERTIFIED = 0.04  # noise multipliers below it take PLD seconds
 GAP = 0.01  # relative, of the pair
@@ -42,6 +44,14 @@ def finding(value: float, pair: tuple[float, float]) -> str:
     return ENOUGH if value >= pair[1] else OPEN
 
 
+def rdp_by_step(mechanism: Mechanism, counts: Sequence[int], delta: float) -> list[float]:
+    """RDP's epsilon after each of `counts` releases, the least over the accountant's own orders."""
+    orders = rdp.ORDERS
+    costs = np.outer(counts, mechanism.rdp(orders))
+    epsilons = conversions.named("improved").epsilon(orders, costs, delta)
+    return np.maximum(epsilons.min(axis=1), 0).tolist()
+
+
 def draw_by_step(
     ax: Axes,
     curve: tuple[Any, Sequence[float]],
@@ -52,6 +62,6 @@ def draw_by_step(
     few, (lower, upper) = pairs[0], zip(*pairs[1], strict=True)
     lines: Any = {"RDP": curve, "PLD": (few, upper)}
     plots.lines(ax, lines, x="steps", y=f"epsilon at delta {delta:g}")
-    colour = plots.COLOURS[1]
+    colour = plots.MEANINGS["PLD"]
     ax.scatter(few, upper, s=14, color=colour)
     ax.fill_between(few, lower, upper, color=colour, alpha=0.3, linewidth=0)

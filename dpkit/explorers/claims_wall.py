@@ -14,6 +14,7 @@ from dpkit.explorers.claims_wall_checked import ALL, VERDICTS, by_id, checked, c
 from dpkit.explorers.explorer import Explorer, choice, control
 from dpkit.show import Table
 
+ROOM: Any = {"left": 0.13, "right": 0.86, "bottom": 0.16, "top": 0.95}
 OPENS = "dp_cgan/per-tensor-clipping"  # a line of code, a number and a curve
 
 
@@ -71,6 +72,10 @@ class ClaimsWall(Explorer):
         found = checked(by_id()[claim])
         return {**found._asdict(), "chosen": chosen, "all": len(by_id())}
 
+    def says(self, result: dict[str, Any]) -> str:
+        """The claim and its verdict."""
+        return f"{result['claim'].id}: {result['verdict']}."
+
     def table(self, result: dict[str, Any]) -> Table:
         """The claim's card."""
         found = Verdict(**{name: result[name] for name in Verdict._fields})
@@ -82,10 +87,10 @@ class ClaimsWall(Explorer):
         claim: Claim = result["claim"]
         curve = curve_of(claim.id)
         if curve is None:
-            return plots.Picture(b"", "This claim has no curve.")
+            return plots.Picture(None, "This claim has no curve.")
         points = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if math.isfinite(y)]
         if not points:
-            return plots.Picture(b"", f"No {curve.y_name} of this claim is finite.")
+            return plots.Picture(None, f"No {curve.y_name} of this claim is finite.")
         xs, ys = [x for x, _ in points], [y for _, y in points]
         shown = {"computed": (xs, ys)}
         stated = ""
@@ -93,7 +98,7 @@ class ClaimsWall(Explorer):
         if claim.stated is not None and math.isclose(ys[-1], result["computed"], rel_tol=1e-6):
             shown["stated"] = ([xs[0], xs[-1]], [claim.stated] * 2)
             stated = f" Stated is {claim.stated:.6g}."
-        figure, (ax,) = plots.figure(width=6.4, height=3.2)
+        figure, (ax,) = plots.figure(width=6.4, height=3.2, **ROOM)
         plots.lines(ax, shown, x=curve.x_name, y=curve.y_name)
         words = (
             f"{curve.y_name} from {computed(claim, ys[0])} at {curve.x_name} {xs[0]:g} to "
@@ -143,5 +148,7 @@ class ClaimsWall(Explorer):
         data = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
         chosen = self._chosen()
         wall = tiles.wall(chosen, self.values["claim"].value) + tiles.legend(chosen)
-        data["text/html"] = f"<h3>{escape(self.title)}</h3>{wall}{self.numbers.value}"
+        data["text/html"] = (
+            f"<h3>{escape(self.title)}</h3>{wall}{self.sentence.value}{self.numbers.value}"
+        )
         return data

@@ -27,8 +27,8 @@ WIDE = "style='width:100%;table-layout:fixed;margin:0'"
 class Card(Table):
     """A claim's rows: (name, text), with an empty name where a text goes on."""
 
-    def html(self) -> str:
-        """As a card in the colour of its verdict."""
+    def html(self, *, folded: bool = False) -> str:
+        """As a card in the colour of its verdict, notes and all."""
         cells = _gathered(self)
         verdict: Any = cells["verdict"]
         edge = f"border-left:8px solid {LOOKS[verdict].tile};"

@@ -1,7 +1,7 @@
 """What clipping bounds and noise hides: a cloud of gradients in 2-D, and one record that moves."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import ipywidgets as widgets
 import numpy as np
@@ -20,6 +20,7 @@ WRONG = "after the mean (wrong)"
 RULES = ("flat", "per coordinate", "per group", WRONG)
 DELTA = 1e-5
 MOST_EXAMPLES = 500  # that a picture can still show
+ROOM: Any = {"left": 0.09, "right": 0.985, "bottom": 0.12, "top": 0.92, "wspace": 0.32}
 SEED = 7  # of the cloud: a batch of more examples holds those of fewer
 BEFORE, WITHOUT, WITH = "#808080", plots.COLOURS[0], plots.COLOURS[1]
 
@@ -28,6 +29,11 @@ class ClippingAndNoise(Explorer):
     """A batch's gradients, clipped by a rule and noised: what one more record changes."""
 
     title = "What does clipping bound, and what does noise hide?"
+    presets: ClassVar = {
+        "one very long record": {"length": 1000.0},
+        "the same, clipped after the mean": {"length": 1000.0, "rule": WRONG},
+        "per coordinate": {"rule": "per coordinate"},
+    }
 
     def __init__(self) -> None:
         """Forty gradients clipped flat at 1, noise multiplier 1.1, a record of length 5."""
@@ -98,6 +104,16 @@ class ClippingAndNoise(Explorer):
         clouds = {"cloud": cloud, "record": record[0], "length": length, "moved": moved}
         return {**setting, **prices, **clouds, **release}
 
+    def says(self, result: dict[str, Any]) -> str:
+        """How far the record moves what is released, and what a step costs."""
+        proven = at_most(result["proven"]["epsilon"], 3)
+        claimed = at_most(result["claimed"]["epsilon"], 3)
+        claim = f", not the {claimed} that is claimed" if result["rule"] == WRONG else ""
+        return (
+            f"This record moves the {'mean' if result['rule'] == WRONG else 'sum'} by "
+            f"{result['moved']:.3g}; one step costs epsilon {proven} at delta {DELTA:g}{claim}."
+        )
+
     def table(self, result: dict[str, Any]) -> Table:
         """The record's move against sensitivity and noise; claimed beside proven for the slip."""
         wrong = result["rule"] == WRONG
@@ -122,7 +138,7 @@ class ClippingAndNoise(Explorer):
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left the gradients before and after clipping; right what is released, with its noise."""
-        figure, (left, right) = plots.figure(width=7.6, height=3.9, panels=2)
+        figure, (left, right) = plots.figure(width=7.6, height=3.9, panels=2, **ROOM)
         _draw_gradients(left, result)
         _draw_released(right, result)
         claimed, proven = (at_most(result[name]["epsilon"], 3) for name in ("claimed", "proven"))
@@ -255,7 +271,7 @@ def _draw_gradients(ax: Axes, result: dict[str, Any]) -> None:
     plots.note(ax, name, at, (across, up), color=WITH, fontsize=8, ha=side)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     title = "grey: gradients; diamonds: the clipped mean" if wrong else "grey: before; blue: after"
-    ax.set_title(title, fontsize=9)
+    ax.set_title(y=1.0, label=title, fontsize=9)
     ax.set(xlabel="gradient, coordinate 1", ylabel="gradient, coordinate 2")
 
 
@@ -277,6 +293,6 @@ def _draw_released(ax: Axes, result: dict[str, Any]) -> None:
     xlim, ylim = ((one - reach, one + reach) for one in centre)
     ax.set(xlim=xlim, ylim=ylim, aspect="equal")
     dashed = "all clipped means" if wrong else "sensitivity"
-    ax.set_title(f"discs: noise (1 std), dashed: {dashed}", fontsize=9)
+    ax.set_title(y=1.0, label=f"discs: noise (1 std), dashed: {dashed}", fontsize=9)
     name = "released mean" if wrong else "released sum"
     ax.set(xlabel=f"{name}, coordinate 1", ylabel=f"{name}, coordinate 2")

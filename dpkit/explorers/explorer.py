@@ -1,4 +1,4 @@
-"""The base of all explorers: controls and, at once, numbers at the left, the picture beside them.
+"""The base of all explorers: controls and numbers at the left, the picture beside them.
 
 An explorer is a VBox without Output widgets, so that it works in Lab, under Voila and in a notebook
 that is compared cell by cell. Its numbers are HTML; before a kernel runs, and where a clone is not
@@ -13,11 +13,15 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from dpkit.explorers.moving_picture import follow
 from dpkit.explorers.round_slider import RoundSlider, round_stops
+from dpkit.explorers.toolbar import ASK, OPENS, Toolbar
 from dpkit.plots import Picture
 from dpkit.show import Table
 
-DELAY = 0.05  # seconds without a further change, after which a picture is drawn
+DELAY = 0.01  # seconds after a move, in which others are waited for, until a picture is drawn
+REST = 0.4  # seconds without a move, after which what takes long is computed and drawn, too
+LARGE = "font-size:1.25em; line-height:1.3; font-weight:600; margin:4px 0"
 
 
 class Explorer(widgets.VBox):
@@ -25,28 +29,38 @@ class Explorer(widgets.VBox):
 
     Attributes:
         values: name -> control; their names are `compute`'s arguments.
+        sentence: HTML of what the numbers come to, in large type.
         numbers: HTML of the present numbers, or of the sentence that says why there are none.
         picture: the drawing, empty where there is nothing to draw.
         left: the column of controls and numbers.
+        presets: settings worth a look, by name; each sets some of the values, and the others back.
     """
 
     title: str
+    presets: Mapping[str, Mapping[str, Any]] = {}
 
     def __init__(self, values: dict[str, Any], *more: widgets.Widget) -> None:
         """Args: values, the controls by name; more, further widgets above the numbers."""
         self.values = values
+        self.sentence = widgets.HTML()
         self.numbers = widgets.HTML()
         self.picture = widgets.Image(format="png", layout=widgets.Layout(max_width="100%"))
         self.words = widgets.HTML()  # the picture, for those who do not see it
         self._waiting: asyncio.TimerHandle | None = None
+        self._held = False  # while several values are set
+        self._rested: Picture | None = None
         self.result: dict[str, Any] | None = None
+        opens = {name: one.value for name, one in values.items()}
+        settings = {OPENS: opens, **{name: {**opens, **one} for name, one in self.presets.items()}}
+        self.toolbar = Toolbar(settings, self._set_values, self._reveal, self._ask)
+        above = (self.toolbar,) if self.presets else ()
         heading = widgets.HTML(f"<h3>{escape(self.title)}</h3>")
-        controls = (heading, *values.values(), *more)
-        self.shown = (*controls, self.numbers, self.picture, self.words)
+        controls = (heading, *above, *values.values(), *more)
+        self.shown = (*controls, self.sentence, self.numbers, self.picture, self.words)
         narrow = widgets.Layout(width="450px")
         self.left = widgets.VBox((*controls[1:], self.numbers), layout=narrow)
         beside = widgets.Layout(flex="1 1 450px", max_width="760px", min_width="0")
-        right = widgets.VBox((self.picture, self.words), layout=beside)
+        right = widgets.VBox((self.sentence, self.picture, self.words), layout=beside)
         wrapped = widgets.Layout(flex_flow="row wrap", grid_gap="0 16px")
         super().__init__((heading, widgets.HBox((self.left, right), layout=wrapped)))
         for control in values.values():
@@ -63,6 +77,10 @@ class Explorer(widgets.VBox):
         """
 
     @abstractmethod
+    def says(self, result: dict[str, Any]) -> str:
+        """What the result comes to, in one sentence."""
+
+    @abstractmethod
     def table(self, result: dict[str, Any]) -> Table:
         """The result as rows."""
 
@@ -71,67 +89,131 @@ class Explorer(widgets.VBox):
         """The result as a picture with its words."""
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
-        """The result with those numbers added that take long and come with the picture."""
+        """The result with that added which takes long: for the picture, once the hand rests."""
         return result
 
     def update(self) -> None:
         """Compute, and show numbers and picture at once."""
         self._show_numbers()
-        self._show_picture()
+        self._show_late()
+
+    def _set_values(self, values: Mapping[str, Any]) -> None:
+        """Set controls together; one change is announced."""
+        self._held = True
+        try:
+            for name, value in values.items():
+                self.values[name].value = value
+        finally:
+            self._held = False
+        self._follow()
 
     def _changed(self, _: Any) -> None:
+        if not self._held:
+            self.toolbar.again()
+            self._follow()
+
+    def _follow(self) -> None:
+        """Show the numbers now, the picture soon, and the rest when no more moves come."""
+        if self.toolbar.guessing:
+            self._ask()
+            return
         self._show_numbers()
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # no kernel: nobody waits
-            self._show_picture()
+            self._show_late()
             return
+        self._wait(loop, DELAY, lambda: self._show_soon(loop))
+
+    def _wait(self, loop: asyncio.AbstractEventLoop, seconds: float, then: Any) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
-        self._waiting = loop.call_later(DELAY, self._show_picture)
+        self._waiting = loop.call_later(seconds, then)
+
+    def _show_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._waiting = None
+        if self.result is None:
+            return
+        self._show_picture(self.result)
+        self._wait(loop, REST, self._show_late)
+
+    def _ask(self) -> None:
+        """Wait for a guess: nothing is shown."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self.result, self.numbers.value = None, ASK
+        self._set_picture(None)
+
+    def _reveal(self) -> None:
+        guessed = self.toolbar.guessed()
+        self.update()
+        if self.result is not None:
+            self.sentence.value = _large(guessed + self.says(self.result))
 
     def _show_numbers(self) -> None:
         """Show the numbers, or a sentence in their place; never the numbers of other values."""
         try:
             self.result = self.compute(**{name: c.value for name, c in self.values.items()})
-            self.numbers.value = self.table(self.result).html()
-            self.words.value = "<p><small>Drawing ...</small></p>"
+            self._tell(self.result)
         except Exception as error:
             self.result = None
             self.numbers.value = f"<p role='alert'>{escape(_sentence(error))}</p>"
             self._set_picture(None)
 
-    def _show_picture(self) -> None:
+    def _tell(self, result: dict[str, Any]) -> None:
+        self.numbers.value = self.table(result).html(folded=True)
+        self.sentence.value = _large(self.says(result))
+
+    def _show_late(self) -> None:
+        """Add what takes long, and draw; what is drawn now is what the next moves leave behind."""
         self._waiting = None
         if self.result is None:
-            self._set_picture(None)
             return
         try:
             later = self.late(self.result)
             if later is not self.result:
                 self.result = later
-                self.numbers.value = self.table(later).html()
-            self._set_picture(self.draw(later))
+                self._tell(later)
         except Exception as error:
-            self._set_picture(None)
-            self.words.value = f"<p role='alert'>No picture: {escape(_sentence(error))}</p>"
+            self._no_picture(error)
+            return
+        self._rested = self._show_picture(later)
+
+    def _show_picture(self, result: dict[str, Any]) -> Picture | None:
+        try:
+            picture = self.draw(result)
+            if self._rested and self._rested.figure and picture.figure:
+                follow(picture.figure, self._rested.figure)
+            self._set_picture(picture)
+        except Exception as error:
+            self._no_picture(error)
+            return None
+        return picture
+
+    def _no_picture(self, error: Exception) -> None:
+        self._set_picture(None)
+        self.words.value = f"<p role='alert'>No picture: {escape(_sentence(error))}</p>"
+        if self.result is not None:
+            self.sentence.value = _large(self.says(self.result))
 
     def _set_picture(self, picture: Picture | None) -> None:
         self.picture.value = b"" if picture is None else picture.png
-        self.words.value = (
-            "" if picture is None else f"<p><small>{escape(picture.words)}</small></p>"
-        )
+        self.words.value = "" if picture is None else _small(picture.words)
+        if picture is None:
+            self.sentence.value = ""
 
     def __repr__(self) -> str:
-        text = self.table(self.result).text() if self.result is not None else "no numbers"
-        return f"{self.title}\n{text}"
+        if self.result is None:
+            return f"{self.title}\nno numbers"
+        return f"{self.title}\n{self.says(self.result)}\n{self.table(self.result).text()}"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **kwargs: Any) -> Any:
         """The live widget, and its present numbers as static text for where no kernel runs."""
         bundle: Any = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
         data = dict(bundle[0] if isinstance(bundle, tuple) else bundle)
         data["text/plain"] = repr(self)
-        data["text/html"] = f"<h3>{escape(self.title)}</h3>{self.numbers.value}"
+        said = self.sentence.value
+        data["text/html"] = f"<h3>{escape(self.title)}</h3>{said}{self.numbers.value}"
         return data
 
 
@@ -140,6 +222,16 @@ def _sentence(error: Exception) -> str:
         text = str(error)
         return text + ("" if text.endswith(".") else ".")
     return f"This should not happen; please report it: {type(error).__name__}: {error}."
+
+
+def _large(text: str) -> str:
+    return f"<p aria-live='polite' style='{LARGE}'>{escape(text)}</p>"
+
+
+def _small(text: str) -> str:
+    return (
+        f"<details><summary>The picture in words</summary><small>{escape(text)}</small></details>"
+    )
 
 
 def control(kind: Any, width: int, description: str, tooltip: str, **traits: Any) -> Any:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -32,7 +32,8 @@ DEVICES = {f"1 x {EACH}": 1, f"4 x {EACH}": 4}
 MOST_SHOWN = 3000  # iterations of the slider and the picture
 COUNTS = tuple(int(n) for n in np.geomspace(10, MOST_SHOWN, 31))  # of the curves
 DRAWS, SEED = 150, 5  # of the noise, the same each time but for its size
-ALONE, TOGETHER, CHARGE = plots.COLOURS[:3]
+NAMES = {"claimed, Thm 4.1": "alone", "proven, together": "together", "charged": "charge"}
+ALONE, TOGETHER, CHARGE = plots.colours(NAMES).values()
 HEADINGS = (f"epsilon at delta {DELTA:g} of", "value", "by", "assumes", "finding")
 BY_RDP = "RDP, classic, the paper's orders"
 PARTS = (
@@ -45,6 +46,11 @@ class GroupDirections(Explorer):
     """Groups clipped apart: one alone, each charged by itself, and all that a record moves."""
 
     title = "How far does one record move k groups?"
+    presets: ClassVar = {
+        "one group": {"groups": 1},
+        "the noise that the code adds": {"noise": ADDED},
+        "twice the noise": {"noise_multiplier": 2.0},
+    }
 
     def __init__(self) -> None:
         """The paper's run on MNIST before grouping: seven groups, 560 iterations."""
@@ -129,6 +135,14 @@ class GroupDirections(Explorer):
         }
         curves = {name: values[0] for name, values in by_iteration(run, [iterations]).items()}
         return {**run, **curves, "pair": certified(run["effective"], rate, run["steps"], DELTA)}
+
+    def says(self, result: dict[str, Any]) -> str:
+        """What the code charges, beside what all groups cost together."""
+        return (
+            f"The code charges epsilon {at_most(result['charge'], 3)}; "
+            f"{_together(result['groups'])} cost {interval(*result['pair'], digits=3)} at delta "
+            f"{DELTA:g}."
+        )
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each way to count; the notes say how far a record and the noise move a sum."""
@@ -258,7 +272,9 @@ def _draw_groups(ax: Axes, result: dict[str, Any]) -> None:
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     shapes = "circle: clipped at C" if k == 1 else "circle: a joint clip; square: a clip by group"
     ax.set_title(
-        f"{shapes}\nnoise {noise:.3g} C: grey without the record, orange with it", fontsize=9
+        y=1.0,
+        label=f"{shapes}\nnoise {noise:.3g} C: grey without the record, blue with it",
+        fontsize=9,
     )
     one, other = ("one coordinate", "another") if k == 1 else ("one group", "another group")
     ax.set_xlabel(f"{one} (units of C)")
@@ -269,8 +285,7 @@ def _draw_by_iteration(ax: Axes, result: dict[str, Any]) -> None:
     now = result["iterations"]
     counts = sorted({*COUNTS, now})
     epsilons = by_iteration(result, counts)
-    names = {"Theorem 4.1": "alone", "together, RDP": "together", "code's charge": "charge"}
-    curves: Any = {shown: (counts, epsilons[name]) for shown, name in names.items()}
+    curves: Any = {shown: (counts, epsilons[name]) for shown, name in NAMES.items()}
     low, high = result["pair"]
     everything = [value for one in epsilons.values() for value in one]
     bottom = min(*everything, low or math.inf, MNIST.target_epsilon) / 2
@@ -290,4 +305,6 @@ def _draw_by_iteration(ax: Axes, result: dict[str, Any]) -> None:
         ax.plot([now, now], [low, high], color="black", linewidth=2, zorder=4)
         ax.plot(now, high, "D", color="black", markersize=6, zorder=4, clip_on=False)
     certified_now = f"◆ certified: {interval(*result['pair'])}"
-    ax.set_title(f"{certified_now}\ndashed: the target, {MNIST.target_epsilon:g}", fontsize=9)
+    ax.set_title(
+        y=1.0, label=f"{certified_now}\ndashed: the target, {MNIST.target_epsilon:g}", fontsize=9
+    )

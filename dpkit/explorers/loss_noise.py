@@ -1,7 +1,7 @@
 """Noise on the loss: RDP-GAN's theorems beside the certified price of publishing noised losses."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,6 +45,11 @@ class LossNoise(Explorer):
     """
 
     title = "What does noise on the loss buy?"
+    presets: ClassVar = {
+        "n_g 1: Theorem 2 is refuted": {"iterations": 1.0},
+        "MNIST, as published": {"largest_loss": 25.0, "records": 60_000},
+        "much more noise": {"noise_std": 300.0},
+    }
 
     def __init__(self) -> None:
         """The paper's Adult run: noise 10, C 20, batches of 64, 1,000 times 5 steps, order 2."""
@@ -137,6 +142,14 @@ class LossNoise(Explorer):
             "pair": certified(multiplier, rate, releases, DELTA),
             "training": of_training(noise_std),
         }
+
+    def says(self, result: dict[str, Any]) -> str:
+        """What the paper says, what publishing the losses costs, and what training has."""
+        theorem = _value(result["theorem_4"], 3)
+        return (
+            f"Theorem 4 says epsilon {theorem}; publishing the noised losses costs "
+            f"{interval(*result['pair'], digits=3)} at delta {DELTA:g}; training has no finite one."
+        )
 
     def table(self, result: dict[str, Any]) -> Table:
         """The formulas, each with what is certified of as many releases; then training itself."""
@@ -270,7 +283,7 @@ def _draw_by_noise(ax: Any, result: dict[str, Any]) -> None:
         noises, lower, upper, color=colours.get(CERTIFIED, "none"), alpha=0.3, linewidth=0
     )
     spent = "" if result["pair"][1] else f" (certified 0 at σ {now:.3g})"
-    ax.set_title(f"Epsilon of {counted(releases, 'release')}{spent}", fontsize=11)
+    ax.set_title(y=1.0, label=f"Epsilon of {counted(releases, 'release')}{spent}", fontsize=11)
     plots.mark(ax, now, f"σ {now:.3g}", top=now > math.sqrt(LEAST_NOISE * MOST_NOISE))
     values = result["theorem_4"], result["pair"][1], result["eq_23"]
     for name, value in zip((THEOREM_4, CERTIFIED, EQ_23), values, strict=True):
@@ -289,11 +302,11 @@ def _draw_by_order(ax: Any, result: dict[str, Any]) -> None:
     stated = [theorems.theorem_1(float(one), **step) for one in orders]
     curves = {"Theorem 1": (orders, stated), "exact": (orders, exact)}
     colours = _log_lines(ax, curves, x="order α", y="Renyi divergence (nats)")
-    ax.set_title("One release", fontsize=11)
+    ax.set_title(y=1.0, label="One release", fontsize=11)
     if to < TOP:
         ax.axvspan(to, most, color="0.93", linewidth=0, zorder=0)
         plots.mark(ax, to, f"α {at_most(to, 3)}", top=False)
-        ax.set_title("One release: Theorem 1 too small in grey", fontsize=11)
+        ax.set_title(y=1.0, label="One release: Theorem 1 too small in grey", fontsize=11)
     for name, value in (("Theorem 1", result["theorem_1"]), ("exact", result["exact"])):
         ax.plot(order, value, "o", color=colours[name], markersize=5, zorder=3)
 

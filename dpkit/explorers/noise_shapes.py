@@ -1,6 +1,6 @@
 """The shape of noise: four ways to share it out over two coordinates, at one privacy level."""
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import ipywidgets as widgets
 import numpy as np
@@ -70,6 +70,11 @@ class NoiseShapes(Explorer):
     """Noise of four shapes around a query's value, at one price: which keeps the direction best?"""
 
     title = "Should the noise follow the sensitivity?"
+    presets: ClassVar = {
+        "a longer value": {"value_1": 50.0, "value_2": 25.0},
+        "the small one moves most": {"value_1": 5.0, "value_2": 10.0},
+        "equal sensitivities": {"sensitivity_2": 12.0},
+    }
 
     def __init__(self) -> None:
         """AdaDP's example: sensitivities 12 and 6, value (10, 5), noise multiplier 1."""
@@ -124,6 +129,15 @@ class NoiseShapes(Explorer):
         curve = [_cosine(power, *given) for power in CURVE.tolist()]
         shapes = [_shape(name, *given) for name in POWERS]
         return {"shapes": shapes, "curve": curve, "values": given[1], "noise": noise_multiplier}
+
+    def says(self, result: dict[str, Any]) -> str:
+        """The shape that keeps the direction best."""
+        shapes = result["shapes"]
+        best = max(shape.cosine for shape in shapes)
+        return (
+            f"At one price, epsilon {at_most(shapes[0].price.epsilon, 3)} at delta {DELTA:g}, the "
+            f"direction is kept best by: {_best(result)} (mean cosine {best:.3f})."
+        )
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each shape; its price is every other's."""
@@ -217,7 +231,7 @@ def _draw_ellipses(ax: Axes, result: dict[str, Any]) -> None:
     ax.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     ax.set(xlabel="coordinate 1", ylabel="coordinate 2")
     cut = "; inverse goes on" if widest < spread["inverse"] else ""
-    ax.set_title(f"arrow: the value; ellipses: its noise, 1 std{cut}", fontsize=10)
+    ax.set_title(y=1.0, label=f"arrow: the value; ellipses: its noise, 1 std{cut}", fontsize=10)
 
 
 def _draw_cosines(ax: Axes, result: dict[str, Any]) -> None:
@@ -234,4 +248,4 @@ def _draw_cosines(ax: Axes, result: dict[str, Any]) -> None:
     ax.set(ylim=(low - room, high + 2.5 * room))
     ax.set_xticks(list(POWERS.values()), [f"{power:g}" for power in POWERS.values()])
     ax.set(xlabel="noise in proportion to the sensitivity to this power", ylabel="mean cosine")
-    ax.set_title(f"all at one price: $\\sigma_* = {result['noise']:.3g}$", fontsize=10)
+    ax.set_title(y=1.0, label=f"all at one price: $\\sigma_* = {result['noise']:.3g}$", fontsize=10)

@@ -128,6 +128,15 @@ class PlayTheAttacker(Explorer):
             "needed": needed(noise_multiplier),
         }
 
+    def says(self, result: dict[str, Any]) -> str:
+        """What the guesses prove, beside the release's own epsilon."""
+        true = f"the release's is {at_most(result['true'].epsilon, 3)} at delta {DELTA:g}"
+        if not result["guesses"]:
+            return f"Is the record in? Your guesses prove no epsilon yet; {true}."
+        you = result["you"]
+        low = at_least(result["intervals"][-1][0], 3)
+        return f"{you.right} of {you.guessed} right: you prove epsilon {low} at least; {true}."
+
     def table(self, result: dict[str, Any]) -> Table:
         """What is seen now, both scores, and both epsilons."""
         played, you, best = len(result["guesses"]), result["you"], result["best"]

@@ -34,7 +34,7 @@ def draw_rounds(ax: Axes, result: dict[str, Any], without: int) -> None:
     ax.set(xlim=(low, high), ylim=(BELOW - 20 * STEP - 0.03, 1.2), yticks=[])
     ax.spines["left"].set_visible(False)
     ax.set_xlabel("noisy count; below, the rounds played: o right, x wrong", fontsize=9)
-    ax.set_title("What you see", fontsize=11)
+    ax.set_title(y=1.0, label="What you see", fontsize=11)
 
 
 def _bell(ax: Axes, at: Floats, count: int, noise: float, colour: str, name: str) -> None:
@@ -77,4 +77,4 @@ def draw_evidence(ax: Axes, result: dict[str, Any]) -> None:
         plots.note(ax, told, (played, low[-1]), (5 if played < 12 else -14, 4), **side)
     ax.set(xlim=(0.5, len(ceiling) + 0.5), ylim=(0, top), xlabel="rounds", ylabel="epsilon (nats)")
     ax.set_xticks(range(0, len(ceiling) + 1, 5))
-    ax.set_title("What your guesses prove", fontsize=11)
+    ax.set_title(y=1.0, label="What your guesses prove", fontsize=11)

@@ -2,7 +2,7 @@
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from dpkit.show import Table, at_most
 
 WHOLE = tuple(range(2, 65))
 LISTS = {"2 to 64": WHOLE, "Opacus' default": OPACUS_ORDERS}
-NEAR = 48  # orders of the picture of epsilon, around the best one
-FAR: Floats = 1 + np.geomspace(0.05, 1023, 80)  # orders of the picture of RDP
+ROOM: Any = {"left": 0.09, "right": 0.91, "bottom": 0.15, "top": 0.91, "wspace": 0.42}
+NEAR = 32  # orders of the picture of epsilon, around the best one
+FAR: Floats = 1 + np.geomspace(0.05, 1023, 32)  # orders of the picture of RDP
 SHOWN = 3.0  # epsilons up to this multiple of the smallest are drawn
 HEADINGS = ("conversion", "orders", "epsilon", "best order", "more than the search")
 LATER = "with the picture"
@@ -27,6 +28,11 @@ class RenyiOrders(Explorer):
     """Noise, rate, steps and delta: RDP by order, and which order decides epsilon."""
 
     title = "Which order decides?"
+    presets: ClassVar = {
+        "much noise, one step": {"noise_multiplier": 50.0, "steps": 1.0},
+        "little noise": {"noise_multiplier": 0.7, "steps": 1_000.0},
+        "DP-CGAN, as charged": {"noise_multiplier": 1.232, "steps": 30_303.0},
+    }
 
     def __init__(self) -> None:
         """100 steps at sample rate 0.01 with noise multiplier 4: the best order is large."""
@@ -48,6 +54,15 @@ class RenyiOrders(Explorer):
                 order = float(spent.method.rsplit(" ", 1)[1])
                 rows.append((conversion, name, spent.epsilon, order))
         return {"run": described, "delta": delta, "rows": rows, "optimal": None}
+
+    def says(self, result: dict[str, Any]) -> str:
+        """The order that decides, and what a list that ends at 64 would cost."""
+        (_, _, least, order), (_, _, capped, _), *_ = result["rows"]
+        more = _more(capped, least)
+        return (
+            f"Order {order:.4g} decides: epsilon {at_most(least)} at delta {result['delta']:g}; "
+            f"orders 2 to 64 alone prove {at_most(capped)}{f', {more} more' if more else ''}."
+        )
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each conversion and list of orders."""
@@ -81,23 +96,32 @@ class RenyiOrders(Explorer):
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
         """With the optimal conversion, which takes some tenths of a second."""
-        orders, _, curves = _near(*_key(result))
-        best = int(np.argmin(curves["optimal"]))
-        return {**result, "optimal": (float(curves["optimal"][best]), float(orders[best]))}
+        orders, costs, _ = _near(*_key(result))
+        curve = _by(conversions.named("optimal"), orders, costs, result["delta"])
+        best = int(np.argmin(curve))
+        optimal = float(curve[best]), float(orders[best])
+        return {**result, "optimal": optimal, "optimal curve": curve}
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """RDP by order, and epsilon by order under each conversion."""
-        orders, order, curves = _near(*_key(result))
+        orders, costs, order = _near(*_key(result))
+        curves = {
+            name: _by(conversions.named(name), orders, costs, result["delta"])
+            for name in ("improved", "classic")
+        }
+        if result["optimal"] is not None:
+            curves["optimal"] = result["optimal curve"]
         _, _, least, _ = result["rows"][0]
-        figure, (left, right) = plots.figure(width=8.6, height=3.4, panels=2)
+        figure, (left, right) = plots.figure(width=8.6, height=3.4, panels=2, **ROOM)
         left.set_xscale("log")
         far, costs = rdp.curve(result["run"].ledger, FAR)
         shown = np.isfinite(costs) & (costs > 0)
         drawn: Any = {"RDP": (far[shown], costs[shown])}
         plots.lines(left, drawn, x="order", y="RDP (nats)", y_scale="log")
-        left.set(title="RDP by order")
+        left.set_title(y=1.0, label="RDP by order")
         right.set_xscale("log")
-        plots.plain(right.xaxis)
+        for axis in (left.xaxis, left.yaxis, right.xaxis):
+            plots.plain(axis, subs=(1,) if axis is not right.xaxis else (1, 2, 5), numticks=6)
         top = SHOWN * (least if least > 0 else float(curves["classic"].min()))
         drawn = {}
         for name, values in curves.items():
@@ -105,21 +129,22 @@ class RenyiOrders(Explorer):
             drawn[name] = (orders[kept], values[kept])
         drawn = {name: xy for name, xy in drawn.items() if xy[0].size}
         plots.lines(right, drawn, x="order", y=f"epsilon (nats) at delta {result['delta']:g}")
-        right.set(title="Epsilon by order", ylim=(0, top))
+        right.set(ylim=(0, top))
+        right.set_title(y=1.0, label="Epsilon by order")
         right.plot(order, least, "o", color=plots.COLOURS[1], zorder=3)
         for ax in (left, right):
             plots.mark(ax, order, f"best order {order:.3g}", colour=plots.COLOURS[1])
             if order > 1.05 * WHOLE[-1]:
                 plots.mark(ax, WHOLE[-1], "cap 64")
-        optimal = float(curves["optimal"].min())
         words = (
             f"RDP grows from {at_most(costs[0], 3)} nats at order {far[0]:.3g} to "
             f"{at_most(costs[-1], 3)} at {far[-1]:.4g}. Epsilon is least at order "
             f"{order:.4g}: {at_most(least)} by the improved conversion, "
-            f"{at_most(result['rows'][len(LISTS) + 1][2])} by the classic, {at_most(optimal)} by "
-            "the optimal one."
+            f"{at_most(result['rows'][len(LISTS) + 1][2])} by the classic"
         )
-        return plots.picture(figure, words)
+        if result["optimal"] is not None:
+            words += f", {at_most(result['optimal'][0])} by the optimal one"
+        return plots.picture(figure, f"{words}.")
 
 
 def _key(result: dict[str, Any]) -> tuple[Any, ...]:
@@ -127,20 +152,21 @@ def _key(result: dict[str, Any]) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=16)
-def _near(run: RunInput, delta: float, best: float) -> tuple[Floats, float, dict[str, Floats]]:
-    """Orders around the best one, that one, and epsilon at each by each conversion."""
+def _near(run: RunInput, delta: float, best: float) -> tuple[Floats, Floats, float]:
+    """Orders around the best one, their RDP, and that one."""
     best = max(best, 1 + 1e-6)  # of few digits, and orders are above 1
     spread = 1 + (best - 1) * np.geomspace(1 / 12, 12, NEAR)
     below = spread[spread > 1]
     orders = np.unique(np.clip(np.append(below, best), below[0], LARGEST_ORDER))
-    orders, costs = rdp.curve(run.ledger, orders)
-    curves = {}
-    for one in conversions.CONVERSIONS:
-        values = np.full_like(costs, np.inf)
-        finite = np.isfinite(costs)
-        values[finite] = one.epsilon(orders[finite], costs[finite], delta)
-        curves[one.name] = values
-    return orders, best, curves
+    return *rdp.curve(run.ledger, orders), best
+
+
+def _by(conversion: conversions.Conversion, orders: Floats, costs: Floats, delta: float) -> Floats:
+    """Epsilon at each order by one conversion, inf where RDP is."""
+    values = np.full_like(costs, np.inf)
+    finite = np.isfinite(costs)
+    values[finite] = conversion.epsilon(orders[finite], costs[finite], delta)
+    return values
 
 
 def _more(value: float, least: float) -> str:

@@ -1,7 +1,7 @@
 """A noise that changes over the steps: what it costs, and which constant noise costs the same."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from dpkit.show import Table, at_least, at_most
 KINDS = ("constant", "linear", "exponential", "time", "step")
 DOWN, UP = 20, 12  # different noises that are priced, at most: from above, and from below
 MOST_STEPS = 100_000
+ROOM: Any = {"left": 0.08, "right": 0.93, "bottom": 0.16, "top": 0.96, "wspace": 0.55}
 POINTS = 32  # of the RDP line
 ADAPTIVE = (
     "These schedules are fixed before training. A noise that follows what training sees (adaptive "
@@ -34,6 +35,11 @@ class Schedules(Explorer):
     """Decay of the noise over a run: epsilon by RDP and PLD, and the constant noise like it."""
 
     title = "What does noise that decays cost?"
+    presets: ClassVar = {
+        "from 4 to 0.6": {"start": 4.0, "end": 0.6},
+        "four drops": {"kind": "step", "drops": 4},
+        "constant": {"kind": "constant", "start": 1.0},
+    }
 
     def __init__(self) -> None:
         """Exponential decay from 1.6 to 0.8 over 2,000 steps at sample rate 0.01."""
@@ -93,6 +99,16 @@ class Schedules(Explorer):
         levels = {"noises": noises, "down": down, "up": up, "mean": float(noises.mean())}
         return {**run, **levels, "rdp": spent, "pld": most, "lower": least, "alike": alike}
 
+    def says(self, result: dict[str, Any]) -> str:
+        """What the schedule costs, and which constant noise costs the same."""
+        price = f"This noise costs epsilon {at_most(result['pld'])} at delta {result['delta']:g}"
+        if result["kind"] == "constant" or not math.isfinite(result["alike"]):
+            return f"{price}."
+        return (
+            f"{price}, as a constant noise of {_alike(result)} does; its mean is "
+            f"{result['mean']:.4g}."
+        )
+
     def table(self, result: dict[str, Any]) -> Table:
         """Prices, then the noise."""
         exact = np.array_equal(result["down"], result["noises"])
@@ -120,10 +136,16 @@ class Schedules(Explorer):
         self.values["end"].disabled = self.values["kind"].value == "constant"
         super()._show_numbers()
 
+    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+        """With certified pairs along the run."""
+        few = np.unique(np.linspace(0, result["steps"], 4).astype(int)[1:-1].clip(min=1))
+        down, up, rate, delta = (result[name] for name in ("down", "up", "sample_rate", "delta"))
+        return {**result, "along": [(n, _pair(down[:n], up[:n], rate, delta)) for n in few]}
+
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left the noise of every step, and the constant; right epsilon by step."""
         noises, steps = result["noises"], result["steps"]
-        figure, (left, right) = plots.figure(width=8.6, height=3.3, panels=2)
+        figure, (left, right) = plots.figure(width=8.6, height=3.3, panels=2, **ROOM)
         shown = np.unique(np.linspace(0, steps - 1, 400).astype(int))
         curves: dict[str, Any] = {result["kind"]: (shown + 1, noises[shown])}
         if math.isfinite(result["alike"]) and result["kind"] != "constant":
@@ -133,12 +155,10 @@ class Schedules(Explorer):
         plots.lines(left, curves, x="step", y="noise multiplier")
         counts = np.unique(np.linspace(1, steps, POINTS).astype(int))
         spent = by_step(result, counts)
-        few = np.unique(np.linspace(0, steps, 4).astype(int)[1:].clip(min=1))
-        down, up, rate, delta = (result[name] for name in ("down", "up", "sample_rate", "delta"))
-        pairs = [_pair(down[:n], up[:n], rate, delta) for n in few[:-1]]
-        pairs.append((result["lower"], result["pld"]))
+        along = [*result.get("along", ()), (steps, (result["lower"], result["pld"]))]
+        few, pairs = [n for n, _ in along], [pair for _, pair in along]
         right.set_ylim(0, 1.08 * max(spent[-1], pairs[-1][1]) or 1)
-        draw_by_step(right, (counts, spent), (few, pairs), delta)
+        draw_by_step(right, (counts, spent), (few, pairs), result["delta"])
         words = (
             f"Left: the noise goes from {noises[0]:.3g} at the first to {noises[-1]:.3g} at the "
             f"last of {steps} steps; a constant noise of {_alike(result)} costs the "

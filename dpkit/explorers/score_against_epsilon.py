@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from dpkit import checks, plots
 from dpkit.explorers.explorer import Explorer, choice, whole
@@ -44,6 +44,11 @@ class ScoreAgainstEpsilon(Explorer):
     """
 
     title = "Which epsilon belongs to a score?"
+    presets: ClassVar = {
+        "the same, certified": {"axis": "certified"},
+        "the same, as drawn": {"axis": "proven"},
+        "Figure 2: noise": {"figure": "figure_2"},
+    }
 
     def __init__(self, stored: Mapping[str, Any] | None = None, *, scale: str = "reduced") -> None:
         """Figure 1 as it was charged, read at its end.
@@ -95,6 +100,15 @@ class ScoreAgainstEpsilon(Explorer):
             ValueError: a value is out of range, or a stored run is broken or of other settings.
         """
         return numbers(figure=figure, axis=axis, steps=steps, scale=scale, stored=stored)
+
+    def says(self, result: dict[str, Any]) -> str:
+        """The epsilons of the first run, charged and proven."""
+        row = result["rows"][0]
+        return (
+            f"{result['what'].capitalize()} {row.value:g}: epsilon {at_most(row.charged.epsilon)} "
+            f"is charged, {at_most(row.proven.epsilon)} is proven at delta {DELTA:g}; the score is "
+            "the same."
+        )
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each run; the notes say how each epsilon is computed."""

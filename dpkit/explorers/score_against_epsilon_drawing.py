@@ -57,7 +57,9 @@ def draw_scores(ax: Axes, result: dict[str, Any]) -> Colours:
         plots.note(ax, "non-private", at, (3, 3), xycoords=across, fontsize=8, color="0.3")
     _plain(ax.xaxis)
     _clear(ax)
-    ax.set_title(f"Score by {result['what']}, up to step {result['steps']}", fontsize=11, pad=18)
+    ax.set_title(
+        y=1.0, label=f"Score by {result['what']}, up to step {result['steps']}", fontsize=11, pad=18
+    )
     return colours
 
 
@@ -83,7 +85,7 @@ def draw_by_step(ax: Axes, result: dict[str, Any]) -> Colours:
         ax.plot(at, epsilon, MARKERS[result["axis"]], color=colour, markersize=7, zorder=4)
     _plain(ax.yaxis)
     _clear(ax)
-    ax.set_title(f"No scores stored: epsilon at step {at}", fontsize=11, pad=18)
+    ax.set_title(y=1.0, label=f"No scores stored: epsilon at step {at}", fontsize=11, pad=18)
     return colours
 
 

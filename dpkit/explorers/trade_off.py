@@ -2,7 +2,7 @@
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ LEAST_ALPHA = 1e-4  # of the slider: lines steeper than its inverse say nothing
 GAP = 0.01  # relative, of each delta
 HOPELESS = 0.999  # a delta at the largest epsilon, at which smaller ones are not looked at
 LEAST_SHOWN = 1e-8  # delta, in the picture
+ROOM: Any = {"left": 0.085, "right": 0.915, "bottom": 0.15, "top": 0.91, "wspace": 0.5}
 HEADINGS = ("what", "value", "note")
 POSSIBLE, WORSE, REFUTES = "possible", "possible, worse than guessing", "refutes the guarantee"
 _SAYS = {
@@ -38,6 +39,11 @@ class TradeOff(Explorer):
     """Noise, rate and steps of a run, and a point (alpha, beta): may an attacker be there?"""
 
     title = "Can this attacker exist?"
+    presets: ClassVar = {
+        "an attacker who refutes": {"alpha": 0.01, "beta": 0.5},
+        "DP-CGAN, as charged": {"noise_multiplier": 1.232, "steps": 30_303.0},
+        "one step, everyone in it": {"noise_multiplier": 1.0, "sample_rate": 1.0, "steps": 1.0},
+    }
 
     def __init__(self) -> None:
         """10,000 steps at sample rate 0.01 with noise multiplier 2; alpha 0.1, beta 0.85."""
@@ -96,6 +102,15 @@ class TradeOff(Explorer):
             "proven_by": "PLD" if deltas[best] < pairs["rdp"][best] else "RDP",
         }
 
+    def says(self, result: dict[str, Any]) -> str:
+        """What an attacker can find at most, and whether the point may be."""
+        found = at_most(100 * (1 - result["least_beta"]), 3)
+        where = {POSSIBLE: "may exist", WORSE: "is worse than guessing", REFUTES: "cannot exist"}
+        return (
+            f"With {100 * result['alpha']:.3g} % false alarms an attacker finds at most {found} % "
+            f"of the members: the one at the mark {where[result['verdict']]}."
+        )
+
     def table(self, result: dict[str, Any]) -> Table:
         """The attacker's best errors, the line that proves them, and the point's verdict."""
         alpha, least, verdict = result["alpha"], result["least_beta"], result["verdict"]
@@ -118,7 +133,7 @@ class TradeOff(Explorer):
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """The trade-off curve with both points, and the profile with the pair that binds."""
         pairs = _pairs(result["run"])
-        figure, (left, right) = plots.figure(width=8.4, height=3.5, panels=2)
+        figure, (left, right) = plots.figure(width=8.4, height=3.5, panels=2, **ROOM)
         _draw_curve(left, result, pairs)
         _draw_profile(right, result, pairs)
         words = (
@@ -154,6 +169,7 @@ def _draw_curve(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> No
     ax.fill_between(alphas, 0, proven, color="0.93", linewidth=0)
     curves: Any = {"proven": (alphas, proven), "RDP": (alphas, by_rdp)}
     curves["guessing"] = alphas, 1 - alphas
+    ax.text(0.03, 0.04, "impossible", fontsize=9, color="0.35")
     plots.lines(ax, curves, x="alpha: false positive rate", y="beta: false negative rate")
     alpha, beta, least = result["alpha"], result["beta"], result["least_beta"]
     ax.plot([alpha, alpha], [least, beta], color="0.5", linestyle=":", linewidth=1)
@@ -162,7 +178,8 @@ def _draw_curve(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> No
     ax.plot(alpha, beta, mark, color="black", markersize=8, clip_on=False, zorder=3)
     across, side = (9, "left") if alpha < 0.7 else (-9, "right")
     plots.note(ax, name, (alpha, beta), (across, 0), va="center", ha=side)
-    ax.set(xlim=(0, 1), ylim=(0, 1), title="Errors of an attacker")
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    ax.set_title(y=1.0, label="Errors of an attacker")
 
 
 def _draw_profile(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> None:
@@ -177,4 +194,5 @@ def _draw_profile(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> 
         ax.plot(result["epsilon"], result["delta"], "o", color=plots.COLOURS[0], zorder=3)
         at = result["epsilon"], result["delta"]
         plots.note(ax, "binds", at, (0, -8), ha="center", va="top", bbox=None)
-    ax.set(title="Privacy profile")
+    plots.plain(ax.yaxis, subs=(1,), numticks=6)
+    ax.set_title(y=1.0, label="Privacy profile")

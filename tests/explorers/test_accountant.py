@@ -54,5 +54,5 @@ def test_settings_are_kept_to_compare(explorer):
 def test_the_words_have_both_ends_of_the_pair(explorer):
     run = {"noise_multiplier": 50.0, "sample_rate": 1.0, "steps": 3, "adjacency": "add-remove"}
     words = explorer.draw(Accountant.compute(**run, delta=1e-5)).words
-    pair = pld.epsilon([Release(SampledGaussian(50.0, 1.0), 3)], delta=1e-5, gap=0.01)
+    pair = pld.epsilon([Release(SampledGaussian(50.0, 1.0), 3)], delta=1e-5)
     assert words.endswith(f"between {at_least(pair.lower)} and {at_most(pair.epsilon)}.")

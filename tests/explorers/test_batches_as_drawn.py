@@ -3,6 +3,7 @@
 import pytest
 
 from dpkit.explorers import BatchesAsDrawn
+from dpkit.explorers.batches_as_drawn import LATER, QUICK
 from dpkit.privacy import as_drawn
 from dpkit.show import interval
 
@@ -16,12 +17,16 @@ VALUES = {
 
 
 def test_rows_are_the_pairs_of_each_way():
-    result = BatchesAsDrawn.compute(**VALUES)
+    explorer = BatchesAsDrawn()
+    result = explorer.compute(**VALUES)
     run = as_drawn.Run(1.0, 600, 60_000, 100)
+    assert tuple(result["found"]) == QUICK
+    assert LATER in explorer.table(result).text()
+    result = explorer.late(result)
     assert list(result["found"]) == list(as_drawn.WAYS)
     assert result["found"]["shuffled"] == as_drawn.shuffled(run, delta=1e-5)
     pair = as_drawn.fixed(run, delta=1e-5)
-    shown = BatchesAsDrawn().table(result).text()
+    shown = explorer.table(result).text()
     assert interval(pair.lower, pair.epsilon) in shown
 
 

@@ -114,7 +114,7 @@ def test_notes_tell_of_rounding_and_of_what_is_not_offered(explorer):
 
 
 def test_what_a_decay_does_not_read_cannot_be_moved(explorer, monkeypatch):
-    monkeypatch.setattr(explorer, "draw", lambda _: Picture(b"", ""))
+    monkeypatch.setattr(explorer, "draw", lambda _: Picture(None, ""))
     for kind in KINDS:
         explorer.values["kind"].value = kind
         assert explorer.values["drops"].disabled == (kind != "step")
