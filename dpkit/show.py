@@ -28,9 +28,9 @@ def interval(low: float, high: float, digits: int = 4) -> str:
     return f"{at_least(low, digits)} to {at_most(high, digits)}"
 
 
-def counted(count: int, noun: str) -> str:
-    """A count with its noun: "1 release", "2 releases"."""
-    return f"{count} {noun}" + ("" if count == 1 else "s")
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A count with its noun: "1 release", "2 releases"; `plural` where it is no -s."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
 
 
 def _rounded(value: float, digits: int, direction: str) -> str:

@@ -130,9 +130,9 @@ class Accountant(Explorer):
         right.set_ylim(bottom=0)
         each = [f"{name} {at_most(value)}" for name, value, _, _ in result["rows"][1:]]
         words = (
-            f"Left: {', '.join(each)}; less than {at_least(last[1])} is refuted. Right: epsilon grows "
-            f"with the steps, by RDP to {at_most(result['rows'][1][1])} after {steps}, by PLD to "
-            f"between {at_least(last[1])} and {at_most(last[2])}."
+            f"Left: {', '.join(each)}; less than {at_least(last[1])} is refuted. Right: epsilon "
+            f"grows with the steps, by RDP to {at_most(result['rows'][1][1])} after {steps}, by "
+            f"PLD to between {at_least(last[1])} and {at_most(last[2])}."
         )
         return plots.picture(figure, words)
 

@@ -23,6 +23,7 @@ from dpkit.explorers import (
     noise_shapes,
     play_the_attacker,
     renyi_orders,
+    repair_it,
     score_against_epsilon,
 )
 from dpkit.explorers.explorer import DELAY, REST, Explorer
@@ -232,6 +233,29 @@ CASES = {
             {"noise_std": 300.0, "largest_loss": 19_200 / LEAST_MULTIPLIER * 0.999, "order": 64.0},
         ],
     ),
+    "LossesAddUp": Case(
+        moves=[
+            ("steps", 1000.0),
+            ("noise_multiplier", 2.0),
+            ("sample_rate", 0.02),
+            ("delta", 1e-6),
+        ],
+        numbers=lambda found: (interval(*found["pair"]), f"{found['by_bell']:.4g}"),
+        words=lambda found: (at_most(found["pair"][1], 3), f"{found['by_bell']:.3g}"),
+        refused=[
+            *(({"delta": bad}, "delta must") for bad in DELTAS),
+            *each((0.0, NAN), "noise_multiplier"),
+            *each((0.0, 1.5, NAN), "sample_rate"),
+            *each((0.0, 1e7, NAN), "steps"),
+            ({"noise_multiplier": 0.01, "sample_rate": 1.0}, "take more noise"),
+        ],
+        extremes=[
+            {"steps": 1.0, "sample_rate": 1.0, "noise_multiplier": 0.5},
+            {"steps": 1e5, "sample_rate": 1e-4, "noise_multiplier": 100.0},
+            {"delta": 0.9},
+            {"delta": 1e-300},
+        ],
+    ),
     "NoiseShapes": Case(
         moves=[
             ("sensitivity_1", 20.0),
@@ -346,6 +370,49 @@ CASES = {
             {"delta": 1e-300},
             {"noise_multiplier": 0.1, "sample_rate": 1.0, "steps": 1e6, "delta": 0.999},
         ],
+    ),
+    "RepairIt": Case(
+        moves=[(name, True) for name in repair_it.CORRECTIONS],
+        numbers=lambda found: tuple(map(at_most, found["along"].values())),
+        words=lambda found: (at_most(found["epsilon"]),),
+        refused=[],
+        extremes=[repair_it.ALL, {**repair_it.ALL, "generator": False}, {"generator": True}],
+    ),
+    "SamplesByEpsilon": Case(
+        moves=[("epsilon", 1.0), ("method", "moments_jittered")],
+        numbers=lambda found: tuple(
+            at_most(max(one["epsilon_proven"] for one in runs)) for runs in found["runs"].values()
+        ),
+        words=lambda found: (f"at epsilon {found['epsilon']:g}",),
+        refused=[
+            ({"method": "gan"}, "method must be one of"),
+            ({"epsilon": 0.5}, r"epsilon 0.5 of DP-CGAN, repaired is not stored; 1, 10"),
+            *each((2.0, NAN), "epsilon"),
+        ],
+        extremes=[{"method": "moments_jittered", "epsilon": 0.5}],
+        unmoved=("epsilon",),
+    ),
+    "ShuffledOrPoisson": Case(
+        moves=[("noise_multiplier", 1.0), ("batches", 469.0), ("seed", 5), ("delta", 1e-6)],
+        numbers=lambda found: (
+            interval(*found["poisson"]),
+            at_least(found["shuffled"][0]),
+            at_most(found["shuffled"][1]),
+        ),
+        words=lambda found: (at_most(found["shuffled"][1], 3),),
+        refused=[
+            *(({"delta": bad}, "delta must") for bad in DELTAS),
+            *each((0.0, 11.0, NAN), "noise_multiplier"),
+            *each((1.0, 1e4, NAN), "batches"),
+            *each((-1, 1.5, NAN), "seed"),
+        ],
+        extremes=[
+            {"noise_multiplier": 0.2, "batches": 1000.0},
+            {"noise_multiplier": 10.0, "batches": 2.0},
+            {"delta": 0.9},
+            {"delta": 1e-300},
+        ],
+        unmoved=("seed",),
     ),
     "Schedules": Case(
         moves=[
