@@ -4,7 +4,6 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from html import escape
 from io import BytesIO
 from typing import Any
@@ -30,6 +29,7 @@ MEANINGS = {  # a name that has one of these words is drawn in its colour, in ev
     "non-private": "#000000",
 }
 LINE_OF_TEXT = 15.0  # pixels
+FEW = 5  # intervals between ticks, at most
 SHARP = 192  # dots an inch, where a notebook shows a picture
 LABEL_BOX = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}  # behind words on lines
 
@@ -39,13 +39,17 @@ def figure(
 ) -> tuple[Figure, list[Axes]]:
     """A figure with panels side by side, without the box around each.
 
-    `room`, the arguments of `subplots_adjust`, saves the time to lay the figure out.
+    `room`, the arguments of `subplots_adjust`, saves the time to lay the figure out, and few ticks
+    that to draw them: explorers draw while a slider moves.
     """
     layout = None if room else "constrained"
     drawn = Figure(figsize=(width, height), layout=layout, dpi=100)
     if room:
         drawn.subplots_adjust(**room)
-    return drawn, _panels(drawn, panels, columns=panels)
+    axes = _panels(drawn, panels, columns=panels)
+    for ax in axes if room else ():
+        ax.locator_params(nbins=FEW)
+    return drawn, axes
 
 
 def grid(panels: int, *, columns: int, width: float, row: float) -> tuple[Figure, list[Axes]]:
@@ -201,10 +205,9 @@ class Picture:
     def __repr__(self) -> str:
         return self.words
 
-    @cached_property
-    def png(self) -> bytes:
-        """As a PNG at the figure's own resolution; empty where nothing is drawn."""
-        return b"" if self.figure is None else _png(self.figure, dpi="figure")
+    def png(self, dpi: float | None = None) -> bytes:
+        """As a PNG, at the figure's own resolution by default; empty where nothing is drawn."""
+        return b"" if self.figure is None else _png(self.figure, dpi=dpi or "figure")
 
     def _ipython_display_(self) -> None:
         """Show it in a notebook, sharp on a projector, with its words as a caption.

@@ -11,12 +11,13 @@
 #
 # > **You will** turn the knobs of a private training run and watch every accountant answer; find the noise for
 # > a budget; see which order decides; play the attacker, by a point and by twenty guesses; move one record; let
-# > the noise decay or take another shape; and browse the papers' claims.
+# > the noise decay or take another shape; count a published epsilon again; and browse the papers' claims.
 # > **Time** 25 seconds to run on one core, an hour to play. **Memory** 280 MB. **Needs** nothing: no data set, no download, no GPU.
 # > **Sources** the notebooks before this one, which explain every word used here.
 #
 # Run a cell and its explorer comes alive: move a slider with the mouse or the arrow keys, or type a number
-# beside it. Until then, the table shows the numbers of the initial setting. Guess before you move.
+# beside it. Until then, the table shows the numbers of the initial setting. *Setting* goes to one worth a look and
+# back; with *Guess first*, numbers wait for your guess. The grey curves are those before your last move.
 
 # %% [markdown]
 # ## 1. What does a run cost?
@@ -260,7 +261,81 @@ BatchesAsDrawn()
 # one pass: balls and bins prove the lower end, and above it no amplification within a pass is known. It would take a
 # theorem.</details>
 #
-# ## 13. What do the papers claim, and does it hold?
+# ## 13. Shuffled, or by chance?
+#
+# One pass, drawn twice with the same noise: at the left every record enters each batch by a coin, at the right
+# the data are shuffled. Dots in colour hold the record, the ring marks the largest sum.
+#
+# 1. Make the noise 0.3. How often is the largest shuffled sum the record's? Move *draw* to see some.
+# 2. Go from 100 batches to 1,000. Which of the two costs falls, and which stays?
+# 3. When does a pass by chance cost *more* than a shuffled one?
+
+# %%
+from dpkit.explorers import ShuffledOrPoisson
+
+ShuffledOrPoisson()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) Nearly always. (2) Poisson's falls, for a record is found in fewer batches; that of shuffled ones stays at that of
+# one Gaussian release: among 1,000 sums of noise 0.5 the one that the record moved still stands out. (3) With few
+# batches: at ten, a record may by chance be in three of them.</details>
+#
+# ## 14. How do losses add up?
+#
+# Each step has a privacy loss; a run's is their sum. Add steps, and watch the histogram become a bell in the
+# middle, but not in the tail that delta cuts.
+#
+# 1. Take one step, then 10, then 100. What happens to the mean, and to the width?
+# 2. Where does the bell curve go wrong, and on which side?
+# 3. When is it right?
+
+# %%
+from dpkit.explorers import LossesAddUp
+
+LossesAddUp()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) The mean grows with the steps, the width with their square root. (2) In the right tail, where it is too
+# small: so is its epsilon. (3) With a sample rate of 1, where every loss is normal; or after so many steps that the
+# tail at delta belongs to the middle.</details>
+#
+# ## 15. What is left of epsilon 9.6?
+#
+# DP-CGAN's ([02_dp_cgan](02_dp_cgan.ipynb)) published epsilon, counted again. Check one box after the other.
+#
+# 1. Which correction costs the most? Guess, then count.
+# 2. Which one cannot be paid for by any epsilon, and what would repair it?
+
+# %%
+from dpkit.explorers import RepairIt
+
+RepairIt()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) The labels of the fakes, from 72 to 1,108: twice the distance at little noise costs far more than twice.
+# (2) The generator's labels: they reach it without noise. Labels drawn from a public distribution repair it.</details>
+#
+# ## 16. What does epsilon buy?
+#
+# Digits of stored generators, all trained on MNIST with a proven epsilon, and what a classifier learns of them.
+#
+# 1. Compare DP-CGAN at epsilon 10 with class moments, which train no GAN, at epsilon 1.
+# 2. Which method gains most from ten times the epsilon?
+
+# %%
+from dpkit.explorers import SamplesByEpsilon
+
+SamplesByEpsilon()
+
+# %% [markdown]
+# <details><summary>Answers</summary>
+# (1) 78.8 % beside 96.3 %: the simplest thing does better, at a tenth of the epsilon. (2) DP-MERF, from 70.3 % to
+# 78.4 %; [10_best_private_gan](10_best_private_gan.ipynb) has all of them.</details>
+#
+# ## 17. What do the papers claim, and does it hold?
 #
 # Filter by paper and verdict, and choose a claim.
 

@@ -111,4 +111,4 @@ def _as_png(found: list[Point]) -> bytes:
     first = found[0].found
     method, _, _ = first.method.partition(", order")
     drawn.suptitle(f"{method}, {first.adjacency}", fontsize=10)
-    return plots.picture(drawn, "").png
+    return plots.picture(drawn, "").png()

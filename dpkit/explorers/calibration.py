@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import Explorer, choice, number
+from dpkit.explorers.explorer import LATER, Explorer, choice, logarithmic, number
 from dpkit.explorers.run_controls import (
     RunInput,
     adjacency_control,
@@ -30,7 +30,6 @@ FEW = 3  # of them, while something moves
 BESIDE = (-0.6, 0.6)  # log10 of how far from the solution PLD is asked too
 ROOM: Any = {"left": 0.12, "right": 0.9, "bottom": 0.16, "top": 0.96}
 HEADINGS = ("accountant", "epsilon, at most", "at least", "note")
-LATER = "comes with the picture"
 
 
 class Setting(NamedTuple):
@@ -86,7 +85,7 @@ class Calibration(Explorer):
         super().__init__(
             {
                 "find": choice("find", FIND, "Which of the three to compute from the others"),
-                "target_epsilon": number("target epsilon", 2.0, "Nats, > 0"),
+                "target_epsilon": logarithmic("target epsilon", -1, 1.5, 2.0, "Nats, > 0"),
                 "delta": delta_control(),
                 "noise_multiplier": number(NOISE, 1.1, "Standard deviation / clip norm, > 0"),
                 "sample_rate": number(RATE, 0.01, "Chance to be in a batch, in (0, 1]"),

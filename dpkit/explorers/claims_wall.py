@@ -11,7 +11,7 @@ from dpkit.claims import Claim, Verdict
 from dpkit.explorers import claims_wall_tiles as tiles
 from dpkit.explorers.claims_wall_card import card_of, computed
 from dpkit.explorers.claims_wall_checked import ALL, VERDICTS, by_id, checked, curve_of, matching
-from dpkit.explorers.explorer import Explorer, choice, control
+from dpkit.explorers.explorer import FINE, Explorer, choice, control
 from dpkit.show import Table
 
 ROOM: Any = {"left": 0.13, "right": 0.86, "bottom": 0.16, "top": 0.95}
@@ -135,8 +135,8 @@ class ClaimsWall(Explorer):
         self.legend.value = tiles.legend(chosen)
         self.tiles.show(chosen, self.values["claim"].value)
 
-    def _set_picture(self, picture: plots.Picture | None) -> None:
-        super()._set_picture(picture)
+    def _set_picture(self, picture: plots.Picture | None, dpi: float = FINE) -> None:
+        super()._set_picture(picture, dpi)
         self.picture.layout.display = None if self.picture.value else "none"
 
     def __repr__(self) -> str:

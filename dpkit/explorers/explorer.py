@@ -21,6 +21,8 @@ from dpkit.show import Table
 
 DELAY = 0.01  # seconds after a move, in which others are waited for, until a picture is drawn
 REST = 0.4  # seconds without a move, after which what takes long is computed and drawn, too
+DRAFT, FINE, WIDE = 78, 156, 78  # dots an inch while it moves and when it rests; CSS pixels an inch
+LATER = "when nothing moves"  # in a table, in place of what `late` adds
 LARGE = "font-size:1.25em; line-height:1.3; font-weight:600; margin:4px 0"
 
 
@@ -49,6 +51,7 @@ class Explorer(widgets.VBox):
         self._waiting: asyncio.TimerHandle | None = None
         self._held = False  # while several values are set
         self._rested: Picture | None = None
+        self._drawn: tuple[dict[str, Any], Picture] | None = None
         self.result: dict[str, Any] | None = None
         opens = {name: one.value for name, one in values.items()}
         settings = {OPENS: opens, **{name: {**opens, **one} for name, one in self.presets.items()}}
@@ -134,7 +137,7 @@ class Explorer(widgets.VBox):
         self._waiting = None
         if self.result is None:
             return
-        self._show_picture(self.result)
+        self._show_picture(self.result, DRAFT)
         self._wait(loop, REST, self._show_late)
 
     def _ask(self) -> None:
@@ -177,18 +180,21 @@ class Explorer(widgets.VBox):
         except Exception as error:
             self._no_picture(error)
             return
-        self._rested = self._show_picture(later)
+        self._show_picture(later, FINE)
+        self._rested = self._drawn and self._drawn[1]
 
-    def _show_picture(self, result: dict[str, Any]) -> Picture | None:
+    def _show_picture(self, result: dict[str, Any], dpi: float) -> None:
+        """Draw the result, if that is not what was drawn last, and show it."""
         try:
-            picture = self.draw(result)
-            if self._rested and self._rested.figure and picture.figure:
-                follow(picture.figure, self._rested.figure)
-            self._set_picture(picture)
+            if self._drawn is None or self._drawn[0] is not result:
+                self._drawn = None
+                picture = self.draw(result)
+                if self._rested and self._rested.figure and picture.figure:
+                    follow(picture.figure, self._rested.figure)
+                self._drawn = result, picture
+            self._set_picture(self._drawn[1], dpi)
         except Exception as error:
             self._no_picture(error)
-            return None
-        return picture
 
     def _no_picture(self, error: Exception) -> None:
         self._set_picture(None)
@@ -196,11 +202,13 @@ class Explorer(widgets.VBox):
         if self.result is not None:
             self.sentence.value = _large(self.says(self.result))
 
-    def _set_picture(self, picture: Picture | None) -> None:
-        self.picture.value = b"" if picture is None else picture.png
+    def _set_picture(self, picture: Picture | None, dpi: float = FINE) -> None:
+        self.picture.value = b"" if picture is None else picture.png(dpi)
         self.words.value = "" if picture is None else _small(picture.words)
         if picture is None:
             self.sentence.value = ""
+        elif picture.figure is not None:  # of one size, however fine
+            self.picture.width = str(round(picture.figure.get_figwidth() * WIDE))
 
     def __repr__(self) -> str:
         if self.result is None:

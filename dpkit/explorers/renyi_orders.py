@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpkit import checks, plots
-from dpkit.explorers.explorer import Explorer
+from dpkit.explorers.explorer import LATER, Explorer
 from dpkit.explorers.run_controls import RunInput, delta_control, run_controls, run_input
 from dpkit.papers.as_published import OPACUS_ORDERS
 from dpkit.privacy import conversions, rdp
@@ -21,7 +21,6 @@ NEAR = 32  # orders of the picture of epsilon, around the best one
 FAR: Floats = 1 + np.geomspace(0.05, 1023, 32)  # orders of the picture of RDP
 SHOWN = 3.0  # epsilons up to this multiple of the smallest are drawn
 HEADINGS = ("conversion", "orders", "epsilon", "best order", "more than the search")
-LATER = "with the picture"
 
 
 class RenyiOrders(Explorer):

@@ -80,4 +80,4 @@ def _drawn(some: dict[str, tuple[str, str, Mapping[str, Any]]], of: str) -> Draw
         y=SCORES[score],
     )
     words = f"{of}: {SCORES[score]} by {AXES[along]} of {', '.join(some)} (seed 0)"
-    return Drawn(plots.picture(drawn, words).png, words)
+    return Drawn(plots.picture(drawn, words).png(), words)

@@ -70,7 +70,7 @@ def torch_free_modules() -> list[str]:
     files += [path for path in PACKAGE.glob("papers/*/*.py") if path.stem in PROMISED]
     files += [path for path in PACKAGE.glob("private/*.py") if path.stem in PLANS]
     if importlib.util.find_spec("matplotlib") is None:
-        files.remove(PACKAGE / "plots.py")
+        files = [one for one in files if one.name not in ("plots.py", "diagrams.py")]
     if importlib.util.find_spec("ipywidgets") is None:
         files = [path for path in files if "explorers" not in path.parts]
     dotted = (".".join(path.relative_to(CHECKOUT).with_suffix("").parts) for path in files)

@@ -3,7 +3,8 @@
 import pytest
 
 from dpkit.explorers import BatchesAsDrawn
-from dpkit.explorers.batches_as_drawn import LATER, QUICK
+from dpkit.explorers.batches_as_drawn import QUICK
+from dpkit.explorers.explorer import LATER
 from dpkit.privacy import as_drawn
 from dpkit.show import interval
 

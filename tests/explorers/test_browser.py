@@ -1,8 +1,10 @@
-"""Every explorer in a real JupyterLab: a move by key and one by read-out change what is shown.
+"""Every explorer in a real JupyterLab: before a move, after a key and after typing, its numbers are
+those of `compute`; how long they take is printed.
 
 Skipped, with the reason printed, where there is no chromium or no playwright.
 """
 
+import math
 import re
 from html import unescape
 from pathlib import Path
@@ -14,6 +16,7 @@ import lab
 import pytest
 
 from dpkit import explorers as explorers_of
+from dpkit.explorers.explorer import LATER, REST
 from dpkit.explorers.round_slider import RoundSlider
 
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -23,30 +26,37 @@ pytestmark = [
 ]
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "09_explorers.ipynb"
-TITLES = 13
+TITLES = 17
 # Lab itself asks for what a server may not have; these are none of our explorers' messages.
 NOT_OURS = ("favicon", "Failed to load resource", "WebSocket")
 NUMBERS = ".widget-html table, .widget-html [role=alert]"
 MOVES = 10
+HANDLE = ".widget-slider .noUi-handle"
 # The field of a slider over round numbers, or the read-out of one over whole ones
 FIELD = "input[type=number]:visible, .widget-slider .widget-readout:visible"
-SLIDERS = (RoundSlider, widgets.IntSlider, widgets.FloatSlider)
-# Time from the key to the first change of the numbers, as the reader's screen has it.
+SLIDERS = (RoundSlider, widgets.IntSlider, widgets.FloatSlider, widgets.SelectionSlider)
+UNMOVED = ("epsilon",)  # of stored digits: the table has all epsilons
+# Times from the key to the first change of the numbers, and of the picture, on the reader's screen.
 TIMED = """async ([box, key]) => {
-    const handle = box.querySelector('.widget-slider .noUi-handle');
-    handle.focus();
+    const handle = box.querySelector('.widget-slider .noUi-handle, input[type=checkbox]');
+    const image = box.querySelector('img');
     const began = performance.now();
-    const changed = new Promise(done => {
-        const observer = new MutationObserver(() => {
-            observer.disconnect();
-            done(performance.now() - began);
-        });
-        for (const html of box.querySelectorAll('.widget-html-content, .widget-html'))
-            observer.observe(html, {childList: true, subtree: true, characterData: true});
+    const since = () => performance.now() - began;
+    const changes = [];
+    for (const html of box.querySelectorAll('table'))
+        changes.push([html.closest('.widget-html-content, .widget-html'),
+                      {childList: true, subtree: true, characterData: true}]);
+    changes.push([image, {attributes: true, attributeFilter: ['src']}]);
+    const waits = changes.map(([node, what]) => new Promise(done => {
+        const observer = new MutationObserver(() => { observer.disconnect(); done(since()); });
+        observer.observe(node, what);
         setTimeout(() => done(null), 5000);
-    });
-    handle.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
-    return await changed;
+    }));
+    handle.focus();
+    if (handle.type == 'checkbox') handle.click();
+    else handle.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
+    const times = await Promise.all(waits);
+    return [times[0], times[times.length - 1]];
 }"""
 
 
@@ -88,12 +98,16 @@ def shown(box) -> tuple[str, str | None]:
     return " ".join(texts), image.get_attribute("src") if image.count() else None
 
 
-def changed(page, box, before, seconds: float = 10.0) -> tuple[str, str | None]:
-    """What is shown once both numbers and picture differ from before."""
+def changed(page, box, before, seconds: float = 10.0, *, numbers: bool = True):
+    """What is shown once the picture differs from before, and the numbers where they must."""
     for _ in range(int(seconds * 20)):
         now = shown(box)
-        if now[0] != before[0] and now[1] != before[1]:
-            page.wait_for_timeout(500)  # some numbers come with the picture
+        if (now[0] != before[0] or not numbers) and now[1] != before[1]:
+            page.wait_for_timeout(500 + 1000 * REST)
+            for _ in range(200):  # some numbers come when nothing moves
+                if LATER not in shown(box)[0]:
+                    break
+                page.wait_for_timeout(50)
             return shown(box)
         page.wait_for_timeout(50)
     raise AssertionError(f"nothing changed: {before[0][:200]}")
@@ -107,44 +121,57 @@ def test_all_explorers_answer_to_keys_and_read_outs(page, capsys):
         box.scroll_into_view_if_needed()
         before = shown(box)
         assert before[0]
-        first = _python(title)  # claims are cards, of several tables
-        one_table = first.numbers.value.startswith("<table")
-        assert not one_table or _same(before[0], first), f"{title}: before the first move"
-        sliders = box.locator(".widget-slider .noUi-handle")
-        if sliders.count() == 0:  # claims are chosen by name
+        own = _python(title)  # claims are cards, of several tables
+        if not own.numbers.value.startswith("<table"):
             box.locator("select").last.select_option(index=1)
             changed(page, box, before)
             continue
-        sliders.first.focus()
-        last = sliders.first.get_attribute("aria-valuenow")
-        at_the_end = last == sliders.first.get_attribute("aria-valuemax")
-        page.keyboard.press("ArrowLeft" if at_the_end else "ArrowRight")
-        after = changed(page, box, before)
-        own = _python(title)
-        name = _first(own, box)
-        told = _told(box)
-        own.values[name].value = type(own.values[name].value)(float(told))
-        own.update()
-        assert _same(after[0], own), f"{title}: at {told} after a key"
-        field = box.locator(FIELD).first
-        field.click()
-        page.keyboard.press("Control+a")
-        low = float(sliders.first.get_attribute("aria-valuemin") or 0)
-        whole = isinstance(own.values[name], widgets.IntSlider)
-        typed = _other(told, low)
-        page.keyboard.type(typed)
-        page.keyboard.press("Enter")
-        last_shown = changed(page, box, after)
-        taken = float(_told(box))
-        assert whole or taken == pytest.approx(float(typed), rel=1e-12)
-        own.values[name].value = type(own.values[name].value)(taken)
-        own.update()
-        assert _same(last_shown[0], own), f"{title}: {typed} was typed"
-        times[title] = _median_time(page, box)
+        assert _same(before[0], own), f"{title}: before the first move"
+        times[title] = _median_times(page, box)
+        page.wait_for_timeout(2000)  # what takes long has come
+        _check_moves(page, box, own)
     with capsys.disabled():
-        print("\nfrom key to numbers, median:", *(f"{t}: {ms:.0f} ms" for t, ms in times.items()))
+        print("\nfrom key to numbers and to picture, medians:")
+        print(*(f"  {title}: {a:.0f} and {b:.0f} ms" for title, (a, b) in times.items()), sep="\n")
     ours = [text for text in page.problems if not any(word in text for word in NOT_OURS)]
     assert ours == []
+
+
+def _check_moves(page, box, own: Any) -> None:
+    """After a key, and after typing where one can, the page has the numbers of `compute`."""
+    sliders, before = box.locator(HANDLE), shown(box)
+    if sliders.count() == 0:
+        box.locator("input[type=checkbox]").first.click()
+        name = next(iter(own.values))
+        own.values[name].value = True
+        own.update()
+        assert _same(changed(page, box, before)[0], own), f"{own.title}: a box was checked"
+        return
+    name = _first(own, box)
+    value = own.values[name].value
+    sliders.first.focus()
+    page.keyboard.press(_keys(box)[0])
+    after = changed(page, box, before, numbers=name not in UNMOVED)
+    told = _told(box)
+    own.values[name].value = type(value)(float(told))
+    own.update()
+    assert _same(after[0], own), f"{own.title}: at {told} after a key"
+    if isinstance(own.values[name], widgets.SelectionSlider):
+        return
+    field = box.locator(FIELD).first
+    field.click()
+    page.keyboard.press("Control+a")
+    low = float(sliders.first.get_attribute("aria-valuemin") or 0)
+    whole = isinstance(own.values[name], widgets.IntSlider)
+    typed = _other(told, low, getattr(own.values[name], "max", math.inf))
+    page.keyboard.type(typed)
+    page.keyboard.press("Enter")
+    last_shown = changed(page, box, after)
+    taken = float(_told(box))
+    assert whole or taken == pytest.approx(float(typed), rel=1e-12)
+    own.values[name].value = type(value)(taken)
+    own.update()
+    assert _same(last_shown[0], own), f"{own.title}: {typed} was typed"
 
 
 def _python(title: str) -> Any:
@@ -175,20 +202,35 @@ def _told(box) -> str:
     return (text or field.text_content() or "").replace(",", "").replace("−", "-")
 
 
-def _other(text: str, low: float) -> str:
-    """Another value for a read-out, a little above the present one."""
+def _other(text: str, low: float, high: float) -> str:
+    """Another value for a read-out, a little above the present one, or below it."""
     value = float(text.replace(",", "").replace("−", "-"))
+    if value * 1.2 > high:
+        return f"{value * 0.8:.4g}"
     return f"{value * 1.2 if value else 1:.4g}" if low != value else f"{value + 1:.4g}"
 
 
-def _median_time(page, box) -> float:
-    handle = box.locator(".widget-slider .noUi-handle").first
-    handle.focus()
-    times = []
-    for index in range(MOVES):
-        key = "ArrowLeft" if index % 2 else "ArrowRight"
-        moved = page.evaluate(TIMED, [box.element_handle(), key])
-        if moved is not None:
-            times.append(moved)
-        page.wait_for_timeout(400)
-    return median(times) if times else float("nan")
+def _keys(box) -> tuple[str, str]:
+    """The keys that move the first slider away from its nearer end, and back."""
+    handle = box.locator(HANDLE)
+    if handle.count() == 0:
+        return "", ""
+    now, high = (handle.first.get_attribute(f"aria-value{one}") for one in ("now", "max"))
+    keys = "ArrowRight", "ArrowLeft"
+    return keys[::-1] if float(now) == float(high) else keys
+
+
+def _median_times(page, box) -> tuple[float, float]:
+    """Milliseconds from a key to new numbers and to a new picture, over MOVES moves, each to a new value.
+
+    Each comes when those before have been answered in full.
+    """
+    times, (key, other) = [], _keys(box)
+    for _ in range(MOVES):
+        times.append(page.evaluate(TIMED, [box.element_handle(), key]))
+        if times[-1] == [None, None]:  # at the end
+            key, other = other, key
+        page.wait_for_timeout(400 + 1000 * REST)
+    columns = ([one for one in column if one is not None] for column in zip(*times, strict=True))
+    numbers, pictures = (median(column) if column else math.nan for column in columns)
+    return numbers, pictures

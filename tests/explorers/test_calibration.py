@@ -102,4 +102,4 @@ def test_slow_prices_come_with_the_picture(explorer, monkeypatch):
     later = explorer.late(result)
     assert later["PLD"] is None
     assert "more than 0 seconds" in explorer.table(later).text()
-    assert explorer.draw(later).png != b""
+    assert explorer.draw(later).png() != b""

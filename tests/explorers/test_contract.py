@@ -563,7 +563,7 @@ def set_back(explorer: Explorer, values: Values) -> None:
 
 def afresh(explorer: Explorer) -> None:
     """Show it as if nothing had been moved before."""
-    explorer._rested = None
+    explorer._rested = explorer._drawn = None
     explorer.update()
 
 
@@ -571,11 +571,16 @@ def shown(explorer: Explorer) -> tuple[str, bytes]:
     return explorer.numbers.value, bytes(explorer.picture.value)
 
 
+class Sketch(Picture):
+    """A picture whose image is its words."""
+
+    def png(self, dpi: float | None = None) -> bytes:
+        return self.words.encode()
+
+
 def sketch(values: Values) -> Picture:
     """Sooner than a drawing, where only whether there is one matters."""
-    drawn = Picture(None, "A sketch.")
-    vars(drawn)["png"] = repr(values).encode()  # in place of what is drawn when it is asked for
-    return drawn
+    return Sketch(None, repr(values))
 
 
 def check_alert(explorer: Explorer) -> str:
@@ -641,7 +646,7 @@ def test_every_control_moves_what_is_shown_and_back(explorer, case, asked, monke
         assert "alert" not in now[0] + explorer.words.value
     with monkeypatch.context() as patch:
         patch.setattr(explorer, "_show_numbers", lambda: None)
-        patch.setattr(explorer, "_show_picture", lambda _: None)
+        patch.setattr(explorer, "_show_picture", lambda *_: None)
         set_back(explorer, values)
     afresh(explorer)
     assert shown(explorer) == before
@@ -673,7 +678,7 @@ def test_moves_in_quick_succession_leave_one_picture_and_no_widgets(
     asyncio.run(asyncio.wait_for(move(), 60))
     assert len(asked) == 5
     assert len(drawn) == 2
-    assert explorer.picture.value == sketch(held(explorer)).png
+    assert explorer.picture.value == sketch(held(explorer)).png()
     set_back(explorer, values)
     assert len(_instances) == before
 
@@ -718,5 +723,5 @@ def test_extremes_are_drawn_too(explorer, one):
     found = explorer.late(explorer.compute(**held(explorer) | one))
     assert "nan" not in explorer.table(found).text()
     picture = explorer.draw(found)
-    assert picture.png.startswith(PNG)
+    assert picture.png().startswith(PNG)
     assert "nan" not in picture.words

@@ -398,5 +398,5 @@ def test_equal_scores_of_one_point_are_drawn(explorer):
             alike |= part(run.key, run.settings, [1.0], spread=0.0)
         found = computed(figure=figure, axis=axis, steps=250, stored=alike)
         picture = explorer.draw(found)
-        assert picture.png.startswith(PNG)
+        assert picture.png().startswith(PNG)
         assert "nan" not in explorer.table(found).text() + picture.words

@@ -93,4 +93,4 @@ def test_moving_the_point_asks_no_accountant(explorer, monkeypatch):
     computed()
     monkeypatch.setattr(trade_off.pld, "delta", None)
     monkeypatch.setattr(trade_off.rdp, "delta", None)
-    assert explorer.draw(computed(alpha=0.3, beta=0.3)).png != b""
+    assert explorer.draw(computed(alpha=0.3, beta=0.3)).png() != b""
