@@ -19,7 +19,7 @@ from dpkit.explorers.toolbar import ASK, OPENS, Toolbar
 from dpkit.plots import Picture
 from dpkit.show import Table
 
-DELAY = 0.01  # seconds after a move, in which others are waited for, until a picture is drawn
+DELAY = 0.005  # seconds after a move, in which others are waited for, until a picture is drawn
 REST = 0.4  # seconds without a move, after which what takes long is computed and drawn, too
 DRAFT, FINE, WIDE = 78, 156, 78  # dots an inch while it moves and when it rests; CSS pixels an inch
 LATER = "when nothing moves"  # in a table, in place of what `late` adds
