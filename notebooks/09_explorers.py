@@ -12,7 +12,7 @@
 # > **You will** turn the knobs of a private training run and watch every accountant answer; find the noise for
 # > a budget; see which order decides; play the attacker, by a point and by twenty guesses; move one record; let
 # > the noise decay or take another shape; count a published epsilon again; and browse the papers' claims.
-# > **Time** 25 seconds to run on one core, an hour to play. **Memory** 280 MB. **Needs** nothing: no data set, no download, no GPU.
+# > **Time** 25 seconds to run on one core, an hour to play. **Memory** 300 MB. **Needs** nothing: no data set, no download, no GPU.
 # > **Sources** the notebooks before this one, which explain every word used here.
 #
 # Run a cell and its explorer comes alive: move a slider with the mouse or the arrow keys, or type a number

@@ -40,7 +40,7 @@ LAYERS = {
     "plots": 6,
     "diagrams": 7,
     "comparison": 7,
-    "explorers": 7,
+    "explorers": 8,
     "report": 7,
     "commands": 8,
     "exercises": 8,
