@@ -45,7 +45,7 @@ def draw_scores() -> bytes:
         ax.tick_params(labelsize=6, left=False, labelleft=False)
         ax.locator_params(axis="x", nbins=4)
         ax.xaxis.offsetText.set_fontsize(6)
-    return plots.picture(drawn, "").png
+    return plots.picture(drawn, "").png()
 
 
 def audits() -> str:

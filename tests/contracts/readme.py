@@ -140,7 +140,7 @@ def draw_chart() -> bytes:
     ):
         ax.plot([], [], mark, color=plots.COLOURS[colour], label=name, mew=2 if mark == "|" else 1)
     drawn.legend(loc="outside upper left", ncols=4, frameon=False, fontsize=8)
-    return plots.picture(drawn, "").png
+    return plots.picture(drawn, "").png()
 
 
 def verdicts_table() -> str:
@@ -438,7 +438,7 @@ def draw_samples() -> bytes:
         title: store.load_images("dp_cgan", "table_1", f"{key}-seed0-train")
         for key, title in ROWS.items()
     }
-    return plots.picture(plots.image_rows(rows), "").png
+    return plots.picture(plots.image_rows(rows), "").png()
 
 
 def claim_values() -> dict[str, dict[str, Any]]:

@@ -114,7 +114,7 @@ def draw() -> bytes:
     ax.set_xlabel("epsilon (* published, by another protocol at delta 1.67e-6, but Bie et al.)")
     ax.set_ylabel("accuracy of a CNN on real test images, %")
     drawn.legend(loc="outside right upper", frameon=False, fontsize=7.5)
-    return plots.picture(drawn, "").png
+    return plots.picture(drawn, "").png()
 
 
 def draw_samples() -> bytes:
@@ -128,7 +128,7 @@ def draw_samples() -> bytes:
         for epsilon in tables.EPSILONS
         if (name := f"{tables.run_name(method, epsilon)}-seed0") in known
     }
-    return plots.picture(plots.image_rows(rows), "").png
+    return plots.picture(plots.image_rows(rows), "").png()
 
 
 def _table(method: str) -> str:
