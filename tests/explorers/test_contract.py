@@ -677,7 +677,7 @@ def test_moves_in_quick_succession_leave_one_picture_and_no_widgets(
 
     asyncio.run(asyncio.wait_for(move(), 60))
     assert len(asked) == 5
-    assert len(drawn) == 2
+    assert len(drawn) <= 2  # once more only where something was added
     assert explorer.picture.value == sketch(held(explorer)).png()
     set_back(explorer, values)
     assert len(_instances) == before
