@@ -10,12 +10,7 @@ ASK = "<p role='status'>Your guess? Then press <b>Show</b>.</p>"
 
 
 class Toolbar(widgets.HBox):
-    """A choice of settings and, where it is switched on, a guess that must come first.
-
-    Attributes:
-        guessing: whether numbers wait for `Show`.
-        guess: what was guessed, in words.
-    """
+    """A choice of settings and, where it is switched on, a guess that must come first."""
 
     def __init__(
         self,
