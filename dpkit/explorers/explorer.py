@@ -13,7 +13,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from dpkit.explorers.moving_picture import follow
+from dpkit.explorers.moving_picture import Frame, follow
 from dpkit.explorers.round_slider import RoundSlider, round_stops
 from dpkit.explorers.toolbar import ASK, OPENS, Toolbar
 from dpkit.plots import Picture
@@ -51,6 +51,7 @@ class Explorer(widgets.VBox):
         self._waiting: asyncio.TimerHandle | None = None
         self._held = False  # while several values are set
         self._rested: Picture | None = None
+        self._frame = Frame()
         self._drawn: tuple[dict[str, Any], Picture] | None = None
         self.result: dict[str, Any] | None = None
         opens = {name: one.value for name, one in values.items()}
@@ -203,12 +204,15 @@ class Explorer(widgets.VBox):
             self.sentence.value = _large(self.says(self.result))
 
     def _set_picture(self, picture: Picture | None, dpi: float = FINE) -> None:
-        self.picture.value = b"" if picture is None else picture.png(dpi)
+        figure = picture and picture.figure
+        if figure is None:
+            self.picture.value = b""
+        else:
+            self.picture.value = self._frame.png(figure, dpi) if dpi < FINE else picture.png(dpi)
+            self.picture.width = str(round(figure.get_figwidth() * WIDE))  # however fine it is
         self.words.value = "" if picture is None else _small(picture.words)
         if picture is None:
             self.sentence.value = ""
-        elif picture.figure is not None:  # of one size, however fine
-            self.picture.width = str(round(picture.figure.get_figwidth() * WIDE))
 
     def __repr__(self) -> str:
         if self.result is None:

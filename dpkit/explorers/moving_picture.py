@@ -1,15 +1,102 @@
-"""A picture that follows another: its axes stay where they serve, the lines before stay in grey."""
+"""A picture that moves: its axes stay where they serve, and its last curves in grey."""
 
 import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from PIL import Image
 
 GHOST = "ghost"  # the mark of a line that was drawn before the move
 GREY = "0.8"
 LEAST = 0.5  # of the axis' length, that the new limits must fill for the axis to stay
+ROOM = 0.25  # of the new length, beyond an end that was outgrown: for the moves that follow
+
+Limits = tuple[float, float]
+
+
+class Frame:
+    """The frames of a picture's axes, with ticks and names: drawn again only when they change.
+
+    They take most of the time of a drawing. What is drawn between ticks and curves otherwise, such
+    as an area that covers ticks, lies above them here: a draft.
+    """
+
+    def __init__(self) -> None:
+        """Of no picture yet."""
+        self._looks: tuple[object, ...] = ()
+        self._pixels = None
+
+    def png(self, figure: Figure, dpi: float) -> bytes:
+        """The figure as a PNG, at that many dots an inch."""
+        own, figure.dpi = figure.dpi, dpi
+        try:
+            canvas = FigureCanvasAgg(figure)
+            renderer = canvas.get_renderer()
+            for ax in figure.axes:
+                ax.apply_aspect()
+            frame = [figure.patch, *(part for ax in figure.axes for part in _frame(ax))]
+            looks = dpi, *figure.get_size_inches(), *map(_looks, figure.axes)
+            if looks == self._looks:
+                canvas.restore_region(self._pixels)
+            else:
+                everything = (*figure.get_children(), *_children(figure.axes))
+                with _hidden(set(everything) - {*frame, *figure.axes}):
+                    figure.draw(renderer)
+                self._looks, self._pixels = looks, canvas.copy_from_bbox(figure.bbox)
+            with _hidden(frame):
+                figure.draw(renderer)
+            return _encoded(canvas)
+        finally:
+            figure.dpi = own
+
+
+def _frame(ax: Axes) -> tuple[Artist, ...]:
+    return ax.patch, *ax.spines.values(), ax.xaxis, ax.yaxis
+
+
+def _children(axes: Iterable[Axes]) -> Iterator[Artist]:
+    for ax in axes:
+        yield from ax.get_children()
+
+
+def _looks(ax: Axes) -> tuple[object, ...]:
+    """All that the look of an axes' frame depends on, as explorers draw."""
+    bounds = ax.get_position().bounds
+    looks: list[object] = [*np.round(bounds, 6), ax.get_visible(), ax.axison]
+    for axis in (ax.xaxis, ax.yaxis):
+        looks += axis.get_scale(), axis.get_label_text(), *map(float, axis.get_view_interval())
+        for ticker, places in (
+            (axis.major, axis.get_majorticklocs()),
+            (axis.minor, axis.get_minorticklocs()),
+        ):
+            words = ticker.formatter.format_ticks(places)
+            looks += tuple(map(float, places)), tuple(words), ticker.formatter.get_offset()
+    return tuple(looks)
+
+
+@contextmanager
+def _hidden(artists: Iterable[Artist]) -> Iterator[None]:
+    seen = [artist for artist in artists if artist.get_visible()]
+    for artist in seen:
+        artist.set_visible(False)
+    try:
+        yield
+    finally:
+        for artist in seen:
+            artist.set_visible(True)
+
+
+def _encoded(canvas: FigureCanvasAgg) -> bytes:
+    buffer, opaque = BytesIO(), np.asarray(canvas.buffer_rgba())[..., :3]
+    Image.fromarray(opaque).save(buffer, "png", compress_level=1)
+    return buffer.getvalue()
 
 
 def follow(figure: Figure, before: Figure) -> None:
@@ -19,13 +106,15 @@ def follow(figure: Figure, before: Figure) -> None:
     """
     for ax, old in zip(figure.axes, before.axes, strict=False):
         if _kind(ax) == _kind(old):
-            limits = ax.get_xlim(), ax.get_ylim()
+            new = ax.get_xlim(), ax.get_ylim()
             _ghosts(ax, old)
-            if ax.get_aspect() == "auto":
-                ax.set_xlim(_kept(limits[0], old.get_xlim(), ax.get_xscale()))
-                ax.set_ylim(_kept(limits[1], old.get_ylim(), ax.get_yscale()))
-            else:
-                ax.set(xlim=limits[0], ylim=limits[1])
+            kept = (
+                _kept(new[0], old.get_xlim(), ax.get_xscale()),
+                _kept(new[1], old.get_ylim(), ax.get_yscale()),
+            )
+            if ax.get_aspect() != "auto" and kept != (old.get_xlim(), old.get_ylim()):
+                kept = _widened(new[0]), _widened(new[1])  # alike, for a circle to stay one
+            ax.set(xlim=kept[0], ylim=kept[1])
 
 
 def _kind(ax: Axes) -> tuple[object, ...]:
@@ -43,9 +132,21 @@ def _ghosts(ax: Axes, old: Axes) -> None:
             ax.add_line(Line2D(*xy.T, color=GREY, linewidth=1.5, zorder=0.5, gid=GHOST))
 
 
-def _kept(new: tuple[float, float], old: tuple[float, float], scale: str) -> tuple[float, float]:
-    """The old limits where the new ones lie within them and fill enough of them."""
-    ends = [math.log10(one) if scale == "log" else one for one in (*new, *old)]
-    low, high, least, most = ends
-    fits = least <= low < high <= most and high - low >= LEAST * (most - least)
-    return old if fits else new
+def _widened(limits: Limits) -> Limits:
+    low, high = limits
+    room = ROOM * (high - low)
+    return low - room, high + room
+
+
+def _kept(new: Limits, old: Limits, scale: str) -> Limits:
+    """The old limits, an end that is outgrown moved on; the new ones where these would be small."""
+    log = scale == "log"
+    low, high, least, most = (math.log10(one) if log else one for one in (*new, *old))
+    room = ROOM * (high - low)  # at most; or twice as much as an end was outgrown by
+    first = least if least <= low else low - min(room, 2 * (least - low))
+    last = most if high <= most else high + min(room, 2 * (high - most))
+    if not high - low >= LEAST * (last - first) > 0:
+        return new
+    if (first, last) == (least, most):
+        return old
+    return (10**first, 10**last) if log else (first, last)

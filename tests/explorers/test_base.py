@@ -1,12 +1,16 @@
 """What all explorers get from their base: settings by name, a guess, a picture that follows."""
 
 from html import escape
+from io import BytesIO
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from dpkit import explorers, plots
 from dpkit.explorers import Accountant, BatchesAsDrawn
-from dpkit.explorers.moving_picture import GHOST, follow
+from dpkit.explorers.explorer import DRAFT
+from dpkit.explorers.moving_picture import GHOST, Frame, follow
 from dpkit.explorers.toolbar import ASK, OPENS
 from dpkit.papers.dp_cgan import claims as dp_cgan
 from dpkit.papers.small_images.settings import PUBLIC_SIZE
@@ -99,12 +103,66 @@ def test_what_was_drawn_before_stays_in_grey_on_the_same_axes():
     assert len(again.axes[0].lines) == 2  # the ghost of a ghost is gone
 
 
-@pytest.mark.parametrize("ys", [[1, 4, 30], [1, 1.2, 2]])
-def test_axes_move_where_the_curve_leaves_or_would_be_small(ys):
-    before, after = drawn([1, 4, 10]), drawn(ys)
+@pytest.mark.parametrize("log", [False, True])
+def test_axes_that_a_curve_leaves_make_room_for_the_next_moves(log):
+    first, second, third = (drawn([1, 4, top], log=log) for top in (10, 13, 14))
+    (low, high), (_, new) = (one.axes[0].get_ylim() for one in (first, second))
+    assert new > high
+    follow(second, first)
+    roomy = second.axes[0].get_ylim()
+    assert roomy[1] > new
+    assert 0 <= low - roomy[0] < 0.1 * high  # its margin grew a little
+    follow(third, second)
+    assert third.axes[0].get_ylim() == roomy
+
+
+def test_axes_move_where_the_curve_would_be_small():
+    before, after = drawn([1, 4, 10]), drawn([1, 1.2, 2])
     limits = after.axes[0].get_ylim()
     follow(after, before)
     assert after.axes[0].get_ylim() == limits
+
+
+def test_circles_stay_circles():
+    before, after = drawn([0, 1, 2]), drawn([0, 2, 3])
+    for figure in (before, after):
+        figure.axes[0].set(aspect="equal", xlim=(0, 3), ylim=figure.axes[0].get_ylim())
+    shape = [after.axes[0].get_ylim(), after.axes[0].get_xlim()]
+    follow(after, before)
+    kept = [after.axes[0].get_ylim(), after.axes[0].get_xlim()]
+    of = [
+        (high - low) / (most - least)
+        for (low, high), (least, most) in zip(kept, shape, strict=True)
+    ]
+    assert of[0] == pytest.approx(of[1])
+    assert kept[0][1] > shape[0][1]
+
+
+def pixels(png):
+    return np.asarray(Image.open(BytesIO(png)).convert("L"), dtype=float)
+
+
+@pytest.mark.parametrize("name", explorers.__all__)
+def test_a_draft_on_a_kept_frame_looks_like_a_whole_drawing(name):
+    explorer, frame = getattr(explorers, name)(), Frame()
+    figures = [explorer.draw(explorer.result).figure for _ in range(2)]
+    if figures[0] is None:
+        return
+    first, kept = (pixels(frame.png(one, DRAFT)) for one in figures)
+    assert np.array_equal(first, kept)
+    whole = pixels(explorer.draw(explorer.result).png(DRAFT))
+    assert kept.shape == whole.shape
+    # Ticks may lie under an area: few pixels, and none of the axes' names
+    assert np.mean(abs(kept - whole) > 32) < 0.005
+
+
+def test_a_frame_is_drawn_again_when_it_changes():
+    frame, figure = Frame(), drawn([1, 4, 10])
+    before = pixels(frame.png(figure, DRAFT))
+    figure.axes[0].set_xlabel("steps")
+    assert not np.array_equal(before, pixels(frame.png(figure, DRAFT)))
+    assert figure.dpi == 100
+    assert all(spine.get_visible() for spine in list(figure.axes[0].spines.values())[:1])
 
 
 def test_other_axes_have_no_ghost():
