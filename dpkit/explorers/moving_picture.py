@@ -69,16 +69,20 @@ def _children(axes: Iterable[Axes]) -> Iterator[Artist]:
 def _looks(ax: Axes) -> tuple[object, ...]:
     """All that the look of an axes' frame depends on, as explorers draw."""
     bounds = ax.get_position().bounds
-    looks: list[object] = [*np.round(bounds, 6), ax.get_visible(), ax.axison]
+    looks: list[object] = [*_rounded(bounds), ax.get_visible(), ax.axison]
     for axis in (ax.xaxis, ax.yaxis):
-        looks += axis.get_scale(), axis.get_label_text(), *map(float, axis.get_view_interval())
+        looks += axis.get_scale(), axis.get_label_text(), *_rounded(axis.get_view_interval())
         for ticker, places in (
             (axis.major, axis.get_majorticklocs()),
             (axis.minor, axis.get_minorticklocs()),
         ):
             words = ticker.formatter.format_ticks(places)
-            looks += tuple(map(float, places)), tuple(words), ticker.formatter.get_offset()
+            looks += *_rounded(places), *words, ticker.formatter.get_offset()
     return tuple(looks)
+
+
+def _rounded(numbers: Iterable[float]) -> list[str]:
+    return [f"{number:.6g}" for number in numbers]
 
 
 @contextmanager
