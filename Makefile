@@ -35,7 +35,7 @@ export PYTHON MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab app test notebooks students book measure reproduce readme binder-check bench mutants format lint types unit compare portable other-pythons
+.PHONY: help setup lab app test notebooks students slides book measure reproduce readme binder-check bench mutants format lint types unit compare portable other-pythons
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +66,9 @@ notebooks: setup ## run every notebook without a screen and rewrite its stored o
 
 students: setup ## write the notebooks without solutions into students/
 	@$(PLAIN) $(RUN) tests/notebooks/students.py
+
+slides: setup ## write a lecture's slides for notebooks 00, 02, 06, 08 and 12: build/slides/
+	@$(PLAIN) $(RUN) tests/notebooks/slides.py
 
 book: setup ## build the book of notebooks, docs/ and API, without any request: build/book/index.html
 	@$(PLAIN) $(RUN) -m sphinx -b html -c docs/book -q -W --keep-going -j $(JOBS) . build/book

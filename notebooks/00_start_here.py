@@ -13,13 +13,15 @@
 # > get exactly as far as theory allows, then price a whole training run in one line.
 # > **Time** 5 seconds to run on one core, 20 minutes to read. **Memory** 160 MB. **Needs** nothing: no data set, no download, no GPU.
 # > **Sources** Dwork and Roth 2014, section 3.5 and appendix A; Balle and Wang 2018, Theorem 8.
-#
+
+# %% [markdown] tags=["slide"]
 # A hospital trains a generator of synthetic patients and publishes it. Is any one patient recognisable in it?
 # "It only learned averages" is a hope, not an answer. Differential privacy gives an answer that holds against
 # every attacker, and it is a number: **epsilon**. dpkit sets three such numbers side by side for five published
 # systems: the epsilon **claimed** by the authors, the epsilon **proven** by an accountant, and the epsilon that
 # an attack has **measured** (notebook 08).
-#
+
+# %% [markdown]
 # First, is this machine ready?
 
 # %%
@@ -30,12 +32,13 @@ for package in ("numpy", "scipy", "matplotlib", "dpkit"):
     print(f"{package:10} {version(package).split('.')[0]}.x is here")
 assert sys.version_info >= (3, 11), "dpkit needs Python 3.11 or newer"
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## One number, published privately
 #
 # Suppose 200 people were asked whether they have a certain illness, and 37 said yes. Publishing 37 looks
 # harmless. But someone who already knows 199 of the answers now knows the last one too.
-#
+
+# %% [markdown] tags=["slide"]
 # > **Definition 1 (neighbours).** Two data sets are neighbours if one is the other plus one record. This is
 # > *add-remove* adjacency; dpkit always says which adjacency a number is for.
 #
@@ -44,7 +47,7 @@ assert sys.version_info >= (3, 11), "dpkit needs Python 3.11 or newer"
 #
 # The Gaussian mechanism adds noise with a standard deviation that is a multiple of the sensitivity.
 
-# %%
+# %% tags=["fragment", "with-code"]
 import numpy as np
 
 count, sensitivity, noise_multiplier = 37, 1.0, 2.0
@@ -54,13 +57,16 @@ print(f"true count {count}, published {published:.1f}")
 
 # %% [markdown]
 # The count is still useful: 37, give or take 2. What did it cost the last person asked?
-#
+
+# %% [markdown] tags=["slide"]
 # ## What an output gives away
 #
 # Imagine two worlds. In one, that person did not take part and the count is 36; in the other they did, and it
 # is 37. An attacker sees an output $y$ and asks in which world it is more likely. The logarithm of the ratio of
-# the two densities is the **privacy loss** of $y$. Before you run on: for which $y$ is it zero? Put your guess in
-# place of the dots.
+# the two densities is the **privacy loss** of $y$. For which $y$ is it zero?
+
+# %% [markdown]
+# Before you run on, put your guess in place of the dots.
 
 # %%
 from dpkit.exercises import start_here as turn
@@ -71,7 +77,7 @@ turn.halfway.check(...)
 turn.halfway.check((36 + 37) / 2)
 
 
-# %% tags=["guessed"]
+# %% tags=["guessed", "fragment"]
 def log_density(y, mean):
     return -((y - mean) ** 2) / (2 * noise_multiplier**2)
 
@@ -83,7 +89,7 @@ def privacy_loss(y):
 for y in (30, 36.5, 40, 45):
     print(f"output {y:5}: privacy loss {privacy_loss(y):+.3f}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Exactly halfway, the output says nothing. Extreme outputs reveal a lot, but they are rare. That is why the
 # definition has two numbers:
 #
@@ -91,11 +97,14 @@ for y in (30, 36.5, 40, 45):
 # > neighbours $d, d'$: $\Pr[M(d) \in S] \le e^\varepsilon \Pr[M(d') \in S] + \delta$.
 #
 # In words: because of one person, no event becomes more than $e^\varepsilon$ times as likely, up to a small
-# probability $\delta$. For a given $\varepsilon$, the worst $S$ is the set of all $y$ with a loss above
-# $\varepsilon$; it gives the smallest possible $\delta$:
+# probability $\delta$.
+
+# %% [markdown] tags=["slide"]
+# For a given $\varepsilon$, the worst $S$ is the set of all $y$ with a loss above $\varepsilon$; it gives the
+# smallest possible $\delta$:
 # $$\delta(\varepsilon) = \Pr[\text{loss} > \varepsilon \text{ with the person}] - e^\varepsilon \Pr[\text{loss} > \varepsilon \text{ without}].$$
 
-# %%
+# %% tags=["fragment", "with-code"]
 from scipy.special import ndtr  # the normal distribution function
 
 
@@ -124,14 +133,14 @@ for epsilon in (0.5, 1.0, 2.0):
     assert np.allclose(both_directions, delta_by_hand(epsilon), rtol=1e-9)
 print("by hand and by dpkit: the same delta, in both directions")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## And by experiment
 #
 # Play the attacker 200,000 times in each world: say "they were there" when the loss is above 0.2. Whatever rule
 # you use, the definition promises: true-positive rate $\le e^\varepsilon \times$ false-positive rate
 # $+\ \delta$.
 
-# %%
+# %% tags=["fragment", "with-code"]
 trials = 200_000
 there = 37 + noise_multiplier * rng.standard_normal(trials)
 absent = 36 + noise_multiplier * rng.standard_normal(trials)
@@ -140,7 +149,7 @@ allowed = np.exp(0.2) * false_alarm + delta_by_hand(0.2)
 spread = 2 * np.sqrt(right * (1 - right) / trials)
 print(f"right {right:.4f} +- {spread:.4f}, allowed at most {allowed:.4f}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # The attacker reaches the limit, up to chance, because this rule is the best there is at $\varepsilon = 0.2$.
 # In a picture: no attacker's point lies below the curve. The dotted line is an attacker who guesses.
 
@@ -162,54 +171,59 @@ for words, place in (("guessing", (0.52, 0.52)), ("noise multiplier 2", (0.06, 0
                      ("attacker above", (0.34, 0.16))):
     ax.annotate(words, place, fontsize=9)
 
-# %%
+# %% tags=["fragment"]
 plots.picture(
     drawn,
     "A curve a little below the straight line from (0, 1) to (1, 0), which is guessing; the "
     f"attacker above is the point ({1 - right:.2f}, {false_alarm:.2f}) on the curve.",
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## Many releases
 #
 # Training a network privately is the same mechanism many times over. At each step, every example's gradient is
 # **clipped**: scaled down to length $C$ if it is longer. The sum of the clipped gradients then has sensitivity
 # $C$; it gets noise, and the network is updated with it. The costs of all steps add up. A list of what was
-# released is a **ledger**, and an **accountant** adds up its cost. (`rdp` is one way of adding;
-# [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb) opens it.)
+# released is a **ledger**, and an **accountant** adds up its cost.
 
-# %%
+# %% [markdown]
+# (`rdp` is one way of adding; [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb) opens it.)
+
+# %% tags=["fragment", "with-code"]
 from dpkit.privacy import Release, SampledGaussian, rdp
 
 for steps in (1, 100, 10_000):
     ledger = [Release(Gaussian(noise_multiplier=2.0), count=steps)]
-    print(f"{steps:6} steps on everyone: epsilon {rdp.epsilon(ledger, delta=1e-5).epsilon:9.2f}")
+    epsilon = rdp.epsilon(ledger, delta=1e-5).epsilon
+    print(f"{steps:6} steps on everyone: epsilon {epsilon:9.2f}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # That would be hopeless without **sampling**. If each step uses a random 1 % of the records, a person who is
 # not drawn loses nothing, and nobody knows who is drawn.
 
-# %%
+# %% tags=["fragment", "with-code"]
 for steps in (1, 100, 10_000):
     ledger = [Release(SampledGaussian(noise_multiplier=2.0, sample_rate=0.01), count=steps)]
-    print(f"{steps:6} steps on 1 %:      epsilon {rdp.epsilon(ledger, delta=1e-5).epsilon:9.2f}")
+    epsilon = rdp.epsilon(ledger, delta=1e-5).epsilon
+    print(f"{steps:6} steps on 1 %:      epsilon {epsilon:9.2f}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # An epsilon without its context is worth little, so dpkit's answers carry theirs. (`method` names the
 # accountant, `lower` is a proven lower bound: 0 where the method gives none.)
 
-# %%
+# %% tags=["fragment"]
 guarantee = rdp.epsilon(ledger, delta=1e-5)
 for name, value in guarantee._asdict().items():
     print(f"{name:12} {value:.4f}" if name == "epsilon" else f"{name:12} {value}")
 
-# %% [markdown]
+# %% [markdown] tags=["fragment"]
 # What does that mean for a person? Take an attacker who wrongly accuses 1 % of those who were not in the data:
 # by Definition 3 they find at most $e^{2.353} \times 1\,\% + 0.001\,\%$, about 10.5 %, of those who were.
-#
+
+# %% [markdown] tags=["slide"]
 # Now the other way round: which noise keeps 10,000 steps within epsilon 9.6?
 
-# %%
+# %% tags=["fragment", "with-code"]
 from dpkit.privacy import calibrate
 
 noise = calibrate.noise_multiplier(9.6, sample_rate=0.01, steps=10_000, delta=1e-5)
@@ -219,16 +233,18 @@ print(f"noise multiplier {noise:.4f}: epsilon {spent.epsilon:.4f}")
 
 # %% [markdown]
 # The same from a shell: `python -m dpkit noise --epsilon 9.6 --sample-rate 0.01 --steps 10000 --delta 1e-5`.
-#
+
+# %% [markdown] tags=["slide"]
 # ## Correct sums, no guarantee
 #
 # Noise protects only what it is added to. If a program also uses a private value without noise, no
 # accountant can help, and dpkit says so instead of printing a small number:
 
-# %%
+# %% tags=["fragment", "with-code"]
 from dpkit.privacy import NoGuarantee
 
-ledger = [Release(SampledGaussian(2.0, 0.01), 10_000), Release(NoGuarantee("reads raw labels"))]
+ledger = [Release(SampledGaussian(2.0, 0.01), 10_000)]
+ledger += [Release(NoGuarantee("reads raw labels"))]
 print(rdp.epsilon(ledger, delta=1e-5).epsilon)
 
 # %% [markdown]

@@ -13,7 +13,8 @@
 # > its authors did and as the code really ran, and read Table 1 beside our own runs.
 # > **Time** 60 seconds to run on two cores, 40 minutes to read. **Memory** 680 MB. **Needs** nothing: the digits come with scikit-learn.
 # > **Source** Torkzadehmahani, Kairouz and Paten, CVPR Workshops 2019, and their public code.
-#
+
+# %% [markdown] tags=["slide"]
 # The paper trains a small conditional GAN on MNIST so that both images *and labels* can be published. Its idea
 # is in the clipping: gradients on real and on generated examples are clipped **apart**, because only the real
 # ones need protection. It reports classifiers trained on the synthetic images at
@@ -29,17 +30,20 @@ for name in ("noise_multiplier", "max_grad_norm", "sampling", "target_epsilon", 
 # %% [markdown]
 # `SETTINGS` is what the paper's code runs; section 3 explains its clipping. `REPAIRED` is our repaired version,
 # with a valid guarantee, used from section 5 on.
-#
+
+# %% [markdown] tags=["slide"]
 # ## 1. The data and the two networks
 #
 # A GAN trains two networks against each other. The **generator** $G$ turns random numbers $z$ into an image. The
 # **discriminator** $D$ is a classifier: is this image real, or was it made? $D$ takes a step to tell them apart
 # better; then $G$ takes one to be taken for real more often, along the gradient that it gets *through* $D$. After
 # many rounds $G$ makes images that $D$ cannot tell from real ones. In a *conditional* GAN both also see a label.
+
+# %% [markdown] tags=["slide"]
 # Only $D$ ever sees a private image, so only $D$'s step needs protection; what $G$ learns from a protected $D$ is
 # post-processing.
 
-# %%
+# %% tags=["fragment"]
 from dpkit import diagrams
 
 diagrams.gan()
@@ -62,7 +66,7 @@ data = Data(images, torch.from_numpy(digits.labels), public_size=1437)
 gan = paper.new_gan(paper.SMALL, seed=0, device=cpu)
 print(tuple(data.features.shape), *(tuple(p.shape) for p in gan.discriminator.parameters()))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ### Algorithm 1, in our words
 #
 # | line | what happens |
@@ -75,25 +79,28 @@ print(tuple(data.features.shape), *(tuple(p.shape) for p in gan.discriminator.pa
 # | 20 | tell the accountant |
 # | 21 to 25 | let $G$ take a step, by the gradient of its own loss |
 # | 26, 27 | stop when $\varepsilon$ or $\delta$ is spent |
-#
+
+# %% [markdown]
 # | the paper | the kit | here |
 # |---|---|---|
 # | $\sigma$, noise scale | `noise_multiplier` | 1.12 |
 # | $C$, clip norm bound | `max_grad_norm` | 1.1 |
 # | $bs$, $N$ | `expected_batch_size`, `public_size`; the sample rate is $bs / N$ | 600 of 55,000 to 60,000 |
 # | $\varepsilon$, $\delta$ | `target_epsilon`, `target_delta` | 9.6, 1e-5 |
-#
+
+# %% [markdown] tags=["slide"]
 # ## 2. One step, taken apart
 #
 # > **Definition (per-example clipping).** Each example's gradient $g_i$ is scaled to
 # > $g_i \min(1, C / \lVert g_i \rVert)$ *before* the sum. Then no record, whatever it is, moves the sum by more
 # > than $C$.
-#
+
+# %% [markdown]
 # A gradient for each of 600 examples would be 600 x 101,889 numbers. They are never stored: a linear layer's
 # gradient for one example is (gradient at its output) x (its input), and norms and sums follow from these two.
 # (`called_real` is the discriminator's loss on images that it should call real.)
 
-# %%
+# %% tags=["fragment"]
 from dpkit.privacy.clipping import FlatClipping, PerTensorClipping
 from dpkit.training import called_real, capture
 
@@ -104,10 +111,10 @@ gradients = captured.gradients(losses)  # lines 9 to 12
 norms = gradients.norms()  # (tensors, batch)
 print("norm of each example's whole gradient:", norms.square().sum(0).sqrt().numpy().round(3))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # **Check it a second way**: one ordinary backward pass for each example; clip, then add up.
 
-# %%
+# %% tags=["fragment", "with-code"]
 clip = FlatClipping(1.1)
 slow = [torch.zeros_like(p) for p in gan.discriminator.parameters()]
 for image, label in zip(images, labels, strict=True):
@@ -118,10 +125,14 @@ for image, label in zip(images, labels, strict=True):
 fast = gradients.weighted_sum(clip.weights(norms))  # the first half of line 16
 print(all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(fast, slow, strict=True)))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 3. How far can one record move the sum?
 #
-# The published code clips each of the discriminator's four tensors to $C$ **separately**. Guess before you run on:
+# The published code clips each of the discriminator's four tensors to $C$ **separately**. How far does one record
+# move their sum?
+
+# %% [markdown]
+# Guess before you run on:
 
 # %%
 from dpkit.exercises import dp_cgan as turn
@@ -131,19 +142,19 @@ turn.per_tensor.check(...)
 # %% tags=["solution"]
 turn.per_tensor.check((4 * 1.1**2) ** 0.5 / 1.1)
 
-# %% tags=["guessed"]
+# %% tags=["guessed", "fragment"]
 for rule in (FlatClipping(1.1), PerTensorClipping(1.1, tensors=4)):
     moved = (rule.weights(norms * 100) * norms * 100).square().sum(0).sqrt().max()
     print(
         f"{type(rule).__name__:18} moved by {moved:.2f}, bound {rule.sensitivity('add-remove'):.2f}"
     )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # $C\sqrt{4} = 2C$, but the accountant counts $C$. Moreover, the generated examples are made for *the private
 # batch's labels*: a record's label decides what the $i$-th fake is, so the gradients on fakes change too, by up
 # to another $2C$. Sensitivity is a property of the clipping rule, so we ask the rule:
 
-# %%
+# %% tags=["fragment"]
 for name, settings in (("as published", paper.SETTINGS), ("repaired", paper.REPAIRED)):
     moved = settings.clipping.sensitivity("add-remove")
     ratio = settings.noise_std / moved
@@ -197,12 +208,15 @@ plots.picture(
     plots.image_rows(shown), "Ten digits, and below them ten speckled squares: 150 steps are few."
 )
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ### A digit of your own
 #
 # 150 steps at 28 x 28 are few. At the digits' own size, 8 x 8, the same algorithm (repaired, so that its epsilon
 # holds) draws legible digits in a few seconds. Train it four times: with a valid guarantee at epsilon 2, 8 and
-# 50, and with clipping but no noise. Below which epsilon will you no longer read them? (Some fifteen seconds.)
+# 50, and with clipping but no noise. Below which epsilon will you no longer read them?
+
+# %% [markdown]
+# (This takes some fifteen seconds.)
 
 # %%
 from dataclasses import replace
@@ -234,7 +248,7 @@ def drawn_at(noise):
     return paper.generate(small, classes, settings=settings, rng=rng).reshape(-1, 8, 8).numpy()
 
 
-# %%
+# %% tags=["fragment"]
 own = {"digits": few.images[[np.flatnonzero(few.target == k)[0] for k in range(10)]] / 16}
 for epsilon in (2, 8, 50):
     noise = calibrate.noise_multiplier(epsilon, sample_rate=256 / 1437, steps=600, delta=1e-5)
@@ -246,12 +260,15 @@ plots.picture(plots.image_rows(own), "Digits 0 to 9 of your own runs: specks at 
 # %% [markdown]
 # Those epsilons are for 1,437 records, of which each batch takes a sixth. With MNIST's 60,000 the same noise is
 # spread over forty times as many, and epsilon is far smaller. (The settings were found on these same public digits.)
-#
+
+# %% [markdown] tags=["slide"]
 # ## 5. Does the run cost 9.6?
 #
 # The code runs as many steps as its own accountant charges at most 9.6 for. We start there and correct the
-# charge one mistake at a time. The method stays the paper's: RDP with the classic conversion and the code's
-# orders, for Poisson batches.
+# charge one mistake at a time.
+
+# %% [markdown]
+# The method stays the paper's: RDP with the classic conversion and the code's orders, for Poisson batches.
 
 # %%
 from dpkit.claims import check
@@ -273,7 +290,7 @@ from dpkit.explorers import ClaimsWall
 
 ClaimsWall()
 
-# %% [markdown]
+# %% [markdown] tags=["fragment"]
 # The corrections add up. Here they are along the run, on a logarithmic scale:
 
 # %%
@@ -281,17 +298,18 @@ names = ("steps-at-9.6", "noise-times-norm", "per-tensor-clipping", "label-leak"
 curves = {v.claim.id.split("/")[1]: v.claim.curve() for v in verdicts if v.claim.curve}
 lines = {name: (curves[name].x[1:], curves[name].y[1:]) for name in names}
 
-# %%
+# %% tags=["fragment"]
 drawn, (ax,) = plots.figure(height=3.4)
 plots.lines(ax, lines, x="steps", y="epsilon at delta 1e-5", y_scale="log")
 ends = ", ".join(f"{name} {ys[-1]:.4g}" for name, (_, ys) in lines.items())
 plots.picture(drawn, f"Epsilon against steps; at the last step: {ends}.")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # The last correction has no curve: the generator's own update reads the private labels *without noise*, and no
 # finite epsilon covers that. Repairing it costs nothing: draw the labels from a public distribution, here
 # uniformly.
-#
+
+# %% [markdown]
 # The repaired run does that, clips the whole gradient at once, samples Poisson batches, and tells the
 # accountant the noise that is really added. The same epsilon then buys fewer steps, on larger batches, with
 # less noise for each example in them. How such settings were chosen can cost privacy too, so the settings
@@ -342,35 +360,36 @@ plots.picture(plots.image_rows(shown), f"Generated digits 0 to 9, a row each: {'
 # %% [markdown]
 # ## 7. Claimed, proven and measured
 
-# %%
+# %% tags=["slide"]
 rows = []
 for key, title in names.items():
     values = stored[f"{key}-seed0-train"]["values"]
     rows.append((title, values["steps"], values["epsilon_claimed"], values["epsilon_proven"]))
 tabled(rows, ["run", "steps", "claimed", "proven"])
 
-# %% [markdown]
+# %% [markdown] tags=["fragment"]
 # Proven: an upper bound by RDP, improved conversion, add-remove, delta 1e-5; `inf` means that no guarantee
 # covers the run.
-#
+
+# %% [markdown] tags=["slide"]
 # **Measured.** Nobody need take a proof on trust: attack the run. The attacker here knows everything but whether one
 # record took part, and chose that record so that every clip cuts its gradient. Each row is one stored attack at
 # 95 % confidence (`python -m dpkit audit run dp_cgan`; [notebook 08](08_auditing.ipynb) builds such attacks from
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
 
-# %%
+# %% tags=["fragment"]
 from dpkit.commands.audit import table as audits
 
 audits("dp_cgan")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # The published generator is *refuted exactly*: "none fits" says that one record moves it by something that no noise
 # reaches. What that something is: its first layer has ten columns for the label, and only those of labels in the
 # private batch are updated. So the attacker reads the batch's labels off the generator before and after a step,
 # whatever the discriminator's noise. Guess how well, for 20 batches of 8 digits; "chance" is who knows only how
 # often each label occurs.
 
-# %%
+# %% tags=["fragment"]
 from functools import partial
 
 import numpy as np
@@ -384,9 +403,10 @@ for name, settings in {"published": paper.SETTINGS, "repaired": paper.REPAIRED}.
                     batch=8, batches=20, rng=np.random.default_rng(0))
     print(f"{name}: {found.share:.0%} of {found.answers} answers are right (chance {found.chance:.0%})")
 
-# %% [markdown]
+# %% [markdown] tags=["fragment"]
 # The repaired run draws labels that are public, and withstands the same attacker.
-#
+
+# %% [markdown]
 # The repaired run is better than the published one, and not only in privacy. Tested in $[0, 1]$, it scores
 # several points more with both classifiers. By the published protocol its logistic regressions are above the
 # printed 87.57 %, its multi-layer perceptrons on average below the printed 88.16 %. It differs from the
@@ -459,7 +479,8 @@ else:
 # %% [markdown]
 # The whole table: `python -m dpkit reproduce dp_cgan table_1 --scale paper`. It reports each part when it has
 # been stored.
-#
+
+# %% [markdown] tags=["slide"]
 # ## What to take away
 #
 # | question | answer |
@@ -467,10 +488,11 @@ else:
 # | how does a step work? | clip each example's gradient, add up, add noise once, update |
 # | does the published run cost 9.6? | no: for the sensitivity that the code has, the same accounting gives 1,108, and no finite epsilon covers the labels that the generator reads |
 # | how good are the images when the guarantee is real? | as training data, tested in $[0, 1]$: 95.0 and 96.3 % at epsilon 9.6, where the published run has 87.7 and 90.7 % |
-#
+
+# %% [markdown] tags=["slide"]
 # In the end, the table that the kit is about (`none`: no finite epsilon):
 
-# %%
+# %% tags=["fragment"]
 audits("dp_cgan/published", "dp_cgan/repaired")
 
 # %% [markdown]

@@ -14,14 +14,18 @@
 # > tables beside our runs.
 # > **Time** 120 seconds to run on two cores, 45 minutes to read. **Memory** 930 MB. **Needs** nothing: the digits come with scikit-learn, the census is simulated.
 # > **Source** Ma, Li, Ding, Liu, Wei, Weng and Poor, arXiv:2007.02056, 2020, and their public code.
-#
+
+# %% [markdown] tags=["slide"]
 # DP-SGD clips each example's gradient and adds noise to all coordinates: thousands of noisy numbers a step. The
 # paper proposes something lighter: add *one* noisy number to the value of the discriminator's loss, clip
 # nothing, and let back-propagation carry the noise into the gradients. It states $\varepsilon = 0.5$ for 1,000
-# iterations at noise $\sigma = 10$. Before any theory, let us do it. (Words such as *sensitivity*, *noise
-# multiplier*, *add-remove* and *PLD* are introduced in
+# iterations at noise $\sigma = 10$. Before any theory, let us do it.
+
+# %% [markdown]
+# (Words such as *sensitivity*, *noise multiplier*, *add-remove* and *PLD* are introduced in
 # [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb).)
-#
+
+# %% [markdown] tags=["slide"]
 # ## 1. Train twice
 #
 # | line | Algorithm 1, in our words |
@@ -31,14 +35,16 @@
 # | 9 | add noise $N(0, \sigma^2)$ to the **value** of the loss, the sum over the batch |
 # | 10 | update the discriminator by back-propagation, eqs. 9 and 10 |
 # | 12 | update the generator |
-#
+
+# %% [markdown]
 # | the paper | the kit | here |
 # |---|---|---|
 # | $\sigma$, noise on the loss | `noise` (its standard deviation, not a multiplier) | 10 |
 # | $C$, bound of the loss; $\Delta S = C / m$ | a sensitivity; noise multiplier $= \sigma / \Delta S$ | section 3 |
 # | $q$, $m$ | sample rate, `sampling` | 64 of 60,000 |
 # | $n_g$, $n_d$ | `iterations`, `discriminator_steps` | 1,000; 5 |
-#
+
+# %% [markdown] tags=["slide"]
 # We train with the same seeds and the same digits, and put the noise where Algorithm 1's line 9 and the code
 # have it: once with $\sigma = 10$, once with none.
 
@@ -58,7 +64,7 @@ data = Data(2 * torch.from_numpy(digits.flat()).double() - 1, torch.from_numpy(d
 print(paper.SMALL.noise, "for", paper.SMALL.iterations, "generator iterations")
 
 
-# %%
+# %% tags=["fragment", "with-code"]
 def trained(settings, step=paper.loss_value_step):
     """A GAN after all iterations of `settings`, and the losses that its steps saw."""
     gan = paper.new_gan(settings, seed=0, device=cpu)
@@ -69,8 +75,11 @@ def trained(settings, step=paper.loss_value_step):
 quiet = replace(paper.SMALL, noise=paper.NON_PRIVATE.noise)
 (noisy_gan, _), (quiet_gan, _) = trained(paper.SMALL), trained(quiet)
 
+# %% [markdown] tags=["slide"]
+# How far apart are the weights of the two? $\sigma = 10$ is about ten times the loss itself.
+
 # %% [markdown]
-# How far apart are the two discriminators? Guess before you run on: $\sigma = 10$ is about ten times the loss itself.
+# Guess before you run on:
 
 # %%
 from dpkit.exercises import rdp_gan as turn
@@ -78,7 +87,7 @@ from dpkit.exercises import rdp_gan as turn
 turn.apart.check(...)
 
 
-# %% tags=["guessed"]
+# %% tags=["guessed", "fragment"]
 def weights(gan):
     """Every weight of both networks, in one vector."""
     networks = (gan.discriminator, gan.generator_net)
@@ -91,33 +100,34 @@ print(f"largest difference among {len(weights(noisy_gan)):,} weights: {apart.ite
 # %% tags=["solution"]
 turn.apart.check(apart)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Not small: zero. And that is not because nothing was learned:
 
-# %%
+# %% tags=["fragment"]
 start = weights(paper.new_gan(paper.SMALL, seed=0, device=cpu))
 moved = (weights(quiet_gan) - start).abs().max().item()
 print(f"training moved a weight by up to {moved:.3f}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # > **Why.** An update needs the *gradient* of the loss. With $\tilde F(W) = F(W) + n$ and a number $n$ that does not
 # > depend on $W$, $\nabla_W \tilde F = \nabla_W F + 0$. Noise on the value of a function moves its graph up or down;
 # > the slope is the same.
-#
+
+# %% [markdown] tags=["fragment"]
 # **Check it a second way**, by autograd on one line:
 
-# %%
+# %% tags=["fragment", "with-code"]
 w = torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
 loss = (w**2).sum()
 for noise in (0.0, 10.0, -1e6):
     (slope,) = torch.autograd.grad(loss + noise, w, retain_graph=True)
     print(f"noise {noise:10}: loss {(loss + noise).item():12.1f}, gradient {slope.tolist()}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # So the trained generator is exactly the one that a run *without* privacy would have given. No finite epsilon
 # covers that, and the settings say so:
 
-# %%
+# %% tags=["fragment"]
 from dpkit.privacy import pld
 
 spent = pld.epsilon(paper.SETTINGS.ledger(public_size=60_000), delta=1e-5)

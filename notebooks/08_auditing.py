@@ -14,11 +14,13 @@
 # > **Time** 25 seconds to run on two cores, 45 minutes to read. **Memory** 550 MB. **Needs** notebook 00; nothing else.
 # > **Sources** Kairouz, Oh, Viswanath 2015, Theorem 2.1; Jagielski, Ullman, Oprea 2020; Steinke, Nasr, Jagielski
 # > 2023; Gonzalez, Dulce, Ramdas, Ribero 2025.
-#
+
+# %% [markdown] tags=["slide"]
 # An accountant proves an *upper* bound: epsilon is at most so much, if the code does what was priced. Whether it
 # does, a proof cannot see. An attack looks at what comes out. It gives a *lower* bound: epsilon is at least so
 # much, with 95 % confidence, and whoever claims less is wrong. Between the two lies the truth.
-#
+
+# %% [markdown] tags=["slide"]
 # ## 1. Two worlds and a threshold
 #
 # A count is released with Gaussian noise of deviation 1. In one world your record is not in the data and the
@@ -34,7 +36,7 @@ absent, present = 100 + rng.standard_normal(n), 101 + rng.standard_normal(n)
 print("absent: ", *(f"{x:.2f}" for x in absent[:6]))
 print("present:", *(f"{x:.2f}" for x in present[:6]))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # This picture will come back in every section: the attacker's **scores** without the record (blue) and with it
 # (orange). What overlaps is what protects you.
 
@@ -52,15 +54,15 @@ def worlds(scores, words, threshold=None):
     return plots.picture(drawn, words)
 
 
-# %%
+# %% tags=["fragment"]
 worlds((absent, present), "Two bell curves one deviation apart, cut at 102.", threshold=102)
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # He errs in two ways. The **false positive rate** is how often he says "present" when the record is not there,
 # the **false negative rate** how often he misses it.
 
 
-# %%
+# %% tags=["fragment", "with-code"]
 def rates(absent, present, threshold):
     """False positive and false negative rate of "present where score > threshold"."""
     return np.mean(absent > threshold), np.mean(present <= threshold)
@@ -70,16 +72,17 @@ for threshold in (100.5, 102, 103):
     fpr, fnr = rates(absent, present, threshold)
     print(f"threshold {threshold:5}: false positives {fpr:.3f}, false negatives {fnr:.3f}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # > **From errors to epsilon.** "Score above the threshold" is an event. If the release is
 # > $(\varepsilon, \delta)$-DP, then $1 - \text{fnr} \le e^{\varepsilon}\,\text{fpr} + \delta$, so that
 # > $$\varepsilon \ \ge\ \log \frac{1 - \text{fnr} - \delta}{\text{fpr}}.$$
 # > Exchange the two worlds, and the same holds with fpr and fnr exchanged.
-#
+
+# %% [markdown] tags=["slide"]
 # So the best threshold is not the one with the fewest errors. Which of the three above shows most? And is it
 # *true*? The exact epsilon of this release at delta 1e-5 is known:
 
-# %%
+# %% tags=["fragment"]
 from dpkit.privacy import Gaussian, Release, pld
 
 delta = 1e-5
@@ -88,14 +91,17 @@ for threshold in (100.5, 102, 103):
     print(f"threshold {threshold:5}: epsilon seems at least {np.log((1 - fnr - delta) / fpr):.2f}")
 print(f"proven: {pld.epsilon([Release(Gaussian(1.0))], delta=delta).epsilon:.2f}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 2. Why that bound is wrong
 #
 # Far out the ratio grows. But far out there are few false positives, and a ratio of small counts is chance. The
 # test that every audit has to pass: two worlds that are *the same*. Nothing can be learned there; epsilon is 0.
-# What does the best threshold show? Guess first.
+# What does the best threshold show?
 
-# %%
+# %% [markdown]
+# Guess first.
+
+# %% tags=["fragment"]
 same, again = rng.standard_normal((2, n))
 best = 0.0
 for threshold in np.quantile(same, 1 - np.geomspace(1, 5_000, 60) / n):
@@ -103,33 +109,34 @@ for threshold in np.quantile(same, 1 - np.geomspace(1, 5_000, 60) / n):
     best = max(best, np.log(max(1 - fnr - delta, 1e-12) / fpr))
 print(f"two equal worlds: epsilon seems at least {best:.2f}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Two things went wrong. Rates were taken for probabilities, and the threshold was chosen by looking at the very
 # scores that it was then judged by. Both have a cure.
 #
 # **Intervals.** If 3 of 9,000 are false positives, how large may the probability be? So large that 3 or fewer
 # would come up in only 2.5 % of repetitions. That is Clopper and Pearson's limit (1934); it holds for every n.
 
-# %%
+# %% tags=["fragment", "with-code"]
 from scipy.stats import beta, binom
 
 
 def upper_limit(errors, trials, alpha):
-    """The largest probability with which so few errors still come up with probability alpha."""
+    """The largest probability with which so few errors still have probability alpha."""
     return 1.0 if errors == trials else beta.ppf(1 - alpha, errors + 1, trials - errors)
 
 
 limit = upper_limit(3, 9_000, 0.025)
-print(f"3 of 9,000: at most {limit:.2e}; then 3 or fewer have probability {binom.cdf(3, 9_000, limit):.4f}")
+rare = binom.cdf(3, 9_000, limit)
+print(f"3 of 9,000: at most {limit:.2e}; then 3 or fewer have probability {rare:.4f}")
 
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # With both limits at 97.5 %, both hold together with 95 %, and so does what follows from them. In five lines:
 
 
-# %%
+# %% tags=["fragment", "with-code"]
 def measured(absent, present, threshold, alpha=0.05):
-    """Epsilon is at least this, with probability 1 - alpha, if the threshold was fixed beforehand."""
+    """Epsilon is at least this with probability 1 - alpha, for a threshold chosen before."""
     fpr = upper_limit(np.sum(absent > threshold), len(absent), alpha / 2)
     fnr = upper_limit(np.sum(present <= threshold), len(present), alpha / 2)
     return max(0.0, np.log(max(1 - fnr - delta, 1e-300) / fpr))
@@ -193,7 +200,8 @@ tabled(rows, columns, digits=1)
 # Read it before you read any audit: **a small measured epsilon is weak evidence of privacy**. From 1,000 draws
 # an honest release at epsilon 8 measures less than 3. A measured epsilon *above* what is claimed, however, is a
 # refutation.
-#
+
+# %% [markdown]
 # Try it yourself. Twenty rounds, and you are the attacker:
 
 # %% tags=["explorer"]
@@ -201,7 +209,7 @@ from dpkit.explorers import PlayTheAttacker
 
 PlayTheAttacker()
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 4. A gradient, and a mechanism that breaks
 #
 # A step of DP-SGD clips each example's gradient to norm $C$, adds the batch up, and adds noise of deviation
@@ -224,7 +232,7 @@ def clipped_sum(gradients):
     return np.sum([clip(g) for g in gradients], axis=0)
 
 
-# %%
+# %% tags=["fragment"]
 def scores(release, noise_std, trials=20_000):
     """The noised release along the canary, in units of its noise, without the canary and with it."""
     without = release(others)[0]
@@ -236,12 +244,12 @@ def scores(release, noise_std, trials=20_000):
 right = scores(clipped_sum, z * C)
 worlds(right, "Two bell curves one deviation apart: the canary is hidden.")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Now the same with one slip, found in published code and described in notebook 03: the *mean* gradient is
-# clipped, and no example is. The noise is what would be right for a mean of clipped gradients. Before you run
-# it: how far can the canary move a mean that is clipped?
+# clipped, and no example is. The noise is what would be right for a mean of clipped gradients. How far can the
+# canary move a mean that is clipped?
 
-# %%
+# %% tags=["fragment"]
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
 slip = ClippedAfterMean(max_grad_norm=C, batch_size=batch)
@@ -254,19 +262,20 @@ def clipped_mean(gradients):
 wrong = scores(clipped_mean, slip.noise_std(z))
 worlds(wrong, "Two bell curves that do not touch: the canary is seen.")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # Both were charged the same, that of Gaussian noise with multiplier 1:
 
-# %%
+# %% tags=["fragment"]
 charged = pld.epsilon([Release(Gaussian(z))], delta=delta).epsilon
 for name, pair in {"clip, then sum": right, "mean, then clip": wrong}.items():
     found = bounds.clopper_pearson(*pair, rng=rng, **asked)
     verdict = "refuted" if found.epsilon > charged else "stands"
     print(f"{name:16} charged {charged:.2f}, measured {found.epsilon:.2f}: {verdict}")
 
-# %% [markdown]
+# %% [markdown] tags=["fragment"]
 # The same attack that broke the other finds 2.3 of 4.4 here, and more draws would find more, up to 4.4.
-#
+
+# %% [markdown]
 # ## 5. Stop as soon as it is refuted
 #
 # How many draws did that need? Whoever looks after every draw, and stops when the bound is above the claim,
@@ -402,7 +411,7 @@ table("training")
 # confidence, this attack is the best there is, and so up to one bound in twenty may be too high. It is one of eighty
 # here, drawn with the first seed like all others. Whoever refutes a claim by so little should draw again.
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## What to take away
 #
 # - Accountants bound epsilon from above, attacks from below. Only together do they say where it lies.
@@ -412,7 +421,8 @@ table("training")
 #   nothing.
 # - One training run suffices, if it holds many canaries with a coin each.
 # - Where no noise reaches, look for the event itself, not for a number.
-#
+
+# %% [markdown]
 # ## Your turn
 #
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.

@@ -15,29 +15,31 @@
 # > [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb) and [07_claims_ledger](07_claims_ledger.ipynb)
 # > read before; no data, no download, no GPU.
 # > **Sources** the public code and texts that each card names, read at the place it gives.
-#
+
+# %% [markdown] tags=["slide"]
 # A proof of differential privacy is a chain: *this* is what one record can move, *this* is the noise, *so* are batches
 # drawn, *nothing else* reads the records, *so* do costs add up. Code breaks it wherever it does something else than the
 # proof says. It hardly ever looks wrong: losses fall, samples look fine, and the accountant prints a number.
-#
+
+# %% [markdown] tags=["slide"]
 # That is no reproach. These slips were made by people who know the field, and most were found because their code was
 # published. What can be learned from them is where to look. (The kit's list has an eighth kind, "evaluation": it is about
 # scores, and breaks no guarantee.)
 
-# %%
+# %% tags=["fragment"]
 from dpkit.code_lines import CAUSES
 
 for cause, words in CAUSES.items():
     print(f"{cause:15} {words}")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 1. Sensitivity: how far can one record move it?
 #
 # > **Ask:** take the worst record you can think of, with and without it. By how much does the sum that is noised differ?
 #
 # A network has several tensors. Clip the gradient of each to $C$, and a single record still moves all of them.
 
-# %%
+# %% tags=["fragment"]
 import numpy as np
 
 rng = np.random.default_rng(0)
@@ -53,10 +55,10 @@ as_a_whole = clip(np.concatenate(gradient), 1.0)
 print(f"one by one {np.linalg.norm(np.concatenate(one_by_one)):.3f} C")
 print(f"as a whole {np.linalg.norm(as_a_whole):.3f} C")
 
-# %% [markdown]
+# %% [markdown] tags=["fragment"]
 # Four tensors, $\sqrt{4}$ times the distance, so half the noise multiplier. What does half of it cost?
 
-# %%
+# %% tags=["fragment"]
 from dpkit.privacy import Release, SampledGaussian, pld
 
 for noise in (1.0, 0.5):
@@ -80,7 +82,7 @@ turn.nine_tensors.check(...)
 # %% tags=["solution"]
 turn.nine_tensors.check(0.3 / np.linalg.norm(np.full(9, 0.1)))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 2. Noise: is it on what is released?
 #
 # > **Ask:** follow the noise to the output. Is everything that depends on the records behind it?
@@ -88,7 +90,7 @@ turn.nine_tensors.check(0.3 / np.linalg.norm(np.full(9, 0.1)))
 # A generator is trained by the gradient of a loss. Someone adds noise to the *loss*, a single number, and squares it. The
 # noise has no gradient: it scales the step, and leaves its direction alone.
 
-# %%
+# %% tags=["fragment"]
 theta, records = rng.standard_normal(50), rng.standard_normal((8, 50))
 
 
@@ -104,7 +106,7 @@ for noise in (1.0, -10.0, 1e6):
     cosine = clean @ noisy / np.linalg.norm(clean) / np.linalg.norm(noisy)
     print(f"noise {noise:9,.0f} on the loss: cosine with the private gradient {cosine:+.6f}")
 
-# %% [markdown]
+# %% [markdown] tags=["fragment"]
 # Whoever sees two generators, one step apart, sees the direction of the private gradient exactly, whatever the noise. No
 # finite epsilon covers that. [RDP-GAN](06_rdp_gan.ipynb) has the same slip. They were published with epsilons of 1 and of
 # 0.5.
@@ -118,7 +120,7 @@ turn.penalty_after_noise.check(...)
 # %% tags=["solution"]
 turn.penalty_after_noise.check("none")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 3. Sampling: are batches drawn as they are charged?
 #
 # > **Ask:** find the loader. Does every record enter every batch by a coin of its own (Poisson), or are records shuffled
@@ -126,13 +128,15 @@ turn.penalty_after_noise.check("none")
 #
 # Accountants like Poisson's coins. Loaders shuffle. In a shuffled epoch every record is in *exactly one* of $T$ batches,
 # so it is enough to look at the largest of $T$ noisy sums. Let all other gradients be the opposite of the record's: then
-# one sum stands out from the others by 2 with the record and by 1 without it, and it hardly hides among them. Compare,
-# as Chua and others did in 2024:
+# one sum stands out from the others by 2 with the record and by 1 without it, and it hardly hides among them.
+
+# %% [markdown]
+# Compare, as Chua and others did in 2024:
 
 # %%
 card("ledger/shuffled-chua")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 4. Uncharged: what else reads the records?
 #
 # > **Ask:** list every line that touches private data: shapes, ranges, classes, means, labels, when to stop, which run to
@@ -140,7 +144,7 @@ card("ledger/shuffled-chua")
 #
 # Here a column's mean is released with the right noise for values in [low, high]. But low and high are read off the data.
 
-# %%
+# %% tags=["fragment", "with-code"]
 wages = np.append(rng.uniform(20, 60, 999), 4_000.0)  # thousands; one record stands out
 
 
@@ -159,7 +163,7 @@ print("without it     ", noisy_mean(wages[:-1])["range"][1] > 100)
 # %%
 card("ledger/pate-gan-uncharged-branch")
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 5. Accounting: is everything added up?
 #
 # > **Ask:** count the releases. Is each charged, with the records that it read?
@@ -167,7 +171,7 @@ card("ledger/pate-gan-uncharged-branch")
 # A critic is drawn, one of 1,000, each with records of its own. It answers with 32 gradients, which its records sway all,
 # and each gets noise of its own. Is that 32 draws of a critic, or one draw that says 32 things?
 
-# %%
+# %% tags=["fragment"]
 draws = [Release(SampledGaussian(1.07, 1 / 1_000), 32 * 20_000)]
 one_draw = [Release(SampledGaussian(1.07 / 32**0.5, 1 / 1_000), 20_000)]
 for name, ledger in (("32 draws", draws), ("one draw of 32", one_draw)):
@@ -182,14 +186,15 @@ card("ledger/gs-wgan-32-gradients")
 # %% [markdown]
 # The tensors of section 1 can be miscounted in the same way, each charged as if it had drawn a batch of its own
 # (`ledger/dpwgan-per-tensor`: 1.46 becomes 6.87).
-#
+
+# %% [markdown] tags=["slide"]
 # ## 6. Formula: is it what was proven?
 #
 # > **Ask:** recompute one number by hand, the noise before all. Was the theorem proven for this range?
 #
 # The classic Gaussian noise for $\varepsilon = 1$, $\delta = 10^{-5}$, in three spellings that were published:
 
-# %%
+# %% tags=["fragment"]
 from math import log, sqrt
 
 print(f"sqrt(2 ln(1.25 / delta)):  {sqrt(2 * log(1.25 / 1e-5)):.4f}")
@@ -214,14 +219,14 @@ from scipy.stats import norm
 mu = 8 / sqrt(2 * log(1.25 / 1e-5))
 turn.recipe_at_8.check(norm.cdf(mu / 2 - 8 / mu) - np.exp(8) * norm.cdf(-mu / 2 - 8 / mu))
 
-# %% [markdown]
+# %% [markdown] tags=["slide"]
 # ## 7. Floating point: are these the numbers of the proof?
 #
 # > **Ask:** how large are sums, how small are differences, and who sees the last bits?
 #
 # A running sum in single precision counts to $2^{24}$ and then stands still, or leaps:
 
-# %%
+# %% tags=["fragment"]
 total = np.float32(2**24)
 for value in (np.float32(1.0), np.float32(1.0000001)):
     print(f"2^24 + {value:.7f} = {total + value:,.0f}, moved by {total + value - total:.0f}")
@@ -239,12 +244,13 @@ card("ledger/float-laplace-support")
 # > <details><summary>Answer</summary>An output beyond the bound is possible with the record only, so no finite epsilon
 # > holds without delta. The chance of that goes into delta: 8e-9 a number that is noised. With many
 # > numbers that adds up; <code>dpkit/training/noise.md</code> says how the kit deals with it.</details>
-#
+
+# %% [markdown] tags=["slide"]
 # ## 8. And what holds
 #
 # Much of what is published holds. Three of many:
 
-# %%
+# %% tags=["fragment"]
 from dpkit.claims import check
 from dpkit.papers import ledger as literature
 
