@@ -12,7 +12,7 @@
 # > **You will** price one training run three ways, find three different epsilons and see why all three are
 # > correct; build each of them a second time by hand; and then go the way back, from a budget to the noise it
 # > needs.
-# > **Time** 30 seconds to run on one core, 45 minutes to read. **Memory** 260 MB. **Needs** [00_start_here](00_start_here.ipynb) read before; no data, no download, no GPU.
+# > **Time** 30 seconds to run on one core, 45 minutes to read, 10 more for section 6, which can wait. **Memory** 260 MB. **Needs** [00_start_here](00_start_here.ipynb) read before; no data, no download, no GPU.
 # > **Sources** Mironov 2017; Mironov, Talwar, Zhang 2019; Balle et al. 2020; Asoodeh et al. 2021; Zhu, Dong, Wang 2022; Dwork and Roth 2014; Kairouz, Oh, Viswanath 2015.
 #
 # A network is trained on 60,000 examples for 60 epochs. Each example enters each batch independently at random,
