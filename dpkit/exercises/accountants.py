@@ -1,9 +1,7 @@
-"""Exercises of notebook 01: orders, grids, limits, and what a budget allows."""
+"""Exercises of notebook 01: grids, steps, what a pair decides, and what a budget allows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import floor
-
-import numpy as np
 
 from dpkit.exercises.sheet import Sheet
 from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, pld, rdp
@@ -28,48 +26,34 @@ def rounding_cost() -> float:
     return 14_062 * 0.00125 / 2
 
 
-@sheet.number(
-    "What remains of Theorem 1.4 when the cost is 0?",
-    "rdp.epsilon(..., orders=np.arange(2, 64))",
-    because="With a capped list no amount of noise brings epsilon below that. The truth is 0.",
-    mistakes={"that is the truth, which the capped list cannot show.": lambda: 0.0},
-)
-def capped() -> float:
-    """One step at rate 0.01 with noise 1,000: which epsilon do the orders 2 to 63 give?
+@sheet.guess(because="A little more than the root of 2, by which the sum's width grows.")
+def twice_as_long() -> float:
+    """The run of the beginning goes on for another 14,062 steps.
 
-    At delta 1e-5.
+    How many times as large is its certified epsilon?
     """
-    silent = [Release(SampledGaussian(noise_multiplier=1000.0, sample_rate=0.01))]
-    return rdp.epsilon(silent, delta=1e-5, orders=np.arange(2, 64)).epsilon
+    step = SampledGaussian(noise_multiplier=1.1, sample_rate=256 / 60_000)
+    once, twice = (pld.epsilon([Release(step, k)], delta=1e-5).epsilon for k in (14_062, 28_124))
+    return twice / once
 
 
-@sheet.function(
-    "Definition 1.7: a release with noise multiplier z has mu = 1 / z.",
-    "Squares of mu add up.",
-    examples=[([1.0],), ([2.0, 2.0],), ([0.5, 1.0, 4.0],)],
-    because="So four releases cost as much as one with half the noise.",
-)
-def as_one_release(noises: Sequence[float]) -> float:
-    """Write as_one_release(noises): the noise multiplier of the one Gaussian that costs as much.
-
-    As all Gaussian releases with these noise multipliers together.
-    """
-    return float(np.sum(1 / np.square(noises)) ** -0.5)
-
-
-limit = sheet.choice(
-    "Someone prices the run at the top by Gaussian DP and reports epsilon 2.32. Is that right?",
-    "No: it is below the certified lower bound.",
+reported = sheet.choice(
+    "Someone reports epsilon 2.50 for the run at the top (delta 1e-5, add-remove) and names no "
+    "accountant. What can you say?",
+    "It holds: it is above the certified upper bound.",
     {
-        "Yes: a record is drawn about 60 times, so the limit theorem is good.": (
-            "Good, but not a guarantee. Compare it with certified.lower."
+        "It fails: RDP gives 2.60.": (
+            "2.60 is an upper bound, and a smaller upper bound may hold as well. Only a lower "
+            "bound can refute a number."
         ),
-        "No: it is below the certified lower bound.": (
-            "It is close, and refuted. An approximation can be good and still promise too little."
+        "It holds: it is above the certified upper bound.": (
+            "Every number from the true epsilon upwards holds, whoever computed it."
         ),
-        "Nobody knows: no accountant is exact.": "A certified pair is two proven numbers.",
+        "Nothing: an epsilon without its method cannot be judged.": (
+            "It cannot be compared with another epsilon, but a certified pair of the run judges it."
+        ),
     },
-    "gdp.epsilon(run, delta=delta), beside certified.lower.",
+    "Section 4: which end of a certified pair refutes a number, and which confirms it?",
 )
 
 
