@@ -237,9 +237,9 @@ right = scores(clipped_sum, z * C)
 worlds(right, "Two bell curves one deviation apart: the canary is hidden.")
 
 # %% [markdown]
-# Now the same with one slip, found in published code and described in notebook 03: the *mean* gradient is
-# clipped, and no example is. The noise is what would be right for a mean of clipped gradients. Before you run
-# it: how far can the canary move a mean that is clipped?
+# Now the same with one slip, found in published code ([notebook 14](14_six_lines_of_code.ipynb), section 1): the
+# *mean* gradient is clipped, and no example is. The noise is what would be right for a mean of clipped gradients.
+# Before you run it: how far can the canary move a mean that is clipped?
 
 # %%
 from dpkit.privacy.wrong_clipping import ClippedAfterMean

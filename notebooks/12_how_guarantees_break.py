@@ -21,8 +21,9 @@
 # proof says. It hardly ever looks wrong: losses fall, samples look fine, and the accountant prints a number.
 #
 # That is no reproach. These slips were made by people who know the field, and most were found because their code was
-# published. What can be learned from them is where to look. (The kit's list has an eighth kind, "evaluation": it is about
-# scores, and breaks no guarantee.)
+# published. What can be learned from them is where to look; [notebook 14](14_six_lines_of_code.ipynb) follows six lines
+# all the way to a price and an attack. (The kit's list has an eighth kind, "evaluation": it is about scores, and breaks
+# no guarantee.)
 
 # %%
 from dpkit.code_lines import CAUSES
