@@ -528,15 +528,16 @@ for name, stored in figures.items():
     print(f"{name}: {len(stored) - len(common)} runs, and {len(common)} that all figures show")
 
 # %%
-def ranged(run):
-    """A plateau, with those of the lowest and the highest seed where there are several."""
-    several = f" ({run['lowest']:.3f} to {run['highest']:.3f}, {run['seeds']} seeds)"
-    return f"{run['plateau']:.3f}{several if run['seeds'] > 1 else ''}"
+def over_seeds(run):
+    """The plateaus of the lowest and the highest seed; empty where there is but one."""
+    several = f"{run['lowest']:.3f} to {run['highest']:.3f}, {run['seeds']} seeds"
+    return several if run["seeds"] > 1 else ""
 
 
 for run in tables.common(common):
     charged = "nothing" if run["epsilon_claimed"] is None else f"{run['epsilon_claimed']:.3f}"
-    print(f"{run['run']:12} {run['steps']} steps, charged {charged}: plateau {ranged(run)}")
+    print(f"{run['run']:12} {run['steps']} steps, charged {charged:>7}: "
+          f"plateau {run['plateau']:.3f}  {over_seeds(run)}".rstrip())
 
 # %%
 for part in store.load("small_images", "classifier", scale="reduced").values():
@@ -569,6 +570,12 @@ def curves(stored, prefix, value):
 
 
 # %%
+def ends(named):
+    """Where each curve ends, in words."""
+    return "; ".join(f"{name}: {ys[-1]:.2f} at {xs[-1]:.2f}" for name, (xs, ys) in named.items())
+
+
+# %%
 def draw(found, level, label, names, x_scale="linear"):
     """A figure of the paper: scores against epsilon, and the level without privacy; named runs first."""
     drawn, (ax,) = plots.figure(height=3.4)
@@ -578,8 +585,7 @@ def draw(found, level, label, names, x_scale="linear"):
     named = {f"{label} {key:g}{names.get(key, '')}": found[key] for key in keys}
     plots.lines(ax, named, x="epsilon as charged, delta 1e-5", y="inception score")
     ax.axhline(level or np.nan, color="grey", linestyle="--")  # no line where it is not stored
-    ends = "; ".join(f"{name}: {ys[-1]:.2f} at {xs[-1]:.2f}" for name, (xs, ys) in named.items())
-    return plots.picture(drawn, f"Scores at the end: {ends}.")
+    return plots.picture(drawn, f"Scores at the end: {ends(named)}.")
 
 
 # %%
@@ -588,8 +594,8 @@ COLUMNS = {"break_off_epsilon": "break-off", "epsilon_claimed": "charged", "diff
 
 def shown_rows(rows):
     """A figure's rows as a table."""
-    cells = [(row["value"], ranged(row), *(row[name] for name in COLUMNS)) for row in rows]
-    return tabled(cells, ["value", "plateau", *COLUMNS.values()])
+    cells = [(row["value"], row["plateau"], over_seeds(row), *map(row.get, COLUMNS)) for row in rows]
+    return tabled(cells, ["value", "plateau", "over seeds", *COLUMNS.values()])
 
 
 # %% [markdown]

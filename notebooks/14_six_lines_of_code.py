@@ -11,7 +11,7 @@
 #
 # > **You will** read six published lines of code, each as it was and as it should be; see how far one record moves what
 # > they release; price them; and set what was said beside what is proven and what an attack shows.
-# > **Time** 20 seconds to run on one core, 40 minutes to read. **Memory** 500 MB. **Needs**
+# > **Time** 20 seconds to run on one core, 40 minutes to read. **Memory** 630 MB. **Needs**
 # > [00_start_here](00_start_here.ipynb) and [02_dp_cgan](02_dp_cgan.ipynb) read before; no data, no download, no GPU.
 # > **Sources** Schwabedal, Michel and Riontino, arXiv:2005.00783, 2020, section 3.1, and the public code that each
 # > section names.
@@ -210,7 +210,8 @@ lengths = {}
 for k in (1, 2, 4, 7, 9, 16, 25):
     parts = [clipped(part) for part in np.array_split(long, k)]
     lengths[k] = np.linalg.norm(np.concatenate(parts))
-print(", ".join(f"{k} groups: {length:.3f}" for k, length in lengths.items()))
+for k, length in lengths.items():
+    print(f"{k:2} groups: {length:.3f}")
 
 # %% tags=["guessed"]
 groups = np.arange(1, 26)
@@ -224,7 +225,7 @@ plots.picture(drawn, f"The length of the whole lies on sqrt(k): {lengths[4]:.0f}
 # %% [markdown]
 # Lengths of orthogonal parts add as squares, so $k$ groups let one record move the whole by $C\sqrt{k}$. The review
 # estimates that the gradients are longer "probably proportional to the number of groups [...] a factor of about 10". It
-# is right that the noise is too small; the factor is two to three for the networks of the paper.
+# is right that the noise is too small; for Zhang et al.'s networks the factor is two to three.
 #
 # **The price** of seven tensors in the same run, now on all of its four devices:
 
@@ -252,7 +253,7 @@ for name, one in found.items():
 # noise), and `test.py`, line 114 (the bound).
 #
 # This method clips the critic's *weights*, shows that gradients are then bounded, and computes the bound. The review
-# says that the algorithm is not in the public repository, nor how the noise scales with the bound. Both are, but easy
+# found neither the algorithm in the public repository nor how the noise scales with the bound. Both are there, and easy
 # to miss: line 114 of a test script is
 #
 # $$ \varepsilon = \frac{2\,q\,\sqrt{n_d \log(1/\delta)}}{\text{noise}\,/\,\text{bound}}. $$
@@ -458,7 +459,8 @@ for place, one in enumerate(lines.values(), 1):
     for name, mark in {"claimed": "D", "measured": "^", "proven": "o"}.items():
         ax.plot(one[name], place, mark, color=plots.MEANINGS[name], label=name if place == 1 else None)
 ax.legend(frameon=False, fontsize=8, loc="upper right")
-plots.picture(drawn, "A row a line: the true epsilon is on the bar from measured to proven, what was said left of it.")
+plots.picture(drawn, "A row for each line: the true epsilon is on the bar from measured to "
+              "proven, and what was claimed or charged is left of it.")
 
 # %% [markdown]
 # In every row the attack shows more than was claimed. What exactly was attacked:

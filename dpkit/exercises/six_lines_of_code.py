@@ -58,7 +58,7 @@ def noise_left() -> float:
 @sheet.number(
     "calibrate.noise_multiplier takes accountant=pld.epsilon; its target is 9.564.",
     "sample_rate=64 / 60_000, steps=5, delta=1e-5; then the noise is that multiplier times 13,449.",
-    because="More than a hundred times 15: the formula was proven for noise larger than the bound.",
+    because="More than 200 times 15; the formula is for noise larger than the bound.",
     mistakes={
         "that is the noise multiplier; the noise is so many bounds.": lambda: (
             noise_at_the_bound.right / Xie(15).gradient_bound
