@@ -530,7 +530,7 @@ claims |= {claim.name: claim for claim in dpgan.CLAIMS}
 ABOUT = {1: ("clip-after-mean", "beaulieu-jones-noise-c-squared"),
          2: ("zhang-factor-8", "stray-factor-1-device"),
          3: ("zhang-groups-factor-10", "theorem-4.1-7-groups", "groups-share-one-batch"),
-         4: ("xie-epsilon-15", "xie-true-rate", "xie-natural-log", "xie-accountant", "xie-algorithm-published"),
+         4: [name for name in claims if name.startswith("xie-")],
          5: ("beaulieu-jones-add-remove", "beaulieu-jones-replace-one"),
          6: ("shuffled-against-poisson",)}
 
