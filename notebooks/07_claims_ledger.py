@@ -205,8 +205,8 @@ tabled([row | {"papers": sum(count[row["slip"], name] > 0 for name in names),
 
 # %% [markdown]
 # Sensitivity is the one slip in every column; noise, sampling and formulas come in four of five. (Most
-# lines under Small Images are of the earlier work that it reviews.) They are not the same line twice: what recurs
-# is the question that was not asked. [Notebook 12](12_how_guarantees_break.ipynb) looks at each kind, floating point
+# lines under Small Images are of the earlier work that it reviews; [notebook 14](14_six_lines_of_code.ipynb)
+# follows them to their price.) They are not the same line twice: what recurs is the question that was not asked. [Notebook 12](12_how_guarantees_break.ipynb) looks at each kind, floating point
 # included, in the literature after these papers.
 #
 # What does a slip cost? Some claims put the epsilon that a paper states beside the epsilon of what was run:

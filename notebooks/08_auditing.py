@@ -11,7 +11,7 @@
 #
 # > **You will** build an attack from nothing, turn its errors into a lower bound on epsilon, see why the obvious
 # > bound is wrong, break a mechanism, fail to break its repaired version, and audit a whole training run at once.
-# > **Time** 25 seconds to run on two cores, 45 minutes to read. **Memory** 550 MB. **Needs** notebook 00; nothing else.
+# > **Time** 25 seconds to run on two cores, 45 minutes to read. **Memory** 600 MB. **Needs** notebook 00; nothing else.
 # > **Sources** Kairouz, Oh, Viswanath 2015, Theorem 2.1; Jagielski, Ullman, Oprea 2020; Steinke, Nasr, Jagielski
 # > 2023; Gonzalez, Dulce, Ramdas, Ribero 2025.
 
@@ -245,9 +245,9 @@ right = scores(clipped_sum, z * C)
 worlds(right, "Two bell curves one deviation apart: the canary is hidden.")
 
 # %% [markdown] tags=["slide"]
-# Now the same with one slip, found in published code and described in notebook 03: the *mean* gradient is
-# clipped, and no example is. The noise is what would be right for a mean of clipped gradients. How far can the
-# canary move a mean that is clipped?
+# Now the same with one slip, found in published code ([notebook 14](14_six_lines_of_code.ipynb), section 1): the
+# *mean* gradient is clipped, and no example is. The noise is what would be right for a mean of clipped gradients.
+# How far can the canary move a mean that is clipped?
 
 # %% tags=["fragment"]
 from dpkit.privacy.wrong_clipping import ClippedAfterMean

@@ -23,8 +23,9 @@
 
 # %% [markdown] tags=["slide"]
 # That is no reproach. These slips were made by people who know the field, and most were found because their code was
-# published. What can be learned from them is where to look. (The kit's list has an eighth kind, "evaluation": it is about
-# scores, and breaks no guarantee.)
+# published. What can be learned from them is where to look; [notebook 14](14_six_lines_of_code.ipynb) follows six lines
+# all the way to a price and an attack. (The kit's list has an eighth kind, "evaluation": it is about scores, and breaks
+# no guarantee.)
 
 # %% tags=["fragment"]
 from dpkit.code_lines import CAUSES

@@ -1,11 +1,9 @@
-"""Exercises of notebook 03: what to clip, groups, Adam's constant, the noise that is needed."""
+"""Exercises of notebook 03: what to clip, Adam's constant, the noise that is needed."""
 
 from dpkit.exercises.sheet import Sheet
 from dpkit.papers.small_images import adam
 from dpkit.papers.small_images.claims import comparison
 from dpkit.privacy import calibrate, pld
-from dpkit.privacy.clipping import PerTensorClipping
-from dpkit.privacy.wrong_clipping import ClippedAfterMean, actual_noise_multiplier
 
 sheet = Sheet("03_small_images")
 
@@ -26,31 +24,6 @@ terms = sheet.choice(
     },
     "What is the point between made of?",
 )
-
-
-@sheet.number(
-    "Each of the nine is at most C long, and they are orthogonal.",
-    "Lengths of orthogonal parts add as squares.",
-    because="The noise is too small by 3, not by 9.",
-    mistakes={"lengths add up only in one direction; these are orthogonal.": lambda: 9.0},
-)
-def nine_groups() -> float:
-    """Nine groups of parameters are clipped at C each. How many C long is the longest gradient?"""
-    return PerTensorClipping(1.0, tensors=9).sensitivity("add-remove")
-
-
-@sheet.number(
-    "How far does one record move the release, and how far does the accountant assume?",
-    "The batch always holds somebody: from -C to +C.",
-    because="One record moves the release by 2C, but C was charged.",
-    mistakes={"that is what they took; a record moves it by 2C.": lambda: 1.0},
-)
-def beaulieu_noise() -> float:
-    """Beaulieu-Jones et al. charged 1.89 for noise 1 at batches of one.
-
-    Which noise multiplier would have made that true, for batches of one?
-    """
-    return 1 / actual_noise_multiplier(ClippedAfterMean(1.0, 1), 1.0)
 
 
 @sheet.number(
@@ -75,7 +48,7 @@ def adam_norm() -> float:
 @sheet.number(
     "calibrate.noise_multiplier takes accountant=pld.epsilon.",
     "sample_rate=128 / 60_000, steps=40 * 469",
-    because="Between 0.8 and 0.9, as the table of section 6 suggests.",
+    because="Between 0.8 and 0.9, as the table of section 5 suggests.",
 )
 def noise_for_2() -> float:
     """Poisson batches of 128 out of 60,000, 40 epochs of 469 steps, delta 1e-5.
