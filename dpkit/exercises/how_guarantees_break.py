@@ -45,9 +45,9 @@ without_replacement = sheet.choice(
     {
         "Yes: every record is in a batch with the same probability.": "Look at the adjacency.",
         "No: adjacency is replace-one, and a record moves the sum by 2C.": (
-            "A batch of fixed size cannot have one record fewer. dpkit.privacy.wor prices it."
+            "A batch of fixed size cannot have one record fewer. WithoutReplacementGaussian prices it."
         ),
-        "No: such batches have no price.": "They have: dpkit.privacy.wor.",
+        "No: such batches have no price.": "They have: WithoutReplacementGaussian.",
     },
     "Take one record away. How large is the batch?",
 )
