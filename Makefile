@@ -82,7 +82,7 @@ reproduce: setup ## all tables in minutes, and a report (SCALE=paper: days; WHAT
 
 # With DEVICE=cuda the python3 at hand is taken, whose torch sees the GPU, and only training is timed.
 bench: $(if $(filter cuda,$(DEVICE)),,setup) ## time and memory against plain code and peers (DEVICE=cuda: on a GPU)
-	@$(WITH_DATA); DEVICE=$(or $(DEVICE),cpu) PYTHONPATH=$(CURDIR) \
+	@$(WITH_DATA); DEVICE=$(or $(DEVICE),cpu) PYTHONPATH=$(CURDIR):$(CURDIR)/tests/explorers \
 	    $(if $(filter cuda,$(DEVICE)),python3,$(RUN)) tests/benchmarks/bench.py
 
 mutants: setup ## put known faults into the privacy code, one by one: the tests must catch each

@@ -45,7 +45,7 @@ without_replacement = sheet.choice(
     {
         "Yes: every record is in a batch with the same probability.": "Look at the adjacency.",
         "No: adjacency is replace-one, and a record moves the sum by 2C.": (
-            "A batch of fixed size cannot have one record fewer. WithoutReplacementGaussian prices it."
+            "With one record fewer it is another size. WithoutReplacementGaussian prices it."
         ),
         "No: such batches have no price.": "They have: WithoutReplacementGaussian.",
     },

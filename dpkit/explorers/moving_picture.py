@@ -72,12 +72,11 @@ def _looks(ax: Axes) -> tuple[object, ...]:
     looks: list[object] = [*_rounded(bounds), ax.get_visible(), ax.axison]
     for axis in (ax.xaxis, ax.yaxis):
         looks += axis.get_scale(), axis.get_label_text(), *_rounded(axis.get_view_interval())
-        for ticker, places in (
-            (axis.major, axis.get_majorticklocs()),
-            (axis.minor, axis.get_minorticklocs()),
+        for places, words in (
+            (axis.get_majorticklocs(), axis.get_major_formatter()),
+            (axis.get_minorticklocs(), axis.get_minor_formatter()),
         ):
-            words = ticker.formatter.format_ticks(places)
-            looks += *_rounded(places), *words, ticker.formatter.get_offset()
+            looks += *_rounded(places), *words.format_ticks(list(places)), words.get_offset()
     return tuple(looks)
 
 

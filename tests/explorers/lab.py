@@ -21,6 +21,7 @@ FLAGS = [
     *("--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update"),
     "--disable-sync",
 ]
+HANDLE = ".widget-slider .noUi-handle"
 TOKEN = "a-token-of-this-test"
 RUN_ALL = """async () => {
     const app = window.jupyterapp;
@@ -96,3 +97,30 @@ def run_all(page: Any, address: str) -> None:
     page.goto(address, timeout=90_000)
     page.wait_for_function("() => window.jupyterapp", timeout=60_000)
     page.evaluate(RUN_ALL)
+
+
+def explorers(page: Any) -> dict[str, Any]:
+    """The boxes of the explorers that have run, by title; cells out of view are scrolled to."""
+    found = {}
+    cells = page.locator(".jp-CodeCell")
+    for index in range(cells.count()):
+        cell = cells.nth(index)
+        cell.scroll_into_view_if_needed()
+        box = cell.locator(".jp-OutputArea-output .widget-vbox").first
+        if "_repr_" in (cell.text_content() or "") or "dpkit.explorers" not in (
+            cell.text_content() or ""
+        ):
+            continue
+        box.wait_for(timeout=30_000)
+        found[box.locator("h3").first.text_content()] = box
+    return found
+
+
+def keys(box: Any) -> tuple[str, str]:
+    """The keys that move the first slider away from its nearer end, and back."""
+    handle = box.locator(HANDLE)
+    if handle.count() == 0:
+        return "", ""
+    now, high = (handle.first.get_attribute(f"aria-value{one}") for one in ("now", "max"))
+    keys = "ArrowRight", "ArrowLeft"
+    return keys[::-1] if float(now) == float(high) else keys

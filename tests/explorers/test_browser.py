@@ -1,14 +1,12 @@
 """Every explorer in a real JupyterLab: before a move, after a key and after typing, its numbers are
-those of `compute`; how long they take is printed.
+those of `compute`. How long they take: tests/benchmarks/explorers.py.
 
 Skipped, with the reason printed, where there is no chromium or no playwright.
 """
 
-import math
 import re
 from html import unescape
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import ipywidgets as widgets
@@ -30,34 +28,10 @@ TITLES = 17
 # Lab itself asks for what a server may not have; these are none of our explorers' messages.
 NOT_OURS = ("favicon", "Failed to load resource", "WebSocket")
 NUMBERS = ".widget-html table, .widget-html [role=alert]"
-MOVES = 10
-HANDLE = ".widget-slider .noUi-handle"
 # The field of a slider over round numbers, or the read-out of one over whole ones
 FIELD = "input[type=number]:visible, .widget-slider .widget-readout:visible"
 SLIDERS = (RoundSlider, widgets.IntSlider, widgets.FloatSlider, widgets.SelectionSlider)
 UNMOVED = ("epsilon",)  # of stored digits: the table has all epsilons
-# Times from the key to the first change of the numbers, and of the picture, on the reader's screen.
-TIMED = """async ([box, key]) => {
-    const handle = box.querySelector('.widget-slider .noUi-handle, input[type=checkbox]');
-    const image = box.querySelector('img');
-    const began = performance.now();
-    const since = () => performance.now() - began;
-    const changes = [];
-    for (const html of box.querySelectorAll('table'))
-        changes.push([html.closest('.widget-html-content, .widget-html'),
-                      {childList: true, subtree: true, characterData: true}]);
-    changes.push([image, {attributes: true, attributeFilter: ['src']}]);
-    const waits = changes.map(([node, what]) => new Promise(done => {
-        const observer = new MutationObserver(() => { observer.disconnect(); done(since()); });
-        observer.observe(node, what);
-        setTimeout(() => done(null), 5000);
-    }));
-    handle.focus();
-    if (handle.type == 'checkbox') handle.click();
-    else handle.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
-    const times = await Promise.all(waits);
-    return [times[0], times[times.length - 1]];
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -72,23 +46,6 @@ def page(tmp_path_factory):
         lab.run_all(page, address)
         yield page
         browser.close()
-
-
-def explorers(page):
-    """The boxes of the explorers that have run, by title; cells out of view are scrolled to."""
-    found = {}
-    cells = page.locator(".jp-CodeCell")
-    for index in range(cells.count()):
-        cell = cells.nth(index)
-        cell.scroll_into_view_if_needed()
-        box = cell.locator(".jp-OutputArea-output .widget-vbox").first
-        if "_repr_" in (cell.text_content() or "") or "dpkit.explorers" not in (
-            cell.text_content() or ""
-        ):
-            continue
-        box.wait_for(timeout=30_000)
-        found[box.locator("h3").first.text_content()] = box
-    return found
 
 
 def shown(box) -> tuple[str, str | None]:
@@ -113,10 +70,9 @@ def changed(page, box, before, seconds: float = 10.0, *, numbers: bool = True):
     raise AssertionError(f"nothing changed: {before[0][:200]}")
 
 
-def test_all_explorers_answer_to_keys_and_read_outs(page, capsys):
-    boxes = explorers(page)
+def test_all_explorers_answer_to_keys_and_read_outs(page):
+    boxes = lab.explorers(page)
     assert len(boxes) == TITLES, list(boxes)
-    times = {}
     for title, box in boxes.items():
         box.scroll_into_view_if_needed()
         before = shown(box)
@@ -128,17 +84,13 @@ def test_all_explorers_answer_to_keys_and_read_outs(page, capsys):
             continue
         assert _same(before[0], own), f"{title}: before the first move"
         _check_moves(page, box, own)
-        times[title] = _median_times(page, box)
-    with capsys.disabled():
-        print("\nfrom key to numbers and to picture, medians:")
-        print(*(f"  {title}: {a:.0f} and {b:.0f} ms" for title, (a, b) in times.items()), sep="\n")
     ours = [text for text in page.problems if not any(word in text for word in NOT_OURS)]
     assert ours == []
 
 
 def _check_moves(page, box, own: Any) -> None:
     """After a key, and after typing where one can, the page has the numbers of `compute`."""
-    sliders, before = box.locator(HANDLE), shown(box)
+    sliders, before = box.locator(lab.HANDLE), shown(box)
     if sliders.count() == 0:
         box.locator("input[type=checkbox]").first.click()
         name = next(iter(own.values))
@@ -149,7 +101,7 @@ def _check_moves(page, box, own: Any) -> None:
     name = _first(own, box)
     value = own.values[name].value
     sliders.first.focus()
-    page.keyboard.press(_keys(box)[0])
+    page.keyboard.press(lab.keys(box)[0])
     after = changed(page, box, before, numbers=name not in UNMOVED)
     told = _told(box)
     own.values[name].value = type(value)(float(told))
@@ -207,29 +159,3 @@ def _other(text: str, low: float, control: Any) -> str:
     if isinstance(control, widgets.IntSlider):
         return f"{value + (control.step if value < control.max else -control.step):g}"
     return f"{value * 1.2 if value else 1:.4g}" if low != value else f"{value + 1:.4g}"
-
-
-def _keys(box) -> tuple[str, str]:
-    """The keys that move the first slider away from its nearer end, and back."""
-    handle = box.locator(HANDLE)
-    if handle.count() == 0:
-        return "", ""
-    now, high = (handle.first.get_attribute(f"aria-value{one}") for one in ("now", "max"))
-    keys = "ArrowRight", "ArrowLeft"
-    return keys[::-1] if float(now) == float(high) else keys
-
-
-def _median_times(page, box) -> tuple[float, float]:
-    """Milliseconds from a key to numbers and to picture, over MOVES moves to other values.
-
-    Each comes when those before have been answered in full.
-    """
-    times, (key, other) = [], _keys(box)
-    for _ in range(MOVES):
-        times.append(page.evaluate(TIMED, [box.element_handle(), key]))
-        if times[-1] == [None, None]:  # at the end
-            key, other = other, key
-        page.wait_for_timeout(400 + 1000 * REST)
-    columns = ([one for one in column if one is not None] for column in zip(*times, strict=True))
-    numbers, pictures = (median(column) if column else math.nan for column in columns)
-    return numbers, pictures
