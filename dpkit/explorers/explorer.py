@@ -205,14 +205,16 @@ class Explorer(widgets.VBox):
 
     def _set_picture(self, picture: Picture | None, dpi: float = FINE) -> None:
         figure = picture and picture.figure
-        if figure is None:
-            self.picture.value = b""
-        else:
-            self.picture.value = self._frame.png(figure, dpi) if dpi < FINE else picture.png(dpi)
-            self.picture.width = str(round(figure.get_figwidth() * WIDE))  # however fine it is
-        self.words.value = "" if picture is None else _small(picture.words)
         if picture is None:
-            self.sentence.value = ""
+            self.picture.value, self.words.value, self.sentence.value = b"", "", ""
+            return
+        if figure is None or dpi == FINE:
+            self.picture.value = picture.png(dpi)
+        else:
+            self.picture.value = self._frame.png(figure, dpi)
+        if figure is not None:  # of one size, however fine
+            self.picture.width = str(round(figure.get_figwidth() * WIDE))
+        self.words.value = _small(picture.words)
 
     def __repr__(self) -> str:
         if self.result is None:
