@@ -16,7 +16,8 @@ from PIL import Image
 GHOST = "ghost"  # the mark of a line that was drawn before the move
 GREY = "0.8"
 LEAST = 0.5  # of the axis' length, that the new limits must fill for the axis to stay
-ROOM = 0.25  # of the new length, beyond an end that was outgrown: for the moves that follow
+MOVES = 4  # such as the last one that an end has room for, once a move outgrew it
+ROOM = 0.3  # of the new length, at most
 
 Limits = tuple[float, float]
 
@@ -145,9 +146,9 @@ def _kept(new: Limits, old: Limits, scale: str) -> Limits:
     """The old limits, an end that is outgrown moved on; the new ones where these would be small."""
     log = scale == "log"
     low, high, least, most = (math.log10(one) if log else one for one in (*new, *old))
-    room = ROOM * (high - low)  # at most; or twice as much as an end was outgrown by
-    first = least if least <= low else low - min(room, 2 * (least - low))
-    last = most if high <= most else high + min(room, 2 * (high - most))
+    room = ROOM * (high - low)
+    first = least if least <= low else low - min(room, MOVES * (least - low))
+    last = most if high <= most else high + min(room, MOVES * (high - most))
     if not high - low >= LEAST * (last - first) > 0:
         return new
     if (first, last) == (least, most):

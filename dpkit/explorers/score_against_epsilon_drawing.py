@@ -103,13 +103,11 @@ def draw_by_accounting(ax: Axes, result: dict[str, Any], colours: Colours) -> No
     ax.set_xscale("log")
     ax.margins(x=0.08)
     ax.set_ylim(len(rows) - 0.4, -0.6)
-    names = [
-        f"{result['what']} {row.value:g}"
-        + ("" if row.score is None else f"\nscore {row.score:.2f}")
-        for row in rows
-    ]
-    ax.set_yticks(range(len(rows)), names, fontsize=9)
-    ax.tick_params(axis="y", length=0)
+    ax.set_yticks([])  # names with scores change at every move: as ticks all would be drawn again
+    beside: Any = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
+    for place, row in enumerate(rows):
+        score = "" if row.score is None else f"\nscore {row.score:.2f}"
+        ax.text(-0.02, place, f"{result['what']} {row.value:g}{score}", fontsize=9, **beside)
     ax.set_xlabel(f"epsilon at delta {DELTA:g}")
     _plain(ax.xaxis)
     keys: list[Any] = [
