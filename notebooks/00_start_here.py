@@ -12,7 +12,8 @@
 # > **You will** publish one number privately, compute by hand what it gives away, attack it and see the attack
 # > get exactly as far as theory allows, then price a whole training run in one line.
 # > **Time** 5 seconds to run on one core, 20 minutes to read. **Memory** 160 MB. **Needs** nothing: no data set, no download, no GPU.
-# > **Sources** Dwork and Roth 2014, section 3.5 and appendix A; Balle and Wang 2018, Theorem 8.
+# > **Sources** Dwork and Roth 2014, section 3.5 and appendix A; Balle and Wang 2018, Theorem 8; Dong, Roth, Su 2022,
+# > Corollary 2.13.
 
 # %% [markdown] tags=["slide"]
 # A hospital trains a generator of synthetic patients and publishes it. Is any one patient recognisable in it?
@@ -62,8 +63,9 @@ print(f"true count {count}, published {published:.1f}")
 # ## What an output gives away
 #
 # Imagine two worlds. In one, that person did not take part and the count is 36; in the other they did, and it
-# is 37. An attacker sees an output $y$ and asks in which world it is more likely. The logarithm of the ratio of
-# the two densities is the **privacy loss** of $y$. For which $y$ is it zero?
+# is 37. An attacker sees an output $y$ and asks in which world it is more likely. The logarithm of
+# (density with the person / density without) is the **privacy loss** of $y$: positive where $y$ speaks for them.
+# For which $y$ is it zero?
 
 # %% [markdown]
 # Before you run on, put your guess in place of the dots.
@@ -121,8 +123,9 @@ for epsilon in (0.5, 1.0, 2.0):
 # %% [markdown]
 # ## Check it a second way
 #
-# dpkit has this mechanism too, written from another formula (Balle and Wang 2018, Theorem 5). Both directions,
-# adding and removing a record, must agree with the computation by hand.
+# dpkit has this mechanism too, and computes $\delta$ another way: from Mills ratios (tail / density) in place of
+# probabilities, so that no digits are lost where these are small (the formula is that of Dong, Roth, Su 2022,
+# Corollary 2.13). Both directions, adding and removing a record, must agree with the computation by hand.
 
 # %%
 from dpkit.privacy import Gaussian
@@ -196,6 +199,13 @@ for steps in (1, 100, 10_000):
     ledger = [Release(Gaussian(noise_multiplier=2.0), count=steps)]
     epsilon = rdp.epsilon(ledger, delta=1e-5).epsilon
     print(f"{steps:6} steps on everyone: epsilon {epsilon:9.2f}")
+
+# %% [markdown]
+# Why 2.17 for one step, if `delta_by_hand` is below $10^{-5}$ at epsilon 2 already? RDP gives an *upper* bound;
+# notebook 01 shows why it is not the smallest. By hand you find the exact epsilon: try `delta_by_hand` until it
+# gives $10^{-5}$.
+#
+# <details><summary>Answer</summary>1.99.</details>
 
 # %% [markdown] tags=["slide"]
 # That would be hopeless without **sampling**. If each step uses a random 1 % of the records, a person who is
@@ -281,6 +291,7 @@ for claim in dp_cgan.CLAIMS:
 # | noise multiplier | noise standard deviation / clip norm |
 # | sample rate | the probability that a record is in a batch |
 # | epsilon, delta | Definition 3; smaller is more private |
+# | post-processing | what is computed from a release alone; it costs nothing more |
 # | ledger, accountant | the list of what was released, and the rule that adds up its cost |
 # | claimed | the epsilon that the authors state |
 # | charged | the epsilon that their code's own accountant adds up |
@@ -291,6 +302,8 @@ for claim in dp_cgan.CLAIMS:
 # ## Your turn
 #
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
+#
+# First, other noise: Laplace noise of scale $b$ has the density $e^{-|x| / b} / (2b)$.
 
 # %%
 turn.laplace_loss.check(...)

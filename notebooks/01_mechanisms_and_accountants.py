@@ -159,8 +159,9 @@ print("delta, record added  ", *(f"{d:.3e}" for d in added))
 # %% [markdown]
 # With sampling at rate $q$, adding a record can never cost more than $-\log(1-q) = 0.105$: beyond that, $\delta$ is 0.
 #
-# Accountants ask for more than the profile: for a Rényi divergence (section 2), or for the $\mu$ of Gaussian DP
-# ([notebook 13](13_theorems_that_mislead.ipynb), section 2). Where a mechanism has no proven answer, it says so instead of guessing:
+# Accountants ask for more than the profile: for a Rényi divergence (below, *Renyi, 8* is the one of order 8; section 2
+# defines it), or for the $\mu$ of Gaussian DP (*mu*; [notebook 13](13_theorems_that_mislead.ipynb), section 2). Where a
+# mechanism has no proven answer, it says so instead of guessing:
 
 # %%
 from dpkit.privacy import Unsupported, WithoutReplacementGaussian
@@ -186,12 +187,13 @@ for name, m in more.items():
 # ## 2. Adding up moments
 #
 # Steps are composed by **adding their losses**: the logarithm of a product of ratios is a sum. Adding up whole
-# distributions is laborious; adding up their moments is easy.
+# distributions is laborious; adding up their moments, here $\mathbb{E}[e^{(\alpha-1) L}]$, is easy.
 #
 # > **Definition 1.3 (Rényi differential privacy).**
 # > $D_\alpha = \frac{1}{\alpha - 1} \log \mathbb{E}_P\big[e^{(\alpha-1) L}\big]$ for an order $\alpha > 1$.
 # > Over independent steps it adds up: $T$ equal steps cost $T D_\alpha$.
 #
+# In units of the clip norm a record moves the sum by 1; $\sigma$ is the noise multiplier, $q$ the sample rate.
 # For the sampled Gaussian, $P = (1-q) N(0, \sigma^2) + q N(1, \sigma^2)$ against $Q = N(0, \sigma^2)$. At an
 # integer order the power of the mixture can be multiplied out, and each term is a Gaussian integral (Mironov,
 # Talwar, Zhang 2019, eq. 30):
@@ -221,7 +223,9 @@ for order in (2, 8, 16, 30):
 # > - classic (Mironov 2017, Prop. 3): $\varepsilon = D_\alpha + \frac{\log(1/\delta)}{\alpha - 1}$;
 # > - improved (Balle et al. 2020, Thm 21): $\varepsilon = D_\alpha + \frac{\log(1/\delta) - \log \alpha}{\alpha - 1} + \log\big(1 - \tfrac{1}{\alpha}\big)$.
 #
-# Each holds at *every* order, so we may take the smallest value over all orders.
+# By Markov, $P(L > \varepsilon) \le e^{(\alpha-1)(D_\alpha - \varepsilon)}$; set that to $\delta$ and solve for
+# $\varepsilon$: this is the classic line. Each line holds at *every* order, so we may take the smallest value over all
+# orders.
 
 # %%
 orders = np.array(list(by_hand))
@@ -656,7 +660,8 @@ print(f"{low.lower:.4f} <= epsilon <= {high.epsilon:.4f}")
 # ## What to take away
 #
 # Why are all three epsilons correct? Because each is an upper bound: at each of them, the run's true $\delta$ is
-# at most the $10^{-5}$ that was asked for. They differ in what they look at.
+# at most the $10^{-5}$ that was asked for. They differ in what they look at. (Sections 3 and 4 explain PLD, its
+# certified pair, and tilting.)
 
 # %%
 from dpkit.show import tabled
@@ -696,6 +701,8 @@ tabled(table, ["accountant", "what it looks at", "epsilon", "true delta there"])
 # `hint(1)` helps, `solution()` shows the answer.
 
 # %%
+from dpkit.exercises import accountants as turn
+
 turn.sheet.quiz()
 
 # %% tags=["solution"]

@@ -23,8 +23,9 @@
 # The paper also reads the code of three earlier private GANs, to "prevent erroneous estimates of anonymity in the
 # future": what it finds is there, at a price that is sometimes lower and sometimes higher than the paper estimates.
 # [14_six_lines_of_code](14_six_lines_of_code.ipynb) takes those lines apart, each with its price, and with them one of
-# the paper's own. (Words such as *sensitivity*, *noise multiplier*, *add-remove* and *PLD* are introduced in
-# [00_start_here](00_start_here.ipynb) and [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb).)
+# the paper's own. (*Sensitivity*, *noise multiplier* and *add-remove* are introduced in
+# [00_start_here](00_start_here.ipynb), *RDP* and *PLD* in
+# [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb).)
 
 # %%
 from dpkit.papers import small_images as paper

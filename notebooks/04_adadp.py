@@ -22,9 +22,9 @@
 # adapts in the same way (RMSProp), it reports half the privacy cost of DP-SGD at equal accuracy.
 #
 # Its networks are classifiers, and this kit is about GANs. But a private GAN's discriminator is a classifier
-# too, trained by the same kind of step: how to share out a step's noise is the same question for both. (Words
-# such as *sensitivity*, *noise multiplier*, *add-remove* and *PLD* are introduced in
-# [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb).)
+# too, trained by the same kind of step: how to share out a step's noise is the same question for both.
+# (*Sensitivity*, *noise multiplier* and *add-remove* are introduced in [00_start_here](00_start_here.ipynb), *RDP*
+# and *PLD* in [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb).)
 #
 # ## 1. One price, three shapes
 #

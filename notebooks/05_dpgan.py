@@ -20,8 +20,8 @@
 # its own bound; let the bounds **follow** a small public part of the data; and train on that part first, a
 # **warm start**. On MNIST it states $(\varepsilon, \delta) = (4, 10^{-5})$. What does each idea do, what does a
 # step cost, and which of the ideas still help once all runs are given the same true epsilon? (*Noise
-# multiplier*, *add-remove* and *RDP* are introduced in
-# [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb); clipping example by example in
+# multiplier* and *add-remove* are introduced in [00_start_here](00_start_here.ipynb), *RDP* in
+# [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb), and clipping example by example in
 # [02_dp_cgan](02_dp_cgan.ipynb).)
 #
 # ## 1. The critic and its seven tensors

@@ -22,8 +22,9 @@
 # iterations at noise $\sigma = 10$. Before any theory, let us do it.
 
 # %% [markdown]
-# (Words such as *sensitivity*, *noise multiplier*, *add-remove* and *PLD* are introduced in
-# [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb).)
+# (*Sensitivity*, *noise multiplier* and *add-remove* are introduced in [00_start_here](00_start_here.ipynb), *RDP*
+# and *PLD* in [01_mechanisms_and_accountants](01_mechanisms_and_accountants.ipynb). For section 1 you need none of
+# them.)
 
 # %% [markdown] tags=["slide"]
 # ## 1. Train twice
@@ -43,6 +44,8 @@
 # | $C$, bound of the loss; $\Delta S = C / m$ | a sensitivity; noise multiplier $= \sigma / \Delta S$ | section 3 |
 # | $q$, $m$ | sample rate, `sampling` | 64 of 60,000 |
 # | $n_g$, $n_d$ | `iterations`, `discriminator_steps` | 1,000; 5 |
+#
+# Of these, only $\sigma$ matters in section 1.
 
 # %% [markdown] tags=["slide"]
 # We train with the same seeds and the same digits, and put the noise where Algorithm 1's line 9 and the code

@@ -273,7 +273,7 @@ for name, pair in {"clip, then sum": right, "mean, then clip": wrong}.items():
     print(f"{name:16} charged {charged:.2f}, measured {found.epsilon:.2f}: {verdict}")
 
 # %% [markdown] tags=["fragment"]
-# The same attack that broke the other finds 2.3 of 4.4 here, and more draws would find more, up to 4.4.
+# The same attack that broke the other finds about half of 4.4 here, and more draws would find more, up to 4.4.
 
 # %% [markdown]
 # ## 5. Stop as soon as it is refuted

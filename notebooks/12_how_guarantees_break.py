@@ -169,8 +169,8 @@ card("ledger/pate-gan-uncharged-branch")
 #
 # > **Ask:** count the releases. Is each charged, with the records that it read?
 #
-# A critic is drawn, one of 1,000, each with records of its own. It answers with 32 gradients, which its records sway all,
-# and each gets noise of its own. Is that 32 draws of a critic, or one draw that says 32 things?
+# A critic is drawn, one of 1,000, each with records of its own. It answers with 32 gradients, and any of its records can
+# sway all 32. Each gets noise of its own. Is that 32 draws of a critic, or one draw that says 32 things?
 
 # %% tags=["fragment"]
 draws = [Release(SampledGaussian(1.07, 1 / 1_000), 32 * 20_000)]

@@ -23,6 +23,20 @@ def bound(fpr: float, fnr: float, delta: float) -> float:
 
 
 @sheet.number(
+    "The promise: true positives <= exp(epsilon) x false positives + delta.",
+    "log((0.4 - 1e-5) / 0.01)",
+    because="Whoever claims less is wrong, if the rates are true.",
+    mistakes={"take the logarithm.": lambda: 40.0},
+)
+def forty_of_a_hundred() -> float:
+    """An attacker accuses 1 % of the others and finds 40 % of the members, at delta 1e-5.
+
+    What is epsilon at least?
+    """
+    return log((0.4 - 1e-5) / 0.01)
+
+
+@sheet.number(
     "With 0 errors of n, the limit of Clopper and Pearson is about 3.7 / n.",
     "log(n / 3.7) must exceed 5.",
     because="And a tenth more to choose a threshold.",
@@ -53,17 +67,3 @@ looks = sheet.choice(
     },
     "With what probability do all 20 hold?",
 )
-
-
-@sheet.number(
-    "The promise: true positives <= exp(epsilon) x false positives + delta.",
-    "log((0.4 - 1e-5) / 0.01)",
-    because="Whoever claims less is wrong, if the rates are true.",
-    mistakes={"take the logarithm.": lambda: 40.0},
-)
-def forty_of_a_hundred() -> float:
-    """An attacker accuses 1 % of the others and finds 40 % of the members, at delta 1e-5.
-
-    What is epsilon at least?
-    """
-    return log((0.4 - 1e-5) / 0.01)

@@ -25,7 +25,10 @@ def per_tensor() -> float:
     because="Whatever the records are, removing one moves this sum by at most the bound.",
 )
 def clipped_sum(gradients: np.ndarray, bound: float) -> np.ndarray:
-    """Write clipped_sum(gradients, bound): the sum of the rows, each clipped to norm bound."""
+    """Write clipped_sum(gradients, bound): the sum of the rows, each clipped to norm bound.
+
+    `gradients` is a NumPy array with one example's gradient in each row; so is the sum, of one row.
+    """
     norms = np.linalg.norm(gradients, axis=1, keepdims=True)
     return (gradients * np.minimum(1, bound / np.maximum(norms, 1e-300))).sum(axis=0)
 

@@ -61,7 +61,7 @@ class Number(Exercise):
 
 
 class Guess(Number):
-    """A number to guess before it is shown; every number counts."""
+    """A number to guess before it is shown; every number counts, and a near one is praised."""
 
     def judge(self, answer: Any) -> Judgement:
         """The true number beside the guess."""
@@ -69,7 +69,7 @@ class Guess(Number):
             number = as_number(answer)
         except ValueError as error:
             return Judgement(False, f"{error}")
-        near = "Well guessed" if math.isclose(number, self.right, rel_tol=0.2) else "You guessed"
+        near = "Well guessed" if self.near(number, self.right) else "You guessed"
         text = f"{near}: {number:.4g}. It is {self.right:.4g}. {self.because}"
         return Judgement(True, text.strip())
 

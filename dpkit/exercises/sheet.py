@@ -45,11 +45,18 @@ class Sheet:
 
         return of
 
-    def guess(self, because: str = "") -> Callable[[Callable[[], float]], Guess]:
-        """Make a guess of the function that computes the number, shown to who has guessed."""
+    def guess(
+        self, because: str = "", within: float = 0.2
+    ) -> Callable[[Callable[[], float]], Guess]:
+        """Make a guess of the function that computes the number, shown to who has guessed.
+
+        Args:
+            because: what the number means.
+            within: by which part of the number a guess may miss it and be called well guessed.
+        """
 
         def of(reference: Callable[[], float]) -> Guess:
-            return self._add(Guess(reference, (), because))
+            return self._add(Guess(reference, (), because, tolerance=within))
 
         return of
 

@@ -1,8 +1,10 @@
 """Exercises of notebook 14: what six lines of code let one record move, and what noise is left."""
 
+from collections.abc import Callable
+
 from dpkit.exercises.sheet import Sheet
 from dpkit.papers.small_images.prior_work import Xie
-from dpkit.privacy import calibrate, pld
+from dpkit.privacy import Guarantee, calibrate, pld, rdp
 from dpkit.privacy.clipping import PerTensorClipping
 from dpkit.privacy.wrong_clipping import (
     ClippedAfterMean,
@@ -56,13 +58,17 @@ def noise_left() -> float:
 
 
 @sheet.number(
+    "from dpkit.privacy import calibrate, pld",
     "calibrate.noise_multiplier takes accountant=pld.epsilon; its target is 9.564.",
     "sample_rate=64 / 60_000, steps=5, delta=1e-5; then the noise is that multiplier times 13,449.",
     because="More than 200 times 15; the formula is for noise larger than the bound.",
     mistakes={
         "that is the noise multiplier; the noise is so many bounds.": lambda: (
             noise_at_the_bound.right / Xie(15).gradient_bound
-        )
+        ),
+        "that is by RDP; the certified accountant asks for less.": lambda: _at_the_bound(
+            rdp.epsilon
+        ),
     },
 )
 def noise_at_the_bound() -> float:
@@ -71,15 +77,7 @@ def noise_at_the_bound() -> float:
     A script gives epsilon 9.564 for noise of standard deviation 15. How much noise does the
     certified accountant ask for at that epsilon?
     """
-    script = Xie(15)
-    multiplier = calibrate.noise_multiplier(
-        script.published_epsilon(),
-        sample_rate=64 / 60_000,
-        steps=5,
-        delta=1e-5,
-        accountant=pld.epsilon,
-    )
-    return multiplier * script.gradient_bound
+    return _at_the_bound(pld.epsilon)
 
 
 @sheet.number(
@@ -112,3 +110,15 @@ loader = sheet.choice(
     },
     "Which batches is the accountant's formula about?",
 )
+
+
+def _at_the_bound(accountant: Callable[..., Guarantee]) -> float:
+    script = Xie(15)
+    multiplier = calibrate.noise_multiplier(
+        script.published_epsilon(),
+        sample_rate=64 / 60_000,
+        steps=5,
+        delta=1e-5,
+        accountant=accountant,
+    )
+    return multiplier * script.gradient_bound

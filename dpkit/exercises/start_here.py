@@ -8,7 +8,10 @@ from dpkit.privacy import calibrate
 sheet = Sheet("00_start_here")
 
 
-@sheet.guess(because="Halfway between 36 and 37 both worlds are equally likely.")
+@sheet.guess(
+    because="Halfway: at 37 the output already speaks for the person.",
+    within=0.005,  # 36 and 37 are what most people guess
+)
 def halfway() -> float:
     """The count is 37 with the person and 36 without. For which published y is the loss zero?"""
     return (37 + 36) / 2
@@ -32,6 +35,10 @@ def laplace_loss(y: float, scale: float) -> float:
     mistakes={
         "that is what guessing finds; the promise allows exp(epsilon) times as much.": lambda: 0.01,
         "the factor is exp(epsilon), not 1 + epsilon.": lambda: 0.02001,
+        "that is in per cent; a share lies between 0 and 1.": lambda: (
+            100 * (exp(1.0) * 0.01 + 1e-5)
+        ),
+        "exp(epsilon) multiplies the 0.01, which stays outside the exponent.": lambda: exp(0.01),
     },
 )
 def found_at_most() -> float:

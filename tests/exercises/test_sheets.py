@@ -9,6 +9,7 @@ import pytest
 
 from dpkit import exercises
 from dpkit.exercises.answers import as_number
+from dpkit.exercises.exercise import Exercise
 from dpkit.exercises.kinds import Choice, Function, Guess, Number
 from dpkit.exercises.sheet import Sheet
 
@@ -122,6 +123,37 @@ def test_a_guess_shows_the_number_beside_it():
     said = next(o for s, o in ALL if s.notebook == "00_start_here").judge(20)
     assert said.right
     assert said.text.startswith("You guessed: 20. It is 36.5.")
+
+
+@pytest.mark.parametrize("guess", [36, 37, 38])
+def test_a_count_is_not_well_guessed_where_halfway_between_two_is_asked(guess):
+    said = next(o for s, o in ALL if s.notebook == "00_start_here").judge(guess)
+    assert said.text.startswith(f"You guessed: {guess}. It is 36.5. Halfway: at 37 the output")
+
+
+@pytest.mark.parametrize(
+    ("within", "well"), [({}, (8.1, 11.9)), ({"within": 0.05}, (9.6, 10.4))], ids=["default", "5 %"]
+)
+def test_a_guess_is_well_guessed_within_what_its_author_allows(within, well):
+    def ten() -> float:
+        """Which number?"""
+        return 10.0
+
+    one = Sheet("99").guess("Ten.", **within)(ten)
+    assert all(one.judge(near).text.startswith("Well guessed: ") for near in well)
+    for far in (7.9, 12.6, *((8.1, 11.9) if within else ())):
+        assert one.judge(far).text.startswith("You guessed: ")
+
+
+def test_exercises_are_in_the_order_in_which_their_notebook_asks_them():
+    notebooks = Path(__file__).parents[2] / "notebooks"
+    for name, sheet in zip(MODULES, SHEETS, strict=True):
+        module = importlib.import_module(f"dpkit.exercises.{name}")
+        names = {one: called for called, one in vars(module).items() if isinstance(one, Exercise)}
+        asked = [names[one] for one in sheet.exercises if not isinstance(one, Choice)]
+        text = (notebooks / f"{sheet.notebook}.py").read_text()
+        places = [text.index(f"turn.{one}.check(...)") for one in asked]
+        assert places == sorted(places), sheet.notebook
 
 
 def test_an_exercise_that_was_done_stays_done(capsys):

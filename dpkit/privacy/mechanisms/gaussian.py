@@ -52,7 +52,7 @@ class Gaussian:
         return as_orders(orders) * (shift * shift / 2)
 
     def profile(self, epsilons: ArrayLike) -> Floats:
-        """The exact delta(epsilon), the same in both directions (Balle, Wang 2018, Thm 5)."""
+        """The exact delta(epsilon), the same in both directions (Balle, Wang 2018, Thm 8)."""
         eps = as_epsilons(epsilons)
         size = np.abs(eps)
         one = np.exp(log_delta(moved_by(self.adjacency) / self.noise_multiplier, size))
