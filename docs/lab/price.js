@@ -43,7 +43,9 @@
   }
 
   function bars(lower, upper, renyi) {
-    const [low, high, left, wide] = [0.001, 1000, 120, 480];
+    const [low, high] = [0.001, 1000];
+    const [left, wide] = window.innerWidth > 600 ? [120, 480] : [95, 235]; // letters keep their size
+    at("bars").setAttribute("viewBox", `0 0 ${left + wide + 40} 190`);
     const clamp = (value) => Math.min(high, Math.max(low, value));
     const place = (value) => left + (wide * Math.log(clamp(value) / low)) / Math.log(high / low);
     let svg = "";
@@ -66,5 +68,6 @@
     slider.value = axes[name].indexOf(first[name]);
     slider.oninput = show;
   }
+  window.onresize = show;
   show();
 })();

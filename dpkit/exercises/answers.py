@@ -4,7 +4,8 @@ import math
 import re
 from typing import Any
 
-THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
+THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+EITHER = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # thousands, or three decimals
 WITHOUT_END = {"none", "infinity", "infinite", "no finite epsilon", "\N{INFINITY}"}
 
 
@@ -29,6 +30,18 @@ def as_number(answer: Any) -> float:
     if math.isnan(number):
         raise ValueError("A number is asked for, got nan.")
     return number
+
+
+def readings(answer: Any) -> tuple[float, ...]:
+    """What an answer may mean: "1,108" is 1108 or, with a decimal comma, 1.108.
+
+    Raises:
+        ValueError: as `as_number`.
+    """
+    number = as_number(answer)
+    if isinstance(answer, str) and EITHER.fullmatch(answer.strip()):
+        return number, as_number(answer.replace(",", "."))
+    return (number,)
 
 
 def _read(text: str) -> Any:

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.exercises.answers import as_number
+from dpkit.exercises.answers import readings
 from dpkit.exercises.exercise import Exercise, Judgement, asked, source
 
 LETTERS = "abcdefgh"
@@ -44,14 +45,15 @@ class Number(Exercise):
     def judge(self, answer: Any) -> Judgement:
         """Right within the tolerance; a likely mistake is named."""
         try:
-            number = as_number(answer)
+            number, *others = readings(answer)
         except ValueError as error:
             return Judgement(False, f"{error}")
-        if self.near(number, self.right):
+        if any(self.near(one, self.right) for one in (number, *others)):
             return Judgement(True, f"Right: {self.right:.4g}. {self.because}".strip())
         for said, mistaken in self.mistakes.items():
-            if self.near(number, mistaken()):
-                return Judgement(False, f"Not {number:.4g}: {said}")
+            for one in (number, *others):
+                if self.near(one, mistaken()):
+                    return Judgement(False, f"Not {one:.4g}: {said}")
         return Judgement(False, f"Not {number:.4g}: too {_side(number, self.right)}.")
 
     def solved(self) -> str:
@@ -66,7 +68,7 @@ class Guess(Number):
     def judge(self, answer: Any) -> Judgement:
         """The true number beside the guess."""
         try:
-            number = as_number(answer)
+            number = min(readings(answer), key=lambda one: abs(one - self.right))
         except ValueError as error:
             return Judgement(False, f"{error}")
         near = "Well guessed" if self.near(number, self.right) else "You guessed"
@@ -139,6 +141,8 @@ class Choice(Exercise):
     def judge(self, answer: Any) -> Judgement:
         """By its letter or its words."""
         said = str(answer).strip().strip("().").casefold()
+        if lettered := re.match(rf"([{LETTERS}])\)\s", said):  # a line that was copied
+            said = lettered[1]
         known = {**self.letters, **{one.rstrip(".").casefold(): one for one in self.options}}
         if said not in known:
             return Judgement(False, f"Answer with a letter, one of {', '.join(self.letters)}.")

@@ -25,8 +25,8 @@ Limits = tuple[float, float]
 class Frame:
     """The frames of a picture's axes, with ticks and names: drawn again only when they change.
 
-    They take most of the time of a drawing. What is drawn between ticks and curves otherwise, such
-    as an area that covers ticks, lies above them here: a draft.
+    They take most of the time of a drawing. What a whole drawing would cover with a frame, such as
+    an area at the ticks or a line along an axis, covers the frame here: a draft.
     """
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpkit import exercises
-from dpkit.exercises.answers import as_number
+from dpkit.exercises.answers import as_number, readings
 from dpkit.exercises.exercise import Exercise
 from dpkit.exercises.kinds import Choice, Function, Guess, Number
 from dpkit.exercises.sheet import Sheet
@@ -50,7 +50,8 @@ def right_answers(one):
     """The right answer, written in several ways."""
     if isinstance(one, Choice):
         (letter,) = (letter for letter, option in one.letters.items() if option == one.right)
-        return [letter, letter.upper(), f" ({letter}) ", one.right, one.right.rstrip(".").upper()]
+        written = [letter, letter.upper(), f" ({letter}) ", f"({letter}) {one.right}"]
+        return [*written, one.right, one.right.rstrip(".").upper()]
     if isinstance(one, Function):
         return [one.reference, lambda *given: np.asarray(one.reference(*given)).tolist()]
     if math.isinf(one.right):
@@ -179,6 +180,8 @@ def test_a_function_may_not_pass_by_changing_its_input():
     [
         ("1,108", 1108.0),
         ("0,87", 0.87),
+        ("0,027", 0.027),
+        ("-0,250", -0.25),
         ("-1,234,567.5", -1234567.5),
         ("12.5 %", 0.125),
         ("\N{MINUS SIGN}3", -3.0),
@@ -190,6 +193,20 @@ def test_a_function_may_not_pass_by_changing_its_input():
 )
 def test_numbers_as_people_write_them(written, number):
     assert as_number(written) == pytest.approx(number, rel=1e-15)
+
+
+def test_three_decimals_after_a_comma_are_no_thousands_where_that_is_right():
+    assert readings("8,789") == (8789.0, 8.789)
+    assert readings("1,234,567") == (1234567.0,)
+
+    @Sheet("made up").number()
+    def exercise():
+        """Which number?"""
+        return 8.789
+
+    assert exercise.judge("8,789").right
+    assert exercise.judge("8.789").right
+    assert not exercise.judge("87,890").right
 
 
 def test_a_guarantee_is_a_number_and_a_tensor_is():

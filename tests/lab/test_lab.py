@@ -218,6 +218,11 @@ def test_the_price_follows_the_sliders(page):
     assert page.text_content("#sentence").startswith("This run costs ")
 
 
+# The height of letters in drawings, in pixels of the screen, of those that are shown.
+LETTERS = """[...document.querySelectorAll('svg text')].filter(e => e.getBoundingClientRect().width)
+    .map(e => parseFloat(getComputedStyle(e).fontSize) * e.getScreenCTM().a)"""
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("tab", ["train", "price"])
 def test_it_fits_a_laptop_and_a_phone(browser, tmp_path, size, tab):
@@ -231,6 +236,8 @@ def test_it_fits_a_laptop_and_a_phone(browser, tmp_path, size, tab):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     if size == "laptop":
         assert page.evaluate("document.documentElement.scrollHeight") <= height
+    letters = page.evaluate(LETTERS)
+    assert min(letters) >= 10, letters  # pixels, as they are seen
     unnamed = page.evaluate(
         "[...document.querySelectorAll('input, button, select')].filter(e => !e.textContent.trim()"
         " && !(e.labels && e.labels.length) && !e.ariaLabel).length"
