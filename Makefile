@@ -23,13 +23,11 @@ PLAIN     := env -u DPKIT_DATA OMP_NUM_THREADS=1 MPLCONFIGDIR=$(CURDIR)/.venv/ma
 # Whatever folder make is called from, what it starts gets an absolute path.
 ABSOLUTE  := import os; print(os.path.abspath(os.path.expanduser(os.environ["DPKIT_DATA"])))
 WITH_DATA := if [ -n "$$DPKIT_DATA" ]; then DPKIT_DATA=$$($(RUN) -c '$(ABSOLUTE)'); export DPKIT_DATA; fi
-# What must pass where torch is not installed.
-TORCH_FREE := $(wildcard tests/contracts tests/privacy tests/datasets tests/test_claims.py \
+# What must pass where torch is not installed, under newer Pythons, which show what they deprecate; of
+# the accountants' tests a part.
+TORCH_FREE := $(wildcard tests/contracts tests/datasets tests/test_claims.py \
                          tests/test_command_line.py tests/test_ledger_file.py tests/test_show.py \
-                         tests/exercises)
-# The newest Python shows what it deprecates in a part of the accountants' tests.
-TORCH_FREE_3.13 := $(filter-out tests/privacy,$(TORCH_FREE)) \
-                   $(wildcard tests/privacy/test_contracts.py tests/privacy/test_inputs.py)
+                         tests/exercises tests/privacy/test_contracts.py tests/privacy/test_inputs.py)
 
 export PYTHON MAKECMDGOALS
 
@@ -58,7 +56,7 @@ app: setup ## serve the explorers of notebook 09 as a page without code (Voila)
 	    $(RUN) -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[app]"
 	@exec $(RUN) -m voila notebooks/09_explorers.ipynb $(APP_FLAGS)
 
-test: lint types unit compare portable other-pythons ## everything that must pass (about 25 minutes)
+test: lint types unit compare portable other-pythons ## everything that must pass (about 35 minutes)
 	@echo "All checks passed."
 
 notebooks: setup ## run every notebook without a screen and rewrite its stored outputs
@@ -120,5 +118,5 @@ other-pythons: $(OTHERS:%=python-%) ## part of test: the torch-free tests under 
 python-%: setup
 	@if python=$$(.ci/find-python $*); then \
 	    PYTHON=$$python .ci/venv .venv-$* $* test-core && echo "Python $*, without torch:" && \
-	    $(PLAIN) .venv-$*/bin/python -m pytest -q -n $(JOBS) -m "not torch" $(or $(TORCH_FREE_$*),$(TORCH_FREE)); \
+	    $(PLAIN) .venv-$*/bin/python -m pytest -q -n $(JOBS) -m "not torch" $(TORCH_FREE); \
 	else echo "Python $* is not at hand: its torch-free tests were skipped."; fi
