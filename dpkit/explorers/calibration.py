@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from time import perf_counter
 from typing import Any, ClassVar, NamedTuple
 
@@ -107,7 +108,7 @@ class Calibration(Explorer):
         setting = Setting(**values)
         _check(setting)
         try:
-            by_rdp = _solved(setting, rdp.epsilon)
+            by_rdp = _by_rdp(setting)
         except ValueError:
             if setting.find != STEPS:  # without a noise or rate by RDP there is none by PLD
                 raise
@@ -169,9 +170,8 @@ class Calibration(Explorer):
         solved = setting.filled(found.value)
         name = RATE if setting.find == RATE else STEPS
         centre = float(getattr(solved, FIELDS[name]))
-        curve = _noises(
-            setting, name, centre * np.geomspace(0.1, 10, result.get("points", FEW)), rdp.epsilon
-        )
+        along = centre * np.geomspace(0.1, 10, result.get("points", FEW))
+        curve = _noises(setting, name, along, _by_rdp)
         if len(curve) < 2:
             raise ValueError("RDP proves the target at fewer than two of the places looked at")
         points = []
@@ -179,7 +179,8 @@ class Calibration(Explorer):
             points.append((centre, solved.noise_multiplier))
             if solved.sample_rate >= QUICK and "points" in result:
                 places = centre * 10 ** np.array(BESIDE)
-                points += _noises(setting, name, places, _patient(pld.epsilon, gap=0.01))
+                price = _patient(pld.epsilon, gap=0.01)
+                points += _noises(setting, name, places, lambda one: _solved(one, price))
         figure = _drawn(setting, name, curve, sorted(points))
         rate, steps = f"sample rate {setting.sample_rate:g}", f"{setting.steps:g} steps"
         (first, low), (last, high) = curve[0], curve[-1]
@@ -261,6 +262,12 @@ def _solved(setting: Setting, accountant: Callable[..., Guarantee]) -> Solution:
     raise ArithmeticError(f"no value near {shown[-1]:g} was priced at or under epsilon {target:g}")
 
 
+@lru_cache(maxsize=64)
+def _by_rdp(setting: Setting) -> Solution:
+    """The value that RDP finds: the numbers and the picture's curve ask for some alike."""
+    return _solved(setting, rdp.epsilon)
+
+
 def _patient(accountant: Callable[..., Guarantee], **options: Any) -> Callable[..., Guarantee]:
     """The accountant, until the time is up."""
     end = perf_counter() + PATIENCE
@@ -274,7 +281,7 @@ def _patient(accountant: Callable[..., Guarantee], **options: Any) -> Callable[.
 
 
 def _noises(
-    setting: Setting, name: str, places: Any, accountant: Callable[..., Guarantee]
+    setting: Setting, name: str, places: Any, solve: Callable[[Setting], Solution]
 ) -> list[tuple[float, float]]:
     """(place, least noise multiplier) where there is one, by steps or by sample rate."""
     points = []
@@ -282,7 +289,7 @@ def _noises(
         at = max(round(place), 1) if name == STEPS else min(float(place), 1.0)
         one = setting._replace(find=NOISE, **{FIELDS[name]: at})
         try:
-            noise = _solved(one, accountant).value
+            noise = solve(one).value
         except (ValueError, ArithmeticError):
             continue  # no noise that can be named: the curve has no point here
         if (at, noise) not in points:

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from io import BytesIO
+from itertools import chain
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -20,10 +21,11 @@ MOVES = 4  # such as the last one that an end has room for, once a move outgrew 
 ROOM = 0.3  # of the new length, at most
 
 Limits = tuple[float, float]
+Look = tuple[object, ...]  # all that decides how a part of a frame looks, as explorers draw
 
 
 class Frame:
-    """The frames of a picture's axes, with ticks and names: drawn again only when they change.
+    """The frames of a picture's axes, with ticks and names: each drawn again only when it changes.
 
     They take most of the time of a drawing. What a whole drawing would cover with a frame, such as
     an area at the ticks or a line along an axis, covers the frame here: a draft.
@@ -31,35 +33,42 @@ class Frame:
 
     def __init__(self) -> None:
         """Of no picture yet."""
-        self._looks: tuple[object, ...] = ()
-        self._pixels = None
+        self._layers: dict[Look, Image.Image] = {}
+        self._below = Image.new("RGBA", (0, 0))
 
     def png(self, figure: Figure, dpi: float) -> bytes:
         """The figure as a PNG, at that many dots an inch."""
         own, figure.dpi = figure.dpi, dpi
         try:
             canvas = FigureCanvasAgg(figure)
-            renderer = canvas.get_renderer()
             for ax in figure.axes:
                 ax.apply_aspect()
-            frame = [figure.patch, *(part for ax in figure.axes for part in _frame(ax))]
-            looks = dpi, *figure.get_size_inches(), *map(_looks, figure.axes)
-            if looks == self._looks:
-                canvas.restore_region(self._pixels)
-            else:
-                everything = (*figure.get_children(), *_children(figure.axes))
-                with _hidden(set(everything) - {*frame, *figure.axes}):
-                    figure.draw(renderer)
-                self._looks, self._pixels = looks, canvas.copy_from_bbox(figure.bbox)
-            with _hidden(frame):
-                figure.draw(renderer)
-            return _encoded(canvas)
+            everything = {*figure.get_children(), *_children(figure.axes)} - {*figure.axes}
+            frame = dict(_frame(figure))
+            layers = {
+                look: self._layers.get(look) or _drawn(canvas, everything - {*parts})
+                for look, parts in frame.items()
+            }
+            if layers.keys() != self._layers.keys():
+                self._layers, (lowest, *others) = layers, layers.values()
+                self._below = lowest.copy()
+                for layer in others:
+                    self._below.alpha_composite(layer)
+            content = _drawn(canvas, {*chain(*frame.values())})
+            return _encoded(Image.alpha_composite(self._below, content))
         finally:
             figure.dpi = own
 
 
-def _frame(ax: Axes) -> tuple[Artist, ...]:
-    return ax.patch, *ax.spines.values(), ax.xaxis, ax.yaxis
+def _frame(figure: Figure) -> Iterator[tuple[Look, tuple[Artist, ...]]]:
+    """The parts of a figure's frame, from below, by their look."""
+    size = figure.dpi, *figure.get_size_inches()
+    yield size, (figure.patch,)
+    for place, ax in enumerate(figure.axes):
+        box = *size, place, *_rounded(ax.get_position().bounds), ax.get_visible(), ax.axison
+        yield box, (ax.patch, *ax.spines.values())
+        for axis in (ax.xaxis, ax.yaxis):
+            yield (*box, axis.axis_name, *_look(axis)), (axis,)
 
 
 def _children(axes: Iterable[Axes]) -> Iterator[Artist]:
@@ -67,39 +76,37 @@ def _children(axes: Iterable[Axes]) -> Iterator[Artist]:
         yield from ax.get_children()
 
 
-def _looks(ax: Axes) -> tuple[object, ...]:
-    """All that the look of an axes' frame depends on, as explorers draw."""
-    bounds = ax.get_position().bounds
-    looks: list[object] = [*_rounded(bounds), ax.get_visible(), ax.axison]
-    for axis in (ax.xaxis, ax.yaxis):
-        looks += axis.get_scale(), axis.get_label_text(), *_rounded(axis.get_view_interval())
-        for places, words in (
-            (axis.get_majorticklocs(), axis.get_major_formatter()),
-            (axis.get_minorticklocs(), axis.get_minor_formatter()),
-        ):
-            looks += *_rounded(places), *words.format_ticks(list(places)), words.get_offset()
-    return tuple(looks)
+def _look(axis: Axis) -> Iterator[object]:
+    yield from (axis.get_scale(), axis.get_label_text(), *_rounded(axis.get_view_interval()))
+    for places, words in (
+        (axis.get_majorticklocs(), axis.get_major_formatter()),
+        (axis.get_minorticklocs(), axis.get_minor_formatter()),
+    ):
+        yield from (*_rounded(places), *words.format_ticks(list(places)), words.get_offset())
 
 
 def _rounded(numbers: Iterable[float]) -> list[str]:
     return [f"{number:.6g}" for number in numbers]
 
 
-@contextmanager
-def _hidden(artists: Iterable[Artist]) -> Iterator[None]:
-    seen = [artist for artist in artists if artist.get_visible()]
+def _drawn(canvas: FigureCanvasAgg, hidden: Iterable[Artist]) -> Image.Image:
+    """The figure without some of its parts, on nothing."""
+    seen = [artist for artist in hidden if artist.get_visible()]
+    renderer = canvas.get_renderer()
+    renderer.clear()
     for artist in seen:
         artist.set_visible(False)
     try:
-        yield
+        canvas.figure.draw(renderer)
     finally:
         for artist in seen:
             artist.set_visible(True)
+    return Image.fromarray(np.array(canvas.buffer_rgba()))
 
 
-def _encoded(canvas: FigureCanvasAgg) -> bytes:
-    buffer, opaque = BytesIO(), np.asarray(canvas.buffer_rgba())[..., :3]
-    Image.fromarray(opaque).save(buffer, "png", compress_level=1)
+def _encoded(image: Image.Image) -> bytes:
+    buffer = BytesIO()
+    image.convert("RGB").save(buffer, "png", compress_level=1)
     return buffer.getvalue()
 
 

@@ -50,9 +50,9 @@ class PrivateTable(BaseEstimator):
         steps, batch_size: of a GAN.
         public_size: declared number of records; where it is None that of the data is taken as
             public, as the statement says.
-        reproducible_seed: of the noise; None takes the operating system's entropy. Who knows the
-            seed takes the noise off again, and the statement says so; from two fits with one seed
-            anybody can.
+        reproducible_seed: of the noise, and of a GAN's first weights; None takes the operating
+            system's entropy. Who knows the seed takes the noise off again, and the statement says
+            so; from two fits with one seed anybody can.
 
     Raises:
         TypeError, ValueError: columns that do not say what they hold, or make no table.

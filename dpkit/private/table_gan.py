@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from dpkit.private.budget import Budget
 from dpkit.private.gan import PrivateGan
 from dpkit.private.plan import Plan
+from dpkit.training.device import generator_on, seeded
 
 LATENT, HIDDEN, SLOPE = 64, 256, 0.2
 
@@ -65,16 +66,20 @@ def fit(
         ValueError: as `PrivateGan.fit`.
     """
     width = sum(sizes)
-    generator = nn.Sequential(
-        nn.Linear(LATENT, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, width), Shares(sizes)
+    rng = generator_on(
+        torch.device("cpu"), reproducible_seed=settings.get("reproducible_seed"), stream="weights"
     )
-    critic = nn.Sequential(
-        nn.Linear(width, HIDDEN),
-        nn.LeakyReLU(SLOPE),
-        nn.Linear(HIDDEN, HIDDEN),
-        nn.LeakyReLU(SLOPE),
-        nn.Linear(HIDDEN, 1),
-    )
+    with seeded(int(torch.randint(2**63 - 1, (), generator=rng))):
+        generator = nn.Sequential(
+            nn.Linear(LATENT, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, width), Shares(sizes)
+        )
+        critic = nn.Sequential(
+            nn.Linear(width, HIDDEN),
+            nn.LeakyReLU(SLOPE),
+            nn.Linear(HIDDEN, HIDDEN),
+            nn.LeakyReLU(SLOPE),
+            nn.Linear(HIDDEN, 1),
+        )
     gan = PrivateGan(generator, critic, latent_size=LATENT, **settings)
     gan.fit(torch.from_numpy(rows), steps=steps, budget=budget)
     return TableGan(gan.generator_.cpu(), sizes, gan.plan_)

@@ -156,13 +156,45 @@ def test_a_draft_on_a_kept_frame_looks_like_a_whole_drawing(name):
     assert np.mean(abs(kept - whole) > 32) < 0.005
 
 
-def test_a_frame_is_drawn_again_when_it_changes():
-    frame, figure = Frame(), drawn([1, 4, 10])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"xlabel": "steps"},
+        {"ylim": (0, 20)},
+        {"xlim": (0.5, 40), "xscale": "log"},
+        {"visible": False},
+        {"position": (0.2, 0.2, 0.5, 0.5)},
+        {"yticks": [3, 7], "yticklabels": ["few", "many"]},
+    ],
+)
+def test_what_changes_of_a_frame_is_drawn_again(change):
+    frame = Frame()
+    figure, axes = plots.figure(panels=2, left=0.1)
+    for ax in axes:
+        ax.plot([1, 4, 10])
     before = pixels(frame.png(figure, DRAFT))
-    figure.axes[0].set_xlabel("steps")
-    assert not np.array_equal(before, pixels(frame.png(figure, DRAFT)))
+    axes[1].set(**change)
+    after = pixels(frame.png(figure, DRAFT))
+    assert not np.array_equal(before, after)
+    assert np.array_equal(after, pixels(Frame().png(figure, DRAFT)))
     assert figure.dpi == 100
-    assert all(spine.get_visible() for spine in list(figure.axes[0].spines.values())[:1])
+    assert axes[0].spines["left"].get_visible()
+
+
+def test_axes_alike_in_one_place_have_a_frame_each():
+    figure, (ax,) = plots.figure(left=0.1)
+    other = ax.twinx()
+    for one in (ax, other):
+        one.set(ylim=(0, 1), xlim=(0, 1))
+    kept, whole = pixels(Frame().png(figure, DRAFT)), pixels(plots.picture(figure, "").png(DRAFT))
+    assert np.mean(abs(kept - whole) > 32) < 0.001
+
+
+def test_fewer_axes_leave_nothing_of_those_before():
+    frame = Frame()
+    frame.png(plots.figure(panels=2, left=0.1)[0], DRAFT)
+    one = plots.figure(left=0.1)[0]
+    assert np.array_equal(pixels(frame.png(one, DRAFT)), pixels(Frame().png(one, DRAFT)))
 
 
 def test_other_axes_have_no_ghost():
