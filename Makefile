@@ -110,7 +110,7 @@ unit: setup ## part of test: pytest, but for the stored values that portable com
 compare: setup ## part of test: run the notebooks again and compare with their stored outputs
 	@$(PLAIN) $(RUN) tests/notebooks/compare.py -n $(JOBS)
 
-portable: setup ## part of test: stored values and notebooks, as three other processors compute them
+portable: setup ## part of test: stored values and notebooks, as two other processors compute them
 	@$(PLAIN) $(RUN) tests/notebooks/portable.py -n $(JOBS)
 
 other-pythons: $(OTHERS:%=python-%) ## part of test: the torch-free tests under 3.12 and 3.13

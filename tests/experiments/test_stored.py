@@ -2,7 +2,8 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from dpkit import comparison, datasets, papers, paths
 from dpkit.experiments import store
 from dpkit.experiments.part import silent
+from dpkit.privacy.accountants import pld
 from dpkit.records import SETTINGS, alike, read_json
 
 pytestmark = pytest.mark.torch
@@ -25,6 +27,14 @@ TABLES = sorted(
     for folder in paths.results_dir().glob(f"{paper.__name__.rpartition('.')[2]}/*/*")
     if folder.is_dir()
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def each_ledger_is_priced_once() -> Iterator[None]:
+    """Calibration, seeds and tables ask for the same ledgers, some of them of a thousand lines."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pld, "_epsilon", cache(pld._epsilon))
+        yield
 
 
 def test_there_are_stored_parts_of_every_paper():

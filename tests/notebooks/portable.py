@@ -23,10 +23,16 @@ class Processor(NamedTuple):
     variables: dict[str, str]
 
 
-OLD = {"ATEN_CPU_CAPABILITY": "default", "OPENBLAS_CORETYPE": "Nehalem"}
 PROCESSORS = (
-    Processor("without AVX", 1, OLD | {"MKL_CBWR": "COMPATIBLE"}),
-    Processor("that MKL does not know", 2, {"MKL_CBWR": "COMPATIBLE"}),
+    Processor(
+        "without AVX, that MKL does not know",
+        2,
+        {
+            "ATEN_CPU_CAPABILITY": "default",
+            "OPENBLAS_CORETYPE": "Nehalem",
+            "MKL_CBWR": "COMPATIBLE",
+        },
+    ),
     Processor("with AVX2", 1, {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell"}),
 )
 
