@@ -24,7 +24,7 @@
 #
 # Five accountants price one run. *Proven* means an upper bound: no attacker can gain more than this epsilon
 # allows. The PLD accountant also gives a lower bound, in the column *at least*: no smaller epsilon can be
-# proven. (*GDP* is a limit theorem, not a proof: [13](13_theorems_that_mislead.ipynb), section 2.)
+# proven. (*GDP* is the subject of [13](13_theorems_that_mislead.ipynb), section 2.)
 #
 # 1. Halve the noise. Does epsilon double, or is it worse than that?
 # 2. Set the sample rate to 0.0001 and the noise to 0.3, with 1,000 steps. Which accountant falls below the
