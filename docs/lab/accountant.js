@@ -5,7 +5,8 @@
 var Lab = Lab || {};
 
 Lab.accountant = (function () {
-  const ABOVE = 3e-7; // relative: added to each epsilon, so that rounding never makes it too small
+  const ABOVE = 4e-7; // relative: added to each epsilon, so that rounding never makes it too small
+  const WHOLE_ABOVE = 1000; // orders above it are whole, as in the kit, whose epsilon this is
 
   // log of E[(1 - q + q e^((2x - 1) / (2 s^2)))^order] - for x from N(0, s^2), by the trapezoidal
   // rule, which converges geometrically here; what has mean 0 is taken off before it is added up.
@@ -59,15 +60,18 @@ Lab.accountant = (function () {
     if (releases.length === 0) return 0;
     if (releases.some((one) => !(one.noise > 0))) return Infinity;
     const seen = new Map();
-    function at(place) {
-      if (!seen.has(place)) {
-        const order = 1 + Math.exp(place);
+    function price(order) {
+      if (!seen.has(order)) {
         let rdp = 0;
         for (const one of releases) rdp += one.count * divergence(order, one.noise, one.rate);
         const found = rdp + Math.log1p(-1 / order) - (Math.log(delta) + Math.log(order)) / (order - 1);
-        seen.set(place, Math.max(0, found));
+        seen.set(order, Math.max(0, found));
       }
-      return seen.get(place);
+      return seen.get(order);
+    }
+    function at(place) {
+      const order = 1 + Math.exp(place);
+      return price(order > WHOLE_ABOVE ? Math.round(order) : order);
     }
     const net = [];
     for (let k = -13; k <= 14; k++) net.push(k * Math.LN2);
@@ -88,6 +92,8 @@ Lab.accountant = (function () {
         low = a; a = b; b = low + share * (high - low);
       }
     }
+    const near = Math.round(1 + Math.exp((low + high) / 2));
+    if (near > WHOLE_ABOVE) for (let order = near - 2; order <= near + 2; order++) price(order);
     return Math.min(...seen.values()) * (1 + ABOVE);
   }
 

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 import sys
+from itertools import islice, product
 from pathlib import Path
 
 import pytest
@@ -65,10 +66,13 @@ def ledgers():
 
 
 def test_the_meter_is_the_kits_and_never_below_it(page):
-    asked = [[{"noise": z, "rate": q, "count": n} for z, q, n in one] for one in ledgers()]
+    """Of the training's sliders, and of every eleventh run of the price page."""
+    priced = product(lab_grid.NOISE, lab_grid.RATE, lab_grid.STEPS)
+    runs = [*ledgers(), *([one] for one in islice(priced, 0, None, 11))]
+    asked = [[{"noise": z, "rate": q, "count": n} for z, q, n in one] for one in runs]
     found = page.evaluate(f"({json.dumps(asked)}).map(one => Lab.accountant.epsilon(one, {DELTA}))")
-    assert len(found) >= 48
-    for one, epsilon in zip(ledgers(), found, strict=True):
+    assert len(found) >= 240
+    for one, epsilon in zip(runs, found, strict=True):
         ledger = [Release(SampledGaussian(z, q), n) for z, q, n in one]
         own = rdp.epsilon(ledger, delta=DELTA).epsilon
         assert own <= epsilon <= own * (1 + 1e-6), one

@@ -25,7 +25,7 @@ ORDERS: Floats = np.concatenate(
 )
 NET: Floats = 1 + np.exp2(np.arange(-13.0, 11.0))  # where the search for the best order begins
 SMALLEST_ABOVE_1 = 1e-8
-WHOLE_ABOVE = 1000  # rounding an order up there costs less than a millionth of epsilon
+WHOLE_ABOVE = 1000  # orders up there are whole, for speed: less than a thousandth of epsilon
 TOLERANCE = 1e-7  # relative: neighbours this close to the best order end the search
 ROUNDS = 30  # of the search, at most; fewer where one takes a tenth of a second
 LEAST = 1e-300  # a delta below it is rounded up to it
