@@ -16,7 +16,7 @@ from dpkit.show import Table, at_most
 
 WHOLE = tuple(range(2, 65))
 LISTS = {"2 to 64": WHOLE, "Opacus' default": OPACUS_ORDERS}
-ROOM: Any = {"left": 0.09, "right": 0.91, "bottom": 0.15, "top": 0.91, "wspace": 0.42}
+ROOM: Any = {"left": 0.11, "right": 0.92, "bottom": 0.15, "top": 0.91, "wspace": 0.42}
 NEAR = 32  # orders of the picture of epsilon, around the best one
 FAR: Floats = 1 + np.geomspace(0.05, 1023, 32)  # orders of the picture of RDP
 SHOWN = 3.0  # epsilons up to this multiple of the smallest are drawn
