@@ -18,6 +18,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 NEEDED = ("dpkit", "tests", "pyproject.toml")
 DRAWN = "tests/privacy/test_drawn_truth.py"
 LARGE = "tests/privacy/test_large_runs.py"
+BLOCKS = "tests/privacy/test_blocks.py"
 
 
 class Mutant(NamedTuple):
@@ -112,8 +113,8 @@ MUTANTS = (
     Mutant(
         "shares that are not lowered",
         "accountants/pld/loss_grid.py",
-        "return np.append(np.minimum(up[:-1], (1 - up[1:]) * lift), 0.0)",
-        "return np.append(up[:-1], 0.0) + 0 * lift.sum()",
+        "lowered[..., :-1] = np.minimum(up[..., :-1], (1 - up[..., 1:]) * lift)",
+        "lowered[..., :-1] = up[..., :-1] + 0 * lift",
     ),
     Mutant(
         "wrap-around is not bounded",
@@ -186,7 +187,7 @@ MUTANTS = (
     Mutant(
         "an amplified epsilon without its sample rate",
         "mechanisms/sampled_gaussian.py",
-        "removed = q * gaussian.profile(self._tilt(eps))[0]",
+        "removed = q * gaussian.profile(_tilt(eps, q))[0]",
         "removed = q * gaussian.profile(eps)[0]",
     ),
     Mutant(
@@ -376,7 +377,7 @@ MUTANTS = (
     Mutant(
         "all releases shift the loss as one does",
         "accountants/pld/series.py",
-        "shift += count * mean",
+        "shift += float(count * mean)",
         "shift += mean",
         LARGE,
     ),
@@ -421,6 +422,34 @@ MUTANTS = (
         "return compose(parts, look).epsilon_above(delta) <= epsilon",
         "return True",
         "tests/privacy/test_composed_loss.py",
+    ),
+    Mutant(
+        "chirps with half their period",
+        "accountants/pld/powers.py",
+        "turn = k * k % (2 * self.size)",
+        "turn = k * k % self.size",
+        BLOCKS,
+    ),
+    Mutant(
+        "releases side by side share one middle",
+        "accountants/pld/powers.py",
+        "places = (np.arange(weights.shape[1]) - middles[:, None]) % length",
+        "places = (np.arange(weights.shape[1]) - middles[:1, None]) % length",
+        BLOCKS,
+    ),
+    Mutant(
+        "coefficients that are not numbers are left out",
+        "accountants/pld/powers.py",
+        "kept = ~(worst <= NEGLIGIBLE)",
+        "kept = worst > NEGLIGIBLE",
+        BLOCKS,
+    ),
+    Mutant(
+        "a row's count taken for its block's",
+        "accountants/pld/powers.py",
+        "self._raise(found, error, counts[some])",
+        "self._raise(found, error, counts[:1] * len(counts[some]))",
+        BLOCKS,
     ),
     Mutant(
         "a row of discounted sums that ends at its last node",

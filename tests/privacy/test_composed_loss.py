@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld
-from dpkit.privacy.accountants.pld import composed_loss, loss_grid, saddle
+from dpkit.privacy.accountants.pld import composed_loss, loss_grid, powers, saddle
 from dpkit.privacy.accountants.pld.composed_loss import chernoff_delta, chernoff_epsilon, compose
 from dpkit.privacy.accountants.pld.loss_grid import GridLoss
 from dpkit.privacy.accountants.pld.saddle import Look
@@ -127,7 +127,8 @@ def test_epsilon_is_enclosed_from_any_window(
     """Poor windows, tilts and coarse arithmetic widen the pair; they never move it."""
     parts = [(grid_of(np.random.default_rng(seed), 6, infinite), count)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(composed_loss, "UNIT", unit)
+        for module in (composed_loss, powers):
+            patch.setattr(module, "UNIT", unit)
         found = compose(parts, look(tilt, low + width / 2 + off, low, low + width))
         high, least = found.epsilon_above(delta), found.epsilon_below(delta)
     bound = chernoff_epsilon(parts, tilt, delta)
@@ -205,7 +206,9 @@ def test_provoked_errors_widen_the_pair_and_never_move_it(monkeypatch, fault: st
     if fault == "few nodes":
         monkeypatch.setattr(pld, "MOST_NODES", int(2 ** rng.integers(5, 10)))
     elif fault == "coarse arithmetic":
-        monkeypatch.setattr(composed_loss, "UNIT", 10 ** rng.uniform(-13, -5))
+        unit = 10 ** rng.uniform(-13, -5)
+        for module in (composed_loss, powers):
+            monkeypatch.setattr(module, "UNIT", unit)
     else:
         for name in ("for_delta", "for_epsilon"):
             monkeypatch.setattr(saddle, name, poor(getattr(saddle, name), rng))
@@ -270,7 +273,7 @@ def test_epsilon_is_found_where_it_is_not_expected():
     at = pld.epsilon([Release(mechanism, 1000)], delta=1e-5)
     loss = mechanism.privacy_loss()
     cells = loss_grid.cells(loss, 0.002, (-6.0, 6.0), 0.0, enough=1e-9)
-    moments = saddle.moments([saddle.coarse(loss, 1000, 1e-12)])
+    moments = saddle.moments(saddle.coarse([loss], [1000], 1e-12))
     for shift in (0.8, 1.0, 1.2):
         look = saddle.for_epsilon(moments, shift * at.epsilon, 1000, 1e-5)
         above = compose([(loss_grid.upper(cells), 1000)], look).epsilon_above(1e-5)

@@ -81,7 +81,7 @@ def test_shares_that_are_too_large_are_lowered():
 @pytest.mark.parametrize("delta", [1e-9, 1e-2])
 def test_composition_is_convolution_within_its_own_error(count, delta):
     mechanism = SampledGaussian(1.0, 0.3)
-    release = saddle.coarse(mechanism.privacy_loss(), count, 1e-16)
+    release = saddle.coarse([mechanism.privacy_loss()], [count], 1e-16)[0]
     look = saddle.for_delta(saddle.moments([release]), delta, count)
     cells = loss_grid.cells(mechanism.privacy_loss(), 0.05, release.span, 0.0, enough=1e-9)
     part = loss_grid.upper(cells)

@@ -100,7 +100,7 @@ def hockey_stick(found: atoms.Atoms, epsilon: float) -> float:
 @pytest.mark.parametrize("scale", [0.003, 0.05, 1.0])
 def test_atoms_are_above_and_below_the_hockey_stick(mechanism: Mechanism, scale: float):
     loss = mechanism.privacy_loss()
-    coarse = saddle.coarse(loss, 1, 1e-15)
+    coarse = saddle.coarse([loss], [1], 1e-15)[0]
     deviation = np.sqrt(saddle.moments([coarse]).variance).min()
     cells = atoms.wide_cells(loss, scale * deviation, coarse.span, coarse.centre)
     epsilons = np.linspace(-1, 1, 101) * min(coarse.span[1], 3.0)

@@ -17,9 +17,14 @@ from dpkit.privacy.mechanisms.base import (
     check_noise,
     moved_by,
 )
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, normal_masses
+from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, normal_masses, of_family
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+
+def _masses(shift: float | Floats, edges: Floats) -> Floats:
+    x = edges / shift
+    return np.stack([normal_masses(x - shift / 2), normal_masses(x + shift / 2)])
 
 
 @dataclass(frozen=True)
@@ -61,13 +66,7 @@ class Gaussian:
 
     def privacy_loss(self) -> PrivacyLoss:
         """Of N(shift, 1) against N(0, 1): s x - s^2 / 2 at x."""
-        shift = moved_by(self.adjacency) / self.noise_multiplier
-
-        def masses(edges: Floats) -> Floats:
-            x = edges / shift
-            return np.stack([normal_masses(x - shift / 2), normal_masses(x + shift / 2)])
-
-        return PrivacyLoss(masses)
+        return of_family(_masses, moved_by(self.adjacency) / self.noise_multiplier)
 
     def gaussian_dp(self) -> GaussianDp:
         """mu = shift / noise standard deviation (Dong, Roth, Su 2022, Thm 1)."""

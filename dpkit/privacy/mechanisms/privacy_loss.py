@@ -1,6 +1,7 @@
 """The distribution of a mechanism's privacy loss, as cell masses: what a PLD accountant adds up."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -35,11 +36,31 @@ class PrivacyLoss(NamedTuple):
     lattice: (offset, spacing) where all of the loss's atoms lie at offset + k * spacing, or None.
     attained: the loss of a pair that two neighbours have, where none have the dominating one: lower
         bounds are of this. None where the dominating pair is itself attained.
+    family, parameters: masses is family(*parameters, edges), where parameters may be columns (m, 1)
+        and edges (m, n): the masses are then (2, m, n + 1), m losses side by side (`stacked`).
     """
 
     masses: Callable[[Floats], Floats]
     lattice: tuple[float, float] | None = None
     attained: "PrivacyLoss | None" = None
+    family: Callable[..., Floats] | None = None
+    parameters: tuple[float | Floats, ...] = ()
+
+
+def of_family(family: Callable[..., Floats], *parameters: float | Floats) -> PrivacyLoss:
+    """The loss of a family without atoms, or losses, one for each row of the parameters."""
+    return PrivacyLoss(partial(family, *parameters), family=family, parameters=parameters)
+
+
+def stacked(losses: Sequence[PrivacyLoss]) -> PrivacyLoss:
+    """Losses of one family as one, whose edges have a row for each; or the only loss as it is."""
+    first = losses[0]
+    if len(losses) == 1:
+        return first
+    if first.family is None or any(loss.family is not first.family for loss in losses):
+        raise ValueError("losses side by side must be of one family")
+    columns = np.array([loss.parameters for loss in losses], dtype=np.float64).T[..., None]
+    return of_family(first.family, *columns)
 
 
 def from_atoms(losses: Floats, p: Floats, lattice: tuple[float, float] | None) -> PrivacyLoss:
@@ -55,10 +76,12 @@ def from_atoms(losses: Floats, p: Floats, lattice: tuple[float, float] | None) -
 
 
 def normal_masses(z: Floats) -> Floats:
-    """Mass of N(0, 1) below z_0, between neighbours and above z_{n-1}: (n + 1,), z increasing."""
-    tails = ndtr(-np.abs(z))  # beyond z, on z's own side
-    beyond = np.concatenate([[0.0], tails, [0.0]])
-    upper = np.concatenate([[False], z > 0, [True]])
-    left, right = beyond[:-1], beyond[1:]
-    straddling = ~upper[:-1] & upper[1:]
-    return np.where(straddling, 1.0 - left - right, np.where(upper[1:], left - right, right - left))
+    """Mass of N(0, 1) below z_0, between neighbours and above z_{n-1}: (..., n + 1), z (..., n)."""
+    beyond = np.zeros((*z.shape[:-1], z.shape[-1] + 2))
+    beyond[..., 1:-1] = ndtr(-np.abs(z))  # beyond z, on z's own side
+    upper = np.ones(beyond.shape, dtype=bool)
+    upper[..., 0], upper[..., 1:-1] = False, z > 0
+    left, right = beyond[..., :-1], beyond[..., 1:]
+    straddling = ~upper[..., :-1] & upper[..., 1:]
+    one_side = np.where(upper[..., 1:], left - right, right - left)
+    return np.where(straddling, 1.0 - left - right, one_side)

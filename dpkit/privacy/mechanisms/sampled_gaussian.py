@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,12 +21,13 @@ from dpkit.privacy.mechanisms.base import (
     excess,
 )
 from dpkit.privacy.mechanisms.gaussian import NODES, WEIGHTS, Gaussian
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, from_atoms, normal_masses
-
-
-def _mix(base: Floats, moved: Floats, q: float) -> Floats:
-    return (1 - q) * base + q * moved
-
+from dpkit.privacy.mechanisms.privacy_loss import (
+    Floats,
+    PrivacyLoss,
+    from_atoms,
+    normal_masses,
+    of_family,
+)
 
 MUCH = 50.0  # noise from which on normals 1 / noise apart are too close to be subtracted
 
@@ -35,6 +37,63 @@ def _mass(start: Floats, width: float) -> Floats:
     at = start[:, None] + width / 2 * (NODES + 1)
     density = np.exp(-at * at / 2) / np.sqrt(2 * np.pi)
     return width / 2 * (density * WEIGHTS).sum(axis=1)
+
+
+def _threshold(
+    loss: Floats, noise: float | Floats, q: float | Floats, adjacency: Adjacency
+) -> Floats:
+    """The output x whose privacy loss is `loss`; -inf below the least loss."""
+    variance, least = noise**2, np.log1p(-q)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if adjacency == "add-remove":
+            return np.where(loss > least, variance * _tilt(loss, q) + 0.5, -np.inf)
+        # x / noise^2 - loss / 2 = arcsinh((1-q) / q * exp(1 / (2 noise^2)) * sinh(loss / 2))
+        size = np.abs(loss)
+        y = least - np.log(q) + 0.5 / variance + size / 2 + np.log(-np.expm1(-size) / 2)
+        # a product keeps more digits than the sum of its logs
+        factor = (1 - q) / q * np.exp(0.5 / variance) * np.sinh(np.minimum(size, 700.0) / 2)
+        factor = np.where(np.isfinite(factor), factor, np.exp(np.minimum(y, 20.0)))
+        arcsinh = np.where(y > 20, y + np.log(2), np.arcsinh(factor))
+    return variance * (loss / 2 + np.sign(loss) * arcsinh)
+
+
+def _tilt(loss: Floats, q: float | Floats) -> Floats:
+    """log((e^loss - 1 + q) / q): the Gaussian's loss where the mixture's is `loss` > log(1-q).
+
+    So P - e^loss N(0) = q (N(1) - e^tilt N(0)).
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        near = np.expm1(np.minimum(loss, 30.0)) / q
+        tilt = np.log1p(near)
+        if (far := loss > 30).any():
+            x, r = loss[far], np.full(loss.shape, q)[far]
+            tilt[far] = x - np.log(r) + np.log1p((r - 1) * np.exp(-x))
+        # close to the least loss, log(1-q), near is close to -1 and has lost its digits
+        if (low := ~(near > -0.5)).any():
+            x, r = loss[low], np.full(loss.shape, q)[low]
+            tilt[low] = np.log((1 - r) / r * np.expm1(np.minimum(x - np.log1p(-r), 700.0)))
+    return tilt
+
+
+def _masses(
+    adjacency: Adjacency, noise: float | Floats, q: float | Floats, edges: Floats
+) -> Floats:
+    """Of the pair's P and Q between edges of the loss (`PrivacyLoss.masses`)."""
+
+    def mixed(base: Floats, moved: Floats) -> Floats:
+        return (1 - q) * base + q * moved
+
+    x = _threshold(edges, noise, q, adjacency)
+    base = other = normal_masses(x / noise)
+    if adjacency == "replace-one":
+        other = mixed(base, normal_masses((x + 1) / noise))
+    return np.stack([mixed(base, normal_masses((x - 1) / noise)), other])
+
+
+FAMILIES: dict[Adjacency, Callable[..., Floats]] = {
+    "add-remove": partial(_masses, "add-remove"),
+    "replace-one": partial(_masses, "replace-one"),
+}
 
 
 @dataclass(frozen=True)
@@ -112,8 +171,8 @@ class SampledGaussian:
         (Balle, Barthe, Gaboardi 2018, Thm 2).
         """
         q, gaussian = self.sample_rate, Gaussian(self.noise_multiplier)
-        removed = q * gaussian.profile(self._tilt(eps))[0]
-        tilt = np.where(eps < -np.log1p(-q), -self._tilt(-eps), np.inf)
+        removed = q * gaussian.profile(_tilt(eps, q))[0]
+        tilt = np.where(eps < -np.log1p(-q), -_tilt(-eps, q), np.inf)
         # 1 - e^eps (1 - q) = q e^(eps - tilt)
         added = q * np.exp(eps - tilt) * gaussian.profile(tilt)[0]
         return np.stack([removed, added])
@@ -125,7 +184,8 @@ class SampledGaussian:
         much noise the three are close: then q (N(1) - N(0)) + e^eps q (N(0) - N(-1))
         - (e^eps - 1) N(0), whose differences are integrals of one density.
         """
-        q, x = self.sample_rate, self._threshold(eps)
+        q = self.sample_rate
+        x = _threshold(eps, self.noise_multiplier, q, self.adjacency)
         if self.noise_multiplier > MUCH:
             z, step = x / self.noise_multiplier, 1 / self.noise_multiplier
             with np.errstate(over="ignore", invalid="ignore"):
@@ -147,48 +207,7 @@ class SampledGaussian:
         if self.sample_rate == 1:
             return Gaussian(self.noise_multiplier, self.adjacency).privacy_loss()
 
-        def masses(edges: Floats) -> Floats:
-            return np.stack(self._measures(self._threshold(edges), normal_masses, _mix))
-
-        return PrivacyLoss(masses)
-
-    def _measures(
-        self, x: Floats, of: Callable[[Floats], Floats], mix: Callable[..., Floats]
-    ) -> tuple[Floats, Floats]:
-        """What P and Q give, from what `of` gives for a normal of standard deviation 1."""
-        q, noise = self.sample_rate, self.noise_multiplier
-        base = of(x / noise)
-        other = base if self.adjacency == "add-remove" else mix(base, of((x + 1) / noise), q)
-        return mix(base, of((x - 1) / noise), q), other
-
-    def _threshold(self, loss: Floats) -> Floats:
-        """The output x whose privacy loss is `loss`; -inf below the least loss."""
-        q, variance = self.sample_rate, self.noise_multiplier**2
-        least = np.log1p(-q)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            if self.adjacency == "add-remove":
-                return np.where(loss > least, variance * self._tilt(loss) + 0.5, -np.inf)
-            # x / noise^2 - loss / 2 = arcsinh((1-q) / q * exp(1 / (2 noise^2)) * sinh(loss / 2))
-            size = np.abs(loss)
-            y = np.log1p(-q) - np.log(q) + 0.5 / variance + size / 2 + np.log(-np.expm1(-size) / 2)
-            # a product keeps more digits than the sum of its logs
-            factor = (1 - q) / q * np.exp(0.5 / variance) * np.sinh(np.minimum(size, 700.0) / 2)
-            factor = np.where(np.isfinite(factor), factor, np.exp(np.minimum(y, 20.0)))
-            arcsinh = np.where(y > 20, y + np.log(2), np.arcsinh(factor))
-        return variance * (loss / 2 + np.sign(loss) * arcsinh)
-
-    def _tilt(self, loss: Floats) -> Floats:
-        """log((e^loss - 1 + q) / q): the Gaussian's loss where the mixture's is `loss` > log(1-q).
-
-        So P - e^loss N(0) = q (N(1) - e^tilt N(0)).
-        """
-        q = self.sample_rate
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            near = np.expm1(np.minimum(loss, 30.0)) / q
-            far = loss - np.log(q) + np.log1p((q - 1) * np.exp(-np.maximum(loss, 30.0)))
-            # close to the least loss, log(1-q), near is close to -1 and has lost its digits
-            low = np.log((1 - q) / q * np.expm1(np.minimum(loss - np.log1p(-q), 700.0)))
-            return np.where(loss > 30, far, np.where(near > -0.5, np.log1p(near), low))
+        return of_family(FAMILIES[self.adjacency], self.noise_multiplier, self.sample_rate)
 
     def gaussian_dp(self) -> GaussianDp:
         """The CLT's mu of one of many steps: the standard deviation of P/Q - 1 to leading order.

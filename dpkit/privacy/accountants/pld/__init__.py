@@ -15,7 +15,7 @@ import numpy as np
 from dpkit import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.accountants import rdp
-from dpkit.privacy.accountants.pld import large, loss_grid, saddle
+from dpkit.privacy.accountants.pld import blocks, large, loss_grid, saddle
 from dpkit.privacy.accountants.pld.composed_loss import (
     Grids,
     chernoff_delta,
@@ -23,7 +23,7 @@ from dpkit.privacy.accountants.pld.composed_loss import (
     compose,
     log_moment,
 )
-from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, Cells, NoGrid
+from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, Cells, NoGrid, Real
 from dpkit.privacy.accountants.pld.saddle import Look, Moments, Seen
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import Unsupported
@@ -232,10 +232,10 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
 
 @dataclass(frozen=True)
 class _Direction:
-    """A record removed, or added: the cells of every release, and what to expect of their sum."""
+    """A record removed, or added: the cells of all releases, and what to expect of their sum."""
 
     cells: list[Cells]
-    counts: list[int]
+    counts: list[Real]
     look: Look
 
     @cached_property
@@ -258,7 +258,7 @@ def _releases(ledger: Ledger, delta: float, *, attained: bool = False) -> list[S
     losses = [(mechanism.privacy_loss(), count) for mechanism, count in ledger.releases]
     if attained:
         losses = [(loss.attained or loss, count) for loss, count in losses]
-    return [Seen(loss, saddle.coarse(loss, count, tail), count) for loss, count in losses]
+    return blocks.seen([loss for loss, _ in losses], [count for _, count in losses], tail)
 
 
 def _total(releases: Sequence[Seen]) -> int:
@@ -282,26 +282,22 @@ def _directions(releases: Sequence[Seen], looks: Sequence[Look], wanted: float) 
     if {look.reverse for look in looks} != {False, True}:
         raise ValueError("looks must be one of each direction")
     look, total = looks[0], _total(releases)
-    counts = [release.count for release in releases]
     spans = (release.coarse.span for release in releases)
     finest = max(look.high - look.low, *(8 * (b - a) for a, b in spans)) / MOST_NODES
     # a step's chords add (tilt + 1) h^2 / 12 to epsilon, its merged cells take twice that away
     spacing = np.sqrt(2 * wanted / (total * (look.saddle + 1)))
-    found = np.inf
+    width = np.inf
     for _ in range(8):
         spacing = loss_grid.fitted(max(float(spacing), finest), (r.loss for r in releases))
-        cells = [
-            loss_grid.cells(
-                r.loss, spacing, r.coarse.span, r.coarse.centre, enough=wanted / (15 * total)
-            )
-            for r in releases
-        ]
+        found = blocks.of(releases, spacing, enough=wanted / (15 * total))
+        counts = [block.counts for block in found]
+        cells = [loss_grid.cells(b.loss, spacing, b.span, b.centre) for b in found]
         back = [one.reversed() for one in cells]
         both = [_Direction(back if look.reverse else cells, counts, look) for look in looks]
-        before, found = found, _width(both[0])
-        if found <= wanted or spacing <= finest or found > 0.7 * before:
+        before, width = width, _width(both[0])
+        if width <= wanted or spacing <= finest or width > 0.7 * before:
             break  # fine enough, or finer only adds rounding errors
-        spacing *= max(0.8 * np.sqrt(wanted / found), 0.3)
+        spacing *= max(0.8 * np.sqrt(wanted / width), 0.3)
     return both
 
 
@@ -311,10 +307,9 @@ def _at_most(direction: _Direction, releases: Sequence[Seen], delta: float, epsi
     if look.epsilon > epsilon:
         return False
     parts = []
-    for release in releases:
-        seen = release.coarse
-        cells = loss_grid.cells(release.loss, spacing, seen.span, seen.centre, enough=math.inf)
-        parts.append((loss_grid.upper(cells.reversed() if look.reverse else cells), release.count))
+    for loss, span, centre, counts in blocks.of(releases, spacing, enough=math.inf):
+        cells = loss_grid.cells(loss, spacing, span, centre)
+        parts.append((loss_grid.upper(cells.reversed() if look.reverse else cells), counts))
     if chernoff_epsilon(parts, look.saddle, delta) <= epsilon:
         return True
     return compose(parts, look).epsilon_above(delta) <= epsilon

@@ -5,33 +5,33 @@ decides delta in the middle, where rounding errors are relative to what is sough
 of 1e-12 keeps its digits as one of 1e-3 does.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy import fft
 
-from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, GridLoss, NoGrid, nodes
+from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, GridLoss, NoGrid, Real, nodes
+from dpkit.privacy.accountants.pld.powers import Power
 from dpkit.privacy.accountants.pld.saddle import Look
 from dpkit.privacy.mechanisms.privacy_loss import ROUNDING, UNIT, Floats
 
 FLOOR = 1e-290  # below it sums have lost digits
 ENOUGH = 1e-7  # of the tilted mass, outside the window, to look no further
 SPARE = 32  # nodes beside the window
-NEGLIGIBLE = -50.0  # log of a Fourier coefficient that is left out
 
 
 class Measure(Protocol):
-    """Masses on finite losses, the nodes, and the mass of an infinite one."""
+    """Masses on finite losses, the nodes, and the mass of an infinite one; or m side by side."""
 
     @property
     def nodes(self) -> Floats: ...
     @property
     def masses(self) -> Floats: ...
     @property
-    def infinite(self) -> float: ...
+    def infinite(self) -> Real: ...
     @property
-    def furthest(self) -> float: ...
+    def furthest(self) -> Real: ...
 
 
 class ComposedLoss(NamedTuple):
@@ -155,13 +155,18 @@ def _discounted(weights: Floats, spacing: float) -> Floats:
     return found.ravel()[: weights.size]
 
 
-Grids = Sequence[tuple[GridLoss, int]]
-Parts = Sequence[tuple[Measure, int]]
+Grids = Sequence[tuple[GridLoss, Real]]  # with how often each is taken: a number, or (m,)
+Parts = Sequence[tuple[Measure, Real]]
 
 
 def log_moment(parts: Parts, tilt: float) -> float:
     """log E[exp(tilt * loss)] of the composition, infinite losses apart."""
-    return sum(count * tilted(part.masses, part.nodes, tilt)[1] for part, count in parts)
+    return _total((count, tilted(part.masses, part.nodes, tilt)[1]) for part, count in parts)
+
+
+def _total(terms: Iterable[tuple[Real, Real]]) -> float:
+    """The sum of counts times values, of single releases and of blocks of them."""
+    return float(sum((np.float64(count) * value).sum() for count, value in terms))
 
 
 def chernoff_epsilon(parts: Parts, tilt: float, delta: float) -> float:
@@ -181,13 +186,13 @@ def chernoff_delta(parts: Parts, tilt: float, epsilon: float) -> float:
 
 def _log_bound(parts: Parts, tilt: float) -> float:
     """log of E[exp(tilt * loss)] times the largest (1 - exp(-x)) exp(-tilt x), errors included."""
-    slack = sum(count * (ROUNDING + 4 * UNIT * tilt * part.furthest) for part, count in parts)
+    slack = _total((n, ROUNDING + 4 * UNIT * tilt * part.furthest) for part, n in parts)
     return log_moment(parts, tilt) + slack - tilt * np.log1p(1 / tilt) - np.log1p(tilt)
 
 
 def infinite_mass(parts: Parts) -> float:
     """The probability, at most, that some release has an infinite loss."""
-    return sum(count * part.infinite for part, count in parts)
+    return _total((count, part.infinite) for part, count in parts)
 
 
 def compose(parts: Grids, look: Look) -> ComposedLoss:
@@ -200,16 +205,15 @@ def compose(parts: Grids, look: Look) -> ComposedLoss:
     span = min(look.high, look.epsilon + room) - low
     wanted = max(int(np.ceil(span / spacing)), 0) + SPARE  # `outside` bounds the rest
     size = int(fft.next_fast_len(wanted, real=True))  # type: ignore[arg-type]
-    power = _Power(size)
-    offset = log_mass = factor = blur = 0.0
+    power = Power(size)
+    log_mass = 0.0
     for part, count in parts:
-        at = part.nodes
-        weights, log_sum = tilted(part.masses, at, look.tilt)
-        log_mass += count * log_sum
+        weights, log_sum = tilted(part.masses, part.nodes, look.tilt)
+        log_mass += _total([(count, log_sum)])
         power.multiply(part.first, weights, count)
-        offset += count * part.offset
-        factor += count * (ROUNDING + 4 * UNIT * look.tilt * part.furthest)
-        blur += count * 20 * UNIT * part.furthest
+    offset = _total((n, np.ravel(part.offset)) for part, n in parts)
+    furthest = _total((n, part.furthest) for part, n in parts)
+    factor = ROUNDING * _total((n, 1.0) for _, n in parts) + 4 * UNIT * look.tilt * furthest
     first = int(np.ceil((low - offset) / spacing)) - SPARE // 2
     weights, error = power.result(first)
     losses = nodes(first, size, spacing, offset)
@@ -226,7 +230,7 @@ def compose(parts: Grids, look: Look) -> ComposedLoss:
         error + beyond,
         infinite_mass(parts),
         factor,
-        blur,
+        20 * UNIT * furthest,
     )
 
 
@@ -235,7 +239,7 @@ def outside(parts: Parts, look: Look, log_mass: float, edge: float, change: floa
     best = np.inf
     for part in (1, 4, 16, 64):  # the look is rough: less change may prove more
         moment = log_moment(parts, look.tilt + change / part) - log_mass
-        moment += 64 * UNIT * sum(count for _, count in parts)  # of both, by rounding
+        moment += 64 * UNIT * _total((n, 1.0) for _, n in parts)  # of both, by rounding
         with np.errstate(over="ignore"):
             best = min(best, float(np.exp(moment - change / part * edge)))
         if best < ENOUGH:
@@ -243,73 +247,11 @@ def outside(parts: Parts, look: Look, log_mass: float, edge: float, change: floa
     return best
 
 
-def tilted(masses: Floats, nodes: Floats, tilt: float) -> tuple[Floats, float]:
-    """masses * exp(tilt * nodes) with sum 1, and the log of what was divided by."""
-    there = np.flatnonzero(masses)
-    top = max(tilt * nodes[there[0]], tilt * nodes[there[-1]])
-    with np.errstate(over="ignore", under="ignore"):
-        weights = masses * np.exp(np.minimum(tilt * nodes - top, 0.0))
-    total = weights.sum()
-    return weights / total, float(np.log(total) + top)
-
-
-def _norm(values: Floats) -> float:
-    """The L2 norm, by a sum that asks for no threads: they wait for each other when others work."""
-    return float(np.sqrt(np.square(values).sum()))
-
-
-class _Power:
-    """A product of powers of discrete Fourier transforms, with a bound on its error.
-
-    The transform of floats of norm |x| is off by at most 9 log2(size) UNIT |x| in the 2-norm
-    (proof.md, D, after Higham 2002, section 24.1).
-    """
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.rounding = 9 * np.log2(size) * UNIT
-        self.alive = np.arange(size // 2 + 1)  # coefficients that are not negligible
-        self.log_size = np.zeros(self.alive.size)
-        self.log_worst = np.zeros(self.alive.size)  # the same with every error added
-        self.phase = np.zeros(self.alive.size)
-        self.drift = np.zeros(self.alive.size)  # what rounding may have moved both by
-        self.dropped = 0.0  # bound on each coefficient that was left out
-        self.count = 0
-        self.start = 0
-
-    def multiply(self, first: int, weights: Floats, count: int) -> None:
-        """By the transform of weights at the indices first, first + 1, ... to the power count."""
-        middle = int(np.argmax(np.cumsum(weights) >= 0.5))  # phases near it stay small
-        shift = -middle % self.size
-        rows = -(-(shift + weights.size) // self.size)
-        padded = np.zeros(rows * self.size)
-        padded[shift : shift + weights.size] = weights
-        folded = padded.reshape(rows, self.size).sum(axis=0)
-        found = fft.rfft(folded)[self.alive]
-        norm = np.sqrt(self.size) * _norm(folded)
-        error = self.rounding * max(norm, 1.0) + UNIT * weights.size / self.size
-        size = np.abs(found)
-        with np.errstate(divide="ignore"):
-            worst = self.log_worst + count * np.log(size + error)
-            log_size = self.log_size + count * np.log(size)
-        kept = worst > NEGLIGIBLE
-        if not kept.all():
-            self.dropped = max(self.dropped, float(np.exp(worst[~kept].max())))
-        self.alive, self.log_worst, self.log_size = self.alive[kept], worst[kept], log_size[kept]
-        self.phase = self.phase[kept] + count * np.angle(found[kept])
-        self.drift = self.drift[kept] + UNIT * (np.abs(self.phase) + np.abs(self.log_size))
-        self.count += count
-        self.start += count * (first + middle)
-
-    def result(self, first: int) -> tuple[Floats, float]:
-        """The weights at first, first + 1, ..., and a bound on the sum of their errors."""
-        product = np.zeros(self.size // 2 + 1, dtype=complex)
-        product[self.alive] = np.exp(self.log_size + 1j * self.phase)
-        found = np.asarray(fft.irfft(product, self.size))
-        weights = np.roll(found, -((first - self.start) % self.size))
-        wrong = -np.expm1(self.log_size - self.log_worst)
-        wrong += 16 * UNIT * self.count + 2 * self.drift
-        wrong *= np.exp(self.log_worst)
-        error = np.sqrt(2) * _norm(wrong) + np.sqrt(self.size) * self.dropped
-        error += self.rounding * np.sqrt(2) * _norm(np.abs(product))
-        return weights, float(error)
+def tilted(masses: Floats, nodes: Floats, tilt: float) -> tuple[Floats, Real]:
+    """masses * exp(tilt * nodes) with sum 1 along the last axis, and the log of the divisor."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        logs = np.where(masses > 0, tilt * nodes, -np.inf)
+        top = logs.max(axis=-1, keepdims=True)
+        weights = masses * np.exp(logs - top)
+    total = weights.sum(axis=-1, keepdims=True)
+    return weights / total, (np.log(total) + top)[..., 0]

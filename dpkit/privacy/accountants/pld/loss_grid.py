@@ -9,7 +9,7 @@ overestimated.
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,13 @@ class NoGrid(ArithmeticError):
     """The losses are too far apart for a grid of a size that can be computed."""
 
 
-def nodes(first: int, count: int, spacing: float, offset: float) -> Floats:
-    """(first + k) * spacing + offset for k = 0, ..., count - 1."""
-    if not abs(first) + count < 2**53:
+Whole = int | NDArray[np.int64]  # of one line, or a column (m, 1) of lines side by side
+Real = float | Floats
+
+
+def nodes(first: Whole | Real, count: int, spacing: float, offset: Real) -> Floats:
+    """(first + k) * spacing + offset for k = 0, ..., count - 1 along the last axis."""
+    if not (np.abs(np.float64(first)) + count < 2**53).all():
         raise NoGrid(f"losses around {first} times {spacing} have no neighbours as floats")
     return np.asarray((first + np.arange(count)) * spacing + offset, dtype=np.float64)
 
@@ -44,44 +48,51 @@ class Cells(NamedTuple):
 
     p, q: (nodes + 1,), cell 0 is below the first node, the last cell beyond the last node.
     middle: about which node the loss has most of its mass.
+
+    Of m losses side by side p and q are (m, nodes + 1); first, offset and middle are (m, 1).
     """
 
-    first: int
-    offset: float
+    first: Whole
+    offset: Real
     spacing: float
     p: Floats
     q: Floats
-    middle: int
+    middle: Whole
 
     @property
     def nodes(self) -> Floats:
-        return nodes(self.first, self.p.size - 1, self.spacing, self.offset)
+        return nodes(self.first, self.p.shape[-1] - 1, self.spacing, self.offset)
 
     def reversed(self) -> "Cells":
         """The same for the pair (Q, P), whose loss has the opposite sign."""
-        last = self.first + self.p.size - 2
-        middle = self.p.size - 2 - self.middle
-        return Cells(-last, -self.offset, self.spacing, self.q[::-1], self.p[::-1], middle)
+        last = self.first + self.p.shape[-1] - 2
+        middle = self.p.shape[-1] - 2 - self.middle
+        p, q = self.q[..., ::-1], self.p[..., ::-1]
+        return Cells(-last, -self.offset, self.spacing, p, q, middle)
 
 
 class GridLoss(NamedTuple):
-    """A measure on the nodes (first + k) * spacing + offset; `infinite` is the mass beyond."""
+    """A measure on the nodes (first + k) * spacing + offset; `infinite` is the mass beyond.
 
-    first: int
-    offset: float
+    Of m losses side by side masses are (m, nodes) and infinite (m,); first and offset are (m, 1).
+    """
+
+    first: Whole
+    offset: Real
     spacing: float
     masses: Floats
-    infinite: float
+    infinite: Real
 
     @property
     def nodes(self) -> Floats:
-        return nodes(self.first, self.masses.size, self.spacing, self.offset)
+        return nodes(self.first, self.masses.shape[-1], self.spacing, self.offset)
 
     @property
-    def furthest(self) -> float:
-        """The largest size of a node."""
-        at = self.nodes
-        return float(max(abs(at[0]), abs(at[-1])))
+    def furthest(self) -> Real:
+        """The largest size of a node: a number, or (m,)."""
+        last = self.first + self.masses.shape[-1] - 1
+        low, high = (np.abs(k * self.spacing + self.offset) for k in (self.first, last))
+        return np.maximum(low, high).max(axis=-1)
 
 
 def fitted(spacing: float, losses: Iterable[PrivacyLoss]) -> float:
@@ -96,82 +107,97 @@ def fitted(spacing: float, losses: Iterable[PrivacyLoss]) -> float:
 
 
 def cells(
-    loss: PrivacyLoss, spacing: float, span: tuple[float, float], centre: float, *, enough: float
+    loss: PrivacyLoss,
+    spacing: float,
+    span: tuple[Real, Real],
+    centre: Real,
+    *,
+    enough: float = math.inf,
 ) -> Cells:
     """Cells that cover the span of losses.
 
     Args:
+        loss: of one release, or m of one family side by side (`privacy_loss.stacked`).
         spacing: of the nodes.
-        span: the least and the largest loss.
-        centre: about where the loss has most of its mass.
-        enough: how much smaller `lower` may make the mean loss by missing the balance there.
+        span: the least and the largest loss, each a number or (m, 1).
+        centre: about where the loss has most of its mass, as the span's ends.
+        enough: as `balanced`.
 
     Raises:
         NoGrid: the span has more than 2^20 cells, or spacing or span is not a number.
     """
     low, high = span
-    if not (spacing > 0 and (high - low) / spacing <= MOST_NODES):
+    if not (spacing > 0 and np.all((high - low) / spacing <= MOST_NODES)):
         raise NoGrid(f"a grid of spacing {spacing} from {low} to {high} is too large")
     if loss.lattice is None:
-        centre = offset = _balanced(loss, spacing, centre, enough)
+        centre = offset = balanced(loss, spacing, centre, enough)
     else:
         offset = loss.lattice[0]
-    offset -= round(offset / spacing) * spacing
-    first = int(np.floor((low - offset) / spacing)) - 1
-    last = int(np.ceil((high - offset) / spacing)) + 1
-    middle = min(max(round((centre - offset) / spacing), first), last)
-    return _cells(loss, first, last, spacing, offset, middle)
+    offset = offset - np.rint(offset / spacing) * spacing
+    first, last = np.floor((low - offset) / spacing) - 1, np.ceil((high - offset) / spacing) + 1
+    middle = np.clip(np.rint((centre - offset) / spacing), first, last) - first
+    return _cells(loss, first, int(np.max(last - first)) + 1, spacing, offset, middle)
 
 
 def _cells(
-    loss: PrivacyLoss, first: int, last: int, spacing: float, offset: float, middle: int = 0
+    loss: PrivacyLoss, first: Real, count: int, spacing: float, offset: Real, middle: Real = 0.0
 ) -> Cells:
-    p, q = loss.masses(nodes(first, last - first + 1, spacing, offset))
+    p, q = loss.masses(nodes(first, count, spacing, offset))
     if np.isnan(p.sum() + q.sum()):
         raise ArithmeticError("a mechanism's privacy loss has a mass that is not a number")
-    return Cells(first, offset, spacing, p, q, middle - first)
+    return Cells(_whole(first), offset, spacing, p, q, _whole(middle))
 
 
-def _balanced(loss: PrivacyLoss, spacing: float, centre: float, enough: float) -> float:
+def _whole(values: Real) -> Whole:
+    return values.astype(np.int64) if isinstance(values, np.ndarray) else int(values)
+
+
+def balanced(loss: PrivacyLoss, spacing: float, centre: Real, enough: float) -> Real:
     """An offset at which `lower` loses nothing where the loss has most of its mass.
 
     Shares that are exact from the left and shares that are exact from the right need not meet. An
     excess at one node is a lack at the next, so the sum of alternating signs shows by how much they
     miss, and it changes sign when the grid moves on by one spacing.
+
+    Args:
+        loss: of one release, or of m side by side.
+        centre: about where the loss has most of its mass: a number, or (m, 1).
+        enough: how much smaller `lower` may make the mean loss by missing the balance; infinity
+            leaves the centre as it is.
     """
     if not enough < math.inf:
         return centre
     signs = (-1.0) ** np.arange(-REACH + 1, REACH)
 
-    def missed(offset: float) -> float:
-        above, below = _sides(_cells(loss, -REACH, REACH, spacing, offset), 0.0)[1:]
+    def missed(offset: Real) -> Real:
+        above, below = _sides(_cells(loss, -REACH, 2 * REACH + 1, spacing, offset), 0.0)[1:]
         above, below = (np.maximum(np.nan_to_num(one), TINY) for one in (above, below))
-        ratio = below[:-1] / above[1:]
-        left = _equal(0.5, ratio[: REACH - 1])
-        right = _equal(0.5, 1 / ratio[REACH:][::-1])[::-1]
-        up = np.array([0.5, *left, *(1 - share for share in right), 0.5])
-        return float(signs @ ((1 - up[1:]) * above[1:] - up[:-1] * below[:-1]))
+        ratio = below[..., :-1] / above[..., 1:]
+        up = np.full(above.shape, 0.5)
+        up[..., 1:REACH] = _equal(0.5, ratio[..., : REACH - 1])
+        up[..., REACH:-1] = 1 - _equal(0.5, 1 / ratio[..., : REACH - 1 : -1])[..., ::-1]
+        held = (1 - up[..., 1:]) * above[..., 1:] - up[..., :-1] * below[..., :-1]
+        return (signs * held).sum(axis=-1, keepdims=held.ndim > 1)
 
-    near = _cells(loss, -REACH, REACH, spacing, centre)
-    centre += (int(np.argmax(near.p[1:-1])) - REACH) * spacing
+    near = _cells(loss, -REACH, 2 * REACH + 1, spacing, centre)
+    heaviest = np.argmax(near.p[..., 1:-1], axis=-1, keepdims=near.p.ndim > 1)
+    centre = centre + (heaviest - REACH) * spacing
     low, high = centre - spacing / 2, centre + spacing / 2
     at_low, at_high = missed(low), missed(high)
-    if not at_low * at_high < 0:
-        return centre
-    middle = centre
+    crossing, middle = at_low * at_high < 0, centre
     for _ in range(24):  # false position, the end that stays weighing half (Illinois)
-        if high - low < spacing / 16384:  # a jump, as an atom makes
+        crossing = crossing & (high - low >= spacing / 16384)  # less: a jump, as an atom makes
+        if not np.any(crossing):
             break
-        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        middle = np.where(crossing, (low * at_high - high * at_low) / (at_high - at_low), middle)
         at_middle = missed(middle)
-        if at_middle * at_low > 0:
-            low, at_low = middle, at_middle
-            at_high /= 2
-        else:
-            high, at_high = middle, at_middle
-            at_low /= 2
-        if abs(at_middle) < enough:
-            return middle
+        left = at_middle * at_low > 0
+        low, high = np.where(left, middle, low), np.where(left, high, middle)
+        at_low, at_high = (
+            np.where(left, at_middle, at_low / 2),
+            np.where(left, at_high / 2, at_middle),
+        )
+        crossing = crossing & ~(np.abs(at_middle) < enough)
     return middle
 
 
@@ -190,10 +216,10 @@ class _Excess(NamedTuple):
 
 def _excess(cells: Cells, lowered: float = 0.0) -> _Excess:
     """The excesses of the inner cells, their nodes shifted down by `lowered`."""
-    p, q = cells.p[1:-1], cells.q[1:-1]
+    p, q = cells.p[..., 1:-1], cells.q[..., 1:-1]
     t, above, below = _sides(cells, lowered)
     with np.errstate(over="ignore", invalid="ignore"):
-        slack = _doubt(cells.p) + _doubt(cells.q) * t[1:]
+        slack = _doubt(cells.p) + _doubt(cells.q) * t[..., 1:]
     known = (np.minimum(p, q) > LEAST_MASS) & np.isfinite(above + below + slack)
     above, below, slack = (np.where(known, one, 0.0) for one in (above, below, slack))
     return _Excess(p, above, below, slack, known)
@@ -201,16 +227,16 @@ def _excess(cells: Cells, lowered: float = 0.0) -> _Excess:
 
 def _sides(cells: Cells, lowered: float) -> tuple[Floats, Floats, Floats]:
     """e^node, and of each inner cell p - q e^(lower end) and q e^(upper end) - p."""
-    p, q = cells.p[1:-1], cells.q[1:-1]
+    p, q = cells.p[..., 1:-1], cells.q[..., 1:-1]
     with np.errstate(over="ignore", invalid="ignore"):
         t = np.exp(cells.nodes - lowered)
-        return t, p - q * t[:-1], q * t[1:] - p
+        return t, p - q * t[..., :-1], q * t[..., 1:] - p
 
 
 def _doubt(masses: Floats) -> Floats:
     """The error, at most, of each inner cell's mass: that of the tails it is the difference of."""
-    beyond, up_to = np.cumsum(masses[::-1])[::-1], np.cumsum(masses)
-    nearer = np.minimum(beyond, up_to)[1:-1]
+    beyond, up_to = np.cumsum(masses[..., ::-1], axis=-1)[..., ::-1], np.cumsum(masses, axis=-1)
+    nearer = np.minimum(beyond, up_to)[..., 1:-1]
     return 2 * rounding(nearer) * nearer
 
 
@@ -220,9 +246,9 @@ def upper(cells: Cells) -> GridLoss:
     # p_high + p_low = p,  p_high e^-b + p_low e^-a = q  at the ends a < b
     high = (above + slack) / -np.expm1(-cells.spacing)
     high = np.where(known, np.clip(high, 0.0, p), p)
-    masses = np.concatenate([cells.p[:1], high])
-    masses[:-1] += p - high
-    beyond = float(cells.p[-1] * (1 + ROUNDING)) + LEAST_MASS
+    masses = np.concatenate([cells.p[..., :1], high], axis=-1)
+    masses[..., :-1] += p - high
+    beyond = cells.p[..., -1] * (1 + ROUNDING) + LEAST_MASS
     return GridLoss(cells.first, cells.offset, cells.spacing, masses, beyond)
 
 
@@ -233,9 +259,10 @@ def lower(cells: Cells) -> GridLoss:
     """
     excess = _excess(cells, LOWERED)
     up = _allowed(_shares(excess, cells.middle), excess) * excess.p
-    masses = np.append(excess.p - up, cells.p[-1])
-    masses[1:] += up
-    return GridLoss(cells.first, cells.offset - LOWERED, cells.spacing, masses, 0.0)
+    masses = np.concatenate([excess.p - up, cells.p[..., -1:]], axis=-1)
+    masses[..., 1:] += up
+    none = np.zeros(masses.shape[:-1])[()]
+    return GridLoss(cells.first, cells.offset - LOWERED, cells.spacing, masses, none)
 
 
 def _safe(excess: _Excess) -> tuple[Floats, Floats]:
@@ -248,39 +275,59 @@ def _allowed(up: Floats, excess: _Excess) -> Floats:
     """Any shares, lowered until every node keeps its loss; an unknown cell goes down whole."""
     above, below = _safe(excess)
     up = np.where(excess.known, up, 0.0)
-    lift = above[1:] / np.maximum(below[:-1], TINY)
-    return np.append(np.minimum(up[:-1], (1 - up[1:]) * lift), 0.0)
+    lift = above[..., 1:] / np.maximum(below[..., :-1], TINY)
+    lowered = np.zeros(up.shape)
+    lowered[..., :-1] = np.minimum(up[..., :-1], (1 - up[..., 1:]) * lift)
+    return lowered
 
 
-def _shares(excess: _Excess, middle: int) -> Floats:
+def _shares(excess: _Excess, middle: Whole) -> Floats:
     """The share of each cell that should go to its upper end.
 
     Node i keeps its loss where up[i-1] below[i-1] <= (1 - up[i]) above[i], and best with equality.
     """
     above, below = _safe(excess)
-    lift = above[1:] / np.maximum(below[:-1], TINY)
-    drop = below[:-1] / np.maximum(above[1:], TINY)
-    up = np.full(above.size, 0.5)
+    lift = above[..., 1:] / np.maximum(below[..., :-1], TINY)
+    drop = below[..., :-1] / np.maximum(above[..., 1:], TINY)
+    up = np.full(above.shape, 0.5)
     for _ in range(4):  # equality at the nodes on both sides, where masses change slowly
         from_above, from_below = up.copy(), up.copy()
-        from_above[:-1] = np.minimum((1 - up[1:]) * lift, 1.0)
-        from_below[1:] = np.maximum(1 - up[:-1] * drop, 0.0)
+        from_above[..., :-1] = np.minimum((1 - up[..., 1:]) * lift, 1.0)
+        from_below[..., 1:] = np.maximum(1 - up[..., :-1] * drop, 0.0)
         up = up / 2 + (from_above + from_below) / 4
     # near the middle equality at each node, towards it from both sides (stable so)
-    low, high = max(middle - REACH, 0), min(middle + REACH, up.size) - 1
-    found = _equal(float(up[low]), drop[low : middle - 1])
-    up[low + 1 : low + 1 + len(found)] = found
-    found = _equal(1 - float(up[high]), lift[middle:high][::-1])
-    up[high - len(found) : high] = 1 - np.array(found[::-1])
-    return up
+    _equalise(up, drop, middle)
+    down = 1 - up[..., ::-1]
+    _equalise(down, lift[..., ::-1], excess.p.shape[-1] - middle)
+    return 1 - down[..., ::-1]
 
 
-def _equal(share: float, ratios: Floats) -> list[float]:
-    """Shares after the first that use up, or fill, one node after the other."""
+def _equalise(up: Floats, drop: Floats, middle: Whole) -> None:
+    """Make the node above each of the last cells before the middle equal, one after the other."""
+    at = middle + np.arange(-REACH, 0)
+    below = at[..., :-1]
+    ratios = np.where(below >= 0, _taken(drop, below), -1.0)
+    shares = _taken(up, at)
+    shares[..., 1:] = _equal(shares[..., 0], ratios)
+    np.put_along_axis(up, np.maximum(at, 0), shares, axis=-1)
+
+
+def _taken(values: Floats, at: NDArray[np.int64]) -> Floats:
+    """The values at indices along the last axis, the first one where they are negative."""
+    return np.take_along_axis(values, np.maximum(at, 0), axis=-1)
+
+
+def _equal(share: Any, ratios: Floats) -> Floats:
+    """Shares after the first that use up, or fill, one node after the other.
+
+    A negative ratio, -1, leaves the share as it is.
+    """
+    steps: Any = np.minimum(ratios, 1 / TINY).T
     found = []
-    for ratio in ratios.tolist():
-        share = 1 - share * ratio
-        if share < 0:
-            share = 0.0
+    if ratios.ndim == 1:  # plain numbers are faster
+        share, steps = float(share), steps.tolist()
+    for ratio in steps:
+        share = (ratio >= 0) - share * ratio
+        share = share * (share > 0)
         found.append(share)
-    return found
+    return np.array(found).T

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, stacked
 
 SCALES = np.geomspace(1e-13, 1e18, 700)  # of losses, 10 % apart
 EDGES = np.concatenate([-SCALES[::-1], [0.0], SCALES])
+SKIPPED = 10  # edges from one to the next of the first look
 STEPS = np.linspace(0, 1, 200)
 TILTS = np.append(0.0, np.geomspace(1e-6, 1e10, 64))
 FINER = 3  # tilts for one, where the moments decide
@@ -37,19 +39,34 @@ class Coarse(NamedTuple):
     count: int
 
 
-def coarse(loss: PrivacyLoss, count: int, tail: float) -> Coarse:
-    """One release seen at relative distances of 10 %, and evenly where its mass lies."""
-    masses = loss.masses(EDGES)
-    up_to, beyond = np.cumsum(masses, axis=1), np.cumsum(masses[:, ::-1], axis=1)[:, ::-1]
-    below, above = up_to[:, :-1].max(axis=0) <= tail, beyond[:, 1:].max(axis=0) <= tail
-    low = float(EDGES[max(int(below.sum()) - 1, 0)])
-    high = float(EDGES[min(int((~above).sum()), EDGES.size - 1)])
-    low, high = min(low, high), max(low, high)
-    inside = EDGES[(low < EDGES) & (high > EDGES)]
-    edges = np.union1d(inside, low + (high - low) * STEPS)
-    masses = loss.masses(edges)
-    middle = int(np.searchsorted(np.cumsum(masses[0]), 0.5))
-    return Coarse(edges, masses, (low, high), float(edges[min(middle, edges.size - 1)]), count)
+def coarse(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) -> list[Coarse]:
+    """Losses of one family seen at relative distances of 10 %, and evenly where their mass lies."""
+    loss, rows = stacked(losses), len(losses)
+
+    def masses(edges: Floats) -> Floats:  # (2, rows, edges + 1)
+        return loss.masses(edges if rows > 1 else edges[0]).reshape(2, rows, -1)
+
+    def ends(edges: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # indices (rows,)
+        rough = masses(np.broadcast_to(edges, (rows, edges.size)))
+        up_to = np.cumsum(rough, axis=-1)
+        beyond = np.cumsum(rough[..., ::-1], axis=-1)[..., ::-1]
+        below = (up_to[..., :-1].max(axis=0) <= tail).sum(axis=-1)
+        above = (beyond[..., 1:].max(axis=0) > tail).sum(axis=-1)
+        both = np.maximum(below - 1, 0), np.minimum(above, edges.size - 1)
+        return np.minimum(*both), np.maximum(*both)
+
+    low, high = ends(EDGES[::SKIPPED])
+    near = EDGES[low.min() * SKIPPED : high.max() * SKIPPED + 1]
+    low, high = (near[at][:, None] for at in ends(near))
+    inside = EDGES[(low.min() < EDGES) & (high.max() > EDGES)]
+    edges = np.concatenate([np.clip(inside, low, high), low + (high - low) * STEPS], axis=1)
+    edges = np.sort(edges, axis=1)
+    fine = masses(edges)
+    middle = np.minimum((np.cumsum(fine[0], axis=-1) < 0.5).sum(axis=-1), edges.shape[1] - 1)
+    return [
+        Coarse(edges[i], fine[:, i], (float(low[i, 0]), float(high[i, 0])), float(edges[i, k]), n)
+        for i, (k, n) in enumerate(zip(middle, counts, strict=True))
+    ]
 
 
 class Seen(NamedTuple):
@@ -140,6 +157,7 @@ def _fewer(releases: Sequence[Coarse]) -> Sequence[Coarse]:
 def _moments(releases: Sequence[Coarse], half: Floats) -> Moments:
     """At the tilts lambda and -1 - lambda for each lambda of one half."""
     tilts = np.concatenate([-1 - half[::-1], half])
+    growth = (half * (half + 1))[:, None]  # of -1 - lambda as of lambda
     total = np.zeros((3, tilts.size))
     with np.errstate(all="ignore"):
         for release in releases:
@@ -153,10 +171,14 @@ def _moments(releases: Sequence[Coarse], half: Floats) -> Moments:
             log_p = np.where(p > 1e-290, np.log(p), np.log(q) + loss)
             # a cell's masses at their mean, and the spread of what is even within it
             spread = np.diff(release.edges)[kept] ** 2 / 24
-            logs = log_p + tilts[:, None] * loss
-            logs += np.log1p((tilts * (tilts + 1))[:, None] * spread)
+            logs, wider = tilts[:, None] * loss, growth * spread
+            logs += log_p
+            np.log1p(wider, out=wider)
+            logs[half.size :] += wider
+            logs[: half.size] += wider[::-1]
             most = logs.max(axis=1, keepdims=True)
-            weights = np.exp(logs - most)
+            logs -= most
+            weights = np.exp(logs, out=logs)
             sums = weights.sum(axis=1)
             # unlike `@`, einsum asks for no threads, which wait for each other when others work
             mean, square = (np.einsum("tn,n->t", weights, loss**k) / sums for k in (1, 2))

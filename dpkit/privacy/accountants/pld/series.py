@@ -137,11 +137,12 @@ def series(parts: Parts, look: Look, *, side: int) -> Series:
         mean = float((weights * part.nodes).sum())
         places = part.nodes - mean
         found.append((places, weights, count))
-        shift += count * mean
-        log_mass += count * log_sum
-        factor += count * (ROUNDING + 4 * UNIT * look.tilt * part.furthest)
+        shift += float(count * mean)
+        log_mass += float(count * log_sum)
+        furthest = float(part.furthest)
+        factor += float(count * (ROUNDING + 4 * UNIT * look.tilt * furthest))
         spread = float((weights * np.abs(places)).sum()) + abs(mean)
-        blur += count * UNIT * (20 * part.furthest + 64 * spread)
+        blur += float(count * UNIT * (20 * furthest + 64 * spread))
     if not (width > 0 and np.isfinite([width, shift, log_mass]).all()):
         raise NoGrid(f"the window from {look.low} to {look.high} holds nothing")
     last, top, left_out = _low(found, width)

@@ -1,0 +1,206 @@
+"""Releases side by side: the same as one by one; few coefficients: those of the whole transform."""
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpkit.privacy import Gaussian, Laplace, Release, SampledGaussian, pld
+from dpkit.privacy.accountants.pld import blocks, loss_grid, powers, saddle
+from dpkit.privacy.accountants.pld.composed_loss import compose
+from dpkit.privacy.accountants.pld.loss_grid import Cells, GridLoss
+from dpkit.privacy.accountants.pld.powers import Power
+from dpkit.privacy.accountants.pld.saddle import Look
+from dpkit.privacy.ledger import Ledger
+from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss, of_family, stacked
+
+H = 0.01
+FAMILIES = [
+    [Gaussian(noise, "replace-one") for noise in (0.7, 1.0, 3.0)],
+    [SampledGaussian(*one) for one in ((0.6, 0.3), (1.1, 0.01), (1.2, 0.02))],
+    [SampledGaussian(*one, "replace-one") for one in ((0.8, 0.2), (1.0, 0.1), (5.0, 1e-3))],
+]
+
+
+def losses(family: list) -> list[PrivacyLoss]:
+    return [mechanism.privacy_loss() for mechanism in family]
+
+
+def block_of(family: list, counts: list[int]) -> blocks.Block:
+    """One block, whatever the widths."""
+    return blocks._block(blocks.seen(losses(family), counts, 1e-12))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_masses_side_by_side_are_those_of_each(family):
+    edges = np.array(
+        [[-40.0, -0.7, 0.0, 1e-9, 0.3, 45.0], [-2, -1, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]]
+    )
+    found = stacked(losses(family)).masses(edges)
+    assert found.shape == (2, 3, 7)
+    for i, loss in enumerate(losses(family)):
+        np.testing.assert_allclose(found[:, i], loss.masses(edges[i]), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("other", [Laplace(1.0), Gaussian(1.0), FAMILIES[2][0]])
+def test_only_losses_of_one_family_stand_side_by_side(other):
+    with pytest.raises(ValueError, match="one family"):
+        stacked(losses([FAMILIES[1][0], other]))
+    assert len(blocks._families(losses([FAMILIES[1][0], other, other]), lambda one: one)) > 1
+
+
+def test_rough_views_are_those_of_each():
+    together = saddle.coarse(losses(FAMILIES[1]), [1, 2, 3], 1e-12)
+    for loss, count, found in zip(losses(FAMILIES[1]), (1, 2, 3), together, strict=True):
+        alone = saddle.coarse([loss], [count], 1e-12)[0]
+        assert (found.span, found.count) == (alone.span, count)
+        assert found.centre == pytest.approx(alone.centre, abs=(alone.span[1] - alone.span[0]) / 99)
+        at = [saddle.moments([one]).log for one in (found, alone)]
+        np.testing.assert_allclose(at[0][60:], at[1][60:], rtol=1e-2, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("back", [False, True])
+def test_grids_side_by_side_are_those_of_each(family, back: bool):
+    """Number for number: no row sees another."""
+    block = block_of(family, [1, 1, 1])
+    centre = loss_grid.balanced(block.loss, H, block.centre, 1e-9)
+    cells = loss_grid.cells(block.loss, H, block.span, centre)
+    assert (cells.nodes[:, :1] <= block.span[0]).all()
+    assert (cells.nodes[:, -1:] >= block.span[1]).all()
+    for i in range(3):
+        rows = (one[i] for one in (cells.first, cells.offset, cells.middle))
+        first, offset, middle = (one.item() for one in rows)
+        row = Cells(first, offset, H, cells.p[i], cells.q[i], middle)
+        for grid in (loss_grid.upper, loss_grid.lower):
+            one, found = (grid(c.reversed() if back else c) for c in (row, cells))
+            np.testing.assert_array_equal(found.masses[i], one.masses)
+            np.testing.assert_array_equal(found.nodes[i], one.nodes)
+            assert np.ravel(found.infinite)[i] == one.infinite
+            assert np.ravel(found.furthest)[i] == one.furthest
+        assert block.loss.family is not None
+        parameters = [float(np.ravel(one)[i]) for one in block.loss.parameters]
+        alone = of_family(block.loss.family, *parameters)
+        found = loss_grid.balanced(alone, H, np.ravel(block.centre)[i], 1e-9)
+        assert found == pytest.approx(np.ravel(centre)[i], abs=1e-13)
+
+
+def test_every_release_is_in_one_block_of_alike_spans():
+    ledger = [
+        Release(SampledGaussian(noise, 0.01), 2) for noise in np.linspace(0.5, 4, 300).tolist()
+    ]
+    ledger += [Release(Gaussian(2.0), 5), Release(Gaussian(4.0), 5), Release(Laplace(3.0), 7)]
+    releases = pld._releases(Ledger.of(ledger), 1e-5)
+    found = blocks.of(releases, 0.003, enough=np.inf)
+    assert sum(np.sum(block.counts) for block in found) == 617
+    assert sum(np.size(block.counts) for block in found) == 303
+    assert len(found) < 60
+    widths = [np.ravel(block.span[1] - block.span[0]) for block in found]
+    assert all(one.max() / H <= 1.1 * one.min() / H + 9 for one in widths)
+    assert [one.max() for one in widths] == sorted((one.max() for one in widths), reverse=True)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    nodes=st.integers(1, 60),
+    rows=st.integers(1, 4),
+    count=st.integers(1, 30),
+    size=st.integers(100, 10**6),
+)
+def test_few_coefficients_are_off_by_no_more_than_they_say(seed, nodes, rows, count, size):
+    """Against sums in 40 digits, for any length of the window."""
+    rng = np.random.default_rng(seed)
+    weights = rng.exponential(size=(rows, nodes)) ** 3
+    weights /= weights.sum(axis=1, keepdims=True)
+    middles = rng.integers(0, nodes, rows)
+    found, error = _lowest(size, weights, middles, count)
+    assert found.shape == (rows, count)
+    assert (error < 1e-12).all()
+    with mp.workdps(40):
+        for i in range(rows):
+            for j in rng.integers(0, count, 3).tolist():
+                turns = [mp.mpf(2 * j * (k - int(middles[i]))) / size for k in range(nodes)]
+                exact = mp.fsum(w * mp.expjpi(-t) for w, t in zip(weights[i], turns, strict=True))
+                assert abs(exact - complex(found[i, j])) <= error[i, 0]
+
+
+def _lowest(size: int, weights: np.ndarray, middles: np.ndarray, count: int):
+    power = object.__new__(Power)  # for a window of any size, 5-smooth or not
+    power.size, power.chirps = size, np.zeros(0, dtype=complex)
+    return power._lowest(weights, middles, count)
+
+
+def test_few_coefficients_of_a_long_release_are_those_of_the_whole_transform():
+    size, rng = 3 * 2**13, np.random.default_rng(0)
+    weights = rng.exponential(size=(2, 5000)) * np.exp(-((np.arange(5000) - 2000) ** 2) / 1e5)
+    weights /= weights.sum(axis=1, keepdims=True)
+    found, error = _lowest(size, weights, np.array([1990, 2100]), 200)
+    for i, middle in enumerate((1990, 2100)):
+        exact = np.fft.rfft(np.roll(np.pad(weights[i], (0, size - 5000)), -middle))[:200]
+        assert np.abs(found[i] - exact).max() <= error[i, 0] < 1e-11
+
+
+@pytest.mark.parametrize("length", [7, 14, 22])
+def test_no_bound_is_stated_for_other_lengths(length: int):
+    with pytest.raises(ValueError, match="5-smooth"):
+        powers._fft_error(length)
+
+
+def test_measured_rounding_of_transforms_is_within_the_bound():
+    rng = np.random.default_rng(1)
+    for length in (2**12, 3**7, 5**5, 2**4 * 3**3 * 5**2):
+        x = rng.normal(size=length)
+        exact = np.fft.fft(x.astype(np.longdouble))
+        wrong = np.linalg.norm(np.fft.fft(x) - exact) / np.linalg.norm(exact)
+        assert wrong <= powers._fft_error(length) <= 1.1 * 9 * np.log2(length) * 2.0**-53
+
+
+@pytest.mark.parametrize("short", [0, 3, np.inf])
+def test_a_composed_block_is_its_rows_composed(monkeypatch, short: float):
+    """Whichever way its transforms are computed."""
+    block = block_of(FAMILIES[1], [3, 40, 7])
+    part = loss_grid.upper(loss_grid.cells(block.loss, H, block.span, block.centre))
+    look = Look(2.0, 2.0, 1.0, 2.0, -20.0, 40.0, 2.0, 2.0)
+    assert isinstance(part.first, np.ndarray)
+    assert isinstance(part.offset, np.ndarray)
+    firsts, offsets, infinite = map(np.ravel, (part.first, part.offset, part.infinite))
+    rows = [
+        (GridLoss(int(firsts[i]), offsets[i], H, part.masses[i], infinite[i]), n)
+        for i, n in enumerate(np.ravel(block.counts).tolist())
+    ]
+    alone = compose(rows, look)
+    monkeypatch.setattr(powers, "SHORT", short)
+    monkeypatch.setattr(powers, "ROOM", 10_000)
+    found = compose([(part, block.counts)], look)
+    assert found.epsilon_above(1e-6) == pytest.approx(alone.epsilon_above(1e-6), rel=1e-9)
+    for name in ("losses", "log_scale", "infinite", "factor", "blur"):
+        np.testing.assert_allclose(getattr(found, name), getattr(alone, name), rtol=1e-12)
+    wrong = np.abs(found.weights - alone.weights).sum()
+    assert wrong <= found.error + alone.error < 1e-8
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-9])
+def test_a_ledger_costs_what_it_costs_line_by_line(monkeypatch, delta: float):
+    rng = np.random.default_rng(3)
+    ledger = [
+        Release(SampledGaussian(noise, 0.02), int(count))
+        for noise, count in zip(rng.uniform(0.6, 9, 40), rng.integers(1, 90, 40), strict=True)
+    ]
+    found = pld.epsilon(ledger, delta=delta)
+    monkeypatch.setattr(blocks, "UNEVEN", 0.0)
+    monkeypatch.setattr(blocks, "SIZE", saddle.EDGES.size)
+    monkeypatch.setattr(powers, "SHORT", np.inf)
+    alone = pld.epsilon(ledger, delta=delta)
+    assert found.epsilon == pytest.approx(alone.epsilon, rel=1e-5)
+    assert found.lower == pytest.approx(alone.lower, rel=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_coefficients_that_are_not_numbers_spoil_the_stated_error(rows: int):
+    power = Power(6000)
+    weights = np.full((rows, 20), 0.05)
+    power.multiply(np.zeros((rows, 1), dtype=int), weights, np.full(rows, 500.0))
+    weights[-1] = np.nan
+    power.multiply(np.zeros((rows, 1), dtype=int), weights, np.full(rows, 500.0))
+    assert np.isnan(power.result(0)[1])
