@@ -30,14 +30,17 @@ class Block(NamedTuple):
 
 
 def seen(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) -> list[Seen]:
-    """Each loss with a rough view of it; those of one family come together."""
-    found, rows = [], SIZE // saddle.EDGES.size
-    for family in _families(list(zip(losses, counts, strict=True)), lambda one: one[0]):
-        family.sort(key=lambda one: one[0].parameters)  # alike losses need like edges
+    """Each loss with a rough view of it."""
+    found: dict[int, Seen] = {}
+    rows = SIZE // saddle.EDGES.size
+    for family in _families(range(len(losses)), lambda i: losses[i]):
+        family.sort(key=lambda i: losses[i].parameters)  # alike losses need like edges
         for start in range(0, len(family), rows):
-            some, times = zip(*family[start : start + rows], strict=True)
-            found += map(Seen, some, saddle.coarse(some, times, tail), times)
-    return found
+            places = family[start : start + rows]
+            some, times = [losses[i] for i in places], [counts[i] for i in places]
+            views = saddle.coarse(some, times, tail)
+            found |= zip(places, map(Seen, some, views, times), strict=True)
+    return [found[i] for i in range(len(losses))]
 
 
 def of(releases: Sequence[Seen], spacing: float, *, enough: float) -> list[Block]:
