@@ -255,6 +255,11 @@ def ablation() -> str:
     ]
     for row in tables.table_2(stored)[:3]:  # real images, GAN, public images alone
         lines.append(f"| {row['setting']} | | {_range(row, 'mean')} | | | |")
+    for part in store.load("dpgan", "snapshot", scale="reduced").values():
+        found = part["values"]
+        epsilons = (_epsilon(found[f"epsilon_{x}"]) for x in ("claimed", "if_poisson", "proven"))
+        cells = ("all", "published snapshot", f"{found['inception']:.2f}", *epsilons)
+        lines.append(f"| {' | '.join(cells)} |")
     for row in tables.table_9(stored):
         if row["seeds"]:
             senses = ("claimed", "if Poisson", "proven")
