@@ -105,7 +105,7 @@ types: setup ## part of test: pyright
 
 # One process more than JOBS: many tests wait, for a browser or for a process that they killed.
 unit: setup ## part of test: pytest, but for the stored values that portable compares
-	@$(PLAIN) $(RUN) -m pytest -q -n $$(($(JOBS) + 1)) -m "slow or not stored"
+	@$(PLAIN) $(RUN) -m pytest -q -n $$(($(JOBS) + 1)) --dist worksteal -m "slow or not stored"
 
 compare: setup ## part of test: run the notebooks again and compare with their stored outputs
 	@$(PLAIN) $(RUN) tests/notebooks/compare.py -n $(JOBS)

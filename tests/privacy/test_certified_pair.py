@@ -20,7 +20,7 @@ from dpkit.privacy import (
     rdp,
 )
 from dpkit.privacy.accountants.pld import large
-from dpkit.privacy.mechanisms import Unsupported
+from dpkit.privacy.mechanisms import BallsAndBinsGaussian, Unsupported
 
 BOTH = ["add-remove", "replace-one"]
 
@@ -216,3 +216,13 @@ def test_calibration_ends_on_the_private_side_within_a_ten_thousandth():
 def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call(SampledGaussian(1.0, 0.1))
+
+
+def test_where_so_much_is_neglected_that_no_grid_proves_anything_renyi_does():
+    """A loss of 1,659 bins is known but for 1,659e-18 of its mass: too much for 11,719 releases."""
+    ledger, delta = [Release(BallsAndBinsGaussian(17.4, batches=1659), 11_719)], 5e-12
+    found = pld.epsilon(ledger, delta=delta)
+    assert found.epsilon == rdp.epsilon(ledger, delta=delta).epsilon < 1.1
+    assert "RDP" in found.method
+    assert found.lower == 0
+    assert pld.epsilon([Release(NoGuarantee("none"))], delta=delta).epsilon == math.inf

@@ -68,10 +68,9 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
     releases = _releases(ledger, delta)
     if not releases:
         return 0.0, 0.0, METHOD
-    if not _unbounded(releases) < delta:
-        return 0.0, float("inf"), METHOD
-    low, high = _composed(releases, delta, gap)
-    method = METHOD
+    low, high, method = 0.0, float("inf"), METHOD
+    if _unbounded(releases) < delta:
+        low, high = _composed(releases, delta, gap)
     if not high - low <= gap * high < float("inf"):
         low, high, method = _narrowed(ledger, delta, low, high)
     return _lower(ledger, delta, gap, releases, low), high, method
@@ -266,7 +265,13 @@ def _total(releases: Sequence[Seen]) -> int:
 
 
 def _unbounded(releases: Sequence[Seen]) -> float:
-    """Probability, at most, that a loss is beyond all that a grid can hold."""
+    """Probability, at most, that a loss is beyond all that a grid can hold.
+
+    Raises:
+        ArithmeticError: a loss has a mass that is not a number.
+    """
+    if any(np.isnan(release.coarse.masses).any() for release in releases):
+        raise ArithmeticError("a mechanism's privacy loss has a mass that is not a number")
     ends = [(r.coarse.masses[0, -1], r.coarse.masses[1, 0], r.count) for r in releases]
     return max(sum(n * p for p, _, n in ends), sum(n * q for _, q, n in ends))
 
