@@ -56,7 +56,7 @@ app: setup ## serve the explorers of notebook 09 as a page without code (Voila)
 	    $(RUN) -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[app]"
 	@exec $(RUN) -m voila notebooks/09_explorers.ipynb $(APP_FLAGS)
 
-test: lint types unit compare portable other-pythons ## everything that must pass (about 35 minutes)
+test: lint types unit compare portable other-pythons ## everything that must pass (about 30 minutes)
 	@echo "All checks passed."
 
 notebooks: setup ## run every notebook without a screen and rewrite its stored outputs
