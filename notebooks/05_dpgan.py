@@ -775,7 +775,7 @@ for part in store.load("dpgan", "snapshot", scale="reduced").values():
     print(f"after {reached['iterations']} iterations: inception score {reached['inception']:.2f}")
 
 # %% [markdown]
-# The least that there is: all its images are of one class to the classifier. A
+# The least that there is: the classifier says the same of all its images. A
 # generator that is never updated draws what it drew at first, so the paper's images must have come from another
 # version. From here on we train the generator, as the text says.
 #

@@ -272,7 +272,7 @@ def test_epsilon_is_found_where_it_is_not_expected():
     mechanism = SampledGaussian(1.1, 0.01)
     at = pld.epsilon([Release(mechanism, 1000)], delta=1e-5)
     loss = mechanism.privacy_loss()
-    cells = loss_grid.cells(loss, 0.002, (-6.0, 6.0), 0.0, enough=1e-9)
+    cells = loss_grid.cells(loss, 0.002, (-6.0, 6.0), loss_grid.balanced(loss, 0.002, 0.0, 1e-9))
     moments = saddle.moments(saddle.coarse([loss], [1000], 1e-12))
     for shift in (0.8, 1.0, 1.2):
         look = saddle.for_epsilon(moments, shift * at.epsilon, 1000, 1e-5)

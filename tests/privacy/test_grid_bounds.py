@@ -38,7 +38,9 @@ def test_atoms_are_bounded_in_both_directions(losses, weights, spacing, centre):
     p, q = p / p.sum(), q / q.sum()
     at = np.log(p / q)  # normalised: a pair of distributions
     loss = from_atoms(at, p, None)
-    found = loss_grid.cells(loss, spacing, (at[0] - 1, at[-1] + 1), centre, enough=1e-9)
+    found = loss_grid.cells(
+        loss, spacing, (at[0] - 1, at[-1] + 1), loss_grid.balanced(loss, spacing, centre, 1e-9)
+    )
     bounded(found, curve(at, p))
     bounded(found.reversed(), curve(-at[::-1], q[::-1]))
 
@@ -55,7 +57,9 @@ MECHANISMS = (
 @pytest.mark.parametrize("spacing", [0.5, 0.05, 0.003])
 def test_mechanisms_are_bounded_by_their_exact_profile(mechanism, spacing):
     loss = mechanism.privacy_loss()
-    found = loss_grid.cells(loss, spacing, (-9.0, 9.0), 0.0, enough=1e-9)
+    found = loss_grid.cells(
+        loss, spacing, (-9.0, 9.0), loss_grid.balanced(loss, spacing, 0.0, 1e-9)
+    )
     truth = mechanism.profile(EPSILONS)
     for cells, exact in ((found, truth[0]), (found.reversed(), truth[1])):
         bounded(cells, exact)
@@ -67,7 +71,7 @@ def test_mechanisms_are_bounded_by_their_exact_profile(mechanism, spacing):
 def test_shares_that_are_too_large_are_lowered():
     """Whatever shares are tried, no node is left with less than its own loss."""
     loss = SampledGaussian(0.8, 0.2).privacy_loss()
-    cells = loss_grid.cells(loss, 0.07, (-1.0, 6.0), 0.0, enough=1e-9)
+    cells = loss_grid.cells(loss, 0.07, (-1.0, 6.0), loss_grid.balanced(loss, 0.07, 0.0, 1e-9))
     excess = loss_grid._excess(cells)
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -83,7 +87,12 @@ def test_composition_is_convolution_within_its_own_error(count, delta):
     mechanism = SampledGaussian(1.0, 0.3)
     release = saddle.coarse([mechanism.privacy_loss()], [count], 1e-16)[0]
     look = saddle.for_delta(saddle.moments([release]), delta, count)
-    cells = loss_grid.cells(mechanism.privacy_loss(), 0.05, release.span, 0.0, enough=1e-9)
+    cells = loss_grid.cells(
+        mechanism.privacy_loss(),
+        0.05,
+        release.span,
+        loss_grid.balanced(mechanism.privacy_loss(), 0.05, 0.0, 1e-9),
+    )
     part = loss_grid.upper(cells)
     found = compose([(part, count)], look)
     masses, tilted = part.masses, part.masses * np.exp(look.tilt * part.nodes)

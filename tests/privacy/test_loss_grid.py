@@ -69,7 +69,7 @@ def test_any_atoms_are_enclosed_in_both_directions(atoms, spacing, span, centre,
         p = p[first]
     p = p / max(p.sum(), (p * np.exp(-losses)).sum())
     loss = from_atoms(losses, p, (0.0, 0.25) if lattice else None)
-    cells = loss_grid.cells(loss, spacing, span, centre, enough=1e-9)
+    cells = loss_grid.cells(loss, spacing, span, loss_grid.balanced(loss, spacing, centre, 1e-9))
     with mp.workdps(50):
         exact = [mp.mpf(float(x)) for x in losses]
         p = [mp.mpf(float(one)) for one in p]
@@ -91,7 +91,12 @@ def test_densities_are_enclosed_and_ever_closer(mechanism: Mechanism):
     """By their profile, which a finer grid brings closer (atoms keep the lower one away)."""
     eps, gaps = np.linspace(0.03, 1.5, 41), []
     for spacing in (0.2, 0.01):
-        cells = loss_grid.cells(mechanism.privacy_loss(), spacing, (-6.0, 9.0), 0.0, enough=1e-12)
+        cells = loss_grid.cells(
+            mechanism.privacy_loss(),
+            spacing,
+            (-6.0, 9.0),
+            loss_grid.balanced(mechanism.privacy_loss(), spacing, 0.0, 1e-12),
+        )
         widest = 0.0
         for one, true in zip((cells, cells.reversed()), mechanism.profile(eps), strict=True):
             low, high = (
@@ -135,7 +140,12 @@ def test_any_shares_are_lowered_until_every_node_keeps_its_loss(seed, count, spa
 
 
 def test_reversed_twice_is_the_same_and_reversed_nodes_are_opposite():
-    cells = loss_grid.cells(Laplace(0.7).privacy_loss(), 0.3, (-2.0, 3.0), 0.4, enough=1e-9)
+    cells = loss_grid.cells(
+        Laplace(0.7).privacy_loss(),
+        0.3,
+        (-2.0, 3.0),
+        loss_grid.balanced(Laplace(0.7).privacy_loss(), 0.3, 0.4, 1e-9),
+    )
     twice = cells.reversed().reversed()
     for one, other in zip(cells, twice, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -150,7 +160,9 @@ def test_atoms_of_a_lattice_lie_on_nodes(spacing: float):
     mechanism = RandomizedResponse(0.9, 4)
     loss = mechanism.privacy_loss()
     spacing = loss_grid.fitted(spacing, [loss])
-    cells = loss_grid.cells(loss, spacing, (-1.0, 1.0), 0.0, enough=1e-9)
+    cells = loss_grid.cells(
+        loss, spacing, (-1.0, 1.0), loss_grid.balanced(loss, spacing, 0.0, 1e-9)
+    )
     for grid, below in ((loss_grid.upper(cells), 0.0), (loss_grid.lower(cells), spacing)):
         there = grid.masses > 1e-9
         off = np.array([-0.9, 0.0, 0.9]) - grid.nodes[there]

@@ -63,8 +63,6 @@ def of(releases: Sequence[Seen], spacing: float, *, enough: float) -> list[Block
 
 
 def _balanced(family: list[Seen], spacing: float, enough: float) -> list[Seen]:
-    if family[0].loss.lattice is not None:
-        return family
     found, rows = [], SIZE // (4 * loss_grid.REACH)
     for start in range(0, len(family), rows):
         some = family[start : start + rows]

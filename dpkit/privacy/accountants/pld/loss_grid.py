@@ -106,22 +106,15 @@ def fitted(spacing: float, losses: Iterable[PrivacyLoss]) -> float:
     return min(lattices) / math.ceil(min(lattices) / spacing)
 
 
-def cells(
-    loss: PrivacyLoss,
-    spacing: float,
-    span: tuple[Real, Real],
-    centre: Real,
-    *,
-    enough: float = math.inf,
-) -> Cells:
+def cells(loss: PrivacyLoss, spacing: float, span: tuple[Real, Real], centre: Real) -> Cells:
     """Cells that cover the span of losses.
 
     Args:
         loss: of one release, or m of one family side by side (`privacy_loss.stacked`).
         spacing: of the nodes.
         span: the least and the largest loss, each a number or (m, 1).
-        centre: about where the loss has most of its mass, as the span's ends.
-        enough: as `balanced`.
+        centre: a node where the loss has no atoms, about where it has most of its mass
+            (`balanced`); as the span's ends.
 
     Raises:
         NoGrid: the span has more than 2^20 cells, or spacing or span is not a number.
@@ -129,10 +122,7 @@ def cells(
     low, high = span
     if not (spacing > 0 and np.all((high - low) / spacing <= MOST_NODES)):
         raise NoGrid(f"a grid of spacing {spacing} from {low} to {high} is too large")
-    if loss.lattice is None:
-        centre = offset = balanced(loss, spacing, centre, enough)
-    else:
-        offset = loss.lattice[0]
+    offset = centre if loss.lattice is None else loss.lattice[0]
     offset = offset - np.rint(offset / spacing) * spacing
     first, last = np.floor((low - offset) / spacing) - 1, np.ceil((high - offset) / spacing) + 1
     middle = np.clip(np.rint((centre - offset) / spacing), first, last) - first
@@ -163,9 +153,9 @@ def balanced(loss: PrivacyLoss, spacing: float, centre: Real, enough: float) -> 
         loss: of one release, or of m side by side.
         centre: about where the loss has most of its mass: a number, or (m, 1).
         enough: how much smaller `lower` may make the mean loss by missing the balance; infinity
-            leaves the centre as it is.
+            leaves the centre as it is, as atoms on the nodes do.
     """
-    if not enough < math.inf:
+    if loss.lattice is not None or not enough < math.inf:
         return centre
     signs = (-1.0) ** np.arange(-REACH + 1, REACH)
 
