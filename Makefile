@@ -86,10 +86,10 @@ bench: $(if $(filter cuda,$(DEVICE)),,setup) ## time and memory against plain co
 mutants: setup ## put known faults into the privacy code, one by one: the tests must catch each
 	@$(PLAIN) $(RUN) tests/contracts/mutants.py
 
-readme: setup ## rewrite the README's tables, launch links and picture from what is computed
+readme: setup ## rewrite README's and docs' tables and pictures and binder/requirements.txt
 	@$(RUN) tests/contracts/readme.py
 
-binder-check: setup ## run binder/'s hooks in a fresh environment and ask the server (minutes)
+binder-check: setup ## install binder/ as mybinder.org does, ask the server, run the notebooks
 	@$(RUN) tests/contracts/binder_check.py
 
 format: setup ## lay the code out and fix what the linter can

@@ -1,7 +1,7 @@
 """Write what README.md and docs/ say from what the kit computes: tables, links and pictures.
 
-`python tests/contracts/readme.py` (or `make readme`) rewrites all, and the values of claims that
-tests compare with; a test compares the texts.
+`python tests/contracts/readme.py` (or `make readme`) rewrites all, the values of claims that tests
+compare with, and binder/requirements.txt; tests compare the texts.
 """
 
 import math
@@ -18,6 +18,7 @@ import audit_pages
 import ledger_page
 import sampling_page
 import utility_page
+from packaging.requirements import Requirement
 
 from dpkit import records
 from dpkit.audit import results
@@ -30,6 +31,11 @@ from dpkit.show import at_most
 ROOT = Path(__file__).resolve().parents[2]
 # What mybinder.org calls a host, and how it wants owner and name joined.
 HOSTS = {"github.com": ("gh", "/"), "gitlab.com": ("gl", "%2F")}
+BINDER_REQUIREMENTS = ROOT / "binder" / "requirements.txt"
+BINDER_HEAD = """\
+# Written by `make readme` from pyproject.toml: what the notebooks need, without torch, whose CPU
+# build postBuild installs with uv. The versions are those of constraints.txt.
+-c ../constraints.txt"""
 CLAIM_VALUES = ROOT / "tests" / "papers" / "claims.json"
 SAMPLES = ROOT / "data" / "results" / "dp_cgan" / "table_1" / "samples.png"
 CHART = ROOT / "docs" / "epsilons.png"
@@ -391,9 +397,21 @@ def launch_links(project: dict[str, Any], notebooks: list[str]) -> str:
     return drawn + badge + " · ".join(f"[{Path(name).stem}]({colab}/{name})" for name in notebooks)
 
 
+def _project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def binder_requirements() -> str:
+    """Return the text of binder/requirements.txt: what the notebooks need, and uv for torch."""
+    project = _project()
+    extras = project["optional-dependencies"]
+    lines = {*project["dependencies"], *extras["train"], *extras["notebooks"], "uv"}
+    wanted = sorted(one for one in lines if Requirement(one).name not in ("dpkit", "torch"))
+    return "\n".join([BINDER_HEAD, *wanted, ""])
+
+
 def _launch_links() -> str:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    links = launch_links(project, sorted(path.name for path in ROOT.glob("notebooks/*.ipynb")))
+    links = launch_links(_project(), sorted(path.name for path in ROOT.glob("notebooks/*.ipynb")))
     return links or "<!-- none: pyproject.toml names no repository -->"
 
 
@@ -454,6 +472,7 @@ def claim_values() -> dict[str, dict[str, Any]]:
 
 
 if __name__ == "__main__":
+    BINDER_REQUIREMENTS.write_text(binder_requirements(), encoding="utf-8")
     records.write_json(CLAIM_VALUES, claim_values())
     for page in PAGES:
         path = ROOT / page

@@ -1,4 +1,4 @@
-"""binder/: the pins are those of constraints.txt, the hooks do what they say, links lead there."""
+"""binder/: all it installs is pinned, the hooks do what they say, links lead there."""
 
 import importlib.util
 import json
@@ -8,12 +8,14 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -38,42 +40,63 @@ binder_check = sibling("binder_check")
 readme = sibling("readme")
 
 
-def constraints() -> dict[str, str]:
-    lines = (CHECKOUT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pairs = [line.split("==") for line in lines if line.strip() and not line.startswith("#")]
-    return {canonicalize_name(name): version for name, version in pairs}
+def constraints() -> dict[str, SpecifierSet]:
+    return binder_check.pins((CHECKOUT / "constraints.txt").read_text(encoding="utf-8"))
 
 
-def test_every_pin_is_that_of_the_constraints():
-    pins = binder_check.pins()
-    assert pins["torch"] == constraints()["torch"]
-    assert {name: constraints().get(name) for name in pins} == pins
+def required() -> list[str]:
+    """Return the lines of requirements.txt that are no comments."""
+    lines = (BINDER / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def test_the_requirements_are_those_of_pyproject():
+    text = (BINDER / "requirements.txt").read_text(encoding="utf-8")
+    assert text == readme.binder_requirements(), "run `make readme`"
+
+
+def test_pip_reads_the_pins_of_the_constraints():
+    """pip takes the path from the folder of requirements.txt, wherever it is called from."""
+    option, path = required()[0].split()
+    assert option == "-c"
+    assert (BINDER / path).samefile(CHECKOUT / "constraints.txt")
 
 
 def test_everything_that_the_notebooks_need_is_pinned():
     extras = PROJECT["optional-dependencies"]
     lines = [*PROJECT["dependencies"], *extras["train"], *extras["notebooks"]]
-    names = {canonicalize_name(Requirement(line).name) for line in lines} - {"dpkit"}
-    assert names - set(binder_check.pins()) == set()
+    needed = {canonicalize_name(Requirement(line).name) for line in lines} - {"dpkit"}
+    names = {canonicalize_name(Requirement(line).name) for line in required()[1:]}
+    assert needed - names == {"torch"}, "postBuild installs torch, and torch alone"
+    for name in needed | names:
+        (pin,) = constraints()[name]
+        assert pin.operator == "=="
 
 
-def test_python_pip_and_a_torch_without_cuda_come_from_conda_forge():
-    text = (BINDER / "environment.yml").read_text(encoding="utf-8")
-    assert "channels:\n  - conda-forge\n  - nodefaults\n" in text
-    assert "  - python=3.11\n  - pip\n" in text
-    assert re.search(r"^  - pytorch=[\d.]+=cpu\*$", text, re.MULTILINE)
-    assert "matplotlib-base" in text, "matplotlib itself would bring a window system"
+def test_the_python_is_one_that_dpkit_supports():
+    assert SpecifierSet(PROJECT["requires-python"]).contains(binder_check.python_version())
 
 
-def test_a_line_without_an_exact_pin_is_refused():
-    text = "dependencies:\n  - python=3.11\n  - pip\n  - numpy>=2\n"
-    with pytest.raises(ValueError, match="numpy>=2"):
-        binder_check.pins(text)
+def test_pins_are_those_for_the_python_of_binder():
+    text = (
+        "# a comment\n\nA.b==1  # why\n"
+        "c==2; python_version >= '3.11'\nc==1; python_version < '3.11'\n"
+    )
+    assert binder_check.pins(text) == {"a-b": SpecifierSet("==1"), "c": SpecifierSet("==2")}
+
+
+def test_a_package_without_its_pinned_version_is_named():
+    pinned = binder_check.pins("torch==2.1\nA.b==1\nbeta==1b2\n")
+    installed = {"torch": "2.1+cpu", "a_b": "1.0", "beta": "1b2", "pip": "23", "dpkit": "0.1"}
+    assert binder_check.not_as_pinned(installed, pinned) == []
+    installed |= {"a_b": "1.1", "triton": "3"}
+    assert binder_check.not_as_pinned(installed, pinned) == ["a_b 1.1", "triton 3"]
 
 
 def test_nothing_else_lies_in_binder():
-    """With a binder/ folder its files alone are read: a requirements.txt elsewhere would not be."""
-    assert {path.name for path in BINDER.iterdir()} == {"README.md", "environment.yml", *HOOKS}
+    """With a binder/ folder its files alone are read, and environment.yml before all others."""
+    ours = {"README.md", "requirements.txt", "runtime.txt", *HOOKS}
+    assert {path.name for path in BINDER.iterdir()} == ours
 
 
 @posix
@@ -107,67 +130,75 @@ def test_start_leaves_one_thread_and_becomes_the_command():
 
 
 @pytest.fixture
-def built(tmp_path: Path) -> tuple[subprocess.CompletedProcess[str], Path]:
-    """postBuild's answer with a python that only writes down how it was called, and the folder."""
+def build(tmp_path: Path) -> Callable[..., tuple[subprocess.CompletedProcess[str], list[str]]]:
+    """Return a function: postBuild's result, with a python that only writes down its arguments.
+
+    Its argument is a shell pattern: a command of python that it matches fails.
+    """
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin" / "python"
     python.write_text(
         '#!/bin/sh\necho "$PWD: $*" >>"$CALLS"\n'
-        'case "$*" in *get_app_dir*) echo "$LAB";; "-m pip install"*) exit "$PIP";; esac\n'
+        'case "$*" in *get_app_dir*) echo "$LAB";; $FAIL) exit 1;; esac\n'
     )
     python.chmod(0o755)
-    result = subprocess.run(
-        [BINDER / "postBuild"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={
-            "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
-            "PIP": "0",
-            "CALLS": str(tmp_path / "calls"),
-            "LAB": str(tmp_path / "a lab"),
-        },
-    )
-    return result, tmp_path
+    names = {"CALLS": str(tmp_path / "calls"), "LAB": str(tmp_path / "a lab")}
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+
+    def run(failing: str = "none"):
+        result = subprocess.run(
+            [BINDER / "postBuild"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=names | {"PATH": path, "FAIL": failing},
+        )
+        return result, (tmp_path / "calls").read_text().splitlines()
+
+    return run
 
 
 @posix
-def test_post_build_installs_dpkit_alone(built):
-    result, folder = built
+def test_post_build_takes_the_cpu_build_of_torch_and_then_dpkit_alone(build, tmp_path: Path):
+    result, calls = build()
     assert result.returncode == 0, result.stderr
-    calls = (folder / "calls").read_text().splitlines()
-    installs = [call for call in calls if "pip install" in call]
-    assert len(installs) == 1
-    assert installs[0].startswith(f"{CHECKOUT}: ")  # wherever it is called from
-    assert "--no-deps" in installs[0].split()
-    assert installs[0].endswith("--editable .")
+    torch, dpkit = (call for call in calls if "pip install" in call)
+    assert torch.startswith(f"{CHECKOUT}: -m uv pip install ")  # wherever it is called from
+    python = f"--python {tmp_path / 'bin' / 'python'}"
+    assert torch.endswith(f"{python} --torch-backend cpu -c constraints.txt torch")
+    assert dpkit.startswith(f"{CHECKOUT}: -m pip install ")
+    assert "--no-deps" in dpkit.split()
+    assert dpkit.endswith("--editable .")
+    assert result.stderr == ""
 
 
 @posix
-def test_post_build_ends_kernels_with_their_tabs(built):
-    settings = built[1] / "a lab" / "settings" / "overrides.json"
+def test_post_build_says_when_torch_has_to_come_from_pip(build):
+    result, calls = build(failing="-m uv pip install *")
+    assert result.returncode == 0, result.stderr
+    assert "uv could not install torch's CPU build" in result.stderr
+    _, torch, dpkit = (call for call in calls if "pip install" in call)
+    assert torch.startswith(f"{CHECKOUT}: -m pip install ")
+    assert torch.endswith(" -c constraints.txt torch")
+    assert dpkit.endswith("--editable .")
+
+
+@posix
+def test_post_build_ends_kernels_with_their_tabs(build, tmp_path: Path):
+    build()
+    settings = tmp_path / "a lab" / "settings" / "overrides.json"
     assert json.loads(settings.read_text()) == {TRACKER: {"kernelShutdown": True}}
 
 
 @posix
-def test_post_build_fails_where_dpkit_cannot_be_installed(built):
-    _, folder = built
-    shutil.rmtree(folder / "a lab")
-    result = subprocess.run(
-        [BINDER / "postBuild"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={
-            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
-            "PIP": "1",
-            "CALLS": str(folder / "calls"),
-            "LAB": str(folder / "a lab"),
-        },
-    )
+@pytest.mark.parametrize("failing", ["*pip install *torch", "*--editable ."])
+def test_post_build_fails_where_torch_or_dpkit_cannot_be_installed(
+    build, tmp_path: Path, failing: str
+):
+    result, _ = build(failing)
     assert result.returncode != 0
-    assert not (folder / "a lab").exists()
+    assert not (tmp_path / "a lab").exists()
 
 
 def test_without_an_address_no_link_is_drawn():
