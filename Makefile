@@ -1,6 +1,6 @@
 # `make` alone says what there is. Each target first makes .venv from the pinned versions; that is
 # quick when constraints.txt and pyproject.toml did not change.
-#   PYTHON=python3.12   another interpreter (3.11 or newer) to make .venv with
+#   PYTHON=python3.12   the interpreter to make .venv with (otherwise the newest at hand)
 #   DPKIT_DATA=folder   where real data sets lie, for lab, bench and reproduce
 #   JOBS=2              processes for the tests
 #   SCALE=small         of reproduce: small, reduced or paper
@@ -39,7 +39,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv and nothing else
-	@.ci/venv .venv 3.11 test
+	@.ci/venv .venv test
 
 lab: setup ## open JupyterLab at the first notebook
 	@flags=; \
@@ -117,6 +117,6 @@ other-pythons: $(OTHERS:%=python-%) ## part of test: the torch-free tests under 
 
 python-%: setup
 	@if python=$$(.ci/find-python $*); then \
-	    PYTHON=$$python .ci/venv .venv-$* $* test-core && echo "Python $*, without torch:" && \
+	    PYTHON=$$python .ci/venv .venv-$* test-core && echo "Python $*, without torch:" && \
 	    $(PLAIN) .venv-$*/bin/python -m pytest -q -n $(JOBS) -m "not torch" $(TORCH_FREE); \
 	else echo "Python $* is not at hand: its torch-free tests were skipped."; fi

@@ -20,17 +20,27 @@ REQUIREMENTS = [item for item in map(Requirement, LINES) if item.name != "dpkit"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the scripts are for POSIX shells")
 
 
-def pins() -> dict[str, str]:
-    """Canonical name -> version of every line of constraints.txt."""
+def pins() -> list[Requirement]:
+    """The lines of constraints.txt."""
     lines = (CHECKOUT / "constraints.txt").read_text().splitlines()
-    pairs = [line.split("==") for line in lines if line.strip() and not line.startswith("#")]
-    return {canonicalize_name(name): version for name, version in pairs}
+    return [Requirement(line) for line in lines if line.strip() and not line.startswith("#")]
 
 
-@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=str)
-def test_every_dependency_is_pinned_within_its_range(requirement: Requirement):
-    version = pins()[canonicalize_name(requirement.name)]
-    assert requirement.specifier.contains(version)
+@pytest.mark.parametrize("python", ["3.11.2", "3.12.0", "3.13.0", "3.14.0"])
+def test_every_dependency_has_one_pin_within_its_range(python: str):
+    """Under each Python: a line may hold for some alone (`; python_version < "3.12"`)."""
+    here = {"python_full_version": python, "python_version": python.rpartition(".")[0]}
+    lines = [pin for pin in pins() if pin.marker is None or pin.marker.evaluate(here)]
+    names = [canonicalize_name(pin.name) for pin in lines]
+    assert len(names) == len(set(names))
+    versions = {name: str(pin.specifier) for name, pin in zip(names, lines, strict=True)}
+    wrong = [
+        str(item)
+        for item in REQUIREMENTS
+        if not re.fullmatch(r"==[\w.]+", versions.get(canonicalize_name(item.name), ""))
+        or not item.specifier.contains(versions[canonicalize_name(item.name)][2:])
+    ]
+    assert wrong == []
 
 
 def a_folder_of_commands(folder: Path, *names: str) -> Path:
@@ -49,10 +59,10 @@ def script(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def venv(target: Path, version: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def venv(target: Path, extra: str = "test", **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {key: value for key, value in os.environ.items() if key != "PYTHON"}
     return subprocess.run(
-        [".ci/venv", str(target), version, "test"],
+        [".ci/venv", str(target), extra],
         cwd=CHECKOUT,
         env=kept | {"MAKECMDGOALS": "lab"} | environment,
         capture_output=True,
@@ -61,12 +71,60 @@ def venv(target: Path, version: str, **environment: str) -> subprocess.Completed
     )
 
 
+def found(folder: Path, version: str = "", home: Path | None = None) -> str:
+    """What .ci/find-python prints where `folder` is the PATH; its own rules know /usr/bin too."""
+    result = subprocess.run(
+        [CHECKOUT / ".ci" / "find-python", *([version] if version else [])],
+        env={"PATH": str(folder), "HOME": str(home or folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return result.stdout.strip()
+
+
+def stand_in(folder: Path, name: str, version: str, lacks: str = "nothing") -> Path:
+    """An interpreter that says it is of this version, and may lack a module."""
+    return script(
+        folder,
+        name,
+        f'case "$2" in *{lacks}*) exit 1;; esac\n'
+        f"""exec "{sys.executable}" -c "import sys, collections
+v = collections.namedtuple('v', 'major minor micro')({version.replace(".", ", ")})
+sys.version_info, sys.argv = v, ['-c', '$3']
+$2" """,
+    )
+
+
 @posix
-def test_a_missing_interpreter_is_named_with_its_remedy(tmp_path: Path):
-    result = venv(tmp_path / "venv", "3.99")
+@pytest.mark.parametrize(
+    ("archive", "remedy"),
+    [
+        ('[ "$2" = python3.12-venv ]', "apt-get install python3.12 python3.12-venv"),
+        ("exit 1", "apt-get update, then make lab again"),
+        ("[ $2 = python3 ]", "uv python install 3.13"),
+    ],
+    ids=["the archive has one", "no lists yet", "the archive has none"],
+)
+def test_a_missing_interpreter_is_named_with_its_remedy(tmp_path: Path, archive: str, remedy: str):
+    copy, commands = tmp_path / "copy", tmp_path / "bin"
+    (copy / ".ci").mkdir(parents=True)
+    commands.mkdir()
+    shutil.copy(CHECKOUT / ".ci" / "venv", copy / ".ci")
+    script(copy / ".ci", "find-python", "exit 1")
+    a_folder_of_commands(commands, "sh", "env")
+    script(commands, "apt-cache", archive)
+    result = subprocess.run(
+        [".ci/venv", ".venv", "test"],
+        cwd=copy,
+        env={"PATH": str(commands), "MAKECMDGOALS": "lab"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 1
-    assert "no python3.99 was found" in result.stderr
-    assert "apt-get install python3.99 python3.99-venv" in result.stderr
+    assert "needs Python 3.11.2 or newer" in result.stderr
+    assert remedy in result.stderr
     assert "make lab PYTHON=" in result.stderr
 
 
@@ -75,7 +133,7 @@ def test_a_missing_venv_module_is_named_with_its_remedy(tmp_path: Path):
     bare = script(
         tmp_path, "bare", f'case "$*" in *ensurepip*) exit 1;; esac\nexec "{sys.executable}" "$@"'
     )
-    result = venv(tmp_path / "venv", "3.11", PYTHON=str(bare))
+    result = venv(tmp_path / "venv", PYTHON=str(bare))
     assert result.returncode == 1
     version = "{}.{}".format(*sys.version_info)
     assert f"apt-get install python{version}-venv" in result.stderr
@@ -83,26 +141,53 @@ def test_a_missing_venv_module_is_named_with_its_remedy(tmp_path: Path):
 
 @posix
 def test_an_interpreter_that_does_not_run_is_refused(tmp_path: Path):
-    result = venv(tmp_path / "venv", "3.11", PYTHON=str(script(tmp_path, "broken", "exit 127")))
+    result = venv(tmp_path / "venv", PYTHON=str(script(tmp_path, "broken", "exit 127")))
     assert result.returncode == 1
-    assert "is not a Python of version 3.11 or newer that runs" in result.stderr
+    assert "is not a Python of version 3.11.2 or newer that runs" in result.stderr
 
 
 @posix
 def test_a_shim_that_does_not_run_is_passed_over(tmp_path: Path):
     """`python3.x` may be on the PATH and not work while `python3` is of the version wanted."""
-    folder = a_folder_of_commands(tmp_path, "sh", "ls")
+    folder = a_folder_of_commands(tmp_path, "sh")
     version = "{}.{}".format(*sys.version_info)
     script(folder, f"python{version}", "exit 127")
     working = script(folder, "python3", f'exec "{sys.executable}" "$@"')
-    result = subprocess.run(
-        [CHECKOUT / ".ci" / "find-python", version],
-        env={"PATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.stdout.strip() == str(working)
+    assert found(folder, version) == str(working)
+
+
+@posix
+def test_the_newest_is_taken_and_one_that_is_too_old_is_not(tmp_path: Path):
+    folder = a_folder_of_commands(tmp_path, "sh")
+    stand_in(folder, "python3.12", "3.12.1")
+    newest = stand_in(folder, "python3.13", "3.13.0")
+    stand_in(folder, "python3", "3.11.1")
+    assert found(folder) == str(newest)
+    assert found(folder, "3.12") == str(folder / "python3.12")
+    newest.unlink()
+    assert found(folder) == str(folder / "python3.12")
+
+
+@posix
+def test_one_that_can_make_environments_comes_before_a_newer_one(tmp_path: Path):
+    folder = a_folder_of_commands(tmp_path, "sh")
+    stand_in(folder, "python3.13", "3.13.0", lacks="ensurepip")
+    assert found(folder, "3.13") == str(folder / "python3.13"), "named with its remedy"
+    able = stand_in(folder, "python3.12", "3.12.1")
+    assert found(folder) == str(able)
+
+
+@posix
+def test_what_uv_and_pyenv_keep_is_found_where_the_path_has_none(tmp_path: Path):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    a_folder_of_commands(folder, "sh")
+    for place in ("share/uv/python/cpython-3.14.2-linux/bin", "bin"):
+        home = tmp_path / place.partition("/")[0]
+        kept = home / ".local" / place
+        kept.mkdir(parents=True)
+        python = stand_in(kept, "python3.14", "3.14.2")
+        assert found(folder, "3.14", home) == str(python)
 
 
 @posix
