@@ -1,8 +1,11 @@
-"""What the source of dpkit promises as a whole, read from its syntax trees without importing it."""
+"""Rules of the source of dpkit as a whole, read from its syntax trees without importing it.
+
+One test a rule: it lists all offenders, as `file:line` or `file: what`.
+"""
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -12,7 +15,6 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 FILES = sorted((CHECKOUT / "dpkit").rglob("*.py"))
-NAMES = [str(path.relative_to(CHECKOUT)) for path in FILES]
 LONGEST_FILE, MEDIAN_FILE, MEDIAN_FUNCTION = 350, 150, 8  # lines; CONTRIBUTING's tenth rule
 
 # A part of dpkit imports itself and parts of a lower layer, never its own layer or a higher one.
@@ -86,8 +88,6 @@ GLOBAL_SEEDS = {
     "random.seed",
 }
 
-every_file = pytest.mark.parametrize("path", FILES, ids=NAMES)
-
 
 @cache
 def tree(path: Path) -> ast.Module:
@@ -123,35 +123,57 @@ def on_import(body: list[ast.stmt]) -> Iterator[ast.AST]:
             yield from on_import(handler.body)
 
 
-@every_file
-def test_imports_go_one_way(path: Path):
-    here = part(path)
-    if here == "__init__":  # names every part, and imports each on first use
-        return
-    assert here in LAYERS, f"{here} has no place in LAYERS of {Path(__file__).name}"
+def name_of(path: Path) -> str:
+    """As messages and sets of exceptions name a file: from the checkout's root on."""
+    return path.relative_to(CHECKOUT).as_posix()
+
+
+def parts_imported(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, part) of every other part of dpkit that a file imports."""
     for line, name in imported(ast.walk(tree(path))):
         segments = name.split(".")
-        if segments[0] != "dpkit" or len(segments) == 1 or segments[1] in (here, "__version__"):
-            continue
-        other = segments[1]
-        assert LAYERS.get(other, -1) < LAYERS[here], f"line {line}: {here} imports {other}"
-        shows = here in MAY_SHOW or path == CHECKOUT / STATEMENT
-        assert other not in SHOWING or shows, f"line {line}: {here} imports {other}"
+        if (
+            segments[0] == "dpkit"
+            and segments[1:]
+            and segments[1] not in (part(path), "__version__")
+        ):
+            yield line, segments[1]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in FILES if path.parent.parent.name == "papers"],
-    ids=[
-        name for path, name in zip(FILES, NAMES, strict=True) if path.parent.parent.name == "papers"
-    ],
-)
-def test_papers_do_without_each_other(path: Path):
-    shared = {file.stem for file in path.parents[1].glob("*.py")}
-    for line, name in imported(ast.walk(tree(path))):
-        here = name.startswith("dpkit.papers.") and name.split(".")[2]
-        other = here and here not in {path.parent.name, *shared}
-        assert not other, f"line {line} imports {name}: what two papers use is no paper's"
+def test_imports_go_one_way():
+    inner = [path for path in FILES if part(path) != "__init__"]  # that one names every part
+    assert {part(path) for path in inner} - set(LAYERS) == set(), "give it a place in LAYERS"
+    wrong = [
+        f"{name_of(path)}:{line} imports {other}"
+        for path in inner
+        for line, other in parts_imported(path)
+        if LAYERS.get(other, -1) >= LAYERS[part(path)]
+    ]
+    assert wrong == []
+
+
+def test_only_what_shows_things_imports_texts_and_plots():
+    wrong = [
+        f"{name_of(path)}:{line} imports {other}"
+        for path in FILES
+        for line, other in parts_imported(path)
+        if other in SHOWING and not (part(path) in MAY_SHOW or name_of(path) == STATEMENT)
+    ]
+    assert wrong == []
+
+
+def test_papers_do_without_each_other():
+    """What two papers use is no paper's: it lies beside their folders."""
+    papers = CHECKOUT / "dpkit" / "papers"
+    shared = {file.stem for file in papers.glob("*.py")}
+    wrong = [
+        f"{name_of(path)}:{line} imports {name}"
+        for path in papers.glob("*/*.py")
+        for line, name in imported(ast.walk(tree(path)))
+        if name.startswith("dpkit.papers.")
+        and name.split(".")[2] not in {path.parent.name, *shared}
+    ]
+    assert wrong == []
 
 
 def module_name(path: Path) -> str:
@@ -196,14 +218,15 @@ def test_a_circle_is_found_wherever_it_hides(hidden: str):
     assert circle(graph) == []
 
 
-@every_file
-def test_imports_name_their_package(path: Path):
+def test_imports_name_their_package():
+    """`from dpkit...`, so that a file can be read on its own."""
     relative = [
-        node.lineno
+        f"{name_of(path)}:{node.lineno}"
+        for path in FILES
         for node in ast.walk(tree(path))
         if isinstance(node, ast.ImportFrom) and node.level
     ]
-    assert relative == [], "write `from dpkit...`, so that a file can be read on its own"
+    assert relative == []
 
 
 def needs_torch(path: Path) -> bool:
@@ -219,15 +242,16 @@ def needs_torch(path: Path) -> bool:
     return path.relative_to(CHECKOUT).as_posix() in TORCH_ELSEWHERE
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in FILES if not needs_torch(path)],
-    ids=[name for path, name in zip(FILES, NAMES, strict=True) if not needs_torch(path)],
-)
-def test_torch_is_imported_only_where_it_is_needed(path: Path):
-    for line, name in imported(on_import(tree(path).body)):
-        found = any(f"{name}.".startswith(f"{library}.") for library in TORCH)
-        assert not found, f"line {line} imports {name}: do so inside the function that needs it"
+def test_torch_is_imported_only_where_it_is_needed():
+    """Elsewhere the function that needs it imports it."""
+    wrong = [
+        f"{name_of(path)}:{line} imports {name}"
+        for path in FILES
+        if not needs_torch(path)
+        for line, name in imported(on_import(tree(path).body))
+        if any(f"{name}.".startswith(f"{library}.") for library in TORCH)
+    ]
+    assert wrong == []
 
 
 def test_files_and_functions_are_short():
@@ -249,63 +273,94 @@ def _body_lines(function: ast.FunctionDef) -> int:
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
-@every_file
-def test_public_names_have_docstrings(path: Path):
-    body = tree(path).body
-    public = [
-        node
-        for node in body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+def test_modules_and_public_names_have_docstrings():
+    kinds = ast.FunctionDef | ast.ClassDef
+    bare = [
+        f"{name_of(path)}: {getattr(node, 'name', 'the module')}"
+        for path in FILES
+        for node in (tree(path), *tree(path).body)
+        if isinstance(node, ast.Module | kinds)
+        and not getattr(node, "name", "").startswith("_")
+        and not ast.get_docstring(node)
     ]
-    assert ast.get_docstring(tree(path)), "the module has no docstring"
-    assert [node.name for node in public if not ast.get_docstring(node)] == []
+    assert bare == []
 
 
-@every_file
-def test_no_global_seed(path: Path):
+def test_no_global_seed():
     """Randomness comes in through `rng`; `seeded` alone forks torch's global state."""
-    exempt = [
-        node
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.FunctionDef) and node.name == "seeded"
+    found = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in FILES
+        for node in outside_of("seeded", tree(path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in GLOBAL_SEEDS
     ]
-    allowed = {id(node) for function in exempt for node in ast.walk(function)}
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Attribute) and id(node) not in allowed:
-            assert ast.unparse(node) not in GLOBAL_SEEDS, f"line {node.lineno}: pass rng on instead"
-
-
-@every_file
-def test_only_the_command_line_prints(path: Path):
-    if part(path) in MAY_PRINT:
-        return
-    calls = [node for node in ast.walk(tree(path)) if isinstance(node, ast.Call)]
-    prints = [node.lineno for node in calls if ast.unparse(node.func) == "print"]
-    assert prints == [], "return or yield it: printing is the caller's"
-
-
-@every_file
-def test_nothing_is_left_unfinished(path: Path):
-    found = re.findall(r"\b(?:TODO|FIXME|XXX|NotImplementedError)\b", path.read_text("utf-8"))
     assert found == []
 
 
-TEXTS = [
-    *FILES,
-    *(CHECKOUT / "notebooks").glob("*"),
-    *(CHECKOUT / "binder").glob("*"),
-    *(CHECKOUT / "data").rglob("*.json"),
-    *CHECKOUT.glob("*.md"),
-    CHECKOUT / "data" / "README.md",
-    CHECKOUT / "Makefile",
-]
-TEXTS = [path for path in TEXTS if path.is_file()]
+def outside_of(function: str, node: ast.AST) -> Iterator[ast.AST]:
+    """Every node of a tree but those of functions of that name."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.FunctionDef) and child.name == function):
+            yield child
+            yield from outside_of(function, child)
 
 
-@pytest.mark.parametrize("path", TEXTS, ids=[str(path.relative_to(CHECKOUT)) for path in TEXTS])
-def test_nothing_names_a_folder_of_one_machine(path: Path):
-    folders = re.findall(
-        r"(?<![\w.~$}/+])/(?:home|root|tmp|work|Users|mnt|private)/[\w.-]+",
-        path.read_text(encoding="utf-8", errors="replace"),
-    )
-    assert folders == [], "write it relative to the checkout, or leave it out"
+def test_only_the_command_line_prints():
+    """Others return or yield it: printing is the caller's."""
+    prints = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in FILES
+        if part(path) not in MAY_PRINT
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print"
+    ]
+    assert prints == []
+
+
+def matches(pattern: str, paths: Iterable[Path]) -> list[str]:
+    """`file: match` of every match of a pattern in these files."""
+    return [
+        f"{name_of(path)}: {match}"
+        for path in paths
+        if path.is_file()
+        for match in re.findall(pattern, path.read_text(encoding="utf-8", errors="replace"))
+    ]
+
+
+def test_nothing_is_left_unfinished():
+    assert matches(r"\b(?:TODO|FIXME|XXX|NotImplementedError)\b", FILES) == []
+
+
+def test_nothing_names_a_folder_of_one_machine():
+    """It is written relative to the checkout, or left out."""
+    texts = [
+        *FILES,
+        *(CHECKOUT / "notebooks").glob("*"),
+        *(CHECKOUT / "binder").glob("*"),
+        *(CHECKOUT / "data").rglob("*.json"),
+        *CHECKOUT.glob("*.md"),
+        CHECKOUT / "data" / "README.md",
+        CHECKOUT / "Makefile",
+    ]
+    folders = r"(?<![\w.~$}/+])/(?:home|root|tmp|work|Users|mnt|private)/[\w.-]+"
+    assert matches(folders, texts) == []
+
+
+def test_what_is_slow_says_what_it_alone_would_catch():
+    """`make test` leaves such tests to `make slow`: the mark holds the fault, in words."""
+    marks = [
+        (f"{name_of(path)}:{node.lineno}", getattr(parent, "args", []))
+        for path in (CHECKOUT / "tests").rglob("*.py")
+        for parent in ast.walk(tree(path))
+        for node in ast.iter_child_nodes(parent)
+        if isinstance(node, ast.Attribute)
+        and node.attr == "slow"
+        and (not isinstance(parent, ast.Call) or parent.func is node or node in parent.args)
+    ]
+    assert len(marks) > 10
+    bare = [
+        place
+        for place, given in marks
+        if not (given and isinstance(given[0], ast.Constant) and len(str(given[0].value)) > 10)
+    ]
+    assert bare == []
