@@ -13,7 +13,7 @@ APP_FLAGS ?=
 SCALE     ?= small
 WHAT      ?= --all --scale $(SCALE)
 RUN       := .venv/bin/python
-OTHERS    := 3.12 3.13
+OTHERS    := 3.11 3.12 3.13
 FIRST     := notebooks/00_start_here.ipynb
 
 # Tests and stored notebooks never see real data, so that they come out alike everywhere; one
@@ -33,7 +33,7 @@ export PYTHON MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab app test notebooks students slides book measure reproduce readme binder-check bench mutants format lint types unit compare portable other-pythons
+.PHONY: help setup lab app test slow notebooks students slides book measure reproduce readme binder-check bench mutants format lint types unit compare portable other-pythons
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -56,8 +56,12 @@ app: setup ## serve the explorers of notebook 09 as a page without code (Voila)
 	    $(RUN) -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[app]"
 	@exec $(RUN) -m voila notebooks/09_explorers.ipynb $(APP_FLAGS)
 
-test: lint types unit compare portable other-pythons ## everything that must pass (about 30 minutes)
+test: lint types unit compare portable other-pythons ## everything that must pass (a quarter of an hour)
 	@echo "All checks passed."
+
+slow: setup ## what make test leaves out: slow tests, and all notebooks as a second processor
+	@$(PLAIN) $(RUN) -m pytest -q -n $(JOBS) --dist worksteal -m slow
+	@$(PLAIN) $(RUN) tests/notebooks/portable.py avx2 -n $(JOBS)
 
 notebooks: setup ## run every notebook without a screen and rewrite its stored outputs
 	@$(PLAIN) $(RUN) tests/notebooks/execute.py
@@ -103,20 +107,20 @@ lint: setup ## part of test: the linter and the layout
 types: setup ## part of test: pyright
 	@$(RUN) -m pyright
 
-# One process more than JOBS: many tests wait, for a browser or for a process that they killed.
-unit: setup ## part of test: pytest, but for the stored values that portable compares
-	@$(PLAIN) $(RUN) -m pytest -q -n $$(($(JOBS) + 1)) --dist worksteal -m "slow or not stored"
+unit: setup ## part of test: pytest, but for slow tests and the stored values that portable compares
+	@$(PLAIN) $(RUN) -m pytest -q -n $(JOBS) --dist worksteal -m "not slow and not stored"
 
 compare: setup ## part of test: run the notebooks again and compare with their stored outputs
 	@$(PLAIN) $(RUN) tests/notebooks/compare.py -n $(JOBS)
 
-portable: setup ## part of test: stored values and notebooks, as two other processors compute them
-	@$(PLAIN) $(RUN) tests/notebooks/portable.py -n $(JOBS)
+portable: setup ## part of test: stored values and notebooks, as a processor without AVX computes them
+	@$(PLAIN) $(RUN) tests/notebooks/portable.py no-avx -n $(JOBS)
 
-other-pythons: $(OTHERS:%=python-%) ## part of test: the torch-free tests under 3.12 and 3.13
+other-pythons: $(OTHERS:%=python-%) ## part of test: quick torch-free tests under the other Pythons
 
 python-%: setup
-	@if python=$$(.ci/find-python $*); then \
+	@if [ $* = "$$($(RUN) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" ]; then exit; fi; \
+	if python=$$(.ci/find-python $*); then \
 	    PYTHON=$$python .ci/venv .venv-$* test-core && echo "Python $*, without torch:" && \
-	    $(PLAIN) .venv-$*/bin/python -m pytest -q -n $(JOBS) -m "not torch" $(TORCH_FREE); \
+	    $(PLAIN) .venv-$*/bin/python -m pytest -q -n $(JOBS) -m "not torch and not slow" $(TORCH_FREE); \
 	else echo "Python $* is not at hand: its torch-free tests were skipped."; fi

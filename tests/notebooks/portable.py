@@ -1,31 +1,29 @@
-"""Run what compares with stored values, and every notebook, as other processors would.
+"""Run what compares with stored values, and every notebook, as another processor would.
 
-`python tests/notebooks/portable.py [-n WORKERS]`. Environment variables make torch, MKL and
-OpenBLAS take the code paths of other processors, which add in another order. They do so on x86
-machines; elsewhere they change nothing.
+`python tests/notebooks/portable.py PROCESSOR [-n WORKERS]`. Environment variables make torch, MKL
+and OpenBLAS take the code paths of another processor, which adds in another order. They do so on
+x86 machines; elsewhere they change nothing. `make portable` takes the processor furthest from
+today's, without AVX and with two threads; `make slow` the other.
 """
 
 import argparse
 import os
 import subprocess
 import sys
-from time import monotonic
 from typing import NamedTuple
 
 import compare
 
 
 class Processor(NamedTuple):
-    """A processor to emulate: what sets the libraries' code paths, and how many threads compute."""
+    """A processor to emulate: how many threads compute, and what sets the libraries' code paths."""
 
-    name: str
     threads: int
     variables: dict[str, str]
 
 
-PROCESSORS = (
-    Processor(
-        "without AVX, that MKL does not know",
+PROCESSORS = {
+    "no-avx": Processor(  # nor one that MKL knows
         2,
         {
             "ATEN_CPU_CAPABILITY": "default",
@@ -33,8 +31,8 @@ PROCESSORS = (
             "MKL_CBWR": "COMPATIBLE",
         },
     ),
-    Processor("with AVX2", 1, {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell"}),
-)
+    "avx2": Processor(1, {"ATEN_CPU_CAPABILITY": "avx2", "OPENBLAS_CORETYPE": "Haswell"}),
+}
 
 
 def stored_values(workers: int, variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -52,23 +50,22 @@ def stored_values(workers: int, variables: dict[str, str]) -> subprocess.Complet
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("processor", choices=PROCESSORS)
     parser.add_argument("-n", dest="workers", type=int, default=1)
-    workers = parser.parse_args().workers
+    arguments = parser.parse_args()
+    threads, variables = PROCESSORS[arguments.processor]
+    print(f"Processor {arguments.processor}, threads {threads}: {variables}", flush=True)
+    variables = variables | {"OMP_NUM_THREADS": str(threads)}
+    at_once = max(arguments.workers // threads, 1)
     failed = False
-    for name, threads, variables in PROCESSORS:
-        print(f"A processor {name}, threads {threads}: {variables}", flush=True)
-        variables = variables | {"OMP_NUM_THREADS": str(threads)}
-        at_once = max(workers // threads, 1)
-        start = monotonic()
-        for result in (
-            stored_values(at_once, variables),
-            compare.compare(workers=at_once, variables=variables),
-        ):
-            lines = result.stdout.splitlines()
-            kept = [line for line in lines if " numbers within " in line or " passed" in line]
-            print("\n".join(kept if result.returncode == 0 else lines), flush=True)
-            failed |= result.returncode != 0
-        print(f"{monotonic() - start:.0f} s", flush=True)
+    for result in (
+        stored_values(at_once, variables),
+        compare.compare(workers=at_once, variables=variables),
+    ):
+        lines = result.stdout.splitlines()
+        kept = [line for line in lines if " numbers within " in line or " passed" in line]
+        print("\n".join(kept if result.returncode == 0 else lines), flush=True)
+        failed |= result.returncode != 0
     return int(failed)
 
 
