@@ -87,7 +87,7 @@ bench: $(if $(filter cuda,$(DEVICE)),,setup) ## time and memory against plain co
 	@$(WITH_DATA); DEVICE=$(or $(DEVICE),cpu) PYTHONPATH=$(CURDIR):$(CURDIR)/tests/explorers \
 	    $(if $(filter cuda,$(DEVICE)),python3,$(RUN)) tests/benchmarks/bench.py
 
-mutants: setup ## put known faults into the privacy code, one by one: the tests must catch each
+mutants: setup ## put known faults into the code, one by one: the tests must catch each (minutes)
 	@$(PLAIN) $(RUN) tests/contracts/mutants.py
 
 readme: setup ## rewrite README's and docs' tables and pictures and binder/requirements.txt

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from dpkit import paths, records
-from dpkit.claims import Claim, Evidence, Measured, as_json, check, check_all, counted, with_code
+from dpkit.claims import (
+    Claim,
+    Evidence,
+    Measured,
+    as_json,
+    check,
+    check_all,
+    counted,
+    outcome,
+    with_code,
+)
 from dpkit.code_lines import CAUSES, Code
 from dpkit.papers import with_claims
 
@@ -75,6 +85,7 @@ def test_what_is_said_in_words_is_decided_by_what_a_reader_believes(computed, ve
     [
         (3e-16, "fails", "below 1e-12"),
         (-3e-16, "fails", "below 1e-12"),
+        (-2e-12, "fails", "-2e-12"),
         (2e-12, "holds", "2e-12"),
         (math.inf, "holds", "none"),
     ],
@@ -103,6 +114,11 @@ def test_counts_are_by_verdict_and_leave_out_what_there_is_none_of():
     compare = [claim(compute=lambda value=value: value) for value in (1.0, 99.0, 2.0)]
     one = claim(kind="computed", stated=None)
     assert counted(map(check, [*compare, one])) == "2 hold, 1 fails, 1 computed"
+
+
+@pytest.mark.parametrize("kind", ["equals", "at most", "at least"])
+def test_no_value_that_is_not_a_number_bears_a_claim_out(kind):
+    assert outcome(claim(kind=kind), math.nan) == "fails"
 
 
 def test_a_value_that_is_not_a_number_is_an_error():

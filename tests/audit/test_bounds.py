@@ -128,6 +128,13 @@ def test_rates_at_the_ends(fpr: float, fnr: float):
     assert found == 0 if fpr == 1 else 0 < found < log(1000)
 
 
+def test_without_any_error_both_limits_have_a_closed_form():
+    """100 of 1,000 choose; of 900 none errs, so that a rate is at most 1 - 0.025^(1/900)."""
+    found = clopper_pearson(np.zeros(1000), np.ones(1000), **ASKED, rng=np.random.default_rng(0))
+    limit = 1 - 0.025 ** (1 / 900)
+    assert found.epsilon == pytest.approx(log((1 - limit - ASKED["delta"]) / limit), rel=1e-9)
+
+
 def test_either_inequality_counts():
     """Few false negatives give by the second what few false positives give by the first."""
     rng = np.random.default_rng(6)

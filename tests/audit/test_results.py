@@ -96,6 +96,19 @@ def test_repetitions_count_what_is_at_most_proven():
     assert results.repeat(wrong, times=10, trials=20_000)["at_most_proven"] == 0
 
 
+def test_every_repetition_draws_scores_of_its_own():
+    """Fails by chance with probability 0: continuous scores are never alike."""
+    first = []
+
+    def noted(rng: np.random.Generator, trials: int) -> Scores:
+        scores = bells(rng, trials)
+        first.append(scores.absent[0])
+        return scores
+
+    results.repeat(replace(QUARTER, scores=noted), times=5, trials=50)
+    assert len(set(first)) == 5
+
+
 def test_bad_input_names_the_parameter():
     for change, words in (
         ({"seed": -1}, "seed must be an integer >= 0"),

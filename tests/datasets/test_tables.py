@@ -40,6 +40,8 @@ def test_types_and_missing_values(frames):
     assert len(numbers) == 6
     assert all(train[name].dtype == "int64" for name in numbers)
     assert (train.dtypes == test.dtypes).all()  # categories too: both splits encode alike
+    known = train.workclass.cat.categories  # of the set's description, not of its records
+    assert "Never-worked" in known.difference(train.workclass)
     assert train.loc[1].isna().sum() == 3
     assert train.loc[1, ["workclass", "occupation", "native_country"]].isna().all()
     assert train.loc[0].notna().all()

@@ -34,6 +34,14 @@ def test_every_row_is_the_accountants_own_number(adjacency):
     assert min(rows[name][0] for name in ("RDP", "RDP, classic", "moments")) >= pair.lower
 
 
+def test_batches_of_all_records_cost_the_same_where_their_size_is_fixed():
+    """However they are drawn, a replaced record moves a sum clipped at C by 2 C."""
+    everyone = {"noise_multiplier": 9.0, "sample_rate": 1.0, "adjacency": "replace-one"}
+    rows = Accountant.compute(**SETTING | everyone)["rows"]
+    epsilons = {name: epsilon for name, epsilon, _, _ in rows}
+    assert epsilons["PLD, fixed size"] == pytest.approx(epsilons["PLD"], rel=1e-3)
+
+
 def test_the_call_that_gives_the_same_follows_the_numbers(explorer):
     explorer.values["noise_multiplier"].value = 1.4
     assert "SampledGaussian(1.4, 0.01" in explorer.call.value

@@ -9,7 +9,7 @@ from dpkit.explorers.shuffled_or_poisson import (
     draw,
     largest_is_the_records,
 )
-from dpkit.privacy import shuffled
+from dpkit.privacy import Release, SampledGaussian, pld, shuffled
 
 VALUES = {"noise_multiplier": 0.5, "batches": 100.0, "seed": 4, "delta": 1e-5}
 
@@ -45,3 +45,8 @@ def test_shuffled_batches_cost_more_than_is_charged_by_chance():
     assert low == shuffled.at_least(0.5, batches=100, delta=1e-5)
     assert found["poisson"][1] < low <= high
     assert set(found["drawn"]) == set(KINDS)
+
+
+def test_a_pass_by_chance_has_as_many_steps_as_batches():
+    pair = pld.epsilon([Release(SampledGaussian(0.5, 0.01), 100)], delta=1e-5)
+    assert ShuffledOrPoisson.compute(**VALUES)["poisson"] == (pair.lower, pair.epsilon)
