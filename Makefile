@@ -33,7 +33,7 @@ export PYTHON MAKECMDGOALS
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lab app test slow notebooks students slides book measure reproduce readme binder-check bench mutants format lint types unit compare portable other-pythons
+.PHONY: help setup lab app test slow notebooks students slides book measure reproduce readme binder-check wheel-check bench mutants format lint types unit compare portable other-pythons
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -95,6 +95,9 @@ readme: setup ## rewrite README's and docs' tables and pictures and binder/requi
 
 binder-check: setup ## install binder/ as mybinder.org does, ask the server, run the notebooks
 	@$(RUN) tests/contracts/binder_check.py
+
+wheel-check: setup ## install the wheel as a user does and run what README shows (minutes)
+	@$(RUN) tests/contracts/wheel_check.py
 
 format: setup ## lay the code out and fix what the linter can
 	@$(RUN) -m ruff check --fix .

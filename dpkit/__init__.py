@@ -4,8 +4,9 @@
 loaded when they are first used, need it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dpkit.lazy import on_demand
 
 __version__ = "0.1.0"
 __all__ = [
@@ -40,14 +41,6 @@ if TYPE_CHECKING:
     )
     from dpkit.private import Budget, Private, PrivateGan, PrivateImages, PrivateTable
 
-
-def __getattr__(name: str) -> Any:
-    if name in _FRONT:
-        return getattr(import_module("dpkit.private"), name)
-    if name in __all__:
-        return import_module(f"dpkit.{name}")
-    raise AttributeError(f"module 'dpkit' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = on_demand(
+    __name__, {name: "private" if name in _FRONT else name for name in __all__}
+)

@@ -2,21 +2,44 @@
 
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+from dpkit import __version__
 from dpkit.commands import accounting, audit, data, evidence, sample, supports, train
 from dpkit.experiments.sweep import PartsFailed
+from dpkit.missing import remedied
 
 app = typer.Typer(
     name="dpkit",
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Differentially private GANs: the epsilon claimed, proven and measured."
     "\n\nStart with: python -m dpkit claims\n\nEach command explains itself: python -m "
     "dpkit epsilon --help. With --json each prints one JSON value.",
 )
+
+
+def show_version(asked: bool) -> None:
+    """Print the version and end, where it is asked for."""
+    if asked:
+        print(f"dpkit {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Take the options that come before a command."""
+
+
 app.command()(accounting.epsilon)
 app.command()(accounting.noise)
 app.command()(supports.supports)
@@ -27,8 +50,8 @@ app.command()(evidence.reproduce)
 app.add_typer(audit.app, name="audit")
 app.add_typer(data.app, name="data")
 
-# What a user can cause: bad values, missing files and data, no network, computations that fail.
-EXPECTED = (ValueError, OSError, ArithmeticError, PartsFailed)
+# What a user can cause: bad values, what is not installed or not there, computations that fail.
+EXPECTED = (ValueError, ModuleNotFoundError, OSError, ArithmeticError, PartsFailed)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -37,12 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given in ([], ["audit"], ["data"]):  # the commands that there are
         given.append("--help")
     try:
-        code = app(given, prog_name="python -m dpkit", standalone_mode=False)
+        with remedied():
+            code = app(given, prog_name="python -m dpkit", standalone_mode=False)
     except typer.Abort:
         sys.exit(130)
-    except ModuleNotFoundError as error:
-        extra = "notebooks" if error.name == "matplotlib" else "train"
-        fail(f"{error}; pip install '.[{extra}]' in the checkout brings it")
     except EXPECTED as error:
         fail(str(error))
     except Exception as error:

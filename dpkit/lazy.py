@@ -1,24 +1,56 @@
-"""Attributes of a paper's package that are imported when they are asked for: most need torch."""
+"""Packages whose names are imported when they are asked for: most need torch."""
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
+from pkgutil import iter_modules
 from typing import Any
 
+from dpkit.missing import remedied
 
-def lazy(package: str, name: str) -> Any:
-    """Look up CLAIMS, one of the package's modules, or what its module `algorithm` defines.
+Attributes = tuple[Callable[[str], Any], Callable[[], list[str]]]
+
+
+def on_demand(package: str, homes: Mapping[str, str]) -> Attributes:
+    """Return `__getattr__` and `__dir__` of a package that gives the names of its modules.
+
+    Args:
+        package: full name, such as "dpkit.private".
+        homes: the module that defines each name; a name that is a module itself is its own home.
+    """
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"{package} has no {name!r}; it has {', '.join(homes)}")
+        with remedied():
+            home = import_module(f"{package}.{homes[name]}")
+            return home if homes[name] == name else getattr(home, name)
+
+    return get, lambda: sorted(homes)
+
+
+def of_paper(package: str) -> Attributes:
+    """Return `__getattr__` and `__dir__` of a paper's package, or of one that is laid out like it.
+
+    Besides its `__all__` it has CLAIMS, its modules, and what its module `algorithm` defines.
 
     Args:
         package: full name, such as "dpkit.papers.dp_cgan".
-        name: of the attribute that is asked for.
-
-    Raises:
-        AttributeError: the package has nothing of that name.
     """
-    if name.startswith("_"):
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    if name == "CLAIMS":
-        return import_module(f"{package}.claims").CLAIMS
-    if find_spec(f"{package}.{name}") is not None:
-        return import_module(f"{package}.{name}")
-    return getattr(import_module(f"{package}.algorithm"), name)
+
+    def get(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with remedied():
+            if name == "CLAIMS":
+                return import_module(f"{package}.claims").CLAIMS
+            if find_spec(f"{package}.{name}") is not None:
+                return import_module(f"{package}.{name}")
+            return getattr(import_module(f"{package}.algorithm"), name)
+
+    def listed() -> list[str]:
+        here = import_module(package)
+        modules = (module.name for module in iter_modules(here.__path__))
+        return sorted({"CLAIMS", *here.__all__, *modules})
+
+    return get, listed

@@ -5,15 +5,10 @@ What a private GAN has to beat: releases of class moments and of random features
 tests with. `python -m dpkit reproduce comparison mnist`; other image sets with no setting changed.
 """
 
-from typing import Any
-
-from dpkit.lazy import lazy
+from dpkit.lazy import of_paper
 
 NAME = "comparison"
 TITLE = "What a GAN has to beat"
 CLAIMS = ()  # it states nothing of its own
-
-
-def __getattr__(name: str) -> Any:
-    """Modules on first use: most need torch."""
-    return lazy(__name__, name)
+__all__ = ["CLAIMS", "NAME", "TITLE"]
+__getattr__, __dir__ = of_paper(__name__)

@@ -6,6 +6,7 @@ import numpy as np
 
 from dpkit import checks
 from dpkit.datasets.images import Images, make_images
+from dpkit.missing import remedied
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 MODES = ((1, "L"), (3, "RGB"))  # channels -> pillow's name for it
@@ -33,7 +34,7 @@ def image_folder(
     Raises:
         ValueError: no folder, no images in it, an image that cannot be read (named), or a number
             out of range.
-        ModuleNotFoundError: pillow, which comes with matplotlib, is not installed.
+        ModuleNotFoundError: pillow is not installed.
     """
     size = checks.whole(1, size=size)
     modes = [mode for count, mode in MODES if count == channels]
@@ -68,12 +69,8 @@ def _image_files(root: Path) -> list[Path]:
 
 def _read(file: Path, size: int, mode: str) -> np.ndarray:
     """One image as uint8 (channels, size, size)."""
-    try:
+    with remedied():
         from PIL import Image
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "reading image files needs pillow; install it with: pip install pillow"
-        ) from error
     try:
         with Image.open(file) as image:
             image.load()

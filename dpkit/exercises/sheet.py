@@ -9,6 +9,7 @@ from typing import Any
 
 from dpkit.exercises.exercise import Exercise
 from dpkit.exercises.kinds import Choice, Function, Guess, Number
+from dpkit.missing import remedied
 
 
 class Sheet:
@@ -99,6 +100,7 @@ class Sheet:
         Raises:
             ModuleNotFoundError: ipywidgets is not installed.
         """
-        from dpkit.exercises.quiz import Quiz
+        with remedied():
+            from dpkit.exercises.quiz import Quiz
 
         return Quiz([one for one in self.exercises if isinstance(one, Choice)])

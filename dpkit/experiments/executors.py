@@ -12,6 +12,7 @@ from typing import Any
 
 from dpkit import checks
 from dpkit.experiments.sweep import Submits
+from dpkit.missing import remedy
 
 KINDS = "serial, processes:N (such as processes:4) or dask://HOST:PORT"
 
@@ -107,8 +108,8 @@ def _client(address: str) -> Any:
         client = import_module("distributed").Client
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"executor dask://{address} needs Dask, which is not installed: pip install '.[dask]' "
-            "in the checkout, here and where the workers run"
+            f"executor dask://{address} needs Dask, which is not installed: "
+            f"{remedy('distributed')}, here and where the workers run"
         ) from error
     return client(f"tcp://{address}")
 

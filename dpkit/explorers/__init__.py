@@ -4,8 +4,9 @@ Each is a VBox that needs no argument; its `compute` is a pure function of its c
 """
 
 import re
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dpkit.lazy import on_demand
 
 if TYPE_CHECKING:
     from dpkit.explorers.accountant import Accountant
@@ -47,9 +48,9 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """The explorer of that name; loaded, with ipywidgets, when it is asked for."""
-    if name not in __all__:
-        raise AttributeError(f"dpkit.explorers has no {name!r}; it has {', '.join(__all__)}")
-    home = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()  # TradeOff is in trade_off
-    return getattr(import_module(f"dpkit.explorers.{home}"), name)
+def _home(name: str) -> str:
+    """The module of an explorer: TradeOff is in trade_off."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+__getattr__, __dir__ = on_demand(__name__, {name: _home(name) for name in __all__})

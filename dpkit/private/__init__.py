@@ -3,8 +3,9 @@
 Each name is loaded when it is asked for, and torch with it where it needs torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dpkit.lazy import on_demand
 
 if TYPE_CHECKING:
     from dpkit.private.budget import Budget
@@ -22,10 +23,4 @@ _HOMES = {  # of each name its module
     "PrivateTable": "table",
 }
 __all__ = ["Budget", "BudgetSpent", "Private", "PrivateGan", "PrivateImages", "PrivateTable"]
-
-
-def __getattr__(name: str) -> Any:
-    """The class of that name; its home is imported when it is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"dpkit.private has no {name!r}; it has {', '.join(_HOMES)}")
-    return getattr(import_module(f"dpkit.private.{_HOMES[name]}"), name)
+__getattr__, __dir__ = on_demand(__name__, _HOMES)

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
+from dpkit.missing import remedied
 from dpkit.training.device import floats
 from dpkit.training.types import Record
 
@@ -52,12 +53,8 @@ def board(folder: str | Path | None) -> Any | None:
     """
     if folder is None:
         return None
-    try:
+    with remedied():
         from torch.utils.tensorboard.writer import SummaryWriter
-    except ImportError as error:
-        raise ModuleNotFoundError(
-            "log_dir needs tensorboard; install it with: pip install tensorboard"
-        ) from error
     return SummaryWriter(str(folder))
 
 

@@ -4,8 +4,9 @@ Each name is loaded when it is asked for, and torch with it where it needs torch
 is a module: `gradient_penalty.per_example(...)`.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dpkit.lazy import on_demand
 
 if TYPE_CHECKING:
     from dpkit.training.batches import micro_batches
@@ -109,10 +110,4 @@ __all__ = [
     "train",
     "update",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """The function, class or module of that name; its home is imported when it is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"dpkit.training has no {name!r}; it has {', '.join(__all__)}")
-    return getattr(import_module(f"dpkit.training.{_HOMES[name]}"), name)
+__getattr__, __dir__ = on_demand(__name__, _HOMES)

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
@@ -97,6 +98,38 @@ print(json.dumps(failed))
 """
     failed = json.loads(python(code))
     assert failed == {}, "\n".join(f"{name}:\n{reason}" for name, reason in failed.items())
+
+
+PACKAGES = [path.parent.relative_to(CHECKOUT) for path in sorted(PACKAGE.rglob("__init__.py"))]
+
+
+@pytest.mark.parametrize("folder", PACKAGES, ids=str)
+def test_dir_of_a_package_shows_its_public_names_and_modules_alone(folder: Path):
+    package = pytest.importorskip(".".join(folder.parts))  # four of them import torch at once
+    if not hasattr(package, "__all__"):
+        return
+    shown = {name for name in dir(package) if not name.startswith("_")}
+    assert shown >= set(package.__all__)
+    modules = {module.name for module in iter_modules(package.__path__)}
+    assert shown - {*package.__all__, *modules, "CLAIMS"} == set()
+
+
+def test_what_needs_torch_says_how_to_install_it():
+    code = """
+import json
+from dpkit.papers import dp_cgan
+def asked(give):
+    try:
+        give()
+    except ModuleNotFoundError as error:
+        return [error.name, str(error)]
+def private():
+    from dpkit import PrivateGan
+print(json.dumps([asked(private), asked(lambda: dp_cgan.step)]))
+"""
+    for name, said in json.loads(python(code)):
+        assert name == "torch"
+        assert "pip install 'torch>=" in said
 
 
 def test_every_paper_shows_its_claims():

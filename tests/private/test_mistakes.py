@@ -266,7 +266,8 @@ def test_data_with_holes():
 def test_tensorboard_that_is_not_installed(monkeypatch):
     import sys
 
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
+    monkeypatch.delitem(sys.modules, "torch.utils.tensorboard.writer", raising=False)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ModuleNotFoundError, match="pip install tensorboard"):
         gan_of().fit(X, Y, steps=6, log_dir="runs")
 

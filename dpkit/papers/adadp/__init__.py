@@ -6,16 +6,11 @@ learning rate that does so, too. It stands here because the optimiser of a priva
 the same question. The paper reports MNIST and CIFAR-10 at three privacy levels.
 """
 
-from typing import Any
-
-from dpkit.lazy import lazy
-from dpkit.papers.adadp.settings import SETTINGS  # noqa: F401
+from dpkit.lazy import of_paper
+from dpkit.papers.adadp.settings import SETTINGS
 
 NAME = "adadp"
 TITLE = "AdaDP (Xu, Shi, Liu, Zhao, Chen 2019)"
 NOTEBOOK = "04_adadp"
-
-
-def __getattr__(name: str) -> Any:
-    """Claims, modules and the algorithm's functions on first use: what needs torch only then."""
-    return lazy(__name__, name)
+__all__ = ["NAME", "NOTEBOOK", "SETTINGS", "TITLE"]
+__getattr__, __dir__ = of_paper(__name__)

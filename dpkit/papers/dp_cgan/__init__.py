@@ -6,16 +6,11 @@ on fake examples are clipped apart, added and noised; images and labels are gene
 paper reports classifiers trained on the generated data at epsilon 9.6, delta 1e-5.
 """
 
-from typing import Any
-
-from dpkit.lazy import lazy
-from dpkit.papers.dp_cgan.settings import BASIC, NON_PRIVATE, REPAIRED, SETTINGS, SMALL  # noqa: F401
+from dpkit.lazy import of_paper
+from dpkit.papers.dp_cgan.settings import BASIC, NON_PRIVATE, REPAIRED, SETTINGS, SMALL
 
 NAME = "dp_cgan"
 TITLE = "DP-CGAN (Torkzadehmahani, Kairouz, Paten 2019)"
 NOTEBOOK = "02_dp_cgan"
-
-
-def __getattr__(name: str) -> Any:
-    """Claims, modules and the algorithm's functions on first use: what needs torch only then."""
-    return lazy(__name__, name)
+__all__ = ["BASIC", "NAME", "NON_PRIVATE", "NOTEBOOK", "REPAIRED", "SETTINGS", "SMALL", "TITLE"]
+__getattr__, __dir__ = of_paper(__name__)

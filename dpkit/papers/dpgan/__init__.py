@@ -7,10 +7,8 @@ what lets the budget last longer: Table 7 counts the iterations that it allows o
 LSUN at epsilon 4 and 10, delta 1e-5.
 """
 
-from typing import Any
-
-from dpkit.lazy import lazy
-from dpkit.papers.dpgan.settings import (  # noqa: F401
+from dpkit.lazy import of_paper
+from dpkit.papers.dpgan.settings import (
     CELEBA,
     LSUN_L,
     LSUN_U,
@@ -24,8 +22,17 @@ from dpkit.papers.dpgan.settings import (  # noqa: F401
 NAME = "dpgan"
 TITLE = "dpGAN (Zhang, Ji, Wang 2018)"
 NOTEBOOK = "05_dpgan"
-
-
-def __getattr__(name: str) -> Any:
-    """Claims, modules and the algorithm's functions on first use: what needs torch only then."""
-    return lazy(__name__, name)
+__all__ = [
+    "CELEBA",
+    "LSUN_L",
+    "LSUN_U",
+    "MNIST",
+    "NAME",
+    "NON_PRIVATE",
+    "NOTEBOOK",
+    "REPAIRED",
+    "SETTINGS",
+    "SMALL",
+    "TITLE",
+]
+__getattr__, __dir__ = of_paper(__name__)

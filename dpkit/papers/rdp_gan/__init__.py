@@ -6,10 +6,8 @@ may be lowered while training when a test accuracy stops improving. The paper ge
 and census records at a stated total epsilon of 0.5 and 5, delta 1e-5.
 """
 
-from typing import Any
-
-from dpkit.lazy import lazy
-from dpkit.papers.rdp_gan.settings import (  # noqa: F401
+from dpkit.lazy import of_paper
+from dpkit.papers.rdp_gan.settings import (
     DP_GAN,
     MULTIPLICATIVE,
     NON_PRIVATE,
@@ -21,8 +19,15 @@ from dpkit.papers.rdp_gan.settings import (  # noqa: F401
 NAME = "rdp_gan"
 TITLE = "RDP-GAN (Ma, Li, Ding, Liu, Wei, Weng, Poor 2020)"
 NOTEBOOK = "06_rdp_gan"
-
-
-def __getattr__(name: str) -> Any:
-    """Claims, modules and the algorithm's functions on first use: what needs torch only then."""
-    return lazy(__name__, name)
+__all__ = [
+    "DP_GAN",
+    "MULTIPLICATIVE",
+    "NAME",
+    "NON_PRIVATE",
+    "NOTEBOOK",
+    "OUTPUT_ERROR",
+    "SETTINGS",
+    "SMALL",
+    "TITLE",
+]
+__getattr__, __dir__ = of_paper(__name__)

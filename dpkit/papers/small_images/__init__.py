@@ -6,10 +6,8 @@ inception score against epsilon, by clip norm, noise multiplier and capacity. Th
 three earlier private GANs (Beaulieu-Jones et al. 2017, Xie et al. 2018, Zhang et al. 2018).
 """
 
-from typing import Any
-
-from dpkit.lazy import lazy
-from dpkit.papers.small_images.settings import (  # noqa: F401
+from dpkit.lazy import of_paper
+from dpkit.papers.small_images.settings import (
     FIGURE_1,
     FIGURE_2,
     FIGURE_3,
@@ -23,8 +21,17 @@ from dpkit.papers.small_images.settings import (  # noqa: F401
 NAME = "small_images"
 TITLE = "Small images (Schwabedal, Michel, Riontino 2020)"
 NOTEBOOK = "03_small_images"
-
-
-def __getattr__(name: str) -> Any:
-    """Claims, modules and the algorithm's functions on first use: what needs torch only then."""
-    return lazy(__name__, name)
+__all__ = [
+    "FIGURE_1",
+    "FIGURE_2",
+    "FIGURE_3",
+    "NAME",
+    "NON_PRIVATE",
+    "NOTEBOOK",
+    "REPAIRED",
+    "SETTINGS",
+    "SMALL",
+    "TITLE",
+    "reduced",
+]
+__getattr__, __dir__ = of_paper(__name__)

@@ -3,16 +3,11 @@
 A GAN of two small networks on scikit-learn's digits, trained with DP-SGD on its discriminator.
 """
 
-from typing import Any
+from dpkit.papers.sixth.settings import SETTINGS, SMALL
 
-from dpkit.papers.sixth.settings import SETTINGS, SMALL  # noqa: F401
-
-from dpkit.lazy import lazy
+from dpkit.lazy import of_paper
 
 NAME = "sixth"
 TITLE = "A sixth paper (made up)"
-
-
-def __getattr__(name: str) -> Any:
-    """Claims and modules on first use."""
-    return lazy(__name__, name)
+__all__ = ["NAME", "SETTINGS", "SMALL", "TITLE"]
+__getattr__, __dir__ = of_paper(__name__)

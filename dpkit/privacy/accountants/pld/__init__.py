@@ -42,6 +42,10 @@ BY_PROFILE = "exact privacy profile, certified (lower, upper)"
 BY_RDP = "PLD by FFT, lower end certified; upper end by RDP, whose rounding has no proven bound"
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 @np.errstate(all="ignore")  # what overflows proves nothing: every comparison lets NaN fail
 def epsilon(ledger: Releases, *, delta: float, gap: float = GAP) -> Guarantee:
     """The epsilon of a ledger at `delta`, as a certified pair.
