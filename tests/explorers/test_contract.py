@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from html import escape
 from importlib import import_module
+from io import BytesIO
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from ipywidgets.widgets.widget import _instances
+from PIL import Image
 
 from dpkit import explorers
 from dpkit.explorers import (
@@ -27,9 +30,10 @@ from dpkit.explorers import (
     score_against_epsilon,
 )
 from dpkit.explorers import explorer as base
-from dpkit.explorers.explorer import DELAY, REST, Explorer
+from dpkit.explorers.explorer import DELAY, DRAFT, REST, Explorer
 from dpkit.explorers.group_directions import ADDED
 from dpkit.explorers.loss_noise import LEAST_MULTIPLIER
+from dpkit.explorers.moving_picture import Frame
 from dpkit.plots import Picture
 from dpkit.privacy import conversions
 from dpkit.show import at_least, at_most, interval
@@ -655,26 +659,30 @@ def test_the_picture_has_words_with_its_numbers(explorer, case):
     "drawn", [False, pytest.param(True, marks=pytest.mark.slow("a control that a picture ignores"))]
 )
 def test_every_control_moves_what_is_shown_and_back(explorer, drawn, case, asked, monkeypatch):
-    """Numbers after each move, and the picture after the last one, or after each."""
+    """Numbers after each move, and the picture at the end, or after each move."""
     assert {name for name, _ in case.moves} == set(explorer.values)
     as_opened(explorer)
     values, before, widgets = held(explorer), shown(explorer), len(_instances)
     assert widgets >= len(explorer.children)
-    now = before
-    draw, last = explorer.draw, len(case.moves) - 1
-    for place, (name, value) in enumerate(case.moves):
-        asked.clear()
-        real = drawn or place == last
-        monkeypatch.setattr(explorer, "draw", draw if real else lambda _: sketch(asked[-1]))
-        explorer.values[name].value = value
-        assert explorer.values[name].value == value
-        assert asked == [held(explorer)]
-        (numbers, picture), now = now, shown(explorer)
-        assert now[1].startswith(PNG) or not real
-        assert now[1] != picture
-        assert (now[0] == numbers) == (name in case.unmoved)
-        assert "alert" not in now[0] + explorer.words.value
-    assert now[1] != before[1]
+    with monkeypatch.context() as patch:
+        if not drawn:
+            patch.setattr(explorer, "draw", lambda _: sketch(asked[-1]))
+            patch.setattr(explorer, "late", lambda found: found)
+            afresh(explorer)
+        now = shown(explorer)
+        for name, value in case.moves:
+            asked.clear()
+            explorer.values[name].value = value
+            assert explorer.values[name].value == value
+            assert asked == [held(explorer)]
+            (numbers, picture), now = now, shown(explorer)
+            assert now[1].startswith(PNG) or not drawn
+            assert now[1] != picture
+            assert (now[0] == numbers) == (name in case.unmoved)
+            assert "alert" not in now[0] + explorer.words.value
+    afresh(explorer)
+    assert shown(explorer)[1].startswith(PNG)
+    assert shown(explorer)[1] != before[1]
     with monkeypatch.context() as patch:
         patch.setattr(explorer, "_show_numbers", lambda: None)
         patch.setattr(explorer, "_show_picture", lambda *_: None)
@@ -759,3 +767,51 @@ def test_extremes_are_drawn_too(explorer, one):
     picture = explorer.draw(found)
     assert picture.png(DPI).startswith(PNG)
     assert "nan" not in picture.words
+
+
+def test_every_setting_has_numbers(explorer):
+    opens = held(explorer)
+    for values in explorer.presets.values():
+        assert set(values) <= set(opens)
+        assert explorer.compute(**opens | values)
+
+
+def pixels(png):
+    return np.asarray(Image.open(BytesIO(png)).convert("L"), dtype=float)
+
+
+# A frame of each kind: bars, circles, images, areas, logarithmic axes, two panels.
+FRAMES = {
+    "Accountant",
+    "BatchesAsDrawn",
+    "ClippingAndNoise",
+    "SamplesByEpsilon",
+    "ScoreAgainstEpsilon",
+    "TradeOff",
+}
+
+
+@pytest.mark.parametrize(
+    "explorer",
+    [
+        pytest.param(
+            name,
+            marks=[]
+            if name in FRAMES
+            else [pytest.mark.slow("a draft that lacks what only this explorer draws")],
+        )
+        for name in explorers.__all__
+    ],
+    indirect=True,
+)
+def test_a_draft_on_a_kept_frame_looks_like_a_whole_drawing(explorer):
+    as_opened(explorer)
+    pictures, frame = [explorer.draw(explorer.result) for _ in range(2)], Frame()
+    if pictures[0].figure is None:
+        return
+    whole = pixels(pictures[0].png(DRAFT))
+    first, kept = (pixels(frame.png(one.figure, DRAFT)) for one in pictures)
+    assert np.array_equal(first, kept)
+    assert kept.shape == whole.shape
+    # Ticks may lie under an area: few pixels, and none of the axes' names
+    assert np.mean(abs(kept - whole) > 32) < 0.005
