@@ -5,11 +5,12 @@ import bench
 import pytest
 
 
-def test_rounds_are_interleaved_after_a_warm_up():
+def test_rounds_are_interleaved_after_a_warm_up(monkeypatch):
     calls: list[str] = []
+    monkeypatch.setattr(bench.gc, "collect", lambda: calls.append("collected"))
     contenders = {"plain": lambda: calls.append("plain"), "dpkit": lambda: calls.append("dpkit")}
     times = bench.medians(contenders, repeats=2)
-    assert calls == ["plain", "dpkit"] * 3
+    assert calls == ["collected", "plain", "collected", "dpkit"] * 3
     assert set(times) == {"plain", "dpkit"}
 
 

@@ -1,9 +1,11 @@
 """The book is built from the checkout without a warning, whole, and asks nothing of the network."""
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatch
 from html import unescape
 from pathlib import Path
 
@@ -16,6 +18,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 RESOURCE = re.compile(
     r"<(?:script|img|iframe|source)[^>]*\ssrc=\"(https?:)?//|<link[^>]*rel=\"stylesheet\"[^>]*href=\"https?:"
 )
+BUILT = pytest.mark.slow("a book that does not build, or a page, name or link that it loses")
 PHOTOGRAPHED = (
     "docs/book/index.html",
     "notebooks/02_dp_cgan.html",
@@ -43,10 +46,31 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_its_contents_list_every_notebook_and_page():
+    """As `test_every_notebook_and_page_is_in_it` finds, without building the book."""
+    pytest.importorskip("sphinx")
+    index = CHECKOUT / "docs/book/index.md"
+    listed = re.findall(r"```\{toctree\}\n(.*?)```", index.read_text(encoding="utf-8"), re.DOTALL)
+    entries = re.findall(r"^(?!:)(\S+)$", "\n".join(listed), re.MULTILINE)
+    pages = {(index.parent / entry).resolve() for entry in entries}
+    made = CHECKOUT / "docs/book/api/index"  # by what builds the book
+    read = [path.with_suffix("") for path in CHECKOUT.glob("notebooks/*.ipynb")]
+    for own in ("docs/*.md", "docs/book/*.md"):
+        read += [path.with_suffix("") for path in CHECKOUT.glob(own)]
+    assert set(read) - {index.with_suffix("")} <= pages
+    assert len(pages) == len(entries)
+    patterns = runpy.run_path(str(CHECKOUT / "docs/book/conf.py"))["include_patterns"]
+    for page in pages - {made}:
+        (found,) = [path for end in (".md", ".ipynb") if (path := Path(f"{page}{end}")).exists()]
+        name = found.relative_to(CHECKOUT).as_posix()
+        assert any(fnmatch(name, pattern) for pattern in patterns), name
+
+
 def text(page: Path) -> str:
     return unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
 
 
+@BUILT
 def test_every_notebook_and_page_is_in_it(book: Path):
     index = (book / "docs/book/index.html").read_text(encoding="utf-8")
     for path in sorted(CHECKOUT.glob("notebooks/*.ipynb")):
@@ -57,12 +81,14 @@ def test_every_notebook_and_page_is_in_it(book: Path):
     assert "docs/book/index.html" in (book / "index.html").read_text(encoding="utf-8")
 
 
+@BUILT
 def test_every_claim_is_in_it(book: Path):
     claims = text(book / "docs/claims.html")
     missing = [c.id for paper in with_claims() for c in paper.CLAIMS if c.name not in claims]
     assert missing == []
 
 
+@BUILT
 def test_every_public_name_is_in_it(book: Path):
     sys.path.insert(0, str(CHECKOUT / "docs/book"))
     import pages
@@ -78,17 +104,20 @@ def test_every_public_name_is_in_it(book: Path):
     assert missing == []
 
 
+@BUILT
 def test_no_page_loads_anything_from_outside(book: Path):
     for page in book.rglob("*.html"):
         assert not RESOURCE.search(page.read_text(encoding="utf-8")), page.relative_to(book)
 
 
+@BUILT
 def test_links_within_the_book_lead_somewhere(book: Path):
     for page in book.rglob("*.html"):
         for link in re.findall(r'href="([^"#?:]+)[#"?]', page.read_text(encoding="utf-8")):
             assert (page.parent / unescape(link)).exists(), f"{page.relative_to(book)}: {link}"
 
 
+@BUILT
 def test_pictures_of_notebooks_have_words(book: Path):
     page = (book / "notebooks/05_dpgan.html").read_text(encoding="utf-8")
     pictures = re.findall(r"<img[^>]*>", page)
@@ -96,7 +125,7 @@ def test_pictures_of_notebooks_have_words(book: Path):
     assert all(re.search(r'alt="[^"]{20,}"', picture) for picture in pictures)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a formula that is not drawn, or a page that is cut off on a phone")
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 @pytest.mark.parametrize(("width", "height"), [(1366, 768), (390, 844)])
 def test_formulas_are_drawn_and_nothing_is_cut_off(book: Path, width: int, height: int):

@@ -19,7 +19,7 @@ from dpkit.explorers.round_slider import RoundSlider
 
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.slow("an explorer whose page does not follow a key or what is typed"),
     pytest.mark.skipif(lab.CHROMIUM is None, reason="no chromium here: browser tests are skipped"),
 ]
 

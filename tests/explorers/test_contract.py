@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from html import escape
 from importlib import import_module
+from io import BytesIO
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 from ipywidgets.widgets.widget import _instances
+from PIL import Image
 
 from dpkit import explorers
 from dpkit.explorers import (
@@ -26,14 +29,17 @@ from dpkit.explorers import (
     repair_it,
     score_against_epsilon,
 )
-from dpkit.explorers.explorer import DELAY, REST, Explorer
+from dpkit.explorers import explorer as base
+from dpkit.explorers.explorer import DELAY, DRAFT, REST, Explorer
 from dpkit.explorers.group_directions import ADDED
 from dpkit.explorers.loss_noise import LEAST_MULTIPLIER
+from dpkit.explorers.moving_picture import Frame
 from dpkit.plots import Picture
 from dpkit.privacy import conversions
 from dpkit.show import at_least, at_most, interval
 
 NAN, INF = math.nan, math.inf
+DPI = 40  # that a picture is drawn at here
 PNG = b"\x89PNG"
 DELTAS = (0.0, 1.0, -1.0, NAN, INF)
 Values = dict[str, Any]
@@ -46,7 +52,7 @@ class Case(NamedTuple):
     numbers: from the result, what its table tells.
     words: from the result, what its picture's words tell.
     refused: changes, and a pattern of the sentence that refuses them.
-    extremes: changes that still have numbers and a picture.
+    extremes: changes that still have numbers and a picture; `make test` draws the first.
     unmoved: controls whose move is seen in the picture alone.
     """
 
@@ -325,10 +331,10 @@ CASES = {
     ),
     "BatchesAsDrawn": Case(
         moves=[
+            ("steps", 50.0),
             ("noise_multiplier", 2.0),
             ("batch_size", 300.0),
             ("data_size", 30_000.0),
-            ("steps", 50.0),
             ("delta", 1e-6),
         ],
         numbers=lambda found: (at_most(found["found"]["fixed"].epsilon),),
@@ -340,8 +346,8 @@ CASES = {
             *each((0.0, NAN), "noise_multiplier"),
         ],
         extremes=[
-            {"noise_multiplier": 0.32, "batch_size": 1.0, "steps": 1e5},
             {"noise_multiplier": 100.0, "batch_size": 10.0, "data_size": 10.0, "steps": 1.0},
+            {"noise_multiplier": 0.32, "batch_size": 1.0, "steps": 1e5},
             {"delta": 0.99},
             {"delta": 1e-300},
         ],
@@ -511,9 +517,21 @@ def of_all(what: Callable[[Case], list[Any]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("explorer", "one"), cases, ids=ids, indirect=["explorer"])
 
 
+def first_of_each(what: Callable[[Case], list[Any]], fault: str) -> pytest.MarkDecorator:
+    """As `of_all`; all but the first of each explorer are slow."""
+    cases = [
+        pytest.param(
+            name, one, id=f"{name}-{one}", marks=[pytest.mark.slow(fault)] if place else []
+        )
+        for name, case in CASES.items()
+        for place, one in enumerate(what(case))
+    ]
+    return pytest.mark.parametrize(("explorer", "one"), cases, indirect=["explorer"])
+
+
 @pytest.fixture(scope="module", autouse=True)
 def quick() -> Iterator[None]:
-    """Without torch, which none may need; few points of a curve, on a busy machine too."""
+    """Without torch, which none may need; few points of a curve and few dots of a picture."""
     *others, last = conversions.CONVERSIONS
     stand_in = (*others, last._replace(epsilon=conversions.improved))
     with pytest.MonkeyPatch.context() as patch:
@@ -521,6 +539,7 @@ def quick() -> Iterator[None]:
         patch.setattr(calibration, "POINTS", 2)
         patch.setattr(calibration, "BESIDE", ())
         patch.setattr(calibration, "PATIENCE", INF)
+        patch.setattr(base, "FINE", DPI)
         patch.setattr(conversions, "CONVERSIONS", stand_in)
         renyi_orders._near.cache_clear()
         yield
@@ -528,14 +547,16 @@ def quick() -> Iterator[None]:
 
 
 @cache
-def opened(name: str) -> Explorer:
-    return getattr(explorers, name)()
+def opened(name: str) -> tuple[Explorer, tuple[str, bytes]]:
+    """An explorer, and what it shows when it opens."""
+    explorer = getattr(explorers, name)()
+    return explorer, shown(explorer)
 
 
 @pytest.fixture(params=explorers.__all__)
 def explorer(request: pytest.FixtureRequest) -> Explorer:
     """As it opens, opened once; each test sets back what it moves."""
-    return opened(request.param)
+    return opened(request.param)[0]
 
 
 @pytest.fixture
@@ -565,6 +586,12 @@ def afresh(explorer: Explorer) -> None:
     """Show it as if nothing had been moved before."""
     explorer._rested = explorer._drawn = None
     explorer.update()
+
+
+def as_opened(explorer: Explorer) -> None:
+    """Show what it opened with, where a test left another picture."""
+    if shown(explorer) != opened(type(explorer).__name__)[1]:
+        afresh(explorer)
 
 
 def shown(explorer: Explorer) -> tuple[str, bytes]:
@@ -608,7 +635,7 @@ def test_every_control_has_a_help_text(explorer):
 
 
 def test_numbers_stand_as_text_for_screens_without_a_kernel(explorer, case):
-    afresh(explorer)
+    as_opened(explorer)
     data, table = explorer._repr_mimebundle_(), explorer.table(explorer.result)
     assert "application/vnd.jupyter.widget-view+json" in data
     assert data["text/plain"] == repr(explorer)
@@ -622,28 +649,40 @@ def test_numbers_stand_as_text_for_screens_without_a_kernel(explorer, case):
 
 
 def test_the_picture_has_words_with_its_numbers(explorer, case):
-    afresh(explorer)
+    as_opened(explorer)
     assert explorer.picture.value[:4] == PNG
     for told in case.words(explorer.result):
         assert escape(told) in explorer.words.value
 
 
-def test_every_control_moves_what_is_shown_and_back(explorer, case, asked, monkeypatch):
+@pytest.mark.parametrize(
+    "drawn", [False, pytest.param(True, marks=pytest.mark.slow("a control that a picture ignores"))]
+)
+def test_every_control_moves_what_is_shown_and_back(explorer, drawn, case, asked, monkeypatch):
+    """Numbers after each move, and the picture at the end, or after each move."""
     assert {name for name, _ in case.moves} == set(explorer.values)
-    afresh(explorer)
+    as_opened(explorer)
     values, before, widgets = held(explorer), shown(explorer), len(_instances)
     assert widgets >= len(explorer.children)
-    now = before
-    for name, value in case.moves:
-        asked.clear()
-        explorer.values[name].value = value
-        assert explorer.values[name].value == value
-        assert asked == [held(explorer)]
-        (numbers, picture), now = now, shown(explorer)
-        assert now[1].startswith(PNG)
-        assert now[1] != picture
-        assert (now[0] == numbers) == (name in case.unmoved)
-        assert "alert" not in now[0] + explorer.words.value
+    with monkeypatch.context() as patch:
+        if not drawn:
+            patch.setattr(explorer, "draw", lambda _: sketch(asked[-1]))
+            patch.setattr(explorer, "late", lambda found: found)
+            afresh(explorer)
+        now = shown(explorer)
+        for name, value in case.moves:
+            asked.clear()
+            explorer.values[name].value = value
+            assert explorer.values[name].value == value
+            assert asked == [held(explorer)]
+            (numbers, picture), now = now, shown(explorer)
+            assert now[1].startswith(PNG) or not drawn
+            assert now[1] != picture
+            assert (now[0] == numbers) == (name in case.unmoved)
+            assert "alert" not in now[0] + explorer.words.value
+    afresh(explorer)
+    assert shown(explorer)[1].startswith(PNG)
+    assert shown(explorer)[1] != before[1]
     with monkeypatch.context() as patch:
         patch.setattr(explorer, "_show_numbers", lambda: None)
         patch.setattr(explorer, "_show_picture", lambda *_: None)
@@ -656,9 +695,11 @@ def test_every_control_moves_what_is_shown_and_back(explorer, case, asked, monke
 def test_moves_in_quick_succession_leave_one_picture_and_no_widgets(
     explorer, case, asked, monkeypatch
 ):
-    afresh(explorer)
-    values, before, drawn = held(explorer), len(_instances), []
+    values, drawn = held(explorer), []
     monkeypatch.setattr(explorer, "draw", lambda found: drawn.append(found) or sketch(asked[-1]))
+    afresh(explorer)
+    drawn.clear()
+    before = len(_instances)
     name, value = case.moves[0]
     asked.clear()
 
@@ -697,6 +738,8 @@ def test_bad_values_become_a_sentence(explorer, one, monkeypatch):
 
 
 def test_what_was_refused_or_failed_is_forgotten(explorer, case, monkeypatch):
+    monkeypatch.setattr(explorer, "draw", lambda _: sketch(held(explorer)))
+    monkeypatch.setattr(explorer, "late", lambda found: found)
     afresh(explorer)
     values, before = held(explorer), shown(explorer)
     name, value = case.moves[0]
@@ -713,15 +756,62 @@ def test_what_was_refused_or_failed_is_forgotten(explorer, case, monkeypatch):
             explorer.values[name].value = value
             assert told in check_alert(explorer)
         set_back(explorer, values)
-        afresh(explorer)
         assert shown(explorer) == before
 
 
-@of_all(lambda case: case.extremes)
+@first_of_each(lambda case: case.extremes, "the other ends of the sliders break a picture")
 @pytest.mark.filterwarnings("error")
 def test_extremes_are_drawn_too(explorer, one):
     found = explorer.late(explorer.compute(**held(explorer) | one))
     assert "nan" not in explorer.table(found).text()
     picture = explorer.draw(found)
-    assert picture.png().startswith(PNG)
+    assert picture.png(DPI).startswith(PNG)
     assert "nan" not in picture.words
+
+
+def test_every_setting_has_numbers(explorer):
+    opens = held(explorer)
+    for values in explorer.presets.values():
+        assert set(values) <= set(opens)
+        assert explorer.compute(**opens | values)
+
+
+def pixels(png):
+    return np.asarray(Image.open(BytesIO(png)).convert("L"), dtype=float)
+
+
+# A frame of each kind: bars, circles, images, areas, logarithmic axes, two panels.
+FRAMES = {
+    "Accountant",
+    "BatchesAsDrawn",
+    "ClippingAndNoise",
+    "SamplesByEpsilon",
+    "ScoreAgainstEpsilon",
+    "TradeOff",
+}
+
+
+@pytest.mark.parametrize(
+    "explorer",
+    [
+        pytest.param(
+            name,
+            marks=[]
+            if name in FRAMES
+            else [pytest.mark.slow("a draft that lacks what only this explorer draws")],
+        )
+        for name in explorers.__all__
+    ],
+    indirect=True,
+)
+def test_a_draft_on_a_kept_frame_looks_like_a_whole_drawing(explorer):
+    as_opened(explorer)
+    pictures, frame = [explorer.draw(explorer.result) for _ in range(2)], Frame()
+    if pictures[0].figure is None:
+        return
+    whole = pixels(pictures[0].png(DRAFT))
+    first, kept = (pixels(frame.png(one.figure, DRAFT)) for one in pictures)
+    assert np.array_equal(first, kept)
+    assert kept.shape == whole.shape
+    # Ticks may lie under an area: few pixels, and none of the axes' names
+    assert np.mean(abs(kept - whole) > 32) < 0.005

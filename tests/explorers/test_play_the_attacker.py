@@ -24,6 +24,7 @@ from dpkit.explorers.play_the_attacker import (
     score,
     true_epsilon,
 )
+from dpkit.plots import Picture
 from dpkit.privacy import Gaussian, Release, pld
 
 VALUES = {"noise_multiplier": 1.0, "help": HELP[0], "seed": FIRST, "guesses": ""}
@@ -31,7 +32,9 @@ computed = partial(PlayTheAttacker.compute, **VALUES)
 
 
 @pytest.fixture
-def explorer() -> PlayTheAttacker:
+def explorer(monkeypatch: pytest.MonkeyPatch) -> PlayTheAttacker:
+    """Without a picture, which test_contract.py draws."""
+    monkeypatch.setattr(PlayTheAttacker, "draw", lambda *_: Picture(None, ""))
     return PlayTheAttacker()
 
 

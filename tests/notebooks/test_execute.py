@@ -6,6 +6,7 @@ from pathlib import Path
 import execute
 import pairs
 import pytest
+from nbformat.v4 import new_notebook
 
 CHECKOUT = str(execute.CHECKOUT)
 
@@ -56,18 +57,25 @@ def test_a_failing_cell_is_named_and_nothing_is_written(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
-    ("code", "complaint"),
-    [
-        ("import dpkit; print(dpkit.__file__)", "the checkout's path"),
-        ("from pathlib import Path; Path.home() / 'x'", "the home folder"),
-        ("object()", "a memory address"),
-        ("import warnings; warnings.warn('careful')", "a process id"),
-        ("print('10%|# | 1/10 [00:01<00:09, 1.1it/s]')", "a progress bar"),
-    ],
-)
-def test_outputs_of_this_machine_are_refused(tmp_path: Path, code: str, complaint: str):
-    path = source(tmp_path, code)
-    with pytest.raises(execute.Unstorable, match=f"cell 1 prints {complaint}"):
+OF_THIS_MACHINE = {
+    f"import sys; sys.path[:0] = [{CHECKOUT!r}]; import dpkit; print(dpkit.__file__)": (
+        "the checkout's path"
+    ),
+    "from pathlib import Path; Path.home() / 'x'": "the home folder",
+    "object()": "a memory address",
+    "import warnings; warnings.warn('careful')": "a process id",
+    "print('10%|# | 1/10 [00:01<00:09, 1.1it/s]')": "a progress bar",
+}
+
+
+def test_outputs_of_this_machine_are_refused(tmp_path: Path, monkeypatch):
+    path = source(tmp_path, "\n\n# %%\n".join(OF_THIS_MACHINE))
+    refuse, ran = execute.refuse_volatile, []
+    monkeypatch.setattr(execute, "refuse_volatile", lambda one: ran.append(one) or refuse(one))
+    with pytest.raises(execute.Unstorable, match="cell 1 prints the checkout's path"):
         execute.execute(path)
     assert not path.with_suffix(".ipynb").exists()
+    cells = [cell for _, cell in pairs.code_cells(ran[0])]
+    for cell, complaint in zip(cells, OF_THIS_MACHINE.values(), strict=True):
+        with pytest.raises(execute.Unstorable, match=f"cell 0 prints {complaint}"):
+            refuse(new_notebook(cells=[cell]))

@@ -87,7 +87,7 @@ def test_every_lab_has_slides_and_what_they_need_is_beside_them(written: Path):
             assert link.startswith("data:") or (written / link).exists(), f"{path.stem}: {link}"
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a slide that is cut off, or a formula on it that is not drawn")
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 @pytest.mark.parametrize("name", LABS)
 def test_slides_fit_are_large_and_ask_nothing_of_the_network(written: Path, name: str):
