@@ -190,6 +190,7 @@ def test_bad_options_are_one_line(dpkit, photos, tmp_path, line: str, message: s
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow("a run under torchrun that hangs, or whose ranks all write")
 def test_torchrun_shares_the_batches_out(photos, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

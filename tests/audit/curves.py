@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from math import exp, log
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy.stats import binom
 
 from dpkit.audit.scores import Scores
@@ -52,6 +54,7 @@ def gaussian(mu: float) -> Curve:
     )
 
 
+@cache
 def mu_at(epsilon: float, delta: float = 1e-5) -> float:
     """The mu whose epsilon at delta is the one asked."""
     return bracket(lambda mu: mu > 0 and gaussian(mu).epsilon(delta) >= epsilon)[1]
@@ -125,3 +128,9 @@ OTHERS = [laplace(1.0), laplace(3.0), sampled(0.6, 0.1), answers(2.0), worst(1.0
 def allowed(repetitions: int, chance: float = 0.05) -> int:
     """Failures that as many repetitions have at most, but for a probability of CHANCE."""
     return int(binom.ppf(1 - CHANCE, repetitions, chance))
+
+
+def some(curves: list[Curve], *, kept: list[Curve], fault: str) -> list[Any]:
+    """The curves as parameters; those not kept are for `make slow`, where the fault is found."""
+    marks = pytest.mark.slow(fault)
+    return [pytest.param(one, id=one.name, marks=[] if one in kept else [marks]) for one in curves]

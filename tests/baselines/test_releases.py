@@ -102,12 +102,16 @@ def records(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return rng.random((n, *SHAPE)), rng.integers(CLASSES, size=n)
 
 
-def moved(baseline: Baseline, settings: Any, image: np.ndarray, label: int, base: Any) -> float:
-    """How far one record moves the release of the others, in L2."""
+def mover(baseline: Baseline, settings: Any, base: Any) -> Callable[[np.ndarray, int], float]:
+    """(image, label) -> how far this one record moves the release of the others, in L2."""
     images, labels = base
-    with_it = np.concatenate([images, image[None]]), np.append(labels, label)
-    difference = baseline.sums(*with_it, settings) - baseline.sums(*base, settings)
-    return sqrt(np.square(difference).sum())
+    without = baseline.sums(*base, settings)
+
+    def moved(image: np.ndarray, label: int) -> float:
+        with_it = np.concatenate([images, image[None]]), np.append(labels, label)
+        return sqrt(np.square(baseline.sums(*with_it, settings) - without).sum())
+
+    return moved
 
 
 EXTREMES = [
@@ -125,18 +129,14 @@ def furthest(baseline: Baseline, settings: Any, base: Any) -> float:
 
     Each step tries the record with one pixel at 0, at 1, or anywhere, and another class.
     """
-    rng = np.random.default_rng(1)
+    rng, moved = np.random.default_rng(1), mover(baseline, settings, base)
     starts = [*EXTREMES, *rng.random((20, *SHAPE)), *rng.integers(2, size=(20, *SHAPE)) * 1.0]
-    found = [
-        (moved(baseline, settings, image, label, base), image, label)
-        for image in starts
-        for label in range(CLASSES)
-    ]
+    found = [(moved(image, label), image, label) for image in starts for label in range(CLASSES)]
     best, image, _ = max(found, key=lambda one: one[0])
-    for _ in range(300):
+    for _ in range(120):
         tried, other = image.copy(), int(rng.integers(CLASSES))
         tried.flat[rng.integers(tried.size)] = rng.choice([0.0, 1.0, rng.random()])
-        value = moved(baseline, settings, tried, other, base)
+        value = moved(tried, other)
         if value >= best:
             best, image = value, tried
     return best
@@ -148,7 +148,8 @@ def test_no_record_moves_the_release_by_more_than_is_stated_and_some_by_as_much(
     """Whatever the other records are: an empty set, an empty class, all of one class, all alike."""
     settings = baseline.settings()
     images, labels = records(others)
-    for base in ((images, labels), (images, labels * 0), (images * 0 + 1, labels)):
+    bases = [(images, labels), (images, labels * 0), (images * 0 + 1, labels)]
+    for base in bases if others else bases[:1]:
         found = furthest(baseline, settings, base)
         assert found <= settings.sensitivity * (1 + 1e-9)
         assert found >= 0.99 * settings.sensitivity

@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from dpkit.privacy import (
@@ -97,12 +95,12 @@ def test_another_kit_lies_where_it_must(rate, noise, steps, delta, gap):
             assert theirs <= found.epsilon * (1 + 1e-6)
 
 
-def test_a_thousand_noise_multipliers():
-    noises = np.linspace(0.8, 2.0, 1000)
+def test_hundreds_of_noise_multipliers():
+    noises = np.linspace(0.8, 2.0, 300)
     found = pld.epsilon([Release(SampledGaussian(float(s), 0.01)) for s in noises], delta=1e-5)
     assert found.epsilon - found.lower <= 2e-3 * found.epsilon
     for noise, below in ((0.8, True), (2.0, False)):
-        end = pld.epsilon([Release(SampledGaussian(noise, 0.01), 1000)], delta=1e-5)
+        end = pld.epsilon([Release(SampledGaussian(noise, 0.01), 300)], delta=1e-5)
         assert (found.epsilon < end.lower) is below
 
 
@@ -111,22 +109,6 @@ def test_gaussians_of_many_noises_are_one():
     found = pld.epsilon([Release(Gaussian(float(s)), 3) for s in noises], delta=1e-6)
     together = Gaussian(float(1 / np.sqrt((3 / noises**2).sum())))
     holds(found, exact(together, 1e-6), 1.5e-3)
-
-
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(
-    rate=st.floats(-4, 0).map(lambda x: 10**x),
-    noise=st.floats(-0.7, 1.5).map(lambda x: 10**x),
-    count=st.sampled_from([1, 2, 10, 300, 10_000]),
-    delta=st.floats(-12, -1).map(lambda x: 10**x),
-    adjacency=st.sampled_from(BOTH),
-)
-def test_anywhere_the_pair_is_ordered_and_no_worse_than_renyi(rate, noise, count, delta, adjacency):
-    ledger = [Release(SampledGaussian(noise, rate, adjacency), count)]
-    found = pld.epsilon(ledger, delta=delta)
-    assert 0 <= found.lower <= found.epsilon
-    assert found.lower <= rdp.epsilon(ledger, delta=delta).epsilon
-    assert found.epsilon <= rdp.epsilon(ledger, delta=delta).epsilon * 1.01 + 1e-9
 
 
 def test_few_nodes_make_a_wider_pair_never_a_wrong_one(monkeypatch):
@@ -162,7 +144,10 @@ def test_a_largest_loss_with_mass_of_its_own_has_a_narrow_pair(one, count):
     ("mechanism", "count", "delta"),
     [
         (Gaussian(1e7), 10**12, 1e-6),
-        (SampledGaussian(1e6, 0.001), 10**15, 1e-5),
+        pytest.param(
+            *(SampledGaussian(1e6, 0.001), 10**15, 1e-5),
+            marks=pytest.mark.slow("rounding errors of the most batches that may be drawn"),
+        ),
         (RandomizedResponse(0.0633), 23, 3.8e-15),
         (SampledGaussian(0.25, 1.4e-8), 1, 1.07e-5),
     ],

@@ -157,7 +157,18 @@ def test_renyi_divergences_grow_and_are_bounds(noise: float, batches: int):
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.3, 1.0, 30.0])
-@pytest.mark.parametrize(("batches", "delta"), [(2, 1e-3), (100, 1e-12), (10**5, 1e-8)])
+@pytest.mark.parametrize(
+    ("batches", "delta"),
+    [
+        (2, 1e-3),
+        *(
+            pytest.param(
+                *many, marks=pytest.mark.slow("sums of many lognormals that are cut short")
+            )
+            for many in ((100, 1e-12), (10**5, 1e-8))
+        ),
+    ],
+)
 def test_an_epoch_costs_no_more_than_one_batch_of_it(noise: float, batches: int, delta: float):
     run = as_drawn.Run(noise, 1, batches, 3 * batches)
     found = as_drawn.balls_and_bins(run, delta=delta)
@@ -242,6 +253,7 @@ def test_bad_numbers_are_refused(call, message):
         call()
 
 
+@pytest.mark.slow("a pair for batches that are cut which another kit contradicts")
 @pytest.mark.parametrize(
     ("records", "rate", "most", "steps"),
     [(1000, 0.05, 70, 100), (1000, 0.05, 55, 100), (60, 0.1, 10, 10), (1000, 0.05, 200, 100)],

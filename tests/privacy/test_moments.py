@@ -86,23 +86,28 @@ def log_excess(loss: np.ndarray, order: float) -> np.ndarray:
 
 
 MECHANISMS = [
-    SampledGaussian(1.1, 0.01),
-    SampledGaussian(1.1, 0.01, "replace-one"),
     SampledGaussian(4.0, 0.5),
-    SampledGaussian(20.0, 1e-3),
-    SampledGaussian(1e4, 1e-4),
-    Gaussian(1.1),
-    Gaussian(1e5),
     Laplace(0.7),
     RandomizedResponse(1.3, 10),
     RandomizedResponse(1e-5),
     RandomizedResponse(40.0),
     DiscreteGaussian(1.5, 2),
+]
+DENSE = [
+    SampledGaussian(1.1, 0.01),
+    SampledGaussian(1.1, 0.01, "replace-one"),
+    SampledGaussian(20.0, 1e-3),
+    SampledGaussian(1e4, 1e-4),
+    Gaussian(1.1),
+    Gaussian(1e5),
     GroupedGaussian(3.0, 4, 0.2),
 ]
+MORE = pytest.mark.slow("a moment wrong at one noise or rate, where quadrature of one is not")
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+@pytest.mark.parametrize(
+    "mechanism", [*MECHANISMS, *(pytest.param(one, marks=MORE) for one in DENSE)], ids=str
+)
 def test_each_moment_is_the_integral_in_the_larger_direction(mechanism):
     _, alpha = moments.curve([Release(mechanism)])
     low, high = bounds(mechanism)
@@ -111,7 +116,9 @@ def test_each_moment_is_the_integral_in_the_larger_direction(mechanism):
     assert (alpha[SOME - 1] <= high * (1 + 1e-10)).all()
 
 
-@pytest.mark.parametrize("order", [1, 5, 24])
+@pytest.mark.parametrize(
+    "order", [1, 5, pytest.param(24, marks=pytest.mark.slow("digits lost in a high moment alone"))]
+)
 def test_a_moment_equals_quadrature_with_30_digits(order: int):
     q, noise = 0.01, 1.1
     with mpmath.workdps(30):

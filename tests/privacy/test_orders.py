@@ -27,22 +27,42 @@ LEDGERS = {
 @pytest.mark.parametrize("delta", [1e-10, 1e-5, 0.03])
 @pytest.mark.parametrize("name", LEDGERS)
 def test_the_search_misses_no_order_of_a_fine_net(name: str, delta: float):
-    """Wherever the valley is, and as it has one alone; `optimal` at one delta, being slow."""
-    net = 1 + np.geomspace(1e-5, 1e4, 500)
-    net = np.unique(np.where(net > 100, np.round(net), net))
-    net = net[net < 200] if name == "replaced" else net
-    for conversion in ("classic", "improved") + ("optimal",) * (delta == 1e-5):
-        fixed, found = (
-            rdp.epsilon(LEDGERS[name], delta=delta, conversion=conversion, orders=orders).epsilon
-            for orders in (net, None)
-        )
-        assert found <= fixed * (1 + 1e-7)
-        assert found >= fixed * 0.9
-        if found > 0 and conversion != "optimal":
+    """Wherever the valley is, and as it has one alone."""
+    net = fine_net(name)
+    for conversion in ("classic", "improved"):
+        found = compared(name, delta, conversion, net)
+        if found > 0:
             spent = {"epsilon": found, "conversion": conversion}
             back = rdp.delta(LEDGERS[name], **spent).delta
             assert back == pytest.approx(delta, rel=1e-4)
             assert back <= rdp.delta(LEDGERS[name], **spent, orders=net).delta * (1 + 1e-7)
+
+
+OPTIMAL = pytest.mark.slow("an order that the search for the optimal conversion's best one misses")
+
+
+@pytest.mark.parametrize(
+    "name", ["usual", *(pytest.param(one, marks=OPTIMAL) for one in LEDGERS if one != "usual")]
+)
+def test_the_search_for_the_optimal_conversion_misses_no_order_either(name: str):
+    compared(name, 1e-5, "optimal", fine_net(name))
+
+
+def fine_net(name: str) -> np.ndarray:
+    net = 1 + np.geomspace(1e-5, 1e4, 500)
+    net = np.unique(np.where(net > 100, np.round(net), net))
+    return net[net < 200] if name == "replaced" else net
+
+
+def compared(name: str, delta: float, conversion: str, net: np.ndarray) -> float:
+    """The epsilon that the search finds, which is near the net's and not above it."""
+    fixed, found = (
+        rdp.epsilon(LEDGERS[name], delta=delta, conversion=conversion, orders=orders).epsilon
+        for orders in (net, None)
+    )
+    assert found <= fixed * (1 + 1e-7)
+    assert found >= fixed * 0.9
+    return found
 
 
 class Watched:
@@ -81,7 +101,16 @@ def test_a_curve_has_all_the_listed_orders():
     assert orders[-1] == 1024
 
 
-@pytest.mark.parametrize("conversion", ["classic", "improved", "optimal"])
+@pytest.mark.parametrize(
+    "conversion",
+    [
+        "classic",
+        "improved",
+        pytest.param(
+            "optimal", marks=pytest.mark.slow("an order without a price that `optimal` takes")
+        ),
+    ],
+)
 def test_orders_without_a_price_are_passed_over(conversion: str):
     """Finite below order 1.3, or above 20, or nowhere."""
     low = Watched(lambda a: np.where(a < 1.3, a / 50, math.inf))

@@ -201,6 +201,7 @@ def test_stored_answers_are_those_of_the_installed_version(name: str):
     assert CONTENT["questions"][name] == installed(name).question(), "run make bench"
 
 
+@pytest.mark.slow("an installed peer of a known version that answers otherwise than is stored")
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [one for one in NAMES if "curve" not in str(one.values[0])])
 def test_peers_still_answer_as_stored(name: str):

@@ -33,7 +33,20 @@ ACCOUNTANTS = {
     "basic": composition.basic,
     "advanced": composition.advanced,
 }
-every_accountant = pytest.mark.parametrize("accountant", ACCOUNTANTS.values(), ids=ACCOUNTANTS)
+DEAR = ("rdp, optimal at order 6", "advanced")
+every_accountant = pytest.mark.parametrize(
+    "accountant",
+    [
+        pytest.param(
+            price,
+            id=name,
+            marks=[pytest.mark.slow("a search misled by an accountant that is itself a search")]
+            if name in DEAR
+            else [],
+        )
+        for name, price in ACCOUNTANTS.items()
+    ],
+)
 
 
 def sampled(noise: float) -> SampledGaussian:
@@ -83,7 +96,16 @@ def test_the_start_is_enough_and_a_little_less_is_not(accountant):
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-@pytest.mark.parametrize("target", [0.05, 1.0, 40.0])
+@pytest.mark.parametrize(
+    "target",
+    [
+        1.0,
+        *(
+            pytest.param(far, marks=pytest.mark.slow("a start far from 1 that is not searched for"))
+            for far in (0.05, 40.0)
+        ),
+    ],
+)
 def test_the_start_against_every_start_of_a_fine_list(name: str, target: float):
     schedule, formula = FORMULAS[name]
     price = partial(rdp.epsilon, orders=[1.5, 4, 16, 64, 256, 1024])
