@@ -28,14 +28,19 @@ def most(settings: Settings) -> float:
     return settings.noise_divisor * sqrt(settings.parts) / settings.noise_multiplier
 
 
+OWN_RULE = pytest.mark.slow("an image that moves a step of this rule less far than it could")
+
+
 @pytest.mark.parametrize(
     ("settings", "least"),
     [
         (attacks.TENSORS_APART, 0.999),
         (attacks.GROUPS, 0.999),
-        (attacks.CLUSTERS, 0.9),  # whose bounds are those of public images
-        (attacks.STRAY_1, 0.999),
-        (attacks.STRAY_4, 0.999),
+        pytest.param(
+            attacks.CLUSTERS, 0.9, marks=OWN_RULE
+        ),  # whose bounds are those of public images
+        pytest.param(attacks.STRAY_1, 0.999, marks=OWN_RULE),
+        pytest.param(attacks.STRAY_4, 0.999, marks=OWN_RULE),
         (SETTINGS, 0.9),
         (REPAIRED, 0.9),
     ],
