@@ -244,6 +244,7 @@ def test_nothing_is_found_in_steps_of_agd(seed):
     assert 1.0 < report.replaced < 2.001
 
 
+@pytest.mark.slow("an AGD that keeps to its budget and learns nothing")
 def test_it_learns_digits_within_its_budget():
     x, y = digits()
     model = agd.new_descent(SMALL, seed=0, device=CPU)

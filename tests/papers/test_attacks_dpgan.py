@@ -50,6 +50,7 @@ def test_a_white_image_moves_a_step_nearly_as_far_as_its_rule_allows(settings, l
     assert least < attacks.shift(settings) / most(settings) <= 1 + 1e-4
 
 
+@pytest.mark.slow("a black image that moves a step less far than it could")
 def test_a_black_image_in_its_place_moves_the_published_step_nearly_as_far():
     assert 0.5 * most(SETTINGS) < attacks.half_apart(SETTINGS) < most(SETTINGS)
 

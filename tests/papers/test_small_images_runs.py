@@ -155,6 +155,7 @@ def test_a_measurement_that_was_interrupted_is_made_again(point, cache, finished
     assert len(calls) == 4
 
 
+@pytest.mark.slow("a run that ends between its last step and its stored result")
 def test_a_run_whose_result_was_lost_is_measured_at_its_end_again(cache, finished, monkeypatch):
     def fails(*args):
         raise Interrupted

@@ -79,8 +79,9 @@ def imports(tree: ast.AST) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def fresh():
-    """What a fresh interpreter says of torch and of one name of each module."""
-    homes = {name: home for home, name in {h: n for n, h in training._HOMES.items()}.items()}
+    """What a fresh interpreter says of torch and of one name of every third module."""
+    one_of_each = {home: name for name, home in training._HOMES.items()}
+    homes = {name: home for home, name in list(one_of_each.items())[::3]}
     early, late, unlike = json.loads(python(f"HOMES = {homes!r}\n{IN_BOTH_ORDERS}"))
     return early, late, unlike
 
