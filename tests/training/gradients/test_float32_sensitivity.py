@@ -36,7 +36,7 @@ def neighbours(n, *, at_once, wide):
     ("n", "at_once", "at_most", "wide", "high", "rule"),
     [
         (512, 1, 1, 16, 16, "flat"),  # 1.004 times
-        (1024, 16, None, 256, 256, "coordinate"),  # 1.001 times
+        (1024, 16, None, 256, 1024, "coordinate"),  # 1.001 times
     ],
 )
 def test_a_record_moves_a_sum_of_many_by_its_bound(n, at_once, at_most, wide, high, rule):
