@@ -45,7 +45,7 @@ def test_others_are_trained_and_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("dpkit.metrics.judge.cache_dir", lambda: tmp_path)
     quick = replace(module.LEARNINGS["digits"], epochs=3)
     monkeypatch.setitem(module.LEARNINGS, "digits", quick)
-    assert module.trained("digits", device=CPU).values["accuracy"] > 0.3
+    assert module.trained("digits", device=CPU).values["accuracy"] > 0.5
     assert module.feature_classifier("digits", device=CPU).features(
         as_images(datasets.digits(split="test"), CPU)[:5]
     ).shape == (5, 128)
