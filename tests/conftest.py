@@ -2,6 +2,8 @@
 
 import os
 import socket
+from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-os.environ.pop("DPKIT_DATA", None)  # before anything is imported: results must not depend on it
+from dpkit.privacy.accountants import pld
+
+os.environ.pop("DPKIT_DATA", None)  # results must not depend on it
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 settings.register_profile("dpkit", deadline=None, derandomize=True, database=None)
@@ -40,3 +44,14 @@ def _connect_here_only(self: socket.socket, address: Any) -> None:
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", _connect_here_only)
+
+
+_priced = cache(pld._epsilon)
+
+
+@pytest.fixture(scope="module")
+def each_ledger_is_priced_once() -> Iterator[None]:
+    """For tests that ask for the same prices over and over, and doubt none of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pld, "_epsilon", _priced)
+        yield

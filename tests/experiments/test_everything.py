@@ -18,6 +18,8 @@ from dpkit.metrics import judge
 
 pytestmark = pytest.mark.torch
 
+SLOW = ("dpgan", "rdp_gan", "small_images")
+OWN_DATA = pytest.mark.slow("a small part of this paper that needs its data set, or minutes")
 QUICK = {  # of each paper a table and parts of it that take a second or two
     "dp_cgan": ("table_1", ("repaired-seed0-train", "repaired-seed0-lr")),
     "dpgan": ("table_6", (part_name("all-repaired-n100", 0),)),
@@ -37,6 +39,7 @@ def apart(tmp_path, monkeypatch):
     return tmp_path / "results"
 
 
+@pytest.mark.slow("a part that is stored twice, or otherwise, after a SIGKILL of the whole sweep")
 def test_an_interrupted_run_ends_in_the_same_report_to_the_byte(tmp_path, monkeypatch):
     """Killed at its ninth record: one run is stored, and the other is half done."""
     for module in (run_module, alone):
@@ -55,7 +58,13 @@ def test_an_interrupted_run_ends_in_the_same_report_to_the_byte(tmp_path, monkey
     del papers.sixth
 
 
-@pytest.mark.parametrize("name", [paper.NAME for paper in papers.PAPERS])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(paper.NAME, marks=OWN_DATA if paper.NAME in SLOW else ())
+        for paper in papers.PAPERS
+    ],
+)
 def test_small_parts_need_no_data_set_and_seconds(name, apart):
     table, names = QUICK[name]
     plan = papers.plans_of(name)[table]

@@ -21,6 +21,7 @@ PARTS = ["repaired-seed0-train", "repaired-seed0-lr"]
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setitem(experiments.STEPS, "reduced", 20)
     return tmp_path / "results"
 
 
@@ -43,6 +44,7 @@ def stored_once(tmp_path_factory):
     results = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run_module, "cache_dir", lambda: results / "cache")
+        patch.setitem(experiments.STEPS, "reduced", 20)
         run(results)
     return results
 

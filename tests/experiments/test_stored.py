@@ -2,8 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from dpkit import comparison, datasets, papers, paths
 from dpkit.experiments import store
 from dpkit.experiments.part import silent
-from dpkit.privacy.accountants import pld
 from dpkit.records import SETTINGS, alike, read_json
 
 pytestmark = pytest.mark.torch
@@ -21,6 +19,7 @@ pytestmark = pytest.mark.torch
 CALIBRATED = {("rdp_gan", "figure_9"), ("rdp_gan", "figure_10")}
 # Of many calibrations: half a minute each, so not with every emulated processor.
 SLOW = {("rdp_gan", name) for name in ("figure_9", "figure_10", "table_4", "table_5")}
+LATER = pytest.mark.slow("a stored run whose thousand calibrated noises are no longer today's")
 TABLES = sorted(
     folder.relative_to(paths.results_dir()).parts
     for paper in (*papers.PAPERS, comparison)
@@ -30,11 +29,8 @@ TABLES = sorted(
 
 
 @pytest.fixture(autouse=True, scope="module")
-def each_ledger_is_priced_once() -> Iterator[None]:
+def prices(each_ledger_is_priced_once: None) -> None:
     """Calibration, seeds and tables ask for the same ledgers, some of them of a thousand lines."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pld, "_epsilon", cache(pld._epsilon))
-        yield
 
 
 def test_there_are_stored_parts_of_every_paper():
@@ -44,7 +40,7 @@ def test_there_are_stored_parts_of_every_paper():
 @pytest.mark.stored
 @pytest.mark.parametrize(
     ("paper", "table", "scale"),
-    [pytest.param(*one, marks=[pytest.mark.slow] if one[:2] in SLOW else []) for one in TABLES],
+    [pytest.param(*one, marks=LATER if one[:2] in SLOW else ()) for one in TABLES],
 )
 def test_stored_parts_are_todays(paper: str, table: str, scale: str):
     plans = comparison.experiments.PLANS if paper == "comparison" else papers.plans_of(paper)

@@ -73,6 +73,7 @@ def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(results, tmp_pa
     assert sum(logged(tmp_path / "log").values()) == 2 * 24 + 1
 
 
+@pytest.mark.slow("a part that is lost or doubled with a Dask worker")
 def test_a_dask_worker_killed_in_the_middle_loses_and_doubles_nothing(
     results, tmp_path, monkeypatch
 ):
@@ -108,6 +109,7 @@ def test_an_error_in_one_part_does_not_keep_the_others_from_being_computed(
     assert {done[f"ends run{i}-seed0"] for i in range(8)} == {1}
 
 
+@pytest.mark.slow("a part that ends every worker and is tried for ever")
 def test_a_part_that_loses_every_worker_is_given_up_and_named(results, tmp_path, monkeypatch):
     monkeypatch.setenv(KILLED, "run1-seed0")
     monkeypatch.setenv("DPKIT_TEST_KILLS", "99")

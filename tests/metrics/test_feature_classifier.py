@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -42,6 +43,8 @@ def test_weights_that_are_not_the_records_are_refused(tmp_path, monkeypatch, dam
 
 def test_others_are_trained_and_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("dpkit.metrics.judge.cache_dir", lambda: tmp_path)
+    quick = replace(module.LEARNINGS["digits"], epochs=3)
+    monkeypatch.setitem(module.LEARNINGS, "digits", quick)
     assert module.trained("digits", device=CPU).values["accuracy"] > 0.5
     assert module.feature_classifier("digits", device=CPU).features(
         as_images(datasets.digits(split="test"), CPU)[:5]

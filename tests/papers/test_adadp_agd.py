@@ -227,7 +227,10 @@ def test_changes_of_loss_are_clipped_row_by_row():
 # --- whole steps ---
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "seed",
+    [0, pytest.param(1, marks=pytest.mark.slow("an AGD step that shows a record by other draws"))],
+)
 def test_nothing_is_found_in_steps_of_agd(seed):
     """Charged as the two releases that each step makes; their sum is the joint one's."""
     rate, k = 6 / SIZE, len(TINY.rates)
@@ -241,6 +244,7 @@ def test_nothing_is_found_in_steps_of_agd(seed):
     assert 1.0 < report.replaced < 2.001
 
 
+@pytest.mark.slow("an AGD that keeps to its budget and learns nothing")
 def test_it_learns_digits_within_its_budget():
     x, y = digits()
     model = agd.new_descent(SMALL, seed=0, device=CPU)

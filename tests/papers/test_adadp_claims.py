@@ -189,6 +189,7 @@ def test_reductions_by_hand():
 
 
 @pytest.mark.torch
+@pytest.mark.slow("an iteration of one method or network whose time is no longer measured")
 def test_the_time_of_an_iteration_is_measured_of_all_four_on_both_networks():
     values = evidence.time_per_iteration(iterations=2).values
     methods = ("adadp", "dpsgd", "agd", "dpopt")

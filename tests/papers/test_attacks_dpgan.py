@@ -28,14 +28,19 @@ def most(settings: Settings) -> float:
     return settings.noise_divisor * sqrt(settings.parts) / settings.noise_multiplier
 
 
+OWN_RULE = pytest.mark.slow("an image that moves a step of this rule less far than it could")
+
+
 @pytest.mark.parametrize(
     ("settings", "least"),
     [
         (attacks.TENSORS_APART, 0.999),
         (attacks.GROUPS, 0.999),
-        (attacks.CLUSTERS, 0.9),  # whose bounds are those of public images
-        (attacks.STRAY_1, 0.999),
-        (attacks.STRAY_4, 0.999),
+        pytest.param(
+            attacks.CLUSTERS, 0.9, marks=OWN_RULE
+        ),  # whose bounds are those of public images
+        pytest.param(attacks.STRAY_1, 0.999, marks=OWN_RULE),
+        pytest.param(attacks.STRAY_4, 0.999, marks=OWN_RULE),
         (SETTINGS, 0.9),
         (REPAIRED, 0.9),
     ],
@@ -45,6 +50,7 @@ def test_a_white_image_moves_a_step_nearly_as_far_as_its_rule_allows(settings, l
     assert least < attacks.shift(settings) / most(settings) <= 1 + 1e-4
 
 
+@pytest.mark.slow("a black image that moves a step less far than it could")
 def test_a_black_image_in_its_place_moves_the_published_step_nearly_as_far():
     assert 0.5 * most(SETTINGS) < attacks.half_apart(SETTINGS) < most(SETTINGS)
 

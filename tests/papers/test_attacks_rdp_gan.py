@@ -37,18 +37,29 @@ def test_main_runs_are_priced_as_the_claims_price_them():
     assert repaired.proven().epsilon <= main_run().claimed
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=pytest.mark.slow("a reading whose noise hides the record") if i else ()
+        )
+        for i, name in enumerate(EXACT)
+    ],
+)
 def test_published_noise_does_not_hide_the_record(name):
     assert measured(BY_ID[name]) == np.inf
     assert BY_ID[name].proven().epsilon == np.inf
+
+
+GIVEN_AWAY = pytest.mark.slow("a repaired step that gives a record away by this score alone")
 
 
 @pytest.mark.parametrize(
     "scores",
     [
         partial(attacks.of_step, of=attacks.own_weights_moved),
-        partial(attacks.of_step, of=attacks.own_weights_reached),
-        attacks.direction,
+        pytest.param(partial(attacks.of_step, of=attacks.own_weights_reached), marks=GIVEN_AWAY),
+        pytest.param(attacks.direction, marks=GIVEN_AWAY),
     ],
 )
 def test_the_same_attacks_find_nothing_exact_in_the_repaired_step(scores):
@@ -64,7 +75,13 @@ def test_a_noisy_count_hides_which_noise_comes_next():
     assert measured(BY_ID["rdp_gan/noise-tuned-on-test-data"], found) == 0
 
 
-@pytest.mark.parametrize("settings", [MULTIPLICATIVE, OUTPUT_ERROR])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        MULTIPLICATIVE,
+        pytest.param(OUTPUT_ERROR, marks=pytest.mark.slow("an attack on a step without its noise")),
+    ],
+)
 def test_there_is_noise_in_the_steps_that_are_attacked(settings):
     def length(one):
         return float(one.after[f"{attacks.FIRST}.grad"].norm())

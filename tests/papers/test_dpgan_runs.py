@@ -108,7 +108,14 @@ def test_the_cached_generator_is_the_trained_one(quick: Path):
     assert not same(trained, experiments.released(other))
 
 
-@pytest.mark.parametrize("stop", [1, 3, 7, 9], ids=lambda n: f"after {n}")
+BESIDE = pytest.mark.slow("a stop just beside a checkpoint, or at an end of either training")
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [pytest.param(1, marks=BESIDE), 3, 7, pytest.param(9, marks=BESIDE)],
+    ids=lambda n: f"after {n}",
+)
 def test_an_interrupted_run_goes_on_where_it_stopped(quick: Path, monkeypatch, stop: int):
     """Four steps of warm start and six private ones, interrupted in either."""
     settings = tiny(variants.repaired("grouping-adaptive-warm", scale="reduced"))

@@ -399,18 +399,18 @@ def test_without_noise_the_repaired_step_clips_example_by_example(count, bound, 
 
 @pytest.mark.parametrize("network", [Mlp(4), Dcgan(2)])
 def test_one_record_moves_the_update_by_at_most_the_clip_norm(network):
-    """Add-remove, any record, added or removed: brute force over 60 of them, some extreme."""
+    """Add-remove, any record, added or removed: brute force over 30 of them, some extreme."""
     settings = tiny(REPAIRED, network=network, discriminator_optimizer=Sgd(Constant(1.0)))
     rows, labels = records(3)
-    others, told = records(60, seed=8)
-    others = others * torch.logspace(-3, 6, 60)[:, None]
+    others, told = records(30, seed=8)
+    others = others * torch.logspace(-3, 6, 30)[:, None]
 
     def end(extra):
         joined = torch.cat((rows, others[extra])), torch.cat((labels, told[extra]))
         return flat(stepped(settings, 0, *joined)[0].discriminator.parameters())
 
     before = end(slice(0, 0))
-    moved = torch.stack([(end(slice(i, i + 1)) - before).norm() for i in range(60)]) * BATCH
+    moved = torch.stack([(end(slice(i, i + 1)) - before).norm() for i in range(30)]) * BATCH
     bound = settings.noise.rule.sensitivity("add-remove")
     assert bound == 0.5
     assert moved.max() <= bound * (1 + 1e-4)
@@ -421,7 +421,7 @@ def test_the_noise_is_normal_on_every_coordinate_at_the_iterations_multiplier():
     """Of empty batches too: the noise alone is then released; N(0, (z C)^2) over 5, each step."""
     multipliers = PiecewiseConstant((3.0, 0.7), (1,))
     settings = tiny(REPAIRED, discriminator_optimizer=Sgd(Constant(1.0)))
-    steps = 60
+    steps = 30
     for index, multiplier in ((1, 3.0), (2, 0.7)):
         _, added, _ = moves(settings, multipliers, batch=records(0), seeds=steps, index=index)
         z = added.numpy() * BATCH / (multiplier * 0.5)  # (steps, coordinates)

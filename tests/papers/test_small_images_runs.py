@@ -115,7 +115,10 @@ def test_a_run_is_a_curve_with_both_prices(finished):
     assert left == [".json", ".safetensors", ".safetensors"]  # the checkpoint, private, is gone
 
 
-@pytest.mark.parametrize("steps", [1, 2])  # after a point, and between two
+@pytest.mark.parametrize(
+    "steps",  # after a point, and between two
+    [pytest.param(1, marks=pytest.mark.slow("a run that ends just after a point of its curve")), 2],
+)
 def test_an_interrupted_run_goes_on_to_the_same_curve(steps, cache, finished):
     with pytest.raises(Interrupted):
         tiny(progress=after(steps)).compute()
@@ -132,7 +135,10 @@ def test_an_interrupted_run_goes_on_to_the_same_curve(steps, cache, finished):
     assert seen == ["tiny seed 0"] * (4 - steps)  # the step that was shown last was done
 
 
-@pytest.mark.parametrize("point", [0, 2])
+@pytest.mark.parametrize(
+    "point",
+    [pytest.param(0, marks=pytest.mark.slow("a first measurement that is not made again")), 2],
+)
 def test_a_measurement_that_was_interrupted_is_made_again(point, cache, finished, monkeypatch):
     score, calls = judge.Judge.score, []
 
@@ -149,6 +155,7 @@ def test_a_measurement_that_was_interrupted_is_made_again(point, cache, finished
     assert len(calls) == 4
 
 
+@pytest.mark.slow("a run that ends between its last step and its stored result")
 def test_a_run_whose_result_was_lost_is_measured_at_its_end_again(cache, finished, monkeypatch):
     def fails(*args):
         raise Interrupted

@@ -1,4 +1,4 @@
-"""Fits a PrivateGan with a checkpoint, and kills itself on the way if asked; run by test_crashes.
+"""Fits a PrivateGan with a checkpoint; as a program it kills itself on the way if asked.
 
 Arguments: the checkpoint, the budget file, and after how many steps the process ends (0: never).
 """
@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -20,19 +21,20 @@ from dpkit.training import Checkpoints, spent
 STEPS = 12
 
 
-def killed_after(steps: int):
+def ended_after(steps: int, end: Callable[[], None]):
+    """What watches a run, and ends it after so many steps."""
+
     def watched(records, **_):
         for record in records:
             yield record
             if record.step + 1 == steps:
-                os.kill(os.getpid(), signal.SIGKILL)
+                end()
 
     return watched
 
 
-def main(checkpoint: Path, budget: Path, kill_after: int) -> None:
-    torch.set_num_threads(1)
-    watch.watched = killed_after(kill_after)
+def fitted(checkpoint: Path, budget: Path) -> dict:
+    """What was fitted, and what it cost."""
     x, y = digits()
     gan = PrivateGan(
         *pair(),
@@ -51,12 +53,17 @@ def main(checkpoint: Path, budget: Path, kill_after: int) -> None:
     digest = hashlib.sha256()
     for name, tensor in sorted(gan.generator_.state_dict().items()):
         digest.update(name.encode() + tensor.numpy().tobytes())
-    seen = {
+    return {
         "digest": digest.hexdigest(),
         "spent": spent(checkpoint),
         "runs": len(json.loads(budget.read_text())["runs"]),
     }
-    sys.stdout.write(json.dumps(seen))
+
+
+def main(checkpoint: Path, budget: Path, kill_after: int) -> None:
+    torch.set_num_threads(1)
+    watch.watched = ended_after(kill_after, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    sys.stdout.write(json.dumps(fitted(checkpoint, budget)))
 
 
 if __name__ == "__main__":

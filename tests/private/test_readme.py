@@ -14,9 +14,19 @@ README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 SECTION = README.split("## Your own\n")[1].split("\n## ")[0]
 
 
-def test_the_section_runs_as_written(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(r"\g<0>", marks=pytest.mark.slow("a section that fails late in a run")),
+        "steps=8",
+    ],
+    ids=["as written", "of few steps"],
+)
+def test_the_section_runs(steps, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+    (written,) = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
+    code, fits = re.subn(r"steps=\d+", steps, written)
+    assert fits == 2
     x, y = digits()
     net = nn.Sequential(nn.Flatten(), classifier())
     given = {

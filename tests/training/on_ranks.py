@@ -30,7 +30,7 @@ from dpkit.training import (
 )
 from dpkit.training.ranks import here, joined
 
-STEPS, BATCH, RULE = 50, 3, FlatClipping(0.5)
+STEPS, BATCH, RULE = 30, 3, FlatClipping(0.5)
 DRAWN = PoissonSampling(BATCH)
 WAYS = ("plain", "penalty", "torch.func", "dropout", "coordinates")
 
@@ -166,9 +166,7 @@ def main(what, folder):
                 trained("plain", seed=rank, place=place, watch=watch), folder / f"{name}-{rank}"
             )
 
-        if what == "killed":
-            kept("run", partial(killed_at, 12))
-        elif what == "resumed":
+        if what == "resumed":
             kept("run")
         else:
             kept("uninterrupted")
@@ -181,6 +179,7 @@ def main(what, folder):
                 refusal(watch=partial(drifting_at, 20)),
             )
             torch.save(reasons, folder / f"refused-{rank}")
+            kept("run", partial(killed_at, 12))
 
 
 if __name__ == "__main__":

@@ -130,7 +130,13 @@ REPAIRED = {
 REPAIRED |= {f"PrivateGan, {loss}": of_private_gan(loss) for loss in LOSSES}
 
 
-@pytest.mark.parametrize("paper", REPAIRED)
+QUICK = ("dp_cgan", "rdp_gan", "PrivateGan, wasserstein")
+ITS_OWN = pytest.mark.slow("a repaired step, of this paper or loss, that a record moves too far")
+
+
+@pytest.mark.parametrize(
+    "paper", [pytest.param(one, marks=() if one in QUICK else ITS_OWN) for one in REPAIRED]
+)
 def test_nothing_is_found_in_a_papers_repaired_step(paper):
     """A replaced record moves the sums by more than one clip norm, and by two at most."""
     report = checked(*REPAIRED[paper])
@@ -172,6 +178,7 @@ def test_the_published_dpgan_step_adds_less_noise_than_its_code_charges():
     assert 0.5 < report.dropped < 1.001
 
 
+@pytest.mark.slow("statistics that tell the batch's size in a paper's own generator")
 def test_batch_normalisation_over_a_fake_for_each_record_knows_how_many_there_are():
     step, made, images, unused, told = of_small_images()
 

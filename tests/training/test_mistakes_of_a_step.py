@@ -184,7 +184,16 @@ MISTAKES = {  # the kinds of its findings, and a part of each sentence
 }
 
 
-@pytest.mark.parametrize("step", MISTAKES, ids=lambda step: step.__name__)
+# The others' kinds of findings have their quick tests in test_check_step.py.
+QUICK = (no_noise, plain_backward, private_labels, as_many_fakes, over_the_batch)
+NAMED = pytest.mark.slow("a mistake that is seen, and named as another one")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [pytest.param(step, marks=() if step in QUICK else NAMED) for step in MISTAKES],
+    ids=lambda step: step.__name__,
+)
 def test_a_mistake_is_named(step):
     """The findings are of these kinds and no other, and each says what, how much, what to do."""
     found = checked(step).findings

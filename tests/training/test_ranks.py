@@ -60,17 +60,16 @@ def double() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where two ranks left what they trained."""
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int, str]]]:
+    """Where two ranks left what they trained before one was killed in a run, and how they ended."""
     folder = tmp_path_factory.mktemp("ranks")
-    assert [code for code, _ in processes("all", folder)] == [0, 0]
-    return folder
+    return folder, processes("all", folder)
 
 
-@pytest.fixture(scope="module")
-def killed(folder: Path) -> tuple[Path, list[tuple[int, str]]]:
-    """A run of two ranks of which one was killed: where its files lie, and how it ended."""
-    return folder, processes("killed", folder)
+@pytest.fixture
+def folder(killed: tuple[Path, list[tuple[int, str]]]) -> Path:
+    """Where two ranks left what they trained."""
+    return killed[0]
 
 
 @pytest.mark.parametrize("way", ["plain", "penalty", "torch.func", "coordinates"])
@@ -119,6 +118,7 @@ def test_another_number_of_ranks_does_not_go_on(killed, double):
         trained("plain", place=Checkpoints(killed[0] / "run.pt", every=5, reserve=8))
 
 
+@pytest.mark.slow("two ranks that go on from one checkpoint by other draws, or charge steps twice")
 def test_both_ranks_go_on_after_a_crash_with_each_step_charged_once(killed):
     folder, _ = killed
     assert [code for code, _ in processes("resumed", folder)] == [0, 0]

@@ -5,6 +5,7 @@ import multiprocessing
 import random
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,12 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+@pytest.fixture(scope="module")
+def uninterrupted():
+    """The run that nothing interrupts, by its settings."""
+    return cache(lambda settings: whole_run(settings=settings))
+
+
 def test_where_and_how_often_a_run_is_stored_does_not_matter(place):
     whole, stored = whole_run(), Run(place).all()
     assert whole.yielded == stored.yielded
@@ -57,8 +64,8 @@ def test_where_and_how_often_a_run_is_stored_does_not_matter(place):
 
 @EACH
 @pytest.mark.parametrize("stop", range(1, STEPS + 1))
-def test_a_run_that_was_closed_goes_on_to_the_same_bit(place, settings, stop):
-    whole = whole_run(settings=settings)
+def test_a_run_that_was_closed_goes_on_to_the_same_bit(place, settings, stop, uninterrupted):
+    whole = uninterrupted(settings)
     first = Run(place, settings=settings)
     yielded = [next(first.records) for _ in range(stop)]
     first.records.close()
@@ -70,7 +77,17 @@ def test_a_run_that_was_closed_goes_on_to_the_same_bit(place, settings, stop):
     assert spent(place.path) == STEPS
 
 
-@EACH
+@pytest.mark.parametrize(
+    "settings",
+    [
+        POISSON,
+        pytest.param(
+            SHUFFLED,
+            marks=pytest.mark.slow("a death within an epoch that costs a batch or its charge"),
+        ),
+    ],
+    ids=["poisson", "shuffled"],
+)
 def test_a_death_at_every_single_point_costs_no_charge_and_no_bit(tmp_path, settings):
     """Every call that writes to the disk and every step's begin and end is a place to die once."""
     whole = whole_run(settings=settings).state()
@@ -91,7 +108,7 @@ def test_deaths_upon_deaths(tmp_path):
     whole = whole_run().state()
     chance = random.Random(0)
     lives = 0
-    for chain in range(12):
+    for chain in range(6):
         place = Checkpoints(tmp_path / str(chain) / "gan.checkpoint", every=3, reserve=4)
         computed, ended = 0, None
         while ended is None:
@@ -100,10 +117,10 @@ def test_deaths_upon_deaths(tmp_path):
             assert charged_now(place) >= computed
         assert whole == ended
         assert spent(place.path) == STEPS
-    assert lives > 24
+    assert lives > 12
 
 
-@pytest.mark.slow
+@pytest.mark.slow("a checkpoint or a charge that is lost where a process ends amid a system call")
 def test_kill_9_at_twenty_moments(tmp_path):
     """A run of 60 steps on the digits, killed for good 20 times; what the run reported is charged.
 
