@@ -29,6 +29,14 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return NEEDS_TORCH in collection_path.read_text(encoding="utf-8") or None
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a slow test that does not say in words which fault it alone would catch."""
+    for item in items:
+        for mark in item.iter_markers("slow"):
+            if not (mark.args and len(str(mark.args[0])) > 10):
+                raise pytest.UsageError(f"{item.nodeid}: slow(fault) names no fault")
+
+
 _connect = socket.socket.connect
 
 

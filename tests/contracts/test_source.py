@@ -344,23 +344,3 @@ def test_nothing_names_a_folder_of_one_machine():
     ]
     folders = r"(?<![\w.~$}/+])/(?:home|root|tmp|work|Users|mnt|private)/[\w.-]+"
     assert matches(folders, texts) == []
-
-
-def test_what_is_slow_says_what_it_alone_would_catch():
-    """`make test` leaves such tests to `make slow`: the mark holds the fault, in words."""
-    marks = [
-        (f"{name_of(path)}:{node.lineno}", getattr(parent, "args", []))
-        for path in (CHECKOUT / "tests").rglob("*.py")
-        for parent in ast.walk(tree(path))
-        for node in ast.iter_child_nodes(parent)
-        if isinstance(node, ast.Attribute)
-        and node.attr == "slow"
-        and (not isinstance(parent, ast.Call) or parent.func is node or node in parent.args)
-    ]
-    assert len(marks) > 10
-    bare = [
-        place
-        for place, given in marks
-        if not (given and isinstance(given[0], ast.Constant) and len(str(given[0].value)) > 10)
-    ]
-    assert bare == []
