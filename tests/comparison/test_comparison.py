@@ -66,7 +66,7 @@ def test_a_method_of_55_000_records_at_the_benchmarks_delta_keeps_to_its_budget(
 
 @pytest.fixture
 def smallest(monkeypatch, tmp_path):
-    """A cache of one's own, few images and examples, and a judge that hardly learns."""
+    """Give a test its own cache, few images and examples, and a judge that hardly learns."""
     for module in ("experiments.run", "metrics.judge"):
         monkeypatch.setattr(f"dpkit.{module}.cache_dir", lambda: tmp_path)
     few = experiments.Scale((10.0,), 120, Protocol(epochs=1, held_out=20), 120)

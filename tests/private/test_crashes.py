@@ -1,4 +1,4 @@
-"""A PrivateGan that ends early goes on with the same bits, and is charged once."""
+"""A PrivateGan that ends early resumes bit for bit, and is charged once."""
 
 import json
 import os
