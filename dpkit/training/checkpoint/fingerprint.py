@@ -195,8 +195,11 @@ def _callable(name: str, made: Callable[..., Any]) -> str:
 def _source(function: Callable[..., Any]) -> str:
     """SHA-256 of the source of a function's module; in a notebook, which has no file, its own."""
     module: Any = sys.modules.get(function.__module__)
+    held = module if getattr(module, "__file__", None) else function
     try:
-        source = inspect.getsource(module if getattr(module, "__file__", None) else function)
+        if inspect.getfile(held) == "<string>":  # the one source that 3.13 keeps is of `python -c`
+            raise OSError("it was made by exec")
+        source = inspect.getsource(held)
     except (OSError, TypeError) as error:
         raise Unstable(f"the source of {function.__qualname__} cannot be read ({error})") from error
     return sha256(source.encode()).hexdigest()
