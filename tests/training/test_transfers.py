@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
+from pathlib import Path
 from traceback import extract_stack
 
 import pytest
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import dpkit
 from dpkit.papers.dp_cgan import algorithm as dp_cgan
 from dpkit.papers.dp_cgan import settings as dp_cgan_settings
 from dpkit.papers.dpgan import algorithm as dpgan
@@ -43,6 +45,7 @@ from dpkit.training.types import Data, Record
 pytestmark = pytest.mark.torch
 
 CPU = torch.device("cpu")
+PACKAGE = f"{Path(dpkit.__file__).parent.as_posix()}/"  # a clone's own folder may be called so too
 DECIDING = ("_local_scalar_dense", "nonzero", "equal", "masked_select", "_unique2", "is_nonzero")
 READING = (Tensor.tolist, Tensor.cpu, Tensor.numpy)  # on a CPU without an operation
 CHECK = "training/gradients/self_check.py"  # of a network's 1st, 2nd, 4th, ... batch
@@ -84,10 +87,10 @@ def _by_mask(indices) -> bool:
 
 
 def _note(waits: Counter) -> None:
-    files = [frame.filename.replace("\\", "/") for frame in extract_stack()]
+    files = [Path(frame.filename).as_posix() for frame in extract_stack()]
     if not any("/torch/optim/" in file for file in files):  # Adam counts its steps on the CPU
-        own = [file for file in files if "/dpkit/" in file]
-        waits[own[-1].rpartition("/dpkit/")[2] if own else "elsewhere"] += 1
+        own = [file for file in files if file.startswith(PACKAGE)]
+        waits[own[-1].removeprefix(PACKAGE) if own else "elsewhere"] += 1
 
 
 @pytest.fixture
