@@ -19,7 +19,7 @@ FIRST     := notebooks/00_start_here.ipynb
 # Tests and stored notebooks never see real data, so that they come out alike everywhere; one
 # computing thread per process, because several processes run at once. Matplotlib's list of fonts is
 # the environment's own: one left by another may name fonts that are gone, and its warnings differ.
-PLAIN     := env -u DPKIT_DATA OMP_NUM_THREADS=1 MPLCONFIGDIR=$(CURDIR)/.venv/matplotlib
+PLAIN     := env -u DPKIT_DATA OMP_NUM_THREADS=1 MPLCONFIGDIR="$(CURDIR)/.venv/matplotlib"
 # Whatever folder make is called from, what it starts gets an absolute path.
 ABSOLUTE  := import os; print(os.path.abspath(os.path.expanduser(os.environ["DPKIT_DATA"])))
 WITH_DATA := if [ -n "$$DPKIT_DATA" ]; then DPKIT_DATA=$$($(RUN) -c '$(ABSOLUTE)'); export DPKIT_DATA; fi
@@ -59,9 +59,10 @@ app: setup ## serve the explorers of notebook 09 as a page without code (Voila)
 test: lint types unit compare portable other-pythons ## everything that must pass (a quarter of an hour)
 	@echo "All checks passed."
 
-slow: setup ## what make test leaves out: slow tests, and all notebooks as a second processor
+slow: setup ## what make test leaves out: slow tests, a second processor, wheel-check
 	@$(PLAIN) $(RUN) -m pytest -q -n $(JOBS) --dist worksteal -m slow
 	@$(PLAIN) $(RUN) tests/notebooks/portable.py avx2 -n $(JOBS)
+	@$(RUN) tests/contracts/wheel_check.py
 
 notebooks: setup ## run every notebook without a screen and rewrite its stored outputs
 	@$(PLAIN) $(RUN) tests/notebooks/execute.py
@@ -84,7 +85,7 @@ reproduce: setup ## all tables in minutes, and a report (SCALE=paper: days; WHAT
 
 # With DEVICE=cuda the python3 at hand is taken, whose torch sees the GPU, and only training is timed.
 bench: $(if $(filter cuda,$(DEVICE)),,setup) ## time and memory against plain code and peers (DEVICE=cuda: on a GPU)
-	@$(WITH_DATA); DEVICE=$(or $(DEVICE),cpu) PYTHONPATH=$(CURDIR):$(CURDIR)/tests/explorers \
+	@$(WITH_DATA); DEVICE=$(or $(DEVICE),cpu) PYTHONPATH="$(CURDIR):$(CURDIR)/tests/explorers" \
 	    $(if $(filter cuda,$(DEVICE)),python3,$(RUN)) tests/benchmarks/bench.py
 
 mutants: setup ## put known faults into the code, one by one: the tests must catch each (minutes)
@@ -123,7 +124,7 @@ other-pythons: $(OTHERS:%=python-%) ## part of test: quick torch-free tests unde
 
 python-%: setup
 	@if [ $* = "$$($(RUN) -c 'import sys; print("%d.%d" % sys.version_info[:2])')" ]; then exit; fi; \
-	if python=$$(.ci/find-python $*); then \
+	if python=$$(.ci/find-python $*) && "$$python" -c 'import ensurepip, venv' 2>/dev/null; then \
 	    PYTHON=$$python .ci/venv .venv-$* test-core && echo "Python $*, without torch:" && \
 	    $(PLAIN) .venv-$*/bin/python -m pytest -q -n $(JOBS) -m "not torch and not slow" $(TORCH_FREE); \
-	else echo "Python $* is not at hand: its torch-free tests were skipped."; fi
+	else echo "No Python $* with venv is at hand: its torch-free tests were skipped."; fi

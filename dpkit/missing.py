@@ -1,6 +1,7 @@
 """What to install where a module is missing, read from dpkit's own metadata."""
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, requires
@@ -36,6 +37,6 @@ def remedied() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         module = (error.name or "").partition(".")[0]
-        if module not in ("", "dpkit"):
+        if module not in ("", "dpkit", *sys.stdlib_module_names):  # a Python may lack _lzma
             error.msg = f"No module named {error.name!r}; install it: {remedy(module)}"
         raise

@@ -96,25 +96,16 @@ $2" """,
     )
 
 
-@posix
-@pytest.mark.parametrize(
-    ("archive", "remedy"),
-    [
-        ('[ "$2" = python3.12-venv ]', "apt-get install python3.12 python3.12-venv"),
-        ("exit 1", "apt-get update, then make lab again"),
-        ("[ $2 = python3 ]", "uv python install 3.13"),
-    ],
-    ids=["the archive has one", "no lists yet", "the archive has none"],
-)
-def test_a_missing_interpreter_is_named_with_its_remedy(tmp_path: Path, archive: str, remedy: str):
-    copy, commands = tmp_path / "copy", tmp_path / "bin"
-    (copy / ".ci").mkdir(parents=True)
+def where_none_is_found(folder: Path, archive: str) -> subprocess.CompletedProcess[str]:
+    """`make lab` in a copy whose find-python finds nothing, with this `apt-cache`."""
+    copy, commands = folder / "copy", folder / "bin"
+    (copy / ".ci").mkdir(parents=True, exist_ok=True)
     commands.mkdir()
     shutil.copy(CHECKOUT / ".ci" / "venv", copy / ".ci")
     script(copy / ".ci", "find-python", "exit 1")
     a_folder_of_commands(commands, "sh", "env")
     script(commands, "apt-cache", archive)
-    result = subprocess.run(
+    return subprocess.run(
         [".ci/venv", ".venv", "test"],
         cwd=copy,
         env={"PATH": str(commands), "MAKECMDGOALS": "lab"},
@@ -122,10 +113,35 @@ def test_a_missing_interpreter_is_named_with_its_remedy(tmp_path: Path, archive:
         text=True,
         check=False,
     )
+
+
+@posix
+@pytest.mark.parametrize(
+    ("archive", "remedy"),
+    [
+        ('[ "$2" = python3.12-venv ]', "apt-get install python3.12 python3.12-venv"),
+        ('[ "$2" = python3.14-venv ]', "apt-get install python3.14 python3.14-venv"),
+        ("exit 1", "apt-get update, then make lab again"),
+        ("[ $2 = python3 ]", "uv python install 3.13"),
+    ],
+    ids=["the archive has one", "the newest alone", "no lists yet", "the archive has none"],
+)
+def test_a_missing_interpreter_is_named_with_its_remedy(tmp_path: Path, archive: str, remedy: str):
+    result = where_none_is_found(tmp_path, archive)
     assert result.returncode == 1
     assert "needs Python 3.11.2 or newer" in result.stderr
     assert remedy in result.stderr
     assert "make lab PYTHON=" in result.stderr
+
+
+@posix
+def test_an_old_environment_is_not_taken_for_an_interpreter(tmp_path: Path):
+    """Such as one that an editor made: the newest Python at hand makes it anew."""
+    old = tmp_path / "copy" / ".venv" / "bin"
+    old.mkdir(parents=True)
+    script(old, "python", 'case "$*" in *version_info*) exit 1;; esac')
+    result = where_none_is_found(tmp_path, "exit 1")
+    assert "and none was found" in result.stderr
 
 
 @posix
@@ -183,7 +199,7 @@ def test_what_uv_and_pyenv_keep_is_found_where_the_path_has_none(tmp_path: Path)
     folder.mkdir()
     a_folder_of_commands(folder, "sh")
     for place in ("share/uv/python/cpython-3.14.2-linux/bin", "bin"):
-        home = tmp_path / place.partition("/")[0]
+        home = tmp_path / f"home of {place.partition('/')[0]}"
         kept = home / ".local" / place
         kept.mkdir(parents=True)
         python = stand_in(kept, "python3.14", "3.14.2")
