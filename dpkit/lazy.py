@@ -1,6 +1,8 @@
 """Packages whose names are imported when they are asked for: most need torch."""
 
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
@@ -29,6 +31,12 @@ def on_demand(package: str, homes: Mapping[str, str]) -> Attributes:
     return get, lambda: sorted(homes)
 
 
+def of_modules(package: str) -> Attributes:
+    """Return `__getattr__` and `__dir__` of a package that has modules and no names of its own."""
+    path = sys.modules[package].__path__
+    return on_demand(package, {module.name: module.name for module in iter_modules(path)})
+
+
 def of_paper(package: str) -> Attributes:
     """Return `__getattr__` and `__dir__` of a paper's package, or of one that is laid out like it.
 
@@ -49,8 +57,16 @@ def of_paper(package: str) -> Attributes:
             return getattr(import_module(f"{package}.algorithm"), name)
 
     def listed() -> list[str]:
-        here = import_module(package)
+        here, names = sys.modules[package], {"CLAIMS"}
+        with suppress(ModuleNotFoundError):  # of torch
+            names |= {n for n, x in vars(get("algorithm")).items() if _defined_in(package, x)}
         modules = (module.name for module in iter_modules(here.__path__))
-        return sorted({"CLAIMS", *here.__all__, *modules})
+        return sorted({*names, *here.__all__, *modules})
 
     return get, listed
+
+
+def _defined_in(package: str, value: Any) -> bool:
+    """Whether a public function or class is of the package's module `algorithm`."""
+    own = getattr(value, "__module__", None) == f"{package}.algorithm"
+    return own and not getattr(value, "__name__", "_").startswith("_")

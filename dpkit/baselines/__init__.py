@@ -4,3 +4,7 @@
 release, on which `feature_matching`, which needs torch, trains a generator; `jitter` turns and
 shifts what is sampled, which costs nothing. `dpkit.marginals` is their counterpart for tables.
 """
+
+from dpkit.lazy import of_modules
+
+__getattr__, __dir__ = of_modules(__name__)

@@ -3,3 +3,7 @@
 `from dpkit.exercises import start_here as turn`, then `turn.weekly_noise.check(answer)`, `.hint(1)`
 and `.solution()`; `turn.sheet.quiz()` shows the questions with a choice as buttons.
 """
+
+from dpkit.lazy import of_modules
+
+__getattr__, __dir__ = of_modules(__name__)

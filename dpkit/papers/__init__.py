@@ -5,6 +5,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+__all__ = ["PAPERS", "named", "plans_of", "with_claims"]
 PAPERS: tuple[ModuleType, ...] = tuple(
     import_module(f"{__name__}.{name}")
     for name in ("dp_cgan", "dpgan", "rdp_gan", "small_images", "adadp")
@@ -40,3 +41,7 @@ def plans_of(name: str) -> Mapping[str, Any]:
         ValueError: there is no paper of that name.
     """
     return import_module(f"{named(name).__name__}.experiments").PLANS
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(paper.NAME for paper in with_claims())]

@@ -8,6 +8,7 @@ from pkgutil import iter_modules
 
 from dpkit.claims import Claim
 
+__all__ = ["CLAIMS", "NAME", "NOTEBOOK", "TITLE", "collected"]
 NAME = "ledger"
 TITLE = "Later literature (methods, libraries, accountants)"
 NOTEBOOK = "12_how_guarantees_break"
@@ -29,3 +30,7 @@ def collected() -> tuple[Claim, ...]:
 
 
 CLAIMS = collected()
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *(module.name for module in iter_modules(__path__))]

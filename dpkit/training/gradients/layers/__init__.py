@@ -14,6 +14,7 @@ from dpkit.training.gradients.layers.convolutions import Conv2d, ConvTranspose2d
 from dpkit.training.gradients.layers.others import Affine, Embedding
 from dpkit.training.gradients.layers.products import Kind, Linear
 
+__all__ = ["KINDS", "HalfPrecision", "MixesExamples", "UnsupportedLayer", "check", "parametrised"]
 KINDS: dict[type[nn.Module], Kind] = {
     nn.Linear: Linear(),
     nn.Conv2d: Conv2d(),
@@ -98,3 +99,7 @@ def _refuse_mixing(module: nn.Module) -> None:
             f"{module} keeps running statistics of private examples, without noise; "
             "set track_running_stats to False"
         )
+
+
+def __dir__() -> list[str]:
+    return __all__
