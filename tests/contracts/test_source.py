@@ -254,12 +254,14 @@ def needs_torch(path: Path) -> bool:
 
 
 def test_torch_is_imported_only_where_it_is_needed():
-    """Elsewhere the function that needs it imports it."""
+    """Elsewhere the function that needs it imports it; a claim's does without it."""
     wrong = [
         f"{name_of(path)}:{line} imports {name}"
         for path in FILES
         if not needs_torch(path)
-        for line, name in imported(on_import(tree(path).body))
+        for line, name in imported(
+            ast.walk(tree(path)) if path.name == "claims.py" else on_import(tree(path).body)
+        )
         if any(f"{name}.".startswith(f"{library}.") for library in TORCH)
     ]
     assert not wrong, "\n".join(wrong)
