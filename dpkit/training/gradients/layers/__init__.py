@@ -14,7 +14,15 @@ from dpkit.training.gradients.layers.convolutions import Conv2d, ConvTranspose2d
 from dpkit.training.gradients.layers.others import Affine, Embedding
 from dpkit.training.gradients.layers.products import Kind, Linear
 
-__all__ = ["KINDS", "HalfPrecision", "MixesExamples", "UnsupportedLayer", "check", "parametrised"]
+__all__ = [
+    "KINDS",
+    "HalfPrecision",
+    "MixesExamples",
+    "UnsupportedLayer",
+    "check",
+    "parametrised",
+    "refuse_mixing",
+]
 KINDS: dict[type[nn.Module], Kind] = {
     nn.Linear: Linear(),
     nn.Conv2d: Conv2d(),
