@@ -10,6 +10,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from dpkit.papers import with_claims
 
@@ -29,18 +30,19 @@ PHOTOGRAPHED = (
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built book."""
+    """The built book; of several processes one at a time writes its sources, docs/book/api."""
     pytest.importorskip("sphinx")
     pytest.importorskip("myst_nb")
     folder = tmp_path_factory.mktemp("book")
     command = [sys.executable, "-m", "sphinx", "-b", "html", "-c", "docs/book", "-q", "-W"]
-    done = subprocess.run(
-        [*command, "--keep-going", ".", str(folder)],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with FileLock(tmp_path_factory.getbasetemp().parent / "book.lock"):
+        done = subprocess.run(
+            [*command, "--keep-going", ".", str(folder)],
+            cwd=CHECKOUT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert done.returncode == 0, done.stderr
     assert not done.stderr.strip()
     return folder
