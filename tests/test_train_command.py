@@ -17,6 +17,7 @@ from dpkit import __main__ as command_line
 from dpkit import datasets
 from dpkit.private.gan import PrivateGan
 from dpkit.private.image_networks import image_networks
+from dpkit.training import ranks
 
 pytestmark = pytest.mark.torch
 
@@ -190,7 +191,14 @@ def test_bad_options_are_one_line(dpkit, photos, tmp_path, line: str, message: s
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.slow("a run under torchrun that hangs, or whose ranks all write")
+def test_of_several_ranks_the_first_alone_writes_and_says(dpkit, photos, tmp_path, monkeypatch):
+    second = ranks.Place(1, 1)  # which waits for no other
+    monkeypatch.setattr(ranks, "here", lambda: second)
+    assert dpkit(f"train {photos} {SMALL} --out {tmp_path / 'g.safetensors'}") == (0, "", "")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow("a run under torchrun that hangs, or whose ranks do not find each other")
 def test_torchrun_shares_the_batches_out(photos, tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -249,6 +249,43 @@ MUTANTS = (
         "tests/training/test_noise.py::test_all_of_the_entropy_counts",
     ),
     Mutant(
+        "the optimal conversion three times too far at its end",
+        "privacy/accountants/conversions.py",
+        "at_end = epsilon - np.log1p(-delta)",
+        "at_end = epsilon - 3 * np.log1p(-delta)",
+        "tests/privacy/test_contracts.py::"
+        "test_the_optimal_epsilon_holds_where_the_order_exceeds_one_over_delta",
+    ),
+    Mutant(
+        "many Poisson runs charged one run's delta",
+        "privacy/best_of.py",
+        "lost = mean * np.array",
+        "lost = min(mean, 1.0) * np.array",
+        "tests/privacy/test_best_of.py::test_no_choice_among_runs_costs_more_than_is_charged",
+    ),
+    Mutant(
+        "no run at all, of a Poisson number, left out",
+        "privacy/best_of.py",
+        "chosen = np.logaddexp(math.log(mean) + (alpha - 1) * (one + lost), -mean)",
+        "chosen = math.log(mean) + (alpha - 1) * (one + lost)",
+        "tests/privacy/test_best_of.py::test_no_choice_among_runs_costs_more_than_is_charged",
+    ),
+    Mutant(
+        "ranks that go on count steps anew",
+        "training/checkpoint/keeper.py",
+        "Follower(rng, step=step_,",
+        "Follower(rng, step=0,",
+        "tests/training/test_ranks.py::"
+        "test_both_ranks_go_on_after_a_stop_with_each_step_charged_once",
+    ),
+    Mutant(
+        "all ranks write the generator",
+        "commands/train.py",
+        "first = ranks.here().rank == 0",
+        "first = True",
+        "tests/test_train_command.py::test_of_several_ranks_the_first_alone_writes_and_says",
+    ),
+    Mutant(
         "all ranks clip the same share of a batch",
         "training/ranks.py",
         "share = (x[rank::world] for x in inputs)",

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -146,6 +147,21 @@ def drifting_at(last, index, gan):
             next(gan.discriminator.parameters())[0, 0] += 1e-6
 
 
+class Stopped(Exception):
+    """What ends a run on every rank, so that the processes can go on."""
+
+
+def stopped_at(last, index, gan):
+    if index == last:
+        raise Stopped
+
+
+def after(last, index, gan):
+    """Fail at once: ranks at different steps would wait for each other."""
+    if index <= last:
+        raise RuntimeError(f"step {index} is made again, after {last}")
+
+
 def refusal(way="plain", **changes):
     """Why a run ended."""
     try:
@@ -170,6 +186,9 @@ def main(what, folder):
             kept("run")
         else:
             kept("uninterrupted")
+            with suppress(Stopped):
+                kept("stopped", partial(stopped_at, 17))
+            kept("stopped", partial(after, 17))
             for way in WAYS:
                 torch.save(trained(way, seed=rank), folder / f"{way}-{rank}")
             torch.save(own_loop(folder), folder / f"own-loop-{rank}")

@@ -72,6 +72,14 @@ def folder(killed: tuple[Path, list[tuple[int, str]]]) -> Path:
     return killed[0]
 
 
+def assert_went_on(folder: Path, name: str):
+    """To the weights of a run in one piece, by as many releases."""
+    ledger = read(folder / f"{name}.pt.ledger.json")
+    assert ledger == [Release(SampledGaussian(1.0, 0.05), STEPS)]
+    whole = torch.load(folder / "uninterrupted-0")[0]
+    assert all(torch.equal(torch.load(folder / f"{name}-{rank}")[0], whole) for rank in (0, 1))
+
+
 @pytest.mark.parametrize("way", ["plain", "penalty", "torch.func", "coordinates"])
 def test_two_ranks_train_as_one_process_does(folder: Path, double, way: str):
     """Also where a batch, or one's share of it, is empty."""
@@ -118,14 +126,15 @@ def test_another_number_of_ranks_does_not_go_on(killed, double):
         trained("plain", place=Checkpoints(killed[0] / "run.pt", every=5, reserve=8))
 
 
-@pytest.mark.slow("two ranks that go on from one checkpoint by other draws, or charge steps twice")
+def test_both_ranks_go_on_after_a_stop_with_each_step_charged_once(folder: Path):
+    assert_went_on(folder, "stopped")
+
+
+@pytest.mark.slow("what a killed rank leaves behind that two new processes cannot go on from")
 def test_both_ranks_go_on_after_a_crash_with_each_step_charged_once(killed):
     folder, _ = killed
     assert [code for code, _ in processes("resumed", folder)] == [0, 0]
-    ledger = read(folder / "run.pt.ledger.json")
-    assert ledger == [Release(SampledGaussian(1.0, 0.05), STEPS)]
-    whole = torch.load(folder / "uninterrupted-0")[0]
-    assert all(torch.equal(torch.load(folder / f"run-{rank}")[0], whole) for rank in (0, 1))
+    assert_went_on(folder, "run")
 
 
 def test_processes_of_torchrun_that_were_not_joined_are_refused(monkeypatch):
