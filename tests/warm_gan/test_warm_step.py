@@ -111,10 +111,7 @@ def test_one_extreme_record_moves_the_sum_by_at_most_the_clip_norm(copies):
     assert 0.99 < float(moved) <= 1 + 1e-5
 
 
-@pytest.mark.parametrize(
-    "copies",
-    [2, pytest.param(1, marks=pytest.mark.slow("a step without copies that is not clipped"))],
-)
+@pytest.mark.parametrize("copies", [1, 2])
 def test_a_step_does_what_is_charged(copies):
     of = settings(copies=copies, shift=1)
     images, labels = rows(4)
