@@ -477,6 +477,13 @@ MUTANTS = (
         "tests/privacy/test_best_of.py",
     ),
     Mutant(
+        "a Poisson number of runs with a delta at too large an epsilon",
+        "privacy/best_of.py",
+        "math.log1p(1 / (a - 1))",
+        "math.log1p(2 / (a - 1))",
+        "tests/privacy/test_best_of.py::test_a_poisson_number_of_runs_costs_what_theorem_6_says",
+    ),
+    Mutant(
         "a group that never meets in one batch",
         "privacy/mechanisms/group_sampled.py",
         "comb(k, j) * q**j * (1 - q) ** (k - j)",

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpkit.privacy import RandomizedResponse, Release, SampledGaussian, Unsupported, pld, rdp
+from dpkit.privacy import (
+    Gaussian,
+    RandomizedResponse,
+    Release,
+    SampledGaussian,
+    Unsupported,
+    pld,
+    rdp,
+)
 from dpkit.privacy.best_of import BestOf, NumberOfRuns, best_of
 from dpkit.privacy.ledger import Ledger
 from dpkit.privacy.mechanisms.privacy_loss import from_atoms
@@ -80,6 +88,18 @@ def test_no_choice_among_runs_costs_more_than_is_charged(mean, shape):
         for order, most in zip(orders, charged, strict=True):
             for there, back in (worlds, worlds[::-1]):
                 assert renyi(there, back, order) <= most + 1e-10
+
+
+@pytest.mark.parametrize("order", [1.5, 4.0, 32.0])
+def test_a_poisson_number_of_runs_costs_what_theorem_6_says(order: float):
+    """Papernot, Steinke 2022, at one order, with the Gaussian's delta in closed form."""
+    mean, epsilon = 12.0, math.log(order / (order - 1))
+    below, above = stats.norm.cdf([0.5 - epsilon, -0.5 - epsilon])  # at noise multiplier 1
+    delta = below - math.exp(epsilon) * above
+    stated = order / 2 + mean * delta + math.log(mean) / (order - 1)
+    one = Ledger.of([Release(Gaussian(1.0))])
+    (charged,) = BestOf(one, NumberOfRuns(mean, math.inf)).rdp([order])
+    assert stated <= charged <= stated * 1.01
 
 
 @pytest.mark.parametrize(("mean", "shape"), LAWS + POISSON)
