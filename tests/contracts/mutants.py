@@ -253,8 +253,7 @@ MUTANTS = (
         "privacy/accountants/conversions.py",
         "at_end = epsilon - np.log1p(-delta)",
         "at_end = epsilon - 3 * np.log1p(-delta)",
-        "tests/privacy/test_contracts.py::"
-        "test_the_optimal_epsilon_holds_where_the_order_exceeds_one_over_delta",
+        "tests/privacy/test_contracts.py::test_the_epsilon_from_rdp_holds_by_the_profile",
     ),
     Mutant(
         "many Poisson runs charged one run's delta",

@@ -214,20 +214,7 @@ def test_there_are_200_settings_and_an_answer_to_each():
         assert set(ANSWERS[name]) == {subject_name(one) for one in peer.subjects}, "run make bench"
 
 
-FEWER = {*GRID[::6], WIDE} | {why.example for why in EXPLANATIONS.values()}
-EVERY = [
-    pytest.param(
-        one,
-        id=one.name,
-        marks=[]
-        if one in FEWER
-        else pytest.mark.slow("one of 200 settings that is priced wrongly"),
-    )
-    for one in GRID
-]
-
-
-@pytest.mark.parametrize("setting", EVERY)
+@pytest.mark.parametrize("setting", GRID, ids=lambda setting: setting.name)
 def test_peers_agree_or_a_name_says_why(setting: Setting):
     lower, upper, moments = ours(setting)
     assert lower <= min(upper, moments)

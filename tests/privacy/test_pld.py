@@ -207,13 +207,7 @@ def test_many_coins_are_binomial(lattice: bool, one: float, count: int, delta: f
         )
 
 
-@pytest.mark.parametrize(
-    ("scale", "count", "delta"),
-    [
-        (0.7, 3, 1e-4),
-        pytest.param(*(2.0, 4, 1e-6), marks=pytest.mark.slow("a wide lattice's atoms moved")),
-    ],
-)
+@pytest.mark.parametrize(("scale", "count", "delta"), [(0.7, 3, 1e-4), (2.0, 4, 1e-6)])
 def test_discrete_gaussians_are_a_sum_over_integers(scale: float, count: int, delta: float):
     """The noises' sum decides: their law by convolution, the loss linear in it."""
     with mp.workdps(30):
@@ -300,17 +294,7 @@ LEDGERS: list[Ledger] = [
 
 
 @pytest.mark.parametrize("ledger", LEDGERS, ids=str)
-@pytest.mark.parametrize(
-    "epsilon",
-    [
-        0.4,
-        3.0,
-        *(
-            pytest.param(one, marks=pytest.mark.slow("a delta given away at an end of its curve"))
-            for one in (0.0, 30.0)
-        ),
-    ],
-)
+@pytest.mark.parametrize("epsilon", [0.0, 0.4, 3.0, 30.0])
 def test_delta_is_the_inverse_of_epsilon(ledger: Ledger, epsilon: float):
     found = pld.delta(ledger, epsilon=epsilon)
     assert found.epsilon == epsilon
