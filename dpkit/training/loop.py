@@ -12,6 +12,7 @@ from dpkit.training.checkpoint import Checkpoints, kept
 from dpkit.training.data import Rows
 from dpkit.training.device import generator_on, precision, seeded
 from dpkit.training.noise import check_generator
+from dpkit.training.optimizers import settle
 from dpkit.training.types import Data, Gan, Model, R, Record, Settings, Step
 
 # What a run needs can be taken from here, too: the notebooks do.
@@ -60,7 +61,9 @@ def train(
             the budget allows; or the files at `checkpoint` are of another run, damaged, or lost, or
             the settings or the step cannot be compared by another process (see Checkpoints).
         RuntimeError: another run is at work at `checkpoint`, or rng or networks were changed
-            between two steps of a run that is stored.
+            between two steps of a run that is stored; or rng was made before this process was
+            forked.
+        FloatingPointError: a weight is NaN or infinite after a step.
     """
     check_generator(rng)
     _check_settings(settings)
@@ -79,6 +82,7 @@ def train(
                 features, labels = rows.at(next(draws))
                 record = step(gan, features, labels, settings=settings, index=index, rng=rng)
             yield record
+        _settle(gan)
         return
     with kept(
         checkpoint, gan, data, step=step, settings=settings, rng=rng, steps=steps, tf32=tf32
@@ -89,6 +93,13 @@ def train(
                 features, labels = rows.at(run.draw(draws))
                 record = step(gan, features, labels, settings=settings, index=run.step, rng=rng)
             yield record
+    _settle(gan)
+
+
+def _settle(gan: Model) -> None:
+    for part in gan:
+        if isinstance(part, torch.optim.Optimizer):
+            settle(part)
 
 
 def _check_settings(settings: Any) -> None:

@@ -76,39 +76,54 @@ def update(
 
     Raises:
         ValueError: the optimiser holds other parameters, or its step asks for the loss again.
-        FloatingPointError: a gradient is not finite. Training stops rather than go on from NaN
-            (which shows that some record has such a gradient: keep it to yourself); on a GPU at the
-            next update, as a look at this one would wait for all that is queued.
+        FloatingPointError: a gradient that is given is not finite, or a weight after the step. On a
+            GPU the weights are looked at in the next update, or by `settle`: a look at once would
+            wait for all that is queued.
     """
     import torch
 
     _check_holds(optimizer, parameters)
-    # one look for all: a sum is finite only if all of its terms are
-    if gradients:
-        finite = torch.isfinite(torch.stack([g.sum() for g in gradients]).sum())
-        if not (_before(optimizer, finite) if _waits_for(finite) else finite):
-            raise FloatingPointError(
-                "a gradient is NaN or infinite, so training stops (what was released before stays "
-                "charged): take a smaller learning rate, scale the data, to [-1, 1] for example, "
-                "and look for a division by 0, or the log or root of it, in network and loss"
-            )
+    if gradients and not _waits_for(gradients[0]) and not _finite(gradients):
+        raise FloatingPointError(f"a gradient is {_LOST}")
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     optimizer.step()
+    settle(optimizer)  # what the update before this one left to be looked at
+    if parameters:
+        finite = _finite(parameters)
+        waits = _waits_for(finite)
+        _looks[optimizer] = _on_its_way(finite) if waits else finite.__bool__
+        if not waits:
+            settle(optimizer)
+
+
+def settle(optimizer: "torch.optim.Optimizer") -> None:
+    """Look at the weights that the last `update` left, where that was put off on a GPU.
+
+    Raises:
+        FloatingPointError: one is NaN or infinite.
+    """
+    seen = _looks.pop(optimizer, None)
+    if seen is not None and not seen():
+        raise FloatingPointError(f"a weight is {_LOST}")
 
 
 _looks: "WeakKeyDictionary[torch.optim.Optimizer, Callable[[], bool]]" = WeakKeyDictionary()
+_LOST = (
+    "NaN or infinite, so training stops (what was released before stays charged): take a smaller "
+    "learning rate, and scale the data, to [-1, 1] for example"
+)
+
+
+def _finite(tensors: Sequence["torch.Tensor"]) -> "torch.Tensor":
+    """One look for all: a sum is finite only if all of its terms are."""
+    import torch
+
+    return torch.isfinite(torch.stack([x.detach().sum() for x in tensors]).sum())
 
 
 def _waits_for(flag: "torch.Tensor") -> bool:
     return flag.device.type == "cuda"
-
-
-def _before(optimizer: "torch.optim.Optimizer", finite: "torch.Tensor") -> bool:
-    """Whether the gradients of the update before this one were finite."""
-    seen = _looks.pop(optimizer, None)
-    _looks[optimizer] = _on_its_way(finite)
-    return seen is None or seen()
 
 
 def _on_its_way(flag: "torch.Tensor") -> Callable[[], bool]:

@@ -233,15 +233,16 @@ def test_a_step_of_ones_own(images, penalty):
     assert found == DRAW | READ
 
 
-def test_a_gradient_that_is_not_finite_stops_training_at_the_next_update(monkeypatch):
+@pytest.mark.parametrize("last", [False, True])
+def test_weights_that_are_not_finite_stop_training_without_a_wait(monkeypatch, last):
     monkeypatch.setattr(optimizers, "_waits_for", lambda flag: True)
     monkeypatch.setattr(optimizers, "_on_its_way", lambda flag: lambda: bool(flag))
     (weight,) = own = [nn.Parameter(torch.zeros(2))]
     optimizer, other = (torch.optim.SGD(own, lr=0.1) for _ in range(2))
+    update(other, [weight], [torch.zeros(2)])  # each optimiser has its own look
     update(optimizer, own, [torch.tensor([0.0, torch.nan])])
-    update(other, own, [torch.zeros(2)])  # each optimiser has its own
-    with pytest.raises(FloatingPointError, match="a gradient is NaN or infinite"):
-        update(optimizer, own, [torch.zeros_like(weight)])
+    with pytest.raises(FloatingPointError, match="a weight is NaN or infinite"):
+        optimizers.settle(optimizer) if last else update(optimizer, own, [torch.zeros(2)])
 
 
 def passes(layer: nn.Module, shape: tuple[int, ...], *, apart: float, dtype: torch.dtype):

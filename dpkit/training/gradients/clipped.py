@@ -11,7 +11,7 @@ from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
 from dpkit.privacy.scaled_clipping import ScaledClipping
 from dpkit.training.device import precision
 from dpkit.training.gradients.factored import PerExample
-from dpkit.training.gradients.layers.products import widened
+from dpkit.training.gradients.layers.products import counting, widened
 from dpkit.training.gradients.scaled import scaled_sum
 
 
@@ -22,7 +22,8 @@ class Clipped(NamedTuple):
     sums: list[Tensor]  # one for each parameter
     weights: Tensor
     """(tensors or 1, batch): what each example's gradient was scaled by. Where it was clipped
-    coordinate by coordinate, 1 for an example of which nothing was cut, else 0."""
+    coordinate by coordinate, 1 for an example of which nothing was cut, else 0. Otherwise 0 for an
+    example that counts as zero, since its gradient is not finite, or too large to be squared."""
     losses: Tensor  # (batch,)
 
 
@@ -36,6 +37,10 @@ def clipped_sum(
 
     A sum over examples is the sum of its parts' sums, so a Poisson batch of any size fits into the
     memory of `at_most` examples, and the answer is the same.
+
+    A record whose gradient is not finite, or too large to be squared, adds nothing: zero is within
+    every bound, so that it moves the sum by no more than another, and no record ends a run. (Where
+    clipping goes coordinate by coordinate, each that is NaN adds nothing.)
 
     Norms and sums are computed in float32 or wider, whatever torch is set to. The network's own
     passes are as it is set (for a GPU's convolutions that is TF32, unless `train` calls this):
@@ -90,7 +95,7 @@ def _clipped(
         return sums, whole[None].to(sums[0].dtype)
     if isinstance(rule, ScaledClipping):
         return scaled_sum(gradients, rule)
-    weights = rule.weights(gradients.norms())
+    weights = counting(rule.weights(gradients.norms()))
     return gradients.weighted_sum(weights), weights
 
 

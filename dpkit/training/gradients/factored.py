@@ -9,7 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.training.gradients.layers import KINDS, Kind
-from dpkit.training.gradients.layers.products import Pass, clamped, workspace
+from dpkit.training.gradients.layers.products import (
+    Pass,
+    all_count,
+    clamped,
+    counting,
+    left_out,
+    workspace,
+)
 
 
 class PerExample(Protocol):
@@ -28,7 +35,8 @@ class PerExample(Protocol):
         """The sum over examples of weight times gradient, a tensor for each parameter.
 
         Args:
-            weights: (parameter tensors, batch), or (1, batch) for one weight an example.
+            weights: (parameter tensors, batch), or (1, batch) for one weight an example. An example
+                that has a weight of 0, or NaN, adds nothing, whatever its gradient is.
         """
         ...
 
@@ -114,8 +122,10 @@ class Gradients:
     def weighted_sum(self, weights: Tensor) -> list[Tensor]:
         """The sum over examples of weight times gradient (see `PerExample`)."""
         sums: list[Tensor] = []
+        weights = counting(weights)
+        own = self._without(weights)
         rows = iter(weights.expand(len(self.parameters), -1))
-        for one, bias in zip(self.layers, self._biases, strict=True):
+        for one, bias in zip(own.layers, own._biases, strict=True):
             if not one.passes:
                 sums += [torch.zeros_like(p).detach() for p in one.layer.parameters(recurse=False)]
                 for _ in range(_tensors(one)):
@@ -125,6 +135,19 @@ class Gradients:
             if bias is not None:
                 sums.append((next(rows) @ bias.flatten(1)).view(bias.shape[1:]))
         return sums
+
+    def _without(self, weights: Tensor) -> "Gradients":
+        """Zeros in place of the passes of examples with weight 0, whose numbers may be infinite."""
+        if all_count(weights):
+            return self
+        return Gradients(
+            tuple(
+                one._replace(
+                    passes=tuple((left_out(a, weights), left_out(d, weights)) for a, d in one.passes)
+                )
+                for one in self.layers
+            )
+        )
 
     def clamped_sum(self, bounds: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
         """The sum over examples of gradients within bounds (see `PerExample`)."""

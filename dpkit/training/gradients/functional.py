@@ -16,7 +16,13 @@ from torch.func import functional_call, grad, vmap
 
 from dpkit.training.gradients import spectral
 from dpkit.training.gradients.layers import KINDS, MixesExamples, UnsupportedLayer, refuse_mixing
-from dpkit.training.gradients.layers.products import clamped, lengths, widened
+from dpkit.training.gradients.layers.products import (
+    clamped,
+    counting,
+    left_out,
+    lengths,
+    widened,
+)
 from dpkit.training.gradients.refused import explained, one_each
 
 AT_ONCE = {"cpu": 2**22, "cuda": 2**26}  # numbers in the gradients and passes of one chunk
@@ -105,6 +111,7 @@ class Functional:
         """
         parameters = self.parameters
         sums = [widened(torch.zeros_like(p).detach()) for p in parameters]
+        weights = counting(weights)
         rows = weights.expand(len(parameters), -1)
         start = 0
         same = []  # is looked at once, at the end: each look waits for the device
@@ -115,7 +122,8 @@ class Functional:
                 same.append(close.all())
             stop = start + len(gradients[0])
             for total, row, gradient in zip(sums, rows, gradients, strict=True):
-                total += torch.tensordot(row[start:stop], gradient, 1)
+                kept = left_out(gradient, weights[:, start:stop])
+                total += torch.tensordot(row[start:stop], kept, 1)
             start = stop
         if same and not torch.stack(same).all():
             raise UnsupportedLayer(

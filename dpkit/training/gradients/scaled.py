@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from dpkit.privacy.scaled_clipping import ScaledClipping
 from dpkit.training.gradients.factored import Gradients, LayerPasses, PerExample
-from dpkit.training.gradients.layers.products import lengths, widened
+from dpkit.training.gradients.layers.products import counting, left_out, lengths, widened
 
 
 def scaled_sum(gradients: PerExample, rule: ScaledClipping) -> tuple[list[Tensor], Tensor]:
@@ -25,15 +25,15 @@ def scaled_sum(gradients: PerExample, rule: ScaledClipping) -> tuple[list[Tensor
     scales = [widened(torch.as_tensor(d, device=p.device).detach()) for d, p in pairs]
     if isinstance(gradients, Gradients) and all(map(_one_product, gradients.layers)):
         weights = rule.weights(_of_products(gradients.layers, scales).sqrt())
-        weights = weights.to(parameters[0].dtype)
+        weights = counting(weights.to(parameters[0].dtype))
         return gradients.weighted_sum(weights), weights
     sums = [widened(torch.zeros_like(p).detach()) for p in parameters]
     weights = [parameters[0].new_zeros(1, 0).detach()]
     for full in gradients.each():
         norms = torch.stack([lengths(widened(g) / d) for g, d in zip(full, scales, strict=True)])
-        weights.append(rule.weights(norms).to(full[0].dtype))
+        weights.append(counting(rule.weights(norms).to(full[0].dtype)))
         for total, gradient in zip(sums, full, strict=True):
-            total += torch.tensordot(weights[-1][0], gradient, 1)
+            total += torch.tensordot(weights[-1][0], left_out(gradient, weights[-1]), 1)
     sums = [total.to(p.dtype) for total, p in zip(sums, parameters, strict=True)]
     return sums, torch.cat(weights, 1)
 

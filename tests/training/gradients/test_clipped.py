@@ -141,17 +141,39 @@ def test_the_weight_of_an_example_says_whether_anything_of_it_was_cut(make):
 
 
 @pytest.mark.parametrize("make", WAYS[:2], ids=("convolution", "linear"))
-def test_a_record_that_is_not_a_number_stays_so_and_a_bound_of_0_drops_a_coordinate(make):
+def test_coordinate_by_coordinate_a_record_that_is_not_a_number_stays_within_its_bounds(make):
     network, batch = make(), images(3)
     of = partial(per_example, network, called_real)
     rule = box(network)
     rule.bounds[0].flatten()[::2] = 0
     sums = clipped_sum(of, batch, rule=rule).sums
     assert sums[0].flatten()[::2].count_nonzero() == 0 < sums[0].count_nonzero()
+    others = clipped_sum(of, batch[[0, 2]], rule=rule).sums
     batch[1] = torch.nan
     found = clipped_sum(of, batch, rule=rule)
-    assert all(total.isnan().any() for total in found.sums)
+    for total, other, bound in zip(found.sums, others, rule.bounds, strict=True):
+        assert ((total - other).abs() <= bound * (1 + 1e-6) + 1e-6).all()
     assert found.weights[0, 1] == 0
+
+
+NOT_FINITE = {"nan": torch.nan, "infinite": torch.inf, "its square overflows": 3e20}
+
+
+@pytest.mark.parametrize("value", NOT_FINITE.values(), ids=NOT_FINITE)
+@pytest.mark.parametrize("per_tensor", [False, True])
+@pytest.mark.parametrize("make", WAYS, ids=("convolution", "linear", "torch.func"))
+def test_a_record_whose_gradient_is_not_finite_adds_nothing(make, per_tensor, value):
+    """Zero is within every bound, so it moves the sum by no more than another record (C)."""
+    network, batch = make().float(), images(4).float()
+    of = partial(per_example, network, lambda out: out.square().sum(1))
+    rule = PerTensorClipping(1.0, len(list(network.parameters()))) if per_tensor else FlatClipping(1)
+    others = clipped_sum(of, batch[[0, 3]], rule=rule)
+    batch[1:3] = value
+    found = clipped_sum(of, batch, rule=rule)
+    assert (found.weights[:, 1:3] == 0).all()
+    torch.testing.assert_close(found.weights[:, [0, 3]], others.weights)
+    for total, other in zip(found.sums, others.sums, strict=True):
+        torch.testing.assert_close(total, other)
 
 
 def test_bounds_in_another_type_are_rounded_down():

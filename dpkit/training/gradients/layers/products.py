@@ -260,6 +260,26 @@ def scaled(d: Tensor, weights: Tensor) -> Tensor:
     return d * weights.view(-1, *[1] * (d.ndim - 1))
 
 
+def counting(weights: Tensor) -> Tensor:
+    """Weights (tensors or 1, batch), all 0 for an example one of whose weights is 0 or no number.
+
+    The norm of its gradient is then not finite, or too large to be squared. It counts as zero, which
+    is within every bound: what it would add is not known, and whether a run goes on must not hang
+    on one record.
+    """
+    return weights.masked_fill(~(weights.isfinite() & (weights != 0)).all(0), 0)
+
+
+def all_count(weights: Tensor) -> bool:
+    """Whether no example's weight is 0; False where a look would wait for the device."""
+    return not waits_for(weights) and bool(weights.all())
+
+
+def left_out(x: Tensor, weights: Tensor) -> Tensor:
+    """x (batch, ...), 0 where an example's weights (tensors or 1, batch) are."""
+    return x.masked_fill((weights[0] == 0).view(-1, *[1] * (x.ndim - 1)), 0)
+
+
 def widened(total: Tensor) -> Tensor:
     """A sum over examples in double precision (which Apple's GPUs have not), to add more to."""
     return total if total.device.type == "mps" else total.double()
@@ -276,14 +296,14 @@ def lengths(full: Tensor) -> Tensor:
 
 
 def clamped(full: Tensor, bound: Tensor, whole: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """Per-example gradients (batch, *shape) within [-bound, bound]; NaN stays NaN.
+    """Per-example gradients (batch, *shape) within [-bound, bound]; NaN becomes 0.
 
     Examples that are cut become False in `whole` (batch,). On a CPU nothing is compared once all
     of them are, which is soon.
     """
     if waits_for(full) or bool(whole.any()):
         whole &= full.abs().sub_(bound).flatten(1).amax(1) <= 0
-    return torch.clamp(full, -bound, bound, out=out)
+    return torch.clamp(full, -bound, bound, out=out).nan_to_num_(0.0)
 
 
 def _outer_clamped_sum(a: Tensor, d: Tensor, bound: Tensor, whole: Tensor) -> Tensor:
