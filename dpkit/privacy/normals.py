@@ -37,8 +37,15 @@ def depths(first: Any, second: Any) -> Any:
 
 
 def grid(noise_std: float) -> float:
-    """The power of two at or below a deviation > 0, over 2^GRID."""
-    return ldexp(1.0, frexp(noise_std)[1] - 1 - GRID)
+    """The power of two at or below a deviation > 0, over 2^GRID.
+
+    Raises:
+        ValueError: it is too small for a float.
+    """
+    unit = ldexp(1.0, frexp(noise_std)[1] - 1 - GRID)
+    if not unit > 0:
+        raise ValueError(f"noise_std must be 0 or at least 1e-300, got {noise_std}")
+    return unit
 
 
 def noised(sums: Floats, *, noise_std: float, rng: np.random.Generator) -> Floats:

@@ -120,6 +120,22 @@ def seeded(seed: int) -> Iterator[None]:
 WORDS = 624  # of 32 bits: the state of the Mersenne Twister, the CPU's generator
 
 
+class PrivateGenerator(torch.Generator):
+    """A source of noise that is never copied, and knows the process that it was made in."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.process = os.getpid()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a generator of private noise cannot be copied or sent to another process: two copies "
+            "draw the same noise, and the difference of two releases shows the records; call "
+            "dpkit.training.generator_on(device) where the noise is drawn"
+        )
+
+    clone_state = graphsafe_get_state = __reduce__
+
+
 def generator_on(
     device: torch.device, *, reproducible_seed: int | None = None, stream: str = "training"
 ) -> torch.Generator:
@@ -135,10 +151,14 @@ def generator_on(
             generator that nobody can make again.
         stream: another one gives other draws from the same seed.
 
+    Returns:
+        a generator for this process alone: it cannot be copied, and noise drawn from it in a forked
+        process is refused, as both processes would draw the same.
+
     Raises:
         TypeError: reproducible_seed is no integer.
     """
-    rng = torch.Generator(device=device)
+    rng = PrivateGenerator(device=device)
     if reproducible_seed is None:
         return filled(rng, os.urandom(4 * WORDS))
     if isinstance(reproducible_seed, bool) or not isinstance(reproducible_seed, int):

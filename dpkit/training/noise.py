@@ -8,12 +8,14 @@ rounding of an ideal Gaussian release with probabilities off by less than a rela
 says why, and that 10^10 coordinates raise epsilon by less than 0.01.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from itertools import repeat
 from math import inf
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -103,6 +105,7 @@ def check_generator(rng: torch.Generator) -> None:
     Raises:
         TypeError: rng is no torch.Generator.
         ValueError: it has torch's default seed, the same in every process.
+        RuntimeError: it was made, or first used, in the process from which this one was forked.
     """
     if not isinstance(rng, torch.Generator):
         raise TypeError(
@@ -115,12 +118,21 @@ def check_generator(rng: torch.Generator) -> None:
             "again; make one by dpkit.training.generator_on(device), from the operating system's "
             "entropy"
         )
+    made_in = getattr(rng, "process", None) or _first_used_in.setdefault(rng, os.getpid())
+    if made_in != os.getpid():
+        raise RuntimeError(
+            "rng was made in the process from which this one was forked, so that both would draw "
+            "the same noise; make one in each process by dpkit.training.generator_on(device)"
+        )
+
+
+_first_used_in: WeakKeyDictionary[torch.Generator, int] = WeakKeyDictionary()
 
 
 def source(rng: torch.Generator) -> Callable[[int], Tensor]:
     """What draws standard normals, float64 (count,): on CUDA where rng is there, else on the CPU.
 
-    The bulk is NumPy's ziggurat on a CPU (its bit generator keyed by 256 bits from `rng`) and
+    The bulk is NumPy's ziggurat on a CPU (its bit generator keyed by 128 bits from `rng`) and
     torch's Box-Muller transform on a GPU; what lies beyond 4.5 deviations is drawn again from
     there, by the inverse of the normal distribution and 106 random bits.
     """

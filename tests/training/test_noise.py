@@ -4,7 +4,10 @@ Fixed seeds. Each of the file's 36 statistical checks rejects at a p-value of 1e
 right noise they would fail with probability below 4e-7 together.
 """
 
+import copy
 import math
+import multiprocessing
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +24,7 @@ from dpkit.training.noise import noised, noised_each, source
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.torch
 
+FORK = multiprocessing.get_context("fork")
 LEAST_P = 1e-8
 SHAPES = ((4, 3), (4,), (1, 4), (1,))  # a network's weights and biases: 21 coordinates
 COORDINATES = 21
@@ -279,3 +283,66 @@ def test_a_generators_state_is_restored_with_its_words():
     first = flat(noised(zeros(), noise_std=1.0, rng=rng))
     rng.set_state(state)
     assert (first == flat(noised(zeros(), noise_std=1.0, rng=rng))).all()
+
+
+def _in_a_fork(function):
+    """What a function returns in a forked process, or the words of its error."""
+    ours, theirs = FORK.Pipe()
+
+    def answer():
+        try:
+            theirs.send(function())
+        except RuntimeError as error:
+            theirs.send(str(error))
+
+    process = FORK.Process(target=answer)
+    process.start()
+    process.join()
+    return ours.recv()
+
+
+def _drawn(rng):
+    return noised([torch.zeros(30)], noise_std=1.0, rng=rng)[0].tolist()
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_forked_process_does_not_draw_its_parents_noise(used, seed):
+    rng = generator_on(CPU, reproducible_seed=seed)
+    if used:
+        _drawn(rng)
+    assert "forked" in _in_a_fork(lambda: _drawn(rng))
+    _drawn(rng)  # the parent goes on
+
+
+def test_a_torch_generator_that_was_used_does_not_go_on_in_a_forked_process():
+    rng = generator()
+    _drawn(rng)
+    assert "forked" in _in_a_fork(lambda: _drawn(rng))
+
+
+def test_a_forked_process_draws_noise_of_its_own():
+    first, second = (_in_a_fork(lambda: _drawn(generator_on(CPU))) for _ in range(2))
+    assert len(first) == 30
+    assert first != second  # equal with a probability below 2^-100
+
+
+@pytest.mark.parametrize(
+    "how", [copy.copy, copy.deepcopy, pickle.dumps, lambda rng: rng.clone_state()]
+)
+def test_a_generator_of_noise_cannot_be_copied(how):
+    with pytest.raises(TypeError, match="two copies draw the same noise"):
+        how(generator_on(CPU))
+
+
+def test_a_stored_state_brings_a_generator_back():
+    """As a checkpoint does: the state, not the generator, is what is kept."""
+    rng, again = generator_on(CPU), generator_on(CPU)
+    again.set_state(rng.get_state())
+    assert _drawn(rng) == _drawn(again)
+
+
+def test_noise_that_is_too_small_for_its_grid_is_refused():
+    with pytest.raises(ValueError, match="noise_std must be 0 or at least 1e-300"):
+        noised([torch.zeros(1)], noise_std=5e-324, rng=generator())
+    assert noised([torch.zeros(1)], noise_std=1e-300, rng=generator())[0].isfinite().all()
