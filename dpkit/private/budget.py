@@ -40,7 +40,8 @@ class Budget:
     do not share a budget; order of records and type of numbers count.
 
     Args:
-        path: of the JSON file; it is made by the first run. Its folder must exist.
+        path: of the JSON file; it is made by the first run. Its folder must exist. A link leads to
+            the file itself, and a relative path is of the folder in which the Budget is made.
         epsilon: nats, > 0, and delta, in (0, 1): of all runs together. Both are fixed by the first.
         data: name or checksum of the data set, where runs encode it in ways of their own or read
             parts of it; None: a checksum of what a run is given.
@@ -59,6 +60,16 @@ class Budget:
             raise ValueError(f"data must be a data set's name, or None, got {self.data!r:.80}")
         checks.positive(epsilon=self.epsilon)
         checks.between(0, 1, delta=self.delta)
+        object.__setattr__(self, "_absolute", os.path.abspath(self.path))
+
+    @property
+    def file(self) -> Path:
+        """Where the budget lies, whatever link or folder its path was written with."""
+        return Path(os.path.realpath(vars(self)["_absolute"]))
+
+    def check(self, ledger: Releases, *, data: str, seed: int | None = None) -> None:
+        """Refuse a run that `reserve` would refuse now (and raise as it does); nothing is charged."""
+        self._planned(Ledger.of(ledger), self.data or data, None, seed)
 
     def reserve(
         self, ledger: Releases, *, data: str, run: str | None = None, seed: int | None = None
@@ -76,30 +87,37 @@ class Budget:
 
         Raises:
             OverBudget: the total would exceed the budget; nothing was charged then.
-            ValueError: the file is of other data or another budget, or damaged; or an earlier run
-                had the same seed, so that the two differ by the same noise and give it away.
+            ValueError: the file is of other data or another budget, or damaged, or has several
+                names; or an earlier run had the same seed, so that both have the same noise, which
+                their difference shows.
         """
-        ledger, data = Ledger.of(ledger), self.data or data
         with self._locked():
-            stored = self._read() or self._opened(ledger, data)
-            self._check(stored, ledger, data)
-            words = [[repr(mechanism), count] for mechanism, count in ledger.releases]
-            for one in stored["runs"]:
-                if run is not None and one["name"] == run and one["ledger"] == words:
-                    return one["id"]
-            digest = None if seed is None else sha256(f"{seed}".encode()).hexdigest()
-            if digest is not None and digest in (one.get("seed") for one in stored["runs"]):
-                raise ValueError(
-                    f"reproducible_seed is that of an earlier run in {self.path}: two releases "
-                    "with the same noise give it away; take another seed for each run, or none"
-                )
-            cost = _cost(ledger, stored["order"])
-            self._check_left(stored, ledger, cost)
-            made = {"id": os.urandom(8).hex(), "name": run, "ledger": words, "renyi": cost}
-            made["seed"] = digest
-            stored["runs"].append(made)
-            self._write(stored)
+            stored, made = self._planned(Ledger.of(ledger), self.data or data, run, seed)
+            if made not in stored["runs"]:
+                stored["runs"].append(made)
+                self._write(stored)
             return made["id"]
+
+    def _planned(
+        self, ledger: Ledger, data: str, run: str | None, seed: int | None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The file's content, and the run as it is or would be there."""
+        stored = self._read() or self._opened(ledger, data)
+        self._check(stored, ledger, data)
+        words = [[repr(mechanism), count] for mechanism, count in ledger.releases]
+        for one in stored["runs"]:
+            if run is not None and one["name"] == run and one["ledger"] == words:
+                return stored, one
+        digest = None if seed is None else sha256(f"{seed}".encode()).hexdigest()
+        if digest is not None and digest in (one.get("seed") for one in stored["runs"]):
+            raise ValueError(
+                f"reproducible_seed is that of an earlier run in {self.path}: two releases "
+                "with the same noise give it away; take another seed for each run, or none"
+            )
+        cost = _cost(ledger, stored["order"])
+        self._check_left(stored, ledger, cost)
+        made = {"id": os.urandom(8).hex(), "name": run, "ledger": words, "renyi": cost}
+        return stored, made | {"seed": digest}
 
     def name(self, reservation: str, run: str) -> None:
         """Give a reservation the name by which its run, resumed, is recognised."""
@@ -184,8 +202,13 @@ class Budget:
             )
 
     def _read(self) -> dict[str, Any] | None:
+        if self.file.exists() and self.file.stat().st_nlink > 1:
+            raise ValueError(
+                f"the budget file {self.path} has several names (hard links), each of which would "
+                "become a budget of its own: keep one, and a copy as a backup"
+            )
         try:
-            stored = json.loads(Path(self.path).read_text(encoding="utf-8"))
+            stored = json.loads(self.file.read_text(encoding="utf-8"))
             for one in stored["runs"]:
                 checks.non_negative(renyi=one["renyi"])
             checks.positive(order=stored["order"], epsilon=stored["epsilon"])
@@ -199,7 +222,7 @@ class Budget:
 
     def _write(self, stored: dict[str, Any]) -> None:
         """The whole file or none of it, on disk, for its owner alone."""
-        path = Path(self.path)
+        path = self.file
         temporary = path.with_name(f".{path.name}.part")
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -218,7 +241,7 @@ class Budget:
         """Wait for other runs that read and write the file."""
         if fcntl is None:
             raise ValueError("a budget file needs fcntl, which this system lacks; add up by hand")
-        path = Path(self.path)
+        path = self.file
         if not path.parent.is_dir():
             raise ValueError(f"the folder of the budget file, {path.parent}, does not exist")
         with path.with_name(path.name + ".lock").open("a") as file:

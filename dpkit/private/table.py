@@ -103,7 +103,7 @@ class PrivateTable(BaseEstimator):
         schema = Schema(self.columns)
         fitted = self._marginals if self.method == "marginals" else self._gan
         codes = schema.codes(frame)
-        own = budget and replace(budget, data=budget.data or _checksum(frame))
+        own = budget and replace(budget, path=budget.file, data=budget.data or _checksum(frame))
         self.model_, ledger = fitted(schema, codes, own)
         self.guarantee_ = pld.epsilon(ledger, delta=self.delta)
         self._price = Price(

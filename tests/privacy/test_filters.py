@@ -2,6 +2,8 @@
 
 import math
 from fractions import Fraction
+from threading import Thread
+from time import sleep
 
 import mpmath
 import numpy as np
@@ -65,6 +67,35 @@ def test_as_many_releases_as_that_order_alone_allows(conversion, adjacency):
     assert not at_once.allows(mechanism, count + 1)
     at_once.charge(mechanism, count)
     assert at_once.spent == one.spent
+
+
+class Slow(RenyiFilter):
+    """One in which a second thread has time to look while the first is about to charge."""
+
+    def _fits(self, cost):
+        fits = super()._fits(cost)
+        sleep(0.01)
+        return fits
+
+
+def test_threads_do_not_charge_beyond_the_budget_together():
+    one = Slow(7.0, 5.0, delta=1e-5)
+    price = float(Gaussian(1.2).rdp([7.0])[0])
+    charged = []
+
+    def charge():
+        with pytest.raises(OverBudget):
+            for _ in range(3):
+                one.charge(Gaussian(1.2))
+                charged.append(price)
+
+    threads = [Thread(target=charge) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(charged) == math.floor(5.0 / price) == 2
+    assert one.spent == pytest.approx(math.fsum(charged))
 
 
 def test_sums_are_exact():

@@ -2,6 +2,8 @@
 
 import json
 import multiprocessing
+import os
+import shutil
 
 import pytest
 
@@ -135,6 +137,55 @@ def test_runs_that_begin_together_are_all_charged(tmp_path):
     with multiprocessing.get_context("fork").Pool(4) as pool:
         pool.map(_reserve, [path] * 12)
     assert len(json.loads(path.read_text())["runs"]) == 12
+
+
+def test_a_link_and_another_folder_lead_to_the_same_budget(tmp_path, monkeypatch):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "budget.json").symlink_to(tmp_path / "real" / "budget.json")
+    (tmp_path / "other").symlink_to(tmp_path / "links")
+    monkeypatch.chdir(tmp_path / "links")
+    relative = Budget("budget.json", epsilon=2, delta=1e-5)
+    monkeypatch.chdir(tmp_path)
+    real = Budget(tmp_path / "real" / "budget.json", epsilon=2, delta=1e-5)
+    linked = Budget(tmp_path / "other" / "budget.json", epsilon=2, delta=1e-5)
+    shares = []
+    for budget in (real, relative, linked):
+        budget.reserve(ledger(), data=DATA)
+        shares.append([one.share_spent() for one in (real, relative, linked)])
+    assert all(len(set(share)) == 1 for share in shares)
+    assert shares[0] < shares[1] < shares[2]
+    assert (tmp_path / "links" / "budget.json").is_symlink()
+
+
+def test_a_file_with_two_names_is_refused_and_a_copy_is_a_backup(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+    budget.reserve(ledger(), data=DATA)
+    shutil.copy(budget.path, tmp_path / "backup.json")
+    budget.reserve(ledger(), data=DATA)
+    os.link(tmp_path / "budget.json", tmp_path / "second.json")
+    share = Budget(tmp_path / "backup.json", epsilon=2, delta=1e-5).share_spent()
+    for name in ("budget.json", "second.json"):
+        with pytest.raises(ValueError, match="several names"):
+            Budget(tmp_path / name, epsilon=2, delta=1e-5).reserve(ledger(), data=DATA)
+    (tmp_path / "second.json").unlink()
+    assert budget.share_spent() == pytest.approx(2 * share)
+
+
+def test_check_refuses_what_reserve_would_and_charges_nothing(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+    budget.check(ledger(), data=DATA, seed=3)
+    assert not (tmp_path / "budget.json").exists()
+    budget.reserve(ledger(), data=DATA, seed=3)
+    before = (tmp_path / "budget.json").read_text()
+    budget.check(ledger(), data=DATA)
+    with pytest.raises(OverBudget):
+        budget.check(ledger(noise=0.5), data=DATA)
+    with pytest.raises(ValueError, match="earlier run"):
+        budget.check(ledger(), data=DATA, seed=3)
+    with pytest.raises(ValueError, match="another data set"):
+        budget.check(ledger(), data="1" * 64)
+    assert (tmp_path / "budget.json").read_text() == before
 
 
 def test_a_run_without_a_guarantee_does_not_fit(tmp_path):

@@ -11,6 +11,7 @@ released together has Renyi divergence of at most that budget at that order (Fel
 
 import math
 from fractions import Fraction
+from threading import Lock
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -71,6 +72,7 @@ class RenyiFilter:
         self._epsilon = float(_converted(self._rule, self._orders, self._budget, delta))
         self._spent = Fraction(0)  # exact: no sum of floats that could fall short
         self._assumptions: dict[str, None] = {}
+        self._lock = Lock()  # between the look at what is left and the charge nobody else charges
 
     @classmethod
     def for_target(
@@ -136,14 +138,15 @@ class RenyiFilter:
             ValueError, Unsupported, ArithmeticError: as `allows`.
         """
         cost = self._cost(mechanism, count)
-        if cost is None or not self._fits(cost):
-            price = math.inf if cost is None or cost > FLOATS else float(cost)
-            raise OverBudget(
-                f"{count} x {mechanism} costs {price:g} at order {self.order:g}, and "
-                f"{self.remaining:g} of {self.budget:g} is left: take more noise, or stop here"
-            )
-        self._spent += cost
-        self._assumptions.update(dict.fromkeys(mechanism.assumptions))
+        with self._lock:
+            if cost is None or not self._fits(cost):
+                price = math.inf if cost is None or cost > FLOATS else float(cost)
+                raise OverBudget(
+                    f"{count} x {mechanism} costs {price:g} at order {self.order:g}, and "
+                    f"{self.remaining:g} of {self.budget:g} is left: take more noise, or stop here"
+                )
+            self._spent += cost
+            self._assumptions.update(dict.fromkeys(mechanism.assumptions))
 
     def guarantee(self) -> Guarantee:
         """What holds of all that was and may yet be released within the budget, at its delta.
