@@ -143,7 +143,9 @@ class Gradients:
         return Gradients(
             tuple(
                 one._replace(
-                    passes=tuple((left_out(a, weights), left_out(d, weights)) for a, d in one.passes)
+                    passes=tuple(
+                        (left_out(a, weights), left_out(d, weights)) for a, d in one.passes
+                    )
                 )
                 for one in self.layers
             )

@@ -16,13 +16,7 @@ from torch.func import functional_call, grad, vmap
 
 from dpkit.training.gradients import spectral
 from dpkit.training.gradients.layers import KINDS, MixesExamples, UnsupportedLayer, refuse_mixing
-from dpkit.training.gradients.layers.products import (
-    clamped,
-    counting,
-    left_out,
-    lengths,
-    widened,
-)
+from dpkit.training.gradients.layers.products import clamped, counting, left_out, lengths, widened
 from dpkit.training.gradients.refused import explained, one_each
 
 AT_ONCE = {"cpu": 2**22, "cuda": 2**26}  # numbers in the gradients and passes of one chunk

@@ -166,7 +166,9 @@ def test_a_record_whose_gradient_is_not_finite_adds_nothing(make, per_tensor, va
     """Zero is within every bound, so it moves the sum by no more than another record (C)."""
     network, batch = make().float(), images(4).float()
     of = partial(per_example, network, lambda out: out.square().sum(1))
-    rule = PerTensorClipping(1.0, len(list(network.parameters()))) if per_tensor else FlatClipping(1)
+    rule = (
+        PerTensorClipping(1.0, len(list(network.parameters()))) if per_tensor else FlatClipping(1)
+    )
     others = clipped_sum(of, batch[[0, 3]], rule=rule)
     batch[1:3] = value
     found = clipped_sum(of, batch, rule=rule)
