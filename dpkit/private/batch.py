@@ -1,11 +1,15 @@
 """The batch on hand: one release each, of its own rows."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any
-from weakref import ref
 
 import torch
 from torch import Tensor
+
+from dpkit.training.reads import extents
 
 REMEDY = (
     "pass those that the loop yields, or views of their rows (to change images on the way, give "
@@ -22,21 +26,37 @@ class Drawn:
     """
 
     def __init__(self, data: tuple[Tensor, ...]) -> None:
-        self._data = {_storage(part) for part in data}
-        self._rows: tuple[Tensor, ...] = ()
+        self._data = extents(*data)
+        self.rows: tuple[Tensor, ...] = ()
+        self.unused = False  # whether the rows are a batch that no step has used yet
         self._kept: list[Tensor] = []  # copies of the rows
-        self._earlier: list[ref[Tensor]] = []
-        self._fresh = False
+        self._process, self._lock = os.getpid(), Lock()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One draw or step at a time, in the process that made this object (else RuntimeError)."""
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "a forked process cannot go on with its parent's Private, whose noise it would "
+                "draw again; make a new one in each process"
+            )
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError(
+                "a step is running, in another thread or around this call: one batch serves one "
+                "step, so let one thread train, and call step outside of losses and hooks"
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def next(self, rows: tuple[Tensor, ...]) -> None:
         """Take a batch that was just drawn."""
-        self._earlier = [one for one in self._earlier if one() is not None]
-        self._earlier += [ref(row) for row in self._rows]
-        self._rows, self._fresh = rows, True
+        self.rows, self.unused = rows, True
         self._kept = [row.clone() for row in rows]
 
     def take(self, own: Sequence[Any], beside: Sequence[Any] = ()) -> list[Tensor]:
-        """The rows of a step, checked. `use` follows, when they are used.
+        """The rows of a step, checked. `unused` becomes False when they are used.
 
         Args:
             own: what is given as rows of the batch.
@@ -46,9 +66,9 @@ class Drawn:
             RuntimeError: no batch was drawn, or it was already used.
             TypeError, ValueError: what is given are not rows of the batch.
         """
-        if not self._rows:
+        if not self.rows:
             raise RuntimeError("no batch was drawn yet: call step within `for x, y in private:`")
-        if not self._fresh:
+        if not self.unused:
             raise RuntimeError(
                 "this batch was already used for a step; amplification by sampling holds for one "
                 "release a batch: draw the next one (critic steps before a generator's: loop on)"
@@ -57,24 +77,26 @@ class Drawn:
             raise ValueError("step takes the batch after the loss: private.step(loss, x, y)")
         for row in (*own, *beside):
             self._check_rows(row)
-        if len(self._rows[0]):
+        if len(self.rows[0]):
             self._check_own(own)
         return [row.detach() for row in (*own, *beside)]
 
-    def use(self) -> None:
-        """The batch counts as used from here."""
-        self._fresh = False
+    def exchanged(self, given: Sequence[Tensor], records: Sequence[Tensor]) -> list[Tensor]:
+        """What `take` answered, of other records: as many, laid out as the batch is.
 
-    def check_around(self, read: Sequence[Any]) -> None:
-        """Refuse a loss that reads the data set beside its rows (ValueError)."""
-        if any(isinstance(x, Tensor) and _storage(x) in self._data for x in read):
-            raise ValueError(
-                "the loss reads the data set from around it, and its price is that of rows drawn "
-                f"at random; {REMEDY}"
-            )
+        What was made without the rows of the batch stays as it is.
+        """
+        return [self._of_others(row, records) for row in given]
+
+    def _of_others(self, row: Tensor, records: Sequence[Tensor]) -> Tensor:
+        for own, other in zip(self.rows, records, strict=True):
+            if _is_row_by_row(row, own):
+                start = row.storage_offset() - own.storage_offset() + other.storage_offset()
+                return other.as_strided(row.shape, row.stride(), start)
+        return row
 
     def _check_rows(self, row: Any) -> None:
-        batch = len(self._rows[0])
+        batch = len(self.rows[0])
         if not isinstance(row, Tensor):
             raise TypeError(f"step takes tensors of rows, got {type(row).__name__}")
         if not row.ndim or len(row) != batch:
@@ -82,22 +104,18 @@ class Drawn:
                 f"each row must come from one record of the batch just drawn, which has {batch}, "
                 f"but a tensor of shape {tuple(row.shape)} was given; {REMEDY}"
             )
-        if batch and _storage(row) in self._data:
+        if any(one.meets(part) for one in extents(row) for part in self._data):
             raise ValueError("a slice of the data set was given in place of the batch just drawn")
 
     def _check_own(self, given: Sequence[Tensor]) -> None:
-        if not all(map(torch.equal, self._rows, self._kept)):
+        if not all(map(torch.equal, self.rows, self._kept)):
             raise ValueError(f"the batch was changed in place after it was drawn; {REMEDY}")
-        earlier = {_storage(row) for one in self._earlier if (row := one()) is not None}
         for row in given:
-            if any(_is_row_by_row(row, of) for of in self._rows):
-                continue
-            if _storage(row) in earlier:
-                raise ValueError("rows of an earlier batch were given; pass those just drawn")
-            raise ValueError(
-                "a tensor was given that is not of the batch just drawn, or in which its rows lie "
-                f"otherwise; {REMEDY}"
-            )
+            if not any(_is_row_by_row(row, of) for of in self.rows):
+                raise ValueError(
+                    "a tensor was given that is not of the batch just drawn, or in which its rows "
+                    f"lie otherwise; {REMEDY}"
+                )
 
 
 def _is_row_by_row(view: Tensor, base: Tensor) -> bool:

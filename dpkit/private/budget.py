@@ -68,7 +68,7 @@ class Budget:
         return Path(os.path.realpath(vars(self)["_absolute"]))
 
     def check(self, ledger: Releases, *, data: str, seed: int | None = None) -> None:
-        """Refuse a run that `reserve` would refuse now (and raise as it does); nothing is charged."""
+        """Raise what `reserve` would raise for a run now; nothing is charged."""
         self._planned(Ledger.of(ledger), self.data or data, None, seed)
 
     def reserve(

@@ -1,7 +1,7 @@
 """What a user has as data, as tensors with the example first: whole, finite and of one length."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -14,12 +14,14 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from dpkit.datasets import Images
 from dpkit.training.data import Rows
+from dpkit.training.reads import Extent
 from dpkit.training.types import Data
 
 AT_ONCE = 2**24  # numbers that are looked at together
 SMALL = 2**30  # bytes of features that a GPU keeps as a whole
 FAR = 10  # of images as floats: neither in [-1, 1] nor standardised
 NAMES = ("x", "y")
+TO_YOURSELF = "this tells of private records: keep it to yourself"
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -61,6 +63,31 @@ def tensors(*data: Any) -> tuple[Tensor, ...]:
     return found
 
 
+def held_in(*data: Any) -> list[Any]:
+    """The tensors and arrays that the data were given as, or that a data set holds."""
+    first = data[0].dataset if data and isinstance(data[0], DataLoader) else data and data[0]
+    if isinstance(first, Dataset):
+        return [
+            x
+            for held in vars(first).values()
+            for x in (held if isinstance(held, tuple) else [held])
+        ]
+    return list(data)
+
+
+def extreme_places(parts: tuple[Tensor, ...]) -> Tensor:
+    """Indices of records: the first, and those with the smallest and the largest label.
+
+    Labels are whole numbers, and floats of one dimension.
+    """
+    places = {0}
+    for part in parts:
+        if part.dtype != torch.bool and (part.ndim == 1 or not part.is_floating_point()):
+            size = max(part[:1].numel(), 1)
+            places |= {int(part.argmin()) // size, int(part.argmax()) // size}
+    return torch.tensor(sorted(places))
+
+
 def _parts(data: tuple[Any, ...]) -> tuple[Any, ...]:
     if not data:
         raise TypeError("no data were given: pass tensors or arrays with the example first")
@@ -85,7 +112,7 @@ def _parts(data: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _read(dataset: Any) -> tuple[Any, ...]:
     """All items of a map-style data set, each read once."""
-    if isinstance(dataset, TensorDataset):
+    if type(dataset) is TensorDataset:
         return dataset.tensors
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
         raise TypeError(
@@ -241,6 +268,7 @@ def data_for(
     like: Tensor,
     public_size: int,
     transform: Transform | None = None,
+    whole_numbers: bool = True,
 ) -> Data:
     """What `dpkit.training` draws batches from.
 
@@ -249,33 +277,45 @@ def data_for(
         like: a parameter of the network, whose device and type a batch will have.
         public_size: declared size.
         transform: of a batch's features; `signed` for images of bytes where it is None.
+        whole_numbers: whether such features stay so, as tokens do; beside what a generator makes
+            they become floats.
     """
     if features.nbytes <= SMALL:
         features = features.to(like.device)
-    change = partial(changed, transform=transform_for(features, transform), dtype=like.dtype)
-    if change.keywords["transform"] is None and features.dtype in (like.dtype, torch.int64):
+    change = partial(
+        changed,
+        transform=transform_for(features, transform),
+        dtype=like.dtype,
+        whole_numbers=whole_numbers,
+    )
+    as_they_are = (like.dtype, torch.int64) if whole_numbers else (like.dtype,)
+    if change.keywords["transform"] is None and features.dtype in as_they_are:
         change = None
     return Data(features, labels.to(features.device), public_size, change)
 
 
-def changed(rows: Tensor, *, transform: Transform | None, dtype: torch.dtype) -> Tensor:
-    """A batch's features after the draw, in the network's type where they are floats or bits."""
+def changed(
+    rows: Tensor, *, transform: Transform | None, dtype: torch.dtype, whole_numbers: bool
+) -> Tensor:
+    """A batch's features after the draw, in the network's type but for whole numbers that stay."""
     rows = rows if transform is None else transform(rows)
-    return rows.to(dtype) if rows.is_floating_point() or rows.dtype == torch.bool else rows
+    stays = whole_numbers and not rows.is_floating_point() and rows.dtype != torch.bool
+    return rows if stays else rows.to(dtype)
 
 
-def example_shape(data: Data, *, rng: torch.Generator) -> tuple[int, ...]:
-    """The shape of one example, as a step is given it. Warns of images far outside [-1, 1].
+def examples(data: Data, *, rng: torch.Generator, memory: Sequence[Extent]) -> Tensor:
+    """Four records, as a step is given them. Warns of images far outside [-1, 1].
 
     Raises:
-        ValueError: examples meet in the transform, or networks do not take what it makes.
+        ValueError: examples meet in the transform, it reads the data, or networks do not take what
+            it makes.
     """
-    few = torch.arange(min(len(data.features), 4), device=rng.device)
-    rows = Rows(data, rng=rng).at(few)[0]
+    few = torch.arange(4, device=rng.device) % len(data.features)
+    rows = Rows(data, rng=rng, memory=memory).at(few)[0]
     if rows.is_floating_point() and rows.ndim > 2 and rows.abs().max() > FAR:
         warnings.warn(
-            f"images as floats lie in [{rows.min():g}, {rows.max():g}] (the first {len(few)}), "
-            "where generators make [-1, 1]: give uint8 images, which are scaled, or x / 127.5 - 1",
+            "images as floats lie far outside the [-1, 1] that generators make: give uint8 images, "
+            f"which are scaled, or x / 127.5 - 1; {TO_YOURSELF}",
             stacklevel=3,
         )
-    return tuple(rows.shape[1:])
+    return rows

@@ -15,15 +15,16 @@ from dpkit import checks
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private import saved, watch
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.data import Transform, data_for, example_shape, labels_for, tensors
+from dpkit.private.data import Transform, data_for, examples, held_in, labels_for, tensors
 from dpkit.private.gan_settings import gan_settings, latent_shape
-from dpkit.private.gan_step import new_gan, normal, step, try_loss
+from dpkit.private.gan_step import new_gan, normal, step, try_step
 from dpkit.private.grid import grid
-from dpkit.private.networks import check_module, check_pair
+from dpkit.private.networks import check_module, check_no_records, check_pair
 from dpkit.private.plan import Plan
 from dpkit.private.reservation import Reservation
 from dpkit.private.statement import statement
 from dpkit.training import Checkpoints, device_named, generator_on, train
+from dpkit.training.reads import Watched, extents
 
 AT_ONCE = 1024  # samples made together
 FITTED = ("generator_", "plan_", "settings_", "curves_")
@@ -40,7 +41,8 @@ class PrivateGan(BaseEstimator):
     Each critic step is one release: a Poisson batch, each example's gradient clipped as a whole,
     one noise on the sum, divided by `batch_size`. The generator learns from the critic alone, on
     labels drawn uniformly. An average of its weights is released. Another `fit` starts anew, and
-    costs epsilon again. Attributes that end in `_` come with `fit`.
+    costs epsilon again. Attributes that end in `_` come with `fit`. The fitted object may be
+    released by joblib or pickle where no seed was given: `curves_` stay behind.
 
     Attributes:
         generator_: the released network, on the device it was trained on.
@@ -166,15 +168,21 @@ class PrivateGan(BaseEstimator):
             like=next(generator.parameters()),
             public_size=settings.plan.public_size,
             transform=self.transform,
+            whole_numbers=False,
         )
-        fakes, *conditions = check_pair(
-            generator,
-            critic,
-            shape=example_shape(data, rng=rng),
-            latent_size=settings.latent_size,
-            classes=self.classes,
-        )
-        try_loss(critic, fakes, *conditions, settings=settings)
+        memory = extents(data.features, *parts, *held_in(x, y))
+        real = examples(data, rng=rng, memory=memory)
+        for net in (generator, critic):
+            check_no_records(net, parts)
+        with Watched("a network", memory, remedy="let it read its inputs and weights alone"):
+            fakes, *conditions = check_pair(
+                generator,
+                critic,
+                shape=tuple(real.shape[1:]),
+                latent_size=settings.latent_size,
+                classes=self.classes,
+            )
+            try_step(generator, critic, real, fakes, *conditions, settings=settings)
         gan = new_gan(generator, critic, settings)
         place = Checkpoints(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
         board = watch.board(log_dir)
@@ -184,13 +192,19 @@ class PrivateGan(BaseEstimator):
             vars(self).pop(name, None)
         records = train(step, gan, data, settings=settings, rng=rng, checkpoint=place)
         seen = list(watch.watched(charge.named(records), steps=steps, bar=progress, board=board))
+        released, _ = self._networks(device)  # without what a class kept of the labels it saw
+        released.load_state_dict(gan.averaged_net.state_dict())
         self.generator_, self.plan_, self.settings_ = (
-            gan.averaged_net,
+            released.eval(),
             settings.plan,
             self._public(),
         )
         self.curves_ = watch.curves(seen)
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What joblib and pickle write: all but `curves_`, which are private."""
+        return {name: x for name, x in vars(self).items() if name != "curves_"}
 
     def _networks(self, device: torch.device) -> list[nn.Module]:
         """Copies of the two networks, on the device."""
@@ -254,6 +268,8 @@ class PrivateGan(BaseEstimator):
 
     def statement(self, *, unit: str = "one training example") -> str:
         """The sentences that a paper should carry.
+
+        What they assume, and what the kit cannot see, is in docs/limits.md.
 
         Args:
             unit: of privacy: what one record is.

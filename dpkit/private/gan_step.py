@@ -94,20 +94,39 @@ def moved(
     )
 
 
-def try_loss(critic: nn.Module, fakes: Tensor, *conditions: Tensor, settings: GanSettings) -> None:
-    """Each example's gradient on examples that nobody's record is in, of a copy of the critic.
+def try_step(
+    generator: nn.Module,
+    critic: nn.Module,
+    real: Tensor,
+    fakes: Tensor,
+    *conditions: Tensor,
+    settings: GanSettings,
+) -> None:
+    """Every gradient that a step takes, on copies of the networks: what it raises, it raises here.
+
+    Args:
+        generator, critic: as they are before training.
+        real: a few examples, of the data's own type.
+        fakes: as many that the generator made.
+        conditions: their labels, if there are any.
+        settings: the loss.
 
     Raises:
-        UnsupportedLayer: the critic has no such gradients, as the error says.
+        UnsupportedLayer: the critic has no per-example gradients, as the error says.
         ValueError: the loss takes logits, and the critic gives probabilities.
     """
-    beside = (fakes.flip(0),)
+    generator, critic = deepcopy(generator).train(), deepcopy(critic).train()
+    beside = (fakes,)
     if settings.loss == "wasserstein":
-        beside = (*beside, fakes.new_full((len(fakes),), 0.5))
+        beside = (fakes, fakes.new_full((len(fakes),), 0.5))
     with draws_put_back(fakes.device):
         if settings.loss == "bce":
-            check_logits(deepcopy(critic)(fakes, *conditions))
-        _critic_loss(deepcopy(critic), settings)(fakes, *beside, *conditions)[0].norms()
+            check_logits(critic(fakes, *conditions))
+        _critic_loss(critic, settings)(real, *beside, *conditions)[0].norms()
+        drawn = torch.randn(len(fakes), *settings.latent_size).to(fakes)
+        answers = scores(critic(generator(drawn, *conditions), *conditions))
+        own = [p for p in generator.parameters() if p.requires_grad]
+        torch.autograd.grad(answers.sum(), own, allow_unused=True)
 
 
 def latents(gan: Gan, count: int, settings: GanSettings, rng: torch.Generator) -> Tensor:

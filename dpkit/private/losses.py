@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.training import Gradients, gradient_penalty, paired, per_example
-from dpkit.training.gradients import self_check, spectral
+from dpkit.training.gradients import self_check
 from dpkit.training.gradients.factored import PerExample
 
 PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
@@ -20,7 +20,7 @@ class RowLoss(nn.Module):
 
     def __init__(self, net: nn.Module, of_rows: Callable[..., Tensor]) -> None:
         super().__init__()
-        self.net, self.of_rows, self._seen = net, of_rows, False
+        self.net, self.of_rows = net, of_rows
 
     def forward(self, *rows: Tensor) -> Tensor:
         losses, wanted = self.of_rows(*rows), tuple(rows[0].shape[:1])
@@ -33,25 +33,27 @@ class RowLoss(nn.Module):
             )
         return losses
 
-    def look_once(self, rows: tuple[Tensor, ...], at_most: int) -> None:
-        """Refuse a loss that takes other arguments, or does not depend on the network."""
-        if self._seen or not len(rows[0]):
-            return
+    def tried(self, *rows: Tensor) -> None:
+        """Run on rows, and refuse a loss that takes others, or is of another network.
+
+        Raises:
+            TypeError: it takes other arguments.
+            ValueError: it does not run on them, or does not depend on the network.
+        """
         try:
             inspect.signature(self.of_rows).bind(*rows)
         except TypeError as error:
             raise TypeError(
                 f"the loss must take the {len(rows)} tensors of rows: {error}"
             ) from None
-        few = [row[:at_most] for row in rows]
-        self._set_up(few)
-        with self_check.same_draws(self), self_check.state_unchanged(self), spectral.still(self):
+        self._set_up(rows)
+        with self_check.undisturbed(self), torch.enable_grad():
             try:
-                losses = self(*few)
+                losses = self(*rows)
             except (RuntimeError, TypeError, IndexError) as error:
-                shapes = ", ".join(f"{tuple(row.shape)} {row.dtype}" for row in few)
+                shapes = ", ".join(f"{tuple(row.shape)} {row.dtype}" for row in rows)
                 raise ValueError(
-                    f"the loss does not run on rows of {shapes}: {error}; nothing was charged"
+                    f"the loss does not run on rows of {shapes}: {error}; this step was not charged"
                 ) from None
         own = [parameter for parameter in self.net.parameters() if parameter.requires_grad]
         reached = losses.requires_grad and any(
@@ -60,7 +62,6 @@ class RowLoss(nn.Module):
         )
         if not reached:
             raise ValueError("the loss does not depend on the parameters of net: is it another's?")
-        self._seen = True
 
     def _set_up(self, rows: Sequence[Tensor]) -> None:
         """Run on noise first: what sets itself up in its first pass shall not do so on records."""
@@ -70,6 +71,18 @@ class RowLoss(nn.Module):
         ]
         with torch.no_grad(), suppress(Exception), self_check.same_draws(self):
             self(*public)
+
+
+class Scored(nn.Module):
+    """A critic on what `critic_step` gives it: for a look at what it reads."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, real: Tensor, fake: Tensor, _: Tensor, *conditions: Tensor) -> None:
+        for rows in (real, fake):
+            self.net(rows, *conditions)
 
 
 def itself(losses: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Private training of one network, in a loop of one's own."""
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,22 @@ from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.private import saved
 from dpkit.private.batch import Drawn
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.data import Transform, checksum, data_for, tensors
-from dpkit.private.losses import PerExampleOf, RowLoss, itself, penalised
-from dpkit.private.networks import check_network, check_optimizer, guard, own_step
+from dpkit.private.data import Transform, checksum, data_for, held_in, tensors
+from dpkit.private.losses import PerExampleOf, RowLoss, Scored, itself, penalised
+from dpkit.private.networks import check_network, check_no_records, check_optimizer, guard, own_step
 from dpkit.private.plan import calibrated
 from dpkit.private.released import AT_MOST, released
 from dpkit.private.statement import statement
+from dpkit.private.trial import Trial
 from dpkit.private.watch import table
+from dpkit.private.weights import CHANGED, Weights
 from dpkit.training import generator_on, per_example, ranks, update
 from dpkit.training.batches import batches
 from dpkit.training.data import Rows
 from dpkit.training.device import precision
-from dpkit.training.gradients.self_check import around, code_of
+from dpkit.training.gradients.self_check import code_of
+from dpkit.training.optimizers import settle
+from dpkit.training.reads import extents
 
 
 class BudgetSpent(RuntimeError):
@@ -46,8 +50,10 @@ class Private:
     `tqdm(private)` shows a bar.
 
     Only what `step` does to the network is private: what the loop computes of a batch outside of it
-    must not be released, nor train another network. `step` takes the batch as it was drawn; change
-    it by `transform`, or within the loss: of both it is checked that no two rows meet in them.
+    must not be released, nor train another network, nor decide when the loop stops or which
+    learning rate it takes. A batch stays the one on hand until a step has used it. `step` takes it
+    as it was drawn; change it by `transform`, or within the loss: of both it is checked that no two
+    rows meet in them, and that they read no records beside (docs/limits.md says what is not seen).
 
     Args:
         net: of layers that keep examples apart; on one device.
@@ -62,7 +68,8 @@ class Private:
             public, as the statement says.
         transform: of the first tensor of each batch, row by row, on the network's device. Images of
             bytes become floats by x / 127.5 - 1 where it is None.
-        budget: adds up the runs on these data (see `Budget`).
+        budget: adds up the runs on these data (see `Budget`). This run is charged to it as a whole
+            before its first release, when its loss and optimiser have been tried.
         reproducible_seed: of batches and noise; None takes the operating system's entropy. Who
             knows the seed takes the noise off again, and the statement says so; from two runs with
             one seed anybody can.
@@ -71,6 +78,7 @@ class Private:
     Raises:
         ValueError: a number is out of range, data hold NaN, or the optimiser is of another network.
         TypeError: data, network or optimiser of a kind that is not trained here.
+        OverBudget: the run would exceed the budget.
     """
 
     def __init__(
@@ -105,7 +113,6 @@ class Private:
             seeded=reproducible_seed is not None,
         )
         self.net, self.optimizer, self.steps_done = net, optimizer, 0
-        self._process = os.getpid()
         self._parameter = next(p for p in net.parameters() if p.requires_grad)
         self._rng = generator_on(self._parameter.device, reproducible_seed=reproducible_seed)
         every = torch.arange(len(self._data[0]))  # so that a batch comes with its records' places
@@ -116,46 +123,66 @@ class Private:
             public_size=self.plan.public_size,
             transform=transform,
         )
-        self._first = Rows(held, rng=self._rng)
+        memory = extents(held.features, *self._data, *held_in(*data))
+        self._first = Rows(held, rng=self._rng, memory=memory)
+        check_no_records(net, self._data)
+        self._draws = batches(
+            self.plan.sampling, size=len(every), public_size=self.plan.public_size, rng=self._rng
+        )
         self._drawn, self._losses = Drawn(self._data), dict[Any, RowLoss]()
+        self._weights = Weights(net)
+        self._trial = Trial(
+            optimizer,
+            self._data,
+            memory,
+            self._drawn,
+            rows_of=self._rows,
+            rule=self.plan.clipping,
+            at_most=self._at_most,
+        )
         self._measured: list[tuple[Any, ...]] = []
         ranks.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
         guard(optimizer)
-        if budget is not None and ranks.here().rank == 0:
-            budget.reserve(self.plan.ledger(), data=checksum(self._data), seed=reproducible_seed)
+        self._budget = None if ranks.here().rank else budget
+        self._run = {"data": checksum(self._data), "seed": reproducible_seed} if budget else {}
+        if self._budget is not None:
+            self._budget.check(self.plan.ledger(), **self._run)
 
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         """Batches, as tuples of tensors on the network's device, until the budget is spent.
 
+        A batch that no step has used yet comes first, whoever drew it.
+
         Raises:
             RuntimeError: a pass of the loop made no step, so that the loop would not end.
         """
-        size = len(self._data[0])
-        draws = batches(
-            self.plan.sampling, size=size, public_size=self.plan.public_size, rng=self._rng
-        )
         while self.steps_done < self.plan.steps:
             done = self.steps_done
-            rows = tuple(self._rows(next(draws)))
-            self._drawn.next(rows)
-            yield rows
+            yield self._on_hand()
             if self.steps_done == done:
                 raise RuntimeError(
                     "no step was made on the last batch: call private.step(loss, x, y) once in "
-                    "each pass of the loop, which ends when the budget is spent"
+                    "each pass of the loop, for an empty batch too; it ends when the budget is "
+                    "spent"
                 )
+
+    def _on_hand(self) -> tuple[Tensor, ...]:
+        """The batch that is to be used next: drawn only where the last one was used."""
+        with self._drawn.alone():
+            if not self._drawn.unused:
+                self._drawn.next(self._rows(next(self._draws)))
+            return self._drawn.rows
 
     def __len__(self) -> int:
         """Steps that are left: how long the loop still is (tqdm asks)."""
         return self.plan.steps - self.steps_done
 
-    def _rows(self, chosen: Tensor) -> Iterator[Tensor]:
+    def _rows(self, chosen: Tensor) -> tuple[Tensor, ...]:
         first, places = self._first.at(chosen)
-        yield first.contiguous()
-        for part in self._data[1:]:
-            row = part[places.to(part.device)].to(self._parameter.device)
-            row = row.to(self._parameter.dtype) if row.is_floating_point() else row
-            yield row.contiguous()
+        others = [part[places.to(part.device)] for part in self._data[1:]]
+        moved = [row.to(self._parameter.device) for row in others]
+        typed = [x.to(self._parameter.dtype) if x.is_floating_point() else x for x in moved]
+        return tuple(row.contiguous() for row in (first, *typed))
 
     @torch.enable_grad()
     def step(self, loss: Callable[..., Tensor], *rows: Tensor) -> None:
@@ -178,12 +205,11 @@ class Private:
                 f"loss must be a function of rows, such as lambda x, y: cross_entropy(net(x), y, "
                 f"reduction='none'), got {type(loss).__name__}"
             )
-        rows = self._checked(*rows)
-        self._drawn.check_around(around(loss))
-        whole = self._loss(loss)
-        whole.look_once(rows, self._at_most)
-        self._charge()
-        self._release(lambda *part: per_example(whole, itself, *part), *rows)
+        with self._drawn.alone():
+            rows = self._taken(rows)
+            whole = self._loss(loss)
+            of = partial(per_example, whole, itself)
+            self._release(code_of(loss), whole, of, *rows)
 
     @torch.enable_grad()
     def critic_step(
@@ -201,10 +227,11 @@ class Private:
         Raises: as `step`.
         """
         penalty_weight = checks.positive(penalty_weight=penalty_weight)
-        real, *others, fake = self._checked(real, *conditions, beside=(fake,))
-        self._charge()
-        mixing = torch.rand(len(real), generator=self._rng, device=self._rng.device)
-        self._release(penalised(self.net, penalty_weight), real, fake, mixing, *others)
+        with self._drawn.alone():
+            real, *others, fake = self._taken((real, *conditions), beside=(fake,))
+            mixing = torch.rand(len(real), generator=self._rng, device=self._rng.device)
+            of = penalised(self.net, penalty_weight)
+            self._release("penalty", Scored(self.net), of, real, fake, mixing, *others)
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -212,43 +239,47 @@ class Private:
             "noise, and the difference of two releases shows the records; make a new one"
         )
 
-    def _checked(self, *rows: Tensor, beside: tuple[Tensor, ...] = ()) -> tuple[Tensor, ...]:
+    def _taken(self, own: Sequence[Any], beside: Sequence[Any] = ()) -> tuple[Tensor, ...]:
         """The rows of a step that may be made; nothing is charged yet."""
-        if os.getpid() != self._process:
-            raise RuntimeError(
-                "a forked process cannot go on with its parent's Private, whose noise it would "
-                "draw again; make a new one in each process"
-            )
         if not self.steps_done < self.plan.steps:
             raise BudgetSpent(
                 f"all {self.plan.steps} steps of the budget are spent; more of them cost more: "
                 "plan for them with steps= from the start"
             )
-        return tuple(self._drawn.take(rows, beside))
-
-    def _charge(self) -> None:
-        self._drawn.use()
-        self.steps_done += 1
+        return tuple(self._drawn.take(own, beside))
 
     def _loss(self, loss: Callable[..., Tensor]) -> RowLoss:
         """One module for all functions of the same code: what is checked of it is remembered."""
-        key = code_of(loss)
-        whole = self._losses.setdefault(key, RowLoss(self.net, loss))
+        whole = self._losses.setdefault(code_of(loss), RowLoss(self.net, loss))
         whole.of_rows = loss
         return whole
 
-    def _release(self, of: PerExampleOf, *rows: Tensor) -> None:
+    def _release(self, name: Any, forward: nn.Module, of: PerExampleOf, *rows: Tensor) -> None:
+        """A step that is sure to run, charged before it does."""
+        watched = self._trial.look(name, forward, of, *rows)
+        settle(self.optimizer)
+        self._weights.look()
+        if not self.steps_done and self._budget is not None:
+            self._budget.reserve(self.plan.ledger(), **self._run)
+        self._drawn.unused = False
+        self.steps_done += 1
         with precision(tf32=False):
             found = released(of, *rows, plan=self.plan, rng=self._rng, at_most=self._at_most)
         self.optimizer.zero_grad()
-        with own_step(self.optimizer):
+        with own_step(self.optimizer), watched:
             update(self.optimizer, found.parameters, found.means)
-        self._measured.append((self.steps_done, len(rows[0]), found.loss, found.clipped))
+        self._weights.leave(found.parameters, found.means)
+        numbers = (found.loss, found.clipped, found.not_finite)
+        self._measured.append((self.steps_done, len(rows[0]), *numbers))
 
     @property
     def curves(self) -> pd.DataFrame:
-        """Step, batch size, loss and share clipped, which are private: do not release them."""
-        return table(self._measured, "step", "batch_size", "loss", "clipped")
+        """Step, batch size, loss, shares of examples clipped, and of those that counted as zero.
+
+        They are PRIVATE, without noise: do not release them. A stop or a learning rate that
+        follows from them makes the statement false, as `statement` says.
+        """
+        return table(self._measured, "step", "batch_size", "loss", "clipped", "not_finite")
 
     @property
     def ledger(self) -> list[Release]:
@@ -258,26 +289,51 @@ class Private:
     def guarantee(self, *, planned: bool = False) -> Guarantee:
         """The certified bound on what was released so far, or on all that is planned.
 
-        Where what the loop saw decides when it stops, the plan's alone holds.
+        That of so far holds where the number of steps was fixed beforehand; the plan's also where
+        released values decided when to stop, and neither where records or `curves` did.
         """
         return self.plan.guarantee(None if planned else self.steps_done)
 
-    def statement(self, *, unit: str = "one training example") -> str:
+    def statement(
+        self, *, unit: str = "one training example", stopped_by: str | None = None
+    ) -> str:
         """The sentences that a paper should carry, of the whole plan.
+
+        What they assume, and what the kit cannot see, is in docs/limits.md.
 
         Args:
             unit: of privacy: what one record is.
+            stopped_by: "released values", where these (the network's weights, or scores of it on
+                public data) or public numbers alone decided that not all steps ran: then how many
+                did is said. None: it is not, as it may tell of records.
         """
-        return statement(self.plan, done=self.steps_done, unit=unit)
+        if stopped_by is not None:
+            checks.one_of(("released values",), stopped_by=stopped_by)
+        settle(self.optimizer)
+        self._weights.look()
+        return statement(
+            self.plan,
+            done=self.steps_done,
+            unit=unit,
+            stop_is_public=stopped_by is not None,
+            assume=[CHANGED] * self._weights.changed,
+        )
 
-    def save(self, path: str | Path, *, unit: str = "one training example") -> None:
+    def save(
+        self, path: str | Path, *, unit: str = "one training example", stopped_by: str | None = None
+    ) -> None:
         """Write the network with its statement and price: a safetensors file to be published.
 
         `dpkit.private.saved.load(path, net)` reads it.
 
         Args:
             path: of the file; its folder must exist.
-            unit: as `statement`.
+            unit, stopped_by: as `statement`.
         """
-        words = {"statement": self.statement(unit=unit), "steps_done": self.steps_done}
+        if not self.steps_done:
+            raise ValueError("no step was made yet: train before the network is saved")
+        check_no_records(self.net, self._data)
+        words: dict[str, Any] = {"statement": self.statement(unit=unit, stopped_by=stopped_by)}
+        if stopped_by is not None or self.steps_done == self.plan.steps:
+            words["steps_done"] = self.steps_done
         saved.save(path, self.net, plan=self.plan, words=words)

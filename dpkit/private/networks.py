@@ -1,8 +1,9 @@
 """Networks that are not trained here, and optimisers of others, refused by name."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 from weakref import WeakSet
 
@@ -10,19 +11,21 @@ import torch
 from torch import nn
 
 from dpkit.training.device import draws_put_back
-from dpkit.training.gradients.layers import MixesExamples, UnsupportedLayer, check
+from dpkit.training.gradients.layers import MixesExamples, refuse_mixing
 from dpkit.training.gradients.refused import refuse
+from dpkit.training.reads import extents
+
+SEVERAL = 8  # different numbers in a row that is no coincidence
+ROWS = 4096  # records that are compared at a time
 
 
 def check_network(network: Any, name: str) -> None:
     """Refuse what `check_module` does, and layers in which examples meet (MixesExamples)."""
     check_module(network, name)
     try:
-        check(network)
+        refuse_mixing(network)
     except MixesExamples as error:
         raise type(error)(f"{name}: {error}") from error
-    except UnsupportedLayer:
-        pass  # it takes the slower way
 
 
 def check_module(network: Any, name: str) -> None:
@@ -109,6 +112,63 @@ def _refuse_step(optimizer: Any, *_: Any) -> None:
             "optimizer.step() was called outside of private.step, along gradients without noise: "
             "leave backward() and step() out of the loop; for other training make another optimizer"
         )
+
+
+def try_step(optimizer: torch.optim.Optimizer) -> None:
+    """One step along zeros, which is taken back: what it raises is raised before a release.
+
+    Hooks and what a scheduler has put around the step are left out.
+    """
+    groups = [dict(group) for group in optimizer.param_groups]
+    state = {p: deepcopy(own) for p, own in optimizer.state.items()}
+    parameters = [p for group in groups for p in group["params"] if p.requires_grad]
+    kept = [(p, p.detach().clone()) for p in parameters]
+    plain = type(optimizer).step
+    try:
+        for p in parameters:
+            p.grad = torch.zeros_like(p)
+        getattr(plain, "__wrapped__", plain)(optimizer)
+    finally:
+        for group, own in zip(optimizer.param_groups, groups, strict=True):
+            group.clear()
+            group.update(own)
+        optimizer.state.clear()
+        optimizer.state.update(state)
+        with torch.no_grad():
+            for p, values in kept:
+                p.copy_(values)
+                p.grad = None
+
+
+def check_no_records(network: nn.Module, data: Sequence[torch.Tensor]) -> None:
+    """Refuse a network whose state holds records: it would publish them (ValueError).
+
+    By the memory that they lie in, and by equal rows of numbers that are not few: a copy of a mean
+    is not seen.
+    """
+    places = extents(*data)
+    for name, held in network.state_dict().items():
+        shared = any(one.meets(place) for one in extents(held) for place in places)
+        if shared or any(_holds_rows(held, part) for part in data):
+            raise ValueError(
+                f"{name} of the network holds records of the data set, which would be published "
+                "with it: take what a network is made of from public data"
+            )
+
+
+def _holds_rows(held: torch.Tensor, part: torch.Tensor) -> bool:
+    """Whether a row of one is a row of the other, of at least `SEVERAL` different numbers."""
+    size = part[:1].numel()
+    if size < SEVERAL or held.numel() % size or not held.numel() or held.dtype == torch.bool:
+        return False
+    rows = held.detach().cpu().reshape(-1, size)
+    wanted = {row.numpy().tobytes() for row in rows.float() if len(row.unique()) >= SEVERAL}
+    found = (part[i : i + ROWS] for i in range(0, len(part) if wanted else 0, ROWS))
+    return any(
+        row.tobytes() in wanted
+        for some in found
+        for row in some.detach().cpu().reshape(len(some), size).float().numpy()
+    )
 
 
 def check_pair(

@@ -19,6 +19,7 @@ class Released(NamedTuple):
     means: list[Tensor]  # noised sums over the expected batch size, one for each parameter
     loss: Tensor  # (), mean over the batch, 0 where it is empty
     clipped: Tensor  # (), share of the batch whose gradient was scaled down
+    not_finite: Tensor  # (), share that counted as zero, its gradient not being finite
 
 
 def released(
@@ -40,5 +41,6 @@ def released(
         found.parameters,
         [total / plan.batch_size for total in noisy],
         found.losses.sum() / batch,
-        (found.weights < 1).sum() / batch,
+        ((found.weights > 0) & (found.weights < 1)).sum() / batch,
+        (found.weights == 0).sum() / batch,
     )

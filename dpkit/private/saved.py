@@ -22,14 +22,12 @@ def save(path: str | Path, network: nn.Module, *, plan: Plan, words: dict[str, A
         path: of the file; its folder must exist.
         network: released: everything in its state_dict is published.
         plan: what was released, and its price.
-        words: more to publish, of JSON; `steps_done` where not all steps need have been made.
+        words: more to publish, of JSON.
 
     Raises:
-        ValueError: the folder does not exist, the path is a folder, or no step was made.
+        ValueError: the folder does not exist, or the path is a folder.
     """
     path = Path(path)
-    if words.get("steps_done") == 0:
-        raise ValueError("no step was made yet: train before the network is saved")
     if path.is_dir():
         raise ValueError(f"{path} is a folder: give the path of a file, such as net.safetensors")
     if not path.parent.is_dir():

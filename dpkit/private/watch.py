@@ -21,8 +21,12 @@ COLUMNS = {  # of the table -> of a record
 
 
 def table(rows: Iterable[tuple[Any, ...]], *names: str) -> pd.DataFrame:
-    """A row a step; tensors of one element become numbers, those of a row in one transfer."""
-    return pd.DataFrame([floats(*row) for row in rows], columns=pd.Index(names))
+    """A row a step; tensors of one element become numbers, those of a row in one transfer.
+
+    Printed, the table says over its columns that it is private.
+    """
+    columns = pd.Index(names, name="private")
+    return pd.DataFrame([floats(*row) for row in rows], columns=columns)
 
 
 def curves(records: Iterable[Record]) -> pd.DataFrame:

@@ -1,7 +1,8 @@
 """The private data of a run: what `train` refuses, and the rows of a batch that a step is given."""
 
 import warnings
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from dpkit.training.device import draws_put_back
+from dpkit.training.reads import Extent, Watched, extents, now_and_then
 from dpkit.training.types import Data
 
 AT_ONCE = 2**24  # numbers of the data that are looked at together before training
@@ -20,7 +22,8 @@ _EXAMPLE = "such as a function that returns x.float() / 127.5 - 1"
 class Rows:
     """The rows of each batch, on rng's device, as a step is given them.
 
-    Data on the CPU, memory-mapped ones too, stay there: only the rows drawn are read and moved.
+    Data on the CPU, memory-mapped ones too, stay there: only the rows drawn are read and moved. The
+    transform may not read the data's memory itself, nor what else lies at the places in `memory`.
 
     Raises:
         TypeError: data are of another type, or features or labels are not arrays.
@@ -29,11 +32,12 @@ class Rows:
             and have no transform.
     """
 
-    def __init__(self, data: Data, *, rng: torch.Generator) -> None:
+    def __init__(self, data: Data, *, rng: torch.Generator, memory: Sequence[Extent] = ()) -> None:
         _check_type(data)
         arrays = {name: _tensor(name, getattr(data, name)) for name in ("features", "labels")}
         self.data = data._replace(**arrays)
         self._device = rng.device
+        self._memory = [*memory, *extents(self.data.features, self.data.labels)]
         self._calls = 0  # of the transform, with an example and others
         _check_alike(self.data, rng.device)
         self._set_up()
@@ -91,14 +95,23 @@ class Rows:
         if len(rows) > 1:
             self._calls += 1
             if self._calls & (self._calls - 1) == 0:  # at calls 1, 2, 4, 8 ...
-                _check_apart(transform, rows)
-        made = transform(rows)
+                with self._watched():
+                    _check_apart(transform, rows)
+        with self._watched() if now_and_then() else nullcontext():
+            made = transform(rows)
         if not isinstance(made, Tensor) or made.shape[:1] != rows.shape[:1]:
             raise ValueError(
                 f"transform must return a tensor with a row for each of {len(rows)} examples, got "
                 f"{tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__}"
             )
         return made
+
+    def _watched(self) -> Watched:
+        remedy = (
+            "standardise by public numbers, or by ones that a release has noised "
+            "(dpkit.private.standardise)"
+        )
+        return Watched("the transform", self._memory, remedy=remedy)
 
 
 def _check_type(data: Any) -> None:

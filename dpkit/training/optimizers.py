@@ -80,7 +80,6 @@ def update(
             GPU the weights are looked at in the next update, or by `settle`: a look at once would
             wait for all that is queued.
     """
-    import torch
 
     _check_holds(optimizer, parameters)
     if gradients and not _waits_for(gradients[0]) and not _finite(gradients):

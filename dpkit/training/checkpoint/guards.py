@@ -37,10 +37,10 @@ def present(gan: Model, rng: torch.Generator) -> Present:
                 optimizers.append(repr(numbers))
             held = [value for state in part.state.values() for value in state.values()]
             tensors += [value for value in held if isinstance(value, Tensor)]
-    return Present(rng.get_state(), networks, optimizers, _sums(tensors), torch.get_num_threads())
+    return Present(rng.get_state(), networks, optimizers, sums_of(tensors), torch.get_num_threads())
 
 
-def _sums(tensors: Iterable[Tensor]) -> dict[torch.device, Tensor]:
+def sums_of(tensors: Iterable[Tensor]) -> dict[torch.device, Tensor]:
     """The bits of each tensor's sum and norm, left on its device: blind to permutations.
 
     They show what no version counts: weights changed through `.data`, and optimisers' tensors.
@@ -53,7 +53,7 @@ def _sums(tensors: Iterable[Tensor]) -> dict[torch.device, Tensor]:
     return {device: torch.stack(parts).view(torch.int64) for device, parts in sums.items()}
 
 
-def _same(one: dict[torch.device, Tensor], other: dict[torch.device, Tensor]) -> bool:
+def same_sums(one: dict[torch.device, Tensor], other: dict[torch.device, Tensor]) -> bool:
     """One transfer for each device."""
     return one.keys() == other.keys() and all(torch.equal(one[d], other[d]) for d in one)
 
@@ -68,7 +68,7 @@ def check_untouched(left: Present, now: Present) -> None:
         "the rng": not torch.equal(left.rng, now.rng),
         "the networks (weights, buffers, train or eval)": left.networks != now.networks,
         "the optimisers' settings": left.optimizers != now.optimizers,
-        "the values of weights, buffers or the optimisers' states": not _same(
+        "the values of weights, buffers or the optimisers' states": not same_sums(
             left.values, now.values
         ),
         "torch's number of threads": left.threads != now.threads,

@@ -9,9 +9,10 @@ is not replaced, nor is what changes only between these batches looked at.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from inspect import getclosurevars
 from itertools import product
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -66,22 +67,27 @@ def code_of(part: Any) -> object:
     code = getattr(part, "__code__", None)
     if code is None:
         return type(part) if callable(part) else part
-    return (code, *(getattr(x, "__code__", type(x)) for x in around(part) if callable(x)))
+    called = []
+    with suppress(ValueError):  # a name that is not bound yet
+        names = getclosurevars(part)
+        called = [x for x in (*names.nonlocals.values(), *names.globals.values()) if callable(x)]
+    return (code, *(getattr(x, "__code__", type(x)) for x in called))
 
 
-def around(function: Any) -> list[Any]:
-    """What a function reads from its closure, and by name from its module."""
-    cells = getattr(function, "__closure__", None) or ()
-    held = [cell.cell_contents for cell in cells if _filled(cell)]
-    names = getattr(getattr(function, "__code__", None), "co_names", ())
-    return held + [function.__globals__[name] for name in names if name in function.__globals__]
+@contextmanager
+def undisturbed(network: nn.Module) -> Iterator[None]:
+    """Passes of the network in the block leave no trace, and change nothing of it.
 
-
-def _filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:  # a name that is not bound yet
-        return False
+    Raises:
+        MixesExamples: a pass changes a buffer or a parameter.
+    """
+    with (
+        torch.compiler.set_stance("force_eager"),  # compiled so, it would not run hooks later
+        same_draws(network),
+        state_unchanged(network),
+        spectral.still(network),
+    ):
+        yield
 
 
 def refuse_meeting(
@@ -102,12 +108,7 @@ def refuse_meeting(
     inputs = tuple(x.detach().clone() for x in inputs)  # aligned alike, whatever they were cut of
 
     def run(*rows: Tensor) -> Tensor:
-        with (
-            torch.compiler.set_stance("force_eager"),  # compiled so, it would not run hooks later
-            same_draws(network),
-            state_unchanged(network),
-            spectral.still(network),
-        ):
+        with undisturbed(network):
             return losses_of(*rows).detach()
 
     before = run(*inputs)

@@ -97,12 +97,14 @@ def _refuse_mixing(module: nn.Module) -> None:
                 f"{module} has parameters of type {parameter.dtype}, in which a clipped sum does "
                 "not keep to its bound; call float() on the network"
             )
-    if isinstance(module, nn.modules.batchnorm._BatchNorm):
+    held = getattr(module, "running_mean", None) is not None  # what eval() would normalise by
+    if isinstance(module, nn.modules.batchnorm._BatchNorm) and (module.training or not held):
         raise MixesExamples(
             f"{module} mixes the examples of a batch, so that one record's gradient is not "
-            "defined; use layer, group or instance normalisation, or none"
+            "defined; use layer, group or instance normalisation, or none, or keep it in eval() "
+            "with running statistics of public data"
         )
-    if getattr(module, "track_running_stats", False):
+    if module.training and getattr(module, "track_running_stats", False):
         raise MixesExamples(
             f"{module} keeps running statistics of private examples, without noise; "
             "set track_running_stats to False"

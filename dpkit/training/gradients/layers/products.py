@@ -263,9 +263,8 @@ def scaled(d: Tensor, weights: Tensor) -> Tensor:
 def counting(weights: Tensor) -> Tensor:
     """Weights (tensors or 1, batch), all 0 for an example one of whose weights is 0 or no number.
 
-    The norm of its gradient is then not finite, or too large to be squared. It counts as zero, which
-    is within every bound: what it would add is not known, and whether a run goes on must not hang
-    on one record.
+    The norm of its gradient is then not finite, or too large to be squared. It counts as zero,
+    which is within every bound: whether a run goes on must not hang on one record.
     """
     return weights.masked_fill(~(weights.isfinite() & (weights != 0)).all(0), 0)
 
@@ -290,7 +289,7 @@ def lengths(full: Tensor) -> Tensor:
 
     In single, the small squares of a long gradient are lost beside a large one.
     """
-    flat = full.flatten(1)
+    flat = full.reshape(len(full), -1)
     wide = torch.float64 if flat.shape[1] > LONG and flat.device.type != "mps" else None
     return torch.linalg.vector_norm(flat, dim=1, dtype=wide).to(full.dtype)
 
@@ -302,7 +301,7 @@ def clamped(full: Tensor, bound: Tensor, whole: Tensor, *, out: Tensor | None = 
     of them are, which is soon.
     """
     if waits_for(full) or bool(whole.any()):
-        whole &= full.abs().sub_(bound).flatten(1).amax(1) <= 0
+        whole &= full.abs().sub_(bound).reshape(len(full), -1).amax(1) <= 0
     return torch.clamp(full, -bound, bound, out=out).nan_to_num_(0.0)
 
 

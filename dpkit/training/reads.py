@@ -1,0 +1,89 @@
+"""What a function reads while it runs: whether it goes to the data set beside the rows it is given.
+
+A price is that of rows drawn at random. A loss, a transform or a network that reads other records
+as well (a mean over the data set, a memory of records) moves what is released by more. So the
+operations on the data's own memory are watched, whatever name leads there. What is not seen:
+NumPy's arithmetic, `tolist`, and copies of the data, or numbers computed from it, made beforehand.
+"""
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+SHAPE_ALONE = re.compile("_like$|::new_")  # operations that read no number
+ONE_IN = 8  # later calls that are watched too, at random
+
+
+class ReadsData(ValueError):
+    """A function reads records that it was not given."""
+
+
+class Extent(NamedTuple):
+    """The memory that holds an array's numbers."""
+
+    device: str
+    start: int
+    end: int  # bytes
+
+    def meets(self, other: "Extent") -> bool:
+        """Whether they share memory."""
+        return self.device == other.device and self.start < other.end and other.start < self.end
+
+
+def extents(*data: Any) -> list[Extent]:
+    """Of the tensors and arrays among the data, as far as they hold numbers."""
+    return [_extent(x) for x in data if isinstance(x, Tensor | np.ndarray) and all(x.shape)]
+
+
+def _extent(x: Tensor | np.ndarray) -> Extent:
+    if isinstance(x, Tensor):
+        device, start, size = str(x.device), x.data_ptr(), x.element_size()
+        strides = [step * size for step in x.stride()]
+    else:
+        device, start, size = "cpu", x.__array_interface__["data"][0], x.itemsize
+        strides = x.strides
+    ends = [(count - 1) * step for count, step in zip(x.shape, strides, strict=True)]
+    low, high = (sum(end for end in ends if (end > 0) is up) for up in (False, True))
+    return Extent(device, start + low, start + high + size)
+
+
+class Watched(TorchDispatchMode):
+    """Inside the block, an operation on the numbers at `places` raises ReadsData.
+
+    Args:
+        what: runs in the block, for the error: "the loss".
+        places: memory that it must not read (see `extents`).
+        remedy: what to write instead.
+    """
+
+    def __init__(self, what: str, places: Sequence[Extent], *, remedy: str) -> None:
+        super().__init__()
+        self.what, self.places, self.remedy = what, places, remedy
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if not (func.is_view or SHAPE_ALONE.search(func._schema.name)):
+            for read in extents(*tree_leaves((args, kwargs))):
+                if any(read.meets(place) for place in self.places):
+                    raise ReadsData(
+                        f"{self.what} reads the data set beside the rows that it is given "
+                        f"({func._schema.name}), and its price is that of rows drawn at random; "
+                        f"{self.remedy}"
+                    )
+        return func(*args, **(kwargs or {}))
+
+
+def now_and_then() -> bool:
+    """Whether a call is watched though it is not the first: one in eight, at random."""
+    return secrets.randbelow(ONE_IN) == 0
