@@ -12,15 +12,27 @@ if TYPE_CHECKING:
     from dpkit.private.gan import PrivateGan
     from dpkit.private.images import PrivateImages
     from dpkit.private.model import BudgetSpent, Private
+    from dpkit.private.standardise import NoisyStandardised, Standardised
     from dpkit.private.table import PrivateTable
 
 _HOMES = {  # of each name its module
     "Budget": "budget",
     "BudgetSpent": "model",
+    "NoisyStandardised": "standardise",
     "Private": "model",
     "PrivateGan": "gan",
     "PrivateImages": "images",
     "PrivateTable": "table",
+    "Standardised": "standardise",
 }
-__all__ = ["Budget", "BudgetSpent", "Private", "PrivateGan", "PrivateImages", "PrivateTable"]
+__all__ = [
+    "Budget",
+    "BudgetSpent",
+    "NoisyStandardised",
+    "Private",
+    "PrivateGan",
+    "PrivateImages",
+    "PrivateTable",
+    "Standardised",
+]
 __getattr__, __dir__ = on_demand(__name__, _HOMES)

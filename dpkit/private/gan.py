@@ -22,6 +22,7 @@ from dpkit.private.grid import grid
 from dpkit.private.networks import check_module, check_no_records, check_pair
 from dpkit.private.plan import Plan
 from dpkit.private.reservation import Reservation
+from dpkit.private.standardise import noise_of, settled
 from dpkit.private.statement import statement
 from dpkit.training import Checkpoints, device_named, generator_on, train
 from dpkit.training.reads import Watched, extents
@@ -162,12 +163,18 @@ class PrivateGan(BaseEstimator):
         features, labels = parts[0], labels_for(self.classes, len(parts[0]), parts)
         settings = gan_settings(self, records=len(features), steps=steps)
         rng = generator_on(device, reproducible_seed=self.reproducible_seed)
+        size = settings.plan.public_size
+        if checkpoint is not None and self.reproducible_seed is None and noise_of(self.transform):
+            raise ValueError(
+                "a noisy standardisation is drawn anew by a run that goes on from a checkpoint: "
+                "give a reproducible_seed, or Standardised(mean, std) by public numbers"
+            )
         data = data_for(
             features,
             labels,
             like=next(generator.parameters()),
-            public_size=settings.plan.public_size,
-            transform=self.transform,
+            public_size=size,
+            transform=settled(self.transform, features, public_size=size, rng=rng),
             whole_numbers=False,
         )
         memory = extents(data.features, *parts, *held_in(x, y))

@@ -15,8 +15,8 @@ from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.image_records import arrays, checksum, in_unit
-from dpkit.private.one_release import ALL_RECORDS, Price, generator, size_of
-from dpkit.private.statement import counted
+from dpkit.private.one_release import Price, generator, size_of
+from dpkit.private.statement import ALL_RECORDS, counted
 
 MOMENTS, FEATURES = "moments", "random features"
 AFTER = {  # what follows from the release alone

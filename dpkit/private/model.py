@@ -19,6 +19,7 @@ from dpkit.private.losses import PerExampleOf, RowLoss, Scored, itself, penalise
 from dpkit.private.networks import check_network, check_no_records, check_optimizer, guard, own_step
 from dpkit.private.plan import calibrated
 from dpkit.private.released import AT_MOST, released
+from dpkit.private.standardise import noise_of, settled
 from dpkit.private.statement import statement
 from dpkit.private.trial import Trial
 from dpkit.private.watch import table
@@ -66,8 +67,9 @@ class Private:
         max_grad_norm: L2 norm to which each example's gradient is clipped.
         public_size: declared number of records. By default that of the data, which is then taken as
             public, as the statement says.
-        transform: of the first tensor of each batch, row by row, on the network's device. Images of
-            bytes become floats by x / 127.5 - 1 where it is None.
+        transform: of the first tensor of each batch, row by row, on the network's device; a
+            `Standardised` or `NoisyStandardised`, for example. Images of bytes become floats by
+            x / 127.5 - 1 where it is None.
         budget: adds up the runs on these data (see `Budget`). This run is charged to it as a whole
             before its first release, when its loss and optimiser have been tried.
         reproducible_seed: of batches and noise; None takes the operating system's entropy. Who
@@ -111,17 +113,20 @@ class Private:
             public_size=public_size,
             max_grad_norm=max_grad_norm,
             seeded=reproducible_seed is not None,
+            scaling_noise=noise_of(transform),
         )
         self.net, self.optimizer, self.steps_done = net, optimizer, 0
         self._parameter = next(p for p in net.parameters() if p.requires_grad)
         self._rng = generator_on(self._parameter.device, reproducible_seed=reproducible_seed)
+        ranks.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
+        size = self.plan.public_size
         every = torch.arange(len(self._data[0]))  # so that a batch comes with its records' places
         held = data_for(
             self._data[0],
             every,
             like=self._parameter,
-            public_size=self.plan.public_size,
-            transform=transform,
+            public_size=size,
+            transform=settled(transform, self._data[0], public_size=size, rng=self._rng),
         )
         memory = extents(held.features, *self._data, *held_in(*data))
         self._first = Rows(held, rng=self._rng, memory=memory)
@@ -141,7 +146,6 @@ class Private:
             at_most=self._at_most,
         )
         self._measured: list[tuple[Any, ...]] = []
-        ranks.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
         guard(optimizer)
         self._budget = None if ranks.here().rank else budget
         self._run = {"data": checksum(self._data), "seed": reproducible_seed} if budget else {}

@@ -10,8 +10,6 @@ from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import statement
 from dpkit.private.statement import SEEDED
 
-ALL_RECORDS = "none (all records)"  # are in the release
-
 
 @dataclass(frozen=True)
 class Price:

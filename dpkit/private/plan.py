@@ -2,13 +2,14 @@
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dpkit import checks
 from dpkit.privacy import calibrate, pld
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.sampling import PoissonSampling, mechanism
 
 LEAST_NORM = 1e-12
@@ -28,6 +29,8 @@ class Plan:
         max_grad_norm: the clip norm C.
         declared: whether public_size was declared, rather than counted on the data.
         seeded: whether the noise follows from a seed (not which: with it the noise is taken off).
+        scaling_noise: noise multiplier of a release of all records that comes first (see
+            `dpkit.private.standardise`); None where there is none.
     """
 
     steps: int
@@ -38,6 +41,7 @@ class Plan:
     max_grad_norm: float = 1.0
     declared: bool = True
     seeded: bool = False
+    scaling_noise: float | None = None
 
     @property
     def sampling(self) -> PoissonSampling:
@@ -55,11 +59,12 @@ class Plan:
         return self.noise_multiplier * self.clipping.sensitivity("add-remove")
 
     def ledger(self, steps: int | None = None) -> list[Release]:
-        """What `steps` steps release (all, by default)."""
+        """What `steps` steps release (all, by default), and what comes before the first."""
         one = mechanism(
             self.sampling, noise_multiplier=self.noise_multiplier, public_size=self.public_size
         )
-        return [Release(one, self.steps if steps is None else checks.whole(steps=steps))]
+        count = self.steps if steps is None else checks.whole(steps=steps)
+        return [*(_scaling(self.scaling_noise) if count else ()), Release(one, count)]
 
     def guarantee(self, steps: int | None = None) -> Guarantee:
         """The certified accountant's bound on that, under add-remove adjacency."""
@@ -76,6 +81,7 @@ def calibrated(
     public_size: int | None = None,
     max_grad_norm: float = 1.0,
     seeded: bool = False,
+    scaling_noise: float | None = None,
     before: Sequence[Release] = (),
 ) -> Plan:
     """The plan with the least noise (of `DIGITS` digits) whose certified epsilon is <= epsilon.
@@ -83,7 +89,7 @@ def calibrated(
     Args:
         epsilon: nats, > 0.
         records: number of records that there are: the public size where none is declared.
-        delta, steps, batch_size, public_size, max_grad_norm, seeded: as `Plan`.
+        delta, steps, batch_size, public_size, max_grad_norm, seeded, scaling_noise: as `Plan`.
         before: what else is released of the same records, which epsilon is to cover as well.
 
     Raises:
@@ -113,21 +119,27 @@ def calibrated(
         )
 
     def whole(ledger: Sequence[Release], *, delta: float) -> Guarantee:
-        return pld.epsilon([*before, *ledger], delta=delta)
+        return pld.epsilon([*before, *_scaling(scaling_noise), *ledger], delta=delta)
 
     noise = calibrate.noise_multiplier(
         epsilon, sample_rate=batch_size / size, steps=steps, delta=delta, accountant=whole
     )
     declared = public_size is not None
-    plan = Plan(steps, batch_size, size, delta, noise, max_grad_norm, declared, seeded)
-    return _rounded_up(plan, epsilon, whole)
+    plan = Plan(
+        steps, batch_size, size, delta, noise, max_grad_norm, declared, seeded, scaling_noise
+    )
+    return _rounded_up(plan, epsilon, before)
 
 
-def _rounded_up(plan: Plan, epsilon: float, accountant: Callable[..., Guarantee]) -> Plan:
+def _scaling(noise: float | None) -> list[Release]:
+    return [] if noise is None else [Release(Gaussian(noise))]
+
+
+def _rounded_up(plan: Plan, epsilon: float, before: Sequence[Release]) -> Plan:
     unit = 10.0 ** (math.floor(math.log10(plan.noise_multiplier)) + 1 - DIGITS)
     for more in range(3):
         noise = float(f"{(math.ceil(plan.noise_multiplier / unit) + more) * unit:.{DIGITS}g}")
         rounded = replace(plan, noise_multiplier=noise)
-        if accountant(rounded.ledger(), delta=plan.delta).epsilon <= epsilon:
+        if pld.epsilon([*before, *rounded.ledger()], delta=plan.delta).epsilon <= epsilon:
             return rounded
     raise ArithmeticError(f"no rounded noise_multiplier is priced at or under epsilon {epsilon}")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dpkit.privacy.statement import statement as sentence
 from dpkit.private.plan import Plan
 
+ALL_RECORDS = "none (all records)"  # are in the release
 SEEDED = (
     "Noise was drawn from a fixed seed: reproducible by anyone who knows it; not for publication "
     "of private data."
@@ -48,8 +49,12 @@ def statement(
         assumed.append(counted(plan.public_size))
     if classes is not None:
         assumed.append(f"the number of classes, {classes}, is public")
+    sampling = "Poisson"
+    if plan.scaling_noise is not None:
+        sampling = f"{ALL_RECORDS} and Poisson"
+        assumed.append("the bounds low and high of the features are public")
     parts = [
-        sentence(plan.guarantee(), plan.ledger(), unit=unit, sampling="Poisson", assume=assumed)
+        sentence(plan.guarantee(), plan.ledger(), unit=unit, sampling=sampling, assume=assumed)
     ]
     if not done:
         parts.append("No step was made yet; the price is that of all that are planned.")

@@ -12,9 +12,9 @@ from dpkit import checks, marginals
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.one_release import ALL_RECORDS, Price, generator, size_of
+from dpkit.private.one_release import Price, generator, size_of
 from dpkit.private.schema import Schema
-from dpkit.private.statement import counted
+from dpkit.private.statement import ALL_RECORDS, counted
 
 if TYPE_CHECKING:
     import pandas as pd

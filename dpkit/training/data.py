@@ -108,8 +108,8 @@ class Rows:
 
     def _watched(self) -> Watched:
         remedy = (
-            "standardise by public numbers, or by ones that a release has noised "
-            "(dpkit.private.standardise)"
+            "standardise by public numbers (dpkit.private.Standardised), or by a mean and "
+            "deviation that the budget covers (NoisyStandardised)"
         )
         return Watched("the transform", self._memory, remedy=remedy)
 

@@ -15,8 +15,8 @@ from dpkit.baselines import class_moments
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.image_records import arrays, checksum, in_unit
-from dpkit.private.one_release import ALL_RECORDS, Price, generator, size_of
-from dpkit.private.statement import counted
+from dpkit.private.one_release import Price, generator, size_of
+from dpkit.private.statement import ALL_RECORDS, counted
 from dpkit.training import Data, device_named, generator_on, train
 from dpkit.warm_gan.settings import WarmGanSettings, calibrated
 from dpkit.warm_gan.step import generate_from, new_gan, step

@@ -1,0 +1,124 @@
+"""Standardised features: public constants, and a mean and deviation that are a charged release."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from small_networks import digits, pair
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from dpkit import Private, PrivateGan
+from dpkit.privacy import Gaussian, Release, pld
+from dpkit.private import NoisyStandardised, Standardised, standardise
+
+X, Y = digits()
+FLAT = X.flatten(1)
+PLAN = {"epsilon": 2, "delta": 1e-5, "steps": 4, "batch_size": 60}
+
+
+def private_of(transform):
+    net = nn.Linear(64, 10)
+    private = Private(
+        net, torch.optim.SGD(net.parameters(), 0.1), FLAT, Y, transform=transform, **PLAN
+    )
+    return private, lambda x, y: cross_entropy(net(x), y, reduction="none")
+
+
+def test_public_constants():
+    rows = Standardised((1.0, 2.0), 2.0)(torch.tensor([[3, 0], [1, 2]]))
+    assert rows.tolist() == [[1.0, -1.0], [0.0, 0.0]]
+
+
+def sums(features, low, high, monkeypatch):
+    """What a release noises, and the deviation of its noise."""
+    seen = []
+
+    def kept(found, *, noise_std, rng):
+        seen.append((found[0], noise_std))
+        return found
+
+    monkeypatch.setattr(standardise, "noised", kept)
+    NoisyStandardised(low, high, 3.0).released(features, public_size=9, rng=torch.Generator())
+    return seen[-1]
+
+
+@pytest.mark.parametrize("record", [0.0, -3.0, 7.5, 1e30, -1e30])
+def test_a_record_moves_the_sum_by_its_bound_at_most(record, monkeypatch):
+    """A brute-force neighbour: the noise is noise_multiplier times that bound."""
+    others = torch.randn(20, 6, generator=torch.Generator().manual_seed(0)) * 3
+    one = torch.cat((others, torch.full((1, 6), record)))
+    without, std = sums(others, -3, 7.5, monkeypatch)
+    with_it, _ = sums(one, -3, 7.5, monkeypatch)
+    moved = (with_it - without).norm()
+    bound = std / 3.0
+    assert moved <= bound * (1 + 1e-12)
+    if abs(record) >= 1e30 or record in (-3.0, 7.5):  # a corner attains it
+        assert moved == pytest.approx(bound)
+
+
+def test_it_finds_the_mean_and_deviation():
+    """Within 6 deviations of the noise: fails with a probability below 1e-6."""
+    rng = np.random.default_rng(0)
+    features = torch.tensor(rng.normal((10.0, -4.0), (2.0, 1.0), (50_000, 2)))
+    noise = NoisyStandardised((0, -10), (20, 0), 5.0)
+    found = noise.released(features, public_size=50_000, rng=torch.Generator().manual_seed(1))
+    off = 6 * 5.0 * math.sqrt(4) / 50_000
+    assert np.allclose(found.mean, (10.0, -4.0), atol=10 * off + 0.05)
+    assert np.allclose(found.std, (2.0, 1.0), atol=0.1)
+    assert NoisyStandardised(0, 1).released(
+        torch.zeros(4, 3, 5), public_size=4, rng=torch.Generator().manual_seed(1)
+    )(torch.zeros(2, 3, 5)).shape == (2, 3, 5)
+
+
+def test_it_is_the_first_release_of_the_same_budget():
+    private, loss = private_of(NoisyStandardised(-1, 1, 4.0))
+    assert private.ledger[0].count == 0
+    for x, y in private:
+        private.step(loss, x, y)
+    first, *steps = private.ledger
+    assert first == Release(Gaussian(4.0))
+    assert pld.epsilon([first, *steps], delta=1e-5).epsilon <= 2
+    assert private.guarantee().epsilon == pytest.approx(2, rel=1e-2)
+    plain, _ = private_of(None)
+    assert plain.plan.noise_multiplier < private.plan.noise_multiplier
+    words = private.statement()
+    assert "1 release with noise multiplier 4" in words
+    assert "bounds low and high of the features are public" in words
+
+
+def test_a_transform_that_reads_the_data_is_refused_and_leads_here():
+    private, _ = private_of(lambda rows: (rows - FLAT.mean(0)) / (FLAT.std(0) + 1))
+    with pytest.raises(ValueError, match=r"transform reads the data set.*NoisyStandardised"):
+        next(iter(private))
+    mean, std = FLAT.mean(0).clone(), 1.0
+    next(iter(private_of(Standardised(mean.tolist(), std))[0]))  # as the statement assumes of it
+
+
+def test_a_gan_on_standardised_rows(tmp_path):
+    generator, critic = pair()
+    scaled = NoisyStandardised(-1, 1, 8.0)
+    given = {"epsilon": 4, "delta": 1e-5, "classes": 10, "latent_size": 16, "transform": scaled}
+    gan = PrivateGan(generator, critic, **given).fit(X, Y, steps=4)
+    assert "1 release with noise multiplier 8" in gan.statement()
+    gan.save(tmp_path / "gan.safetensors")
+    again = PrivateGan(generator, critic, **given).load(tmp_path / "gan.safetensors")
+    assert again.guarantee() == gan.guarantee()
+    with pytest.raises(ValueError, match="give a reproducible_seed"):
+        PrivateGan(generator, critic, **given).fit(X, Y, steps=4, checkpoint=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Standardised(0.0, 0.0), "std must be > 0"),
+        (lambda: Standardised(0.0, math.nan), "std must be > 0"),
+        (lambda: NoisyStandardised(1, 1), "low must be below high"),
+        (lambda: NoisyStandardised(0, math.nan), "low must be below high"),
+        (lambda: NoisyStandardised(0, 1, 0), "noise_multiplier"),
+    ],
+)
+def test_numbers_out_of_range(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
