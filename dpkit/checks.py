@@ -10,6 +10,8 @@ from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
 
+TO_YOURSELF = "this tells of private records: keep it to yourself"  # what quotes one ends so
+
 
 def plain(value: Any) -> Any:
     """A number, or each number of a tuple, as Python's own int or float; else the value itself."""

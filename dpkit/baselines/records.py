@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpkit import checks
+
 Floats = NDArray[np.floating]
 Labels = NDArray[np.int64]
 
@@ -56,6 +58,6 @@ def checked_labels(labels: ArrayLike, *, classes: int, records: int | None = Non
     if not fine.all():
         raise ValueError(
             f"labels must lie in 0..{classes - 1}, got {found[~fine][0]}; number the classes from "
-            "0, by a list that is public"
+            f"0, by a list that is public; {checks.TO_YOURSELF}"
         )
     return found.astype(np.int64)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpkit import checks
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -225,7 +227,8 @@ def refuse(column: "pd.Series", bad: np.ndarray, problem: str, remedy: str) -> N
     label, value = (one.item() if isinstance(one, np.generic) else one for one in (label, value))
     others = f"; {bad.sum():,} such rows" if bad.sum() > 1 else ""
     raise ValueError(
-        f"column {column.name}, row {at} (index {label!r}): {value!r} {problem}; {remedy}{others}"
+        f"column {column.name}, row {at} (index {label!r}): {value!r} {problem}; {remedy}{others}; "
+        f"{checks.TO_YOURSELF}"
     )
 
 

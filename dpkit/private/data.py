@@ -10,8 +10,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, default_collate
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    default_collate,
+)
 
+from dpkit import checks
 from dpkit.datasets import Images
 from dpkit.training.data import Rows
 from dpkit.training.reads import Extent
@@ -21,7 +29,6 @@ AT_ONCE = 2**24  # numbers that are looked at together
 SMALL = 2**30  # bytes of features that a GPU keeps as a whole
 FAR = 10  # of images as floats: neither in [-1, 1] nor standardised
 NAMES = ("x", "y")
-TO_YOURSELF = "this tells of private records: keep it to yourself"
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -96,8 +103,8 @@ def _parts(data: tuple[Any, ...]) -> tuple[Any, ...]:
         first = (first.pixels, first.labels)
     elif isinstance(first, DataLoader):
         warnings.warn(
-            "of the DataLoader the dataset is taken; its sampler, shuffling and batch size are "
-            "not used: batches are drawn by Poisson sampling, which the price is for",
+            "of the DataLoader the dataset is taken; its sampler, shuffling, batch size and "
+            "collate_fn are not used: batches are drawn by Poisson sampling, which is priced",
             stacklevel=5,
         )
         first = _read(first.dataset)
@@ -112,6 +119,12 @@ def _parts(data: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _read(dataset: Any) -> tuple[Any, ...]:
     """All items of a map-style data set, each read once."""
+    if isinstance(dataset, Subset) and len(set(dataset.indices)) < len(dataset.indices):
+        warnings.warn(
+            "the Subset has an index twice, and each place counts as a record: the price is that "
+            "of one place, not of all that one example is at",
+            stacklevel=6,
+        )
     if type(dataset) is TensorDataset:
         return dataset.tensors
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
@@ -205,8 +218,8 @@ def _check_finite(name: str, tensor: Tensor) -> None:
             bad = ~torch.isfinite(part.reshape(len(part), -1)).all(1)
             row = start + int(bad.nonzero()[0])
             raise ValueError(
-                f"{name} holds NaN or infinite numbers (first in record {row}), and one such "
-                "record would end the run: drop such records or fill them in first"
+                f"{name} holds NaN or infinite numbers (first in record {row}): drop such records "
+                f"or fill them in first; {checks.TO_YOURSELF}"
             )
 
 
@@ -315,7 +328,7 @@ def examples(data: Data, *, rng: torch.Generator, memory: Sequence[Extent]) -> T
     if rows.is_floating_point() and rows.ndim > 2 and rows.abs().max() > FAR:
         warnings.warn(
             "images as floats lie far outside the [-1, 1] that generators make: give uint8 images, "
-            f"which are scaled, or x / 127.5 - 1; {TO_YOURSELF}",
+            f"which are scaled, or x / 127.5 - 1; {checks.TO_YOURSELF}",
             stacklevel=3,
         )
     return rows

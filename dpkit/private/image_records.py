@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpkit import checks
 from dpkit.baselines.records import checked_labels
 from dpkit.datasets import Images
 
@@ -90,9 +91,10 @@ def _check_range(pixels: np.ndarray) -> None:
         if not np.isfinite(pixels[row]).all():
             raise ValueError(
                 f"x holds NaN or infinite numbers (first in record {row}): drop such records or "
-                "fill them in first"
+                f"fill them in first; {checks.TO_YOURSELF}"
             )
         raise ValueError(
             f"x as floats must lie in [0, 1], and record {row} lies in [{pixels[row].min():g}, "
-            f"{pixels[row].max():g}]; pixels 0..255 are x / 255, -1..1 are (x + 1) / 2"
+            f"{pixels[row].max():g}]; pixels 0..255 are x / 255, -1..1 are (x + 1) / 2; "
+            f"{checks.TO_YOURSELF}"
         )

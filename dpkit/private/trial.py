@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dpkit import checks
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.private.batch import REMEDY, Drawn
-from dpkit.private.data import TO_YOURSELF, extreme_places
+from dpkit.private.data import extreme_places
 from dpkit.private.losses import PerExampleOf, RowLoss
 from dpkit.private.networks import try_step
 from dpkit.training import clipped_sum
@@ -84,7 +85,7 @@ class Trial:
                     raise
                 raise ValueError(
                     f"the loss does not run on the records with the smallest and largest labels: "
-                    f"{error}; {TO_YOURSELF}; this step was not charged"
+                    f"{error}; {checks.TO_YOURSELF}; this step was not charged"
                 ) from error
         if not self._seen:
             with self._optimizer_watched():

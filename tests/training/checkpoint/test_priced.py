@@ -8,7 +8,7 @@ import pytest
 from tiny import Plain, Run, killed_in
 
 from dpkit.commands.ledger_file import read
-from dpkit.privacy import Gaussian, Release, SampledGaussian
+from dpkit.privacy import Laplace, Release, SampledGaussian
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.checkpoint.ledger import ledger_path
 
@@ -26,7 +26,7 @@ class Priced(Plain):
 @dataclass(frozen=True)
 class OfOtherReleases(Plain):
     def ledger(self, *, public_size, steps):
-        return [Release(Gaussian(1.5), steps)]
+        return [Release(Laplace(1.5), steps)]
 
 
 @dataclass(frozen=True)

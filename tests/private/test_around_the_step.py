@@ -1,0 +1,623 @@
+"""What lies around the step: which batch it takes, what steers it, what reads, what is published.
+
+Each mistake of an honest user is refused or said, and the honest code nearest to it runs.
+"""
+
+import io
+import json
+import pickle
+import warnings
+from functools import partial
+from threading import Event, Thread
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from small_networks import Critic, Generator, classifier, digits
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import Subset, TensorDataset
+
+from dpkit import Budget, Private, PrivateGan, PrivateImages, PrivateTable
+from dpkit.privacy.accountants.filters import OverBudget
+from dpkit.training import reads
+
+pytestmark = pytest.mark.torch
+
+X, Y = digits()
+FLAT = X.flatten(1)
+PLAN = {"epsilon": 8, "delta": 1e-5, "steps": 4, "batch_size": 40}
+FINITE = pytest.mark.filterwarnings("ignore:.*torch.func")
+
+
+def private_of(net, *data, rate=0.5, optimizer=None, **others):
+    optimizer = optimizer or torch.optim.SGD(net.parameters(), rate)
+    return Private(net, optimizer, *(data or (FLAT, Y)), **{**PLAN, **others})
+
+
+def each(net):
+    return lambda x, y: cross_entropy(net(x), y, reduction="none")
+
+
+def run(private, loss, steps=None):
+    for done, (x, y) in enumerate(private, 1):
+        private.step(loss, x, y)
+        if done == steps:
+            break
+    return private
+
+
+# Which batch
+
+
+def test_the_batch_on_hand_stays_until_a_step_has_used_it():
+    net = classifier()
+    private = private_of(net)
+    first, _ = next(iter(private))
+    for _ in range(20):
+        again, y = next(iter(private))
+        assert again is first
+    private.step(each(net), again, y)
+    assert next(iter(private))[0] is not first
+
+
+def test_empty_batches_cannot_be_skipped():
+    """Else records are drawn at rate .0079 in place of .005: epsilon 10.18, where 8 is stated."""
+    net = classifier()
+    private = private_of(net, FLAT[:200], Y[:200], batch_size=1, steps=40)
+    empty = 0
+    while private.steps_done < 40:
+        x, y = next(iter(private))
+        if not len(x):
+            empty += 1
+            assert next(iter(private))[0] is x
+        private.step(each(net), x, y)
+    assert empty  # but for 1 run in 10^8: (1 - 1 / e)^40
+
+
+def test_a_look_at_the_first_batch_and_a_loop_in_two_parts():
+    net = classifier()
+    private = private_of(net)
+    x, _ = next(iter(private))
+    assert x.shape[1] == 64
+    for _, (x, y) in zip(range(2), private, strict=False):
+        private.step(each(net), x, y)
+    assert run(private, each(net)).steps_done == 4
+
+
+def test_two_threads_do_not_use_one_batch_twice():
+    net, inside, go_on = classifier(), Event(), Event()
+    private = private_of(net)
+    x, y = next(iter(private))
+    failed = []
+
+    def slow(x, y):
+        inside.set()
+        go_on.wait(10)
+        return each(net)(x, y)
+
+    thread = Thread(target=lambda: private.step(slow, x, y))
+    thread.start()
+    inside.wait(10)
+    for other in (lambda: private.step(each(net), x, y), lambda: next(iter(private))):
+        with pytest.raises(RuntimeError, match="a step is running"):
+            other()
+        failed.append(other)
+    go_on.set()
+    thread.join()
+    assert private.steps_done == 1 == len(private.curves)
+    with pytest.raises(RuntimeError, match="already used"):
+        private.step(each(net), x, y)
+
+
+def test_a_loss_that_calls_step_is_refused_and_a_thread_that_trains_alone_is_not():
+    net = classifier()
+    private = private_of(net)
+    x, y = next(iter(private))
+    with pytest.raises((RuntimeError, ValueError), match="a step is running"):
+        private.step(lambda x, y: private.step(each(net), x, y), x, y)
+    thread = Thread(target=lambda: run(private, each(net)))
+    thread.start()
+    thread.join()
+    assert private.steps_done == 4
+
+
+# What reads
+
+
+def the_loss(form, net, x_all):
+    def helper():
+        return net(x_all).square().mean()
+
+    def rows():
+        yield x_all
+
+    class Holder:
+        data = x_all
+
+    holder, mapping = Holder(), {"x": [x_all]}
+    return {
+        "a lambda": lambda x, y: each(net)(x, y) + net(x_all).mean(),
+        "a helper that closes over it": lambda x, y: each(net)(x, y) + helper(),
+        "an attribute": lambda x, y: each(net)(x, y) + net(holder.data).mean(),
+        "a container": lambda x, y: each(net)(x, y) + net(mapping["x"][0]).mean(),
+        "a generator": lambda x, y: each(net)(x, y) + net(next(rows())).mean(),
+        "a default": lambda x, y, own=x_all: each(net)(x, y) + net(own).mean(),
+        "the mean": lambda x, y: each(net)(x - x_all.mean(0), y),
+        "one record": lambda x, y: each(net)(x - x_all[7], y),
+        "its NumPy array": lambda x, y: each(net)(x - torch.from_numpy(x_all.numpy()).mean(0), y),
+    }[form]
+
+
+LEAKS = (
+    *("a lambda", "a helper that closes over it", "an attribute", "a container", "a generator"),
+    *("a default", "the mean", "one record", "its NumPy array"),
+)
+
+
+@pytest.mark.parametrize("form", LEAKS)
+@FINITE
+def test_a_loss_that_reads_other_records_is_refused_before_anything_is_charged(form):
+    net = classifier()
+    private = private_of(net)
+    x, y = next(iter(private))
+    with pytest.raises(reads.ReadsData, match="the loss reads the data set"):
+        private.step(the_loss(form, net, FLAT), x, y)
+    assert private.steps_done == 0
+
+
+class Attends(nn.Module):
+    """A network with a memory of records."""
+
+    def __init__(self, memory, *, persistent=True):
+        super().__init__()
+        self.register_buffer("memory", memory, persistent=persistent)
+        self.last = nn.Linear(64, 10)
+
+    def forward(self, x):
+        return self.last((x @ self.memory.T / 8).softmax(1) @ self.memory)
+
+
+def test_a_network_that_reads_other_records_is_refused():
+    net = Attends(FLAT, persistent=False)  # so that it is not published, either
+    private = private_of(net)
+    x, y = next(iter(private))
+    with pytest.raises(reads.ReadsData):
+        private.step(each(net), x, y)
+
+
+def test_a_loss_that_begins_to_read_later_is_found_out(monkeypatch):
+    monkeypatch.setattr(reads.secrets, "randbelow", lambda of: 0)
+    net = classifier()
+    private = private_of(net)
+
+    def loss(x, y):
+        late = FLAT.mean() if private.steps_done > 1 else 0.0
+        return each(net)(x + late, y)
+
+    with pytest.raises(reads.ReadsData):
+        run(private, loss)
+    assert private.steps_done == 2
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda net: lambda x, y: each(net)(x, y) * FLAT.shape[0] / len(FLAT),
+        lambda net: lambda x, y: each(net)(x + torch.zeros_like(FLAT[:1]), y),
+        lambda net: lambda x, y: each(net)(x, y) + 0 * net(FLAT[:100]).square().mean(),
+    ],
+    ids=["its shape", "zeros of its shape", "public rows of one array"],
+)
+@FINITE
+def test_a_loss_that_reads_no_private_record_runs(loss):
+    net = classifier()
+    assert run(private_of(net, FLAT[100:], Y[100:]), loss(net)).steps_done == 4
+
+
+class Sam(torch.optim.SGD):
+    """Sharpness-aware: it computes gradients of its own, of whatever batch it is told."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.grad = torch.autograd.grad(self.loss(), p)[0]
+        super().step()
+
+
+def test_an_optimizer_that_computes_gradients_of_the_batch_is_refused():
+    net = classifier()
+    optimizer = Sam(net.parameters(), 0.1)
+    private = private_of(net, optimizer=optimizer)
+    x, y = next(iter(private))
+    optimizer.loss = lambda: each(net)(x, y).mean()
+    with torch.enable_grad(), pytest.raises(reads.ReadsData, match="the optimizer"):
+        private.step(each(net), x, y)
+    assert private.steps_done == 0
+
+
+@pytest.mark.parametrize("kind", ["AdamW", "RMSprop", "Adagrad", "NAdam", "Rprop"])
+def test_trying_an_optimizer_leaves_no_trace(kind):
+    def weights(tried):
+        net = classifier()
+        optimizer = (
+            getattr(torch.optim, kind)(net.parameters(), 0.01, weight_decay=0.1)
+            if (kind != "Rprop")
+            else torch.optim.Rprop(net.parameters(), 0.01)
+        )
+        group = optimizer.param_groups[0]
+        private = private_of(net, optimizer=optimizer, reproducible_seed=3)
+        if not tried:
+            private._trial._try = lambda *_: None
+        run(private, each(net))
+        assert optimizer.param_groups[0] is group
+        return torch.cat([p.detach().flatten() for p in net.parameters()])
+
+    torch.testing.assert_close(weights(True), weights(False), rtol=1e-5, atol=1e-7)
+
+
+# What is published
+
+
+def test_a_network_that_holds_records_is_refused_and_public_ones_are_not():
+    for memory in (FLAT, FLAT[5:60], FLAT[[9, 4]], FLAT.double()[3:4]):
+        with pytest.raises(ValueError, match=r"memory of the network holds records"):
+            private_of(Attends(memory))
+    for public in (torch.zeros(3, 64), torch.rand(5, 64), FLAT.mean(0, keepdim=True)):
+        net = Attends(public)
+        assert run(private_of(net, FLAT[:900], Y[:900]), each(net)).steps_done == 4
+
+
+def test_a_record_that_the_loop_put_into_a_buffer_is_not_saved(tmp_path):
+    net = Attends(torch.rand(5, 64))
+    private = private_of(net)
+    x, y = next(iter(private))
+    private.step(each(net), x, y)
+    net.memory[0] = x[0]
+    with pytest.raises(ValueError, match="holds records"):
+        private.save(tmp_path / "net.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def published(path):
+    with safe_open(str(path), framework="pt") as file:
+        return json.loads(file.metadata()["dpkit"])
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_where_a_run_stopped_is_published_only_where_released_values_stopped_it(tmp_path, steps):
+    net = classifier()
+    private = run(private_of(net), each(net), steps)
+    path = tmp_path / "net.safetensors"
+    private.save(path)
+    facts = published(path)
+    assert "steps_done" not in facts
+    assert f"after {steps} " not in facts["statement"]
+    assert "not where records, or losses that were not released, did" in facts["statement"]
+    private.save(path, stopped_by="released values")
+    facts = published(path)
+    assert facts["steps_done"] == steps
+    assert f"alone ended training after {steps} of these steps" in facts["statement"]
+    assert facts["epsilon"] == private.guarantee(planned=True).epsilon
+    run(private, each(net)).save(path)
+    assert published(path)["steps_done"] == 4
+
+
+def test_two_runs_that_stopped_at_different_steps_publish_the_same_words(tmp_path):
+    found = set()
+    for steps in (1, 2, 3):
+        net = classifier()
+        run(private_of(net), each(net), steps).save(tmp_path / "net.safetensors")
+        found.add(json.dumps(published(tmp_path / "net.safetensors")))
+    assert len(found) == 1
+
+
+def test_statements_assume_what_the_kit_cannot_see():
+    words = run(private_of(net := classifier()), each(net)).statement()
+    assert (
+        "initial weights, buffers, transform and settings (learning rates too, as training goes "
+        "on) do not depend on the records" in words
+    )
+    assert "between releases" not in words
+
+
+def test_curves_say_that_they_are_private_where_they_are_read():
+    private = run(private_of(net := classifier()), each(net))
+    assert str(private.curves).startswith("private  step  batch_size")
+    assert "PRIVATE" in str(Private.curves.__doc__)
+    fitted = gan_of().fit(X, Y, steps=3)
+    assert str(fitted.curves_).startswith("private")
+
+
+class Remembers(Generator):
+    """One that keeps the labels that it saw last, as a debugging aid."""
+
+    def forward(self, latents, labels=None):
+        self.seen = labels
+        return super().forward(latents, labels)
+
+
+def gan_of(generator=None, critic=None, **others):
+    own = {"epsilon": 8, "delta": 1e-5, "classes": 10, "latent_size": 16, **others}
+    return PrivateGan(generator or Generator(), critic or Critic(), **own)
+
+
+@pytest.mark.parametrize("how", ["pickle", "joblib"])
+def test_a_pickled_gan_holds_no_curves_and_no_labels(how):
+    gan = gan_of(Remembers()).fit(X, Y, steps=3)
+    assert len(gan.curves_) == 3
+    if how == "pickle":
+        again = pickle.loads(pickle.dumps(gan))
+    else:
+        file = io.BytesIO()
+        joblib.dump(gan, file)
+        file.seek(0)
+        again = joblib.load(file)
+    assert not hasattr(again, "curves_")
+    assert not hasattr(again.generator_, "seen")
+    assert again.statement() == gan.statement()
+    torch.testing.assert_close(
+        again.sample([1, 2], reproducible_seed=0), gan.sample([1, 2], reproducible_seed=0)
+    )
+    assert again.set_params(batch_size=64).fit(X, Y, steps=2).sample([0]).shape == (1, 1, 8, 8)
+
+
+def test_a_gan_whose_network_holds_records_is_refused():
+    generator = Generator()
+    generator.register_buffer("kept", X[:3].flatten(1).clone())
+    with pytest.raises(ValueError, match="kept of the network holds records"):
+        gan_of(generator).fit(X, Y, steps=3)
+
+
+# What else moves the weights
+
+
+def changed(net):
+    with torch.no_grad():
+        for p in net.parameters():
+            p.mul_(0.9)
+
+
+def changed_unseen(net):
+    for p in net.parameters():
+        p.data = p.data * 0.9
+
+
+def stepped_beside(net):
+    other = torch.optim.SGD(net.parameters(), 0.1)
+    each(net)(FLAT[:50], Y[:50]).mean().backward()
+    other.step()
+
+
+@pytest.mark.parametrize("change", [changed, changed_unseen, stepped_beside])
+@pytest.mark.parametrize("before", ["step", "save"])
+def test_weights_that_something_else_moved_are_noticed(change, before, tmp_path):
+    net = classifier()
+    private = run(private_of(net), each(net), 2)
+    change(net)
+    rows = next(iter(private))
+    release = partial(private.step, each(net), *rows)
+    save = partial(private.save, tmp_path / "net.safetensors")
+    with pytest.warns(UserWarning, match="have changed since the last step"):
+        (release if before == "step" else save)()
+    assert "the weights were changed between releases from released values" in private.statement()
+
+
+def test_a_hook_that_puts_another_gradient_in_place_is_noticed():
+    net = classifier()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    private = private_of(net, optimizer=optimizer)
+    raw = [torch.ones_like(p) for p in net.parameters()]
+
+    def put(optimizer, *_):
+        for p, gradient in zip(net.parameters(), raw, strict=True):
+            p.grad = gradient
+
+    optimizer.register_step_pre_hook(put)
+    assert "between releases" in run(private, each(net), 2).statement()
+
+
+def test_averages_beside_and_weights_put_back_are_no_change():
+    net, average = classifier(), classifier()
+    norms = []
+    optimizer = torch.optim.Adam(net.parameters(), 0.01)
+    optimizer.register_step_pre_hook(
+        lambda *_: norms.append(sum(float(p.grad.norm()) for p in net.parameters()))
+    )
+    private = private_of(net, optimizer=optimizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        net.load_state_dict(classifier(seed=3).state_dict())  # before the first step: initial
+        for x, y in private:
+            private.step(each(net), x, y)
+            own = {name: value.clone() for name, value in net.state_dict().items()}
+            with torch.no_grad():
+                for p, q in zip(average.parameters(), net.parameters(), strict=True):
+                    p.lerp_(q, 0.1)
+            net.load_state_dict(average.state_dict())  # to look at it
+            net.load_state_dict(own)
+    assert len(norms) == 4
+    assert "between releases" not in private.statement()
+
+
+# The budget
+
+
+def wrong_type(net):
+    return lambda x, y: net(x.double()).sum(1)
+
+
+def scalar(net):
+    return lambda x, y: cross_entropy(net(x), y)
+
+
+def with_a_parameter_of_no_dimension():
+    net = nn.Sequential(nn.Linear(64, 10), Scale())
+    return net
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.by = nn.Parameter(torch.tensor(1.0))
+
+    def forward(self, x):
+        return x * self.by
+
+
+@pytest.mark.parametrize("mistake", [wrong_type, scalar])
+def test_a_run_that_could_not_start_leaves_the_budget_as_it_was(mistake, tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=8, delta=1e-5)
+    for _ in range(4):
+        net = classifier()
+        private = private_of(net, budget=budget, epsilon=5)
+        with pytest.raises(ValueError, match="the loss"):
+            private.step(mistake(net), *next(iter(private)))
+        assert private.steps_done == 0 == budget.share_spent()
+    run(private, each(net))
+    assert budget.share_spent() > 0.5
+    with pytest.raises(OverBudget):
+        private_of(classifier(), budget=budget)
+
+
+@FINITE
+def test_parameters_of_no_dimension_are_trained():
+    net = with_a_parameter_of_no_dimension()
+    assert run(private_of(net), each(net)).steps_done == 4
+    assert net[1].by.isfinite()
+
+
+@pytest.mark.parametrize("bad", [10, -1])
+def test_a_label_that_no_class_has_is_found_before_the_first_step(bad, tmp_path):
+    labels = Y.clone()
+    labels[1500] = bad
+    budget = Budget(tmp_path / "budget.json", epsilon=8, delta=1e-5)
+    private = private_of(net := classifier(), FLAT, labels, batch_size=2, budget=budget)
+    while not len(next(iter(private))[0]):  # an empty batch is a step of noise
+        private.step(each(net), *next(iter(private)))
+    before = private.steps_done
+    with pytest.raises(ValueError, match=r"labels: .*keep it to yourself|does not run on rows"):
+        private.step(each(net), *next(iter(private)))
+    assert private.steps_done == before
+
+
+def test_ignored_labels_are_no_mistake():
+    labels = Y.clone()
+    labels[::7] = -100  # what cross_entropy leaves out
+    assert run(private_of(net := classifier(), FLAT, labels), each(net)).steps_done == 4
+
+
+@pytest.mark.parametrize("loss", ["wasserstein", "hinge", "bce"])
+@pytest.mark.parametrize("kind", [torch.int64, torch.int16, torch.uint8])
+@FINITE
+def test_whole_numbers_are_trained_on_beside_what_a_generator_makes(loss, kind, tmp_path):
+    rows = torch.randint(0, 5, (200, 8), generator=torch.Generator().manual_seed(0)).to(kind)
+    budget = Budget(tmp_path / "budget.json", epsilon=8, delta=1e-5)
+    networks = nn.Linear(4, 8), nn.Linear(8, 1)
+    gan = PrivateGan(*networks, epsilon=8, delta=1e-5, latent_size=4, batch_size=20, loss=loss)
+    gan.fit(rows, steps=3, budget=budget)
+    assert gan.sample(2).is_floating_point()
+
+
+class NoGradient(nn.Module):
+    """A generator whose backward pass fails."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = Generator()
+
+    def forward(self, z, y):
+        out = self.body(z, y)
+        if self.training:
+            out.exp_()
+            out = out.tanh().exp().add_(out.exp_())
+        return out
+
+
+def test_a_generator_that_cannot_be_trained_leaves_the_budget_as_it_was(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=8, delta=1e-5)
+    with pytest.raises(RuntimeError, match="inplace"):
+        gan_of(NoGradient()).fit(X, Y, steps=3, budget=budget)
+    assert budget.share_spent() == 0
+
+
+# Records that are not finite
+
+
+class Divides(nn.Module):
+    """1 / x_0 of a row: infinite where that is 0, and so is its gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.body(x / x[:, :1])
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-30])
+def test_a_record_without_a_finite_gradient_does_not_end_the_run(value):
+    rows = torch.rand(100, 3) + 0.5
+    rows[3, 0] = value
+    labels = torch.arange(100) % 2
+    net = Divides()
+    private = private_of(net, rows, labels, batch_size=90, steps=6)
+    run(private, each(net))
+    assert all(p.isfinite().all() for p in net.parameters())
+    assert private.curves["not_finite"].max() > 0  # but for 1 run in 10^6: the record was drawn
+    assert private.curves["clipped"].max() < 1
+
+
+def test_weights_that_are_not_finite_end_the_run():
+    net = classifier()
+    private = private_of(net, rate=1e38)
+    with pytest.raises(FloatingPointError, match="weight is NaN or infinite"):
+        run(private, each(net))
+
+
+# Who counts as a record
+
+
+def test_a_subset_with_an_index_twice_is_warned_of():
+    whole = TensorDataset(FLAT, Y)
+    net = classifier()
+    with pytest.warns(UserWarning, match="has an index twice"):
+        private_of(net, Subset(whole, [0] * 60 + list(range(100))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        private_of(net, Subset(whole, range(200)))
+
+
+class Scaled(TensorDataset):
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return x * 2, y
+
+
+def test_the_items_of_a_data_set_are_taken_and_not_its_tensors():
+    private = private_of(classifier(), Scaled(FLAT[:100], Y[:100]))
+    x, _ = next(iter(private))
+    assert x.abs().max() == 2
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda: PrivateImages().fit(np.full((20, 8, 8), 3.5), np.zeros(20, int)),
+        lambda: PrivateImages().fit(np.zeros((20, 8, 8)), np.full(20, 77)),
+        lambda: private_of(classifier(), torch.full((200, 64), torch.nan), Y[:200]),
+        lambda: table_of([7, 200]),
+    ],
+)
+def test_an_error_that_quotes_a_record_says_so(refused):
+    with pytest.raises(ValueError, match="keep it to yourself"):
+        refused()
+
+
+def table_of(ages):
+    import pandas as pd
+
+    frame = pd.DataFrame({"age": ages, "sex": ["f", "m"]})
+    return PrivateTable({"age": (0, 100), "sex": ["f", "m"]}).fit(frame)
