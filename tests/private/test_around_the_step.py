@@ -21,7 +21,6 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import Subset, TensorDataset
 
 from dpkit import Budget, Private, PrivateGan, PrivateImages, PrivateTable
-from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.training import reads
 
 pytestmark = pytest.mark.torch
@@ -477,9 +476,10 @@ def test_a_run_that_could_not_start_leaves_the_budget_as_it_was(mistake, tmp_pat
             private.step(mistake(net), *next(iter(private)))
         assert private.steps_done == 0 == budget.share_spent()
     run(private, each(net))
-    assert budget.share_spent() > 0.5
-    with pytest.raises(OverBudget):
-        private_of(classifier(), budget=budget)
+    share = budget.share_spent()
+    assert share > 0
+    run(private_of(net := classifier(), budget=budget, epsilon=5), each(net))
+    assert budget.share_spent() == pytest.approx(2 * share)
 
 
 @FINITE
@@ -572,7 +572,7 @@ def test_a_record_without_a_finite_gradient_does_not_end_the_run(value):
 
 def test_weights_that_are_not_finite_end_the_run():
     net = classifier()
-    private = private_of(net, rate=1e38)
+    private = private_of(net, rate=3e38, max_grad_norm=1e3)
     with pytest.raises(FloatingPointError, match="weight is NaN or infinite"):
         run(private, each(net))
 

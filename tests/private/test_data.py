@@ -79,7 +79,7 @@ def test_a_dataset_is_read_once():
 
 def test_of_a_data_loader_the_dataset_is_taken_and_that_is_said():
     held = TensorDataset(torch.tensor(X), torch.tensor(Y))
-    with pytest.warns(UserWarning, match="its sampler, shuffling and batch size are not used"):
+    with pytest.warns(UserWarning, match="batch size and collate_fn are not used"):
         x, _ = tensors(DataLoader(held, batch_size=2, shuffle=True))
     assert x.tolist() == X.tolist()
 
