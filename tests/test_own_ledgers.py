@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpkit.commands.ledger_file import read
-from dpkit.privacy import Gaussian, Release, SampledGaussian, Unsupported
+from dpkit.privacy import Gaussian, Laplace, Release, SampledGaussian, Unsupported, pld
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.rows import rows
 
@@ -45,8 +45,17 @@ def test_rows_and_back(tmp_path: Path):
 
 
 def test_a_release_that_no_row_describes_is_refused():
-    with pytest.raises(Unsupported, match="no row says all of Gaussian"):
-        rows([Release(Gaussian(1.0))])
+    with pytest.raises(Unsupported, match="no row says all of Laplace"):
+        rows([Release(Laplace(1.0))])
+
+
+def test_a_sum_over_all_records_is_a_row_of_rate_1(tmp_path: Path):
+    """At the same price: a Poisson batch that all records enter is all records."""
+    (row,) = rows([Release(Gaussian(1.5), 3)])
+    (again,) = read(checkpoints(tmp_path, rows=[row]))
+    assert (row["sample_rate"], again.count) == (1.0, 3)
+    wanted = pld.epsilon([Release(Gaussian(1.5), 3)], delta=1e-5).epsilon
+    assert pld.epsilon([again], delta=1e-5).epsilon == pytest.approx(wanted, rel=1e-9)
 
 
 def test_both_kinds_of_files_hold_the_run(tmp_path: Path):

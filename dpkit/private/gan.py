@@ -22,7 +22,7 @@ from dpkit.private.grid import grid
 from dpkit.private.networks import check_module, check_no_records, check_pair
 from dpkit.private.plan import Plan
 from dpkit.private.reservation import Reservation
-from dpkit.private.standardise import noise_of, settled
+from dpkit.private.standardise import settled
 from dpkit.private.statement import statement
 from dpkit.training import Checkpoints, device_named, generator_on, train
 from dpkit.training.reads import Watched, extents
@@ -164,7 +164,11 @@ class PrivateGan(BaseEstimator):
         settings = gan_settings(self, records=len(features), steps=steps)
         rng = generator_on(device, reproducible_seed=self.reproducible_seed)
         size = settings.plan.public_size
-        if checkpoint is not None and self.reproducible_seed is None and noise_of(self.transform):
+        if (
+            checkpoint is not None
+            and self.reproducible_seed is None
+            and settings.plan.scaling_noise
+        ):
             raise ValueError(
                 "a noisy standardisation is drawn anew by a run that goes on from a checkpoint: "
                 "give a reproducible_seed, or Standardised(mean, std) by public numbers"

@@ -8,8 +8,7 @@ from dpkit import checks
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
-from dpkit.private.plan import Plan, calibrated
-from dpkit.private.standardise import noise_of
+from dpkit.private.plan import Plan, calibrated, scaling_of
 from dpkit.training.optimizers import Adam
 
 LOSSES = ("wasserstein", "hinge", "bce")
@@ -103,7 +102,7 @@ def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:
         public_size=gan.public_size,
         max_grad_norm=gan.max_grad_norm,
         seeded=seed is not None,
-        scaling_noise=noise_of(gan.transform),
+        scaling_noise=scaling_of(gan.transform),
     )
     critic, generator = (Adam(Constant(one), tuple(gan.betas)) for one in (rate, of_generator))
     return GanSettings(

@@ -152,6 +152,8 @@ class PrivateImages(BaseEstimator):
     def statement(self, *, unit: str = "one labelled image", jitter: Jitter | None = None) -> str:
         """The sentences that a paper should carry.
 
+        What they assume, and what the kit cannot see, is in docs/limits.md.
+
         Args:
             unit: of privacy: what one record is.
             jitter: as what is published was sampled.

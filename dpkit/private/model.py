@@ -17,9 +17,9 @@ from dpkit.private.budget import Budget, check_budget
 from dpkit.private.data import Transform, checksum, data_for, held_in, tensors
 from dpkit.private.losses import PerExampleOf, RowLoss, Scored, itself, penalised
 from dpkit.private.networks import check_network, check_no_records, check_optimizer, guard, own_step
-from dpkit.private.plan import calibrated
+from dpkit.private.plan import calibrated, scaling_of
 from dpkit.private.released import AT_MOST, released
-from dpkit.private.standardise import noise_of, settled
+from dpkit.private.standardise import settled
 from dpkit.private.statement import statement
 from dpkit.private.trial import Trial
 from dpkit.private.watch import table
@@ -113,7 +113,7 @@ class Private:
             public_size=public_size,
             max_grad_norm=max_grad_norm,
             seeded=reproducible_seed is not None,
-            scaling_noise=noise_of(transform),
+            scaling_noise=scaling_of(transform),
         )
         self.net, self.optimizer, self.steps_done = net, optimizer, 0
         self._parameter = next(p for p in net.parameters() if p.requires_grad)

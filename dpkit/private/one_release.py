@@ -10,6 +10,8 @@ from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import statement
 from dpkit.private.statement import SEEDED
 
+SETTINGS = "settings and initial weights do not depend on the records"
+
 
 @dataclass(frozen=True)
 class Price:
@@ -29,12 +31,18 @@ class Price:
     def statement(self, *, unit: str, after: str = "") -> str:
         """The sentences that a paper should carry.
 
+        What they assume, and what the kit cannot see, is in docs/limits.md.
+
         Args:
             unit: of privacy: what one record is.
             after: what was done with the release, which costs nothing: a phrase, or nothing.
         """
         words = statement(
-            self.guarantee, self.ledger, unit=unit, sampling=self.sampling, assume=self.assumed
+            self.guarantee,
+            self.ledger,
+            unit=unit,
+            sampling=self.sampling,
+            assume=(SETTINGS, *self.assumed),
         )
         done = f"Post-processing: {after}." if after else ""
         return " ".join(part for part in (words, done, SEEDED if self.seeded else "") if part)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from dpkit import checks
+from dpkit.private.plan import scaling_of
 from dpkit.training import noised
 
 LEAST = 0.05  # deviation, of half the range between the bounds: noise may leave less
@@ -98,13 +99,8 @@ def _tuples(values: Tensor) -> Any:
     return tuple(map(_tuples, values)) if values.ndim else float(values)
 
 
-def noise_of(transform: Any) -> float | None:
-    """The noise multiplier of a transform's own release; None where it has none."""
-    return transform.noise_multiplier if isinstance(transform, NoisyStandardised) else None
-
-
 def settled(transform: Any, features: Tensor, *, public_size: int, rng: torch.Generator) -> Any:
-    """A transform as it is, or by its release, which the plan must hold (see `noise_of`)."""
-    if isinstance(transform, NoisyStandardised):
-        return transform.released(features, public_size=public_size, rng=rng)
-    return transform
+    """A transform as it is, or by its release, which the plan holds (`plan.scaling_of`)."""
+    if scaling_of(transform) is None:
+        return transform
+    return transform.released(features, public_size=public_size, rng=rng)

@@ -182,6 +182,8 @@ class PrivateTable(BaseEstimator):
     def statement(self, *, unit: str = "one row of the table") -> str:
         """The sentences that a paper should carry.
 
+        What they assume, and what the kit cannot see, is in docs/limits.md.
+
         Args:
             unit: of privacy: what one record is.
         """

@@ -300,9 +300,9 @@ MUTANTS = (
     ),
     Mutant(
         "two releases of one batch",
-        "private/batch.py",
-        'from here."""\n        self._fresh = False\n',
-        'from here."""\n',
+        "private/model.py",
+        "        self._drawn.unused = False\n",
+        "",
         "tests/private/test_model.py::test_a_batch_can_be_used_once",
     ),
     Mutant(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpkit import checks
 from dpkit.datasets import ADULT_8, Binned, Categorical, TableEncoder, simulated_census
 
 AGES = Binned("age", (17, 30, 65, 90, 90), whole=True)
@@ -229,7 +230,8 @@ BAD = {
 @pytest.mark.parametrize(("frame", "message"), BAD.values(), ids=BAD)
 def test_a_bad_table_is_refused_with_row_column_value_and_remedy(frame, message):
     for call in (ENCODER.codes, ENCODER.encode, ENCODER.checksum):
-        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        whole = f"{message}; {checks.TO_YOURSELF}"
+        with pytest.raises(ValueError, match=f"^{re.escape(whole)}$"):
             call(frame)
 
 
