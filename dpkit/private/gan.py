@@ -287,7 +287,7 @@ class PrivateGan(BaseEstimator):
         """
         plan = self._fitted().plan_
         classes = self.settings_["classes"]
-        return statement(plan, done=plan.steps, unit=unit, classes=classes)
+        return statement(plan, unit=unit, classes=classes)
 
     def save(self, path: str | Path, *, unit: str = "one training example") -> None:
         """Write the released generator with its statement and price: a file that may be published.

@@ -20,7 +20,7 @@ from dpkit.private.networks import check_network, check_no_records, check_optimi
 from dpkit.private.plan import calibrated, scaling_of
 from dpkit.private.released import AT_MOST, released
 from dpkit.private.standardise import settled
-from dpkit.private.statement import statement
+from dpkit.private.statement import ended, statement
 from dpkit.private.trial import Trial
 from dpkit.private.watch import table
 from dpkit.private.weights import CHANGED, Weights
@@ -308,8 +308,8 @@ class Private:
         Args:
             unit: of privacy: what one record is.
             stopped_by: "released values", where these (the network's weights, or scores of it on
-                public data) or public numbers alone decided that not all steps ran: then how many
-                did is said. None: it is not, as it may tell of records.
+                public data) or public numbers alone decided how many steps ran: then that is said.
+                None: it is not, as it may tell of records.
         """
         if stopped_by is not None:
             checks.one_of(("released values",), stopped_by=stopped_by)
@@ -317,9 +317,8 @@ class Private:
         self._weights.look()
         return statement(
             self.plan,
-            done=self.steps_done,
             unit=unit,
-            stop_is_public=stopped_by is not None,
+            ended=ended(self.plan, self.steps_done, is_public=stopped_by is not None),
             assume=[CHANGED] * self._weights.changed,
         )
 
@@ -338,6 +337,6 @@ class Private:
             raise ValueError("no step was made yet: train before the network is saved")
         check_no_records(self.net, self._data)
         words: dict[str, Any] = {"statement": self.statement(unit=unit, stopped_by=stopped_by)}
-        if stopped_by is not None or self.steps_done == self.plan.steps:
+        if stopped_by is not None:
             words["steps_done"] = self.steps_done
         saved.save(path, self.net, plan=self.plan, words=words)

@@ -23,25 +23,41 @@ INDEPENDENT = (
 )
 
 
+def ended(plan: Plan, done: int, *, is_public: bool) -> str:
+    """The sentence on where a loop of the user's own ended: the same wherever it did.
+
+    That not all steps ran, and how many did, may tell of records: it is said only where the user
+    states that released values decided it.
+    """
+    if not done:
+        return "No step was made yet; the price is that of all that are planned."
+    if is_public:
+        return (
+            f"Released values or public numbers alone ended training after {done} of "
+            f"{plan.steps} steps; the price is that of all."
+        )
+    return (
+        "The price is that of all planned steps. It covers training that ended before them where "
+        "released values or public numbers alone decided that, not where records, or losses that "
+        "were not released, did."
+    )
+
+
 def statement(
     plan: Plan,
     *,
-    done: int,
     unit: str,
     classes: int | None = None,
-    stop_is_public: bool = False,
+    ended: str = "",
     assume: Sequence[str] = (),
 ) -> str:
     """Epsilon, delta, adjacency, unit, method and sampling, and what else is assumed.
 
     Args:
-        plan: of the run. Its price covers a run that released values, or public numbers, stopped
-            earlier; that of the steps done would not, nor does either cover a stop that records or
-            unreleased losses decided.
-        done: steps that were charged.
+        plan: of the run, whose price is stated.
         unit: of privacy: what one record is.
         classes: number of labels, which is taken as public; None without labels.
-        stop_is_public: whether how many steps were done may be said.
+        ended: a sentence on where the run ended, if it may end early (see `ended`).
         assume: what else is assumed: a phrase each.
     """
     assumed = [INDEPENDENT, *assume]
@@ -53,20 +69,5 @@ def statement(
     if plan.scaling_noise is not None:
         sampling = f"{ALL_RECORDS} and Poisson"
         assumed.append("the bounds low and high of the features are public")
-    parts = [
-        sentence(plan.guarantee(), plan.ledger(), unit=unit, sampling=sampling, assume=assumed)
-    ]
-    if not done:
-        parts.append("No step was made yet; the price is that of all that are planned.")
-    elif done < plan.steps:
-        parts.append(
-            f"Released values or public numbers alone ended training after {done} of these steps; "
-            "the price is that of all that were planned."
-            if stop_is_public
-            else "Training may have ended before all of these steps were made; the price covers "
-            "that where released values or public numbers alone decided it, not where records, or "
-            "losses that were not released, did."
-        )
-    if plan.seeded:
-        parts.append(SEEDED)
-    return " ".join(parts)
+    words = sentence(plan.guarantee(), plan.ledger(), unit=unit, sampling=sampling, assume=assumed)
+    return " ".join(part for part in (words, ended, SEEDED if plan.seeded else "") if part)

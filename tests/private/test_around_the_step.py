@@ -285,10 +285,9 @@ def published(path):
         return json.loads(file.metadata()["dpkit"])
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3])
+@pytest.mark.parametrize("steps", [1, 3, 4])
 def test_where_a_run_stopped_is_published_only_where_released_values_stopped_it(tmp_path, steps):
-    net = classifier()
-    private = run(private_of(net), each(net), steps)
+    private = run(private_of(net := classifier()), each(net), steps)
     path = tmp_path / "net.safetensors"
     private.save(path)
     facts = published(path)
@@ -298,17 +297,15 @@ def test_where_a_run_stopped_is_published_only_where_released_values_stopped_it(
     private.save(path, stopped_by="released values")
     facts = published(path)
     assert facts["steps_done"] == steps
-    assert f"alone ended training after {steps} of these steps" in facts["statement"]
+    assert f"alone ended training after {steps} of 4 steps" in facts["statement"]
     assert facts["epsilon"] == private.guarantee(planned=True).epsilon
-    run(private, each(net)).save(path)
-    assert published(path)["steps_done"] == 4
 
 
-def test_two_runs_that_stopped_at_different_steps_publish_the_same_words(tmp_path):
+def test_runs_that_stopped_at_different_steps_publish_the_same_words(tmp_path):
+    """Also one that did not stop: whether all steps ran is a bit that records may have decided."""
     found = set()
-    for steps in (1, 2, 3):
-        net = classifier()
-        run(private_of(net), each(net), steps).save(tmp_path / "net.safetensors")
+    for steps in (1, 3, 4):
+        run(private_of(net := classifier()), each(net), steps).save(tmp_path / "net.safetensors")
         found.add(json.dumps(published(tmp_path / "net.safetensors")))
     assert len(found) == 1
 

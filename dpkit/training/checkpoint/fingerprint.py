@@ -1,17 +1,17 @@
 """A run's fingerprint (settings, data, step, networks), the same in every process."""
 
 import inspect
+import io
+import pickle
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
-from enum import Enum
+from dataclasses import fields
 from functools import partial
 from hashlib import sha256
 from importlib import metadata
 from itertools import takewhile
-from pathlib import PurePath
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -22,9 +22,8 @@ from torch import Tensor, nn
 from dpkit.training.device import device_label
 from dpkit.training.types import Data, Model
 
-_PLAIN = (type(None), type(...), bool, int, float, complex, str, bytes)
-_NAMED = (PurePath, torch.dtype, torch.device, torch.layout)
-_STEPS = "a function of a module, a partial of one with plain arguments, or a frozen dataclass"
+LONG = 200  # characters of a value that are said
+PLACE = re.compile(" at 0x[0-9a-f]+")
 
 
 class Unstable(ValueError):
@@ -44,19 +43,18 @@ def fingerprint(
 
     Of the code, that is the version of dpkit and the sources, as they lie on disk when training
     begins, of the modules that define the step and the networks; not what these call elsewhere. A
-    network's layers are compared by their repr and by their attributes that `described` knows and
+    network's layers are compared by their repr and by their attributes that can be pickled and
     whose names begin without an underscore.
 
     Raises:
-        ValueError: settings or step hold what no other process can compare or what may change
-            between two steps (a dict, list or set), a source cannot be read, or a network has
-            buffers that are not persistent.
+        ValueError: settings or step hold what no other process can compare, a source cannot be
+            read, or a network has buffers that are not persistent.
     """
     transform = data.transform
     return {
         **_settings(settings),
         "public_size": str(data.public_size),
-        "data": sha256(f"{_array(data.features)} {_array(data.labels)}".encode()).hexdigest(),
+        "data": digest((data.features, data.labels)),
         **({} if transform is None else {"transform": _callable("transform", transform)}),
         "step": _callable("step", step),
         **{f"gan.{name}": _part(getattr(gan, name)) for name in gan._fields},
@@ -70,52 +68,48 @@ def fingerprint(
     }
 
 
-def described(value: Any) -> str:
-    """A value in words that no other value has, the same in every process.
-
-    Numbers, text, enums, arrays and tensors (by type, shape and the SHA-256 of their bytes), frozen
-    dataclasses, tuples, lists, dicts and sets of such, classes of a module by their name, functions
-    of one by name, defaults and source, and partials and methods of them.
+def digest(value: Any) -> str:
+    """SHA-256 of a value, the same in every process: of its pickle, in which arrays and tensors are
+    their type, shape and bytes, and functions their name and source.
 
     Raises:
-        Unstable: it is something else, a lambda or closure, or a dataclass that is not frozen.
+        Unstable: it cannot be pickled so: a lambda or closure, or a function without a source.
     """
-    kind = type(value)
-    if kind in _PLAIN or isinstance(value, _NAMED):
-        return repr(value)
-    if isinstance(value, Enum):
-        return f"{_name(kind)}.{value.name}"
-    if isinstance(value, Tensor | np.ndarray | np.generic):
-        return _array(value)
-    if isinstance(value, type):
-        return _name(value)
+    file = io.BytesIO()
+    pickler = _Pickler(file, protocol=5)
+    pickler.fast = True  # an object is written again wherever it stands, whether or not it is one
+    try:
+        pickler.dump(value)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise Unstable(f"{_said(value)} cannot be pickled ({error})") from error
+    return sha256(file.getbuffer()).hexdigest()
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, Tensor | np.ndarray | np.generic):
+            return str, (_array(value),)
+        if isinstance(value, FunctionType):
+            return str, (f"{_named(value)} {value.__defaults__} {value.__kwdefaults__}",)
+        return NotImplemented
+
+
+def described(value: Any) -> str:
+    """A value in words, with a part of its `digest` (and raises as it does)."""
+    words = _named(value) if isinstance(value, FunctionType) else _said(value)
+    return f"{words} {digest(value)[:16]}"
+
+
+def _said(value: Any) -> str:
     if isinstance(value, FunctionType):
-        defaults = (value.__defaults__, value.__kwdefaults__)
-        words = f"{_name(value)} of source {_source(value)[:16]}"
-        return words + (f" with {described(defaults)}" if any(defaults) else "")
-    if isinstance(value, MethodType):
-        return f"{described(value.__self__)}.{described(value.__func__)}"
-    if isinstance(value, partial):
-        return f"partial{described((value.func, value.args, value.keywords))}"
-    if isinstance(value, tuple | list):
-        return f"{_name(kind)}({', '.join(map(described, value))})"
-    if isinstance(value, set | frozenset):
-        return f"{_name(kind)}{{{', '.join(sorted(map(described, value)))}}}"
-    if isinstance(value, dict):
-        items = sorted(f"{described(key)}: {described(item)}" for key, item in value.items())
-        return f"{_name(kind)}{{{', '.join(items)}}}"
-    if not is_dataclass(value):
-        raise Unstable(f"{repr(value)[:200]} is neither a plain value, an array nor a dataclass")
-    if not kind.__dataclass_params__.frozen:  # pyright: ignore[reportAttributeAccessIssue]
-        raise Unstable(f"{kind.__qualname__} is a dataclass that is not frozen")
-    parts = (f"{field.name}={described(getattr(value, field.name))}" for field in fields(value))
-    return f"{_name(kind)}({', '.join(parts)})"
+        return f"{value.__module__}.{value.__qualname__}"
+    return PLACE.sub("", repr(value))[:LONG]
 
 
-def _name(kind: Any) -> str:
-    if "<" in kind.__qualname__ or getattr(kind, "__closure__", None):
-        raise Unstable(f"{kind.__qualname__} is a lambda, a closure or made inside a function")
-    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+def _named(function: FunctionType) -> str:
+    if "<" in function.__qualname__ or function.__closure__:
+        raise Unstable(f"{_said(function)} is a lambda, a closure or made inside a function")
+    return f"{_said(function)} of source {_source(function)}"
 
 
 def _array(value: Any) -> str:
@@ -128,8 +122,8 @@ def _array(value: Any) -> str:
     array = np.asarray(value)
     if array.dtype.hasobject:
         raise Unstable("an array of objects is not compared")
-    digest = sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
-    return f"{type(value).__name__} {array.shape} {array.dtype.str} sha256 {digest}"
+    content = sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+    return f"{type(value).__name__} {array.shape} {array.dtype.str} sha256 {content}"
 
 
 def _shape(tensor: Tensor) -> str:
@@ -138,37 +132,12 @@ def _shape(tensor: Tensor) -> str:
 
 def _comparable(name: str, value: Any, *, use: str) -> str:
     try:
-        words = described(value)
+        return described(value)
     except Unstable as error:
         raise ValueError(
             f"{name} must be something that another process can compare, to be stored with a "
             f"checkpoint, but {error}; use {use}"
         ) from error
-    for held in _held(value):
-        if isinstance(held, dict | list | set):
-            raise ValueError(
-                f"{name} must not hold a {type(held).__name__}, which may change unseen between "
-                f"two steps, got {repr(held)[:200]}; use a tuple or a frozen dataclass"
-            )
-    return words
-
-
-def _held(value: Any) -> Iterator[Any]:
-    """A value that can be described and all that it holds, but for a collection that can change."""
-    yield value
-    parts: Iterable[Any] = ()
-    if isinstance(value, FunctionType):
-        parts = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
-    elif isinstance(value, MethodType):
-        parts = (value.__self__, value.__func__)
-    elif isinstance(value, partial):
-        parts = (value.func, *value.args, *value.keywords.values())
-    elif isinstance(value, tuple | frozenset):
-        parts = value
-    elif is_dataclass(value) and not isinstance(value, type):
-        parts = (getattr(value, field.name) for field in fields(value))
-    for part in parts:
-        yield from _held(part)
 
 
 def _settings(settings: Any) -> dict[str, str]:
@@ -180,16 +149,17 @@ def _settings(settings: Any) -> dict[str, str]:
         )
     held = {f"settings.{field.name}": getattr(settings, field.name) for field in fields(settings)}
     words = {name: _comparable(name, one, use="a frozen dataclass") for name, one in held.items()}
-    return {"settings": _name(type(settings)), **words}
+    return {"settings": f"{type(settings).__module__}.{type(settings).__qualname__}", **words}
 
 
 def _callable(name: str, made: Callable[..., Any]) -> str:
     """A step, or a transform of the data."""
-    words = _comparable(name, made, use=_STEPS)
+    use = "a function of a module, a partial of one with plain arguments, or a frozen dataclass"
+    words = _comparable(name, made, use=use)
     while isinstance(made, partial):
         made = made.func
-    bare = isinstance(made, FunctionType | MethodType)  # whose own description has its source
-    return words if bare else f"{words} {_comparable(name, type(made).__call__, use=_STEPS)}"
+    bare = isinstance(made, FunctionType | MethodType)
+    return words if bare else f"{words} {_comparable(name, type(made).__call__, use=use)}"
 
 
 def _source(function: Callable[..., Any]) -> str:
@@ -202,15 +172,15 @@ def _source(function: Callable[..., Any]) -> str:
         source = inspect.getsource(held)
     except (OSError, TypeError) as error:
         raise Unstable(f"the source of {function.__qualname__} cannot be read ({error})") from error
-    return sha256(source.encode()).hexdigest()
+    return sha256(source.encode()).hexdigest()[:16]
 
 
 def _part(part: nn.Module | torch.optim.Optimizer) -> str:
     """Layers, their attributes and tensors of a network; kind and size of an optimiser."""
     if isinstance(part, torch.optim.Optimizer):
         sizes = [len(group["params"]) for group in part.param_groups]
-        return f"{_name(type(part))} of {sizes} tensors"
-    layers = " ".join(re.sub(" at 0x[0-9a-f]+", "", repr(part)).split())
+        return f"{type(part).__qualname__} of {sizes} tensors"
+    layers = " ".join(PLACE.sub("", repr(part)).split())
     state = part.state_dict()
     lost = [name for name, _ in part.named_buffers() if name not in state]
     if lost:
@@ -221,12 +191,9 @@ def _part(part: nn.Module | torch.optim.Optimizer) -> str:
     shapes = [f"{key} {_shape(state[key])}" for key in state if isinstance(state[key], Tensor)]
     frozen = [key for key, value in part.named_parameters() if not value.requires_grad]
     flags = [module.training for module in part.modules()]
-    own = [
-        type(module)
-        for module in part.modules()
-        if not type(module).__module__.startswith("torch.")
-    ]
-    sources = sorted({_source(kind.forward)[:16] for kind in own})
+    kinds = {type(module) for module in part.modules()}
+    own = [kind for kind in kinds if not kind.__module__.startswith("torch.")]
+    sources = sorted({_source(kind.forward) for kind in own})
     return (
         f"{layers}; {', '.join(shapes)}; frozen: {frozen}; training: {flags}; sources: {sources}; "
         f"attributes: {', '.join(_attributes(part))}"
@@ -244,8 +211,7 @@ def _attributes(network: nn.Module) -> Iterator[str]:
 
 def state_of(gan: Model) -> str:
     """SHA-256 of all tensors and numbers that networks and optimisers hold."""
-    states = (described(getattr(gan, name).state_dict()) for name in gan._fields)
-    return sha256("\n".join(states).encode()).hexdigest()
+    return digest([getattr(gan, name).state_dict() for name in gan._fields])
 
 
 def differing(stored: Mapping[str, str], present: Mapping[str, str]) -> list[str]:

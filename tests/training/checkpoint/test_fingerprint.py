@@ -9,7 +9,6 @@ from enum import Enum
 from functools import partial, wraps
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -224,10 +223,8 @@ def decorated(function):
         (lambda *args, **keywords: None, "lambda"),
         (local_step(), r"local_step\.<locals>\.inner is a lambda, a closure"),
         (decorated(another_step), "another_step is a lambda, a closure"),
-        (partial(step, scale=object()), "object at 0x.* is neither a plain value"),
         (partial(local_step()), "closure"),
         (partial(step, scale=lambda x: x), "lambda"),
-        (print, "built-in function print"),
     ],
 )
 def test_a_step_that_no_other_process_can_compare_is_refused(place, bad, words):
@@ -249,25 +246,12 @@ def test_settings_that_no_other_process_can_compare_are_refused(place):
         next(Run(place, settings=Plain(bounds=lambda x: x)).records)
 
 
-@dataclass(frozen=True)
-class Adaptive:
-    """A step whose bound could grow unseen."""
-
-    state: Any
-
-    def __call__(self, *args, **keywords):
-        return step(*args, **keywords)
-
-
-@pytest.mark.parametrize("held", [{}, [1.0], {1.0}, (1.0, [])], ids=str)
-def test_a_collection_that_may_change_between_two_steps_is_refused(place, held):
-    words = "step must not hold a (dict|list|set), .*use a tuple or a frozen dataclass"
-    for by in (Adaptive(held), Adaptive(held).__call__, partial(step, scale=held)):
-        with pytest.raises(ValueError, match=words):
-            Run(place, by=by).all()
-    with pytest.raises(ValueError, match=r"settings\.bounds must not hold a"):
-        Run(place, settings=Plain(bounds=Plain(bounds=held))).all()
-    assert not ledger_path(place.path).exists()
+@pytest.mark.parametrize("held", [{"a": 1.0}, [1.0], (1.0, [])], ids=str)
+def test_a_collection_in_the_settings_is_compared(place, held):
+    killed_in(place, 4, settings=Plain(bounds=held))
+    assert Run(place, settings=Plain(bounds=deepcopy(held))).all().done[0] == 3
+    with pytest.raises(ValueError, match=r"settings\.bounds"):
+        Run(place, settings=Plain(bounds=[2.0])).all()
 
 
 def test_a_layers_numbers_are_in_its_repr():
@@ -413,29 +397,19 @@ def test_different_values_have_different_descriptions_and_equal_ones_the_same():
     words = [described(value) for value in DIFFERENT]
     assert len(set(words)) == len(words)
     assert [described(deepcopy(value)) for value in DIFFERENT] == words
-    assert described({"a": 1, "b": 2}) == described({"b": 2, "a": 1})
     transposed = np.arange(6).reshape(2, 3).T
     assert described(transposed) == described(np.ascontiguousarray(transposed))
-
-
-@dataclass
-class Mutable:
-    number: int = 1
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        object(),
         lambda x: x,
         local_step(),
-        Mutable(),
-        (1, Mutable()),
-        {"a": [object()]},
+        {"a": [local_step()]},
         np.array([object()]),
         torch.ones(2).to_sparse(),
-        nn.Linear(1, 1),
-        iter([]),
+        (one for one in ()),
         partial(local_step()),
     ],
 )
