@@ -73,18 +73,6 @@ class RowLoss(nn.Module):
             self(*public)
 
 
-class Scored(nn.Module):
-    """A critic on what `critic_step` gives it: for a look at what it reads."""
-
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, real: Tensor, fake: Tensor, _: Tensor, *conditions: Tensor) -> None:
-        for rows in (real, fake):
-            self.net(rows, *conditions)
-
-
 def itself(losses: Tensor) -> Tensor:
     """The loss of what is a loss already."""
     return losses

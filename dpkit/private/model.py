@@ -15,7 +15,7 @@ from dpkit.private import saved
 from dpkit.private.batch import Drawn
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.data import Transform, checksum, data_for, held_in, tensors
-from dpkit.private.losses import PerExampleOf, RowLoss, Scored, itself, penalised
+from dpkit.private.losses import PerExampleOf, RowLoss, itself, penalised
 from dpkit.private.networks import check_network, check_no_records, check_optimizer, guard, own_step
 from dpkit.private.plan import calibrated, scaling_of
 from dpkit.private.released import AT_MOST, released
@@ -137,12 +137,13 @@ class Private:
         self._drawn, self._losses = Drawn(self._data), dict[Any, RowLoss]()
         self._weights = Weights(net)
         self._trial = Trial(
+            net,
             optimizer,
             self._data,
             memory,
             self._drawn,
             rows_of=self._rows,
-            rule=self.plan.clipping,
+            plan=self.plan,
             at_most=self._at_most,
         )
         self._measured: list[tuple[Any, ...]] = []
@@ -213,7 +214,7 @@ class Private:
             rows = self._taken(rows)
             whole = self._loss(loss)
             of = partial(per_example, whole, itself)
-            self._release(code_of(loss), whole, of, *rows)
+            self._release(code_of(loss), of, *rows, loss=whole)
 
     @torch.enable_grad()
     def critic_step(
@@ -235,7 +236,7 @@ class Private:
             real, *others, fake = self._taken((real, *conditions), beside=(fake,))
             mixing = torch.rand(len(real), generator=self._rng, device=self._rng.device)
             of = penalised(self.net, penalty_weight)
-            self._release("penalty", Scored(self.net), of, real, fake, mixing, *others)
+            self._release("penalty", of, real, fake, mixing, *others)
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -258,9 +259,11 @@ class Private:
         whole.of_rows = loss
         return whole
 
-    def _release(self, name: Any, forward: nn.Module, of: PerExampleOf, *rows: Tensor) -> None:
+    def _release(
+        self, name: Any, of: PerExampleOf, *rows: Tensor, loss: RowLoss | None = None
+    ) -> None:
         """A step that is sure to run, charged before it does."""
-        watched = self._trial.look(name, forward, of, *rows)
+        watched = self._trial.look(name, of, *rows, loss=loss)
         settle(self.optimizer)
         self._weights.look()
         if not self.steps_done and self._budget is not None:

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 SHAPE_ALONE = re.compile("_like$|::new_")  # operations that read no number
-ONE_IN = 8  # later calls that are watched too, at random
+ONE_IN = 16  # later calls that are watched too, at random
 
 
 class ReadsData(ValueError):
@@ -85,5 +85,5 @@ class Watched(TorchDispatchMode):
 
 
 def now_and_then() -> bool:
-    """Whether a call is watched though it is not the first: one in eight, at random."""
+    """Whether a call is watched though it is not the first: one in sixteen, at random."""
     return secrets.randbelow(ONE_IN) == 0

@@ -21,6 +21,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import Subset, TensorDataset
 
 from dpkit import Budget, Private, PrivateGan, PrivateImages, PrivateTable
+from dpkit.private import trial
 from dpkit.training import reads
 
 pytestmark = pytest.mark.torch
@@ -238,7 +239,7 @@ def test_an_optimizer_that_computes_gradients_of_the_batch_is_refused():
 
 
 @pytest.mark.parametrize("kind", ["AdamW", "RMSprop", "Adagrad", "NAdam", "Rprop"])
-def test_trying_an_optimizer_leaves_no_trace(kind):
+def test_trying_an_optimizer_leaves_no_trace(kind, monkeypatch):
     def weights(tried):
         net = classifier()
         optimizer = (
@@ -249,7 +250,7 @@ def test_trying_an_optimizer_leaves_no_trace(kind):
         group = optimizer.param_groups[0]
         private = private_of(net, optimizer=optimizer, reproducible_seed=3)
         if not tried:
-            private._trial._try = lambda *_: None
+            monkeypatch.setattr(trial, "try_step", lambda optimizer: None)
         run(private, each(net))
         assert optimizer.param_groups[0] is group
         return torch.cat([p.detach().flatten() for p in net.parameters()])
@@ -564,7 +565,7 @@ def test_a_record_without_a_finite_gradient_does_not_end_the_run(value):
     run(private, each(net))
     assert all(p.isfinite().all() for p in net.parameters())
     assert private.curves["not_finite"].max() > 0  # but for 1 run in 10^6: the record was drawn
-    assert private.curves["clipped"].max() < 1
+    assert (private.curves["clipped"] + private.curves["not_finite"]).max() <= 1
 
 
 def test_weights_that_are_not_finite_end_the_run():
