@@ -19,7 +19,7 @@ from dpkit.private.data import Transform, data_for, examples, held_in, labels_fo
 from dpkit.private.gan_settings import gan_settings, latent_shape
 from dpkit.private.gan_step import new_gan, normal, step, try_step
 from dpkit.private.grid import grid
-from dpkit.private.networks import check_module, check_no_records, check_pair
+from dpkit.private.networks import check_network, check_no_records, check_pair
 from dpkit.private.plan import Plan
 from dpkit.private.reservation import Reservation
 from dpkit.private.standardise import settled
@@ -220,7 +220,7 @@ class PrivateGan(BaseEstimator):
     def _networks(self, device: torch.device) -> list[nn.Module]:
         """Copies of the two networks, on the device."""
         for name in ("generator", "critic"):
-            check_module(getattr(self, name), name)
+            check_network(getattr(self, name), name, keeps_apart=False)
         if self.generator is self.critic:
             raise ValueError("generator and critic must be two networks, got one for both")
         return [deepcopy(net).to(device) for net in (self.generator, self.critic)]

@@ -7,11 +7,12 @@ from copy import deepcopy
 from typing import Any
 from weakref import WeakSet
 
+import numpy as np
 import torch
 from torch import nn
 
 from dpkit.training.device import draws_put_back
-from dpkit.training.gradients.layers import MixesExamples, refuse_mixing
+from dpkit.training.gradients.layers import refuse_mixing
 from dpkit.training.gradients.refused import refuse
 from dpkit.training.reads import extents
 
@@ -19,17 +20,11 @@ SEVERAL = 8  # different numbers in a row that is no coincidence
 ROWS = 4096  # records that are compared at a time
 
 
-def check_network(network: Any, name: str) -> None:
-    """Refuse what `check_module` does, and layers in which examples meet (MixesExamples)."""
-    check_module(network, name)
-    try:
-        refuse_mixing(network)
-    except MixesExamples as error:
-        raise type(error)(f"{name}: {error}") from error
-
-
-def check_module(network: Any, name: str) -> None:
+def check_network(network: Any, name: str, *, keeps_apart: bool = True) -> None:
     """Refuse what is no network to train in single or double precision on one device.
+
+    Args:
+        keeps_apart: whether layers are refused in which the examples of a batch meet.
 
     Raises:
         TypeError: of these, all but the next.
@@ -39,18 +34,12 @@ def check_module(network: Any, name: str) -> None:
         raise TypeError(f"{name} must be a torch.nn.Module, got {type(network).__name__}")
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise ValueError(f"{name} has no parameters that require gradients: nothing is trained")
-    wrapped = nn.DataParallel, nn.parallel.DistributedDataParallel
-    if isinstance(network, wrapped):
-        raise TypeError(
-            f"{name} is wrapped in {type(network).__name__}, which knows nothing of clipping: pass "
-            "the network itself (its .module)"
-        )
-    for parameter in network.parameters():
-        if parameter.dtype not in (torch.float32, torch.float64):
-            raise TypeError(
-                f"{name} has parameters of {parameter.dtype}, in which sums do not keep to their "
-                f"bound: call {name}.float()"
-            )
+    try:
+        refuse(network)
+        if keeps_apart:
+            refuse_mixing(network)
+    except TypeError as error:
+        raise type(error)(f"{name}: {error}") from error
     if len({parameter.device for parameter in network.parameters()}) > 1:
         raise TypeError(f"{name} lies on several devices: move it to one")
 
@@ -159,16 +148,15 @@ def check_no_records(network: nn.Module, data: Sequence[torch.Tensor]) -> None:
 def _holds_rows(held: torch.Tensor, part: torch.Tensor) -> bool:
     """Whether a row of one is a row of the other, of at least `SEVERAL` different numbers."""
     size = part[:1].numel()
-    if size < SEVERAL or held.numel() % size or not held.numel() or held.dtype == torch.bool:
+    if size < SEVERAL or not held.numel() or held.numel() % size:
         return False
-    rows = held.detach().cpu().reshape(-1, size)
-    wanted = {row.numpy().tobytes() for row in rows.float() if len(row.unique()) >= SEVERAL}
-    found = (part[i : i + ROWS] for i in range(0, len(part) if wanted else 0, ROWS))
-    return any(
-        row.tobytes() in wanted
-        for some in found
-        for row in some.detach().cpu().reshape(len(some), size).float().numpy()
-    )
+    wanted = {one for row, one in _rows(held, size) if len(np.unique(row)) >= SEVERAL}
+    return bool(wanted) and any(one in wanted for _, one in _rows(part, size))
+
+
+def _rows(numbers: torch.Tensor, size: int) -> Iterator[tuple[np.ndarray, bytes]]:
+    for some in numbers.detach().reshape(-1, size).split(ROWS):
+        yield from ((row, row.tobytes()) for row in some.cpu().float().numpy())
 
 
 def check_pair(
@@ -195,8 +183,7 @@ def check_pair(
         ValueError: they do not run, do not fit the data or each other, or what the generator makes
             of one row depends on another.
     """
-    check_module(generator, "generator")
-    refuse(generator)
+    check_network(generator, "generator", keeps_apart=False)
     like = next(generator.parameters())
     device = like.device
     latents = torch.randn(4, *latent_size, device=device, dtype=like.dtype)
@@ -204,9 +191,9 @@ def check_pair(
     if classes is not None:
         labels[1] = classes - 1
     conditions = () if classes is None else (labels,)
-    how = f"latents of shape {(4, *latent_size)}" + (" and 4 labels" if conditions else "")
-    remedy = "set latent_size and classes to what it takes (are generator and critic swapped?)"
-    fakes = _tried("generator", generator, latents, *conditions, how=how, remedy=remedy)
+    labelled = " and 4 labels" if conditions else ""
+    how = f"latents of shape {(4, *latent_size)}{labelled}; set latent_size and classes to fit"
+    fakes = _tried("generator", generator, latents, *conditions, how=how)
     if tuple(fakes.shape) != (4, *shape):
         raise ValueError(
             f"the generator must make {(4, *shape)}, as an example of the data is {shape}, got "
@@ -217,8 +204,7 @@ def check_pair(
     if conditions:
         other[1][0] = (other[1][0] + 1) % (classes or 1)
     again, moved = (
-        _tried("generator", generator, *rows, how=how, remedy=remedy)
-        for rows in ((latents, *conditions), other)
+        _tried("generator", generator, *rows, how=how) for rows in ((latents, *conditions), other)
     )
     rough = 0.0 if torch.equal(fakes, again) else 1e-4  # some sums on a GPU come in any order
     if not torch.allclose(fakes[1:], moved[1:], rtol=rough, atol=rough):
@@ -228,10 +214,8 @@ def check_pair(
             "rows apart, or give batch normalisation track_running_stats=True"
         )
     check_network(critic, "critic")
-    how = f"what the generator makes, {tuple(fakes.shape)}" + (
-        " and 4 labels" if conditions else ""
-    )
-    answers = _tried("critic", critic, fakes, *conditions, how=how, remedy="make the two fit")
+    how = f"what the generator makes, {tuple(fakes.shape)}{labelled}; make the two fit"
+    answers = _tried("critic", critic, fakes, *conditions, how=how)
     if tuple(answers.shape) not in ((4,), (4, 1)):
         raise ValueError(
             f"the critic must give one number an example, (4,) or (4, 1), got "
@@ -254,7 +238,7 @@ def check_logits(answers: torch.Tensor) -> None:
         )
 
 
-def _tried(name: str, network: nn.Module, *inputs: Any, how: str, remedy: str) -> torch.Tensor:
+def _tried(name: str, network: nn.Module, *inputs: Any, how: str) -> torch.Tensor:
     """Its output in evaluation mode, of the same random numbers each time."""
     was = [module.training for module in network.modules()]
     network.eval()
@@ -262,7 +246,9 @@ def _tried(name: str, network: nn.Module, *inputs: Any, how: str, remedy: str) -
         with torch.no_grad(), draws_put_back(next(network.parameters()).device):
             return network(*inputs)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise ValueError(f"the {name} does not run on {how}: {error}; {remedy}") from error
+        raise ValueError(
+            f"the {name} does not run on {how} ({error}; are generator and critic swapped?)"
+        ) from error
     finally:
         for module, training in zip(network.modules(), was, strict=True):
             module.training = training

@@ -565,7 +565,8 @@ def test_a_record_without_a_finite_gradient_does_not_end_the_run(value):
     run(private, each(net))
     assert all(p.isfinite().all() for p in net.parameters())
     assert private.curves["not_finite"].max() > 0  # but for 1 run in 10^6: the record was drawn
-    assert (private.curves["clipped"] + private.curves["not_finite"]).max() <= 1
+    shares = private.curves["clipped"] + private.curves["not_finite"]
+    assert shares.max() <= 1 + 1e-6
 
 
 def test_weights_that_are_not_finite_end_the_run():

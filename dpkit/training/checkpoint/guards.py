@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,33 +11,30 @@ from torch import Tensor, nn
 from dpkit.training.device import draws_put_back
 from dpkit.training.types import Model
 
-
-class Present(NamedTuple):
-    """What a step goes on from, to be compared with what the last one left."""
-
-    rng: Tensor
-    networks: list[Any]  # each tensor and how often it was changed; train or eval
-    optimizers: list[str]
-    values: dict[torch.device, Tensor]  # sums over weights, buffers and the optimisers' tensors
-    threads: int
+RNG = "the rng"
 
 
-def present(gan: Model, rng: torch.Generator) -> Present:
-    """What a step of `gan` would go on from now."""
-    networks, optimizers, tensors = [], [], []
+def present(gan: Model, rng: torch.Generator) -> dict[str, Any]:
+    """What a step of `gan` would go on from now, to be compared with what the last one left."""
+    modes, settings, tensors = [], [], []
     for part in gan:
         if isinstance(part, nn.Module):
-            own = [*part.parameters(), *part.buffers()]
-            tensors += own
-            networks += [(id(tensor), tensor._version) for tensor in own]
-            networks += [module.training for module in part.modules()]
+            tensors += [*part.parameters(), *part.buffers()]
+            modes += [module.training for module in part.modules()]
         else:
-            for group in part.param_groups:
-                numbers = {name: value for name, value in group.items() if name != "params"}
-                optimizers.append(repr(numbers))
+            settings += [
+                {name: repr(value) for name, value in group.items() if name != "params"}
+                for group in part.param_groups
+            ]
             held = [value for state in part.state.values() for value in state.values()]
             tensors += [value for value in held if isinstance(value, Tensor)]
-    return Present(rng.get_state(), networks, optimizers, sums_of(tensors), torch.get_num_threads())
+    return {
+        RNG: rng.get_state(),
+        "the networks' modes (train or eval)": modes,
+        "the optimisers' settings": settings,
+        "weights, buffers or the optimisers' states": sums_of(tensors),
+        "torch's number of threads": torch.get_num_threads(),
+    }
 
 
 def sums_of(tensors: Iterable[Tensor]) -> dict[torch.device, Tensor]:
@@ -58,28 +55,25 @@ def same_sums(one: dict[torch.device, Tensor], other: dict[torch.device, Tensor]
     return one.keys() == other.keys() and all(torch.equal(one[d], other[d]) for d in one)
 
 
-def check_untouched(left: Present, now: Present) -> None:
+def check_untouched(left: dict[str, Any], now: dict[str, Any]) -> None:
     """Refuse changes between two steps: a repetition of the steps would not know of them.
 
     Raises:
         RuntimeError: the rng was used, or networks, optimisers or threads were changed.
     """
-    changed = {
-        "the rng": not torch.equal(left.rng, now.rng),
-        "the networks (weights, buffers, train or eval)": left.networks != now.networks,
-        "the optimisers' settings": left.optimizers != now.optimizers,
-        "the values of weights, buffers or the optimisers' states": not same_sums(
-            left.values, now.values
-        ),
-        "torch's number of threads": left.threads != now.threads,
-    }
-    names = ", ".join(name for name, is_so in changed.items() if is_so)
+    names = ", ".join(name for name, value in left.items() if not _alike(value, now[name]))
     if names:
         raise RuntimeError(
             f"{names} changed between two steps, which after a crash could not be repeated; the "
             "checkpoint is unchanged; resume with new networks and rng, draw from another "
             "generator, and look at copies of the networks"
         )
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor):
+        return torch.equal(one, other)
+    return same_sums(one, other) if isinstance(one, dict) else one == other
 
 
 @contextmanager

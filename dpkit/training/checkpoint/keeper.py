@@ -17,7 +17,7 @@ from dpkit.training import ranks
 from dpkit.training.checkpoint.file import Saved, restored, write_saved
 from dpkit.training.checkpoint.fingerprint import fingerprint, state_of
 from dpkit.training.checkpoint.follower import Follower, replayed
-from dpkit.training.checkpoint.guards import check_untouched, global_draws_follow, present
+from dpkit.training.checkpoint.guards import RNG, check_untouched, global_draws_follow, present
 from dpkit.training.checkpoint.ledger import (
     Charged,
     check_alone,
@@ -201,7 +201,7 @@ class Keeper:
             identity=self._charged.identity,
             step=self.step,
             gan={name: getattr(self._gan, name).state_dict() for name in self._gan._fields},
-            rng=self._left.rng,
+            rng=self._left[RNG],
             drawn_from=self._drawn_from,
             drawn=self._drawn,
         )

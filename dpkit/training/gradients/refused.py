@@ -71,8 +71,8 @@ def refuse(network: nn.Module) -> None:
         name = type(module).__name__
         if PARALLEL & {kind.__name__ for kind in type(module).__mro__}:
             raise UnsupportedLayer(
-                f"{name} never sees these gradients, so that its replicas would drift apart: wrap "
-                "nothing; run under torchrun: dpkit sums over ranks itself"
+                f"{name} never sees these gradients, so that its replicas would drift apart: give "
+                "its .module; under torchrun dpkit sums over ranks itself"
             )
         if isinstance(module, torch.jit.ScriptModule):
             raise UnsupportedLayer(f"{name} hides its layers; give the module it was made from")
@@ -86,16 +86,13 @@ def refuse(network: nn.Module) -> None:
             raise UnsupportedLayer(
                 "the network has a lazy module without a shape; run it once, on zeros, beforehand"
             )
-    if len(types := {p.dtype for p in network.parameters()}) > 1:
-        raise UnsupportedLayer(
-            f"parameters are of {len(types)} types, {', '.join(sorted(map(str, types)))}; call "
-            "float() or double() on all of the network"
+    types = {p.dtype for p in network.parameters()}
+    wide = types <= {torch.float32, torch.float64}
+    if len(types) > 1 or not wide:
+        raise (UnsupportedLayer if wide else HalfPrecision)(
+            f"parameters are of {', '.join(sorted(map(str, types)))}, and clipped sums keep to "
+            "their bound in float32 or float64 alone: call float() or double() on the network"
         )
-    refuse_autocast(network)
-
-
-def refuse_autocast(network: nn.Module) -> None:
-    """Refuse sums in half precision, which would not keep to the clip norm."""
     for kind in {p.device.type for p in network.parameters()}:
         if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
             raise HalfPrecision(

@@ -280,14 +280,14 @@ def momentum(run):
     ("meddle", "words"),
     [
         (use_rng, "the rng changed"),
-        (lambda run: run.gan.discriminator[0].weight.detach().mul_(2), "the networks .* changed"),
-        (lambda run: run.gan.averaged_net.eval(), "the networks .* changed"),
+        (lambda run: run.gan.discriminator[0].weight.detach().mul_(2), "weights, .* changed"),
+        (lambda run: run.gan.averaged_net.eval(), "modes .* changed"),
         (
             lambda run: run.gan.discriminator_optimizer.param_groups[0].update(lr=0.2),
             "the optimisers' settings changed",
         ),
-        (lambda run: run.gan.discriminator[0].weight.data.mul_(2), "the values of weights"),
-        (lambda run: momentum(run).zero_(), "the values of .* optimisers' states changed"),
+        (lambda run: run.gan.discriminator[0].weight.data.mul_(2), "weights"),
+        (lambda run: momentum(run).zero_(), "weights, .* optimisers' states changed"),
         (lambda run: torch.set_num_threads(2), "threads changed"),
     ],
 )

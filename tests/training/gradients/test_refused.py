@@ -121,7 +121,7 @@ NETWORKS = {
         (6,),
         r"torch.float32, torch.float64.*call float\(\) or double\(\)",
     ),
-    "DataParallel": (lambda: nn.DataParallel(linear()), (6,), "wrap nothing; run under torchrun"),
+    "DataParallel": (lambda: nn.DataParallel(linear()), (6,), r"give its \.module; under torchrun"),
 }
 
 
