@@ -4,7 +4,6 @@ A kernel that asks for more than its container may have is killed without a word
 in it is lost. `require(400)` before a heavy cell raises a sentence instead.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ class Memory:
 
     limit: float
     used: float
-    source: str  # who sets the limit: "cgroup v2", "cgroup v1" or "this machine"
+    source: str  # who sets the limit: "cgroup v2" or "this machine"
 
     @property
     def left(self) -> float:
@@ -43,20 +42,20 @@ class Memory:
 def memory(root: Path = Path("/")) -> Memory | None:
     """The limit under which least is left; None where the system does not say (not Linux).
 
-    It reads the machine's memory and every memory cgroup, v1 and v2, that this process is
-    in, up to the hierarchy's root: a container's limit lies in one of them.
+    It reads the machine's memory and that of every cgroup (of version 2) that this process is in,
+    up to the hierarchy's root: a container's limit lies in one of them.
 
     Args:
         root: the folder in which `proc` and `sys` are found.
 
-    Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
+    Source: the kernel's Documentation/admin-guide/cgroup-v2.rst.
     """
-    found = [*_machine(root), *_version_2(root), *_version_1(root)]
+    found = [*_machine(root), *_cgroups(root)]
     return min(found, key=lambda each: each.left, default=None)
 
 
-def shortage(megabytes: float, *, what: str = "this cell", now: Memory | None = None) -> str | None:
-    """A sentence with a remedy where `megabytes` more do not fit, else None.
+def require(megabytes: float, *, what: str = "this cell", now: Memory | None = None) -> None:
+    """Raise TooLittleMemory where `megabytes` more do not fit.
 
     Args:
         megabytes: what is needed beyond what is in use, in MB (10^6 bytes), > 0.
@@ -68,69 +67,38 @@ def shortage(megabytes: float, *, what: str = "this cell", now: Memory | None = 
     """
     checks.positive(megabytes=megabytes)
     now = memory() if now is None else now
-    if now is None or megabytes <= now.left:
-        return None
-    return (
-        f"{what} needs about {megabytes:.0f} MB, and {now.left:.0f} MB are left of the"
-        f" {now.limit:.0f} MB that {now.source} allows. {REMEDY}"
-    )
-
-
-def require(megabytes: float, *, what: str = "this cell", now: Memory | None = None) -> None:
-    """Raise TooLittleMemory where `megabytes` more do not fit; arguments as for `shortage`."""
-    if sentence := shortage(megabytes, what=what, now=now):
-        raise TooLittleMemory(sentence)
+    if now is not None and megabytes > now.left:
+        raise TooLittleMemory(
+            f"{what} needs about {megabytes:.0f} MB, and {now.left:.0f} MB are left of the"
+            f" {now.limit:.0f} MB that {now.source} allows. {REMEDY}"
+        )
 
 
 def _machine(root: Path) -> Iterator[Memory]:
     """The machine's memory as /proc/meminfo has it (in KiB)."""
     values = _numbers(root / "proc" / "meminfo")
-    total, free = values.get("MemTotal"), values.get("MemAvailable")
-    if total is not None and free is not None:
-        yield Memory(_megabytes(total * 1024), _megabytes((total - free) * 1024), "this machine")
+    if {"MemTotal", "MemAvailable"} <= values.keys():
+        total, free = (values[name] * 1024 / MEGABYTE for name in ("MemTotal", "MemAvailable"))
+        yield Memory(total, total - free, "this machine")
 
 
-def _version_2(root: Path) -> Iterator[Memory]:
-    """Each cgroup v2 above this process that sets a limit; `memory.max` holds bytes or "max"."""
-    for folder in _folders(root, "", root / "sys" / "fs" / "cgroup"):
-        limit, usage = _number(folder / "memory.max"), _number(folder / "memory.current")
-        stat = _numbers(folder / "memory.stat")
-        if limit is not None and usage is not None:
-            given_back = _unmapped(stat, "inactive_file", "active_file", "file_mapped")
-            yield Memory(_megabytes(limit), _megabytes(usage - given_back), "cgroup v2")
+def _cgroups(root: Path) -> Iterator[Memory]:
+    """Each cgroup that sets a limit, from this process's own up to the root.
 
-
-def _version_1(root: Path) -> Iterator[Memory]:
-    """Each cgroup v1 above this process that sets a limit; about 2^63 bytes mean none."""
-    for folder in _folders(root, "memory", root / "sys" / "fs" / "cgroup" / "memory"):
-        limit = _number(folder / "memory.limit_in_bytes")
-        usage = _number(folder / "memory.usage_in_bytes")
-        stat = _numbers(folder / "memory.stat")
-        if limit is not None and usage is not None and limit < 2**60:
-            names = ("total_inactive_file", "total_active_file", "total_mapped_file")
-            yield Memory(
-                _megabytes(limit), _megabytes(usage - _unmapped(stat, *names)), "cgroup v1"
-            )
-
-
-def _folders(root: Path, controller: str, mount: Path) -> Iterator[Path]:
-    """This process's folder under `mount` and all above it up to `mount`, as far as they are seen.
-
-    In a container /proc/self/cgroup may name a path of the host's that is not there: `mount` then
-    is the container's own cgroup.
+    In a container /proc/self/cgroup may name a path of the host's that is not there: the root is
+    the container's own then.
     """
-    lines = re.findall(r"^\d+:(.*?):/*(.*)$", _text(root / "proc/self/cgroup"), re.MULTILINE)
-    for controllers, path in lines:
-        if controller in controllers.split(","):
-            folder = Path(os.path.normpath(mount / path))
-            if not folder.is_relative_to(mount):  # "/../..": above what this container sees
-                folder = mount
-            yield from (each for each in (folder, *folder.parents) if each.is_relative_to(mount))
-
-
-def _unmapped(stat: dict[str, int], inactive: str, active: str, mapped: str) -> int:
-    """Bytes of cached files that no process has mapped, from a cgroup's memory.stat."""
-    return max(0, stat.get(inactive, 0) + stat.get(active, 0) - stat.get(mapped, 0))
+    mount = root / "sys" / "fs" / "cgroup"
+    own = re.findall(r"^0::/*(.*)$", _text(root / "proc/self/cgroup"), re.MULTILINE)
+    names = own[0].split("/") if own and ".." not in own[0] else []
+    for depth in range(len(names) + 1):
+        folder = mount.joinpath(*names[:depth])
+        limit, usage = (_text(folder / f"memory.{name}").strip() for name in ("max", "current"))
+        if limit.isdecimal() and usage.isdecimal():  # else "max", which is none
+            stat = _numbers(folder / "memory.stat")
+            files = stat.get("inactive_file", 0) + stat.get("active_file", 0)
+            used = int(usage) - max(0, files - stat.get("file_mapped", 0))
+            yield Memory(int(limit) / MEGABYTE, used / MEGABYTE, "cgroup v2")
 
 
 def _text(path: Path) -> str:
@@ -140,17 +108,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _number(path: Path) -> int | None:
-    """The one whole number that a file holds; None where it holds something else or is missing."""
-    text = _text(path).strip()
-    return int(text) if text.isdecimal() else None
-
-
 def _numbers(path: Path) -> dict[str, int]:
     """The lines `name number` or `name: number kB` of a file."""
     pairs = re.findall(r"^([\w()]+):?\s+(\d+)\b", _text(path), re.MULTILINE)
     return {name: int(value) for name, value in pairs}
-
-
-def _megabytes(size: int) -> float:
-    return size / MEGABYTE

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from dpkit.training.device import draws_put_back
+from dpkit.training.gradients.self_check import moved_by
 from dpkit.training.reads import Extent, Watched, extents, now_and_then
 from dpkit.training.types import Data
 
 AT_ONCE = 2**24  # numbers of the data that are looked at together before training
-LARGE = 1e4  # times a batch's largest number: what a transform that mixes examples would show
 _TAKEN = (torch.float32, torch.float64, torch.int32, torch.int64)  # by networks as they are
 _EXAMPLE = "such as a function that returns x.float() / 127.5 - 1"
 
@@ -92,18 +92,25 @@ class Rows:
         transform = self.data.transform
         if transform is None:
             return rows
-        if len(rows) > 1:
-            self._calls += 1
-            if self._calls & (self._calls - 1) == 0:  # at calls 1, 2, 4, 8 ...
-                with self._watched():
-                    _check_apart(transform, rows)
-        with self._watched() if now_and_then() else nullcontext():
+        self._calls += len(rows) > 1
+        due = len(rows) > 1 and self._calls & (self._calls - 1) == 0  # at calls 1, 2, 4, 8 ...
+        with self._watched() if due or now_and_then() else nullcontext():
+            if due and moved_by(self._once, (rows,), self._once(rows)) is not None:
+                raise ValueError(
+                    "transform gives an example another value where other examples are replaced, "
+                    "so that one record would move the gradients of others: use numbers that are "
+                    "fixed and public, not a batch's mean or range, and torch's generators alone"
+                )
             made = transform(rows)
-        if not isinstance(made, Tensor) or made.shape[:1] != rows.shape[:1]:
-            raise ValueError(
-                f"transform must return a tensor with a row for each of {len(rows)} examples, got "
-                f"{tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__}"
-            )
+        _check_rows(made, rows)
+        return made
+
+    def _once(self, rows: Tensor) -> Tensor:
+        """The transform of a copy, with the same draws each time."""
+        with draws_put_back(self._device):
+            assert self.data.transform is not None
+            made = self.data.transform(rows.clone())
+        _check_rows(made, rows)
         return made
 
     def _watched(self) -> Watched:
@@ -112,6 +119,14 @@ class Rows:
             "deviation that the budget covers (NoisyStandardised)"
         )
         return Watched("the transform", self._memory, remedy=remedy)
+
+
+def _check_rows(made: Any, rows: Tensor) -> None:
+    if not isinstance(made, Tensor) or made.shape[:1] != rows.shape[:1]:
+        raise ValueError(
+            f"transform must return a tensor with a row for each of {len(rows)} examples, got "
+            f"{tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__}"
+        )
 
 
 def _check_type(data: Any) -> None:
@@ -164,44 +179,6 @@ def _check_alike(data: Data, device: torch.device) -> None:
 
 def _place(device: torch.device) -> tuple[str, int]:
     return device.type, device.index or 0
-
-
-def _check_apart(transform: Any, rows: Tensor) -> None:
-    """Refuse a transform whose answer for an example is another beside other examples.
-
-    The first and then the last example are replaced by one far away; with the same random draws,
-    all others must come out equal to the bit.
-    """
-    with draws_put_back(rows.device):
-        made = transform(rows.clone())
-    for own, others in ((0, slice(1, None)), (-1, slice(None, -1))):
-        with draws_put_back(rows.device):
-            moved = transform(_replaced(rows, own))
-        if made.shape == moved.shape and _same(made[others], moved[others]):
-            continue
-        raise ValueError(
-            "transform gives an example another value where other examples are replaced, so that "
-            "one record would move the gradients of others: use numbers that are fixed and public, "
-            "not a batch's mean or range, and draw at random from torch's generators alone"
-        )
-
-
-def _same(one: Tensor, other: Tensor) -> bool:
-    """Equal to the bit; NaN, which `check_finite` refuses, is equal to NaN."""
-    return bool(((one == other) | (one.isnan() & other.isnan())).all())
-
-
-def _replaced(rows: Tensor, own: int) -> Tensor:
-    """The rows with one of them replaced by numbers that its neighbours are far from."""
-    far = rows.clone()
-    if rows.is_floating_point():
-        far[own] = LARGE * (1 + rows.abs().nan_to_num().max()) * (1 if own == 0 else -1)
-    elif rows.dtype == torch.bool:
-        far[own] = ~rows[own]
-    else:
-        ends = torch.iinfo(rows.dtype)
-        far[own] = ends.max if own == 0 else ends.min
-    return far
 
 
 def _refuse_record(row: int, data: Data) -> None:

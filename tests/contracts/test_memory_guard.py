@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from dpkit.memory_guard import Memory, TooLittleMemory, memory, require, shortage
+from dpkit.memory_guard import Memory, TooLittleMemory, memory, require
 
 MB = 1_000_000
-UNLIMITED_V1 = 9223372036854771712
-GIVEN_BACK = 30 * MB
 
 
 def machine(root: Path, total: int = 8000, available: int = 6000, cgroup: str = "") -> Path:
@@ -22,20 +20,13 @@ def machine(root: Path, total: int = 8000, available: int = 6000, cgroup: str = 
     return root
 
 
-def group(folder: Path, limit: int | str, usage: int, *, version: int) -> None:
+def group(folder: Path, limit: int | str, usage: int) -> None:
     """One cgroup's files; 30 MB of its usage are cached files that nobody has mapped."""
     folder.mkdir(parents=True, exist_ok=True)
-    names = (
-        ("memory.max", "memory.current")
-        if version == 2
-        else ("memory.limit_in_bytes", "memory.usage_in_bytes")
-    )
-    for name, value in zip(names, (limit, usage), strict=True):
+    for name, value in {"memory.max": limit, "memory.current": usage}.items():
         (folder / name).write_text(f"{value}\n")
-    prefix = "" if version == 2 else "total_"
     (folder / "memory.stat").write_text(
-        f"anon 1\n{prefix}inactive_file {50 * MB}\n{prefix}active_file {20 * MB}\n"
-        f"{prefix}file_mapped {40 * MB}\n{prefix}mapped_file {40 * MB}\n"
+        f"anon 1\ninactive_file {50 * MB}\nactive_file {20 * MB}\nfile_mapped {40 * MB}\n"
     )
 
 
@@ -55,43 +46,28 @@ def test_a_machine_without_limits(tmp_path: Path):
 
 def test_version_2_with_the_limit_on_a_group_above(tmp_path: Path):
     mount = machine(tmp_path, cgroup="0::/kube/pod/me\n") / "sys" / "fs" / "cgroup"
-    group(mount / "kube" / "pod" / "me", "max", 100 * MB, version=2)
-    group(mount / "kube" / "pod", 2000 * MB, 700 * MB, version=2)
-    group(mount / "kube", 5000 * MB, 900 * MB, version=2)
+    group(mount / "kube" / "pod" / "me", "max", 100 * MB)
+    group(mount / "kube" / "pod", 2000 * MB, 700 * MB)
+    group(mount / "kube", 5000 * MB, 900 * MB)
     assert is_about(memory(tmp_path), 2000, 670, "cgroup v2")
 
 
 @pytest.mark.parametrize("seen_as", ["/", "/../..", "/docker/not-seen-from-within"])
 def test_version_2_inside_a_container(tmp_path: Path, seen_as: str):
     mount = machine(tmp_path, cgroup=f"0::{seen_as}\n") / "sys" / "fs" / "cgroup"
-    group(mount, 450 * MB, 400 * MB, version=2)
+    group(mount, 450 * MB, 400 * MB)
     assert is_about(memory(tmp_path), 450, 370, "cgroup v2")
-
-
-@pytest.mark.parametrize("below", ["", "pod/me"])
-def test_version_1(tmp_path: Path, below: str):
-    lines = "9:name=systemd:/\n4:cpu,memory:/pod/me\n2:cpuacct:/\n0::/\n"
-    mount = machine(tmp_path, cgroup=lines) / "sys" / "fs" / "cgroup" / "memory"
-    group(mount, UNLIMITED_V1, 9 * MB, version=1)
-    group(mount / below, 2000 * MB, 1900 * MB, version=1)
-    assert is_about(memory(tmp_path), 2000, 1870, "cgroup v1")
-
-
-def test_a_limit_of_version_1_that_is_none(tmp_path: Path):
-    mount = machine(tmp_path, cgroup="4:memory:/\n") / "sys" / "fs" / "cgroup" / "memory"
-    group(mount, UNLIMITED_V1, 1900 * MB, version=1)
-    assert is_about(memory(tmp_path), 8000, 2000, "this machine")
 
 
 def test_a_machine_with_less_than_the_limit_is_what_counts(tmp_path: Path):
     mount = machine(tmp_path, 8000, 300, cgroup="0::/\n") / "sys" / "fs" / "cgroup"
-    group(mount, 2000 * MB, 100 * MB, version=2)
+    group(mount, 2000 * MB, 100 * MB)
     assert is_about(memory(tmp_path), 8000, 7700, "this machine")
 
 
 def test_an_overrun_limit_leaves_nothing(tmp_path: Path):
     mount = machine(tmp_path, cgroup="0::/\n") / "sys" / "fs" / "cgroup"
-    group(mount, 400 * MB, 500 * MB, version=2)
+    group(mount, 400 * MB, 500 * MB)
     found = memory(tmp_path)
     assert found is not None
     assert found.left == 0
@@ -100,13 +76,11 @@ def test_an_overrun_limit_leaves_nothing(tmp_path: Path):
 def test_where_nothing_is_known_nothing_is_refused(tmp_path: Path, monkeypatch):
     assert memory(tmp_path) is None
     monkeypatch.setattr("dpkit.memory_guard.memory", lambda: None)
-    assert shortage(10**9) is None
     require(10**9)
 
 
 def test_what_fits_passes_and_what_does_not_is_told_with_a_remedy():
     now = Memory(limit=2000.0, used=1500.0, source="cgroup v2")
-    assert shortage(500, now=now) is None
     require(500, now=now)
     with pytest.raises(TooLittleMemory) as caught:
         require(501, what="Training for 200 steps", now=now)

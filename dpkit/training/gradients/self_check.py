@@ -119,17 +119,30 @@ def refuse_meeting(
             "torch's own, or adds up in another order each time "
             "(torch.use_deterministic_algorithms)"
         )
-    batch = len(inputs[0])
-    if batch < 2:
+    if len(inputs[0]) < 2:
         return False
-    for row, scale in product((0, batch - 1), (-FAR, FAR)):
-        others = torch.arange(batch, device=before.device) != row
-        if not _equal(before[others], _with_another(run, inputs, row, scale)[others]):
-            raise MixesExamples(
-                f"the losses of other examples change with example {row}, so that one record would "
-                f"move the gradients of others{APART}"
-            )
+    if (row := moved_by(run, inputs, before)) is not None:
+        raise MixesExamples(
+            f"the losses of other examples change with example {row}, so that one record would "
+            f"move the gradients of others{APART}"
+        )
     return bool(before.isfinite().all())
+
+
+def moved_by(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], before: Tensor) -> int | None:
+    """The first or last example, where replacing it changes what `run` makes of another one.
+
+    Args:
+        run: run(*inputs) -> (batch, ...), the same each time.
+        inputs: (batch, ...) each, of two examples or more.
+        before: run(*inputs).
+    """
+    for row, scale in product((0, len(inputs[0]) - 1), (-FAR, FAR)):
+        others = torch.arange(len(inputs[0]), device=before.device) != row
+        after = _with_another(run, inputs, row, scale)
+        if len(after) != len(before) or not _equal(before[others], after[others]):
+            return row
+    return None
 
 
 def _with_another(

@@ -7,7 +7,6 @@ take norms and weighted sums of such products; `check` refuses what it does not 
 
 from collections.abc import Iterator
 
-import torch
 from torch import nn
 
 from dpkit.training.gradients.layers.convolutions import Conv2d, ConvTranspose2d
