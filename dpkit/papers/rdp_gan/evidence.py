@@ -166,8 +166,9 @@ def _other_way(
     first: bool = False,
 ) -> "torch.Tensor":
     """The gradient of another step from the same state; `gan` and `rng` are left as they are."""
-    copy = deepcopy(gan)
-    step(copy, *batch, settings=settings, index=index, rng=rng.clone_state())
+    copy, state = deepcopy(gan), rng.get_state()
+    step(copy, *batch, settings=settings, index=index, rng=rng)
+    rng.set_state(state)
     return _gradient(copy, first=first)
 
 
