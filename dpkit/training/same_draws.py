@@ -1,11 +1,11 @@
 """The same random numbers for batches of different sizes: what `check_step` compares them with."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 MOST = 2**31  # seeds below it count on every device
 
@@ -26,48 +26,34 @@ class SameDraws(TorchDispatchMode):
         self.rows = rows
         self.shapes: list[tuple[int, ...]] = []
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if torch.Tag.nondeterministic_seeded not in func.tags:
             return func(*args, **kwargs)
         generator = kwargs.get("generator") or _global_generator(args, kwargs)
-        before = generator.get_state()
-        drawn = self._drawn(func, args, kwargs)
-        generator.set_state(before)
+        state = generator.get_state()
+        whole = [self._whole(one) for one in args]
+        drawn = func(*whole, **kwargs)
+        generator.set_state(state)
         seed = torch.randint(MOST, (), generator=generator, device=generator.device)
         generator.manual_seed(int(seed))
-        return drawn
-
-    def _drawn(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        named = zip(func._schema.arguments, args, strict=False)
-        whole = [self._whole(one, is_size=argument.name == "size") for argument, one in named]
-        drawn = func(*whole, **kwargs)
-        first = drawn[0] if isinstance(drawn, tuple) else drawn
-        self.shapes.append(tuple(first.shape))
+        self.shapes.append(tuple(tree_leaves(drawn)[0].shape))
         if all(one is other for one, other in zip(whole, args, strict=True)):
             return drawn
-        if func._schema.name.endswith("_"):  # in place
-            return args[0].copy_(drawn[:-1])
-        if isinstance(drawn, tuple):
-            return tuple(one[:-1].clone() for one in drawn)
-        return drawn[:-1].clone()
+        cut = tree_map(lambda part: part[:-1].clone(), drawn)
+        in_place = func._schema.name.endswith("_")
+        return args[0].copy_(cut) if in_place else cut
 
-    def _whole(self, argument: Any, *, is_size: bool) -> Any:
+    def _whole(self, argument: Any) -> Any:
         """A size or a tensor with one row fewer than `rows`, with one more: the last again."""
-        if is_size and len(argument) and argument[0] == self.rows - 1:
+        if isinstance(argument, list) and argument[:1] == [self.rows - 1]:
             return [self.rows, *argument[1:]]
         if isinstance(argument, Tensor) and argument.dim() and len(argument) == self.rows - 1:
             return torch.cat((argument, argument[-1:]))
         return argument
 
 
-def _global_generator(args: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Generator:
+def _global_generator(args: Any, kwargs: Any) -> torch.Generator:
     """Torch's own on the device that is drawn on."""
     tensors = [one.device for one in args if isinstance(one, Tensor)]
     device = torch.device(kwargs.get("device") or [*tensors, "cpu"][0])

@@ -5,7 +5,7 @@ each neighbour, `noised` returns what it returned on the batch itself. Whatever 
 the step has read the private records another way.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import isnan, nan
@@ -16,9 +16,10 @@ from torch import Tensor
 from dpkit import checks
 from dpkit.privacy.ledger import Releases
 from dpkit.training import step_findings as look
-from dpkit.training.step_findings import LEFT_OUT, Compared, Finding
-from dpkit.training.step_runs import Neighbour, Run, differing, replaced, run
+from dpkit.training.step_findings import Finding
+from dpkit.training.step_runs import differing, neighbours, run
 
+ROUNDING = 1e-3  # of a change: batches of other sizes are added up in another order
 ANY_SIZE = 10**9  # the rate at which records are drawn plays no part here
 
 
@@ -103,50 +104,32 @@ def check_step(
             "features and labels must hold as many records each, at least 2, got "
             f"{len(features)} and {len(labels)}; give a small batch"
         )
-    price = look.price(settings, charged, public_size=public_size)
-    clip_norm = look.clip_norm(settings, sensitivity)
+    price = look.price(settings, charged, sensitivity, public_size=public_size)
     indices = range(index, index + steps)
-    of = partial(run, step, new_gan, settings, indices=indices, seed=seed, rows=len(features))
-    base = of(features, labels)
-    found = list(look.at_price(base, price, clip_norm))
-    if changed := differing(base, of(features, labels, like=base), also_sums=True):
+    of = partial(run, step, new_gan, settings, indices=indices, rows=len(features))
+    base = of(features, labels, seed=seed)
+    found = list(look.at_price(base, price))
+    if changed := differing(base, of(features, labels, seed=seed)):
         return StepReport((*found, look.draws(changed)), nan, nan, runs=2)
 
     found += look.at_noise_drawn(base, of(features, labels, seed=seed + 1))
-    neighbours = list(replaced(features, labels, seed=seed))
+    beside = [*neighbours(features, labels, seed=seed)]
     if price.hides_participation:
-        neighbours.append(Neighbour(LEFT_OUT, len(features) - 1, features[:-1], labels[:-1]))
-    pairs, stopped = _compared(of, base, neighbours)
-    whole = [pair for pair in pairs if pair.neighbour.how != LEFT_OUT]
-    short = [pair for pair in pairs if pair.neighbour.how == LEFT_OUT]
-    found += [*stopped, *look.at_noise(pairs), *look.at_bits(whole), *look.at_size(short)]
-    replacing = look.farthest(whole, price, clip_norm)
-    leaving_out = look.farthest(_any_left_out(short, whole), price, clip_norm)
-    found += look.at_movement(*replacing, allowed=2.0, clip_norm=clip_norm)
-    found += look.at_movement(*leaving_out, allowed=1.0, clip_norm=clip_norm)
-    return StepReport(tuple(found), replacing[0], leaving_out[0], runs=3 + len(neighbours))
-
-
-def _compared(
-    of: Callable[..., Run], base: Run, neighbours: Sequence[Neighbour]
-) -> tuple[list[Compared], list[Finding]]:
-    """The step on every neighbour, and what stopped it."""
-    pairs, stopped = [], []
-    for one in neighbours:
+        beside.append(("is left out", -1, features[:-1], labels[:-1]))
+    ran = []
+    for how, place, *batch in beside:
         try:
-            pairs.append(Compared(one, base, of(one.features, one.labels, like=base)))
-        except (ArithmeticError, IndexError, RuntimeError, ValueError) as error:
-            stopped.append(look.stopped(one.how, error))
-    return pairs, stopped
-
-
-def _any_left_out(short: Sequence[Compared], whole: Sequence[Compared]) -> list[Compared]:
-    """The batch without a record beside it with that record, and with each that stood there."""
-    return [
-        pair._replace(base=base)
-        for pair in short
-        for base in (
-            pair.base,
-            *(one.run for one in whole if one.neighbour.place == pair.neighbour.place),
-        )
-    ]
+            ran.append((how, place, of(*batch, seed=seed, like=base)))
+        except Exception as error:
+            found.append(look.stopped(how, error))
+    replaced = [(how, base, other) for how, place, other in ran if place >= 0]
+    shorter = [(how, base, other) for how, place, other in ran if place < 0]
+    with_it = [base, *(other for _, place, other in ran if place == len(features) - 1)]
+    dropping = [(how, longer, other) for how, _, other in shorter for longer in with_it]
+    dropping = [pair for pair in dropping if pair[1].shapes == pair[2].shapes]  # the same draws
+    found += look.at_rest("not noised", replaced)
+    found += look.at_rest("batch size", shorter, rough=ROUNDING)
+    moved, replacing = look.at_movement(replaced, price, allowed=2.0)
+    dropped, leaving_out = look.at_movement(dropping, price, allowed=1.0)
+    findings = dict.fromkeys([*found, *replacing, *leaving_out])
+    return StepReport(tuple(findings), moved, dropped, runs=3 + len(beside))

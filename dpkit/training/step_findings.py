@@ -7,21 +7,20 @@ from math import inf, isnan, nan, sqrt
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from dpkit import checks
 from dpkit.privacy.ledger import Ledger, Releases
-from dpkit.privacy.mechanisms import (
-    DiagonalGaussian,
-    Gaussian,
-    GroupedGaussian,
-    SampledGaussian,
-    WithoutReplacementGaussian,
-)
+from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import Assuming
-from dpkit.training.step_runs import Neighbour, Noised, Run, differing
+from dpkit.training.step_runs import Noised, Run, differing, row
 
-LEFT_OUT = "is left out"
+REMEDIES = {
+    "not noised": "compute them from what noised() returns, public numbers and fresh draws",
+    "batch size": "divide by the expected batch size, and generate a fixed number of examples",
+}
+Pair = tuple[str, Run, Run]  # how a record differs; without, and with that difference
 ROUGH = 1.001  # what rounding in float32 may add to a clipped sum
 FEW, ALIKE = 4, 0.05  # coordinates that are compared; deviations, above the noise's own grid
 
@@ -44,134 +43,90 @@ class Price(NamedTuple):
     noise: float  # multiplier of the one release that costs as much; NaN without a guarantee
     hides_participation: bool
     reason: str  # why there is no guarantee
+    clip_norm: float  # declared distance that adding a record moves the sum by; NaN: none is
 
+    def declared_noise(self, releases: Sequence[Noised]) -> float:
+        """Multiplier of a step's noise, by the clip norm; NaN without one, or with many noises."""
+        stds = row(releases, "stds").unique().tolist()
+        return stds[0] / self.clip_norm / sqrt(len(releases)) if len(stds) == 1 else nan
 
-class Compared(NamedTuple):
-    """A batch and its neighbour, and what the step did on each."""
+    def moves(self, base: Run, other: Run) -> Iterator[float]:
+        """How far what is noised moved in each step, in clip norms.
 
-    neighbour: Neighbour
-    base: Run
-    run: Run
-
-    def moves(self, price: Price, clip_norm: float | None) -> float:
-        """How far what is noised moved, in clip norms; NaN where the two cannot be compared.
-
-        By the declared clip norm, or by the noise: its deviation over the noise multiplier. Without
-        a record it can be compared where what was drawn for the others is the same.
+        In deviations of the noise, times its multiplier: the declared one, or the one charged.
         """
-        if self.neighbour.how == LEFT_OUT and self.base.shapes != self.run.shapes:
-            return nan
-        steps = zip(self.base.releases, self.run.releases, strict=True)
-        return max((_moves(a, b, price, clip_norm) for a, b in steps), default=nan)
+        for one, two in zip(base.releases, other.releases, strict=True):
+            a, b = row(one, "sums"), row(two, "sums")
+            if a.shape == b.shape:
+                gaps = torch.where(a == b, 0.0, (a - b) / row(one, "stds")).nan_to_num(nan=inf)
+                noise = self.declared_noise(one)
+                yield float(gaps.norm()) * (self.noise if isnan(noise) else noise)
 
 
-def price(settings: Any, charged: Releases | None, *, public_size: int) -> Price:
+def price(
+    settings: Any, charged: Releases | None, sensitivity: float | None, *, public_size: int
+) -> Price:
     """What a step costs, by what was given or by the settings' ledger (ValueError: neither)."""
     if charged is None and not hasattr(settings, "ledger"):
         raise ValueError("settings have no ledger; give charged=[Release(mechanism)]")
     own = settings.ledger(public_size=public_size, steps=1) if charged is None else charged
-    releases = Ledger.of(own).releases
-    hides = all(getattr(one.mechanism, "hides_participation", False) for one in releases)
-    inverse, count = 0.0, 0
-    for mechanism, times in releases:
-        if isinstance(mechanism, NoGuarantee):
-            return Price(times, nan, hides, mechanism.reason)
-        inverse, count = inverse + times / _multiplier(mechanism) ** 2, count + times
-    return Price(count, 1 / sqrt(inverse) if count else inf, hides, "")
+    charges = Ledger.of(own).releases
+    releases = [(_plain(mechanism), times) for mechanism, times in charges]
+    inverse = sum(times / _multiplier(mechanism) ** 2 for mechanism, times in releases)
+    bound = getattr(getattr(settings, "clipping", None), "sensitivity", lambda _: nan)
+    norm = bound("add-remove") if sensitivity is None else checks.positive(sensitivity=sensitivity)
+    return Price(
+        count=sum(times for _, times in releases),
+        noise=1 / sqrt(inverse) if releases else inf,
+        hides_participation=all(getattr(one, "hides_participation", False) for one, _ in charges),
+        reason="; ".join(one.reason for one, _ in releases if isinstance(one, NoGuarantee)),
+        clip_norm=norm if 0 < norm < inf else nan,
+    )
+
+
+def _plain(mechanism: Any) -> Any:
+    return _plain(mechanism.mechanism) if isinstance(mechanism, Assuming) else mechanism
 
 
 def _multiplier(mechanism: Any) -> float:
-    """Noise standard deviation over the clip norm."""
-    while isinstance(mechanism, Assuming):
-        mechanism = mechanism.mechanism
-    if isinstance(mechanism, GroupedGaussian):
-        mechanism = mechanism.one
+    """Noise standard deviation over the clip norm; NaN without a guarantee."""
+    if isinstance(mechanism, NoGuarantee):
+        return nan
     if isinstance(mechanism, WithoutReplacementGaussian):
         return 2 * mechanism.noise_over_sensitivity  # a replaced record moves the sum by 2 norms
-    if not isinstance(mechanism, SampledGaussian | Gaussian | DiagonalGaussian):
-        raise ValueError(
-            "charged must hold Gaussian releases, whose noise can be compared with the step's, got "
-            f"{type(mechanism).__name__}"
-        )
-    return mechanism.noise_multiplier
+    one = getattr(mechanism, "one", mechanism)  # for all groups or coordinates
+    if isinstance(one, SampledGaussian | Gaussian):
+        return one.noise_multiplier
+    raise ValueError(f"charged must hold Gaussian releases, got {type(mechanism).__name__}")
 
 
-def clip_norm(settings: Any, sensitivity: float | None) -> float | None:
-    """What is declared of a record that is added; None where nothing is."""
-    if sensitivity is not None:
-        return checks.positive(sensitivity=sensitivity)
-    declared = getattr(getattr(settings, "clipping", None), "sensitivity", None)
-    norm = declared("add-remove") if declared else inf
-    return norm if 0 < norm < inf else None
-
-
-def _moves(
-    base: Sequence[Noised], other: Sequence[Noised], price: Price, clip_norm: float | None
-) -> float:
-    pairs = list(zip(base, other, strict=False))
-    if clip_norm and all(one.std is not None for one in base):
-        return max((_distance(a, b) for a, b in pairs), default=0.0) / clip_norm
-    return sqrt(sum(_distance(a, b, in_noise=True) ** 2 for a, b in pairs)) * price.noise
-
-
-def _distance(a: Noised, b: Noised, *, in_noise: bool = False) -> float:
-    """L2, of tensors that both have; in deviations of the noise; infinite where a sum is."""
-    squares = 0.0
-    for one, other, std in zip(a.sums, b.sums, a.stds, strict=False):
-        if one.shape == other.shape:
-            gap = (one.double() - other.double()).cpu()
-            unit = std if in_noise else torch.ones(())
-            squares += float(torch.where(gap == 0, 0.0, gap / unit).square().sum())
-    return inf if isnan(squares) else sqrt(squares)
-
-
-def at_price(base: Run, price: Price, clip_norm: float | None) -> Iterator[Finding]:
+def at_price(base: Run, price: Price) -> Iterator[Finding]:
     """Whether what is noised is noised as often, and as much, as is charged."""
     if price.reason:
         yield Finding("guarantee", f"the ledger of these settings has no price: {price.reason}")
         return
     for releases in base.releases:
-        one = _of_one_step(releases, price, clip_norm)
-        if one is not None:
-            yield one
-            return
-
-
-def _of_one_step(
-    releases: Sequence[Noised], price: Price, clip_norm: float | None
-) -> Finding | None:
-    calls = f"noised() is called {len(releases)} times in a step and the ledger charges"
-    if not releases and price.count:
-        return Finding("releases", f"{calls} {price.count}: give noised() the clipped sums")
-    if any(one.bare for one in releases):
-        remedy = "give noise_std=noise_multiplier * clip norm"
-        return Finding("noise", f"noise of standard deviation 0: no epsilon holds; {remedy}")
-    stds = [one.std for one in releases]
-    if clip_norm is None or None in stds:
-        if len(releases) <= price.count:
-            return None
-        remedy = "make one release a step, or charge each"
-        return Finding("releases", f"{calls} {price.count}; {remedy}")
-    noise = 1 / sqrt(sum((clip_norm / std) ** 2 for std in stds if std)) if stds else inf
-    if noise * ROUGH >= price.noise:
-        return None
-    if len(releases) > price.count:
-        together = f"together one release with noise multiplier {noise:.3g}, not {price.noise:.3g}"
-        remedy = "make one release a step, or charge each"
-        return Finding("releases", f"{calls} {price.count}: {together}; {remedy}")
-    return Finding(
-        "noise",
-        f"noise of standard deviation {stds[0]:.3g} on a sum that a record moves by "
-        f"{clip_norm:.3g} is a noise multiplier of {noise:.3g}, and {price.noise:.3g} is charged; "
-        "give noise_std=noise_multiplier * clip norm, and divide what is noised",
-    )
+        calls, noise = len(releases), price.declared_noise(releases)
+        little = noise * ROUGH < price.noise
+        many = calls > price.count and not noise * ROUGH >= price.noise
+        if little or many or (price.count and not calls):
+            times = "once" if calls == 1 else f"{calls} times"
+            own = f" (noise multiplier {noise:.3g} in all, for clip norm {price.clip_norm:.3g})"
+            yield Finding(
+                "noise" if 0 < calls <= price.count else "releases",
+                f"noised() is called {times} in a step{own if little else ''}, and the ledger "
+                f"charges {price.count} (noise multiplier {price.noise:.3g} in all); give it all "
+                "clipped sums at once, noise_std=noise_multiplier * clip norm, and divide what it "
+                "returns",
+            )
 
 
 def at_noise_drawn(base: Run, other_seed: Run) -> Iterator[Finding]:
     """Whether each release has noise of its own, another one for another seed."""
-    first, second = ([call for step in run.releases for call in step] for run in (base, other_seed))
-    pairs = [*zip(first, second, strict=False), *combinations(first, 2)]
-    if any(_same_noise(a, b) for a, b in pairs):
+    releases = [calls for run in (base, other_seed) for calls in run.releases]
+    each = [[row([call], of) for of in Noised._fields] for calls in releases for call in calls]
+    noises = [(noisy - total) / std for total, std, noisy in each]
+    if any(_alike(a, b) for a, b in combinations(noises, 2)):
         yield Finding(
             "noise",
             "two releases have the same noise, so that their difference has none; draw it from "
@@ -179,18 +134,17 @@ def at_noise_drawn(base: Run, other_seed: Run) -> Iterator[Finding]:
         )
 
 
-def _same_noise(one: Noised, other: Noised) -> bool:
-    pairs = zip(one.noise(), other.noise(), strict=False)
-    gaps = [(a - b).square() for a, b in pairs if a.shape == b.shape]
-    flat = torch.cat([gap[~gap.isnan()] for gap in gaps]) if gaps else torch.ones(0)
-    return len(flat) >= FEW and bool(flat.mean() < ALIKE**2)
+def _alike(a: Tensor, b: Tensor) -> bool:
+    gaps = a[: len(b)] - b[: len(a)]
+    gaps = gaps[~gaps.isnan()]  # NaN where there is no noise
+    return len(gaps) >= FEW and bool(gaps.square().mean() < ALIKE**2)
 
 
 def draws(changed: Sequence[str]) -> Finding:
     """Two runs on one batch are not alike."""
     return Finding(
         "draws",
-        f"{_listed(changed)} differ between two runs on the same batch: draw all random numbers "
+        f"{_listed(changed)} differ between two runs on the same batch; draw all random numbers "
         "from rng, and keep all that outlives a step in what new_gan returns. Nothing else was "
         "compared",
     )
@@ -200,85 +154,37 @@ def stopped(how: str, error: Exception) -> Finding:
     """The step runs on the batch, and not on its neighbour."""
     return Finding(
         "stopped",
-        f"the step raises where one record {how} ({type(error).__name__}: {error}): whether a run "
-        "goes on must not hang on one record; clip it, or refuse it before training",
+        f"the step raises where one record {how} ({type(error).__name__}: {error}), and whether a "
+        "run goes on must not depend on one record; clip it, or refuse it before training",
     )
 
 
-def at_noise(pairs: Sequence[Compared]) -> Iterator[Finding]:
-    """Whether the noise, or how often it is added, hangs on the records."""
-    for (how, *_), base, run in pairs:
-        for a, b in zip(base.releases, run.releases, strict=True):
-            if [[s.shape for s in one.sums] for one in a] != [
-                [s.shape for s in one.sums] for one in b
-            ]:
-                remedy = "noise the same sums whatever the records are"
-                yield Finding("releases", f"other sums are noised where one record {how}; {remedy}")
-                return
-            if any(
-                not (one == two).all()
-                for x, y in zip(a, b, strict=True)
-                for one, two in zip(x.stds, y.stds, strict=True)
-            ):
-                remedy = "take noise_std from public numbers"
-                yield Finding(
-                    "noise",
-                    f"the noise is {_size(b):.6g} where one record {how}, and {_size(a):.6g} on "
-                    f"the batch itself; {remedy}",
-                )
-                return
-
-
-def _size(releases: Sequence[Noised]) -> float:
-    return max(float(std.max()) for one in releases for std in one.stds)
-
-
-def at_bits(pairs: Sequence[Compared]) -> Iterator[Finding]:
-    """Whether what was not noised is the same to the bit where a record is replaced."""
-    differ = [(pair.neighbour.how, differing(pair.base, pair.run)) for pair in pairs]
-    changed = sorted({name for _, names in differ for name in names})
-    if changed:
-        hows = list(dict.fromkeys(how for how, names in differ if names))
+def at_rest(kind: str, pairs: Sequence[Pair], *, rough: float = 0.0) -> Iterator[Finding]:
+    """Whether all that was not noised is the same: to the bit, or to a share of its change."""
+    differ = [(name, how) for how, a, b in pairs for name in differing(a, b, rough=rough)]
+    if differ:
+        names, hows = (list(dict.fromkeys(each)) for each in zip(*differ, strict=True))
         yield Finding(
-            "not noised",
-            f"{_listed(changed)} differ after the step where one record {', or '.join(hows)}, "
-            "although noised() returned the same; compute them from what noised() returns, from "
-            "public numbers and from fresh draws",
+            kind,
+            f"{_listed(names)} differ after the step where one record {', or '.join(hows)}, "
+            f"although noised() returned the same; {REMEDIES[kind]}",
         )
-
-
-def at_size(pairs: Sequence[Compared]) -> Iterator[Finding]:
-    """Whether anything but the sums knows how many records the batch holds."""
-    for pair in pairs:
-        if names := differing(pair.base, pair.run, sizes_differ=True):
-            yield Finding(
-                "batch size",
-                f"{_listed(names)} depend on how many records the batch holds, which the price "
-                "takes to be hidden; divide by the expected batch size, and generate a fixed "
-                "number of examples",
-            )
-
-
-def farthest(pairs: Sequence[Compared], price: Price, clip_norm: float | None) -> tuple[float, str]:
-    """How far a record moves what is noised at most, and which; NaN where nothing is comparable."""
-    moved = [(pair.moves(price, clip_norm), pair.neighbour.how) for pair in pairs]
-    return max((one for one in moved if not isnan(one[0])), default=(nan, ""))
 
 
 def at_movement(
-    by: float, how: str, *, allowed: float, clip_norm: float | None
-) -> Iterator[Finding]:
-    """Whether a record moves what is noised by more than is charged."""
-    if by > allowed * ROUGH:
-        neighbour = "left out" if allowed == 1 else "replaced"
-        unit = " (deviations of the noise over the charged noise multiplier)"
-        yield Finding(
-            "sensitivity",
-            f"what is noised moves by {by:.3g} clip norms{'' if clip_norm else unit} where one "
-            f"record {how}, and {allowed:g} is charged for a record that is {neighbour}; clip all "
-            "that depends on a record together, let it depend on no other record, and noise the "
-            "sum before it is divided",
-        )
+    pairs: Sequence[Pair], price: Price, *, allowed: float
+) -> tuple[float, list[Finding]]:
+    """How far a record moves what is noised, at most (NaN: unknown), and a finding if too far."""
+    moved = [(by, how) for how, base, run in pairs for by in price.moves(base, run)]
+    by, how = max((one for one in moved if not isnan(one[0])), default=(nan, ""))
+    unit = " (deviations of the noise over the charged noise multiplier)"
+    finding = Finding(
+        "sensitivity",
+        f"what is noised moves by {by:.3g} clip norms{unit if isnan(price.clip_norm) else ''} "
+        f"where one record {how}, and {allowed:g} is charged; clip all that depends on a record "
+        "together, let it depend on no other record, and noise the sum before it is divided",
+    )
+    return by, [finding] if by > allowed * ROUGH else []
 
 
 def _listed(names: Sequence[str]) -> str:

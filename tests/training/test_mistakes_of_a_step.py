@@ -157,15 +157,15 @@ def test_the_right_step_shows_nothing():
 
 
 UNNOISED = r"differ after the step where one record .*although noised\(\) returned the same"
-SIZE = "depend on how many records the batch holds"
+SIZE = "differ after the step where one record is left out"
 MISTAKES = {  # the kinds of its findings, and a part of each sentence
     five_updates: {
-        "releases": "called 5 times .* charges 1: together .* multiplier 0.492, not 1.1"
+        "releases": r"called 5 times .* multiplier 0.492 in all, .* charges 1 \(.* 1.1 in all"
     },
-    no_noise: {"noise": "standard deviation 0: no epsilon holds"},
-    noise_over_batch: {"noise": "deviation 0.0688 .* multiplier of 0.138, and 1.1 is charged"},
+    no_noise: {"noise": "called once in a step .noise multiplier 0 in all, for clip norm 0.5"},
+    noise_over_batch: {"noise": "called once in a step .noise multiplier 0.138 in all, .* 1.1 in"},
     plain_backward: {
-        "releases": "called 0 times in a step and the ledger charges 1",
+        "releases": "called 0 times in a step, and the ledger charges 1 .*; give it all clipped",
         "not noised": f"^discriminator .*{UNNOISED}",
         "batch size": SIZE,
     },
