@@ -6,8 +6,8 @@ in it is lost. `require(400)` before a heavy cell raises a sentence instead.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from dpkit import checks
 
@@ -22,36 +22,27 @@ class TooLittleMemory(MemoryError):
     """What comes next would not fit into the memory that is left."""
 
 
-@dataclass(frozen=True)
-class Memory:
-    """One limit on memory and what counts against it, in MB (10^6 bytes).
+class Memory(NamedTuple):
+    """One limit on memory and what is left of it, in MB (10^6 bytes); and who sets it.
 
-    `used` leaves out cached files that no process has mapped: the system gives those back.
+    Cached files that no process has mapped do not count: the system gives those back.
     """
 
     limit: float
-    used: float
-    source: str  # who sets the limit: "cgroup v2" or "this machine"
-
-    @property
-    def left(self) -> float:
-        """What may still be asked for, in MB; 0 where the limit is overrun already."""
-        return max(0.0, self.limit - self.used)
+    left: float
+    source: str
 
 
 def memory(root: Path = Path("/")) -> Memory | None:
     """The limit under which least is left; None where the system does not say (not Linux).
 
-    It reads the machine's memory and that of every cgroup (of version 2) that this process is in,
-    up to the hierarchy's root: a container's limit lies in one of them.
+    It reads the machine's memory and that of every cgroup (of version 2) that this process is in: a
+    container's limit lies in one of them. (The kernel's Documentation/admin-guide/cgroup-v2.rst.)
 
     Args:
         root: the folder in which `proc` and `sys` are found.
-
-    Source: the kernel's Documentation/admin-guide/cgroup-v2.rst.
     """
-    found = [*_machine(root), *_cgroups(root)]
-    return min(found, key=lambda each: each.left, default=None)
+    return min([*_machine(root), *_cgroups(root)], key=lambda each: each.left, default=None)
 
 
 def require(megabytes: float, *, what: str = "this cell", now: Memory | None = None) -> None:
@@ -75,37 +66,30 @@ def require(megabytes: float, *, what: str = "this cell", now: Memory | None = N
 
 
 def _machine(root: Path) -> Iterator[Memory]:
-    """The machine's memory as /proc/meminfo has it (in KiB)."""
-    values = _numbers(root / "proc" / "meminfo")
+    values = _numbers(root / "proc" / "meminfo")  # KiB
     if {"MemTotal", "MemAvailable"} <= values.keys():
-        total, free = (values[name] * 1024 / MEGABYTE for name in ("MemTotal", "MemAvailable"))
-        yield Memory(total, total - free, "this machine")
+        total, left = (values[name] * 1024 / MEGABYTE for name in ("MemTotal", "MemAvailable"))
+        yield Memory(total, left, "this machine")
 
 
 def _cgroups(root: Path) -> Iterator[Memory]:
-    """Each cgroup that sets a limit, from this process's own up to the root.
-
-    In a container /proc/self/cgroup may name a path of the host's that is not there: the root is
-    the container's own then.
-    """
-    mount = root / "sys" / "fs" / "cgroup"
+    """Each that sets a limit. In a container the name may be of the host's: the root is its own."""
     own = re.findall(r"^0::/*(.*)$", _text(root / "proc/self/cgroup"), re.MULTILINE)
-    names = own[0].split("/") if own and ".." not in own[0] else []
-    for depth in range(len(names) + 1):
-        folder = mount.joinpath(*names[:depth])
-        limit, usage = (_text(folder / f"memory.{name}").strip() for name in ("max", "current"))
-        if limit.isdecimal() and usage.isdecimal():  # else "max", which is none
-            stat = _numbers(folder / "memory.stat")
-            files = stat.get("inactive_file", 0) + stat.get("active_file", 0)
-            used = int(usage) - max(0, files - stat.get("file_mapped", 0))
-            yield Memory(int(limit) / MEGABYTE, used / MEGABYTE, "cgroup v2")
+    place = Path("/") / (own[0] if own and ".." not in own[0] else "")
+    for folder in (
+        root / "sys/fs/cgroup" / each.relative_to("/") for each in (place, *place.parents)
+    ):
+        limit, used = (_text(folder / f"memory.{name}").strip() for name in ("max", "current"))
+        if limit.isdecimal() and used.isdecimal():  # else "max", which is none
+            stat = {"inactive_file": 0, "active_file": 0, "file_mapped": 0}
+            stat |= _numbers(folder / "memory.stat")
+            cached = stat["inactive_file"] + stat["active_file"] - stat["file_mapped"]
+            left = (int(limit) - int(used) + max(0, cached)) / MEGABYTE
+            yield Memory(int(limit) / MEGABYTE, max(0.0, left), "cgroup v2")
 
 
 def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _numbers(path: Path) -> dict[str, int]:

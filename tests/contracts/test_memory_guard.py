@@ -33,7 +33,7 @@ def group(folder: Path, limit: int | str, usage: int) -> None:
 def is_about(found: Memory | None, limit: float, used: float, source: str) -> bool:
     assert found is not None
     assert found.limit == pytest.approx(limit, abs=0.01)
-    assert found.used == pytest.approx(used, abs=0.01)
+    assert found.left == pytest.approx(limit - used, abs=0.01)
     return found.source == source
 
 
@@ -80,7 +80,7 @@ def test_where_nothing_is_known_nothing_is_refused(tmp_path: Path, monkeypatch):
 
 
 def test_what_fits_passes_and_what_does_not_is_told_with_a_remedy():
-    now = Memory(limit=2000.0, used=1500.0, source="cgroup v2")
+    now = Memory(limit=2000.0, left=500.0, source="cgroup v2")
     require(500, now=now)
     with pytest.raises(TooLittleMemory) as caught:
         require(501, what="Training for 200 steps", now=now)
@@ -94,13 +94,13 @@ def test_what_fits_passes_and_what_does_not_is_told_with_a_remedy():
 @pytest.mark.parametrize("megabytes", [float("nan"), float("inf"), 0, -1, "many", None, True])
 def test_a_need_that_is_no_number_is_refused(megabytes: object):
     with pytest.raises(ValueError, match="megabytes must be"):
-        require(megabytes, now=Memory(2000.0, 0.0, "cgroup v2"))  # type: ignore[arg-type]
+        require(megabytes, now=Memory(2000.0, 2000.0, "cgroup v2"))  # type: ignore[arg-type]
 
 
 def test_this_machine_has_less_than_a_petabyte():
     found = memory()
     if found is None:
         pytest.skip("this system does not tell")
-    assert 0 < found.used < found.limit < 1e9
+    assert 0 < found.left < found.limit < 1e9
     with pytest.raises(TooLittleMemory):
         require(1e9)

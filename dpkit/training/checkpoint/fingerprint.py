@@ -5,13 +5,11 @@ import io
 import pickle
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
 from hashlib import sha256
 from importlib import metadata
-from itertools import takewhile
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -23,7 +21,7 @@ from dpkit.training.device import device_label
 from dpkit.training.types import Data, Model
 
 LONG = 200  # characters of a value that are said
-PLACE = re.compile(" at 0x[0-9a-f]+")
+USE = "a function of a module, a partial of one with plain arguments, or a frozen dataclass"
 
 
 class Unstable(ValueError):
@@ -41,22 +39,26 @@ def fingerprint(
 ) -> dict[str, str]:
     """Everything that must be the same for a run to go on: its steps are then repeated to the bit.
 
-    Of the code, that is the version of dpkit and the sources, as they lie on disk when training
-    begins, of the modules that define the step and the networks; not what these call elsewhere. A
-    network's layers are compared by their repr and by their attributes that can be pickled and
-    whose names begin without an underscore.
+    Of the code, that is the version of dpkit and the source, as it lies on disk when training
+    begins, of the module that defines the step; not what it calls elsewhere, nor the networks',
+    which are compared by what they print of themselves and by their tensors' shapes.
 
     Raises:
         ValueError: settings or step hold what no other process can compare, a source cannot be
             read, or a network has buffers that are not persistent.
     """
-    transform = data.transform
+    parameters = getattr(type(settings), "__dataclass_params__", None)
+    if parameters is None or not parameters.frozen:
+        raise ValueError(
+            f"settings must be a frozen dataclass to be stored with a checkpoint, got {settings!r}"
+        )
+    held = {f"settings.{field.name}": getattr(settings, field.name) for field in fields(settings)}
+    held |= {"step": step} | ({} if data.transform is None else {"transform": data.transform})
     return {
-        **_settings(settings),
+        "settings": f"{type(settings).__module__}.{type(settings).__qualname__}",
+        **{name: _comparable(name, value) for name, value in held.items()},
         "public_size": str(data.public_size),
         "data": digest((data.features, data.labels)),
-        **({} if transform is None else {"transform": _callable("transform", transform)}),
-        "step": _callable("step", step),
         **{f"gan.{name}": _part(getattr(gan, name)) for name in gan._fields},
         "dpkit": metadata.version("dpkit"),
         "torch": str(torch.__version__),
@@ -103,63 +105,13 @@ def described(value: Any) -> str:
 def _said(value: Any) -> str:
     if isinstance(value, FunctionType):
         return f"{value.__module__}.{value.__qualname__}"
-    return PLACE.sub("", repr(value))[:LONG]
+    return " ".join(re.sub(" at 0x[0-9a-f]+", "", repr(value)).split())[:LONG]
 
 
 def _named(function: FunctionType) -> str:
     if "<" in function.__qualname__ or function.__closure__:
         raise Unstable(f"{_said(function)} is a lambda, a closure or made inside a function")
     return f"{_said(function)} of source {_source(function)}"
-
-
-def _array(value: Any) -> str:
-    if isinstance(value, Tensor):
-        if value.layout != torch.strided or value.is_quantized:
-            raise Unstable(f"a tensor of layout {value.layout} is not compared")
-        plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-        content = plain.view(torch.uint8).numpy()
-        return f"Tensor {_shape(value)} sha256 {sha256(content.data).hexdigest()}"
-    array = np.asarray(value)
-    if array.dtype.hasobject:
-        raise Unstable("an array of objects is not compared")
-    content = sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
-    return f"{type(value).__name__} {array.shape} {array.dtype.str} sha256 {content}"
-
-
-def _shape(tensor: Tensor) -> str:
-    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
-
-
-def _comparable(name: str, value: Any, *, use: str) -> str:
-    try:
-        return described(value)
-    except Unstable as error:
-        raise ValueError(
-            f"{name} must be something that another process can compare, to be stored with a "
-            f"checkpoint, but {error}; use {use}"
-        ) from error
-
-
-def _settings(settings: Any) -> dict[str, str]:
-    """Type and fields of a frozen dataclass, each by itself."""
-    parameters = getattr(type(settings), "__dataclass_params__", None)
-    if parameters is None or not parameters.frozen:
-        raise ValueError(
-            f"settings must be a frozen dataclass to be stored with a checkpoint, got {settings!r}"
-        )
-    held = {f"settings.{field.name}": getattr(settings, field.name) for field in fields(settings)}
-    words = {name: _comparable(name, one, use="a frozen dataclass") for name, one in held.items()}
-    return {"settings": f"{type(settings).__module__}.{type(settings).__qualname__}", **words}
-
-
-def _callable(name: str, made: Callable[..., Any]) -> str:
-    """A step, or a transform of the data."""
-    use = "a function of a module, a partial of one with plain arguments, or a frozen dataclass"
-    words = _comparable(name, made, use=use)
-    while isinstance(made, partial):
-        made = made.func
-    bare = isinstance(made, FunctionType | MethodType)
-    return words if bare else f"{words} {_comparable(name, type(made).__call__, use=use)}"
 
 
 def _source(function: Callable[..., Any]) -> str:
@@ -169,18 +121,44 @@ def _source(function: Callable[..., Any]) -> str:
     try:
         if inspect.getfile(held) == "<string>":  # the one source that 3.13 keeps is of `python -c`
             raise OSError("it was made by exec")
-        source = inspect.getsource(held)
+        return sha256(inspect.getsource(held).encode()).hexdigest()[:16]
     except (OSError, TypeError) as error:
         raise Unstable(f"the source of {function.__qualname__} cannot be read ({error})") from error
-    return sha256(source.encode()).hexdigest()[:16]
+
+
+def _array(value: Any) -> str:
+    if isinstance(value, Tensor):
+        if value.layout != torch.strided or value.is_quantized:
+            raise Unstable(f"a tensor of layout {value.layout} is not compared")
+        plain = value.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+        kind, array = f"Tensor {value.dtype}", plain.view(torch.uint8).numpy()
+    else:
+        kind, array = f"{type(value).__name__} {value.dtype.str}", np.ascontiguousarray(value)
+    if array.dtype.hasobject:
+        raise Unstable("an array of objects is not compared")
+    return f"{kind} {tuple(value.shape)} sha256 {sha256(array.tobytes()).hexdigest()}"
+
+
+def _comparable(name: str, value: Any) -> str:
+    """A setting, a step or a transform of the data; of a callable object, its class too."""
+    try:
+        words, made = described(value), value
+        while isinstance(made, partial):
+            made = made.func
+        bare = not callable(made) or isinstance(made, FunctionType | MethodType | type)
+        return words if bare else f"{words} {described(type(made).__call__)}"
+    except Unstable as error:
+        raise ValueError(
+            f"{name} must be something that another process can compare, to be stored with a "
+            f"checkpoint, but {error}; use {USE}"
+        ) from error
 
 
 def _part(part: nn.Module | torch.optim.Optimizer) -> str:
-    """Layers, their attributes and tensors of a network; kind and size of an optimiser."""
+    """Layers and tensors of a network; kind and size of an optimiser."""
     if isinstance(part, torch.optim.Optimizer):
         sizes = [len(group["params"]) for group in part.param_groups]
         return f"{type(part).__qualname__} of {sizes} tensors"
-    layers = " ".join(PLACE.sub("", repr(part)).split())
     state = part.state_dict()
     lost = [name for name, _ in part.named_buffers() if name not in state]
     if lost:
@@ -188,25 +166,12 @@ def _part(part: nn.Module | torch.optim.Optimizer) -> str:
             f"a network's buffers must be persistent to be stored with a checkpoint, but {lost} "
             "are not in its state_dict; register them with persistent=True"
         )
-    shapes = [f"{key} {_shape(state[key])}" for key in state if isinstance(state[key], Tensor)]
+    tensors = {key: x for key, x in state.items() if isinstance(x, Tensor)}
+    shapes = [f"{key} {tuple(x.shape)} {x.dtype}" for key, x in tensors.items()]
     frozen = [key for key, value in part.named_parameters() if not value.requires_grad]
     flags = [module.training for module in part.modules()]
-    kinds = {type(module) for module in part.modules()}
-    own = [kind for kind in kinds if not kind.__module__.startswith("torch.")]
-    sources = sorted({_source(kind.forward) for kind in own})
-    return (
-        f"{layers}; {', '.join(shapes)}; frozen: {frozen}; training: {flags}; sources: {sources}; "
-        f"attributes: {', '.join(_attributes(part))}"
-    )
-
-
-def _attributes(network: nn.Module) -> Iterator[str]:
-    """What layers hold beside tensors and layers: their repr does not print all of it."""
-    for place, layer in network.named_modules():
-        for name, value in vars(layer).items():
-            if not name.startswith("_") and name != "training":
-                with suppress(Unstable, RecursionError):
-                    yield f"{place}.{name}={described(value)}"
+    layers = " ".join(re.sub(" at 0x[0-9a-f]+", "", repr(part)).split())
+    return f"{layers}; {', '.join(shapes)}; frozen: {frozen}; training: {flags}"
 
 
 def state_of(gan: Model) -> str:
@@ -219,15 +184,7 @@ def differing(stored: Mapping[str, str], present: Mapping[str, str]) -> list[str
     names = sorted(stored.keys() | present.keys())
     pairs = [(name, str(stored.get(name)), str(present.get(name))) for name in names]
     return [
-        name if name == "data" else f"{name} {_both(one, other)}"
+        name if name == "data" else f"{name} (stored {one}, now {other})"
         for name, one, other in pairs
         if one != other
     ]
-
-
-def _both(*parts: str) -> str:
-    """Both values; of long ones, what surrounds the place where they begin to differ."""
-    at = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*parts, strict=False)))
-    if max(map(len, parts)) > 400:
-        parts = tuple(f"...{part[max(at - 60, 0) : at + 140]}..." for part in parts)
-    return f"(stored {parts[0]}, now {parts[1]})"

@@ -56,9 +56,10 @@ class Checkpoints:
 
     The step is a function of a module, a partial of one, or a frozen dataclass with __call__;
     what it and the settings hold can be pickled, and does not change. Of the step's code, what it
-    does itself is compared (the source of its module; in a notebook, its own), not what it calls. A
-    helper or a class of settings that changes elsewhere is not seen: use a new seed then, or two
-    different releases share their noise.
+    does itself is compared (the source of its module; in a notebook, its own), not what it calls,
+    and of networks what they print and their tensors' shapes, not their code. A helper, a layer or
+    a class of settings that changes elsewhere is not seen: use a new seed then, or two different
+    releases share their noise.
 
     A run that begins draws its batches and noise from its seed together with its fingerprint and
     its initial weights: the same seed is the same release where all is the same, and other noise

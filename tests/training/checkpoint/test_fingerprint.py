@@ -106,7 +106,7 @@ def with_sgd():
         ({"gan": networks(dropout=0.5)}, r"gan\.discriminator .*p=0\.0.*p=0\.5"),
         ({"gan": frozen_first()}, r"gan\.discriminator .*frozen: \['0\.weight'\]"),
         ({"gan": in_eval()}, r"gan\.discriminator .*True, False"),
-        ({"gan": with_a_buffer()}, r"gan\.generator_net .* more \(3,\) float32"),
+        ({"gan": with_a_buffer()}, r"gan\.generator_net .* more \(3,\) torch.float32"),
         ({"gan": in_double()}, r"gan\.averaged_net .*float64"),
         ({"gan": with_sgd()}, r"stored .*Adam of \[4\] tensors, now .*SGD of \[4\]"),
     ],
@@ -149,36 +149,24 @@ def test_another_version_of_torch_or_number_of_threads_is_refused(place, monkeyp
 
 OWN = """
 import tiny
-from torch import nn
 
 def by(*args, **keywords):
     return tiny.step(*args, **keywords)
-
-class Own(nn.Sequential):
-    def forward(self, x):
-        return super().forward(x)
 """
 
 
-@pytest.mark.parametrize("what", ["by", "gan"])
-def test_a_step_or_network_whose_source_was_changed_is_refused(place, tmp_path, monkeypatch, what):
+def test_a_step_whose_source_was_changed_is_refused(place, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    path = tmp_path / f"own_{what}.py"
+    path = tmp_path / "own_step.py"
     path.write_text(OWN)
     own = importlib.import_module(path.stem)
-
-    def change():
-        gan = networks()
-        gan = gan._replace(discriminator=own.Own(*gan.discriminator))
-        return {"by": own.by} if what == "by" else {"gan": gan}
-
-    killed_in(place, 4, **change())
+    killed_in(place, 4, by=own.by)
     path.write_text(OWN + "later = True\n")
-    with pytest.raises(ValueError, match=r"(step|gan\.discriminator) \(stored .*source"):
-        next(Run(place, **change()).records)
+    with pytest.raises(ValueError, match=r"step \(stored .*source"):
+        next(Run(place, by=own.by).records)
     path.write_text(OWN)
-    assert Run(place, **change()).all().done[0] == 3
+    assert Run(place, by=own.by).all().done[0] == 3
 
 
 def typed(source):
@@ -257,25 +245,6 @@ def test_a_collection_in_the_settings_is_compared(place, held):
 def test_a_layers_numbers_are_in_its_repr():
     wide, wider = (Conditional(nn.Linear(5, 1), classes=2, label_scale=s) for s in (1.0, 2.0))
     assert str(wide) != str(wider)
-
-
-def heads(count):
-    return nn.TransformerEncoderLayer(8, count, dim_feedforward=8)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (nn.AvgPool1d(3, padding=1), nn.AvgPool1d(3, padding=1, count_include_pad=False)),
-        (nn.Upsample(scale_factor=2.0), nn.Upsample(scale_factor=2.0, align_corners=True)),
-        (heads(2), heads(4)),
-    ],
-)
-def test_layers_that_print_alike_are_compared_by_their_attributes(place, one, other):
-    assert repr(one) == repr(other)
-    killed_in(place, 4, gan=networks()._replace(averaged_net=one))
-    with pytest.raises(ValueError, match=r"gan\.averaged_net"):
-        Run(place, gan=networks()._replace(averaged_net=other)).all()
 
 
 def test_a_buffer_that_no_checkpoint_would_hold_is_refused(place):
