@@ -1,6 +1,5 @@
 """Losses of one row each, as `clipped_sum` takes them."""
 
-import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -9,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.training import Gradients, gradient_penalty, paired, per_example
-from dpkit.training.gradients import self_check
+from dpkit.training.gradients import refused, self_check
 from dpkit.training.gradients.factored import PerExample
 
 PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
@@ -23,15 +22,7 @@ class RowLoss(nn.Module):
         self.net, self.of_rows = net, of_rows
 
     def forward(self, *rows: Tensor) -> Tensor:
-        losses, wanted = self.of_rows(*rows), tuple(rows[0].shape[:1])
-        if not isinstance(losses, Tensor) or tuple(losses.shape) != wanted:
-            got = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
-            raise ValueError(
-                f"the loss of {wanted[0]} rows must be one number for each, shape {wanted}, got "
-                f"{got}: pass reduction='none', squeeze(1) or sum what a row has several of, and "
-                "give labels to step beside the features, not in a closure"
-            )
-        return losses
+        return self.of_rows(*rows)
 
     def tried(self, *rows: Tensor) -> None:
         """Run on rows, and refuse a loss that takes others, or is of another network.
@@ -40,12 +31,8 @@ class RowLoss(nn.Module):
             TypeError: it takes other arguments.
             ValueError: it does not run on them, or does not depend on the network.
         """
-        try:
-            inspect.signature(self.of_rows).bind(*rows)
-        except TypeError as error:
-            raise TypeError(
-                f"the loss must take the {len(rows)} tensors of rows: {error}"
-            ) from None
+        if unlike := refused.does_not_take(self.of_rows, len(rows)):
+            raise TypeError(f"the loss must take the {len(rows)} tensors of rows: {unlike}")
         self._set_up(rows)
         with self_check.undisturbed(self), torch.enable_grad():
             try:
@@ -55,12 +42,12 @@ class RowLoss(nn.Module):
                 raise ValueError(
                     f"the loss does not run on rows of {shapes}: {error}; this step was not charged"
                 ) from None
+        losses = refused.one_each(losses, len(rows[0]))
         own = [parameter for parameter in self.net.parameters() if parameter.requires_grad]
-        reached = losses.requires_grad and any(
+        if not losses.requires_grad or not any(
             gradient is not None
             for gradient in torch.autograd.grad(losses.sum(), own, allow_unused=True)
-        )
-        if not reached:
+        ):
             raise ValueError("the loss does not depend on the parameters of net: is it another's?")
 
     def _set_up(self, rows: Sequence[Tensor]) -> None:

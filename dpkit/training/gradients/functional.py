@@ -201,7 +201,7 @@ def one_number(loss: Tensor, reason: str | None) -> Tensor:
     if loss.numel() != 1:
         raise UnsupportedLayer(
             f"the loss of one example has shape {tuple(loss.shape)}: does it read labels of the "
-            "whole batch from around it? Give the labels as inputs: let the network take them and "
+            "whole batch from a closure? Give the labels as inputs: let the network take them and "
             f"return the loss. Examples go one by one here since {reason}"
         )
     return loss.sum()

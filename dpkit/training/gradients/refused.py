@@ -1,7 +1,7 @@
 """What per-example gradients are refused for, by name, and what to write instead."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from inspect import signature
 from traceback import walk_tb
@@ -106,29 +106,27 @@ def refuse_arguments(network: nn.Module, loss: Callable[..., Tensor], inputs: in
     Raises:
         TypeError: with the remedy.
     """
-    if not _takes(network, inputs):
+    if unlike := does_not_take(network, inputs):
         raise TypeError(
-            f"{type(network).__name__} does not take {inputs} inputs; all that follow the loss go "
-            "to the network. Labels that the loss alone needs: let a module take them too and "
-            "return the loss, or read them from around it, loss=lambda out: f(out, labels)"
+            f"{type(network).__name__} does not take {inputs} inputs ({unlike}); all that follow "
+            "the loss go to the network. Labels that the loss alone needs: let a module take them "
+            "too and return the loss, or read them from around it, loss=lambda out: f(out, labels)"
         )
-    if not _takes(loss, 1):
+    if unlike := does_not_take(loss, 1):
         raise TypeError(
-            "the loss must take one argument, the network's output: let the network take the "
-            "labels too and return the loss, or write loss=lambda out: f(out, labels)"
+            f"the loss must take one argument, the network's output ({unlike}): let the network "
+            "take the labels too and return the loss, or write loss=lambda out: f(out, labels)"
         )
 
 
-def _takes(function: Callable[..., object], count: int) -> bool:
-    try:
-        form = signature(getattr(function, "forward", function))
-    except (TypeError, ValueError):  # not written in Python
-        return True
-    try:
-        form.bind(*[None] * count)
-    except TypeError:
-        return False
-    return True
+def does_not_take(function: Callable[..., object], count: int) -> str:
+    """Why a function does not take so many arguments; empty where it does, or where none knows."""
+    with suppress(ValueError):  # not written in Python
+        try:
+            signature(getattr(function, "forward", function)).bind(*[None] * count)
+        except TypeError as error:
+            return str(error)
+    return ""
 
 
 def one_each(losses: object, batch: int) -> Tensor:
@@ -139,13 +137,12 @@ def one_each(losses: object, batch: int) -> Tensor:
         HalfPrecision: they are rounded to half precision.
     """
     shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
-    if shape != (batch,):
+    if not isinstance(losses, Tensor) or shape != (batch,):
         raise ValueError(
-            f"the losses of {batch} examples must have shape (batch,), got {shape}: no mean or sum "
-            'over the batch (reduction="none"), no packs of several examples, and all other '
-            "dimensions summed"
+            f"the losses of {batch} examples must be one number for each, shape ({batch},), got "
+            f"{shape}: pass reduction='none', squeeze(1) or sum what an example has several of, no "
+            "packs of examples, and give labels beside the features, not in a closure"
         )
-    assert isinstance(losses, Tensor)
     if losses.dtype not in (torch.float32, torch.float64):
         raise HalfPrecision(f"losses are {losses.dtype}; compute them in float32")
     return losses

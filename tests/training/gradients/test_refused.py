@@ -174,7 +174,7 @@ def test_a_reentrant_checkpoint_of_known_layers_is_refused():
     ],
 )
 def test_losses_that_are_not_one_an_example(network, loss, shape):
-    with pytest.raises(ValueError, match=rf"shape \(batch,\), got {shape}.*reduction"):
+    with pytest.raises(ValueError, match=rf"shape \(8,\), got {shape}.*reduction"):
         per_example(network, loss, normal(8, 6))
 
 
