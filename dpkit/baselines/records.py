@@ -27,13 +27,19 @@ def checked(
             f"{found.dtype} of shape {found.shape}; bytes are pixels / 255"
         )
     rows = found.reshape(len(found), int(np.prod(shape)))
-    fine = ((rows >= 0) & (rows <= 1)).all(1)
+    check_unit(rows)
+    return rows, checked_labels(labels, classes=classes, records=len(rows))
+
+
+def check_unit(images: Floats) -> None:
+    """Refuse (ValueError) images (records, ...) with numbers outside [0, 1], or NaN."""
+    fine = ((images >= 0) & (images <= 1)).all(tuple(range(1, images.ndim)))
     if not fine.all():
         raise ValueError(
-            f"images must lie in [0, 1], and record {int(fine.argmin())} does not (or holds NaN); "
-            "scale bytes by 1 / 255, and drop or fill what is missing"
+            f"images must lie in [0, 1], and record {int(fine.argmin())} does not, or holds NaN: "
+            "pixels 0..255 are x / 255, -1..1 are (x + 1) / 2, and what is missing is filled in "
+            f"first; {checks.TO_YOURSELF}"
         )
-    return rows, checked_labels(labels, classes=classes, records=len(rows))
 
 
 def checked_labels(labels: ArrayLike, *, classes: int, records: int | None = None) -> Labels:

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit import checks
-from dpkit.baselines.records import checked_labels
+from dpkit.baselines.records import check_unit, checked_labels
 from dpkit.datasets import Images
 
 
@@ -77,24 +76,6 @@ def _pixels(x: Any) -> np.ndarray:
         raise ValueError(
             f"x must be uint8 or floats in [0, 1], got {pixels.dtype}; 0..255 are x.astype('uint8')"
         )
-    _check_range(pixels)
+    if pixels.dtype.kind == "f":
+        check_unit(pixels)
     return pixels
-
-
-def _check_range(pixels: np.ndarray) -> None:
-    """Refuse floats outside [0, 1], and NaN; the first such record is named."""
-    if pixels.dtype.kind != "f":
-        return
-    fine = ((pixels >= 0) & (pixels <= 1)).all(tuple(range(1, pixels.ndim)))
-    if not fine.all():
-        row = int(fine.argmin())
-        if not np.isfinite(pixels[row]).all():
-            raise ValueError(
-                f"x holds NaN or infinite numbers (first in record {row}): drop such records or "
-                f"fill them in first; {checks.TO_YOURSELF}"
-            )
-        raise ValueError(
-            f"x as floats must lie in [0, 1], and record {row} lies in [{pixels[row].min():g}, "
-            f"{pixels[row].max():g}]; pixels 0..255 are x / 255, -1..1 are (x + 1) / 2; "
-            f"{checks.TO_YOURSELF}"
-        )
