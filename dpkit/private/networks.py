@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -14,6 +15,7 @@ from torch import nn
 from dpkit.training.device import draws_put_back
 from dpkit.training.gradients.layers import refuse_mixing
 from dpkit.training.gradients.refused import refuse
+from dpkit.training.optimizers import check_holds
 from dpkit.training.reads import extents
 
 SEVERAL = 8  # different numbers in a row that is no coincidence
@@ -45,33 +47,13 @@ def check_network(network: Any, name: str, *, keeps_apart: bool = True) -> None:
 
 
 def check_optimizer(optimizer: Any, net: nn.Module) -> None:
-    """Refuse what is no optimiser of this network's parameters.
-
-    Raises:
-        TypeError: no torch.optim.Optimizer, or one that runs the loss itself (LBFGS).
-        ValueError: it holds other parameters than those of `net`.
-    """
+    """Refuse what is no torch.optim.Optimizer (TypeError), or not of this network (ValueError)."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise TypeError(
             f"optimizer must be a torch.optim.Optimizer, got {optimizer!r:.80}: pass "
             "torch.optim.Adam(net.parameters())"
         )
-    if isinstance(optimizer, torch.optim.LBFGS):
-        raise TypeError(
-            "LBFGS computes the loss several times a step, each of them a release: use Adam or SGD"
-        )
-    held = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
-    own = {id(parameter) for parameter in net.parameters() if parameter.requires_grad}
-    if held - own or not held:
-        raise ValueError(
-            "the optimizer holds parameters that are not of net, which private gradients do not "
-            "reach: make it of net.parameters()"
-        )
-    if own - held:
-        raise ValueError(
-            f"the optimizer does not hold {len(own - held)} of the tensors of net that are "
-            "trained: make it of net.parameters(), or freeze those by requires_grad_(False)"
-        )
+    check_holds(optimizer, [p for p in net.parameters() if p.requires_grad])
 
 
 _guarded: WeakSet[torch.optim.Optimizer] = WeakSet()
@@ -179,35 +161,34 @@ def check_pair(
         four examples that the generator made, and their labels, if there are any.
 
     Raises:
-        TypeError: a network of a kind that is not trained here.
-        ValueError: they do not run, do not fit the data or each other, or what the generator makes
-            of one row depends on another.
+        TypeError, ValueError: a network is of a kind that is not trained here, they do not run or
+            do not fit the data or each other, or a fake depends on another's latent or label.
     """
     check_network(generator, "generator", keeps_apart=False)
     like = next(generator.parameters())
-    device = like.device
-    latents = torch.randn(4, *latent_size, device=device, dtype=like.dtype)
-    labels = torch.arange(4, device=device) % (classes or 1)
+    inputs = [torch.randn(4, *latent_size, device=like.device, dtype=like.dtype)]
     if classes is not None:
-        labels[1] = classes - 1
-    conditions = () if classes is None else (labels,)
-    labelled = " and 4 labels" if conditions else ""
-    how = f"latents of shape {(4, *latent_size)}{labelled}; set latent_size and classes to fit"
-    fakes = _tried("generator", generator, latents, *conditions, how=how)
+        inputs.append(torch.arange(4, device=like.device) % classes)
+        inputs[1][1] = classes - 1
+    labelled = " and 4 labels" if inputs[1:] else ""
+    made = partial(
+        _tried,
+        "generator",
+        generator,
+        how=f"latents of shape {(4, *latent_size)}{labelled}; set latent_size and classes to fit",
+    )
+    fakes = made(*inputs)
     if tuple(fakes.shape) != (4, *shape):
         raise ValueError(
             f"the generator must make {(4, *shape)}, as an example of the data is {shape}, got "
             f"{tuple(fakes.shape)}; reshape one of the two (are generator and critic swapped?)"
         )
-    other = [x.clone() for x in (latents, *conditions)]
+    other = [x.clone() for x in inputs]
     other[0][0] += 1
-    if conditions:
+    if labelled:
         other[1][0] = (other[1][0] + 1) % (classes or 1)
-    again, moved = (
-        _tried("generator", generator, *rows, how=how) for rows in ((latents, *conditions), other)
-    )
-    rough = 0.0 if torch.equal(fakes, again) else 1e-4  # some sums on a GPU come in any order
-    if not torch.allclose(fakes[1:], moved[1:], rtol=rough, atol=rough):
+    rough = 0.0 if torch.equal(fakes, made(*inputs)) else 1e-4  # sums on a GPU come in any order
+    if not torch.allclose(fakes[1:], made(*other)[1:], rtol=rough, atol=rough):
         raise ValueError(
             "what the generator makes of one row depends on other rows, in evaluation mode too "
             "(statistics of the batch?), so that one record's label would change many fakes; keep "
@@ -215,13 +196,13 @@ def check_pair(
         )
     check_network(critic, "critic")
     how = f"what the generator makes, {tuple(fakes.shape)}{labelled}; make the two fit"
-    answers = _tried("critic", critic, fakes, *conditions, how=how)
+    answers = _tried("critic", critic, fakes, *inputs[1:], how=how)
     if tuple(answers.shape) not in ((4,), (4, 1)):
         raise ValueError(
             f"the critic must give one number an example, (4,) or (4, 1), got "
             f"{tuple(answers.shape)} for 4 (are generator and critic swapped?)"
         )
-    return fakes, *conditions
+    return fakes, *inputs[1:]
 
 
 def check_logits(answers: torch.Tensor) -> None:

@@ -81,7 +81,7 @@ def update(
             wait for all that is queued.
     """
 
-    _check_holds(optimizer, parameters)
+    check_holds(optimizer, parameters)
     if gradients and not _waits_for(gradients[0]) and not _finite(gradients):
         raise FloatingPointError(f"a gradient is {_LOST}")
     for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -141,7 +141,8 @@ def _on_its_way(flag: "torch.Tensor") -> Callable[[], bool]:
     return read
 
 
-def _check_holds(optimizer: "torch.optim.Optimizer", parameters: Sequence["torch.Tensor"]) -> None:
+def check_holds(optimizer: "torch.optim.Optimizer", parameters: Sequence["torch.Tensor"]) -> None:
+    """Refuse (ValueError) an optimiser that does not move just these, or computes gradients."""
     import torch
 
     if isinstance(optimizer, torch.optim.LBFGS):
@@ -151,17 +152,12 @@ def _check_holds(optimizer: "torch.optim.Optimizer", parameters: Sequence["torch
         )
     held = {id(p) for g in optimizer.param_groups for p in g["params"] if p.requires_grad}
     given = {id(p) for p in parameters}
-    if not given <= held:
+    if held != given:
         raise ValueError(
             f"the optimizer does not hold {len(given - held)} of the {len(given)} parameters that "
-            "the gradients belong to, so that they would not be trained; make it over the "
-            "network's own: torch.optim.Adam(network.parameters())"
-        )
-    if not held <= given:
-        raise ValueError(
-            f"the optimizer holds {len(held - given)} parameters beside those that the gradients "
-            "belong to, and would move them along what a backward pass left there, without noise; "
-            "make one optimizer for each network"
+            f"are trained, and holds {len(held - given)} others, which would move along what a "
+            "backward pass left there, without noise: make one optimizer for each network, of "
+            "net.parameters(), and freeze what is not trained by requires_grad_(False)"
         )
 
 

@@ -189,7 +189,7 @@ def test_an_optimizer_that_holds_other_parameters_is_refused():
     other(torch.ones(2, 3)).sum().backward()
     before = other.weight.detach().clone()
     gradients = [torch.zeros_like(p) for p in network.parameters()]
-    with pytest.raises(ValueError, match=r"2 parameters beside those .* without noise"):
+    with pytest.raises(ValueError, match=r"holds 2 others, .* without noise"):
         update(torch.optim.SGD(both, lr=1.0), list(network.parameters()), gradients)
     assert torch.equal(before, other.weight)
     alone = torch.optim.SGD(other.parameters(), lr=1.0)
