@@ -62,7 +62,7 @@ def test_a_delta_that_would_allow_to_publish_a_record_is_warned_of():
 
 
 def test_an_optimizer_of_another_network():
-    with pytest.raises(ValueError, match="of net.parameters"):
+    with pytest.raises(ValueError, match=r"of net\.parameters"):
         private_of(optimizer=adam(classifier()))
 
 
