@@ -448,8 +448,8 @@ MUTANTS = (
     Mutant(
         "an optimiser of other parameters is stepped",
         "training/optimizers.py",
-        "    if not held <= given:\n",
-        "    if held is None:\n",
+        "    if held != given:\n",
+        "    if not given <= held:\n",
         "tests/training/test_training.py::test_an_optimizer_that_holds_other_parameters_is_refused",
     ),
     Mutant(
