@@ -185,7 +185,23 @@ def _tensor(name: str, part: Any) -> Tensor:
     if not part.ndim:
         raise ValueError(f"{name} must have the example first, got a single number")
     part = part.detach()
+    if _overlap(part):
+        warnings.warn(
+            f"the rows of {name} overlap in memory (windows, or one row repeated), and each row "
+            "counts as a record: the price is that of one row, not of all that a number is in",
+            stacklevel=6,
+        )
     return part.long() if part.ndim == 1 and not part.is_floating_point() else part
+
+
+def _overlap(part: Tensor) -> bool:
+    """Whether two places of a tensor may be one number of memory."""
+    reach = 1
+    for step, size in sorted(zip(part.stride(), part.shape, strict=True)):
+        if size > 1 and step < reach:
+            return True
+        reach += max(size - 1, 0) * step
+    return False
 
 
 def _from_array(name: str, part: Any) -> Tensor:

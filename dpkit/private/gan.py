@@ -22,7 +22,7 @@ from dpkit.private.grid import grid
 from dpkit.private.networks import check_network, check_no_records, check_pair
 from dpkit.private.plan import Plan
 from dpkit.private.reservation import Reservation
-from dpkit.private.standardise import settled
+from dpkit.private.standardise import left_behind, settled
 from dpkit.private.statement import statement
 from dpkit.training import Checkpoints, device_named, generator_on, train
 from dpkit.training.reads import Watched, extents
@@ -43,7 +43,7 @@ class PrivateGan(BaseEstimator):
     one noise on the sum, divided by `batch_size`. The generator learns from the critic alone, on
     labels drawn uniformly. An average of its weights is released. Another `fit` starts anew, and
     costs epsilon again. Attributes that end in `_` come with `fit`. The fitted object may be
-    released by joblib or pickle where no seed was given: `curves_` stay behind.
+    released by joblib or pickle where no seed was given: `curves_` and `transform` stay behind.
 
     Attributes:
         generator_: the released network, on the device it was trained on.
@@ -184,7 +184,7 @@ class PrivateGan(BaseEstimator):
         memory = extents(data.features, *parts, *held_in(x, y))
         real = examples(data, rng=rng, memory=memory)
         for net in (generator, critic):
-            check_no_records(net, parts)
+            check_no_records(net, parts, attributes=True)
         with Watched("a network", memory, remedy="let it read its inputs and weights alone"):
             fakes, *conditions = check_pair(
                 generator,
@@ -205,17 +205,17 @@ class PrivateGan(BaseEstimator):
         seen = list(watch.watched(charge.named(records), steps=steps, bar=progress, board=board))
         released, _ = self._networks(device)  # without what a class kept of the labels it saw
         released.load_state_dict(gan.averaged_net.state_dict())
-        self.generator_, self.plan_, self.settings_ = (
-            released.eval(),
-            settings.plan,
-            self._public(),
-        )
+        self.generator_, self.plan_ = released.eval(), settings.plan
+        self.settings_ = self._public()
         self.curves_ = watch.curves(seen)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """What joblib and pickle write: all but `curves_`, which are private."""
-        return {name: x for name, x in vars(self).items() if name != "curves_"}
+        """What joblib and pickle write; of a fitted GAN neither `curves_` nor `transform`."""
+        state = {name: x for name, x in vars(self).items() if name != "curves_"}
+        if hasattr(self, "generator_") and self.transform is not None:
+            state["transform"] = left_behind
+        return state
 
     def _networks(self, device: torch.device) -> list[nn.Module]:
         """Copies of the two networks, on the device."""

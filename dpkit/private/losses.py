@@ -7,6 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
+from dpkit import checks
 from dpkit.training import Gradients, gradient_penalty, paired, per_example
 from dpkit.training.gradients import refused, self_check
 from dpkit.training.gradients.factored import PerExample
@@ -40,7 +41,8 @@ class RowLoss(nn.Module):
             except (RuntimeError, TypeError, IndexError) as error:
                 shapes = ", ".join(f"{tuple(row.shape)} {row.dtype}" for row in rows)
                 raise ValueError(
-                    f"the loss does not run on rows of {shapes}: {error}; this step was not charged"
+                    f"the loss does not run on rows of {shapes}: {error}; this step was not "
+                    f"charged; {checks.TO_YOURSELF}"
                 ) from None
         losses = refused.one_each(losses, len(rows[0]))
         own = [parameter for parameter in self.net.parameters() if parameter.requires_grad]

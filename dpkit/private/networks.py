@@ -111,14 +111,19 @@ def try_step(optimizer: torch.optim.Optimizer) -> None:
                 p.grad = None
 
 
-def check_no_records(network: nn.Module, data: Sequence[torch.Tensor]) -> None:
+def check_no_records(
+    network: nn.Module, data: Sequence[torch.Tensor], *, attributes: bool = False
+) -> None:
     """Refuse a network whose state holds records: it would publish them (ValueError).
 
     By the memory that they lie in, and by equal rows of numbers that are not few: a copy of a mean
-    is not seen.
+    is not seen. What is pickled as a whole publishes its modules' attributes too.
     """
-    places = extents(*data)
-    for name, held in network.state_dict().items():
+    places, state = extents(*data), dict(network.state_dict())
+    for place, module in network.named_modules() if attributes else ():
+        own = vars(module).items()
+        state |= {f"{place}.{name}": x for name, x in own if isinstance(x, torch.Tensor)}
+    for name, held in state.items():
         shared = any(one.meets(place) for one in extents(held) for place in places)
         if shared or any(_holds_rows(held, part) for part in data):
             raise ValueError(

@@ -104,3 +104,11 @@ def settled(transform: Any, features: Tensor, *, public_size: int, rng: torch.Ge
     if scaling_of(transform) is None:
         return transform
     return transform.released(features, public_size=public_size, rng=rng)
+
+
+def left_behind(rows: Tensor) -> Tensor:
+    """Stands for a transform that was not pickled with a fitted GAN (ValueError)."""
+    raise ValueError(
+        "transform stays behind when a fitted PrivateGan is pickled, as it may hold records: "
+        "set_params(transform=...) before another fit"
+    )
