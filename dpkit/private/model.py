@@ -71,7 +71,8 @@ class Private:
             `Standardised` or `NoisyStandardised`, for example. Images of bytes become floats by
             x / 127.5 - 1 where it is None.
         budget: adds up the runs on these data (see `Budget`). This run is charged to it as a whole
-            before its first release, when its loss and optimiser have been tried.
+            before its first release, when its loss and optimiser have been tried (on no rows, if
+            the first batch is empty: that is a release of noise).
         reproducible_seed: of batches and noise; None takes the operating system's entropy. Who
             knows the seed takes the noise off again, and the statement says so; from two runs with
             one seed anybody can.
@@ -128,7 +129,8 @@ class Private:
             public_size=size,
             transform=settled(transform, self._data[0], public_size=size, rng=self._rng),
         )
-        memory = extents(held.features, *self._data, *held_in(*data))
+        self._held = held_in(*data)  # kept, or their memory might be given to something else
+        memory = extents(held.features, *self._data, *self._held)
         self._first = Rows(held, rng=self._rng, memory=memory)
         check_no_records(net, self._data)
         self._draws = batches(

@@ -37,7 +37,10 @@ class Extent(NamedTuple):
 
 
 def extents(*data: Any) -> list[Extent]:
-    """Of the tensors and arrays among the data, as far as they hold numbers."""
+    """Of the tensors and arrays among the data, as far as they hold numbers.
+
+    Keep these as long as the extents: memory that is freed is soon another tensor's.
+    """
     return [_extent(x) for x in data if isinstance(x, Tensor | np.ndarray) and all(x.shape)]
 
 

@@ -3,10 +3,12 @@
 Each mistake of an honest user is refused or said, and the honest code nearest to it runs.
 """
 
+import gc
 import io
 import json
 import pickle
 import warnings
+import weakref
 from functools import partial
 from threading import Event, Thread
 
@@ -215,6 +217,17 @@ def test_a_loss_that_begins_to_read_later_is_found_out(monkeypatch):
 def test_a_loss_that_reads_no_private_record_runs(loss):
     net = classifier()
     assert run(private_of(net, FLAT[100:], Y[100:]), loss(net)).steps_done == 4
+
+
+def test_what_was_given_is_kept_as_long_as_it_is_watched():
+    """Freed, its memory would be another tensor's soon, and an honest read of that refused."""
+    labels = Y.numpy().astype(np.int32)  # of which Private makes int64
+    given = weakref.ref(labels)
+    private = private_of(net := classifier(), FLAT, labels)
+    del labels
+    gc.collect()
+    assert given() is not None
+    assert run(private, each(net)).steps_done == 4
 
 
 class Sam(torch.optim.SGD):

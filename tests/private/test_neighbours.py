@@ -393,7 +393,7 @@ def test_what_nobody_can_see_from_within_is_said():
         "numbers computed from records beforehand",
         "a copy of it another",
         "one restored from a stored state",
-        "a person with several is not known",
+        "a person with several rows is not known",
         "nor a learning rate",
     ):
         assert words in " ".join(limits.split())
