@@ -42,11 +42,14 @@ def check_unit(images: Floats) -> None:
         )
 
 
-def checked_labels(labels: ArrayLike, *, classes: int, records: int | None = None) -> Labels:
+def checked_labels(
+    labels: ArrayLike, *, classes: int, records: int | None = None, name: str = "labels"
+) -> Labels:
     """Labels as int64, (records,).
 
     Args:
         records: how many there must be; None where any number will do.
+        name: of the labels, for the error.
 
     Raises:
         ValueError: they are no integers in 0 .. classes - 1, or of another shape.
@@ -57,13 +60,13 @@ def checked_labels(labels: ArrayLike, *, classes: int, records: int | None = Non
     if found.ndim != 1 or found.dtype.kind not in "iu" or records not in (None, len(found)):
         wanted = "(records,)" if records is None else f"({records},)"
         raise ValueError(
-            f"labels must be integers of shape {wanted}, got {found.dtype} of shape {found.shape}; "
-            "rows of 0 and 1 are y.argmax(1), and names are numbered by a list that is public"
+            f"{name} must be integers of shape {wanted}, got {found.dtype} of shape {found.shape}; "
+            "round floats; rows of 0 and 1 are y.argmax(1), and names are numbered by a public list"
         )
     fine = (found >= 0) & (found < classes)
     if not fine.all():
         raise ValueError(
-            f"labels must lie in 0..{classes - 1}, got {found[~fine][0]}; number the classes from "
+            f"{name} must lie in 0..{classes - 1}, got {found[~fine][0]}; number the classes from "
             f"0, by a list that is public; {checks.TO_YOURSELF}"
         )
     return found.astype(np.int64)

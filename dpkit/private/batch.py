@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpkit.training.reads import extents
+from dpkit.training.reads import extents, meet
 
 REMEDY = (
     "pass those that the loop yields, or views of their rows (to change images on the way, give "
@@ -75,27 +75,31 @@ class Drawn:
             )
         if not own:
             raise ValueError("step takes the batch after the loss: private.step(loss, x, y)")
-        for row in (*own, *beside):
-            self._check_rows(row)
-        if len(self.rows[0]):
-            self._check_own(own)
-        return [row.detach() for row in (*own, *beside)]
+        given = [self._checked(row) for row in (*own, *beside)]
+        if not all(map(torch.equal, self.rows, self._kept)):
+            raise ValueError(f"the batch was changed in place after it was drawn; {REMEDY}")
+        for row in own if len(self.rows[0]) else ():
+            if not any(_is_row_by_row(row, of) for of in self.rows):
+                raise ValueError(
+                    "a tensor was given that is not of the batch just drawn, or in which its rows "
+                    f"lie otherwise; {REMEDY}"
+                )
+        return given
 
     def exchanged(self, given: Sequence[Tensor], records: Sequence[Tensor]) -> list[Tensor]:
         """What `take` answered, of other records: as many, laid out as the batch is.
 
         What was made without the rows of the batch stays as it is.
         """
-        return [self._of_others(row, records) for row in given]
-
-    def _of_others(self, row: Tensor, records: Sequence[Tensor]) -> Tensor:
+        found = list(given)
         for own, other in zip(self.rows, records, strict=True):
-            if _is_row_by_row(row, own):
-                start = row.storage_offset() - own.storage_offset() + other.storage_offset()
-                return other.as_strided(row.shape, row.stride(), start)
-        return row
+            for i, row in enumerate(given):
+                if _is_row_by_row(row, own):
+                    start = row.storage_offset() - own.storage_offset() + other.storage_offset()
+                    found[i] = other.as_strided(row.shape, row.stride(), start)
+        return found
 
-    def _check_rows(self, row: Any) -> None:
+    def _checked(self, row: Any) -> Tensor:
         batch = len(self.rows[0])
         if not isinstance(row, Tensor):
             raise TypeError(f"step takes tensors of rows, got {type(row).__name__}")
@@ -104,30 +108,18 @@ class Drawn:
                 f"each row must come from one record of the batch just drawn, which has {batch}, "
                 f"but a tensor of shape {tuple(row.shape)} was given; {REMEDY}"
             )
-        if any(one.meets(part) for one in extents(row) for part in self._data):
+        if meet(extents(row), self._data):
             raise ValueError("a slice of the data set was given in place of the batch just drawn")
-
-    def _check_own(self, given: Sequence[Tensor]) -> None:
-        if not all(map(torch.equal, self.rows, self._kept)):
-            raise ValueError(f"the batch was changed in place after it was drawn; {REMEDY}")
-        for row in given:
-            if not any(_is_row_by_row(row, of) for of in self.rows):
-                raise ValueError(
-                    "a tensor was given that is not of the batch just drawn, or in which its rows "
-                    f"lie otherwise; {REMEDY}"
-                )
+        return row.detach()
 
 
 def _is_row_by_row(view: Tensor, base: Tensor) -> bool:
     """Whether each row of the view lies within the same row of a contiguous base."""
-    if _storage(view) != _storage(base) or view.dtype != base.dtype:
+    same = view.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()
+    if not same or (view.device, view.dtype) != (base.device, base.dtype):
         return False
     start = view.storage_offset() - base.storage_offset()
     reach = sum((size - 1) * step for size, step in zip(view.shape, view.stride(), strict=True))
     reach -= (len(view) - 1) * view.stride(0)
     within = base[0].numel()
     return (len(view) == 1 or view.stride(0) == within) and 0 <= start <= start + reach < within
-
-
-def _storage(tensor: Tensor) -> tuple[str, int]:
-    return str(tensor.device), tensor.untyped_storage().data_ptr()

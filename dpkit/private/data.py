@@ -1,7 +1,7 @@
 """What a user has as data, as tensors with the example first: whole, finite and of one length."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -10,25 +10,18 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import (
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    Subset,
-    TensorDataset,
-    default_collate,
-)
+from torch.utils._pytree import tree_leaves
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from dpkit import checks
+from dpkit.baselines.records import checked_labels
 from dpkit.datasets import Images
-from dpkit.training.data import Rows
+from dpkit.training.data import Rows, not_finite, over, parts_of
 from dpkit.training.reads import Extent
 from dpkit.training.types import Data
 
-AT_ONCE = 2**24  # numbers that are looked at together
 SMALL = 2**30  # bytes of features that a GPU keeps as a whole
 FAR = 10  # of images as floats: neither in [-1, 1] nor standardised
-NAMES = ("x", "y")
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -40,7 +33,8 @@ def signed(pixels: Tensor) -> Tensor:
 
 def transform_for(features: Tensor, transform: Transform | None) -> Transform | None:
     """The given transform; for images of bytes `signed` where none is given."""
-    return signed if transform is None and _is_image(features) else transform
+    is_image = features.dtype == torch.uint8 and features.ndim > 1
+    return signed if transform is None and is_image else transform
 
 
 def tensors(*data: Any) -> tuple[Tensor, ...]:
@@ -58,28 +52,26 @@ def tensors(*data: Any) -> tuple[Tensor, ...]:
         ValueError: no records, parts of different length, numbers that are NaN or infinite.
     """
     parts = _parts(data)
-    named = [(NAMES[i] if i < len(NAMES) else f"data[{i}]", part) for i, part in enumerate(parts)]
-    found = tuple(_tensor(name, part) for name, part in named)
-    lengths = {name: len(tensor) for (name, _), tensor in zip(named, found, strict=True)}
+    names = ("x", "y", *(f"data[{i}]" for i in range(2, len(parts))))[: len(parts)]
+    found = tuple(map(_tensor, names, parts))
+    lengths = dict(zip(names, map(len, found), strict=True))
     if not any(lengths.values()):
         raise ValueError(f"there are no records: {lengths}")
     if len(set(lengths.values())) != 1:
         raise ValueError(f"x, y and what else is given need equally many records, got {lengths}")
-    for (name, _), tensor in zip(named, found, strict=True):
-        _check_finite(name, tensor)
+    for name, tensor in zip(names, found, strict=True):
+        if (row := not_finite(tensor, given=None)) is not None:
+            raise ValueError(
+                f"{name} holds NaN or infinite numbers (first in record {row}): drop such records "
+                f"or fill them in first; {checks.TO_YOURSELF}"
+            )
     return found
 
 
 def held_in(*data: Any) -> list[Any]:
     """The tensors and arrays that the data were given as, or that a data set holds."""
-    first = data[0].dataset if data and isinstance(data[0], DataLoader) else data and data[0]
-    if isinstance(first, Dataset):
-        return [
-            x
-            for held in vars(first).values()
-            for x in (held if isinstance(held, tuple) else [held])
-        ]
-    return list(data)
+    first = data[0].dataset if isinstance(data[0], DataLoader) else data[0]
+    return tree_leaves(vars(first)) if isinstance(first, Dataset) else list(data)
 
 
 def extreme_places(parts: tuple[Tensor, ...]) -> Tensor:
@@ -135,7 +127,7 @@ def _read(dataset: Any) -> tuple[Any, ...]:
     if not len(dataset):
         raise ValueError("there are no records: the Dataset is empty")
     try:
-        items = default_collate([dataset[index] for index in range(len(dataset))])
+        items = torch.utils.data.default_collate([dataset[index] for index in range(len(dataset))])
     except TypeError as error:
         raise TypeError(
             "the items of the Dataset must be tensors, arrays or numbers (give an image folder "
@@ -221,27 +213,7 @@ def _from_array(name: str, part: Any) -> Tensor:
         )
     if any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
         array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*not writable.*")  # nothing writes to data
-        return torch.from_numpy(array)
-
-
-def _check_finite(name: str, tensor: Tensor) -> None:
-    if not tensor.is_floating_point():
-        return
-    for start, part in _slices(tensor):
-        if not torch.isfinite(part).all():
-            bad = ~torch.isfinite(part.reshape(len(part), -1)).all(1)
-            row = start + int(bad.nonzero()[0])
-            raise ValueError(
-                f"{name} holds NaN or infinite numbers (first in record {row}): drop such records "
-                f"or fill them in first; {checks.TO_YOURSELF}"
-            )
-
-
-def _slices(tensor: Tensor) -> Iterator[tuple[int, Tensor]]:
-    rows = max(AT_ONCE // max(tensor[:1].numel(), 1), 1)
-    return ((start, tensor[start : start + rows]) for start in range(0, len(tensor), rows))
+    return over(array)
 
 
 def checksum(parts: tuple[Tensor, ...]) -> str:
@@ -249,13 +221,9 @@ def checksum(parts: tuple[Tensor, ...]) -> str:
     digest = sha256()
     for part in parts:
         digest.update(f"{part.dtype} {tuple(part.shape)}".encode())
-        for _, rows in _slices(part):
+        for rows in parts_of(part):
             digest.update(rows.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _is_image(features: Tensor) -> bool:
-    return features.dtype == torch.uint8 and features.ndim > 1
 
 
 def labels_for(classes: int | None, size: int, parts: tuple[Tensor, ...]) -> Tensor:
@@ -276,18 +244,8 @@ def labels_for(classes: int | None, size: int, parts: tuple[Tensor, ...]) -> Ten
         return torch.zeros(size, dtype=torch.int64)
     if given is None:
         raise ValueError(f"classes is {classes}, but no y was given: fit(x, y), or classes=None")
-    if given.ndim != 1 or given.is_floating_point():
-        raise ValueError(
-            f"y must be integers 0..{classes - 1} of shape (records,), got {given.dtype} of shape "
-            f"{tuple(given.shape)}; round and flatten it, or take argmax(1) of one-hot labels"
-        )
-    least, most = int(given.min()), int(given.max())
-    if not 0 <= least <= most < classes:
-        raise ValueError(
-            f"y must lie in 0..{classes - 1}, as classes is {classes}; number the classes from 0, "
-            "by a list that is public"
-        )
-    return given
+    found = given.cpu().numpy()
+    return torch.from_numpy(checked_labels(found, classes=classes, records=size, name="y"))
 
 
 def data_for(
@@ -311,16 +269,11 @@ def data_for(
     """
     if features.nbytes <= SMALL:
         features = features.to(like.device)
-    change = partial(
-        changed,
-        transform=transform_for(features, transform),
-        dtype=like.dtype,
-        whole_numbers=whole_numbers,
-    )
+    own = transform_for(features, transform)
+    change = partial(changed, transform=own, dtype=like.dtype, whole_numbers=whole_numbers)
     as_they_are = (like.dtype, torch.int64) if whole_numbers else (like.dtype,)
-    if change.keywords["transform"] is None and features.dtype in as_they_are:
-        change = None
-    return Data(features, labels.to(features.device), public_size, change)
+    plain = own is None and features.dtype in as_they_are
+    return Data(features, labels.to(features.device), public_size, None if plain else change)
 
 
 def changed(

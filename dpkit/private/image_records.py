@@ -13,15 +13,7 @@ from dpkit.datasets import Images
 def arrays(x: Any, y: Any, *, classes: int) -> tuple[np.ndarray, NDArray[np.int64]]:
     """Images as they are given, and their labels, (records,) int64.
 
-    Args:
-        x: uint8 or floats in [0, 1], (records, height, width) or (records, channels, height,
-            width); or `Images`, which hold their labels.
-        y: integers in 0 .. classes - 1, (records,); None with `Images`.
-        classes: number of labels.
-
-    Raises:
-        TypeError: x is of another kind, or y is missing or given twice.
-        ValueError: images or labels of another shape, or a number that is NaN or out of range.
+    What x and y may be, and what is raised of others, is said at `PrivateImages.fit`.
     """
     if isinstance(x, Images):
         if y is not None:
@@ -30,7 +22,7 @@ def arrays(x: Any, y: Any, *, classes: int) -> tuple[np.ndarray, NDArray[np.int6
     if y is None:
         raise TypeError("no y was given: fit(x, y), with a label for each image")
     pixels = _pixels(x)
-    return pixels, checked_labels(y, classes=classes, records=len(pixels))
+    return pixels, checked_labels(y, classes=classes, records=len(pixels), name="y")
 
 
 def in_unit(pixels: np.ndarray) -> NDArray[np.floating]:
@@ -72,10 +64,10 @@ def _pixels(x: Any) -> np.ndarray:
             f"x must have its channels before height and width, and its shape is {pixels.shape}; "
             "(records, height, width, channels) are x.transpose(0, 3, 1, 2)"
         )
-    if pixels.dtype != np.uint8 and pixels.dtype.kind != "f":
+    if pixels.dtype.kind == "f":
+        check_unit(pixels)
+    elif pixels.dtype != np.uint8:
         raise ValueError(
             f"x must be uint8 or floats in [0, 1], got {pixels.dtype}; 0..255 are x.astype('uint8')"
         )
-    if pixels.dtype.kind == "f":
-        check_unit(pixels)
     return pixels

@@ -1,7 +1,6 @@
 """Losses of one row each, as `clipped_sum` takes them."""
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from functools import lru_cache
 
 import torch
@@ -34,7 +33,7 @@ class RowLoss(nn.Module):
         """
         if unlike := refused.does_not_take(self.of_rows, len(rows)):
             raise TypeError(f"the loss must take the {len(rows)} tensors of rows: {unlike}")
-        self._set_up(rows)
+        self_check.set_up(self, *rows)
         with self_check.undisturbed(self), torch.enable_grad():
             try:
                 losses = self(*rows)
@@ -45,21 +44,10 @@ class RowLoss(nn.Module):
                     f"charged; {checks.TO_YOURSELF}"
                 ) from None
         losses = refused.one_each(losses, len(rows[0]))
-        own = [parameter for parameter in self.net.parameters() if parameter.requires_grad]
-        if not losses.requires_grad or not any(
-            gradient is not None
-            for gradient in torch.autograd.grad(losses.sum(), own, allow_unused=True)
-        ):
+        own = [p for p in self.net.parameters() if p.requires_grad]
+        found = losses.requires_grad and torch.autograd.grad(losses.sum(), own, allow_unused=True)
+        if not found or all(gradient is None for gradient in found):
             raise ValueError("the loss does not depend on the parameters of net: is it another's?")
-
-    def _set_up(self, rows: Sequence[Tensor]) -> None:
-        """Run on noise first: what sets itself up in its first pass shall not do so on records."""
-        public = [
-            torch.rand_like(row) if row.is_floating_point() else torch.zeros_like(row)
-            for row in rows
-        ]
-        with torch.no_grad(), suppress(Exception), self_check.same_draws(self):
-            self(*public)
 
 
 def itself(losses: Tensor) -> Tensor:

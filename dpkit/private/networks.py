@@ -16,7 +16,7 @@ from dpkit.training.device import draws_put_back
 from dpkit.training.gradients.layers import refuse_mixing
 from dpkit.training.gradients.refused import refuse
 from dpkit.training.optimizers import check_holds
-from dpkit.training.reads import extents
+from dpkit.training.reads import extents, meet
 
 SEVERAL = 8  # different numbers in a row that is no coincidence
 ROWS = 4096  # records that are compared at a time
@@ -124,8 +124,7 @@ def check_no_records(
         own = vars(module).items()
         state |= {f"{place}.{name}": x for name, x in own if isinstance(x, torch.Tensor)}
     for name, held in state.items():
-        shared = any(one.meets(place) for one in extents(held) for place in places)
-        if shared or any(_holds_rows(held, part) for part in data):
+        if meet(extents(held), places) or any(_holds_rows(held, part) for part in data):
             raise ValueError(
                 f"{name} of the network holds records of the data set, which would be published "
                 "with it: take what a network is made of from public data"
@@ -138,7 +137,7 @@ def _holds_rows(held: torch.Tensor, part: torch.Tensor) -> bool:
     if size < SEVERAL or not held.numel() or held.numel() % size:
         return False
     wanted = {one for row, one in _rows(held, size) if len(np.unique(row)) >= SEVERAL}
-    return bool(wanted) and any(one in wanted for _, one in _rows(part, size))
+    return bool(wanted) and not wanted.isdisjoint(one for _, one in _rows(part, size))
 
 
 def _rows(numbers: torch.Tensor, size: int) -> Iterator[tuple[np.ndarray, bytes]]:

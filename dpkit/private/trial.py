@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,35 +19,19 @@ from dpkit.training.gradients.self_check import undisturbed
 from dpkit.training.reads import Extent, Watched, extents, now_and_then
 
 
+@dataclass
 class Trial:
-    """Tries each loss before its first step, and now and then watches what a later one reads.
+    """Tries each loss before its first step, and now and then watches what a later one reads."""
 
-    Args:
-        net, optimizer: what is trained.
-        data: of all records.
-        memory: where they lie: no loss, network or optimiser may read there.
-        drawn: the batch on hand.
-        rows_of: a batch's tensors, from the places of its records.
-        plan: how gradients are clipped.
-        at_most: examples at a time.
-    """
-
-    def __init__(
-        self,
-        net: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        data: tuple[Tensor, ...],
-        memory: Sequence[Extent],
-        drawn: Drawn,
-        *,
-        rows_of: Callable[[Tensor], tuple[Tensor, ...]],
-        plan: Plan,
-        at_most: int,
-    ) -> None:
-        self._net, self._optimizer, self._data = net, optimizer, data
-        self._memory, self._drawn, self._rows_of = memory, drawn, rows_of
-        self._rule, self._at_most = plan.clipping, at_most
-        self._seen: set[Any] = set()
+    net: nn.Module  # what is trained
+    optimizer: torch.optim.Optimizer
+    data: tuple[Tensor, ...]  # of all records
+    memory: Sequence[Extent]  # where they lie: no loss, network or optimiser may read there
+    drawn: Drawn  # the batch on hand
+    rows_of: Callable[[Tensor], tuple[Tensor, ...]]  # a batch, from the places of its records
+    plan: Plan  # how gradients are clipped
+    at_most: int  # examples at a time
+    seen: set[Any] = field(default_factory=set)  # names of losses that were tried
 
     def look(
         self, name: Any, of: PerExampleOf, *rows: Tensor, loss: RowLoss | None = None
@@ -62,31 +47,31 @@ class Trial:
         Returns:
             what the optimiser's step is watched by, where this one is.
         """
-        first = name not in self._seen and len(rows[0]) > 0
+        first = name not in self.seen and len(rows[0]) > 0
         if not (first or now_and_then()):
             return nullcontext()
-        few = [row[: self._at_most] for row in rows]
+        few = [row[: self.at_most] for row in rows]
         if first and loss is not None:
             with self._watched():
                 loss.tried(*few)
         self._run(of, few)
         if first:
             self._on_extreme_labels(of, few)
-        if first and not self._seen:
-            with self._optimizer_watched():
-                try_step(self._optimizer)
-        self._seen |= {name} if first else set()
+            if not self.seen:
+                with self._optimizer_watched():
+                    try_step(self.optimizer)
+            self.seen.add(name)
         return self._optimizer_watched()
 
     def _run(self, of: PerExampleOf, rows: Sequence[Tensor]) -> None:
-        with self._watched(), undisturbed(self._net):
-            clipped_sum(of, *rows, rule=self._rule, at_most=self._at_most)
+        with self._watched(), undisturbed(self.net):
+            clipped_sum(of, *rows, rule=self.plan.clipping, at_most=self.at_most)
 
     def _on_extreme_labels(self, of: PerExampleOf, rows: Sequence[Tensor]) -> None:
         """As many rows, of these records: a label out of range is found before the run begins."""
-        for part in extreme_places(self._data).split(len(rows[0])):
+        for part in extreme_places(self.data).split(len(rows[0])):
             several = part[torch.arange(len(rows[0])) % len(part)]
-            others = self._drawn.exchanged(rows, self._rows_of(several))
+            others = self.drawn.exchanged(rows, self.rows_of(several))
             try:
                 self._run(of, others)
             except (RuntimeError, IndexError, ValueError) as error:
@@ -96,9 +81,9 @@ class Trial:
                 ) from error
 
     def _watched(self) -> Watched:
-        return Watched("the loss", self._memory, remedy=REMEDY)
+        return Watched("the loss", self.memory, remedy=REMEDY)
 
     def _optimizer_watched(self) -> Watched:
-        places = [*self._memory, *extents(*self._drawn.rows)]
+        places = [*self.memory, *extents(*self.drawn.rows)]
         remedy = "it goes along the noised gradients that it is given, and computes none itself"
         return Watched("the optimizer", places, remedy=remedy)

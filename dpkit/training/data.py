@@ -1,16 +1,17 @@
 """The private data of a run: what `train` refuses, and the rows of a batch that a step is given."""
 
 import warnings
-from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dpkit import checks
 from dpkit.training.device import draws_put_back
-from dpkit.training.gradients.self_check import moved_by
+from dpkit.training.gradients.self_check import moved_by, set_up
 from dpkit.training.reads import Extent, Watched, extents, now_and_then
 from dpkit.training.types import Data
 
@@ -40,17 +41,9 @@ class Rows:
         self._memory = [*memory, *extents(self.data.features, self.data.labels)]
         self._calls = 0  # of the transform, with an example and others
         _check_alike(self.data, rng.device)
-        self._set_up()
-
-    def _set_up(self) -> None:
-        """Transform noise first: what sets itself up in its first call then does so on that."""
-        features, transform = self.data.features, self.data.transform
-        if transform is None:
-            return
-        with draws_put_back(self._device), suppress(Exception):
-            public = torch.rand((4, *features.shape[1:]), device=self._device)
-            scale = 1 if features.is_floating_point() else 255
-            transform((scale * public).to(features.dtype))
+        if data.transform is not None:
+            features = self.data.features
+            set_up(data.transform, features.new_empty((4, *features.shape[1:]), device=rng.device))
 
     def check_finite(self) -> None:
         """Refuse records that are NaN or infinite, as steps would be given them, before any is.
@@ -62,19 +55,20 @@ class Rows:
         Raises:
             ValueError: the first such record, by its row.
         """
-        features, rows = self.data.features, self._rows_at_once()
-        if self.data.transform is None and not features.is_floating_point():
-            return
-        with draws_put_back(self._device):
-            for start in range(0, len(features), rows):
-                part = features[start : start + rows].clone()  # a transform may work in place
-                seen = self._transformed(self._moved(part))
-                finite = seen.isfinite().reshape(len(seen), -1).all(1)
-                if not finite.all():
-                    _refuse_record(start + int(finite.int().argmin()), self.data)
+        plain = self.data.transform is None
 
-    def _rows_at_once(self) -> int:
-        return max(AT_ONCE // max(self.data.features[:1].numel(), 1), 1)
+        def given(part: Tensor) -> Tensor:
+            return self._transformed(self._moved(part.clone()))  # a transform may work in place
+
+        with draws_put_back(self._device):
+            row = not_finite(self.data.features, given=None if plain else given)
+        if row is not None:
+            raise ValueError(
+                f"data.features has a record that is NaN or infinite (row {row}, counted from 0"
+                f"{'' if plain else ', after transform'}), from which no "
+                "gradient follows; fill such values with a fixed one, or leave the record out "
+                f"(nothing was drawn); {checks.TO_YOURSELF}"
+            )
 
     def at(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Features, transformed, and labels of the records with these indices."""
@@ -121,6 +115,22 @@ class Rows:
         return Watched("the transform", self._memory, remedy=remedy)
 
 
+def parts_of(values: Tensor) -> tuple[Tensor, ...]:
+    """Some records at a time."""
+    return values.split(max(AT_ONCE // max(values[:1].numel(), 1), 1))
+
+
+def not_finite(features: Tensor, *, given: Callable[[Tensor], Tensor] | None) -> int | None:
+    """The row of the first record that is NaN or infinite, as it is given (None: as it is)."""
+    start = 0
+    for part in parts_of(features) if given or features.is_floating_point() else ():
+        finite = (given(part) if given else part).reshape(len(part), -1).isfinite().all(1)
+        if not finite.all():
+            return start + int(finite.int().argmin())
+        start += len(part)
+    return None
+
+
 def _check_rows(made: Any, rows: Tensor) -> None:
     if not isinstance(made, Tensor) or made.shape[:1] != rows.shape[:1]:
         raise ValueError(
@@ -140,18 +150,20 @@ def _check_type(data: Any) -> None:
 
 
 def _tensor(name: str, values: Any) -> Tensor:
-    """A tensor as it is; one over the memory of an array, which is not read."""
-    if isinstance(values, Tensor):
-        return values
     try:
-        with warnings.catch_warnings():  # that the memory may be read-only: nobody writes to it
-            warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-            return torch.from_numpy(values)
+        return values if isinstance(values, Tensor) else over(values)
     except (TypeError, ValueError) as error:
         kind = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else type(values)
         raise TypeError(
             f"data.{name} must be a tensor or a numpy array of numbers, got {kind} ({error})"
         ) from error
+
+
+def over(array: Any) -> Tensor:
+    """A tensor over the memory of an array, which is not read, and to which nobody writes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
 
 
 def _check_alike(data: Data, device: torch.device) -> None:
@@ -179,11 +191,3 @@ def _check_alike(data: Data, device: torch.device) -> None:
 
 def _place(device: torch.device) -> tuple[str, int]:
     return device.type, device.index or 0
-
-
-def _refuse_record(row: int, data: Data) -> None:
-    raise ValueError(
-        f"data.features has a record that is NaN or infinite (row {row}, counted from 0"
-        f"{'' if data.transform is None else ', after transform'}), from which no gradient "
-        "follows; fill such values with a fixed one, or leave the record out (nothing was drawn)"
-    )

@@ -92,13 +92,11 @@ def device_label(device: torch.device) -> str:
 
 
 @contextmanager
-def draws_put_back(device: torch.device) -> Iterator[None]:
-    """Leave torch's global generators, the CPU's and the device's own, as before the block."""
-    if device.type == "cpu":
-        forked = torch.random.fork_rng([])
-    else:
-        forked = torch.random.fork_rng([device.index or 0], device_type=device.type)
-    with forked:
+def draws_put_back(*devices: torch.device) -> Iterator[None]:
+    """Leave torch's global generators, the CPU's and the devices' own, as before the block."""
+    others = [device for device in devices if device.type != "cpu"]
+    kind = others[0].type if others else "cuda"
+    with torch.random.fork_rng([device.index or 0 for device in others], device_type=kind):
         yield
 
 

@@ -8,7 +8,7 @@ NumPy's arithmetic, `tolist`, and copies of the data, or numbers computed from i
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,10 +31,6 @@ class Extent(NamedTuple):
     start: int
     end: int  # bytes
 
-    def meets(self, other: "Extent") -> bool:
-        """Whether they share memory."""
-        return self.device == other.device and self.start < other.end and other.start < self.end
-
 
 def extents(*data: Any) -> list[Extent]:
     """Of the tensors and arrays among the data, as far as they hold numbers.
@@ -56,6 +52,13 @@ def _extent(x: Tensor | np.ndarray) -> Extent:
     return Extent(device, start + low, start + high + size)
 
 
+def meet(some: Sequence[Extent], others: Sequence[Extent]) -> bool:
+    """Whether any of them share memory."""
+    return any(
+        a.device == b.device and a.start < b.end and b.start < a.end for a in some for b in others
+    )
+
+
 class Watched(TorchDispatchMode):
     """Inside the block, an operation on the numbers at `places` raises ReadsData.
 
@@ -69,21 +72,14 @@ class Watched(TorchDispatchMode):
         super().__init__()
         self.what, self.places, self.remedy = what, places, remedy
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if not (func.is_view or SHAPE_ALONE.search(func._schema.name)):
-            for read in extents(*tree_leaves((args, kwargs))):
-                if any(read.meets(place) for place in self.places):
-                    raise ReadsData(
-                        f"{self.what} reads the data set beside the rows that it is given "
-                        f"({func._schema.name}), and its price is that of rows drawn at random; "
-                        f"{self.remedy}"
-                    )
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        reads_numbers = not (func.is_view or SHAPE_ALONE.search(func._schema.name))
+        if reads_numbers and meet(extents(*tree_leaves((args, kwargs))), self.places):
+            raise ReadsData(
+                f"{self.what} reads the data set beside the rows that it is given "
+                f"({func._schema.name}), and its price is that of rows drawn at random; "
+                f"{self.remedy}"
+            )
         return func(*args, **(kwargs or {}))
 
 

@@ -180,7 +180,7 @@ BYTES, LABELS = made_up()
         (BYTES > 100, "uint8 or floats"),
         (BYTES.reshape(60, -1), r"must have shape .*got \(60, 30\); .*x.reshape"),
         (BYTES[:, :, :, :0], "must have shape"),
-        (BYTES[:50], r"labels must be integers of shape \(50,\)"),
+        (BYTES[:50], r"must be integers of shape \(50,\)"),
         ([[[1.0]], [[1.0, 2.0]]], "must be of one shape"),
     ],
 )
@@ -192,18 +192,18 @@ def test_images_that_cannot_be_are_refused(x: Any, message: str):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (LABELS + 1, r"labels must lie in 0\.\.2, got 3; number the classes from 0"),
-        (LABELS - 1, r"labels must lie in 0\.\.2, got -1"),
-        (LABELS * 1.0, "labels must be integers"),
-        (np.eye(3)[LABELS], "labels must be integers"),
-        (np.array(["a"] * 60), "labels must be integers"),
-        (LABELS > 0, "labels must be integers"),
+        (LABELS + 1, r"must lie in 0\.\.2, got 3; number the classes from 0"),
+        (LABELS - 1, r"must lie in 0\.\.2, got -1"),
+        (LABELS * 1.0, "must be integers"),
+        (np.eye(3)[LABELS], "must be integers"),
+        (np.array(["a"] * 60), "must be integers"),
+        (LABELS > 0, "must be integers"),
     ],
 )
 def test_labels_that_cannot_be_are_refused(y: Any, message: str):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^y {message}"):
         images_of().fit(BYTES, y)
-    with pytest.raises(ValueError, match=message.replace("60", "")):
+    with pytest.raises(ValueError, match=f"^labels {message}"):
         images_of().fit(BYTES, LABELS).sample(y)
 
 
@@ -260,7 +260,7 @@ def test_a_budget_adds_up_fits_and_one_that_exceeds_it_charges_nothing(tmp_path)
     assert not hasattr(late, "model_")
     with pytest.raises(ValueError, match="the budget of another data set"):
         images_of(epsilon=0.5).fit(BYTES[1:], LABELS[1:], budget=budget)
-    with pytest.raises(ValueError, match="labels must lie"):
+    with pytest.raises(ValueError, match="y must lie"):
         images_of(epsilon=0.5).fit(BYTES, LABELS + 1, budget=budget)
     assert budget.share_spent() == shares[2]
     named = replace(budget, path=tmp_path / "named.json", data="the scans of 2020")

@@ -8,7 +8,7 @@ of two examples are computed a second way. What a loss reads from around it (lab
 is not replaced, nor is what changes only between these batches looked at.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from dpkit.training.device import draws_put_back
 from dpkit.training.gradients import spectral
 from dpkit.training.gradients.factored import Gradients
 from dpkit.training.gradients.layers import MixesExamples
@@ -83,11 +84,24 @@ def undisturbed(network: nn.Module) -> Iterator[None]:
     """
     with (
         torch.compiler.set_stance("force_eager"),  # compiled so, it would not run hooks later
-        same_draws(network),
+        draws_put_back(*{p.device for p in network.parameters()}),
         state_unchanged(network),
         spectral.still(network),
     ):
         yield
+
+
+def set_up(run: Callable[..., object], *rows: Tensor) -> None:
+    """Run on noise first: what sets itself up in its first pass shall not do so on records.
+
+    Bytes are 0..255, other whole numbers 0, which is a place in any table.
+    """
+    with torch.no_grad(), suppress(Exception), draws_put_back(*{x.device for x in rows}):
+        tops = [1 if x.is_floating_point() else 255 * (x.dtype == torch.uint8) for x in rows]
+        drawn = [
+            top * torch.rand(x.shape, device=x.device) for x, top in zip(rows, tops, strict=True)
+        ]
+        run(*(public.to(x.dtype) for x, public in zip(rows, drawn, strict=True)))
 
 
 def refuse_meeting(
@@ -139,19 +153,13 @@ def moved_by(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], before: Ten
     """
     for row, scale in product((0, len(inputs[0]) - 1), (-FAR, FAR)):
         others = torch.arange(len(inputs[0]), device=before.device) != row
-        after = _with_another(run, inputs, row, scale)
+        try:
+            after = run(*(_far(x, row, scale) for x in inputs))
+        except (RuntimeError, ValueError, IndexError, AssertionError):  # it takes no such values
+            after = run(*(_extreme(x, row, scale) for x in inputs))
         if len(after) != len(before) or not _equal(before[others], after[others]):
             return row
     return None
-
-
-def _with_another(
-    run: Callable[..., Tensor], inputs: tuple[Tensor, ...], row: int, scale: float
-) -> Tensor:
-    try:
-        return run(*(_far(x, row, scale) for x in inputs))
-    except (RuntimeError, ValueError, IndexError, AssertionError):  # it takes no such values
-        return run(*(_extreme(x, row, scale) for x in inputs))
 
 
 def _extreme(inputs: Tensor, row: int, scale: float) -> Tensor:
@@ -181,19 +189,11 @@ def _ends_the_process(inputs: Tensor) -> bool:
     return inputs.device.type != "cpu"
 
 
-def _equal(first: Tensor, second: Tensor) -> bool:
+def _equal(first: Tensor | None, second: Tensor | None) -> bool:
     """To the bit, not-a-number being equal to itself."""
-    if first.shape != second.shape:
-        return False
+    if first is None or second is None or first.shape != second.shape:
+        return first is second
     return bool(((first == second) | ((first != first) & (second != second))).all())
-
-
-@contextmanager
-def same_draws(network: nn.Module) -> Iterator[None]:
-    """Put torch's random states back: what runs next draws the same numbers."""
-    devices = {p.device for p in network.parameters()}
-    with torch.random.fork_rng([device for device in devices if device.type == "cuda"]):
-        yield
 
 
 @contextmanager
@@ -203,8 +203,8 @@ def state_unchanged(network: nn.Module) -> Iterator[None]:
     Raises:
         MixesExamples: it does.
     """
-    held: list[tuple[dict[str, Any], dict[str, Any], dict[str, Tensor]]] = [
-        (own, dict(own), _copies(own))
+    held: list[tuple[Any, Any, dict[str, Tensor]]] = [
+        (own, dict(own), {name: x.detach().clone() for name, x in own.items() if x is not None})
         for module in network.modules()
         for own in (module._buffers, module._parameters)
     ]
@@ -212,29 +212,19 @@ def state_unchanged(network: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
-        for present, own, copies in held:
-            now = _copies(present)
-            names = {name for name in {**copies, **now} if not _alike(copies, now, name)}
+        for now, own, copies in held:
+            names = {k for k in {**copies, **now} if not _equal(copies.get(k), now.get(k))}
             with torch.no_grad():
                 for name in names & copies.keys():
-                    if (tensor := own[name]) is not None:
-                        tensor.copy_(copies[name])
-            present.clear()
-            present.update(own)
+                    own[name].copy_(copies[name])
+            now.clear()
+            now.update(own)
             changed |= names
     if changed:
         raise MixesExamples(
             f"a pass changes {sorted(changed)} of the network, which would keep private examples "
             "without noise; set them before training, on public numbers, or call eval()"
         )
-
-
-def _copies(tensors: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
-    return {name: x.detach().clone() for name, x in tensors.items() if x is not None}
-
-
-def _alike(first: dict[str, Tensor], second: dict[str, Tensor], name: str) -> bool:
-    return name in first and name in second and _equal(first[name], second[name])
 
 
 def reaches_others(d: Tensor, row: int) -> bool:
