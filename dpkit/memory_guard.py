@@ -5,17 +5,11 @@ in it is lost. `require(400)` before a heavy cell raises a sentence instead.
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dpkit import checks
-
-MEGABYTE = 1_000_000  # bytes
-REMEDY = (
-    "Shut down kernels that are no longer needed (in JupyterLab: Kernel, Shut Down All Kernels),"
-    " open this notebook alone and run it from the top, or run it where there is more memory."
-)
 
 
 class TooLittleMemory(MemoryError):
@@ -38,11 +32,22 @@ def memory(root: Path = Path("/")) -> Memory | None:
 
     It reads the machine's memory and that of every cgroup (of version 2) that this process is in: a
     container's limit lies in one of them. (The kernel's Documentation/admin-guide/cgroup-v2.rst.)
-
-    Args:
-        root: the folder in which `proc` and `sys` are found.
+    `root` is the folder in which `proc` and `sys` are found.
     """
-    return min([*_machine(root), *_cgroups(root)], key=lambda each: each.left, default=None)
+    found = []
+    machine = {name: int(kib) * 1024 / 1e6 for name, kib in _lines(root / "proc/meminfo")}
+    if "MemAvailable" in machine:
+        found.append(Memory(machine["MemTotal"], machine["MemAvailable"], "this machine"))
+    # In a container the name may be of the host's, and lead nowhere: the root is the container's.
+    group = root.joinpath("sys/fs/cgroup", *_lines(root / "proc/self/cgroup", r"^0::/*(.*)$"))
+    for folder in (group, *group.parents):
+        limit, used = (_lines(folder / f"memory.{name}", r"^\d+$") for name in ("max", "current"))
+        if limit and used:  # else there is none
+            stat = Counter({name: int(size) for name, size in _lines(folder / "memory.stat")})
+            cached = max(0, stat["inactive_file"] + stat["active_file"] - stat["file_mapped"])
+            left = max(0, int(limit[0]) - int(used[0]) + cached)
+            found.append(Memory(int(limit[0]) / 1e6, left / 1e6, "cgroup v2"))
+    return min(found, key=lambda each: each.left, default=None)
 
 
 def require(megabytes: float, *, what: str = "this cell", now: Memory | None = None) -> None:
@@ -57,42 +62,17 @@ def require(megabytes: float, *, what: str = "this cell", now: Memory | None = N
         ValueError: megabytes is no finite number > 0.
     """
     checks.positive(megabytes=megabytes)
-    now = memory() if now is None else now
-    if now is not None and megabytes > now.left:
+    now = now or memory()
+    if now and megabytes > now.left:
         raise TooLittleMemory(
             f"{what} needs about {megabytes:.0f} MB, and {now.left:.0f} MB are left of the"
-            f" {now.limit:.0f} MB that {now.source} allows. {REMEDY}"
+            f" {now.limit:.0f} MB that {now.source} allows. Shut down kernels that are no longer"
+            " needed (in JupyterLab: Kernel, Shut Down All Kernels), open this notebook alone and"
+            " run it from the top, or run it where there is more memory."
         )
 
 
-def _machine(root: Path) -> Iterator[Memory]:
-    values = _numbers(root / "proc" / "meminfo")  # KiB
-    if {"MemTotal", "MemAvailable"} <= values.keys():
-        total, left = (values[name] * 1024 / MEGABYTE for name in ("MemTotal", "MemAvailable"))
-        yield Memory(total, left, "this machine")
-
-
-def _cgroups(root: Path) -> Iterator[Memory]:
-    """Each that sets a limit. In a container the name may be of the host's: the root is its own."""
-    own = re.findall(r"^0::/*(.*)$", _text(root / "proc/self/cgroup"), re.MULTILINE)
-    place = Path("/") / (own[0] if own and ".." not in own[0] else "")
-    for folder in (
-        root / "sys/fs/cgroup" / each.relative_to("/") for each in (place, *place.parents)
-    ):
-        limit, used = (_text(folder / f"memory.{name}").strip() for name in ("max", "current"))
-        if limit.isdecimal() and used.isdecimal():  # else "max", which is none
-            stat = {"inactive_file": 0, "active_file": 0, "file_mapped": 0}
-            stat |= _numbers(folder / "memory.stat")
-            cached = stat["inactive_file"] + stat["active_file"] - stat["file_mapped"]
-            left = (int(limit) - int(used) + max(0, cached)) / MEGABYTE
-            yield Memory(int(limit) / MEGABYTE, max(0.0, left), "cgroup v2")
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""
-
-
-def _numbers(path: Path) -> dict[str, int]:
-    """The lines `name number` or `name: number kB` of a file."""
-    pairs = re.findall(r"^([\w()]+):?\s+(\d+)\b", _text(path), re.MULTILINE)
-    return {name: int(value) for name, value in pairs}
+def _lines(path: Path, form: str = r"^([\w()]+):?\s+(\d+)\b") -> list[Any]:
+    """What stands in the lines of such a form, by default `name number` or `name: number kB`."""
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return re.findall(form, text, re.MULTILINE)

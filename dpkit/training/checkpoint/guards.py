@@ -16,22 +16,14 @@ RNG = "the rng"
 
 def present(gan: Model, rng: torch.Generator) -> dict[str, Any]:
     """What a step of `gan` would go on from now, to be compared with what the last one left."""
-    modes, settings, tensors = [], [], []
-    for part in gan:
-        if isinstance(part, nn.Module):
-            tensors += [*part.parameters(), *part.buffers()]
-            modes += [module.training for module in part.modules()]
-        else:
-            settings += [
-                {name: repr(value) for name, value in group.items() if name != "params"}
-                for group in part.param_groups
-            ]
-            held = [value for state in part.state.values() for value in state.values()]
-            tensors += [value for value in held if isinstance(value, Tensor)]
+    networks = nn.ModuleList(part for part in gan if isinstance(part, nn.Module))
+    optimizers = [part for part in gan if not isinstance(part, nn.Module)]
+    held = [x for part in optimizers for state in part.state.values() for x in state.values()]
+    tensors = [*networks.parameters(), *networks.buffers(), *filter(torch.is_tensor, held)]
     return {
         RNG: rng.get_state(),
-        "the networks' modes (train or eval)": modes,
-        "the optimisers' settings": settings,
+        "the networks' modes (train or eval)": [module.training for module in networks.modules()],
+        "the optimisers' settings": repr(optimizers),
         "weights, buffers or the optimisers' states": sums_of(tensors),
         "torch's number of threads": torch.get_num_threads(),
     }
@@ -50,30 +42,22 @@ def sums_of(tensors: Iterable[Tensor]) -> dict[torch.device, Tensor]:
     return {device: torch.stack(parts).view(torch.int64) for device, parts in sums.items()}
 
 
-def same_sums(one: dict[torch.device, Tensor], other: dict[torch.device, Tensor]) -> bool:
-    """One transfer for each device."""
-    return one.keys() == other.keys() and all(torch.equal(one[d], other[d]) for d in one)
+def same_sums(one: Any, other: Any) -> bool:
+    """Whether sums, with one transfer for each device, or other parts of `present` are alike."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same_sums(one[d], other[d]) for d in one)
+    return torch.equal(one, other) if isinstance(one, Tensor) else one == other
 
 
 def check_untouched(left: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuse changes between two steps: a repetition of the steps would not know of them.
-
-    Raises:
-        RuntimeError: the rng was used, or networks, optimisers or threads were changed.
-    """
-    names = ", ".join(name for name, value in left.items() if not _alike(value, now[name]))
+    """Refuse (RuntimeError) changes between two steps, of which a repetition would not know."""
+    names = ", ".join(name for name, value in left.items() if not same_sums(value, now[name]))
     if names:
         raise RuntimeError(
             f"{names} changed between two steps, which after a crash could not be repeated; the "
             "checkpoint is unchanged; resume with new networks and rng, draw from another "
             "generator, and look at copies of the networks"
         )
-
-
-def _alike(one: Any, other: Any) -> bool:
-    if isinstance(one, Tensor):
-        return torch.equal(one, other)
-    return same_sums(one, other) if isinstance(one, dict) else one == other
 
 
 @contextmanager
