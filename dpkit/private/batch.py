@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from dpkit.training.gradients.self_check import equal
 from dpkit.training.reads import extents, meet
 
 REMEDY = (
@@ -76,7 +76,7 @@ class Drawn:
         if not own:
             raise ValueError("step takes the batch after the loss: private.step(loss, x, y)")
         given = [self._checked(row) for row in (*own, *beside)]
-        if not all(map(torch.equal, self.rows, self._kept)):
+        if not all(map(equal, self.rows, self._kept)):
             raise ValueError(f"the batch was changed in place after it was drawn; {REMEDY}")
         for row in own if len(self.rows[0]) else ():
             if not any(_is_row_by_row(row, of) for of in self.rows):

@@ -122,8 +122,8 @@ def parts_of(values: Tensor) -> tuple[Tensor, ...]:
 
 def not_finite(features: Tensor, *, given: Callable[[Tensor], Tensor] | None) -> int | None:
     """The row of the first record that is NaN or infinite, as it is given (None: as it is)."""
-    start = 0
-    for part in parts_of(features) if given or features.is_floating_point() else ():
+    start, looked_at = 0, features.is_floating_point() or given is not None
+    for part in parts_of(features) if looked_at and len(features) else ():
         finite = (given(part) if given else part).reshape(len(part), -1).isfinite().all(1)
         if not finite.all():
             return start + int(finite.int().argmin())

@@ -582,6 +582,18 @@ def test_a_record_without_a_finite_gradient_does_not_end_the_run(value):
     assert shares.max() <= 1 + 1e-6
 
 
+def test_a_record_that_a_transform_makes_no_number_of_adds_nothing():
+    rows = torch.rand(100, 3) + 0.5
+    rows[3] = 0
+    net = nn.Linear(3, 2)
+    private = private_of(
+        net, rows, Y[:100], batch_size=90, steps=6, transform=lambda x: x / x.sum(1, keepdim=True)
+    )
+    run(private, each(net))  # nan is not equal to nan, but the batch is what was drawn
+    assert all(p.isfinite().all() for p in net.parameters())
+    assert private.curves["not_finite"].max() > 0  # but for 1 run in 10^6: the record was drawn
+
+
 def test_weights_that_are_not_finite_end_the_run():
     net = classifier()
     private = private_of(net, rate=3e38, max_grad_norm=1e3)

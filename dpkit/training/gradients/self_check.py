@@ -126,7 +126,7 @@ def refuse_meeting(
             return losses_of(*rows).detach()
 
     before = run(*inputs)
-    if not _equal(before, run(*inputs)):
+    if not equal(before, run(*inputs)):
         raise MixesExamples(
             "the same batch has other losses when it runs again with the same random numbers: the "
             "network keeps something of earlier batches, or draws from a generator that is not "
@@ -157,7 +157,7 @@ def moved_by(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], before: Ten
             after = run(*(_far(x, row, scale) for x in inputs))
         except (RuntimeError, ValueError, IndexError, AssertionError):  # it takes no such values
             after = run(*(_extreme(x, row, scale) for x in inputs))
-        if len(after) != len(before) or not _equal(before[others], after[others]):
+        if len(after) != len(before) or not equal(before[others], after[others]):
             return row
     return None
 
@@ -189,7 +189,7 @@ def _ends_the_process(inputs: Tensor) -> bool:
     return inputs.device.type != "cpu"
 
 
-def _equal(first: Tensor | None, second: Tensor | None) -> bool:
+def equal(first: Tensor | None, second: Tensor | None) -> bool:
     """To the bit, not-a-number being equal to itself."""
     if first is None or second is None or first.shape != second.shape:
         return first is second
@@ -213,7 +213,7 @@ def state_unchanged(network: nn.Module) -> Iterator[None]:
         yield
     finally:
         for now, own, copies in held:
-            names = {k for k in {**copies, **now} if not _equal(copies.get(k), now.get(k))}
+            names = {k for k in {**copies, **now} if not equal(copies.get(k), now.get(k))}
             with torch.no_grad():
                 for name in names & copies.keys():
                     own[name].copy_(copies[name])
