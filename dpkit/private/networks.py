@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -56,29 +56,28 @@ def check_optimizer(optimizer: Any, net: nn.Module) -> None:
     check_holds(optimizer, [p for p in net.parameters() if p.requires_grad])
 
 
-_guarded: WeakSet[torch.optim.Optimizer] = WeakSet()
-_stepping: set[int] = set()  # ids of optimisers that go along a release
+_steps: WeakKeyDictionary[torch.optim.Optimizer, bool] = WeakKeyDictionary()  # along a release?
 
 
 @contextmanager
 def own_step(optimizer: torch.optim.Optimizer) -> Iterator[None]:
     """Let a guarded optimiser step: along what was released."""
-    _stepping.add(id(optimizer))
+    _steps[optimizer] = True
     try:
         yield
     finally:
-        _stepping.discard(id(optimizer))
+        _steps[optimizer] = False
 
 
 def guard(optimizer: torch.optim.Optimizer) -> None:
     """From here on the optimiser steps within `own_step` alone."""
-    if optimizer not in _guarded:
-        _guarded.add(optimizer)
+    if optimizer not in _steps:
+        _steps[optimizer] = False
         optimizer.register_step_pre_hook(_refuse_step)
 
 
 def _refuse_step(optimizer: Any, *_: Any) -> None:
-    if id(optimizer) not in _stepping:
+    if not _steps[optimizer]:
         raise RuntimeError(
             "optimizer.step() was called outside of private.step, along gradients without noise: "
             "leave backward() and step() out of the loop; for other training make another optimizer"

@@ -343,8 +343,8 @@ MUTANTS = (
     Mutant(
         "one record that is read unseen",
         "training/reads.py",
-        "self.start < other.end and other.start < self.end",
-        "self.start == other.start",
+        "a.start < b.end and b.start < a.end",
+        "a.start == b.start",
         "tests/private/test_around_the_step.py::test_a_loss_that_reads_other_records_is_refused_before_anything_is_charged",
     ),
     Mutant(
@@ -385,8 +385,8 @@ MUTANTS = (
     Mutant(
         "records in a published buffer",
         "private/networks.py",
-        "if shared or any(_holds_rows(held, part) for part in data):",
-        "if shared:",
+        "if meet(extents(held), places) or any(_holds_rows(held, part) for part in data):",
+        "if meet(extents(held), places):",
         "tests/private/test_around_the_step.py::test_a_record_that_the_loop_put_into_a_buffer_is_not_saved",
     ),
     Mutant(
@@ -427,7 +427,7 @@ MUTANTS = (
     Mutant(
         "the optimiser's own steps, without noise",
         "private/networks.py",
-        "    if id(optimizer) not in _stepping:\n",
+        "    if not _steps[optimizer]:\n",
         "    if False:\n",
         "tests/private/test_mistakes.py::test_the_optimizer_is_not_stepped_beside_private_step",
     ),
