@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from dpkit.training.noise_shapes import NoiseShape, ReleasedHistory
     from dpkit.training.optimizers import Adam, RmsProp, Sgd, average, set_rate, update
     from dpkit.training.ranks import clipped_sum
-    from dpkit.training.step_check import StepReport, check_step
-    from dpkit.training.step_findings import Finding
+    from dpkit.training.step_check import Finding, StepReport, check_step
     from dpkit.training.types import Data, Gan, Record, Settings, Step
 
 _HOMES = {  # of each name its module
@@ -37,7 +36,7 @@ _HOMES = {  # of each name its module
     "Checkpoints": "checkpoint",
     "Conditional": "networks",
     "Data": "types",
-    "Finding": "step_findings",
+    "Finding": "step_check",
     "Gan": "types",
     "Gradients": "gradients",
     "NoiseShape": "noise_shapes",

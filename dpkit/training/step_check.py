@@ -5,22 +5,59 @@ each neighbour, `noised` returns what it returned on the batch itself. Whatever 
 the step has read the private records another way.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import isnan, nan
-from typing import Any
+from itertools import combinations
+from math import inf, isnan, nan, sqrt
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from dpkit import checks
-from dpkit.privacy.ledger import Releases
-from dpkit.training import step_findings as look
-from dpkit.training.step_findings import Finding
-from dpkit.training.step_runs import differing, neighbours, run
+from dpkit.privacy.ledger import Ledger, Releases
+from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
+from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.sampling import Assuming
+from dpkit.training.step_runs import Noised, Run, differing, neighbours, row, run
 
 ROUNDING = 1e-3  # of a change: batches of other sizes are added up in another order
+ROUGH = 1.001  # what rounding in float32 may add to a clipped sum
+FEW, ALIKE = 4, 0.05  # coordinates that are compared; deviations, above the noise's own grid
 ANY_SIZE = 10**9  # the rate at which records are drawn plays no part here
+SENTENCES = {
+    "guarantee": "the ledger of these settings has no price: {reason}",
+    "draws": "{names} differ between two runs on the same batch; draw all random numbers from rng, "
+    "and keep all that outlives a step in what new_gan returns. Nothing else was compared",
+    "stopped": "the step raises where one record {how} ({error}), and whether a run goes on must "
+    "not depend on one record; clip it, or refuse it before training",
+    "releases": "noised() is called {times} in a step{own}, and the ledger charges {count} (noise "
+    "multiplier {noise:.3g} in all); give it all clipped sums at once, noise_std=noise_multiplier "
+    "* clip norm, and divide what it returns",
+    "noise": "two releases have the same noise, so that their difference has none; draw it from "
+    "rng, which goes on from step to step",
+    "sensitivity": "what is noised moves by {by:.3g} clip norms{unit} where one record {how}, and "
+    "{allowed:g} is charged; clip all that depends on a record together, let it depend on no other "
+    "record, and noise the sum before it is divided",
+    "not noised": "{names} differ after the step where one record {how}, although noised() "
+    "returned the same; compute them from what noised() returns, public numbers and fresh draws",
+    "batch size": "{names} differ after the step where one record {how}, although noised() "
+    "returned the same; divide by the expected batch size, and generate a fixed number of examples",
+}
+Pairs = list[tuple[str, Run, Run]]  # how a record differs; without, and with that difference
+
+
+class Finding(NamedTuple):
+    """One thing that a ledger does not cover, and what to do about it.
+
+    kind: "guarantee", "draws", "stopped", "releases", "noise", "sensitivity", "not noised" or
+        "batch size".
+    """
+
+    kind: str
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -104,32 +141,142 @@ def check_step(
             "features and labels must hold as many records each, at least 2, got "
             f"{len(features)} and {len(labels)}; give a small batch"
         )
-    price = look.price(settings, charged, sensitivity, public_size=public_size)
-    indices = range(index, index + steps)
-    of = partial(run, step, new_gan, settings, indices=indices, rows=len(features))
-    base = of(features, labels, seed=seed)
-    found = list(look.at_price(base, price))
-    if changed := differing(base, of(features, labels, seed=seed)):
-        return StepReport((*found, look.draws(changed)), nan, nan, runs=2)
+    price = _price(settings, charged, sensitivity, public_size=public_size)
+    rows, indices = len(features), range(index, index + steps)
+    of = partial(run, step, new_gan, settings, indices=indices, rows=rows)
+    base, again = (of(features, labels, seed=seed) for _ in range(2))
+    found = list(_at_price(base, price))
+    if unlike := list(_at_rest("draws", [("", base, again)])):
+        return StepReport((*found, *unlike), nan, nan, runs=2)
 
-    found += look.at_noise_drawn(base, of(features, labels, seed=seed + 1))
+    found += _at_noise_drawn(base, of(features, labels, seed=seed + 1))
     beside = [*neighbours(features, labels, seed=seed)]
     if price.hides_participation:
-        beside.append(("is left out", -1, features[:-1], labels[:-1]))
+        beside.append(("is left out", rows, features[:-1], labels[:-1]))
     ran = []
     for how, place, *batch in beside:
         try:
             ran.append((how, place, of(*batch, seed=seed, like=base)))
         except Exception as error:
-            found.append(look.stopped(how, error))
-    replaced = [(how, base, other) for how, place, other in ran if place >= 0]
-    shorter = [(how, base, other) for how, place, other in ran if place < 0]
-    with_it = [base, *(other for _, place, other in ran if place == len(features) - 1)]
+            said = f"{type(error).__name__}: {error}"
+            found.append(Finding("stopped", SENTENCES["stopped"].format(how=how, error=said)))
+    replaced = [(how, base, other) for how, place, other in ran if place < rows]
+    shorter = [(how, base, other) for how, place, other in ran if place == rows]
+    with_it = [base, *(other for _, place, other in ran if place == rows - 1)]
     dropping = [(how, longer, other) for how, _, other in shorter for longer in with_it]
     dropping = [pair for pair in dropping if pair[1].shapes == pair[2].shapes]  # the same draws
-    found += look.at_rest("not noised", replaced)
-    found += look.at_rest("batch size", shorter, rough=ROUNDING)
-    moved, replacing = look.at_movement(replaced, price, allowed=2.0)
-    dropped, leaving_out = look.at_movement(dropping, price, allowed=1.0)
-    findings = dict.fromkeys([*found, *replacing, *leaving_out])
+    found += _at_rest("not noised", replaced)
+    found += _at_rest("batch size", shorter, rough=ROUNDING)
+    moved, replacing = _at_movement(replaced, price, allowed=2.0)
+    dropped, leaving_out = _at_movement(dropping, price, allowed=1.0)
+    findings = dict.fromkeys([*found, *replacing, *leaving_out])  # each once
     return StepReport(tuple(findings), moved, dropped, runs=3 + len(beside))
+
+
+class _Price(NamedTuple):
+    """What one step is charged."""
+
+    count: int
+    noise: float  # multiplier of the one release that costs as much; NaN without a guarantee
+    hides_participation: bool
+    reason: str  # why there is no guarantee
+    clip_norm: float  # declared distance that adding a record moves the sum by; NaN: none is
+
+    def declared_noise(self, releases: Sequence[Noised]) -> float:
+        """Multiplier of a step's noise, by the clip norm; NaN without one, or with many noises."""
+        stds = row(releases, "stds").unique().tolist()
+        return stds[0] / self.clip_norm / sqrt(len(releases)) if len(stds) == 1 else nan
+
+
+def _price(
+    settings: Any, charged: Releases | None, sensitivity: float | None, *, public_size: int
+) -> _Price:
+    """What a step costs, by what was given or by the settings' ledger (ValueError: neither)."""
+    if charged is None and not hasattr(settings, "ledger"):
+        raise ValueError("settings have no ledger; give charged=[Release(mechanism)]")
+    own = settings.ledger(public_size=public_size, steps=1) if charged is None else charged
+    charges = Ledger.of(own).releases
+    releases = [(_plain(mechanism), times) for mechanism, times in charges]
+    inverse = sum(times / _multiplier(mechanism) ** 2 for mechanism, times in releases)
+    bound = getattr(getattr(settings, "clipping", None), "sensitivity", lambda _: nan)
+    norm = bound("add-remove") if sensitivity is None else checks.positive(sensitivity=sensitivity)
+    return _Price(
+        count=sum(times for _, times in charges),
+        noise=1 / sqrt(inverse) if charges else inf,
+        hides_participation=all(getattr(one, "hides_participation", False) for one, _ in charges),
+        reason="; ".join(one.reason for one, _ in releases if isinstance(one, NoGuarantee)),
+        clip_norm=norm if 0 < norm < inf else nan,
+    )
+
+
+def _plain(mechanism: Any) -> Any:
+    return _plain(mechanism.mechanism) if isinstance(mechanism, Assuming) else mechanism
+
+
+def _multiplier(mechanism: Any) -> float:
+    """Noise standard deviation over the clip norm; NaN without a guarantee."""
+    if isinstance(mechanism, NoGuarantee):
+        return nan
+    if isinstance(mechanism, WithoutReplacementGaussian):
+        return 2 * mechanism.noise_over_sensitivity  # a replaced record moves the sum by 2 norms
+    one = getattr(mechanism, "one", mechanism)  # for all groups or coordinates
+    if isinstance(one, SampledGaussian | Gaussian):
+        return one.noise_multiplier
+    raise ValueError(f"charged must hold Gaussian releases, got {type(mechanism).__name__}")
+
+
+def _at_price(base: Run, price: _Price) -> Iterator[Finding]:
+    """Whether what is noised is noised as often, and as much, as is charged."""
+    if isnan(price.noise):
+        yield Finding("guarantee", SENTENCES["guarantee"].format(reason=price.reason))
+        return
+    for releases in base.releases:
+        calls, noise = len(releases), price.declared_noise(releases)
+        as_often = min(price.count, 1) <= calls <= price.count
+        little = noise * ROUGH < price.noise
+        if little or (isnan(noise) and not as_often):
+            times = "once" if calls == 1 else f"{calls} times"
+            own = f" (noise multiplier {noise:.3g} in all, for clip norm {price.clip_norm:.3g})"
+            said = SENTENCES["releases"].format(times=times, own=own * little, **price._asdict())
+            yield Finding("noise" if as_often else "releases", said)
+
+
+def _at_noise_drawn(base: Run, other_seed: Run) -> Iterator[Finding]:
+    """Whether each release has noise of its own, another one for another seed."""
+    each = [call for run in (base, other_seed) for calls in run.releases for call in calls]
+    noises = [(row([one], "noisy") - row([one], "sums")) / row([one], "stds") for one in each]
+    for a, b in combinations(noises, 2):
+        gaps = a[: len(b)] - b[: len(a)]
+        gaps = gaps[~gaps.isnan()]  # NaN where there is no noise
+        if len(gaps) >= FEW and gaps.square().mean() < ALIKE**2:
+            yield Finding("noise", SENTENCES["noise"])
+
+
+def _at_rest(kind: str, pairs: Pairs, *, rough: float = 0.0) -> Iterator[Finding]:
+    """Whether all that was not noised is the same: to the bit, or to a share of its change."""
+    differ = [(name, how) for how, a, b in pairs for name in differing(a, b, rough=rough)]
+    if differ:
+        names, hows = map(dict.fromkeys, zip(*differ, strict=True))
+        owners = Counter(name.partition(".")[0] or "a tensor" for name in names)
+        listed = [f"{owner} ({n} tensor{'s'[: n > 1]})" for owner, n in owners.items()]
+        said = SENTENCES[kind].format(names=", ".join(listed), how=", or ".join(hows))
+        yield Finding(kind, said)
+
+
+def _at_movement(pairs: Pairs, price: _Price, *, allowed: float) -> tuple[float, list[Finding]]:
+    """How far a record moves what is noised in a step, at most (NaN: unknown); whether too far.
+
+    In deviations of the noise, times its multiplier: the declared one, or the one charged.
+    """
+    moved = [(nan, "")]
+    for how, base, other in pairs:
+        for one, two in zip(base.releases, other.releases, strict=True):
+            a, b = row(one, "sums"), row(two, "sums")
+            if a.shape == b.shape:
+                gaps = torch.where(a == b, 0.0, (a - b) / row(one, "stds")).nan_to_num(nan=inf)
+                noise = price.declared_noise(one)
+                moved.append((float(gaps.norm()) * (price.noise if isnan(noise) else noise), how))
+    by, how = max((one for one in moved if not isnan(one[0])), default=moved[0])
+    unit = " (deviations of the noise over the charged noise multiplier)" * isnan(price.clip_norm)
+    said = SENTENCES["sensitivity"].format(by=by, unit=unit, how=how, allowed=allowed)
+    return by, [Finding("sensitivity", said)] if by > allowed * ROUGH else []

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from dpkit.training.device import seeded
 from dpkit.training.noise import watched
-from dpkit.training.same_draws import SameDraws
 
 
 class Noised(NamedTuple):
@@ -45,61 +46,94 @@ def run(
 ) -> Run:
     """Run step from fresh weights; what it has noised is replaced by what `like` released."""
     rng = torch.Generator(features.device).manual_seed(seed)
-    releases: list[list[Noised]] = [[] for _ in indices]
-    given = like.releases if like else [[] for _ in indices]
+    releases: list[list[Noised]] = []
+    earlier = like.releases if like else [[]] * len(indices)
+
+    @torch.no_grad()
+    def instead(sums: Sequence[Tensor], stds: Sequence[Any], noisy: list[Tensor]) -> list[Tensor]:
+        """Keeps what is noised, and returns what was given before where it has the same shapes."""
+        each = [torch.as_tensor(std, dtype=torch.float64).cpu() for std in stds]
+        each = [std.expand(total.shape) for std, total in zip(each, sums, strict=True)]
+        releases[-1].append(tree_map(torch.clone, Noised([*sums], each, noisy)))
+        same = next(given, releases[-1][-1]).noisy
+        alike = [one.shape for one in same] == [one.shape for one in noisy]
+        return tree_map(torch.clone, same) if alike else noisy
+
     with seeded(seed), SameDraws(rows=rows) as draws:
         gan = new_gan()
         before = dict(_tensors(gan, "", set()))
-        for index, seen, same in zip(indices, releases, given, strict=True):
-            batch = features.clone(), labels.clone()
-            with watched(_instead(seen, iter(same))):
-                step(gan, *batch, settings=settings, index=index, rng=rng)
+        for index, calls in zip(indices, earlier, strict=True):
+            releases.append([])
+            given = iter(calls)
+            with watched(instead):
+                step(gan, features.clone(), labels.clone(), settings=settings, index=index, rng=rng)
         stds = [[call.stds for call in calls] for calls in releases]
-        after = dict(_tensors(gan, "", set())) | dict(_tensors(stds, "noise_std", set()))
+        after = dict(_tensors({"": gan, "noise_std": stds}, "", set()))
     return Run(releases, before, after, draws.shapes)
 
 
-def _instead(seen: list[Noised], given: Iterator[Noised]) -> Callable[..., list[Tensor]]:
-    """Keeps what is noised, and returns what was given before where it has the same shapes."""
+class SameDraws(TorchDispatchMode):
+    """Inside the block, a record that is left out changes no draw but its own.
 
-    def see(sums: Sequence[Tensor], stds: Sequence[Any], noisy: list[Tensor]) -> list[Tensor]:
-        each = [torch.as_tensor(std, dtype=torch.float64).detach().cpu() for std in stds]
-        each = [std.expand(total.shape) for std, total in zip(each, sums, strict=True)]
-        seen.append(Noised(_copies(sums), each, _copies(noisy)))
-        same = next(given, seen[-1]).noisy
-        return _copies(same) if [s.shape for s in same] == [n.shape for n in noisy] else noisy
+    What is drawn for one example fewer than `rows` is drawn for `rows` and cut, so that each keeps
+    its numbers. And every draw moves its generator on by the same amount, however many numbers it
+    takes, so that what is drawn next is the same.
 
-    return see
+    Attributes:
+        shapes: of all that was drawn, in order, before it was cut.
+    """
 
+    def __init__(self, *, rows: int) -> None:
+        super().__init__()
+        self.rows = rows
+        self.shapes: list[tuple[int, ...]] = []
 
-def _copies(tensors: Sequence[Tensor]) -> list[Tensor]:
-    return [one.detach().clone() for one in tensors]
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if torch.Tag.nondeterministic_seeded not in func.tags:
+            return func(*args, **kwargs)
+        devices = [one.device for one in args if isinstance(one, Tensor)]
+        device = torch.device(kwargs.get("device") or [*devices, "cpu"][0])
+        own = torch.cuda.default_generators if device.type == "cuda" else [torch.default_generator]
+        generator = kwargs.get("generator") or own[device.index or 0]
+        state = generator.get_state()
+        whole = [self._whole(one) for one in args]
+        drawn = func(*whole, **kwargs)
+        generator.set_state(state)
+        seed = torch.randint(2**31, (), generator=generator, device=generator.device)
+        generator.manual_seed(int(seed))  # seeds below 2**31 count on every device
+        self.shapes.append(tuple(tree_leaves(drawn)[0].shape))
+        if all(one is other for one, other in zip(whole, args, strict=True)):
+            return drawn
+        cut = tree_map(lambda part: part[:-1].clone(), drawn)
+        return args[0].copy_(cut) if func._schema.name.endswith("_") else cut  # in place
+
+    def _whole(self, argument: Any) -> Any:
+        """A size or a tensor with one row fewer than `rows`, with one more: the last again."""
+        if isinstance(argument, list) and argument[:1] == [self.rows - 1]:
+            return [self.rows, *argument[1:]]
+        if isinstance(argument, Tensor) and argument.dim() and len(argument) == self.rows - 1:
+            return torch.cat((argument, argument[-1:]))
+        return argument
 
 
 def _tensors(thing: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
     """Copies of all tensors and floats in networks, optimisers, containers and attributes."""
     if isinstance(thing, float):
         yield name, torch.tensor(thing, dtype=torch.float64)
-    if isinstance(thing, float | type) or id(thing) in seen:
-        return
-    seen.add(id(thing))
-    if isinstance(thing, Tensor):
-        yield name, thing.detach().clone()
-    for key, part in _parts(thing).items():
-        hidden = key in ("_parameters", "_buffers", "_modules")
-        yield from _tensors(part, name if hidden else f"{name}.{key}".lstrip("."), seen)
-
-
-def _parts(thing: Any) -> dict[Any, Any]:
-    if isinstance(thing, Tensor):
-        return {"grad": thing.grad} if thing.is_leaf else {}
-    if hasattr(thing, "_asdict"):
-        return thing._asdict()
-    if isinstance(thing, dict):
-        return {key if isinstance(key, str) else i: thing[key] for i, key in enumerate(thing)}
-    if isinstance(thing, list | tuple):
-        return dict(enumerate(thing))
-    return getattr(thing, "__dict__", {})
+    elif not isinstance(thing, type) and id(thing) not in seen:
+        seen.add(id(thing))
+        parts = getattr(thing, "__dict__", {})
+        if isinstance(thing, Tensor):
+            yield name, thing.detach().clone()
+            parts = {"grad": thing.grad} if thing.is_leaf else {}
+        elif isinstance(thing, dict):
+            parts = {k if isinstance(k, str) else i: thing[k] for i, k in enumerate(thing)}
+        elif isinstance(thing, list | tuple):
+            parts = dict(zip(getattr(thing, "_fields", range(len(thing))), thing, strict=True))
+        for key, part in parts.items():
+            hidden = key in ("_parameters", "_buffers", "_modules")
+            yield from _tensors(part, name if hidden else f"{name}.{key}".lstrip("."), seen)
 
 
 def row(calls: Iterable[Noised], part: str) -> Tensor:
@@ -110,18 +144,16 @@ def row(calls: Iterable[Noised], part: str) -> Tensor:
 
 def differing(one: Run, other: Run, *, rough: float = 0.0) -> list[str]:
     """Names of what is not the same after the two runs: to the bit, or to a share of its change."""
-    a, b, before = one.after, other.after, one.before
-    same = {key for key in a.keys() & b.keys() if _same(a[key], b[key], before.get(key), rough)}
-    return sorted((a.keys() | b.keys()) - same)
-
-
-def _same(a: Tensor, b: Tensor, start: Tensor | None, rough: float) -> bool:
-    if a.shape != b.shape:
-        return False
-    a, b = a.double(), b.double()
-    changed = a - start if start is not None and start.shape == a.shape else a
-    equal = torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
-    return equal or bool((a - b).norm() < rough * changed.norm())
+    names = one.after.keys() ^ other.after.keys()
+    for name in one.after.keys() & other.after.keys():
+        a, b = one.after[name].double(), other.after[name].double()
+        start = one.before.get(name, torch.zeros(()))  # what is new has changed from 0
+        change = a - start if start.shape == a.shape else a
+        same = a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
+        near = a.shape == b.shape and (a - b).norm() < rough * change.norm()
+        if not (same or near):
+            names.add(name)
+    return sorted(names)
 
 
 def neighbours(
@@ -131,19 +163,14 @@ def neighbours(
     rng = torch.Generator().manual_seed(seed)
     low, high = features.min(), features.max()
     for i in sorted({0, len(features) // 2, len(features) - 1}):
-        x, y = features[i], labels[i]
-        heads = (torch.rand(x.shape, generator=rng) < 0.5).to(x.device)
-        corner = torch.where(heads, low, high)
-        others = {
-            "is a corner of the domain": (corner, y),
-            "is mirrored": (low + high - x, y),
-            "is a copy of another": (features[i - 1], y),
-        }
+        heads = torch.rand(features[i].shape, generator=rng) < 0.5
+        corner = torch.where(heads.to(features.device), low, high)
+        others = {"is a corner of the domain": corner, "is mirrored": low + high - features[i]}
+        others["is a copy of another"] = features[i - 1]
         if features.is_floating_point():
-            others["lies far outside the domain"] = (1000 * corner - 500, y)
+            others["lies far outside the domain"] = 1000 * corner - 500
+        for how, other in others.items():
+            yield how, i, features.select_scatter(other, 0, i), labels
         if not labels.is_floating_point() and labels.max() > 0:
-            others["has another label"] = (x, (y + 1) % (labels.max() + 1))
-        for how, (feature, label) in others.items():
-            changed = features.clone(), labels.clone()
-            changed[0][i], changed[1][i] = feature, label
-            yield how, i, *changed
+            another = (labels[i] + 1) % (labels.max() + 1)
+            yield "has another label", i, features, labels.select_scatter(another, 0, i)

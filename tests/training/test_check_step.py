@@ -36,7 +36,7 @@ from dpkit.training import (
     per_example,
     update,
 )
-from dpkit.training.same_draws import SameDraws
+from dpkit.training.step_runs import SameDraws
 
 CPU = torch.device("cpu")
 BATCH, CLIP, NOISE = 6, 0.25, 1.1
