@@ -67,6 +67,20 @@ def one_of(allowed: tuple[str, ...], **values: Any) -> None:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")
 
 
+def array(**values: Any) -> None:
+    """Refuse (TypeError) masked and sparse arrays, which would be read as others than they are."""
+    for name, part in values.items():
+        if hasattr(part, "mask") and hasattr(part, "filled"):
+            raise TypeError(
+                f"{name} is a masked array, whose mask would be ignored: drop such records, or "
+                f"fill them in by {name}.filled(...)"
+            )
+        dense = "toarray" if hasattr(part, "toarray") else "to_dense"
+        layout = str(getattr(part, "layout", "torch.strided"))
+        if layout != "torch.strided" or (hasattr(part, "nnz") and dense == "toarray"):
+            raise TypeError(f"{name} is sparse, and must be dense: pass {name}.{dense}()")
+
+
 def _each(values: dict[str, Any], allowed: Callable[[float], bool], must: str) -> Any:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, Real):

@@ -1,12 +1,71 @@
-"""What a baseline is given as records: images in [0, 1], whole, with labels of its classes."""
+"""What baselines and synthesizers are given as records: labelled images, whole and in [0, 1]."""
+
+from hashlib import sha256
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpkit import checks
+from dpkit.datasets import Images
 
 Floats = NDArray[np.floating]
 Labels = NDArray[np.int64]
+
+
+def arrays(x: Any, y: Any, *, classes: int) -> tuple[np.ndarray, Labels]:
+    """A user's images as they are given, and their labels, (records,) int64.
+
+    What x and y may be, and what is raised of others, is said at `PrivateImages.fit`.
+    """
+    if isinstance(x, Images):
+        if y is not None:
+            raise TypeError("Images hold their own labels: leave y out")
+        x, y = x.pixels, x.labels
+    if y is None:
+        raise TypeError("no y was given: fit(x, y), with a label for each image")
+    checks.array(x=x)
+    try:
+        pixels = np.asarray(x)
+    except ValueError as error:
+        raise ValueError(f"the images of x must be of one shape: {error}") from error
+    if pixels.dtype != np.uint8 and pixels.dtype.kind != "f":
+        raise ValueError(
+            f"x must be uint8 or floats in [0, 1], got {pixels.dtype}; 0..255 are "
+            "x.astype('uint8'), and dpkit.datasets.image_folder reads a folder of images"
+        )
+    if pixels.ndim not in (3, 4) or not all(pixels.shape[1:]):
+        raise ValueError(
+            "x must have shape (records, height, width) or (records, channels, height, width), got "
+            f"{pixels.shape}; rows of pixels are x.reshape(-1, channels, height, width)"
+        )
+    if pixels.ndim == 4 and pixels.shape[3] in (1, 3, 4) and pixels.shape[1] > 4:
+        raise ValueError(
+            f"x must have its channels before height and width, and its shape is {pixels.shape}; "
+            "(records, height, width, channels) are x.transpose(0, 3, 1, 2)"
+        )
+    if pixels.dtype.kind == "f":
+        _check_unit("x", pixels)
+    return pixels, checked_labels(y, classes=classes, records=len(pixels), name="y")
+
+
+def in_unit(pixels: np.ndarray) -> Floats:
+    """As floats in [0, 1], (records, channels, height, width)."""
+    if pixels.ndim == 3:
+        pixels = pixels[:, None]
+    return pixels / np.float32(255) if pixels.dtype == np.uint8 else pixels
+
+
+def checksum(pixels: np.ndarray, labels: Labels) -> str:
+    """SHA-256 of type, shape and bytes: `Private`'s and `PrivateGan`'s of the same (x, y).
+
+    So that their runs share a budget. It describes private data.
+    """
+    digest = sha256()
+    for part in (pixels, labels):
+        digest.update(f"torch.{part.dtype} {part.shape}".encode())
+        digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def checked(
@@ -27,16 +86,15 @@ def checked(
             f"{found.dtype} of shape {found.shape}; bytes are pixels / 255"
         )
     rows = found.reshape(len(found), int(np.prod(shape)))
-    check_unit(rows)
+    _check_unit("images", rows)
     return rows, checked_labels(labels, classes=classes, records=len(rows))
 
 
-def check_unit(images: Floats) -> None:
-    """Refuse (ValueError) images (records, ...) with numbers outside [0, 1], or NaN."""
+def _check_unit(name: str, images: Floats) -> None:
     fine = ((images >= 0) & (images <= 1)).all(tuple(range(1, images.ndim)))
     if not fine.all():
         raise ValueError(
-            f"images must lie in [0, 1], and record {int(fine.argmin())} does not, or holds NaN: "
+            f"{name} must lie in [0, 1], and record {int(fine.argmin())} does not, or holds NaN: "
             "pixels 0..255 are x / 255, -1..1 are (x + 1) / 2, and what is missing is filled in "
             f"first; {checks.TO_YOURSELF}"
         )

@@ -86,18 +86,16 @@ class Drawn:
                 )
         return given
 
-    def exchanged(self, given: Sequence[Tensor], records: Sequence[Tensor]) -> list[Tensor]:
-        """What `take` answered, of other records: as many, laid out as the batch is.
-
-        What was made without the rows of the batch stays as it is.
-        """
-        found = list(given)
-        for own, other in zip(self.rows, records, strict=True):
-            for i, row in enumerate(given):
-                if _is_row_by_row(row, own):
-                    start = row.storage_offset() - own.storage_offset() + other.storage_offset()
-                    found[i] = other.as_strided(row.shape, row.stride(), start)
-        return found
+    @contextmanager
+    def exchanged(self, records: Sequence[Tensor]) -> Iterator[None]:
+        """Within the block, the batch's memory, and so all views of it, hold other records."""
+        try:
+            for row, other in zip(self.rows, records, strict=True):
+                row.data.copy_(other)  # unlike row.copy_, no change that a graph would refuse
+            yield
+        finally:
+            for row, own in zip(self.rows, self._kept, strict=True):
+                row.data.copy_(own)
 
     def _checked(self, row: Any) -> Tensor:
         batch = len(self.rows[0])

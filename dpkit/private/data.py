@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,14 +40,14 @@ def tensors(*data: Any) -> tuple[Tensor, ...]:
     """The data as tensors, one for each part, such as (x, y). Nothing is copied without need.
 
     Args:
-        data: tensors, numpy arrays (memory-mapped ones stay where they are), pandas Series or lists
+        data: tensors, numpy arrays (memory-mapped ones stay where they are), pandas columns, lists
             of numbers; or one `Images`, one map-style Dataset (read once: what it draws at random
             is drawn once) or one DataLoader, of which the dataset is taken: batches are drawn by
             Poisson sampling, for which alone the price holds. One-dimensional integers become
             int64, as labels are.
 
     Raises:
-        TypeError: data of another kind, such as a DataFrame, a path, a masked or a sparse array.
+        TypeError: data of another kind, such as text, a path, a masked or a sparse array.
         ValueError: no records, parts of different length, numbers that are NaN or infinite.
     """
     parts = _parts(data)
@@ -140,36 +139,8 @@ def _read(dataset: Any) -> tuple[Any, ...]:
     return tuple(items) if isinstance(items, list | tuple) else (items,)
 
 
-def _check_kind(name: str, part: Any) -> None:
-    """Refuse what other libraries would read as an array, or what only names the data.
-
-    Raises:
-        TypeError: a DataFrame, a path, a masked or a sparse array.
-    """
-    if hasattr(part, "columns") and hasattr(part, "iloc"):
-        raise TypeError(
-            f"{name} is a DataFrame: pass {name}.to_numpy() of its numeric columns, or use "
-            "PrivateTable, which makes tables"
-        )
-    if isinstance(part, str | Path):
-        raise TypeError(
-            f"{name} is a path or a text, {str(part)!r:.80}: read it first, a folder of images by "
-            f"dpkit.datasets.image_folder({str(part)!r:.80})"
-        )
-    if isinstance(part, np.ma.MaskedArray):
-        raise TypeError(
-            f"{name} is a masked array, whose mask would be ignored: drop such records, or fill "
-            f"them in by {name}.filled(...)"
-        )
-    if getattr(part, "layout", torch.strided) != torch.strided or (
-        hasattr(part, "nnz") and hasattr(part, "toarray")
-    ):
-        dense = "to_dense" if isinstance(part, Tensor) else "toarray"
-        raise TypeError(f"{name} is sparse, and must be dense: pass {name}.{dense}()")
-
-
 def _tensor(name: str, part: Any) -> Tensor:
-    _check_kind(name, part)
+    checks.array(**{name: part})
     if not isinstance(part, Tensor):
         part = _from_array(name, part)
     if part.is_complex():
@@ -209,7 +180,9 @@ def _from_array(name: str, part: Any) -> Tensor:
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"{name} holds {array.dtype} ({type(part).__name__}), not numbers: number labels from "
-            "0 by a public list of the classes, such as {'cat': 0, 'dog': 1}"
+            "0 by a public list of the classes, such as {'cat': 0, 'dog': 1}, give a DataFrame's "
+            "numeric columns (PrivateTable takes all), and read images from a folder by "
+            "dpkit.datasets.image_folder"
         )
     if any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
         array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
@@ -234,17 +207,16 @@ def labels_for(classes: int | None, size: int, parts: tuple[Tensor, ...]) -> Ten
     """
     if len(parts) > 2:
         raise ValueError(f"fit takes x and y alone, got {len(parts)} parts of data")
-    given = parts[1] if len(parts) > 1 else None
+    if classes is None and len(parts) > 1:
+        raise ValueError(
+            "y was given, but classes is None: set classes, or leave y out (of Images pass "
+            "images.pixels alone)"
+        )
     if classes is None:
-        if given is not None:
-            raise ValueError(
-                "y was given, but classes is None: set classes, or leave y out (of Images pass "
-                "images.pixels alone)"
-            )
         return torch.zeros(size, dtype=torch.int64)
-    if given is None:
+    if len(parts) < 2:
         raise ValueError(f"classes is {classes}, but no y was given: fit(x, y), or classes=None")
-    found = given.cpu().numpy()
+    found = parts[1].cpu().numpy()
     return torch.from_numpy(checked_labels(found, classes=classes, records=size, name="y"))
 
 

@@ -11,10 +11,10 @@ from sklearn.exceptions import NotFittedError
 from dpkit import checks
 from dpkit.baselines import class_moments, random_features
 from dpkit.baselines.jitter import Jitter
+from dpkit.baselines.records import arrays, checksum, in_unit
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.image_records import arrays, checksum, in_unit
 from dpkit.private.one_release import Price, generator, size_of
 from dpkit.private.statement import ALL_RECORDS, counted
 

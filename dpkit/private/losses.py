@@ -82,18 +82,12 @@ def two_sided(
     return of
 
 
-class _Both(nn.Module):
+@lru_cache(maxsize=1)  # so that what is checked of it is remembered
+def _both(critic: nn.Module, *losses: Callable[[Tensor], Tensor]) -> RowLoss:
     """The two losses as one network, for critics whose gradients are not products."""
 
-    def __init__(self, critic: nn.Module, *losses: Callable[[Tensor], Tensor]) -> None:
-        super().__init__()
-        self.critic, self.losses = critic, losses
+    def both(real: Tensor, fake: Tensor, *conditions: Tensor) -> Tensor:
+        of_real, of_fake = (critic(x, *conditions) for x in (real, fake))
+        return losses[0](of_real) + losses[1](of_fake)
 
-    def forward(self, real: Tensor, fake: Tensor, *conditions: Tensor) -> Tensor:
-        of_real, of_fake = (self.critic(x, *conditions) for x in (real, fake))
-        return self.losses[0](of_real) + self.losses[1](of_fake)
-
-
-@lru_cache(maxsize=1)  # so that what is checked of it is remembered
-def _both(critic: nn.Module, *losses: Callable[[Tensor], Tensor]) -> _Both:
-    return _Both(critic, *losses)
+    return RowLoss(critic, both)

@@ -32,11 +32,10 @@ class Reservation:
 
         Raises: as `Budget.reserve`.
         """
-        budget = None if ranks.here().rank else budget
-        self._budget, self._place, self._id = budget, place, ""
-        if budget is not None:
+        self._budget, self._place = None if ranks.here().rank else budget, place
+        if self._budget is not None:
             run, of = self._identity(), checksum(data)
-            self._id = budget.reserve(ledger, data=of, run=run, seed=seed)
+            self._id = self._budget.reserve(ledger, data=of, run=run, seed=seed)
 
     def _identity(self) -> str | None:
         charged = None if self._place is None else read_charged(Path(self._place.path))
@@ -44,10 +43,7 @@ class Reservation:
 
     def named(self, records: Iterable[Record]) -> Iterator[Record]:
         """The same records; at the first, the reservation takes the run's identity."""
-        named = self._budget is None or self._place is None
-        for record in records:
-            if not named:
-                assert self._budget is not None
+        for i, record in enumerate(records):
+            if i == 0 and self._budget is not None and self._place is not None:
                 self._budget.name(self._id, self._identity() or "")
-                named = True
             yield record

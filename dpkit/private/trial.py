@@ -52,7 +52,7 @@ class Trial:
             return nullcontext()
         few = [row[: self.at_most] for row in rows]
         if first and loss is not None:
-            with self._watched():
+            with Watched("the loss", self.memory, remedy=REMEDY):
                 loss.tried(*few)
         self._run(of, few)
         if first:
@@ -64,24 +64,21 @@ class Trial:
         return self._optimizer_watched()
 
     def _run(self, of: PerExampleOf, rows: Sequence[Tensor]) -> None:
-        with self._watched(), undisturbed(self.net):
+        with Watched("the loss", self.memory, remedy=REMEDY), undisturbed(self.net):
             clipped_sum(of, *rows, rule=self.plan.clipping, at_most=self.at_most)
 
     def _on_extreme_labels(self, of: PerExampleOf, rows: Sequence[Tensor]) -> None:
-        """As many rows, of these records: a label out of range is found before the run begins."""
+        """The same rows, of these records: a label out of range is found before the run begins."""
         for part in extreme_places(self.data).split(len(rows[0])):
-            several = part[torch.arange(len(rows[0])) % len(part)]
-            others = self.drawn.exchanged(rows, self.rows_of(several))
+            several = part[torch.arange(len(self.drawn.rows[0])) % len(part)]
             try:
-                self._run(of, others)
+                with self.drawn.exchanged(self.rows_of(several)):
+                    self._run(of, rows)
             except (RuntimeError, IndexError, ValueError) as error:
                 raise ValueError(
                     f"the loss does not run on the records with the smallest and largest labels: "
                     f"{error}; {checks.TO_YOURSELF}; this step was not charged"
                 ) from error
-
-    def _watched(self) -> Watched:
-        return Watched("the loss", self.memory, remedy=REMEDY)
 
     def _optimizer_watched(self) -> Watched:
         places = [*self.memory, *extents(*self.drawn.rows)]

@@ -16,8 +16,11 @@ from dpkit.training.reads import Extent, Watched, extents, now_and_then
 from dpkit.training.types import Data
 
 AT_ONCE = 2**24  # numbers of the data that are looked at together before training
+PUBLIC = (
+    "standardise by public numbers (dpkit.private.Standardised), or by a mean and deviation that "
+    "the budget covers (NoisyStandardised)"
+)
 _TAKEN = (torch.float32, torch.float64, torch.int32, torch.int64)  # by networks as they are
-_EXAMPLE = "such as a function that returns x.float() / 127.5 - 1"
 
 
 class Rows:
@@ -33,8 +36,14 @@ class Rows:
             and have no transform.
     """
 
-    def __init__(self, data: Data, *, rng: torch.Generator, memory: Sequence[Extent] = ()) -> None:
-        _check_type(data)
+    def __init__(self, data: Any, *, rng: torch.Generator, memory: Sequence[Extent] = ()) -> None:
+        if not isinstance(data, Data):
+            raise TypeError(
+                f"data must be a dpkit.training.Data, got {type(data).__name__}: batches are drawn "
+                "by the settings' sampling, on which the privacy rests, not by a loader; give "
+                "Data(features, labels, public_size) of all records (arrays on disk may be "
+                "memory-mapped)"
+            )
         arrays = {name: _tensor(name, getattr(data, name)) for name in ("features", "labels")}
         self.data = data._replace(**arrays)
         self._device = rng.device
@@ -83,36 +92,33 @@ class Rows:
         return rows.pin_memory().to(self._device, non_blocking=True)
 
     def _transformed(self, rows: Tensor) -> Tensor:
-        transform = self.data.transform
-        if transform is None:
+        if self.data.transform is None:
             return rows
         self._calls += len(rows) > 1
         due = len(rows) > 1 and self._calls & (self._calls - 1) == 0  # at calls 1, 2, 4, 8 ...
-        with self._watched() if due or now_and_then() else nullcontext():
+        watched = Watched("the transform", self._memory, remedy=PUBLIC)
+        with watched if due or now_and_then() else nullcontext():
             if due and moved_by(self._once, (rows,), self._once(rows)) is not None:
                 raise ValueError(
                     "transform gives an example another value where other examples are replaced, "
                     "so that one record would move the gradients of others: use numbers that are "
                     "fixed and public, not a batch's mean or range, and torch's generators alone"
                 )
-            made = transform(rows)
-        _check_rows(made, rows)
-        return made
+            return self._made(rows)
 
     def _once(self, rows: Tensor) -> Tensor:
         """The transform of a copy, with the same draws each time."""
         with draws_put_back(self._device):
-            assert self.data.transform is not None
-            made = self.data.transform(rows.clone())
-        _check_rows(made, rows)
-        return made
+            return self._made(rows.clone())
 
-    def _watched(self) -> Watched:
-        remedy = (
-            "standardise by public numbers (dpkit.private.Standardised), or by a mean and "
-            "deviation that the budget covers (NoisyStandardised)"
-        )
-        return Watched("the transform", self._memory, remedy=remedy)
+    def _made(self, rows: Tensor) -> Tensor:
+        made: Any = rows if self.data.transform is None else self.data.transform(rows)
+        if not isinstance(made, Tensor) or made.shape[:1] != rows.shape[:1]:
+            raise ValueError(
+                f"transform must return a tensor with a row for each of {len(rows)} examples, got "
+                f"{tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__}"
+            )
+        return made
 
 
 def parts_of(values: Tensor) -> tuple[Tensor, ...]:
@@ -129,24 +135,6 @@ def not_finite(features: Tensor, *, given: Callable[[Tensor], Tensor] | None) ->
             return start + int(finite.int().argmin())
         start += len(part)
     return None
-
-
-def _check_rows(made: Any, rows: Tensor) -> None:
-    if not isinstance(made, Tensor) or made.shape[:1] != rows.shape[:1]:
-        raise ValueError(
-            f"transform must return a tensor with a row for each of {len(rows)} examples, got "
-            f"{tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__}"
-        )
-
-
-def _check_type(data: Any) -> None:
-    if not isinstance(data, Data):
-        raise TypeError(
-            f"data must be a dpkit.training.Data, got {type(data).__name__}: batches are drawn by "
-            "the settings' sampling, on which the privacy rests, not by a loader; give "
-            "Data(features, labels, public_size) of all records (arrays on disk may be "
-            "memory-mapped)"
-        )
 
 
 def _tensor(name: str, values: Any) -> Tensor:
@@ -175,7 +163,8 @@ def _check_alike(data: Data, device: torch.device) -> None:
             "torch.zeros(records, dtype=torch.int64)"
         )
     for name, values in (("features", features), ("labels", labels)):
-        if values.device.type != "cpu" and _place(values.device) != _place(device):
+        same = (values.device.type, values.get_device()) == (device.type, device.index or 0)
+        if values.device.type != "cpu" and not same:
             raise ValueError(
                 f"data.{name} lie on {values.device} and rng on {device}; leave them on the CPU, "
                 f"or make rng with generator_on(torch.device({str(values.device)!r}))"
@@ -185,9 +174,6 @@ def _check_alike(data: Data, device: torch.device) -> None:
     if data.transform is None and features.dtype not in _TAKEN:
         raise ValueError(
             f"data.features are {features.dtype}, which networks do not take; give Data a "
-            f"transform of the rows that are drawn, {_EXAMPLE}"
+            "transform of the rows that are drawn, such as a function of x that returns "
+            "x.float() / 127.5 - 1"
         )
-
-
-def _place(device: torch.device) -> tuple[str, int]:
-    return device.type, device.index or 0

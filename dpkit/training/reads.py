@@ -37,19 +37,20 @@ def extents(*data: Any) -> list[Extent]:
 
     Keep these as long as the extents: memory that is freed is soon another tensor's.
     """
-    return [_extent(x) for x in data if isinstance(x, Tensor | np.ndarray) and all(x.shape)]
-
-
-def _extent(x: Tensor | np.ndarray) -> Extent:
-    if isinstance(x, Tensor):
-        device, start, size = str(x.device), x.data_ptr(), x.element_size()
-        strides = [step * size for step in x.stride()]
-    else:
-        device, start, size = "cpu", x.__array_interface__["data"][0], x.itemsize
-        strides = x.strides
-    ends = [(count - 1) * step for count, step in zip(x.shape, strides, strict=True)]
-    low, high = (sum(end for end in ends if (end > 0) is up) for up in (False, True))
-    return Extent(device, start + low, start + high + size)
+    found = []
+    for x in data:
+        if isinstance(x, Tensor) and x.numel():
+            device, start, size = str(x.device), x.data_ptr(), x.element_size()
+            steps = [step * size for step in x.stride()]
+        elif isinstance(x, np.ndarray) and x.size:
+            device, start, size = "cpu", x.__array_interface__["data"][0], x.itemsize
+            steps = x.strides
+        else:
+            continue
+        ends = [(count - 1) * step for count, step in zip(x.shape, steps, strict=True)]
+        low, high = (sum(end for end in ends if (end > 0) is up) for up in (False, True))
+        found.append(Extent(device, start + low, start + high + size))
+    return found
 
 
 def meet(some: Sequence[Extent], others: Sequence[Extent]) -> bool:

@@ -12,9 +12,9 @@ from torch import nn
 
 from dpkit import checks
 from dpkit.baselines import class_moments
+from dpkit.baselines.records import arrays, checksum, in_unit
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.image_records import arrays, checksum, in_unit
 from dpkit.private.one_release import Price, generator, size_of
 from dpkit.private.statement import ALL_RECORDS, counted
 from dpkit.training import Data, device_named, generator_on, train

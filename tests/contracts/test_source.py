@@ -74,7 +74,7 @@ TORCH_FREE_IN_PRIVATE = {  # what is planned, priced and stated, and one release
     f"dpkit/private/{name}.py"
     for name in (
         *("__init__", "budget", "gan_settings", "plan", "statement"),
-        *("one_release", "image_records", "images", "table"),
+        *("one_release", "images", "table"),
     )
 }
 TORCH = {"torch", "torchvision", "opacus", "safetensors.torch"}

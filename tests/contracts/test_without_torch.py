@@ -46,7 +46,7 @@ TRAINS = {
 }
 PLANS = (  # of private
     *("__init__", "budget", "gan_settings", "plan", "statement"),
-    *("one_release", "image_records", "images", "table"),
+    *("one_release", "images", "table"),
 )
 PROMISED = ("__init__", "settings", "claims", "tables")  # of each paper, with what they import
 

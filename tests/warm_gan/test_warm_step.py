@@ -215,7 +215,7 @@ def test_a_budget_holds_both_releases_and_refuses_what_is_too_much(tmp_path):
     ("data", "changed", "told"),
     [
         (lambda x, y: (x.reshape(len(x), -1), y), {}, "x must have shape"),
-        (lambda x, y: (x * 255, y), {}, r"images must lie in \[0, 1\]"),
+        (lambda x, y: (x * 255, y), {}, r"x must lie in \[0, 1\]"),
         (lambda x, y: (x[:0], y[:0]), {}, "no rows"),
         (lambda x, y: (x, y + 1), {}, "y must lie in 0..9, got 10"),
         (lambda x, y: (x, y), {"epsilon": np.nan}, "epsilon must be a finite number > 0, got nan"),

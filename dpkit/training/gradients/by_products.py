@@ -21,7 +21,6 @@ from dpkit.training.gradients.layers import (
     MixesExamples,
     UnsupportedLayer,
     check,
-    parametrised,
     refuse_mixing,
 )
 
@@ -54,7 +53,7 @@ class Capture:
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network
-        self.layers = tuple(parametrised(network))
+        self.layers = _parametrised(network)
         self.seen: list[_Seen] = []
 
     def remember(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
@@ -176,13 +175,18 @@ def capture(network: nn.Module) -> Iterator[Capture]:
         yield captured
 
 
+def _parametrised(network: nn.Module) -> tuple[nn.Module, ...]:
+    """The modules of a network that hold parameters of their own."""
+    return tuple(m for m in network.modules() if [*m.parameters(recurse=False)])
+
+
 @contextmanager
 def hooked(network: nn.Module, remember: Callable[..., Tensor | None]) -> Iterator[None]:
     """Call remember(layer, inputs, output) after each layer with parameters has run.
 
     What it returns, if anything, takes the output's place.
     """
-    handles = [module.register_forward_hook(remember) for module in parametrised(network)]
+    handles = [module.register_forward_hook(remember) for module in _parametrised(network)]
     try:
         yield
     finally:

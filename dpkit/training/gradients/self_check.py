@@ -77,18 +77,38 @@ def code_of(part: Any) -> object:
 
 @contextmanager
 def undisturbed(network: nn.Module) -> Iterator[None]:
-    """Passes of the network in the block leave no trace, and change nothing of it.
+    """Passes of the network in the block leave no trace: draws, buffers, parameters are put back.
 
     Raises:
         MixesExamples: a pass changes a buffer or a parameter.
     """
-    with (
-        torch.compiler.set_stance("force_eager"),  # compiled so, it would not run hooks later
-        draws_put_back(*{p.device for p in network.parameters()}),
-        state_unchanged(network),
-        spectral.still(network),
-    ):
-        yield
+    held: list[tuple[Any, Any, dict[str, Tensor]]] = [
+        (own, dict(own), {name: x.detach().clone() for name, x in own.items() if x is not None})
+        for module in network.modules()
+        for own in (module._buffers, module._parameters)
+    ]
+    changed: set[str] = set()
+    try:
+        with (
+            torch.compiler.set_stance("force_eager"),  # compiled so, it would not run hooks later
+            draws_put_back(*{p.device for p in network.parameters()}),
+            spectral.still(network),
+        ):
+            yield
+    finally:
+        for now, own, copies in held:
+            names = {k for k in {**copies, **now} if not equal(copies.get(k), now.get(k))}
+            with torch.no_grad():
+                for name in names & copies.keys():
+                    own[name].copy_(copies[name])
+            now.clear()
+            now.update(own)
+            changed |= names
+    if changed:
+        raise MixesExamples(
+            f"a pass changes {sorted(changed)} of the network, which would keep private examples "
+            "without noise; set them before training, on public numbers, or call eval()"
+        )
 
 
 def set_up(run: Callable[..., object], *rows: Tensor) -> None:
@@ -96,12 +116,13 @@ def set_up(run: Callable[..., object], *rows: Tensor) -> None:
 
     Bytes are 0..255, other whole numbers 0, which is a place in any table.
     """
+
+    def noise(x: Tensor) -> Tensor:
+        top = 1 if x.is_floating_point() else 255 * (x.dtype == torch.uint8)
+        return (top * torch.rand(x.shape, device=x.device)).to(x.dtype)
+
     with torch.no_grad(), suppress(Exception), draws_put_back(*{x.device for x in rows}):
-        tops = [1 if x.is_floating_point() else 255 * (x.dtype == torch.uint8) for x in rows]
-        drawn = [
-            top * torch.rand(x.shape, device=x.device) for x, top in zip(rows, tops, strict=True)
-        ]
-        run(*(public.to(x.dtype) for x, public in zip(rows, drawn, strict=True)))
+        run(*map(noise, rows))
 
 
 def refuse_meeting(
@@ -194,37 +215,6 @@ def equal(first: Tensor | None, second: Tensor | None) -> bool:
     if first is None or second is None or first.shape != second.shape:
         return first is second
     return bool(((first == second) | ((first != first) & (second != second))).all())
-
-
-@contextmanager
-def state_unchanged(network: nn.Module) -> Iterator[None]:
-    """Put buffers and parameters back, and refuse a network that changes them as it runs.
-
-    Raises:
-        MixesExamples: it does.
-    """
-    held: list[tuple[Any, Any, dict[str, Tensor]]] = [
-        (own, dict(own), {name: x.detach().clone() for name, x in own.items() if x is not None})
-        for module in network.modules()
-        for own in (module._buffers, module._parameters)
-    ]
-    changed: set[str] = set()
-    try:
-        yield
-    finally:
-        for now, own, copies in held:
-            names = {k for k in {**copies, **now} if not equal(copies.get(k), now.get(k))}
-            with torch.no_grad():
-                for name in names & copies.keys():
-                    own[name].copy_(copies[name])
-            now.clear()
-            now.update(own)
-            changed |= names
-    if changed:
-        raise MixesExamples(
-            f"a pass changes {sorted(changed)} of the network, which would keep private examples "
-            "without noise; set them before training, on public numbers, or call eval()"
-        )
 
 
 def reaches_others(d: Tensor, row: int) -> bool:

@@ -5,23 +5,13 @@ features) and of the loss's gradient at its output. `KINDS` says, for each type 
 take norms and weighted sums of such products; `check` refuses what it does not list.
 """
 
-from collections.abc import Iterator
-
 from torch import nn
 
 from dpkit.training.gradients.layers.convolutions import Conv2d, ConvTranspose2d
 from dpkit.training.gradients.layers.others import Affine, Embedding
 from dpkit.training.gradients.layers.products import Kind, Linear
 
-__all__ = [
-    "KINDS",
-    "HalfPrecision",
-    "MixesExamples",
-    "UnsupportedLayer",
-    "check",
-    "parametrised",
-    "refuse_mixing",
-]
+__all__ = ["KINDS", "HalfPrecision", "MixesExamples", "UnsupportedLayer", "check", "refuse_mixing"]
 KINDS: dict[type[nn.Module], Kind] = {
     nn.Linear: Linear(),
     nn.Conv2d: Conv2d(),
@@ -32,17 +22,6 @@ KINDS: dict[type[nn.Module], Kind] = {
         Affine(),
     ),
 }
-
-
-def parametrised(network: nn.Module) -> Iterator[nn.Module]:
-    """The modules of a network that hold parameters of their own."""
-    for module in network.modules():
-        if _own(module):
-            yield module
-
-
-def _own(module: nn.Module) -> dict[str, nn.Parameter]:
-    return {name: p for name, p in module._parameters.items() if p is not None}
 
 
 class UnsupportedLayer(TypeError):
@@ -65,10 +44,10 @@ def check(network: nn.Module) -> None:
             not defined.
         UnsupportedLayer: another layer with parameters, or parameters that two layers share.
     """
+    refuse_mixing(network)
     owners: set[int] = set()
     for module in network.modules():
-        _refuse_mixing(module)
-        if not (own := _own(module)):
+        if not (own := dict(module.named_parameters(recurse=False))):
             continue
         kind = KINDS.get(type(module))
         if kind is None or not own.keys() <= {"weight", "bias"}:
@@ -86,22 +65,18 @@ def check(network: nn.Module) -> None:
 def refuse_mixing(network: nn.Module) -> None:
     """Refuse layers that mix the examples of a batch."""
     for module in network.modules():
-        _refuse_mixing(module)
-
-
-def _refuse_mixing(module: nn.Module) -> None:
-    held = getattr(module, "running_mean", None) is not None  # what eval() would normalise by
-    if isinstance(module, nn.modules.batchnorm._BatchNorm) and (module.training or not held):
-        raise MixesExamples(
-            f"{module} mixes the examples of a batch, so that one record's gradient is not "
-            "defined; use layer, group or instance normalisation, or none, or keep it in eval() "
-            "with running statistics of public data"
-        )
-    if module.training and getattr(module, "track_running_stats", False):
-        raise MixesExamples(
-            f"{module} keeps running statistics of private examples, without noise; "
-            "set track_running_stats to False"
-        )
+        held = getattr(module, "running_mean", None) is not None  # what eval() would normalise by
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and (module.training or not held):
+            raise MixesExamples(
+                f"{module} mixes the examples of a batch, so that one record's gradient is not "
+                "defined; use layer, group or instance normalisation, or none, or keep it in "
+                "eval() with running statistics of public data"
+            )
+        if module.training and getattr(module, "track_running_stats", False):
+            raise MixesExamples(
+                f"{module} keeps running statistics of private examples, without noise; "
+                "set track_running_stats to False"
+            )
 
 
 def __dir__() -> list[str]:
