@@ -29,11 +29,7 @@ def plain_fields(instance: Any) -> None:
 
 
 def positive(**values: Any) -> Any:
-    """Each value is a finite number > 0.
-
-    Raises:
-        ValueError: names the parameter, its value and what is allowed.
-    """
+    """Each value is a finite number > 0 (ValueError otherwise: parameter, value, what may be)."""
     return _each(values, lambda x: 0 < x < math.inf, "be a finite number > 0")
 
 

@@ -51,18 +51,17 @@ def arrays(x: Any, y: Any, *, classes: int) -> tuple[np.ndarray, Labels]:
 
 def in_unit(pixels: np.ndarray) -> Floats:
     """As floats in [0, 1], (records, channels, height, width)."""
-    if pixels.ndim == 3:
-        pixels = pixels[:, None]
+    pixels = pixels[:, None] if pixels.ndim == 3 else pixels
     return pixels / np.float32(255) if pixels.dtype == np.uint8 else pixels
 
 
-def checksum(pixels: np.ndarray, labels: Labels) -> str:
-    """SHA-256 of type, shape and bytes: `Private`'s and `PrivateGan`'s of the same (x, y).
+def checksum(*parts: np.ndarray) -> str:
+    """SHA-256 of type, shape and bytes, so that runs on the same data share a budget.
 
-    So that their runs share a budget. It describes private data.
+    It describes private data.
     """
     digest = sha256()
-    for part in (pixels, labels):
+    for part in parts:
         digest.update(f"torch.{part.dtype} {part.shape}".encode())
         digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
@@ -103,14 +102,9 @@ def _check_unit(name: str, images: Floats) -> None:
 def checked_labels(
     labels: ArrayLike, *, classes: int, records: int | None = None, name: str = "labels"
 ) -> Labels:
-    """Labels as int64, (records,).
+    """Labels as int64, (records,): integers in 0 .. classes - 1 (ValueError otherwise).
 
-    Args:
-        records: how many there must be; None where any number will do.
-        name: of the labels, for the error.
-
-    Raises:
-        ValueError: they are no integers in 0 .. classes - 1, or of another shape.
+    There must be as many as `records`, or any number where that is None.
     """
     found = np.asarray(labels)
     if not found.size:

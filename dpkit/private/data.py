@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from dpkit import checks
-from dpkit.baselines.records import checked_labels
+from dpkit.baselines import records
 from dpkit.datasets import Images
-from dpkit.training.data import Rows, not_finite, over, parts_of
+from dpkit.training.data import Rows, not_finite, over
 from dpkit.training.reads import Extent
 from dpkit.training.types import Data
 
@@ -28,12 +27,6 @@ Transform = Callable[[Tensor], Tensor]
 def signed(pixels: Tensor) -> Tensor:
     """Pixels 0..255 as floats in [-1, 1], as generators that end in tanh have them."""
     return pixels.to(torch.get_default_dtype()) / 127.5 - 1
-
-
-def transform_for(features: Tensor, transform: Transform | None) -> Transform | None:
-    """The given transform; for images of bytes `signed` where none is given."""
-    is_image = features.dtype == torch.uint8 and features.ndim > 1
-    return signed if transform is None and is_image else transform
 
 
 def tensors(*data: Any) -> tuple[Tensor, ...]:
@@ -74,12 +67,9 @@ def held_in(*data: Any) -> list[Any]:
 
 
 def extreme_places(parts: tuple[Tensor, ...]) -> Tensor:
-    """Indices of records: the first, and those with the smallest and the largest label.
-
-    Labels are whole numbers, and floats of one dimension.
-    """
+    """Indices of records: the first, and those with the smallest and the largest label."""
     places = {0}
-    for part in parts:
+    for part in parts:  # of which labels are whole numbers, and floats of one dimension
         if part.dtype != torch.bool and (part.ndim == 1 or not part.is_floating_point()):
             size = max(part[:1].numel(), 1)
             places |= {int(part.argmin()) // size, int(part.argmax()) // size}
@@ -90,22 +80,18 @@ def _parts(data: tuple[Any, ...]) -> tuple[Any, ...]:
     if not data:
         raise TypeError("no data were given: pass tensors or arrays with the example first")
     first, *others = data
-    if isinstance(first, Images):
-        first = (first.pixels, first.labels)
-    elif isinstance(first, DataLoader):
+    if isinstance(first, DataLoader):
         warnings.warn(
             "of the DataLoader the dataset is taken; its sampler, shuffling, batch size and "
             "collate_fn are not used: batches are drawn by Poisson sampling, which is priced",
             stacklevel=5,
         )
-        first = _read(first.dataset)
-    elif isinstance(first, Dataset):
-        first = _read(first)
-    else:
+        first = first.dataset
+    if not isinstance(first, Images | Dataset):
         return data
     if any(part is not None for part in others):
         raise TypeError("a Dataset, DataLoader or Images holds its own labels: leave y out")
-    return first
+    return (first.pixels, first.labels) if isinstance(first, Images) else _read(first)
 
 
 def _read(dataset: Any) -> tuple[Any, ...]:
@@ -191,20 +177,12 @@ def _from_array(name: str, part: Any) -> Tensor:
 
 def checksum(parts: tuple[Tensor, ...]) -> str:
     """SHA-256 of type, shape and bytes of all parts. It describes private data."""
-    digest = sha256()
-    for part in parts:
-        digest.update(f"{part.dtype} {tuple(part.shape)}".encode())
-        for rows in parts_of(part):
-            digest.update(rows.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    plain = (x.view(torch.int16) if x.dtype == torch.bfloat16 else x for x in parts)
+    return records.checksum(*(x.numpy(force=True) for x in plain))
 
 
 def labels_for(classes: int | None, size: int, parts: tuple[Tensor, ...]) -> Tensor:
-    """Labels (records,) int64; zeros for data without.
-
-    Raises:
-        ValueError: labels are given without `classes`, missing, no integers, or out of range.
-    """
+    """Labels (records,) int64; zeros for data without (ValueError: they do not fit `classes`)."""
     if len(parts) > 2:
         raise ValueError(f"fit takes x and y alone, got {len(parts)} parts of data")
     if classes is None and len(parts) > 1:
@@ -217,7 +195,7 @@ def labels_for(classes: int | None, size: int, parts: tuple[Tensor, ...]) -> Ten
     if len(parts) < 2:
         raise ValueError(f"classes is {classes}, but no y was given: fit(x, y), or classes=None")
     found = parts[1].cpu().numpy()
-    return torch.from_numpy(checked_labels(found, classes=classes, records=size, name="y"))
+    return torch.from_numpy(records.checked_labels(found, classes=classes, records=size, name="y"))
 
 
 def data_for(
@@ -241,7 +219,8 @@ def data_for(
     """
     if features.nbytes <= SMALL:
         features = features.to(like.device)
-    own = transform_for(features, transform)
+    is_bytes = features.dtype == torch.uint8 and features.ndim > 1
+    own = signed if transform is None and is_bytes else transform
     change = partial(changed, transform=own, dtype=like.dtype, whole_numbers=whole_numbers)
     as_they_are = (like.dtype, torch.int64) if whole_numbers else (like.dtype,)
     plain = own is None and features.dtype in as_they_are
@@ -260,9 +239,7 @@ def changed(
 def examples(data: Data, *, rng: torch.Generator, memory: Sequence[Extent]) -> Tensor:
     """Four records, as a step is given them. Warns of images far outside [-1, 1].
 
-    Raises:
-        ValueError: examples meet in the transform, it reads the data, or networks do not take what
-            it makes.
+    ValueError: examples meet in the transform, it reads the data, or makes what no network takes.
     """
     few = torch.arange(4, device=rng.device) % len(data.features)
     rows = Rows(data, rng=rng, memory=memory).at(few)[0]

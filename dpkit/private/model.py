@@ -16,14 +16,21 @@ from dpkit.private.batch import Drawn
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.data import Transform, checksum, data_for, held_in, tensors
 from dpkit.private.losses import PerExampleOf, RowLoss, itself, penalised
-from dpkit.private.networks import check_network, check_no_records, check_optimizer, guard, own_step
+from dpkit.private.networks import (
+    CHANGED,
+    Weights,
+    check_network,
+    check_no_records,
+    check_optimizer,
+    guard,
+    own_step,
+)
 from dpkit.private.plan import calibrated, scaling_of
 from dpkit.private.released import AT_MOST, released
 from dpkit.private.standardise import settled
 from dpkit.private.statement import ended, statement
 from dpkit.private.trial import Trial
 from dpkit.private.watch import table
-from dpkit.private.weights import CHANGED, Weights
 from dpkit.training import generator_on, per_example, ranks, update
 from dpkit.training.batches import batches
 from dpkit.training.data import Rows

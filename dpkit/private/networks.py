@@ -1,6 +1,7 @@
-"""Networks that are not trained here, and optimisers of others, refused by name."""
+"""Networks and optimisers: which are refused, and what moves them or lies in them unnoticed."""
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from dpkit.training.checkpoint.guards import same_sums, sums_of
 from dpkit.training.device import draws_put_back
 from dpkit.training.gradients.layers import refuse_mixing
 from dpkit.training.gradients.refused import refuse
@@ -20,17 +22,15 @@ from dpkit.training.reads import extents, meet
 
 SEVERAL = 8  # different numbers in a row that is no coincidence
 ROWS = 4096  # records that are compared at a time
+RESHAPES = "(Reshape|Select|Squeeze|Unsafe|Unsqueeze|View)"  # operations of autograd
+CHANGED = "the weights were changed between releases from released values and public numbers alone"
 
 
 def check_network(network: Any, name: str, *, keeps_apart: bool = True) -> None:
-    """Refuse what is no network to train in single or double precision on one device.
+    """TypeError: it is no network to train in single or double precision on one device.
 
-    Args:
-        keeps_apart: whether layers are refused in which the examples of a batch meet.
-
-    Raises:
-        TypeError: of these, all but the next.
-        ValueError: no parameter requires gradients.
+    Or, where it must keep them apart, a layer in which the examples of a batch meet. ValueError: no
+    parameter requires gradients.
     """
     if not isinstance(network, nn.Module):
         raise TypeError(f"{name} must be a torch.nn.Module, got {type(network).__name__}")
@@ -91,11 +91,10 @@ def try_step(optimizer: torch.optim.Optimizer) -> None:
     """
     groups = [dict(group) for group in optimizer.param_groups]
     state = {p: deepcopy(own) for p, own in optimizer.state.items()}
-    parameters = [p for group in groups for p in group["params"] if p.requires_grad]
-    kept = [(p, p.detach().clone()) for p in parameters]
+    kept = {p: p.detach().clone() for group in groups for p in group["params"] if p.requires_grad}
     plain = type(optimizer).step
     try:
-        for p in parameters:
+        for p in kept:
             p.grad = torch.zeros_like(p)
         getattr(plain, "__wrapped__", plain)(optimizer)
     finally:
@@ -105,9 +104,44 @@ def try_step(optimizer: torch.optim.Optimizer) -> None:
         optimizer.state.clear()
         optimizer.state.update(state)
         with torch.no_grad():
-            for p, values in kept:
+            for p, values in kept.items():
                 p.copy_(values)
                 p.grad = None
+
+
+class Weights:
+    """Notices what moves a network beside its releases: another optimiser, a clamp, an average.
+
+    Honest code does this too, and what it computed from is not seen. So a change is not refused: it
+    is warned about once, and the statement then assumes that it was post-processing.
+    """
+
+    def __init__(self, net: nn.Module) -> None:
+        self._net, self._left = net, dict[torch.device, torch.Tensor]()
+        self.changed = False
+
+    def look(self) -> None:
+        """Warn where something has changed since `leave`."""
+        if self.changed or not self._left or same_sums(self._left, self._sums()):
+            return
+        self.changed = True
+        warnings.warn(
+            "weights or buffers of net have changed since the last step. The price holds if they "
+            "follow from released weights and public numbers (a clamp, an average), and not if "
+            "anything was computed from records; the statement says so",
+            stacklevel=5,
+        )
+
+    def leave(self, parameters: Sequence[torch.Tensor], released: Sequence[torch.Tensor]) -> None:
+        """A release is done. Notices a hook that put other gradients in the place of its own."""
+        pairs = [(p.grad, own) for p, own in zip(parameters, released, strict=True)]
+        self.changed |= any(g is not None and (g is not own or g._version) for g, own in pairs)
+        self._left = self._sums()
+
+    def _sums(self) -> dict[torch.device, torch.Tensor]:
+        """Of all that is published, but what spectral norms compute of weights as they run."""
+        state = self._net.state_dict()
+        return sums_of(x for name, x in state.items() if not name.endswith(("_u", "_v")))
 
 
 def check_no_records(
@@ -156,8 +190,7 @@ def check_pair(
 
     Args:
         generator, critic: on one device.
-        shape: of one example.
-        latent_size: shape of one latent.
+        shape, latent_size: shapes of one example and of one latent.
         classes: number of labels, or None.
 
     Returns:
@@ -203,9 +236,7 @@ def check_pair(
 def check_logits(answers: torch.Tensor) -> None:
     """Refuse a critic's answers that are probabilities where the loss takes logits (ValueError)."""
     node: Any = answers.grad_fn
-    while node is not None and re.match(
-        "(Reshape|Select|Squeeze|Unsafe|Unsqueeze|View)", node.name()
-    ):
+    while node is not None and re.match(RESHAPES, node.name()):
         node = node.next_functions[0][0]
     if node is not None and node.name().startswith("Sigmoid"):
         raise ValueError(

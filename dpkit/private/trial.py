@@ -51,6 +51,9 @@ class Trial:
         if not (first or now_and_then()):
             return nullcontext()
         few = [row[: self.at_most] for row in rows]
+        places = [*self.memory, *extents(*self.drawn.rows)]
+        remedy = "it goes along the noised gradients that it is given, and computes none itself"
+        stepping = Watched("the optimizer", places, remedy=remedy)
         if first and loss is not None:
             with Watched("the loss", self.memory, remedy=REMEDY):
                 loss.tried(*few)
@@ -58,10 +61,10 @@ class Trial:
         if first:
             self._on_extreme_labels(of, few)
             if not self.seen:
-                with self._optimizer_watched():
+                with stepping:
                     try_step(self.optimizer)
             self.seen.add(name)
-        return self._optimizer_watched()
+        return stepping
 
     def _run(self, of: PerExampleOf, rows: Sequence[Tensor]) -> None:
         with Watched("the loss", self.memory, remedy=REMEDY), undisturbed(self.net):
@@ -79,8 +82,3 @@ class Trial:
                     f"the loss does not run on the records with the smallest and largest labels: "
                     f"{error}; {checks.TO_YOURSELF}; this step was not charged"
                 ) from error
-
-    def _optimizer_watched(self) -> Watched:
-        places = [*self.memory, *extents(*self.drawn.rows)]
-        remedy = "it goes along the noised gradients that it is given, and computes none itself"
-        return Watched("the optimizer", places, remedy=remedy)

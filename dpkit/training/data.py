@@ -31,9 +31,8 @@ class Rows:
 
     Raises:
         TypeError: data are of another type, or features or labels are not arrays.
-        ValueError: features and labels differ in length or lie elsewhere than on the CPU or on
-            rng's device; labels are not int64; features are of a type that networks do not take
-            and have no transform.
+        ValueError: features and labels differ in length, lie neither on the CPU nor on rng's
+            device, or are of types that networks do not take (and have no transform).
     """
 
     def __init__(self, data: Any, *, rng: torch.Generator, memory: Sequence[Extent] = ()) -> None:
@@ -58,11 +57,8 @@ class Rows:
         """Refuse records that are NaN or infinite, as steps would be given them, before any is.
 
         All records are looked at, a part at a time, so memory-mapped data are read once. That a run
-        is refused depends on the private data and is no release of the mechanism: do not publish
-        it, nor the row that is named.
-
-        Raises:
-            ValueError: the first such record, by its row.
+        is refused (ValueError, of the first such row) depends on the private data and is no release
+        of the mechanism: do not publish it, nor the row that is named.
         """
         plain = self.data.transform is None
 
@@ -121,15 +117,11 @@ class Rows:
         return made
 
 
-def parts_of(values: Tensor) -> tuple[Tensor, ...]:
-    """Some records at a time."""
-    return values.split(max(AT_ONCE // max(values[:1].numel(), 1), 1))
-
-
 def not_finite(features: Tensor, *, given: Callable[[Tensor], Tensor] | None) -> int | None:
     """The row of the first record that is NaN or infinite, as it is given (None: as it is)."""
     start, looked_at = 0, features.is_floating_point() or given is not None
-    for part in parts_of(features) if looked_at and len(features) else ():
+    rows = max(AT_ONCE // max(features[:1].numel(), 1), 1)
+    for part in features.split(rows) if looked_at and len(features) else ():
         finite = (given(part) if given else part).reshape(len(part), -1).isfinite().all(1)
         if not finite.all():
             return start + int(finite.int().argmin())

@@ -61,12 +61,9 @@ def meet(some: Sequence[Extent], others: Sequence[Extent]) -> bool:
 
 
 class Watched(TorchDispatchMode):
-    """Inside the block, an operation on the numbers at `places` raises ReadsData.
+    """Inside the block, an operation on the numbers at `places` (see `extents`) raises ReadsData.
 
-    Args:
-        what: runs in the block, for the error: "the loss".
-        places: memory that it must not read (see `extents`).
-        remedy: what to write instead.
+    The error says `what` runs there ("the loss"), and what to write instead (`remedy`).
     """
 
     def __init__(self, what: str, places: Sequence[Extent], *, remedy: str) -> None:

@@ -391,7 +391,7 @@ MUTANTS = (
     ),
     Mutant(
         "weights that something else moved unnoticed",
-        "private/weights.py",
+        "private/networks.py",
         "or same_sums(self._left, self._sums())",
         "or True",
         "tests/private/test_around_the_step.py::test_weights_that_something_else_moved_are_noticed",

@@ -514,6 +514,16 @@ def test_a_label_that_no_class_has_is_found_before_the_first_step(bad, tmp_path)
     assert private.steps_done == before
 
 
+def test_looking_at_other_labels_leaves_the_batch_and_its_graphs_as_they_were():
+    net, scale = classifier(), torch.ones((), requires_grad=True)
+    for x, y in (private := private_of(net, epsilon=8, steps=1)):
+        seen, before = (scale * x * y[:, None]).sum(), (x.clone(), y.clone())
+        private.step(each(net), x, y)
+        assert torch.equal(x, before[0])
+        assert torch.equal(y, before[1])
+        seen.backward()  # for a log, say: nothing of the graph was changed in place
+
+
 def test_ignored_labels_are_no_mistake():
     labels = Y.clone()
     labels[::7] = -100  # what cross_entropy leaves out

@@ -1,5 +1,6 @@
 """What a user has as data becomes tensors, or is refused with a sentence."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +11,7 @@ from scipy.sparse import csr_array, csr_matrix
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
 from dpkit import datasets
-from dpkit.private.data import (
-    checksum,
-    data_for,
-    examples,
-    labels_for,
-    signed,
-    tensors,
-    transform_for,
-)
+from dpkit.private.data import checksum, data_for, examples, labels_for, signed, tensors
 
 X, Y = np.arange(12.0).reshape(4, 3), np.array([0, 1, 1, 0], dtype=np.int32)
 Y4 = torch.zeros(4, dtype=torch.int64)
@@ -94,9 +87,11 @@ def test_the_kits_own_images_are_taken():
 
 def test_bytes_become_floats_and_other_data_stay():
     pixels = torch.tensor([[0, 255]], dtype=torch.uint8)
-    assert transform_for(pixels, None) is signed
-    assert signed(pixels).tolist() == [[-1, 1]]
-    assert transform_for(torch.zeros(2, 2), None) is None
+    of = partial(data_for, labels=Y4[:1], like=torch.zeros(1), public_size=1)
+    found = of(pixels).transform
+    assert found is not None
+    assert found(pixels).tolist() == signed(pixels).tolist() == [[-1, 1]]
+    assert of(torch.zeros(1, 2)).transform is None
 
 
 def shape_of(features, transform=None):

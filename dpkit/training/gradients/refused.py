@@ -18,9 +18,7 @@ R = TypeVar("R")
 PARALLEL = {"DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule"}
 ONE = "it must run on a batch of one example, under torch.func.vmap, without looking at values"
 
-RECURRENT = (nn.RNNBase, nn.RNNCellBase)
 LOOP = "write its cell with nn.Linear, in a loop over time"
-CHOOSE = "choose by torch.where or by a product with the mask, not by `if` or boolean indices"
 INSTEAD = {  # words of torch's message: what to write instead
     ("random",): (
         "it draws random numbers, which goes only where all layers are known as products; call "
@@ -35,7 +33,9 @@ INSTEAD = {  # words of torch's message: what to write instead
         "second derivatives"
     ),
     ("inplace", "in-place"): "it writes to a tensor in place; compute a new one, and keep no state",
-    ("data-dependent", "dynamic shape", "item()"): CHOOSE,
+    ("data-dependent", "dynamic shape", "item()"): (
+        "choose by torch.where or by a product with the mask, not by `if` or boolean indices"
+    ),
     ("batch_size",): (
         "the loss reads labels of the whole batch from around it: let the network take them as an "
         "input and return the loss"
@@ -51,10 +51,8 @@ def not_compiled(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        if torch.compiler.is_compiling():
-            eager: Any = torch.compiler.disable(function)
-            return eager(*args, **kwargs)
-        return function(*args, **kwargs)
+        eager: Any = torch.compiler.disable(function) if torch.compiler.is_compiling() else function
+        return eager(*args, **kwargs)
 
     return called
 
@@ -81,11 +79,10 @@ def refuse(network: nn.Module) -> None:
                 f"max_norm of {module} changes the table by which rows a batch reads, without "
                 "noise; leave it out"
             )
-    for parameter in network.parameters():
-        if nn.parameter.is_lazy(parameter):
-            raise UnsupportedLayer(
-                "the network has a lazy module without a shape; run it once, on zeros, beforehand"
-            )
+    if any(map(nn.parameter.is_lazy, network.parameters())):
+        raise UnsupportedLayer(
+            "the network has a lazy module without a shape; run it once, on zeros, beforehand"
+        )
     types = {p.dtype for p in network.parameters()}
     wide = types <= {torch.float32, torch.float64}
     if len(types) > 1 or not wide:
@@ -101,11 +98,7 @@ def refuse(network: nn.Module) -> None:
 
 
 def refuse_arguments(network: nn.Module, loss: Callable[..., Tensor], inputs: int) -> None:
-    """Refuse a network that does not take its inputs, and a loss that takes more than outputs.
-
-    Raises:
-        TypeError: with the remedy.
-    """
+    """TypeError: the network does not take its inputs, or the loss takes more than its output."""
     if unlike := does_not_take(network, inputs):
         raise TypeError(
             f"{type(network).__name__} does not take {inputs} inputs ({unlike}); all that follow "
@@ -130,12 +123,7 @@ def does_not_take(function: Callable[..., object], count: int) -> str:
 
 
 def one_each(losses: object, batch: int) -> Tensor:
-    """The losses, if they are one number for each example.
-
-    Raises:
-        ValueError: they are not.
-        HalfPrecision: they are rounded to half precision.
-    """
+    """The losses: one number for each example (else ValueError), unrounded (HalfPrecision)."""
     shape = tuple(losses.shape) if isinstance(losses, Tensor) else type(losses).__name__
     if not isinstance(losses, Tensor) or shape != (batch,):
         raise ValueError(
@@ -150,33 +138,24 @@ def one_each(losses: object, batch: int) -> Tensor:
 
 @contextmanager
 def explained(network: nn.Module, reason: str | None) -> Iterator[None]:
-    """Say in which module torch.func failed, why it was asked, and what to write instead.
-
-    Raises:
-        UnsupportedLayer: torch.func cannot run the network.
-    """
+    """UnsupportedLayer: where torch.func failed, why it was asked, and what to write instead."""
     try:
         yield
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, IndexError) as error:
-        words, where = str(error).strip() or type(error).__name__, _where(network, error)
+        inside = set(network.modules())
+        running = [frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__)]
+        where = [None, *(x for x in running if isinstance(x, nn.Module) and x in inside)][-1]
+        words = str(error).strip() or type(error).__name__
         known = (hint for some, hint in INSTEAD.items() if any(w in words.lower() for w in some))
-        hint = LOOP if isinstance(where, RECURRENT) else next(known, ONE)
+        hint = LOOP if isinstance(where, nn.RNNBase | nn.RNNCellBase) else next(known, ONE)
         name = "network and loss" if where is None else named(where)
         because = f"; torch.func is needed since {' '.join(reason.split())}" if reason else ""
         raise UnsupportedLayer(
             f"torch.func does not run {name} on one example alone: {hint}"
             f"{because} (torch: {words.splitlines()[0]})"
         ) from error
-
-
-def _where(network: nn.Module, error: Exception) -> nn.Module | None:
-    """The innermost module of the network in which an error rose."""
-    inside = set(network.modules())
-    running = [frame.f_locals.get("self") for frame, _ in walk_tb(error.__traceback__)]
-    modules = [x for x in running if isinstance(x, nn.Module) and x in inside]
-    return modules[-1] if modules else None
 
 
 def named(module: nn.Module) -> str:

@@ -26,7 +26,6 @@ from dpkit.training.gradients.factored import Gradients
 from dpkit.training.gradients.layers import MixesExamples
 
 FAR = 1000.0  # times the size of the examples, in both directions
-APART = "; keep examples apart in network and loss, the first dimension being the example's"
 
 
 @dataclass
@@ -130,15 +129,12 @@ def refuse_meeting(
 ) -> bool:
     """Replace the first and the last example: every other example's loss stays to the last bit.
 
-    Args:
-        losses_of: losses_of(*inputs) -> (batch, ...), each row from its own example alone.
+    Of losses_of(*inputs) -> (batch, ...). MixesExamples: losses of other examples change, or those
+    of the same batch when it runs again, or a buffer: one record would move the gradients of
+    others, or be kept.
 
     Returns:
         whether there was something to compare: two examples or more, and finite losses.
-
-    Raises:
-        MixesExamples: losses of other examples change, or those of the same batch when it runs
-            again, or a buffer: one record would move the gradients of others, or be kept.
     """
     inputs = tuple(x.detach().clone() for x in inputs)  # aligned alike, whatever they were cut of
 
@@ -159,7 +155,8 @@ def refuse_meeting(
     if (row := moved_by(run, inputs, before)) is not None:
         raise MixesExamples(
             f"the losses of other examples change with example {row}, so that one record would "
-            f"move the gradients of others{APART}"
+            "move the gradients of others; keep examples apart in network and loss, the first "
+            "dimension being the example's"
         )
     return bool(before.isfinite().all())
 
@@ -167,10 +164,7 @@ def refuse_meeting(
 def moved_by(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], before: Tensor) -> int | None:
     """The first or last example, where replacing it changes what `run` makes of another one.
 
-    Args:
-        run: run(*inputs) -> (batch, ...), the same each time.
-        inputs: (batch, ...) each, of two examples or more.
-        before: run(*inputs).
+    That is `before`, run(*inputs) -> (batch, ...), the same each time, of two examples or more.
     """
     for row, scale in product((0, len(inputs[0]) - 1), (-FAR, FAR)):
         others = torch.arange(len(inputs[0]), device=before.device) != row
@@ -185,9 +179,7 @@ def moved_by(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], before: Ten
 
 def _extreme(inputs: Tensor, row: int, scale: float) -> Tensor:
     """The inputs, one example taking the largest or the smallest values of its batch."""
-    result = inputs.clone()
-    result[row] = inputs.amax(0) if scale > 0 else inputs.amin(0)
-    return result
+    return inputs.select_scatter(inputs.amax(0) if scale > 0 else inputs.amin(0), 0, row)
 
 
 def _far(inputs: Tensor, row: int, scale: float) -> Tensor:
@@ -198,8 +190,7 @@ def _far(inputs: Tensor, row: int, scale: float) -> Tensor:
     """
     if not (inputs.is_floating_point() or inputs.is_complex()):
         return _extreme(inputs, row, scale)
-    result = inputs.clone()
-    result[row] = 1 + scale * inputs[(row + 1) % len(inputs)]
+    result = inputs.select_scatter(1 + scale * inputs[(row + 1) % len(inputs)], 0, row)
     if _ends_the_process(inputs) and not inputs.is_complex():
         narrow = (((inputs >= 0) & (inputs <= 1)) | (inputs == inputs.round())).all(0)
         result = torch.where(narrow, _extreme(inputs, row, scale), result)

@@ -17,10 +17,8 @@ KINDS: dict[type[nn.Module], Kind] = {
     nn.Conv2d: Conv2d(),
     nn.ConvTranspose2d: ConvTranspose2d(),
     nn.Embedding: Embedding(),
-    **dict.fromkeys(
-        (nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d),
-        Affine(),
-    ),
+    **dict.fromkeys((nn.LayerNorm, nn.GroupNorm), Affine()),
+    **dict.fromkeys((nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d), Affine()),
 }
 
 
