@@ -146,14 +146,7 @@ class Private:
         self._drawn, self._losses = Drawn(self._data), dict[Any, RowLoss]()
         self._weights = Weights(net)
         self._trial = Trial(
-            net,
-            optimizer,
-            self._data,
-            memory,
-            self._drawn,
-            rows_of=self._rows,
-            plan=self.plan,
-            at_most=self._at_most,
+            net, optimizer, self._data, memory, self._drawn, self._rows, self.plan, self._at_most
         )
         self._measured: list[tuple[Any, ...]] = []
         guard(optimizer)
