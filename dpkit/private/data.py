@@ -134,6 +134,8 @@ def _tensor(name: str, part: Any) -> Tensor:
     if not part.ndim:
         raise ValueError(f"{name} must have the example first, got a single number")
     part = part.detach()
+    if part.dtype in (torch.uint16, torch.uint32, torch.uint64):  # with which torch computes little
+        part = part.to(torch.int32 if part.dtype == torch.uint16 else torch.int64)
     if _overlap(part):
         warnings.warn(
             f"the rows of {name} overlap in memory (windows, or one row repeated), and each row "
@@ -237,10 +239,7 @@ def changed(
 
 
 def examples(data: Data, *, rng: torch.Generator, memory: Sequence[Extent]) -> Tensor:
-    """Four records, as a step is given them. Warns of images far outside [-1, 1].
-
-    ValueError: examples meet in the transform, it reads the data, or makes what no network takes.
-    """
+    """Four records as a step is given them, or ValueError. Warns of images far outside [-1, 1]."""
     few = torch.arange(4, device=rng.device) % len(data.features)
     rows = Rows(data, rng=rng, memory=memory).at(few)[0]
     if rows.is_floating_point() and rows.ndim > 2 and rows.abs().max() > FAR:

@@ -85,6 +85,13 @@ def test_the_kits_own_images_are_taken():
     assert y.tolist() == images.labels.tolist()
 
 
+@pytest.mark.parametrize(("given", "taken"), [("u2", torch.int32), ("u4", torch.int64)])
+def test_whole_numbers_with_which_torch_computes_little_become_wider(given, taken):
+    (numbers,) = tensors(np.array([[0, 1], [2, np.iinfo(given).max]], dtype=given))
+    assert numbers.dtype == taken
+    assert numbers.tolist() == [[0, 1], [2, np.iinfo(given).max]]
+
+
 def test_bytes_become_floats_and_other_data_stay():
     pixels = torch.tensor([[0, 255]], dtype=torch.uint8)
     of = partial(data_for, labels=Y4[:1], like=torch.zeros(1), public_size=1)
