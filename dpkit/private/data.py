@@ -134,14 +134,14 @@ def _tensor(name: str, part: Any) -> Tensor:
     if not part.ndim:
         raise ValueError(f"{name} must have the example first, got a single number")
     part = part.detach()
-    if part.dtype in (torch.uint16, torch.uint32, torch.uint64):  # with which torch computes little
-        part = part.to(torch.int32 if part.dtype == torch.uint16 else torch.int64)
     if _overlap(part):
         warnings.warn(
             f"the rows of {name} overlap in memory (windows, or one row repeated), and each row "
             "counts as a record: the price is that of one row, not of all that a number is in",
             stacklevel=6,
         )
+    if part.dtype in (torch.uint16, torch.uint32):  # with which torch computes little
+        part = part.to(torch.int32 if part.dtype == torch.uint16 else torch.int64)
     return part.long() if part.ndim == 1 and not part.is_floating_point() else part
 
 

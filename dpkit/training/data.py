@@ -105,7 +105,7 @@ class Rows:
     def _once(self, rows: Tensor) -> Tensor:
         """The transform of a copy, with the same draws each time."""
         with draws_put_back(self._device):
-            return self._made(rows.clone())
+            return self._made(rows.clone()).clone()  # it may write into memory of its own
 
     def _made(self, rows: Tensor) -> Tensor:
         made: Any = rows if self.data.transform is None else self.data.transform(rows)
