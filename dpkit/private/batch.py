@@ -58,13 +58,9 @@ class Drawn:
     def take(self, own: Sequence[Any], beside: Sequence[Any] = ()) -> list[Tensor]:
         """The rows of a step, checked. `unused` becomes False when they are used.
 
-        Args:
-            own: what is given as rows of the batch.
-            beside: what is given as made without them, with as many rows: that is not checked.
-
-        Raises:
-            RuntimeError: no batch was drawn, or it was already used.
-            TypeError, ValueError: what is given are not rows of the batch.
+        They are the batch's own, and those made beside them, as many: how is not checked.
+        RuntimeError: no batch was drawn, or it was already used. TypeError, ValueError: a tensor is
+        not of the batch.
         """
         if not self.rows:
             raise RuntimeError("no batch was drawn yet: call step within `for x, y in private:`")
@@ -77,7 +73,10 @@ class Drawn:
             raise ValueError("step takes the batch after the loss: private.step(loss, x, y)")
         given = [self._checked(row) for row in (*own, *beside)]
         if not all(map(equal, self.rows, self._kept)):
-            raise ValueError(f"the batch was changed in place after it was drawn; {REMEDY}")
+            self._put_back()
+            raise ValueError(
+                f"the batch was changed in place, and is now as it was drawn; {REMEDY}"
+            )
         for row in own if len(self.rows[0]) else ():
             if not any(_is_row_by_row(row, of) for of in self.rows):
                 raise ValueError(
@@ -94,8 +93,11 @@ class Drawn:
                 row.data.copy_(other)  # unlike row.copy_, no change that a graph would refuse
             yield
         finally:
-            for row, own in zip(self.rows, self._kept, strict=True):
-                row.data.copy_(own)
+            self._put_back()
+
+    def _put_back(self) -> None:
+        for row, own in zip(self.rows, self._kept, strict=True):
+            row.data.copy_(own)
 
     def _checked(self, row: Any) -> Tensor:
         batch = len(self.rows[0])

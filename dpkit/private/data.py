@@ -209,15 +209,10 @@ def data_for(
     transform: Transform | None = None,
     whole_numbers: bool = True,
 ) -> Data:
-    """What `dpkit.training` draws batches from.
+    """What `dpkit.training` draws batches from: of the device and type of `like`, a parameter.
 
-    Args:
-        features, labels: of all records. On a GPU they move there where they are small.
-        like: a parameter of the network, whose device and type a batch will have.
-        public_size: declared size.
-        transform: of a batch's features; `signed` for images of bytes where it is None.
-        whole_numbers: whether such features stay so, as tokens do; beside what a generator makes
-            they become floats.
+    Where features are small, they move to its GPU. No transform is `signed` for images of bytes.
+    Whole numbers stay so, as tokens do; beside what a generator makes they become floats.
     """
     if features.nbytes <= SMALL:
         features = features.to(like.device)

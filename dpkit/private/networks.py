@@ -188,13 +188,8 @@ def check_pair(
 ) -> tuple[torch.Tensor, ...]:
     """Try the two networks together on noise and public labels; they stay in evaluation mode.
 
-    Args:
-        generator, critic: on one device.
-        shape, latent_size: shapes of one example and of one latent.
-        classes: number of labels, or None.
-
-    Returns:
-        four examples that the generator made, and their labels, if there are any.
+    Both are on one device; `shape` is of one example, `latent_size` of one latent. Returns four
+    examples that the generator made, and their labels, if there are any.
 
     Raises:
         TypeError, ValueError: a network is of a kind that is not trained here, they do not run or

@@ -12,7 +12,7 @@ from dpkit import checks
 from dpkit.private.batch import REMEDY, Drawn
 from dpkit.private.data import extreme_places
 from dpkit.private.losses import PerExampleOf, RowLoss
-from dpkit.private.networks import try_step
+from dpkit.private.networks import own_step, try_step
 from dpkit.private.plan import Plan
 from dpkit.training.gradients import clipped_sum  # of this rank alone: others may not look now
 from dpkit.training.gradients.self_check import undisturbed
@@ -38,14 +38,8 @@ class Trial:
     ) -> AbstractContextManager[Any]:
         """Try a loss that was not seen yet, or watch it now and then; nothing is charged.
 
-        Args:
-            name: of the loss: its code.
-            of: gradients of it, example by example.
-            rows: of the batch on hand, and what was made beside them.
-            loss: of the user's own.
-
-        Returns:
-            what the optimiser's step is watched by, where this one is.
+        Its name is its code, `of` gives its gradients, `loss` is the user's own; rows are of the
+        batch on hand, or were made beside them. Returns the watch over the optimiser's step.
         """
         first = name not in self.seen and len(rows[0]) > 0
         if not (first or now_and_then()):
@@ -61,7 +55,10 @@ class Trial:
         if first:
             self._on_extreme_labels(of, few)
             if not self.seen:
-                with stepping:
+                with (
+                    stepping,
+                    own_step(self.optimizer),
+                ):  # a subclass calls its parent's, with hooks
                     try_step(self.optimizer)
             self.seen.add(name)
         return stepping

@@ -96,9 +96,9 @@ class Rows:
         with watched if due or now_and_then() else nullcontext():
             if due and moved_by(self._once, (rows,), self._once(rows)) is not None:
                 raise ValueError(
-                    "transform gives an example another value where other examples are replaced, "
-                    "so that one record would move the gradients of others: use numbers that are "
-                    "fixed and public, not a batch's mean or range, and torch's generators alone"
+                    "transform gives an example another value where other examples are replaced "
+                    "or left out, so that one record would move the gradients of others: use fixed "
+                    "and public numbers, not a batch's mean or size, and torch's generators alone"
                 )
             return self._made(rows)
 

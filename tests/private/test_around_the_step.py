@@ -514,6 +514,39 @@ def test_a_label_that_no_class_has_is_found_before_the_first_step(bad, tmp_path)
     assert private.steps_done == before
 
 
+def test_a_loss_divided_by_the_size_of_its_batch_is_refused_before_anything_is_charged():
+    """Its sum moves by nearly twice what is charged: one record changes every other's share."""
+    private = private_of(net := classifier(), epsilon=4)
+    with pytest.raises(TypeError, match="do not divide by their number"):
+        run(private, lambda x, y: each(net)(x, y) / len(x))
+    assert private.steps_done == 0
+    run(private, lambda x, y: each(net)(x, y) / 64)  # by a constant: that is no batch's size
+
+
+def test_a_batch_that_was_changed_in_place_is_put_back_for_the_next_try():
+    private = private_of(net := classifier(), steps=2)
+    for number, (x, y) in enumerate(private):
+        if number:
+            x -= 0.5
+            with pytest.raises(ValueError, match="is now as it was drawn"):
+                private.step(each(net), x, y)
+        private.step(each(net), x, y)
+    assert private.steps_done == 2
+
+
+def test_an_optimizer_that_calls_the_step_of_its_parent_is_tried_and_steps():
+    class Own(torch.optim.SGD):
+        def step(self, closure=None):
+            return super().step(closure)
+
+    net = classifier()
+    torch.optim.SGD(net.parameters(), 0.1)  # torch puts its hooks around the step of each class
+    private = private_of(net, optimizer=Own(net.parameters(), 0.1))
+    assert run(private, each(net)).steps_done == 4
+    with pytest.raises(RuntimeError, match=r"outside of private\.step"):
+        private.optimizer.step()
+
+
 def test_looking_at_other_labels_leaves_the_batch_and_its_graphs_as_they_were():
     net, scale = classifier(), torch.ones((), requires_grad=True)
     for x, y in (private := private_of(net, epsilon=8, steps=1)):

@@ -127,6 +127,7 @@ OWN = torch.empty(100, 3, dtype=torch.float64)  # memory that a transform writes
         lambda x: x - x[:1],
         lambda x: x.roll(1, 0),
         lambda x: torch.sub(x, x.mean(0), out=OWN[: len(x)]),
+        lambda x: x / len(x),
         lambda x: (x - x.min()) / (x.max() - x.min()),
         lambda x: torch.from_numpy(np.random.default_rng().random(x.shape)),
     ],

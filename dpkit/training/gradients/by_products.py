@@ -224,7 +224,7 @@ def per_example(
         refused.refuse_arguments(network, loss, len(inputs))
 
         def losses_of(*rows: Tensor) -> Tensor:
-            return refused.one_each(loss(network(*rows)), batch)
+            return refused.one_each(loss(network(*rows)), len(rows[0]))
 
         counts = self_check.refuse_meeting(network, losses_of, inputs)
     try:

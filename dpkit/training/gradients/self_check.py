@@ -24,8 +24,10 @@ from dpkit.training.device import draws_put_back
 from dpkit.training.gradients import spectral
 from dpkit.training.gradients.factored import Gradients
 from dpkit.training.gradients.layers import MixesExamples
+from dpkit.training.step_runs import SameDraws
 
 FAR = 1000.0  # times the size of the examples, in both directions
+FEW, ROUNDING = 8, 1e-3  # examples of which one is left out; of their losses, by their number
 
 
 @dataclass
@@ -140,7 +142,7 @@ def refuse_meeting(
 
     def run(*rows: Tensor) -> Tensor:
         with undisturbed(network):
-            return losses_of(*rows).detach()
+            return losses_of(*rows).detach().clone()
 
     before = run(*inputs)
     if not equal(before, run(*inputs)):
@@ -156,15 +158,16 @@ def refuse_meeting(
         raise MixesExamples(
             f"the losses of other examples change with example {row}, so that one record would "
             "move the gradients of others; keep examples apart in network and loss, the first "
-            "dimension being the example's"
+            "dimension being the example's, and do not divide by their number"
         )
     return bool(before.isfinite().all())
 
 
 def moved_by(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], before: Tensor) -> int | None:
-    """The first or last example, where replacing it changes what `run` makes of another one.
+    """The first or last example, where without it `run` makes something else of another one.
 
-    That is `before`, run(*inputs) -> (batch, ...), the same each time, of two examples or more.
+    Both are replaced, and of a few examples the last is left out. `before` is run(*inputs) ->
+    (batch, ...), the same each time, of two examples or more.
     """
     for row, scale in product((0, len(inputs[0]) - 1), (-FAR, FAR)):
         others = torch.arange(len(inputs[0]), device=before.device) != row
@@ -174,6 +177,13 @@ def moved_by(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], before: Ten
             after = run(*(_extreme(x, row, scale) for x in inputs))
         if len(after) != len(before) or not equal(before[others], after[others]):
             return row
+    few = [x[:FEW] for x in inputs]
+    with suppress(RuntimeError, ValueError, IndexError), SameDraws(rows=len(few[0])) as draws:
+        whole, drawn = run(*few)[:-1].nan_to_num(0, 0, 0), [*draws.shapes]
+        less = run(*(x[:-1] for x in few)).nan_to_num(0, 0, 0)  # what a closure holds may not fit
+        same = drawn * 2 == draws.shapes  # else there is nothing to compare
+        if same and (whole - less).double().norm() > ROUNDING * whole.double().norm():
+            return len(few[0]) - 1
     return None
 
 

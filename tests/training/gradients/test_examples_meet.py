@@ -232,6 +232,44 @@ def test_one_function_that_calls_two_losses():
         per_example(network, doubled(info_nce), normal(8, 6))
 
 
+@pytest.mark.parametrize("batch", [2, 7, 8, 64])
+@pytest.mark.parametrize(
+    "by_number",
+    [
+        lambda losses: losses / len(losses),
+        lambda losses: losses * len(losses) ** 0.5,
+        lambda losses: losses * (len(losses) % 2 + 1),
+    ],
+)
+def test_a_loss_that_follows_how_many_examples_there_are_is_refused(by_number, batch):
+    """One record more changes every other's loss: the sum would move by up to 2 norms, or more."""
+    network, inputs = mlp(), normal(batch, 6)
+    with pytest.raises(MixesExamples, match="do not divide by their number"):
+        per_example(network, lambda y: by_number(squares(y)), inputs)
+    per_example(network, squares, inputs)
+
+
+class Noisy(nn.Module):
+    """Augments its inputs, as a loss may: by noise, a part left out, two views in one pass."""
+
+    def __init__(self, views: int) -> None:
+        super().__init__()
+        self.views, self.body, self.drop = views, mlp(), nn.Dropout(0.3)
+
+    def forward(self, x):
+        x = x + 0.1 * torch.randn_like(x) * (torch.rand(len(x), 1) > 0.5)
+        seen = self.drop(self.body(self.drop(torch.cat([x] * self.views))))
+        return seen.reshape(self.views, len(x), 3).sum(0)
+
+
+@pytest.mark.parametrize("views", [1, 2])
+def test_losses_that_draw_random_numbers_for_each_example_are_no_mistake(views):
+    network = Noisy(views)
+    for batch in (2, 8, 64):
+        rows = normal(batch, 6)
+        assert self_check.refuse_meeting(network, lambda x: squares(network(x)), (rows,))
+
+
 def test_labels_and_conditions_are_replaced_with_their_example():
     class Classed(nn.Module):
         def __init__(self):
@@ -431,8 +469,14 @@ def test_labels_in_a_closure_are_refused_where_examples_go_one_by_one(loss):
 
 
 def test_the_last_example_is_compared_too():
+    """In its gradient: a loss that knows which is the last would change where one is left out."""
+
+    def steeper(layer, _, out):
+        more = out[-1:] @ layer.weight
+        return torch.cat((out[:-1], out[-1:] + more - more.detach()))
+
     network = nn.Sequential(nn.Linear(6, 6, bias=False), nn.LeakyReLU())
-    network[0].register_forward_hook(lambda layer, _, o: torch.cat((o[:-1], o[-1:] @ layer.weight)))
+    network[0].register_forward_hook(steeper)
     found, _ = per_example(network, squares, normal(8, 6))
     assert not isinstance(found, Gradients)
 
