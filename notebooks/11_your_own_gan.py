@@ -196,8 +196,8 @@ print("the loaded generator draws the same:", torch.equal(*same))
 # %% [markdown]
 # ## 7. Can I get it wrong without noticing?
 #
-# Private training fails in silence: a wrong run looks just like a right one. So what cannot be shown to be safe is
-# refused, with the reason. Three of the mistakes that one makes (guess what is wrong with the second):
+# Private training fails in silence: a wrong run looks just like a right one. So the kit refuses the mistakes that it
+# can see, with the reason. Three of the mistakes that one makes (guess what is wrong with the second):
 
 # %%
 class Centred(Critic):
