@@ -67,23 +67,22 @@ class Budget:
         """Where the budget lies, whatever link or folder its path was written with."""
         return Path(os.path.realpath(vars(self)["_absolute"]))
 
-    def check(self, ledger: Releases, *, data: str, seed: int | None = None) -> None:
+    def check(
+        self, ledger: Releases, *, data: str, run: str | None = None, seed: int | None = None
+    ) -> None:
         """Raise what `reserve` would raise for a run now; nothing is charged."""
-        self._planned(Ledger.of(ledger), self.data or data, None, seed)
+        self._planned(Ledger.of(ledger), self.data or data, run, seed)
 
     def reserve(
         self, ledger: Releases, *, data: str, run: str | None = None, seed: int | None = None
-    ) -> str:
+    ) -> None:
         """Charge a run before it begins; it is on disk when this returns.
 
         Args:
             ledger: all that the run will release.
             data: checksum of the data set, where the budget has none of its own.
-            run: name of a run that may already be charged (see `name`): it is not charged again.
+            run: name of the run: under the same name, resumed, it is not charged again.
             seed: the reproducible seed that the run's noise follows from, if one was given.
-
-        Returns:
-            the reservation's id, for `name`.
 
         Raises:
             OverBudget: the total would exceed the budget; nothing was charged then.
@@ -93,10 +92,9 @@ class Budget:
         """
         with self._locked():
             stored, made = self._planned(Ledger.of(ledger), self.data or data, run, seed)
-            if made not in stored["runs"]:
+            if all(made is not one for one in stored["runs"]):
                 stored["runs"].append(made)
                 self._write(stored)
-            return made["id"]
 
     def _planned(
         self, ledger: Ledger, data: str, run: str | None, seed: int | None
@@ -116,17 +114,8 @@ class Budget:
             )
         cost = _cost(ledger, stored["order"])
         self._check_left(stored, ledger, cost)
-        made = {"id": os.urandom(8).hex(), "name": run, "ledger": words, "renyi": cost}
+        made = {"name": run, "ledger": words, "renyi": cost}
         return stored, made | {"seed": digest}
-
-    def name(self, reservation: str, run: str) -> None:
-        """Give a reservation the name by which its run, resumed, is recognised."""
-        with self._locked():
-            stored = self._read() or {"runs": []}
-            for one in stored["runs"]:
-                if one["id"] == reservation and one["name"] != run:
-                    one["name"] = run
-                    self._write(stored)
 
     def share_spent(self) -> float:
         """The part of the budget that is reserved, between 0 and 1."""

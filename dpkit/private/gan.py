@@ -21,7 +21,7 @@ from dpkit.private.gan_step import new_gan, normal, step, try_step
 from dpkit.private.grid import grid
 from dpkit.private.networks import check_network, check_no_records, check_pair
 from dpkit.private.plan import Plan
-from dpkit.private.reservation import Reservation
+from dpkit.private.reservation import reservation
 from dpkit.private.standardise import left_behind, settled
 from dpkit.private.statement import statement
 from dpkit.training import Checkpoints, device_named, generator_on, train
@@ -198,11 +198,17 @@ class PrivateGan(BaseEstimator):
         place = Checkpoints(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
         board = watch.board(log_dir)
         seed = self.reproducible_seed
-        charge = Reservation(budget, settings.plan.ledger(), parts, place, seed)
-        for name in FITTED:
-            vars(self).pop(name, None)
-        records = train(step, gan, data, settings=settings, rng=rng, checkpoint=place)
-        seen = list(watch.watched(charge.named(records), steps=steps, bar=progress, board=board))
+        charge = reservation(budget, settings.plan.ledger(), parts, place, seed)
+
+        def begins() -> None:
+            charge()
+            for name in FITTED:
+                vars(self).pop(name, None)
+
+        records = train(
+            step, gan, data, settings=settings, rng=rng, checkpoint=place, begins=begins
+        )
+        seen = list(watch.watched(records, steps=steps, bar=progress, board=board))
         released, _ = self._networks(device)  # without what a class kept of the labels it saw
         released.load_state_dict(gan.averaged_net.state_dict())
         self.generator_, self.plan_ = released.eval(), settings.plan

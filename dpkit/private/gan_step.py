@@ -52,7 +52,7 @@ def step(
         rng: latents, labels of fakes, and noise.
     """
     conditions = () if settings.classes is None else (labels,)
-    fakes = _made(gan, latents(gan, len(features), settings, rng), conditions)
+    fakes = _made(gan.generator_net, latents(gan, len(features), settings, rng), conditions)
     beside = (fakes,)
     if settings.loss == "wasserstein":
         beside = (fakes, torch.rand(len(features), generator=rng, device=rng.device))
@@ -113,7 +113,8 @@ def try_step(
 
     Raises:
         UnsupportedLayer: the critic has no per-example gradients, as the error says.
-        ValueError: the loss takes logits, and the critic gives probabilities.
+        ValueError: the loss takes logits, and the critic gives probabilities; or the generator
+            changes as it runs in evaluation mode.
     """
     generator, critic = deepcopy(generator).train(), deepcopy(critic).train()
     beside = (fakes,)
@@ -124,6 +125,7 @@ def try_step(
             check_logits(critic(fakes, *conditions))
         _critic_loss(critic, settings)(real, *beside, *conditions)[0].norms()
         drawn = torch.randn(len(fakes), *settings.latent_size).to(fakes)
+        _made(generator, drawn, conditions)
         answers = scores(critic(generator(drawn, *conditions), *conditions))
         own = [p for p in generator.parameters() if p.requires_grad]
         torch.autograd.grad(answers.sum(), own, allow_unused=True)
@@ -144,14 +146,13 @@ def scores(output: Tensor) -> Tensor:
     return output.squeeze(1) if output.ndim == 2 else output
 
 
-def _made(gan: Gan, drawn: Tensor, conditions: tuple[Tensor, ...]) -> Tensor:
+def _made(net: nn.Module, drawn: Tensor, conditions: tuple[Tensor, ...]) -> Tensor:
     """Fakes for the critic. None depends on what else is made with it, and none leaves a trace.
 
     Raises:
         ValueError: the generator changes as it runs, and here its labels are private.
     """
-    net = gan.generator_net.eval()
-    before = _versions(net)
+    before = _versions(net.eval())
     with torch.no_grad():
         fakes = net(drawn, *conditions)
     if _versions(net) != before:

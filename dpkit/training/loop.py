@@ -29,6 +29,7 @@ def train(
     steps: int | None = None,
     checkpoint: Checkpoints | None = None,
     tf32: bool = False,
+    begins: Callable[[], None] | None = None,
 ) -> Iterator[R]:
     """Train `gan`, or another model, one private release a step, until the steps or the budget end.
 
@@ -49,6 +50,7 @@ def train(
         tf32: let a GPU multiply with 10 bits of mantissa: faster, and no longer float32. Gradients
             are then as rough; `clipped_sum` takes norms and sums in float32, so that no record
             moves a sum further.
+        begins: called once, when all was checked and the first step is next, to charge the run.
 
     Yields:
         what the step returns, a Record of each. Progress, plots and storing results are the
@@ -77,6 +79,8 @@ def train(
         rows.check_finite()
     if checkpoint is None:
         draws = _draws(settings, data, rng)
+        if begins is not None:
+            begins()
         for index in range(steps):
             with precision(tf32=tf32):
                 features, labels = rows.at(next(draws))
@@ -88,6 +92,8 @@ def train(
         checkpoint, gan, data, step=step, settings=settings, rng=rng, steps=steps, tf32=tf32
     ) as run:
         draws = run.replayed(_draws(settings, data, rng))
+        if begins is not None:
+            begins()
         while run.step < run.steps:
             with run.one_step(), precision(tf32=tf32):
                 features, labels = rows.at(run.draw(draws))

@@ -68,25 +68,22 @@ def test_a_run_too_large_for_the_whole_budget_is_refused_and_uncharged(tmp_path)
 
 def test_a_named_run_is_charged_once(tmp_path):
     budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
-    first = budget.reserve(ledger(), data=DATA)
-    budget.name(first, "run")
-    share = budget.share_spent()
-    assert budget.reserve(ledger(), data=DATA, run="run") == first
-    assert budget.share_spent() == share
-    assert budget.reserve(ledger(steps=101), data=DATA, run="run") != first
-    assert budget.reserve(ledger(), data=DATA, run="other") != first
+    shares = []
+    for steps, run in ((100, "run"), (100, "run"), (101, "run"), (100, "other"), (100, None)):
+        budget.reserve(ledger(steps=steps), data=DATA, run=run)
+        shares.append(budget.share_spent())
+    assert shares[0] == shares[1] < shares[2] < shares[3] < shares[4]
 
 
 def test_two_runs_with_the_same_noise_are_refused(tmp_path):
     """Releases of one sum at two noise levels and one seed are two equations: they give it away."""
     budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
-    first = budget.reserve(ledger(), data=DATA, seed=5)
+    budget.reserve(ledger(), data=DATA, run="run", seed=5)
     share = budget.share_spent()
     with pytest.raises(ValueError, match="reproducible_seed is that of an earlier run"):
         budget.reserve(ledger(steps=101), data=DATA, seed=5)
+    budget.reserve(ledger(), data=DATA, run="run", seed=5)  # the same, resumed
     assert budget.share_spent() == share
-    budget.name(first, "run")
-    assert budget.reserve(ledger(), data=DATA, run="run", seed=5) == first  # the same, resumed
     for seed in (6, None, None):
         budget.reserve(ledger(), data=DATA, seed=seed)
 

@@ -343,6 +343,56 @@ def test_a_run_that_is_refused_reserves_nothing(tmp_path):
     assert budget.share_spent() == 0
 
 
+class Counts(Generator):
+    """A generator that counts what it made, in evaluation mode too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("made", torch.zeros(()))
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        self.made += 1
+        return super().forward(*inputs)
+
+
+class Forgets(Generator):
+    """A generator with a buffer that no checkpoint holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("shift", torch.zeros(()), persistent=False)
+
+
+def without_numbers(x: torch.Tensor) -> torch.Tensor:
+    return x.log()
+
+
+def test_a_run_that_does_not_start_reserves_nothing_and_keeps_what_was_fitted(tmp_path):
+    budget = Budget(tmp_path / "budget.json", epsilon=30, delta=1e-5)
+    x, y = digits()
+    other = tmp_path / "other.pt"
+    gan_of(batch_size=16).fit(x, y, steps=2, checkpoint=other)
+    (tmp_path / "file").touch()
+    mine, below = tmp_path / "mine.pt", tmp_path / "file" / "run.pt"
+    for changed, checkpoint, error in (
+        ({"transform": without_numbers}, None, "NaN or infinite"),
+        ({"transform": lambda x: x / 2}, mine, "another process can compare"),
+        ({}, other, "another run"),
+        ({}, below, "file"),
+        ({"generator": Forgets()}, mine, "persistent=True"),
+        ({"generator": Counts()}, None, "as it runs in evaluation mode"),
+    ):
+        gan = gan_of().fit(x, y, steps=2).set_params(**changed)
+        before = gan.sample([1], reproducible_seed=1)
+        with pytest.raises((ValueError, OSError), match=error):
+            gan.fit(x, y, steps=2, checkpoint=checkpoint, budget=budget)
+        assert not (tmp_path / "budget.json").exists()
+        torch.testing.assert_close(gan.sample([1], reproducible_seed=1), before)
+    gan_of(transform=torch.tanh).fit(x, y, steps=2, checkpoint=mine, budget=budget)
+    gan_of(transform=torch.tanh).fit(x, y, steps=2, checkpoint=mine, budget=budget)
+    assert len(json.loads((tmp_path / "budget.json").read_text())["runs"]) == 1
+
+
 def test_a_memory_mapped_array_is_trained_on(tmp_path, monkeypatch):
     monkeypatch.setattr("dpkit.private.data.SMALL", 0)
     x, y = digits()
