@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from dpkit import checks
 from dpkit.training import Gradients, gradient_penalty, paired, per_example
-from dpkit.training.gradients import refused, self_check
+from dpkit.training.gradients import refused, self_check, spectral
 from dpkit.training.gradients.factored import PerExample
 
 PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
@@ -33,7 +33,8 @@ class RowLoss(nn.Module):
         """
         if unlike := refused.does_not_take(self.of_rows, len(rows)):
             raise TypeError(f"the loss must take the {len(rows)} tensors of rows: {unlike}")
-        self_check.set_up(self, *rows)
+        with spectral.still(self):  # else its vectors would tell an empty batch from another
+            self_check.set_up(self, *rows)
         with self_check.undisturbed(self), torch.enable_grad():
             try:
                 losses = self(*rows)
