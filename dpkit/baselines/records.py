@@ -25,7 +25,7 @@ def arrays(x: Any, y: Any, *, classes: int) -> tuple[np.ndarray, Labels]:
         x, y = x.pixels, x.labels
     if y is None:
         raise TypeError("no y was given: fit(x, y), with a label for each image")
-    checks.array(x=x)
+    checks.array(x=x, y=y)
     try:
         pixels = np.asarray(x)
     except ValueError as error:

@@ -15,7 +15,7 @@ from dpkit import checks
 from dpkit.baselines import records
 from dpkit.datasets import Images
 from dpkit.training.data import Rows, not_finite, over
-from dpkit.training.reads import Extent
+from dpkit.training.reads import Extent, extents, meet
 from dpkit.training.types import Data
 
 SMALL = 2**30  # bytes of features that a GPU keeps as a whole
@@ -60,10 +60,11 @@ def tensors(*data: Any) -> tuple[Tensor, ...]:
     return found
 
 
-def held_in(*data: Any) -> list[Any]:
-    """The tensors and arrays that the data were given as, or that a data set holds."""
-    first = data[0].dataset if isinstance(data[0], DataLoader) else data[0]
-    return tree_leaves(vars(first)) if isinstance(first, Dataset) else list(data)
+def held_in(*data: Any, levels: int = 4) -> list[Any]:
+    """The tensors and arrays among the data, or held by data sets, and by those within them."""
+    leaves = tree_leaves(data)
+    sets = [x for x in leaves if isinstance(x, DataLoader | Dataset) and levels]
+    return leaves + [held for x in sets for held in held_in(vars(x), levels=levels - 1)]
 
 
 def extreme_places(parts: tuple[Tensor, ...]) -> Tensor:
@@ -134,7 +135,7 @@ def _tensor(name: str, part: Any) -> Tensor:
     if not part.ndim:
         raise ValueError(f"{name} must have the example first, got a single number")
     part = part.detach()
-    if _overlap(part):
+    if meet(extents(part[:1]), extents(part[1:])):  # as far apart as any two rows
         warnings.warn(
             f"the rows of {name} overlap in memory (windows, or one row repeated), and each row "
             "counts as a record: the price is that of one row, not of all that a number is in",
@@ -143,16 +144,6 @@ def _tensor(name: str, part: Any) -> Tensor:
     if part.dtype in (torch.uint16, torch.uint32):  # with which torch computes little
         part = part.to(torch.int32 if part.dtype == torch.uint16 else torch.int64)
     return part.long() if part.ndim == 1 and not part.is_floating_point() else part
-
-
-def _overlap(part: Tensor) -> bool:
-    """Whether two places of a tensor may be one number of memory."""
-    reach = 1
-    for step, size in sorted(zip(part.stride(), part.shape, strict=True)):
-        if size > 1 and step < reach:
-            return True
-        reach += max(size - 1, 0) * step
-    return False
 
 
 def _from_array(name: str, part: Any) -> Tensor:

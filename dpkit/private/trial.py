@@ -9,14 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from dpkit import checks
-from dpkit.private.batch import REMEDY, Drawn
+from dpkit.private.batch import Drawn
 from dpkit.private.data import extreme_places
 from dpkit.private.losses import PerExampleOf, RowLoss
 from dpkit.private.networks import own_step, try_step
 from dpkit.private.plan import Plan
+from dpkit.training.data import PUBLIC
 from dpkit.training.gradients import clipped_sum  # of this rank alone: others may not look now
 from dpkit.training.gradients.self_check import undisturbed
 from dpkit.training.reads import Extent, Watched, extents, now_and_then
+
+REMEDY = f"compute it from its rows alone, and {PUBLIC}"
 
 
 @dataclass
@@ -55,10 +58,7 @@ class Trial:
         if first:
             self._on_extreme_labels(of, few)
             if not self.seen:
-                with (
-                    stepping,
-                    own_step(self.optimizer),
-                ):  # a subclass calls its parent's, with hooks
+                with stepping, own_step(self.optimizer):  # a subclass may call its parent's
                     try_step(self.optimizer)
             self.seen.add(name)
         return stepping

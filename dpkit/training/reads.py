@@ -9,6 +9,7 @@ NumPy's arithmetic, `tolist`, and copies of the data, or numbers computed from i
 import re
 import secrets
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 SHAPE_ALONE = re.compile("_like$|::new_")  # operations that read no number
+WORK = 10_000  # solutions to try, of where two arrays meet
 ONE_IN = 16  # later calls that are watched too, at random
 
 
@@ -28,8 +30,7 @@ class Extent(NamedTuple):
     """The memory that holds an array's numbers."""
 
     device: str
-    start: int
-    end: int  # bytes
+    memory: np.ndarray  # over the same addresses, never read
 
 
 def extents(*data: Any) -> list[Extent]:
@@ -39,25 +40,24 @@ def extents(*data: Any) -> list[Extent]:
     """
     found = []
     for x in data:
-        if isinstance(x, Tensor) and x.numel():
-            device, start, size = str(x.device), x.data_ptr(), x.element_size()
-            steps = [step * size for step in x.stride()]
+        if isinstance(x, Tensor) and x.numel() and (first := x.data_ptr()):
+            size = x.element_size()
+            steps = tuple(step * size for step in x.stride())
+            place = {"data": (first, True), "shape": tuple(x.shape), "strides": steps, "version": 3}
+            there = SimpleNamespace(__array_interface__=place | {"typestr": f"|V{size}"})
+            found.append(Extent(str(x.device), np.asarray(there)))
         elif isinstance(x, np.ndarray) and x.size:
-            device, start, size = "cpu", x.__array_interface__["data"][0], x.itemsize
-            steps = x.strides
-        else:
-            continue
-        ends = [(count - 1) * step for count, step in zip(x.shape, steps, strict=True)]
-        low, high = (sum(end for end in ends if (end > 0) is up) for up in (False, True))
-        found.append(Extent(device, start + low, start + high + size))
+            found.append(Extent("cpu", x))
     return found
 
 
 def meet(some: Sequence[Extent], others: Sequence[Extent]) -> bool:
-    """Whether any of them share memory."""
-    return any(
-        a.device == b.device and a.start < b.end and b.start < a.end for a in some for b in others
-    )
+    """Whether any of them share a number: alternate rows of one array do not."""
+    pairs = ((a.memory, b.memory) for a in some for b in others if a.device == b.device)
+    try:
+        return any(np.shares_memory(*pair, max_work=WORK) for pair in pairs)
+    except np.exceptions.TooHardError:
+        return True
 
 
 class Watched(TorchDispatchMode):

@@ -215,6 +215,7 @@ def test_labels_that_cannot_be_are_refused(y: Any, message: str):
         (BYTES, None, "no y was given"),
         (make_images("made up", BYTES, LABELS), LABELS, "hold their own labels"),
         (np.ma.masked_array(BYTES), LABELS, "x is a masked array"),
+        (BYTES, np.ma.masked_array(LABELS), "y is a masked array"),
     ],
 )
 def test_data_of_other_kinds_are_refused(x: Any, y: Any, message: str):
