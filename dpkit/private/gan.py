@@ -28,7 +28,6 @@ from dpkit.training import Checkpoints, device_named, generator_on, train
 from dpkit.training.reads import Watched, extents
 
 AT_ONCE = 1024  # samples made together
-FITTED = ("generator_", "plan_", "settings_", "curves_")
 
 
 class PrivateGan(BaseEstimator):
@@ -199,14 +198,8 @@ class PrivateGan(BaseEstimator):
         board = watch.board(log_dir)
         seed = self.reproducible_seed
         charge = reservation(budget, settings.plan.ledger(), parts, place, seed)
-
-        def begins() -> None:
-            charge()
-            for name in FITTED:
-                vars(self).pop(name, None)
-
         records = train(
-            step, gan, data, settings=settings, rng=rng, checkpoint=place, begins=begins
+            step, gan, data, settings=settings, rng=rng, checkpoint=place, begins=charge
         )
         seen = list(watch.watched(records, steps=steps, bar=progress, board=board))
         released, _ = self._networks(device)  # without what a class kept of the labels it saw

@@ -343,9 +343,30 @@ MUTANTS = (
     Mutant(
         "one record that is read unseen",
         "training/reads.py",
-        "a.start < b.end and b.start < a.end",
-        "a.start == b.start",
+        "np.shares_memory(*pair, max_work=WORK)",
+        "(lambda a, b: a.shape == b.shape and np.shares_memory(a, b))(*pair)",
         "tests/private/test_around_the_step.py::test_a_loss_that_reads_other_records_is_refused_before_anything_is_charged",
+    ),
+    Mutant(
+        "a loss that follows the number of examples",
+        "training/gradients/self_check.py",
+        "if same and (whole",
+        "if False and (whole",
+        "tests/training/gradients/test_examples_meet.py::test_a_loss_that_follows_how_many_examples_there_are_is_refused",
+    ),
+    Mutant(
+        "a run that is charged before it can start",
+        "private/reservation.py",
+        "    budget.check(ledger, data=of, run=run(), seed=seed)\n    return lambda: budget",
+        "    budget.reserve(ledger, data=of, run=run(), seed=seed)\n    return lambda: budget",
+        "tests/private/test_gan.py::test_a_run_that_does_not_start_reserves_nothing_and_keeps_what_was_fitted",
+    ),
+    Mutant(
+        "spectral norms that tell an empty batch",
+        "private/losses.py",
+        "with spectral.still(self):",
+        "with torch.no_grad():",
+        "tests/private/test_around_the_step.py::test_the_vectors_of_a_spectral_norm_do_not_tell_an_empty_batch_from_another",
     ),
     Mutant(
         "a later read unseen",
