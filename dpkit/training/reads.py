@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 SHAPE_ALONE = re.compile("_like$|::new_")  # operations that read no number
-WORK = 10_000  # solutions to try, of where two arrays meet
+WORK: Any = 10_000  # solutions to try of where arrays meet (the stubs know -1 and 0 alone)
 ONE_IN = 16  # later calls that are watched too, at random
 
 
