@@ -4,7 +4,6 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
@@ -18,7 +17,6 @@ from dpkit.private.budget import Budget, check_budget
 from dpkit.private.data import Transform, data_for, examples, held_in, labels_for, tensors
 from dpkit.private.gan_settings import gan_settings, latent_shape
 from dpkit.private.gan_step import new_gan, normal, step, try_step
-from dpkit.private.grid import grid
 from dpkit.private.networks import check_network, check_no_records, check_pair
 from dpkit.private.plan import Plan
 from dpkit.private.reservation import reservation
@@ -249,28 +247,6 @@ class PrivateGan(BaseEstimator):
         parts = zip(*(row.split(AT_ONCE) for row in rows), strict=True)
         with torch.no_grad():
             return torch.cat([network(*part).cpu() for part in parts])
-
-    def sample_grid(
-        self, labels: Any = None, *, columns: int = 10, reproducible_seed: int | None = None
-    ) -> np.ndarray:
-        """Samples side by side, as `matplotlib.pyplot.imshow` takes them.
-
-        Args:
-            labels: as `sample`; by default ten of each class, a class a row.
-            columns: images a row.
-            reproducible_seed: as `sample`.
-
-        Returns:
-            (height, width), or (height, width, 3), in [0, 1], black where no image is left.
-
-        Raises:
-            ValueError: samples are no images (channels, height, width) with 1 or 3 channels.
-        """
-        columns = checks.whole(1, columns=columns)
-        if labels is None:
-            per_class = np.repeat(np.arange(self.classes or 1), columns)
-            labels = len(per_class) if self.classes is None else per_class
-        return grid(self.sample(labels, reproducible_seed=reproducible_seed), columns)
 
     def guarantee(self) -> Guarantee:
         """The certified bound on all that was released by `fit`."""

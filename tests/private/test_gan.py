@@ -261,13 +261,6 @@ def test_no_step_is_nothing_to_state_or_to_save(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_grid_has_a_row_for_each_class(fitted):
-    grid = fitted.sample_grid()
-    assert grid.shape == (80, 80)
-    assert grid.dtype == np.float32
-    assert 0 <= grid.min() <= grid.max() <= 1
-
-
 def test_images_of_bytes_are_taken_as_they_are():
     x, y = digits()
     pixels = ((x + 1) * 127.5).to(torch.uint8)
