@@ -19,6 +19,7 @@ from dpkit.training.reads import Extent, extents, meet
 from dpkit.training.types import Data
 
 SMALL = 2**30  # bytes of features that a GPU keeps as a whole
+COLUMNS = 16  # of labels, each of which is looked at
 FAR = 10  # of images as floats: neither in [-1, 1] nor standardised
 
 Transform = Callable[[Tensor], Tensor]
@@ -60,11 +61,14 @@ def tensors(*data: Any) -> tuple[Tensor, ...]:
     return found
 
 
-def held_in(*data: Any, levels: int = 4) -> list[Any]:
-    """The tensors and arrays among the data, or held by data sets, and by those within them."""
-    leaves = tree_leaves(data)
-    sets = [x for x in leaves if isinstance(x, DataLoader | Dataset) and levels]
-    return leaves + [held for x in sets for held in held_in(vars(x), levels=levels - 1)]
+def held_in(*data: Any) -> list[Any]:
+    """What the data were given as; of data sets, what they hold with as many rows as items."""
+    found = []
+    for x in (one.dataset if isinstance(one, DataLoader) else one for one in data):
+        parts = tree_leaves(vars(x)) if isinstance(x, Dataset) else []
+        found += held_in(*(part for part in parts if isinstance(part, Dataset) and part is not x))
+        found += [y for y in parts if getattr(y, "shape", ())[:1] == (len(x),)] if parts else [x]
+    return found
 
 
 def extreme_places(parts: tuple[Tensor, ...]) -> Tensor:
@@ -72,8 +76,10 @@ def extreme_places(parts: tuple[Tensor, ...]) -> Tensor:
     places = {0}
     for part in parts:  # of which labels are whole numbers, and floats of one dimension
         if part.dtype != torch.bool and (part.ndim == 1 or not part.is_floating_point()):
-            size = max(part[:1].numel(), 1)
-            places |= {int(part.argmin()) // size, int(part.argmax()) // size}
+            low = high = part.reshape(len(part), -1)
+            if low.shape[1] > COLUMNS:
+                low, high = low.amin(1, keepdim=True), low.amax(1, keepdim=True)
+            places |= {*low.argmin(0).tolist(), *high.argmax(0).tolist()}
     return torch.tensor(sorted(places))
 
 

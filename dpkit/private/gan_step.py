@@ -52,7 +52,9 @@ def step(
         rng: latents, labels of fakes, and noise.
     """
     conditions = () if settings.classes is None else (labels,)
-    fakes = _made(gan.generator_net, latents(gan, len(features), settings, rng), conditions)
+    fakes = features  # of an empty batch, which not every generator takes
+    if len(features):
+        fakes = _made(gan.generator_net, latents(gan, len(features), settings, rng), conditions)
     beside = (fakes,)
     if settings.loss == "wasserstein":
         beside = (fakes, torch.rand(len(features), generator=rng, device=rng.device))

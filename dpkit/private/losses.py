@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from dpkit import checks
+from dpkit.private.batch import Drawn
 from dpkit.training import Gradients, gradient_penalty, paired, per_example
-from dpkit.training.gradients import refused, self_check, spectral
+from dpkit.training.gradients import MixesExamples, refused, self_check, spectral
 from dpkit.training.gradients.factored import PerExample
 
 PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
@@ -49,6 +50,21 @@ class RowLoss(nn.Module):
         found = losses.requires_grad and torch.autograd.grad(losses.sum(), own, allow_unused=True)
         if not found or all(gradient is None for gradient in found):
             raise ValueError("the loss does not depend on the parameters of net: is it another's?")
+
+    @torch.no_grad()
+    def keeps_apart(self, batch: Drawn, *rows: Tensor) -> None:
+        """Refuse a loss that mixes the batch's rows where it reads them from around it.
+
+        Raises:
+            MixesExamples: other rows' losses change where another record takes the first place.
+        """
+        with self_check.undisturbed(self):
+            before = self(*rows).clone()
+        others = [torch.cat((row[-1:], row[1:])) for row in batch.rows]
+        with batch.exchanged(others), self_check.undisturbed(self):
+            after = self(*rows)
+        if not self_check.equal(before[1:], after[1:]):
+            raise MixesExamples(self_check.MEETING.format(row=0))
 
 
 def itself(losses: Tensor) -> Tensor:

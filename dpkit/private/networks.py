@@ -140,8 +140,8 @@ class Weights:
 
     def _sums(self) -> dict[torch.device, torch.Tensor]:
         """Of all that is published, but what spectral norms compute of weights as they run."""
-        state = self._net.state_dict()
-        return sums_of(x for name, x in state.items() if not name.endswith(("_u", "_v")))
+        own = {name for name, _ in self._net.named_buffers() if name.endswith(("_u", "_v"))}
+        return sums_of(x for name, x in self._net.state_dict().items() if name not in own)
 
 
 def check_no_records(

@@ -44,8 +44,8 @@ class Trial:
         Its name is its code, `of` gives its gradients, `loss` is the user's own; rows are of the
         batch on hand, or were made beside them. Returns the watch over the optimiser's step.
         """
-        first = name not in self.seen and len(rows[0]) > 0
-        if not (first or now_and_then()):
+        first = name not in self.seen
+        if not len(rows[0]) or not (first or now_and_then()):
             return nullcontext()
         few = [row[: self.at_most] for row in rows]
         places = [*self.memory, *extents(*self.drawn.rows)]
@@ -55,6 +55,8 @@ class Trial:
             with Watched("the loss", self.memory, remedy=REMEDY):
                 loss.tried(*few)
         self._run(of, few)
+        if loss is not None:
+            loss.keeps_apart(self.drawn, *few)
         if first:
             self._on_extreme_labels(of, few)
             if not self.seen:

@@ -90,6 +90,8 @@ class Rows:
     def _transformed(self, rows: Tensor) -> Tensor:
         if self.data.transform is None:
             return rows
+        if not len(rows):  # which not every transform takes
+            return self._made(rows.new_zeros((1, *rows.shape[1:])))[:0]
         self._calls += len(rows) > 1
         due = len(rows) > 1 and self._calls & (self._calls - 1) == 0  # at calls 1, 2, 4, 8 ...
         watched = Watched("the transform", self._memory, remedy=PUBLIC)

@@ -40,11 +40,10 @@ def extents(*data: Any) -> list[Extent]:
     """
     found = []
     for x in data:
-        if isinstance(x, Tensor) and x.numel() and (first := x.data_ptr()):
-            size = x.element_size()
-            steps = tuple(step * size for step in x.stride())
+        if isinstance(x, Tensor) and not x.is_sparse and x.numel() and (first := x.data_ptr()):
+            steps = tuple(step * x.itemsize for step in x.stride())
             place = {"data": (first, True), "shape": tuple(x.shape), "strides": steps, "version": 3}
-            there = SimpleNamespace(__array_interface__=place | {"typestr": f"|V{size}"})
+            there = SimpleNamespace(__array_interface__=place | {"typestr": f"|V{x.itemsize}"})
             found.append(Extent(str(x.device), np.asarray(there)))
         elif isinstance(x, np.ndarray) and x.size:
             found.append(Extent("cpu", x))

@@ -22,7 +22,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parametrizations
 from torch.nn.utils import spectral_norm as by_hook
-from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset, random_split
+from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, random_split
 
 from dpkit import Budget, Private, PrivateGan, PrivateImages, PrivateTable
 from dpkit.private import trial
@@ -240,6 +240,105 @@ def test_a_loss_that_begins_to_read_later_is_found_out(monkeypatch):
 def test_a_loss_that_reads_no_private_record_runs(loss):
     net = classifier()
     assert run(private_of(net, FLAT[100:], Y[100:]), loss(net)).steps_done == 4
+
+
+def test_a_loss_that_mixes_the_batch_from_around_it_is_refused_and_its_own_labels_are_not():
+    net = classifier()
+    private = private_of(net)
+    x, y = next(iter(private))
+    with pytest.raises(TypeError, match="losses of other examples change with example 0"):
+        private.step(lambda a, b: each(net)(a - x.mean(0), b), x, y)
+    assert private.steps_done == 0
+    for x, y in private:
+        private.step(lambda a, y=y: cross_entropy(net(a), y, reduction="none"), x)
+    assert private.steps_done == 4
+
+
+class Vectors(Dataset):
+    """Records with public numbers beside them, and each record a tensor of its own."""
+
+    def __init__(self):
+        self.rows, self.labels = [*FLAT[:300].clone()], Y[:300]
+        self.mean, self.class_weights = torch.zeros(64), torch.ones(10)
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, i):
+        return self.rows[i], self.labels[i]
+
+
+@FINITE
+def test_public_numbers_that_a_data_set_holds_may_be_read():
+    data, net = Vectors(), classifier()
+    private = private_of(net, data, transform=lambda x: x - data.mean)
+    weighted = partial(cross_entropy, weight=data.class_weights, reduction="none")
+    assert run(private, lambda x, y: weighted(net(x), y)).steps_done == 4
+
+
+class Factors(nn.Module):
+    """Two weights whose names end as a spectral norm's vectors do."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor_u = nn.Parameter(torch.randn(64, 4))
+        self.factor_v = nn.Parameter(torch.randn(4, 10))
+
+    def forward(self, x):
+        return x @ self.factor_u @ self.factor_v
+
+
+@FINITE
+def test_weights_that_are_named_as_vectors_of_a_spectral_norm_are_looked_at():
+    net = Factors()
+    private = run(private_of(net), each(net), steps=1)
+    with torch.no_grad():
+        net.factor_u.add_(1)
+    with pytest.warns(UserWarning, match="have changed since the last step"):
+        run(private, each(net))
+
+
+@FINITE
+def test_an_embedding_with_sparse_gradients_is_trained():
+    net = nn.Sequential(nn.Embedding(17, 3, sparse=True), nn.Flatten(), nn.Linear(192, 10))
+    sparse = torch.optim.SGD(net.parameters(), 0.1)
+    pixels = (FLAT * 8 + 8).long()
+    assert run(private_of(net, pixels, Y, optimizer=sparse), each(net)).steps_done == 4
+
+
+def test_no_transform_and_no_generator_runs_on_an_empty_batch():
+    """`view(len(x), -1)` is ambiguous there, and a run would end by who is in a batch."""
+    net = nn.Linear(64, 10)
+    flat = lambda x: x.view(len(x), -1)  # noqa: E731
+    private = private_of(net, X, Y, batch_size=1, steps=30, transform=flat)
+    assert run(private, each(net)).steps_done == 30  # none is empty in 1 run of 10^6
+
+    class Flat(nn.Linear):
+        def forward(self, z):
+            return super().forward(z).view(len(z), 1, 8, -1)
+
+    gan = PrivateGan(Flat(16, 64), Critic(), epsilon=8, delta=1e-5, latent_size=16, batch_size=1)
+    assert (gan.fit(X, steps=30).curves_.batch_size == 0).any()
+
+
+def test_each_column_of_labels_is_looked_at(tmp_path):
+    labels = torch.stack((Y, Y % 2 + 5), 1)
+    labels[700, 1] = 7  # of classes 0..6, and below the largest of the other column
+    net = nn.Sequential(nn.Linear(64, 17))
+
+    def loss(x, y):
+        out = net(x)
+        first = cross_entropy(out[:, :10], y[:, 0], reduction="none")
+        return first + cross_entropy(out[:, 10:], y[:, 1], reduction="none")
+
+    budget = Budget(tmp_path / "budget.json", epsilon=20, delta=1e-5)
+    private = private_of(net, FLAT, labels, batch_size=20, reproducible_seed=2, budget=budget)
+    x, y = next(iter(private))
+    assert len(x) > 0
+    assert (y[:, 1] < 7).all()
+    with pytest.raises(ValueError, match=r"smallest and largest labels.*keep it to yourself"):
+        private.step(loss, x, y)
+    assert budget.share_spent() == 0
 
 
 @FINITE
@@ -572,6 +671,18 @@ def test_a_loss_divided_by_the_size_of_its_batch_is_refused_before_anything_is_c
         run(private, lambda x, y: each(net)(x, y) / len(x))
     assert private.steps_done == 0
     run(private, lambda x, y: each(net)(x, y) / 64)  # by a constant: that is no batch's size
+
+
+def test_a_loss_that_asserts_the_shape_of_the_batch_runs():
+    net = classifier()
+    for x, y in (private := private_of(net)):
+
+        def loss(a, b, x=x):
+            assert a.shape == x.shape
+            return each(net)(a, b)
+
+        private.step(loss, x, y)
+    assert private.steps_done == 4
 
 
 def test_a_batch_that_was_changed_in_place_is_put_back_for_the_next_try():

@@ -26,6 +26,11 @@ from dpkit.training.gradients.factored import Gradients
 from dpkit.training.gradients.layers import MixesExamples
 from dpkit.training.step_runs import SameDraws
 
+MEETING = (
+    "the losses of other examples change with example {row}, so that one record would move the "
+    "gradients of others; keep examples apart in network and loss, the first dimension being the "
+    "example's, and do not divide by their number"
+)
 FAR = 1000.0  # times the size of the examples, in both directions
 FEW, ROUNDING = 8, 1e-3  # examples of which one is left out; of their losses, by their number
 
@@ -155,11 +160,7 @@ def refuse_meeting(
     if len(inputs[0]) < 2:
         return False
     if (row := moved_by(run, inputs, before)) is not None:
-        raise MixesExamples(
-            f"the losses of other examples change with example {row}, so that one record would "
-            "move the gradients of others; keep examples apart in network and loss, the first "
-            "dimension being the example's, and do not divide by their number"
-        )
+        raise MixesExamples(MEETING.format(row=row))
     return bool(before.isfinite().all())
 
 
@@ -178,9 +179,9 @@ def moved_by(run: Callable[..., Tensor], inputs: tuple[Tensor, ...], before: Ten
         if len(after) != len(before) or not equal(before[others], after[others]):
             return row
     few = [x[:FEW] for x in inputs]
-    with suppress(RuntimeError, ValueError, IndexError), SameDraws(rows=len(few[0])) as draws:
+    with suppress(Exception), SameDraws(rows=len(few[0])) as draws:  # a closure's may not fit
         whole, drawn = run(*few)[:-1].nan_to_num(0, 0, 0), [*draws.shapes]
-        less = run(*(x[:-1] for x in few)).nan_to_num(0, 0, 0)  # what a closure holds may not fit
+        less = run(*(x[:-1] for x in few)).nan_to_num(0, 0, 0)
         same = drawn * 2 == draws.shapes  # else there is nothing to compare
         if same and (whole - less).double().norm() > ROUNDING * whole.double().norm():
             return len(few[0]) - 1
