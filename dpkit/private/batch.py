@@ -73,10 +73,10 @@ class Drawn:
             raise ValueError("step takes the batch after the loss: private.step(loss, x, y)")
         given = [self._checked(row) for row in (*own, *beside)]
         if not all(map(equal, self.rows, self._kept)):
-            self._put_back()
-            raise ValueError(
-                f"the batch was changed in place, and is now as it was drawn; {REMEDY}"
-            )
+            with self.exchanged(self._kept):  # after which it is put back
+                raise ValueError(
+                    f"the batch was changed in place, and is now as it was drawn; {REMEDY}"
+                )
         for row in own if len(self.rows[0]) else ():
             if not any(_is_row_by_row(row, of) for of in self.rows):
                 raise ValueError(
@@ -87,17 +87,18 @@ class Drawn:
 
     @contextmanager
     def exchanged(self, records: Sequence[Tensor]) -> Iterator[None]:
-        """Within the block, the batch's memory, and so all views of it, hold other records."""
+        """Within the block, the batch's memory, and so all views of it, hold other records.
+
+        Of fewer records the batch's own tensors, not views of them, are as short.
+        """
+        whole = [row.data for row in self.rows]  # of data no graph refuses a change
         try:
             for row, other in zip(self.rows, records, strict=True):
-                row.data.copy_(other)  # unlike row.copy_, no change that a graph would refuse
+                row.data = row.data[: len(other)].copy_(other)
             yield
         finally:
-            self._put_back()
-
-    def _put_back(self) -> None:
-        for row, own in zip(self.rows, self._kept, strict=True):
-            row.data.copy_(own)
+            for row, own, kept in zip(self.rows, whole, self._kept, strict=True):
+                row.data = own.copy_(kept)
 
     def _checked(self, row: Any) -> Tensor:
         batch = len(self.rows[0])
@@ -119,7 +120,6 @@ def _is_row_by_row(view: Tensor, base: Tensor) -> bool:
     if not same or (view.device, view.dtype) != (base.device, base.dtype):
         return False
     start = view.storage_offset() - base.storage_offset()
-    reach = sum((size - 1) * step for size, step in zip(view.shape, view.stride(), strict=True))
-    reach -= (len(view) - 1) * view.stride(0)
+    reach = sum((n - 1) * step for n, step in zip(view[0].shape, view[0].stride(), strict=True))
     within = base[0].numel()
     return (len(view) == 1 or view.stride(0) == within) and 0 <= start <= start + reach < within

@@ -171,7 +171,10 @@ class Budget:
             )
         if stored["data"] != data:
             raise ValueError(
-                f"{self.path} is the budget of another data set; give each data set its own file"
+                f"{self.path} is the budget of another data set, or of the same records in another "
+                "order, part or scale. Those are one data set, whose runs add up: give all of them "
+                "one budget that has data='its name' from the start. Other records have a file of "
+                "their own"
             )
         if stored["adjacency"] != ledger.adjacency:
             raise ValueError(

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -64,10 +64,10 @@ def tensors(*data: Any) -> tuple[Tensor, ...]:
 def held_in(*data: Any) -> list[Any]:
     """What the data were given as; of data sets, what they hold with as many rows as items."""
     found = []
-    for x in (one.dataset if isinstance(one, DataLoader) else one for one in data):
-        parts = tree_leaves(vars(x)) if isinstance(x, Dataset) else []
+    for x in (getattr(one, "dataset", one) for one in data):
+        parts: list[Any] = tree_leaves(vars(x)) if isinstance(x, Dataset) else [x]
         found += held_in(*(part for part in parts if isinstance(part, Dataset) and part is not x))
-        found += [y for y in parts if getattr(y, "shape", ())[:1] == (len(x),)] if parts else [x]
+        found += [y for y in parts if y is x or getattr(y, "shape", ())[:1] == (len(cast(Any, x)),)]
     return found
 
 
@@ -126,7 +126,9 @@ def _read(dataset: Any) -> tuple[Any, ...]:
             f"transform=ToTensor()): {error}"
         ) from error
     except RuntimeError as error:
-        raise ValueError(f"the items of the Dataset must be of one shape: {error}") from error
+        raise ValueError(
+            "the items of the Dataset must be of one shape: crop or pad them"
+        ) from error
     if isinstance(items, dict):
         raise TypeError("the items of the Dataset are dictionaries: give one of (x, y) tuples")
     return tuple(items) if isinstance(items, list | tuple) else (items,)

@@ -20,7 +20,7 @@ from dpkit.private.gan_step import new_gan, normal, step, try_step
 from dpkit.private.networks import check_network, check_no_records, check_pair
 from dpkit.private.plan import Plan
 from dpkit.private.reservation import reservation
-from dpkit.private.standardise import left_behind, settled
+from dpkit.private.standardise import left_behind, published, settled
 from dpkit.private.statement import statement
 from dpkit.training import Checkpoints, device_named, generator_on, train
 from dpkit.training.reads import Watched, extents
@@ -40,12 +40,13 @@ class PrivateGan(BaseEstimator):
     one noise on the sum, divided by `batch_size`. The generator learns from the critic alone, on
     labels drawn uniformly. An average of its weights is released. Another `fit` starts anew, and
     costs epsilon again. Attributes that end in `_` come with `fit`. The fitted object may be
-    released by joblib or pickle where no seed was given: `curves_` and `transform` stay behind.
+    released by joblib or pickle where no seed was given: `curves_` and transforms stay behind.
 
     Attributes:
         generator_: the released network, on the device it was trained on.
         plan_: what was released.
-        settings_: the arguments that `save` publishes.
+        settings_: the arguments that `save` publishes, with what a NoisyStandardised released.
+        transform_: the transform of the features; of a NoisyStandardised, by released numbers.
         curves_: a table of step, batch size, losses and share clipped. It describes private data
             and is NOT private: do not release it. (After a resumed run, of its own steps.)
 
@@ -101,6 +102,7 @@ class PrivateGan(BaseEstimator):
         self.generator_: nn.Module
         self.plan_: Plan
         self.settings_: dict[str, Any]
+        self.transform_: Transform | None
         self.curves_: pd.DataFrame
         self.generator = generator
         self.critic = critic
@@ -170,12 +172,13 @@ class PrivateGan(BaseEstimator):
                 "a noisy standardisation is drawn anew by a run that goes on from a checkpoint: "
                 "give a reproducible_seed, or Standardised(mean, std) by public numbers"
             )
+        transform = settled(self.transform, features, public_size=size, rng=rng)
         data = data_for(
             features,
             labels,
             like=next(generator.parameters()),
             public_size=size,
-            transform=settled(self.transform, features, public_size=size, rng=rng),
+            transform=transform,
             whole_numbers=False,
         )
         memory = extents(data.features, *parts, *held_in(x, y))
@@ -203,13 +206,14 @@ class PrivateGan(BaseEstimator):
         released, _ = self._networks(device)  # without what a class kept of the labels it saw
         released.load_state_dict(gan.averaged_net.state_dict())
         self.generator_, self.plan_ = released.eval(), settings.plan
-        self.settings_ = self._public()
-        self.curves_ = watch.curves(seen)
+        self.settings_ = self._public() | published(transform, settings.plan)
+        self.transform_, self.curves_ = transform, watch.curves(seen)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """What joblib and pickle write; of a fitted GAN neither `curves_` nor `transform`."""
-        state = {name: x for name, x in vars(self).items() if name != "curves_"}
+        """What joblib and pickle write; of a fitted GAN neither `curves_` nor a transform."""
+        private = ("curves_", "transform_")
+        state = {name: x for name, x in vars(self).items() if name not in private}
         if hasattr(self, "generator_") and self.transform is not None:
             state["transform"] = left_behind
         return state

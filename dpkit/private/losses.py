@@ -25,12 +25,13 @@ class RowLoss(nn.Module):
     def forward(self, *rows: Tensor) -> Tensor:
         return self.of_rows(*rows)
 
-    def tried(self, *rows: Tensor) -> None:
-        """Run on rows, and refuse a loss that takes others, or is of another network.
+    def tried(self, batch: Drawn, *rows: Tensor) -> None:
+        """Run on rows of a batch; refuse a loss that takes others, or is of another network.
 
         Raises:
             TypeError: it takes other arguments.
             ValueError: it does not run on them, or does not depend on the network.
+            MixesExamples: it mixes the batch's rows where it reads them from around it.
         """
         if unlike := refused.does_not_take(self.of_rows, len(rows)):
             raise TypeError(f"the loss must take the {len(rows)} tensors of rows: {unlike}")
@@ -50,21 +51,28 @@ class RowLoss(nn.Module):
         found = losses.requires_grad and torch.autograd.grad(losses.sum(), own, allow_unused=True)
         if not found or all(gradient is None for gradient in found):
             raise ValueError("the loss does not depend on the parameters of net: is it another's?")
+        with torch.no_grad():
+            self._keeps_apart(batch, rows)
 
-    @torch.no_grad()
-    def keeps_apart(self, batch: Drawn, *rows: Tensor) -> None:
-        """Refuse a loss that mixes the batch's rows where it reads them from around it.
+    def _keeps_apart(self, batch: Drawn, rows: tuple[Tensor, ...]) -> None:
+        """Another record in the first place, or none in the last, moves no other row's loss."""
 
-        Raises:
-            MixesExamples: other rows' losses change where another record takes the first place.
-        """
-        with self_check.undisturbed(self):
-            before = self(*rows).clone()
+        def run(*some: Tensor) -> Tensor:
+            with (
+                batch.exchanged([row[: len(some[0])] for row in batch.rows]),
+                self_check.undisturbed(self),
+            ):
+                return self(*some).clone()
+
+        before, last = run(*rows), len(rows[0]) - 1
+        if not self_check.equal(before, run(*rows)):
+            return  # `per_example` says why
         others = [torch.cat((row[-1:], row[1:])) for row in batch.rows]
-        with batch.exchanged(others), self_check.undisturbed(self):
-            after = self(*rows)
-        if not self_check.equal(before[1:], after[1:]):
-            raise MixesExamples(self_check.MEETING.format(row=0))
+        with batch.exchanged(others):
+            after = run(*rows)
+        same = self_check.equal(before[1:], after[1:])
+        if not same or (last and self_check.moved_by(run, rows, before) is not None):
+            raise MixesExamples(self_check.MEETING.format(row=last if same else 0))
 
 
 def itself(losses: Tensor) -> Tensor:

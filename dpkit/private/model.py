@@ -25,9 +25,9 @@ from dpkit.private.networks import (
     guard,
     own_step,
 )
-from dpkit.private.plan import calibrated, scaling_of
+from dpkit.private.plan import calibrated
 from dpkit.private.released import AT_MOST, released
-from dpkit.private.standardise import settled
+from dpkit.private.standardise import published, scaling_of, settled
 from dpkit.private.statement import ended, statement
 from dpkit.private.trial import Trial
 from dpkit.private.watch import table
@@ -129,12 +129,9 @@ class Private:
         ranks.agree((net, optimizer), self._data, settings=self.plan, rng=self._rng)
         size = self.plan.public_size
         every = torch.arange(len(self._data[0]))  # so that a batch comes with its records' places
+        self.transform = settled(transform, self._data[0], public_size=size, rng=self._rng)
         held = data_for(
-            self._data[0],
-            every,
-            like=self._parameter,
-            public_size=size,
-            transform=settled(transform, self._data[0], public_size=size, rng=self._rng),
+            self._data[0], every, like=self._parameter, public_size=size, transform=self.transform
         )
         self._held = held_in(*data)  # kept, or their memory might be given to something else
         memory = extents(held.features, *self._data, *self._held)
@@ -341,7 +338,8 @@ class Private:
         if not self.steps_done:
             raise ValueError("no step was made yet: train before the network is saved")
         check_no_records(self.net, self._data)
-        words: dict[str, Any] = {"statement": self.statement(unit=unit, stopped_by=stopped_by)}
+        words = published(self.transform, self.plan)
+        words["statement"] = self.statement(unit=unit, stopped_by=stopped_by)
         if stopped_by is not None:
             words["steps_done"] = self.steps_done
         saved.save(path, self.net, plan=self.plan, words=words)

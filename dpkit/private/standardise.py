@@ -4,7 +4,7 @@ The mean of the data is a function of every record: taken without noise, it woul
 into every batch. Noised it is one more release of the same budget.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import prod, sqrt
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from dpkit import checks
-from dpkit.private.plan import scaling_of
+from dpkit.private.plan import Plan
 from dpkit.training import noised
 
 LEAST = 0.05  # deviation, of half the range between the bounds: noise may leave less
@@ -53,7 +53,8 @@ class NoisyStandardised:
     scaled to [-1, 1], to one sum of 2 d numbers, to which Gaussian noise is added (Dwork, Roth
     2014, Thm A.1; priced by its exact profile). A record moves it by at most sqrt(2 d) in L2 norm,
     under add-remove; the mean is off by noise_multiplier sqrt(2 d) / records, in units of half the
-    range.
+    range. For test data and samples, `private.transform` and a fitted `gan.transform_` are then the
+    `Standardised` by released numbers, which stand in a saved file, too.
 
     Args:
         low, high: public bounds of a feature, for all or one for each; not read off the records.
@@ -72,7 +73,9 @@ class NoisyStandardised:
         if not (torch.as_tensor(self.low) < torch.as_tensor(self.high)).all():
             raise ValueError(f"low must be below high, got {self.low!r:.80} and {self.high!r:.80}")
 
-    def released(self, features: Tensor, *, public_size: int, rng: torch.Generator) -> Standardised:
+    def _released(
+        self, features: Tensor, *, public_size: int, rng: torch.Generator
+    ) -> Standardised:
         """The transform by one noisy release of all features (records, ...)."""
         middle, half = self._range(features)
         size = prod(features.shape[1:])
@@ -99,11 +102,21 @@ def _tuples(values: Tensor) -> Any:
     return tuple(map(_tuples, values)) if values.ndim else float(values)
 
 
+def scaling_of(transform: Any) -> float | None:
+    """Noise multiplier of the release that a transform makes first; None where it makes none."""
+    return transform.noise_multiplier if isinstance(transform, NoisyStandardised) else None
+
+
 def settled(transform: Any, features: Tensor, *, public_size: int, rng: torch.Generator) -> Any:
-    """A transform as it is, or by its release, which the plan holds (`plan.scaling_of`)."""
-    if scaling_of(transform) is None:
+    """A transform as it is, or by its release, which the plan holds (`scaling_of`)."""
+    if not isinstance(transform, NoisyStandardised):
         return transform
-    return transform.released(features, public_size=public_size, rng=rng)
+    return transform._released(features, public_size=public_size, rng=rng)
+
+
+def published(transform: Any, plan: Plan) -> dict[str, Any]:
+    """What a saved file tells of a transform: the numbers that were released for it, if any."""
+    return {} if plan.scaling_noise is None else {"standardised": asdict(transform)}
 
 
 def left_behind(rows: Tensor) -> Tensor:

@@ -19,7 +19,8 @@ def counted(records: int) -> str:
 
 INDEPENDENT = (
     "initial weights, buffers, transform and settings (learning rates too, as training goes on) do "
-    "not depend on the records"
+    "not depend on the records; neither the preparation of a record, nor its loss or the fake "
+    "beside it, depends on another record"
 )
 
 

@@ -19,8 +19,6 @@ from dpkit.training.gradients import clipped_sum  # of this rank alone: others m
 from dpkit.training.gradients.self_check import undisturbed
 from dpkit.training.reads import Extent, Watched, extents, now_and_then
 
-REMEDY = f"compute it from its rows alone, and {PUBLIC}"
-
 
 @dataclass
 class Trial:
@@ -52,11 +50,9 @@ class Trial:
         remedy = "it goes along the noised gradients that it is given, and computes none itself"
         stepping = Watched("the optimizer", places, remedy=remedy)
         if first and loss is not None:
-            with Watched("the loss", self.memory, remedy=REMEDY):
-                loss.tried(*few)
+            with Watched("the loss", self.memory, remedy=PUBLIC):
+                loss.tried(self.drawn, *few)
         self._run(of, few)
-        if loss is not None:
-            loss.keeps_apart(self.drawn, *few)
         if first:
             self._on_extreme_labels(of, few)
             if not self.seen:
@@ -66,7 +62,7 @@ class Trial:
         return stepping
 
     def _run(self, of: PerExampleOf, rows: Sequence[Tensor]) -> None:
-        with Watched("the loss", self.memory, remedy=REMEDY), undisturbed(self.net):
+        with Watched("the loss", self.memory, remedy=PUBLIC), undisturbed(self.net):
             clipped_sum(of, *rows, rule=self.plan.clipping, at_most=self.at_most)
 
     def _on_extreme_labels(self, of: PerExampleOf, rows: Sequence[Tensor]) -> None:

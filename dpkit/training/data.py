@@ -17,8 +17,8 @@ from dpkit.training.types import Data
 
 AT_ONCE = 2**24  # numbers of the data that are looked at together before training
 PUBLIC = (
-    "standardise by public numbers (dpkit.private.Standardised), or by a mean and deviation that "
-    "the budget covers (NoisyStandardised)"
+    "let it read those rows alone (and copies of public ones), and standardise by public numbers "
+    "(dpkit.private.Standardised) or by what the budget covers (NoisyStandardised)"
 )
 _TAKEN = (torch.float32, torch.float64, torch.int32, torch.int64)  # by networks as they are
 

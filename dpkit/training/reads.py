@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, strided
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -40,7 +40,7 @@ def extents(*data: Any) -> list[Extent]:
     """
     found = []
     for x in data:
-        if isinstance(x, Tensor) and not x.is_sparse and x.numel() and (first := x.data_ptr()):
+        if isinstance(x, Tensor) and x.layout == strided and (first := x.data_ptr()):
             steps = tuple(step * x.itemsize for step in x.stride())
             place = {"data": (first, True), "shape": tuple(x.shape), "strides": steps, "version": 3}
             there = SimpleNamespace(__array_interface__=place | {"typestr": f"|V{x.itemsize}"})

@@ -129,7 +129,7 @@ def _tensors(thing: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Tenso
             parts = {"grad": thing.grad} if thing.is_leaf else {}
         elif isinstance(thing, dict):
             parts = {k if isinstance(k, str) else i: thing[k] for i, k in enumerate(thing)}
-        elif isinstance(thing, list | tuple):
+        elif isinstance(thing, list | tuple | set):
             parts = dict(zip(getattr(thing, "_fields", range(len(thing))), thing, strict=True))
         for key, part in parts.items():
             hidden = key in ("_parameters", "_buffers", "_modules")

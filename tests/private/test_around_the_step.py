@@ -248,7 +248,10 @@ def test_a_loss_that_mixes_the_batch_from_around_it_is_refused_and_its_own_label
     x, y = next(iter(private))
     with pytest.raises(TypeError, match="losses of other examples change with example 0"):
         private.step(lambda a, b: each(net)(a - x.mean(0), b), x, y)
+    with pytest.raises(TypeError, match="losses of other examples change with example"):
+        private.step(lambda a: cross_entropy(net(a), y, reduction="none") / len(y), x)
     assert private.steps_done == 0
+    assert len(x) == len(y) > 8
     for x, y in private:
         private.step(lambda a, y=y: cross_entropy(net(a), y, reduction="none"), x)
     assert private.steps_done == 4

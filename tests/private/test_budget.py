@@ -97,8 +97,18 @@ def test_the_name_of_a_data_set_is_text(data):
 def test_two_data_sets_do_not_share_a_file(tmp_path):
     budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
     budget.reserve(ledger(), data=DATA)
-    with pytest.raises(ValueError, match="another data set"):
+    with pytest.raises(ValueError, match=r"another data set.* data='its name' from the start"):
         budget.reserve(ledger(), data="1" * 64)
+
+
+def test_parts_of_one_data_set_add_up_under_its_name(tmp_path):
+    """The remedy for a split that is drawn anew."""
+    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5, data="digits")
+    shares = []
+    for data in (DATA, "1" * 64):
+        budget.reserve(ledger(), data=data)
+        shares.append(budget.share_spent())
+    assert shares[1] == pytest.approx(2 * shares[0])
 
 
 def test_the_budget_is_not_raised_afterwards(tmp_path):

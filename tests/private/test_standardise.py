@@ -1,6 +1,7 @@
 """Standardised features: public constants, and a mean and deviation that are a charged release."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from dpkit import Private, PrivateGan
 from dpkit.privacy import Gaussian, Release, pld
-from dpkit.private import NoisyStandardised, Standardised, standardise
+from dpkit.private import NoisyStandardised, Standardised, saved, standardise
 
 X, Y = digits()
 FLAT = X.flatten(1)
@@ -40,7 +41,8 @@ def sums(features, low, high, monkeypatch):
         return found
 
     monkeypatch.setattr(standardise, "noised", kept)
-    NoisyStandardised(low, high, 3.0).released(features, public_size=9, rng=torch.Generator())
+    noise = NoisyStandardised(low, high, 3.0)
+    standardise.settled(noise, features, public_size=9, rng=torch.Generator())
     return seen[-1]
 
 
@@ -63,13 +65,14 @@ def test_it_finds_the_mean_and_deviation():
     rng = np.random.default_rng(0)
     features = torch.tensor(rng.normal((10.0, -4.0), (2.0, 1.0), (50_000, 2)))
     noise = NoisyStandardised((0, -10), (20, 0), 5.0)
-    found = noise.released(features, public_size=50_000, rng=torch.Generator().manual_seed(1))
+    rng = torch.Generator().manual_seed(1)
+    found = standardise.settled(noise, features, public_size=50_000, rng=rng)
     off = 6 * 5.0 * math.sqrt(4) / 50_000
     assert np.allclose(found.mean, (10.0, -4.0), atol=10 * off + 0.05)
     assert np.allclose(found.std, (2.0, 1.0), atol=0.1)
-    assert NoisyStandardised(0, 1).released(
-        torch.zeros(4, 3, 5), public_size=4, rng=torch.Generator().manual_seed(1)
-    )(torch.zeros(2, 3, 5)).shape == (2, 3, 5)
+    rows = torch.zeros(4, 3, 5)
+    made = standardise.settled(NoisyStandardised(0, 1), rows, public_size=4, rng=rng)
+    assert made(rows[:2]).shape == (2, 3, 5)
 
 
 def test_it_is_the_first_release_of_the_same_budget():
@@ -86,6 +89,16 @@ def test_it_is_the_first_release_of_the_same_budget():
     words = private.statement()
     assert "1 release with noise multiplier 4" in words
     assert "bounds low and high of the features are public" in words
+
+
+def test_the_numbers_that_were_released_are_to_be_had_for_test_data(tmp_path):
+    private, loss = private_of(NoisyStandardised(-1, 1, 4.0))
+    for x, y in private:
+        private.step(loss, x, y)
+    assert private.transform(FLAT).mean(0).abs().mean() < FLAT.mean(0).abs().mean()
+    private.save(tmp_path / "net.safetensors")
+    facts = saved.load(tmp_path / "net.safetensors", private.net)
+    assert torch.allclose(Standardised(**facts["standardised"])(FLAT), private.transform(FLAT))
 
 
 def test_a_transform_that_reads_the_data_is_refused_and_leads_here():
@@ -105,6 +118,9 @@ def test_a_gan_on_standardised_rows(tmp_path):
     gan.save(tmp_path / "gan.safetensors")
     again = PrivateGan(generator, critic, **given).load(tmp_path / "gan.safetensors")
     assert again.guarantee() == gan.guarantee()
+    numbers = again.settings_["standardised"]
+    assert torch.allclose(gan.transform_(X), Standardised(**numbers)(X))  # test data, and back
+    assert not hasattr(pickle.loads(pickle.dumps(gan)), "transform_")
     with pytest.raises(ValueError, match="give a reproducible_seed"):
         PrivateGan(generator, critic, **given).fit(X, Y, steps=4, checkpoint=tmp_path / "run")
 

@@ -139,6 +139,14 @@ def test_a_transform_in_which_examples_meet_is_refused(mixing, dtype):
         batches(data(features, transform=lambda x: mixing(x.double())))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float32])
+def test_a_range_that_several_records_span_is_refused(dtype):
+    """To replace one of them by another value of its batch would change nothing."""
+    features = torch.tensor([[3, 200], [200, 3], [3, 200], [200, 3]]).repeat(SIZE // 4, 1)
+    with pytest.raises(ValueError, match="transform gives an example another value where"):
+        batches(data(features.to(dtype), transform=lambda x: x.double() / x.max()))
+
+
 def test_a_transform_is_asked_again_later():
     calls = []
 

@@ -32,6 +32,7 @@ MEETING = (
     "example's, and do not divide by their number"
 )
 FAR = 1000.0  # times the size of the examples, in both directions
+SAFE = ("cpu",)  # where a value that a network does not take raises, and ends no process
 FEW, ROUNDING = 8, 1e-3  # examples of which one is left out; of their losses, by their number
 
 
@@ -194,22 +195,23 @@ def _extreme(inputs: Tensor, row: int, scale: float) -> Tensor:
 
 
 def _far(inputs: Tensor, row: int, scale: float) -> Tensor:
-    """The inputs, one example being far away, unless they are integers.
+    """The inputs, one example being far away: of whole numbers beyond all others, or at their end.
 
     On a GPU whole numbers and probabilities keep to values of their batch, since a value that a
-    network does not take (a place in a table, a target) would end the process.
+    network does not take (a place in a table, a target) would end the process. Bytes may be any.
     """
+    safe = inputs.device.type in SAFE
     if not (inputs.is_floating_point() or inputs.is_complex()):
-        return _extreme(inputs, row, scale)
+        if inputs.dtype == torch.bool or not (safe or inputs.dtype == torch.uint8):
+            return _extreme(inputs, row, scale)
+        ends, size = torch.iinfo(inputs.dtype), 2 * int(inputs.amax()) + 1
+        far = min(size, ends.max) if scale > 0 else max(-size, ends.min)
+        return inputs.select_scatter(torch.full_like(inputs[0], far), 0, row)
     result = inputs.select_scatter(1 + scale * inputs[(row + 1) % len(inputs)], 0, row)
-    if _ends_the_process(inputs) and not inputs.is_complex():
+    if not (safe or inputs.is_complex()):
         narrow = (((inputs >= 0) & (inputs <= 1)) | (inputs == inputs.round())).all(0)
         result = torch.where(narrow, _extreme(inputs, row, scale), result)
     return result
-
-
-def _ends_the_process(inputs: Tensor) -> bool:
-    return inputs.device.type != "cpu"
 
 
 def equal(first: Tensor | None, second: Tensor | None) -> bool:

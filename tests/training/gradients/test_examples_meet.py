@@ -163,7 +163,7 @@ def test_one_example_moves_in_one_direction_or_the_other(make, inputs):
 
 
 def test_on_a_gpu_whole_numbers_and_shares_stay_what_they_are(monkeypatch):
-    monkeypatch.setattr(self_check, "_ends_the_process", lambda inputs: True)
+    monkeypatch.setattr(self_check, "SAFE", ())
     real, places = normal(8, 6), torch.tensor([0.0, 1, 2, 0, 1, 2, 0, 1])[:, None]
     inputs = torch.cat((places, real.sigmoid(), real), 1)
     for scale in (-1000.0, 1000.0):
