@@ -8,8 +8,7 @@ from dpkit import checks
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
-from dpkit.private.plan import Plan, calibrated
-from dpkit.private.standardise import scaling_of
+from dpkit.private.plan import Plan, calibrated, scaling_of
 from dpkit.training.optimizers import Adam
 
 LOSSES = ("wasserstein", "hinge", "bce")

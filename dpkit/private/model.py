@@ -25,9 +25,9 @@ from dpkit.private.networks import (
     guard,
     own_step,
 )
-from dpkit.private.plan import calibrated
+from dpkit.private.plan import calibrated, scaling_of
 from dpkit.private.released import AT_MOST, released
-from dpkit.private.standardise import published, scaling_of, settled
+from dpkit.private.standardise import published, settled
 from dpkit.private.statement import ended, statement
 from dpkit.private.trial import Trial
 from dpkit.private.watch import table

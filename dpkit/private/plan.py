@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dpkit import checks
 from dpkit.privacy import calibrate, pld
@@ -129,6 +130,11 @@ def calibrated(
         steps, batch_size, size, delta, noise, max_grad_norm, declared, seeded, scaling_noise
     )
     return _rounded_up(plan, epsilon, before)
+
+
+def scaling_of(transform: Any) -> float | None:
+    """Noise multiplier of the release that a transform makes first; None where it makes none."""
+    return getattr(transform, "scaling_noise", None)
 
 
 def _scaling(noise: float | None) -> list[Release]:

@@ -73,6 +73,11 @@ class NoisyStandardised:
         if not (torch.as_tensor(self.low) < torch.as_tensor(self.high)).all():
             raise ValueError(f"low must be below high, got {self.low!r:.80} and {self.high!r:.80}")
 
+    @property
+    def scaling_noise(self) -> float:
+        """Of the release, as the plan of a run holds it."""
+        return self.noise_multiplier
+
     def _released(
         self, features: Tensor, *, public_size: int, rng: torch.Generator
     ) -> Standardised:
@@ -102,13 +107,8 @@ def _tuples(values: Tensor) -> Any:
     return tuple(map(_tuples, values)) if values.ndim else float(values)
 
 
-def scaling_of(transform: Any) -> float | None:
-    """Noise multiplier of the release that a transform makes first; None where it makes none."""
-    return transform.noise_multiplier if isinstance(transform, NoisyStandardised) else None
-
-
 def settled(transform: Any, features: Tensor, *, public_size: int, rng: torch.Generator) -> Any:
-    """A transform as it is, or by its release, which the plan holds (`scaling_of`)."""
+    """A transform as it is, or by its release, which the plan holds (`plan.scaling_of`)."""
     if not isinstance(transform, NoisyStandardised):
         return transform
     return transform._released(features, public_size=public_size, rng=rng)

@@ -399,8 +399,8 @@ MUTANTS = (
     Mutant(
         "losses and batch sizes in a pickle",
         "private/gan.py",
-        ' if name != "curves_"}',
-        "}",
+        'private = ("curves_", "transform_")',
+        'private = ("transform_",)',
         "tests/private/test_around_the_step.py::test_a_pickled_gan_holds_no_curves_and_no_labels",
     ),
     Mutant(
