@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from dpkit import checks
@@ -119,17 +120,29 @@ def calibrated(
             stacklevel=4,
         )
 
-    def whole(ledger: Sequence[Release], *, delta: float) -> Guarantee:
-        return pld.epsilon([*before, *_scaling(scaling_noise), *ledger], delta=delta)
-
-    noise = calibrate.noise_multiplier(
-        epsilon, sample_rate=batch_size / size, steps=steps, delta=delta, accountant=whole
-    )
     declared = public_size is not None
-    plan = Plan(
-        steps, batch_size, size, delta, noise, max_grad_norm, declared, seeded, scaling_noise
+    plan = Plan(steps, batch_size, size, delta, 1, max_grad_norm, declared, seeded, scaling_noise)
+    return _calibrated(plan, epsilon, tuple(before))
+
+
+@lru_cache(maxsize=64)  # a cell that runs again asks for the same
+def _calibrated(plan: Plan, epsilon: float, before: tuple[Release, ...]) -> Plan:
+    """The plan with the least noise of so many digits."""
+
+    def whole(ledger: Sequence[Release], *, delta: float) -> Guarantee:
+        return pld.epsilon([*before, *_scaling(plan.scaling_noise), *ledger], delta=delta)
+
+    rate = plan.batch_size / plan.public_size
+    least = calibrate.noise_multiplier(
+        epsilon, sample_rate=rate, steps=plan.steps, delta=plan.delta, accountant=whole
     )
-    return _rounded_up(plan, epsilon, before)
+    unit = 10.0 ** (math.floor(math.log10(least)) + 1 - DIGITS)
+    for more in range(3):
+        noise = float(f"{(math.ceil(least / unit) + more) * unit:.{DIGITS}g}")
+        rounded = replace(plan, noise_multiplier=noise)
+        if pld.epsilon([*before, *rounded.ledger()], delta=plan.delta).epsilon <= epsilon:
+            return rounded
+    raise ArithmeticError(f"no rounded noise_multiplier is priced at or under epsilon {epsilon}")
 
 
 def scaling_of(transform: Any) -> float | None:
@@ -139,13 +152,3 @@ def scaling_of(transform: Any) -> float | None:
 
 def _scaling(noise: float | None) -> list[Release]:
     return [] if noise is None else [Release(Gaussian(noise))]
-
-
-def _rounded_up(plan: Plan, epsilon: float, before: Sequence[Release]) -> Plan:
-    unit = 10.0 ** (math.floor(math.log10(plan.noise_multiplier)) + 1 - DIGITS)
-    for more in range(3):
-        noise = float(f"{(math.ceil(plan.noise_multiplier / unit) + more) * unit:.{DIGITS}g}")
-        rounded = replace(plan, noise_multiplier=noise)
-        if pld.epsilon([*before, *rounded.ledger()], delta=plan.delta).epsilon <= epsilon:
-            return rounded
-    raise ArithmeticError(f"no rounded noise_multiplier is priced at or under epsilon {epsilon}")

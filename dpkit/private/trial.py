@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -47,31 +48,30 @@ class Trial:
             return nullcontext()
         few = [row[: self.at_most] for row in rows]
         places = [*self.memory, *extents(*self.drawn.rows)]
-        remedy = "it goes along the noised gradients that it is given, and computes none itself"
-        stepping = Watched("the optimizer", places, remedy=remedy)
+        stepping = Watched("the optimizer", places, remedy="let it compute no gradient itself")
         if first and loss is not None:
             with Watched("the loss", self.memory, remedy=PUBLIC):
                 loss.tried(self.drawn, *few)
-        self._run(of, few)
+        self._run(of, *few)
         if first:
-            self._on_extreme_labels(of, few)
+            self._on_extreme_labels(loss or partial(self._run, of), few)
             if not self.seen:
                 with stepping, own_step(self.optimizer):  # a subclass may call its parent's
                     try_step(self.optimizer)
             self.seen.add(name)
         return stepping
 
-    def _run(self, of: PerExampleOf, rows: Sequence[Tensor]) -> None:
+    def _run(self, of: PerExampleOf, *rows: Tensor) -> None:
         with Watched("the loss", self.memory, remedy=PUBLIC), undisturbed(self.net):
             clipped_sum(of, *rows, rule=self.plan.clipping, at_most=self.at_most)
 
-    def _on_extreme_labels(self, of: PerExampleOf, rows: Sequence[Tensor]) -> None:
+    def _on_extreme_labels(self, run: Callable[..., Any], rows: Sequence[Tensor]) -> None:
         """The same rows, of these records: a label out of range is found before the run begins."""
         for part in extreme_places(self.data).split(len(rows[0])):
             several = part[torch.arange(len(self.drawn.rows[0])) % len(part)]
             try:
-                with self.drawn.exchanged(self.rows_of(several)):
-                    self._run(of, rows)
+                with self.drawn.exchanged(self.rows_of(several)), undisturbed(self.net):
+                    run(*rows)
             except (RuntimeError, IndexError, ValueError) as error:
                 raise ValueError(
                     f"the loss does not run on the records with the smallest and largest labels: "

@@ -269,6 +269,7 @@ def test_a_budget_that_is_a_number_is_refused():
 
 
 @pytest.mark.torch
+@pytest.mark.slow("a table's GAN that trains, is priced and samples, and learns nothing")
 def test_a_gan_learns_what_is_frequent():
     """With little noise, nearly all rows made are like nearly all of the data.
 

@@ -130,7 +130,7 @@ REPAIRED = {
 REPAIRED |= {f"PrivateGan, {loss}": of_private_gan(loss) for loss in LOSSES}
 
 
-QUICK = ("dp_cgan", "rdp_gan", "PrivateGan, wasserstein")
+QUICK = ("dp_cgan", "PrivateGan, wasserstein")
 ITS_OWN = pytest.mark.slow("a repaired step, of this paper or loss, that a record moves too far")
 
 

@@ -224,6 +224,7 @@ def small(**changes):
     return replace(settings, **changes)
 
 
+@pytest.mark.slow("a step of DpOpt that a record moves too far, of all steps alone")
 def test_nothing_is_found_in_steps_of_dpopt():
     """Three of them, so that the noise of the last two follows what was released."""
     made = partial(algorithm.new_classifier, small(), seed=0, device=CPU)

@@ -292,7 +292,10 @@ def test_two_threads_take_turns_with_their_penalties(activation):
     assert len(answers) == 40
 
 
-@pytest.mark.parametrize("penalised", [True, False])
+@pytest.mark.parametrize(
+    "penalised",
+    [pytest.param(True, marks=pytest.mark.slow("torch.compile of a penalty alone")), False],
+)
 def test_a_compiled_step_clips_the_same_gradients(penalised):
     critic = nn.Sequential(linear(8), nn.ReLU(), nn.Linear(8, 1))
     of = partial(penalty, critic) if penalised else partial(per_example, critic, squares)

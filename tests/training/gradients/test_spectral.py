@@ -54,7 +54,7 @@ OTHER = pytest.mark.slow("a norm that drifts under this form and loss together a
 @pytest.mark.parametrize(
     ("form", "penalised"),
     [
-        (FORMS[0], True),
+        pytest.param(FORMS[0], True, marks=OTHER),
         (FORMS[1], False),
         pytest.param(FORMS[0], False, marks=OTHER),
         pytest.param(FORMS[1], True, marks=OTHER),
