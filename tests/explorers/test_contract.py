@@ -553,7 +553,13 @@ def opened(name: str) -> tuple[Explorer, tuple[str, bytes]]:
     return explorer, shown(explorer)
 
 
-@pytest.fixture(params=explorers.__all__)
+QUICK = ("Accountant", "ClaimsWall", "PlayTheAttacker", "RepairIt", "TradeOff")
+ITS_OWN = pytest.mark.slow("this explorer's own controls, numbers, pictures or refusals")
+
+
+@pytest.fixture(
+    params=[pytest.param(x, marks=() if x in QUICK else ITS_OWN) for x in explorers.__all__]
+)
 def explorer(request: pytest.FixtureRequest) -> Explorer:
     """As it opens, opened once; each test sets back what it moves."""
     return opened(request.param)[0]
