@@ -75,7 +75,8 @@ class Private:
         public_size: declared number of records. By default that of the data, which is then taken as
             public, as the statement says.
         transform: of the first tensor of each batch, row by row, on the network's device; a
-            `Standardised` or `NoisyStandardised`, for example. Images of bytes become floats by
+            `Standardised` or `NoisyStandardised`, for example (`private.transform` then has the
+            numbers that were released). Images of bytes become floats by
             x / 127.5 - 1 where it is None.
         budget: adds up the runs on these data (see `Budget`). This run is charged to it as a whole
             before its first release, when its loss and optimiser have been tried (on no rows, if

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.torch
 X, Y = digits()
 FLAT = X.flatten(1)
 PLAN = {"epsilon": 8, "delta": 1e-5, "steps": 4, "batch_size": 40}
+WEIGHTS = {label: 1 + label / 10 for label in range(10)}  # no other label has one
 FINITE = pytest.mark.filterwarnings("ignore:.*torch.func")
 
 
@@ -233,8 +234,9 @@ def test_a_loss_that_begins_to_read_later_is_found_out(monkeypatch):
         lambda net: lambda x, y: each(net)(x, y) * FLAT.shape[0] / len(FLAT),
         lambda net: lambda x, y: each(net)(x + torch.zeros_like(FLAT[:1]), y),
         lambda net: lambda x, y: each(net)(x, y) + 0 * net(FLAT[:100]).square().mean(),
+        lambda net: lambda x, y: torch.tensor([WEIGHTS[int(i)] for i in y]) * each(net)(x, y),
     ],
-    ids=["its shape", "zeros of its shape", "public rows of one array"],
+    ids=["its shape", "zeros of its shape", "public rows of one array", "weights by name"],
 )
 @FINITE
 def test_a_loss_that_reads_no_private_record_runs(loss):
@@ -481,7 +483,8 @@ def test_statements_assume_what_the_kit_cannot_see():
     words = run(private_of(net := classifier()), each(net)).statement()
     assert (
         "initial weights, buffers, transform and settings (learning rates too, as training goes "
-        "on) do not depend on the records" in words
+        "on) do not depend on the records; neither the preparation of a record, nor its loss or "
+        "the fake beside it, depends on another record" in words
     )
     assert "between releases" not in words
 
@@ -668,7 +671,7 @@ def test_a_label_that_no_class_has_is_found_before_the_first_step(bad, tmp_path)
 
 
 def test_a_loss_divided_by_the_size_of_its_batch_is_refused_before_anything_is_charged():
-    """Its sum moves by nearly twice what is charged: one record changes every other's share."""
+    """Its sum moves by nearly two clip norms: one record changes every other's share."""
     private = private_of(net := classifier(), epsilon=4)
     with pytest.raises(TypeError, match="do not divide by their number"):
         run(private, lambda x, y: each(net)(x, y) / len(x))
