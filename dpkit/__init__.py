@@ -25,7 +25,6 @@ __all__ = [
     "private",
     "training",
 ]
-_FRONT = {"Budget", "Private", "PrivateGan", "PrivateImages", "PrivateTable"}  # of dpkit.private
 
 if TYPE_CHECKING:
     from dpkit import (
@@ -41,6 +40,4 @@ if TYPE_CHECKING:
     )
     from dpkit.private import Budget, Private, PrivateGan, PrivateImages, PrivateTable
 
-__getattr__, __dir__ = on_demand(
-    __name__, {name: "private" if name in _FRONT else name for name in __all__}
-)
+__getattr__, __dir__ = on_demand(__name__)

@@ -1,5 +1,7 @@
 """Packages whose names are imported when they are asked for: most need torch."""
 
+import ast
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,20 +15,35 @@ from dpkit.missing import remedied
 Attributes = tuple[Callable[[str], Any], Callable[[], list[str]]]
 
 
-def on_demand(package: str, homes: Mapping[str, str]) -> Attributes:
+def on_demand(package: str) -> Attributes:
+    """Return `__getattr__` and `__dir__` of a package: of the names that it imports for checkers.
+
+    These are the imports under `if TYPE_CHECKING:` in its source.
+
+    Args:
+        package: full name, such as "dpkit.private".
+    """
+    source = inspect.getsource(sys.modules[package])
+    checked = (node for node in ast.parse(source).body if isinstance(node, ast.If))
+    imports = (one for node in checked for one in node.body if isinstance(one, ast.ImportFrom))
+    return given(package, {name.name: str(one.module) for one in imports for name in one.names})
+
+
+def given(package: str, homes: Mapping[str, str]) -> Attributes:
     """Return `__getattr__` and `__dir__` of a package that gives the names of its modules.
 
     Args:
         package: full name, such as "dpkit.private".
-        homes: the module that defines each name; a name that is a module itself is its own home.
+        homes: the module of each name; the package itself, where the name is a module of it.
     """
 
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"{package} has no {name!r}; it has {', '.join(homes)}")
         with remedied():
-            home = import_module(f"{package}.{homes[name]}")
-            return home if homes[name] == name else getattr(home, name)
+            if homes[name] == package:
+                return import_module(f"{package}.{name}")
+            return getattr(import_module(homes[name]), name)
 
     return get, lambda: sorted(homes)
 
@@ -34,7 +51,7 @@ def on_demand(package: str, homes: Mapping[str, str]) -> Attributes:
 def of_modules(package: str) -> Attributes:
     """Return `__getattr__` and `__dir__` of a package that has modules and no names of its own."""
     path = sys.modules[package].__path__
-    return on_demand(package, {module.name: module.name for module in iter_modules(path)})
+    return given(package, {module.name: package for module in iter_modules(path)})
 
 
 def of_paper(package: str) -> Attributes:

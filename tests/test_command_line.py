@@ -271,20 +271,19 @@ def test_reproduce_prints_each_part_that_is_done(dpkit, monkeypatch: pytest.Monk
         assert (paper, table) == ("dp_cgan", "table_1")
         assert table in options.pop("plans")
         assert callable(options.pop("progress"))
-        options.pop("estimated")("about an hour")
         known = {"scale": "reduced", "seeds": 1, "parts": ["a", "b"], "device": "cpu"}
-        assert options.pop("executor") is options.pop("results") is None
+        assert (options.pop("executor"), options.pop("results")) == ("serial", None)
         repriced = options.pop("reprice")
         assert options == known
         yield {"record": "a.json", "summary": f"a is {'priced' if repriced else 'done'}"}
 
     monkeypatch.setattr(reproduce, "reproduce", parts)
     line = "reproduce dp_cgan table_1 --scale reduced --seeds 1 --parts a,b --device cpu"
-    assert dpkit(line)[1] == "about an hour\na is done\n"
-    assert dpkit(line + " --reprice")[1] == "about an hour\na is priced\n"
+    assert dpkit(line)[1] == "a is done\n"
+    assert dpkit(line + " --reprice")[1] == "a is priced\n"
     _, out, err = dpkit(line + " --json")
     assert json.loads(out) == [{"record": "a.json", "summary": "a is done"}]
-    assert err == "about an hour\n"
+    assert err == ""
 
 
 @pytest.mark.parametrize(
@@ -366,12 +365,12 @@ def test_reproduce_all_makes_the_report_at_the_end_even_where_parts_failed(
     dpkit, monkeypatch: pytest.MonkeyPatch, tmp_path, fails
 ):
     from dpkit import report
-    from dpkit.experiments import everything
+    from dpkit.experiments import reproduce
     from dpkit.experiments.sweep import PartsFailed
 
     def tables(plans, **options):
         assert list(plans) == ["dp_cgan"]
-        assert (options["scale"], options["seeds"], options["executor"]) == ("small", 1, None)
+        assert (options["scale"], options["seeds"], options["executor"]) == ("small", 1, "serial")
         yield {"record": "a.json", "table": "dp_cgan table_1", "summary": "a: done"}
         if fails:
             raise PartsFailed({"dp_cgan table_1 b": OSError("no disk")}, 2)
@@ -380,7 +379,7 @@ def test_reproduce_all_makes_the_report_at_the_end_even_where_parts_failed(
         assert asked == {"scale": "small", "seeds": 1, "device": "auto", "results": tmp_path}
         return path.write_text("made")
 
-    monkeypatch.setattr(everything, "everything", tables)
+    monkeypatch.setattr(reproduce, "everything", tables)
     monkeypatch.setattr(report, "write", write)
     code, out, err = dpkit(f"reproduce dp_cgan --all --scale small --results {tmp_path}")
     page = tmp_path / "report.html"

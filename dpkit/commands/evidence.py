@@ -115,8 +115,7 @@ def reproduce(
 
     python -m dpkit reproduce --all --scale small --executor processes:2
 
-    First it says how long the parts that are not stored will take, from a few steps of each (with
-    --json on stderr). Where a paper stores its training on the way, an interrupted run goes on.
+    Where a paper stores its training on the way, an interrupted run goes on.
     """
     checks.one_of(SCALES, scale=scale)
     seeds = seeds if seeds is not None else 1 if scale == "small" else 3
@@ -135,24 +134,22 @@ def reproduce(
         return
 
     from dpkit.experiments import reproduce as experiments
-    from dpkit.experiments.executors import opened
 
     wanted = None if parts is None else [part.strip() for part in parts.split(",")]
-    with opened(executor) as workers:
-        rows = experiments.reproduce(
-            paper,
-            table,
-            plans=plans,
-            scale=scale,
-            seeds=seeds,
-            parts=wanted,
-            device=device,
-            reprice=reprice,
-            results=results,
-            executor=workers,
-            **_shown(as_json=json_),
-        )
-        _tell(rows, as_json=json_)
+    rows = experiments.reproduce(
+        paper,
+        table,
+        plans=plans,
+        scale=scale,
+        seeds=seeds,
+        parts=wanted,
+        device=device,
+        reprice=reprice,
+        results=results,
+        executor=executor,
+        progress=_progress(as_json=json_),
+    )
+    _tell(rows, as_json=json_)
 
 
 def _reproducible() -> tuple[ModuleType, ...]:
@@ -177,17 +174,15 @@ def _everything(
     chosen: Sequence[ModuleType], asked: dict[str, Any], path: Path, executor: str, *, as_json: bool
 ) -> None:
     """Make all tables of the papers, and then the report: of what is stored, if parts failed."""
-    from dpkit.experiments.everything import everything
-    from dpkit.experiments.executors import opened
+    from dpkit.experiments.reproduce import everything
     from dpkit.experiments.sweep import PartsFailed
     from dpkit.report import write
 
     failed = None
     plans = {paper.NAME: _plans_of(paper.NAME) for paper in chosen}
     try:
-        with opened(executor) as workers:
-            rows = everything(plans, **asked, executor=workers, **_shown(as_json=as_json))
-            _tell(rows, as_json=as_json)
+        shown = _progress(as_json=as_json)
+        _tell(everything(plans, **asked, executor=executor, progress=shown), as_json=as_json)
     except PartsFailed as error:
         failed = error
     write(path, chosen, plans, **asked)
@@ -207,14 +202,11 @@ def _check_alone(**others: Any) -> None:
         raise ValueError(f"{' and '.join(given)} cannot be given with --all; leave one of them out")
 
 
-def _shown(*, as_json: bool) -> dict[str, Any]:
-    """How a run shows how far it is, and how long it will take."""
+def _progress(*, as_json: bool) -> Any:
+    """How a run shows how far it is."""
     from tqdm import tqdm
 
-    return {
-        "progress": partial(tqdm, mininterval=1, leave=False, disable=True if as_json else None),
-        "estimated": partial(print, file=sys.stderr if as_json else sys.stdout, flush=True),
-    }
+    return partial(tqdm, mininterval=1, leave=False, disable=True if as_json else None)
 
 
 def _tell(rows: Iterable[dict[str, str]], *, as_json: bool) -> None:

@@ -11,14 +11,13 @@ from dpkit import datasets
 from dpkit.comparison import NAME, gen_file
 from dpkit.comparison.methods import LARGE, METHODS
 from dpkit.comparison.tables import run_name
-from dpkit.comparison.task import CLASSES, SHAPE, SIZES, Task
-from dpkit.experiments.part import Part, Progress, Result, Work, priced
+from dpkit.comparison.task import CLASSES, SIZES, Task
+from dpkit.experiments.part import Part, Progress, Result, priced
 from dpkit.experiments.rows import part_name
 from dpkit.metrics.feature_classifier import LEARNINGS, feature_classifier, train_and_store, trained
 from dpkit.metrics.judge import as_images
-from dpkit.metrics.judge import training_work as classifier_work
 from dpkit.metrics.likeness import classifier_fid, precision_recall
-from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp, training_work
+from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp
 from dpkit.paths import cache_dir
 from dpkit.privacy import pld
 from dpkit.records import describe
@@ -128,7 +127,6 @@ def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) 
             describe(learning),
             learning.seed,
             partial(made, data, device=where, progress=progress),
-            partial(classifier_work, learning, device=where),
         )
     ]
 
@@ -158,23 +156,13 @@ def _parts(method: str, task: Task, scale: str) -> list[Part]:
         known | more,
         task.seed,
         partial(_score, method, task, scale),
-        partial(_work, method, task, scale),
-        partial(_prices, method, task),
+        prices=partial(_prices, method, task),
     )
     compared = {"images": SCALES[scale].compared, "classifier": describe(LEARNINGS[task.data])}
     likeness = Part(
         f"{name}-likeness", known | compared, task.seed, partial(_liken, method, task, scale)
     )
     return [scored, likeness._replace(after=name)]
-
-
-def _work(method: str, task: Task, scale: str) -> list[Work]:
-    device, chosen = device_named(task.device_name), SCALES[scale]
-    fitted = ALL[method].work(task, ALL[method].settings(task))
-    return fitted + [
-        training_work(network, SHAPE, images=chosen.images, protocol=chosen.protocol, device=device)
-        for network in NETWORKS.values()
-    ]
 
 
 def _score(method: str, task: Task, scale: str) -> Result:

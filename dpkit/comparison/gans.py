@@ -59,7 +59,6 @@ DP_CGAN = Recipe(
     algorithm.step,
     lambda gan, labels, settings, rng: algorithm.generate(gan, labels, settings=settings, rng=rng),
     (PIXELS,),
-    lambda settings: settings.discriminator_steps,
 )
 
 
@@ -110,7 +109,6 @@ WARM_GAN = Recipe(
     warm.step,
     lambda gan, labels, settings, rng: warm.generate(gan, labels.cpu(), settings, rng),
     SHAPE,
-    lambda settings: settings.n_critic,
 )
 
 
@@ -177,6 +175,4 @@ def _generate(gan: Gan, labels: Tensor, settings: WganGpSettings, rng: torch.Gen
         return gan.averaged_net(gan_step.latents(gan, len(labels), settings, rng), labels)
 
 
-WGAN_GP = Recipe(
-    "wgan_gp", _new_wgan_gp, gan_step.step, _generate, (PIXELS,), lambda settings: settings.n_critic
-)
+WGAN_GP = Recipe("wgan_gp", _new_wgan_gp, gan_step.step, _generate, (PIXELS,))

@@ -76,7 +76,7 @@ def _gan(
     jitter: Jitter | None = None,
 ) -> Method:
     made = partial(recipe.fit, recipe=how, jitter=jitter)
-    return Method(post_processing, settings, recipe.ledger, made, partial(recipe.work, recipe=how))
+    return Method(post_processing, settings, recipe.ledger, made)
 
 
 METHODS: dict[str, Method] = {

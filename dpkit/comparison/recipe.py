@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from dpkit.baselines.jitter import Jitter
-from dpkit.comparison.task import CLASSES, SHAPE, Made, Task
-from dpkit.experiments.part import Work
+from dpkit.comparison.task import SHAPE, Made, Task
 from dpkit.experiments.run import Run
 from dpkit.privacy.ledger import Release
 from dpkit.training.types import Data, Gan
@@ -23,7 +22,6 @@ class Recipe(NamedTuple):
     step: a private one, as `dpkit.training.train` takes it.
     generate: of (gan, labels, settings, rng): images in [0, 1].
     shape: in which its step takes an image.
-    every: steps of the discriminator to one of the generator.
     """
 
     name: str
@@ -31,7 +29,6 @@ class Recipe(NamedTuple):
     step: Callable[..., Any]
     generate: Callable[[Gan, Tensor, Any, torch.Generator], Any]
     shape: tuple[int, ...]
-    every: Callable[[Any], int]
 
 
 def ledger(task: Task, settings: Any) -> list[Release]:
@@ -58,21 +55,6 @@ def fit(task: Task, settings: Any, *, recipe: Recipe, jitter: Jitter | None = No
         return found if jitter is None else jitter(found, rng=task.rng("jitter"))
 
     return Made(sample)
-
-
-def work(task: Task, settings: Any, *, recipe: Recipe) -> list[Work]:
-    """The steps that are left of its training, none where it is kept."""
-    run = _run(task, settings, recipe)
-    if run.weights.exists():
-        return []
-
-    def new_gan(settings: Any, *, seed: int, device: torch.device) -> Gan:
-        images = np.random.default_rng(seed).random((1_000, *SHAPE), dtype=np.float32)
-        return recipe.new_gan(settings, images, np.arange(1_000) % CLASSES, task, device)
-
-    every = recipe.every(settings)
-    left = run.left(recipe.step, new_gan, shape=recipe.shape, every=every)
-    return [left._replace(once=run.weights.name)]
 
 
 def _run(task: Task, settings: Any, recipe: Recipe) -> Run:

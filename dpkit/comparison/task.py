@@ -8,7 +8,7 @@ from zlib import crc32
 import numpy as np
 
 from dpkit import datasets
-from dpkit.experiments.part import Progress, Work
+from dpkit.experiments.part import Progress
 from dpkit.privacy.ledger import Release
 
 CLASSES = 10
@@ -77,14 +77,12 @@ class Method(NamedTuple):
     settings: what is fitted for a task; `describe` makes JSON values of it.
     ledger: all that a fit of these settings releases.
     make: fits it.
-    work: steps of a training that are left, from which its time is estimated.
     """
 
     post_processing: str
     settings: Callable[[Task], Any]
     ledger: Callable[[Task, Any], list[Release]]
     make: Callable[[Task, Any], Made]
-    work: Callable[[Task, Any], list[Work]] = lambda task, settings: []
 
 
 @cache

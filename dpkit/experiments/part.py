@@ -1,6 +1,6 @@
 """One part of a table or figure: what is computed, stored, priced and timed by itself."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -29,27 +29,9 @@ class Result(NamedTuple):
     images: np.ndarray | None = None  # samples worth looking at, uint8
 
 
-class Work(NamedTuple):
-    """Steps that a part still has to run, and how a few like them are timed beforehand.
-
-    what: steps with equal `what` take equally long: they are tried once for all parts.
-    left: number of steps; those that an interrupted part has stored are not among them.
-    trial: runs such steps, one an item, on fake records. It reads and writes nothing.
-    every: one step in this many takes longer (it also trains the generator).
-    once: name of a by-product that other parts reuse, so that its steps run once.
-    """
-
-    what: Hashable
-    left: int
-    trial: Callable[[], Iterator[Any]]
-    every: int = 1
-    once: str | None = None
-
-
 class Part(NamedTuple):
     """One part of a table or figure, computed and stored by itself: a run can be resumed.
 
-    work: what is left to do for it, from which its time is estimated; None where that is unknown.
     prices: what a run of stored values costs by today's accountants; None where it has no price.
     after: name of the part of the same table whose by-product this one reuses, such as a trained
         network: what computes parts side by side begins this one when that one is done.
@@ -59,7 +41,6 @@ class Part(NamedTuple):
     settings: dict[str, Any]
     seed: int | None
     compute: Callable[[], Result]
-    work: Callable[[], list[Work]] | None = None
     prices: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     after: str | None = None
 

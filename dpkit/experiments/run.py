@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -14,15 +14,14 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from dpkit.experiments import trial
-from dpkit.experiments.part import Part, Progress, Result, Work, silent
+from dpkit.experiments.part import Part, Progress, Result, silent
 from dpkit.experiments.rows import part_name
 from dpkit.paths import cache_dir
 from dpkit.records import describe, write_bytes
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import device_label, device_named, generator_on
 from dpkit.training.loop import train
-from dpkit.training.types import Data, Model, R
+from dpkit.training.types import Data, Model, R, Settings
 
 CPU = torch.device("cpu")
 
@@ -63,7 +62,7 @@ class Run(NamedTuple):
     @property
     def steps(self) -> int:
         """Steps within the settings' budget."""
-        return trial.steps_allowed(self.settings, public_size=self.size)
+        return _steps_allowed(self.settings, public_size=self.size)
 
     @property
     def weights(self) -> Path:
@@ -86,13 +85,12 @@ class Run(NamedTuple):
         compute: Callable[[], Result],
         *,
         what: str = "",
-        work: Callable[[], list[Work]] | None = None,
         prices: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
         **more: Any,
     ) -> Part:
         """A part of a table, named after the run; `more` are settings of the part alone."""
         name = part_name(self.key, self.seed, what)
-        return Part(name, self._described() | more, self.seed, compute, work, prices)
+        return Part(name, self._described() | more, self.seed, compute, prices)
 
     def result(
         self, values: dict[str, Any], data: dict[str, str], images: np.ndarray | None = None
@@ -164,38 +162,14 @@ class Run(NamedTuple):
             begun.rename(done)  # at once: never a measured curve without its checkpoint
             shutil.rmtree(done)
 
-    def left(
-        self,
-        step: Callable[..., Any],
-        new_gan: Callable[..., Model],
-        *,
-        shape: tuple[int, ...],
-        every: int,
-        settings: Any = None,
-        size: int | None = None,
-        steps: int | None = None,
-        what: str = "checkpoint",
-    ) -> Work:
-        """The steps of training that are left, to be timed on fake records.
-
-        Args:
-            step, new_gan: of the paper's algorithm.
-            shape: of one record.
-            every: one step in this many also trains the generator.
-            settings, size, steps: the run's own by default.
-            what: name of the checkpoint.
-        """
-        settings = self.settings if settings is None else settings
-        size = self.size if size is None else size
-        total = self.steps if steps is None else steps
-        timed = partial(
-            trial.steps, step, new_gan, settings, shape=shape, size=size, device=self.device
-        )
-        left = total - trial.steps_done(self.checkpoint(what))
-        return Work((settings, shape, size, str(self.device)), left, timed, every)
-
     def _described(self) -> dict[str, Any]:
         return describe(self.settings) | dict(self.also)
+
+
+@cache
+def _steps_allowed(settings: Settings, *, public_size: int) -> int:
+    """The settings' own, computed once: an accountant may take seconds for it."""
+    return settings.steps_allowed(public_size=public_size)
 
 
 def as_bytes(images: Tensor, *, low: float = -1.0) -> np.ndarray:

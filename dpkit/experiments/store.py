@@ -27,55 +27,9 @@ def folder(paper: str, table: str, *, scale: str, results: Path | None = None) -
 def load(
     paper: str, table: str, *, scale: str = "paper", results: Path | None = None
 ) -> dict[str, dict[str, Any]]:
-    """All stored parts of a table, by name; empty where nothing is stored.
-
-    Raises:
-        ValueError: a part is stored under the name that older versions gave it.
-    """
+    """All stored parts of a table, by name; empty where nothing is stored."""
     paths = sorted(folder(paper, table, scale=scale, results=results).glob("*.json"))
-    for path in paths:
-        check_renamed(path.with_name(path.name.replace("honest", "repaired")))
     return {path.stem: read_json(path) for path in paths}
-
-
-def rename_honest(results: Path) -> list[Path]:
-    """Give parts that older versions stored as "honest" today's name, "repaired".
-
-      python -c "from dpkit.experiments import store; store.rename_honest('data/results')"
-
-    Args:
-        results: a folder of results; those of all papers below it are renamed. The folder "runs"
-            of the cache may be given as well: its generators are then not trained again.
-
-    Returns:
-        the new paths.
-
-    Raises:
-        ValueError: there is no such folder, or a part is stored under both names.
-    """
-    if not Path(results).is_dir():
-        raise ValueError(f"results must be a folder of stored results, got {results}")
-    every = sorted(Path(results).rglob("*honest*-seed*"))
-    paths = {old: old.with_name(old.name.replace("honest", "repaired")) for old in every}
-    for old, new in paths.items():
-        if new.exists():
-            raise ValueError(f"{new.name} is stored beside {old}: move one of them away")
-    return [old.rename(new) for old, new in paths.items()]
-
-
-def check_renamed(path: Path) -> None:
-    """Refuse a part that is stored under the name that older versions gave it.
-
-    Raises:
-        ValueError: it is; the message says how to rename it.
-    """
-    old = path.with_name(path.name.replace("repaired", "honest"))
-    if old != path and old.exists() and not path.exists():
-        raise ValueError(
-            f"{old} is stored under an older version's name of {path.name}; rename it, and all "
-            'others, by `python -c "from dpkit.experiments import store; '
-            f"store.rename_honest('{path.parents[3]}')\"`, or move it away to compute it anew"
-        )
 
 
 def save_images(path: Path, images: np.ndarray) -> Path:
@@ -92,7 +46,6 @@ def load_images(
 ) -> np.ndarray:
     """The sample images stored beside a part, uint8 (images, height, width)."""
     path = folder(paper, table, scale=scale, results=results) / f"{part}.npz"
-    check_renamed(path)
     if not path.exists():
         raise FileNotFoundError(
             f"no stored images at {path}; make them with "

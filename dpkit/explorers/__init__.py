@@ -3,7 +3,6 @@
 Each is a VBox that needs no argument; its `compute` is a pure function of its controls' values.
 """
 
-import re
 from typing import TYPE_CHECKING
 
 from dpkit.lazy import on_demand
@@ -47,10 +46,4 @@ __all__ = [
     "TradeOff",
 ]
 
-
-def _home(name: str) -> str:
-    """The module of an explorer: TradeOff is in trade_off."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-
-
-__getattr__, __dir__ = on_demand(__name__, {name: _home(name) for name in __all__})
+__getattr__, __dir__ = on_demand(__name__)

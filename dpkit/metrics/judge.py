@@ -22,9 +22,8 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from dpkit import checks, datasets
-from dpkit.experiments import trial
 from dpkit.experiments.alone import alone
-from dpkit.experiments.part import Progress, Work, silent
+from dpkit.experiments.part import Progress, silent
 from dpkit.metrics.inception import InceptionScore, inception_score
 from dpkit.paths import cache_dir
 from dpkit.privacy.schedules import Linear
@@ -165,39 +164,6 @@ def _train(
         },
     )
     weights.with_suffix(".epoch").unlink(missing_ok=True)
-
-
-def training_work(learning: Learning, *, device: torch.device) -> list[Work]:
-    """The work left of a classifier's training: none if it is in the cache."""
-    known = describe(learning)
-    folder, name = _folder(), f"classifier-{learning.records}-*"
-    for path in folder.glob(f"{name}.json"):
-        if path.with_suffix(".safetensors").exists() and read_json(path)["settings"] == known:
-            return []
-    begun = [torch.load(path, weights_only=True) for path in folder.glob(f"{name}.epoch")]
-    epochs = learning.epochs - max((stored["done"] for stored in begun), default=0)
-    size = SIZES[learning.records]
-
-    def trained() -> Iterator[float]:
-        images = trial.made_up(size, (1, 28, 28), device=device)
-        labels = torch.zeros(size, dtype=torch.int64, device=device)
-        return learn(initial(learning, device), images, labels, learning=learning)
-
-    kind = ("trained", learning, str(device))
-    left = epochs * -(-size // learning.batch_size)
-    return [Work(kind, left, trained, once=f"classifier of {learning.records}")]
-
-
-def scoring_work(learning: Learning, *, images: int, device: torch.device) -> Work:
-    """The work of classifying this many images."""
-
-    def scored() -> Iterator[np.ndarray]:
-        new = Judge(initial(learning, device).eval(), learning, float("nan"), {}, 0.0)
-        seen = trial.made_up(AT_ONCE, (1, 28, 28), device=device)
-        while True:
-            yield new.probabilities(seen)
-
-    return Work(("scored", learning, str(device)), -(-images // AT_ONCE), scored)
 
 
 def as_images(images: datasets.Images, device: torch.device) -> Tensor:

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dpkit import checks
-from dpkit.experiments import trial
-from dpkit.experiments.part import Progress, Work, silent
+from dpkit.experiments.part import Progress, silent
 from dpkit.training.device import generator_on, seeded
 
 AT_ONCE = 1000  # images that are classified together
@@ -163,27 +162,6 @@ def train(
             loss.backward()
             optimizer.step()
             yield epoch if index == len(batches) - 1 else None
-
-
-def training_work(
-    network: Network,
-    shape: tuple[int, ...],
-    *,
-    images: int,
-    protocol: Protocol,
-    device: torch.device,
-) -> Work:
-    """The work of one such training."""
-    kept = checks.whole(1, images_not_held_out=images - protocol.held_out)
-
-    def trained() -> Iterator[int | None]:
-        made = trial.made_up(kept, shape, device=device)
-        labels = torch.zeros(kept, dtype=torch.int64, device=device)
-        net = _new(network, shape, 10, 0, device)
-        return train(net, made, labels, protocol=protocol, seed=0)
-
-    steps = protocol.epochs * -(-kept // protocol.batch_size)
-    return Work((network.__name__, shape, protocol, str(device)), steps, trained)
 
 
 def _new(

@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from dpkit.private.standardise import NoisyStandardised, Standardised
     from dpkit.private.table import PrivateTable
 
-_HOMES = {  # of each name its module
-    "Budget": "budget",
-    "BudgetSpent": "model",
-    "NoisyStandardised": "standardise",
-    "Private": "model",
-    "PrivateGan": "gan",
-    "PrivateImages": "images",
-    "PrivateTable": "table",
-    "Standardised": "standardise",
-}
 __all__ = [
     "Budget",
     "BudgetSpent",
@@ -35,4 +25,4 @@ __all__ = [
     "PrivateTable",
     "Standardised",
 ]
-__getattr__, __dir__ = on_demand(__name__, _HOMES)
+__getattr__, __dir__ = on_demand(__name__)

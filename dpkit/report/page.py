@@ -17,7 +17,7 @@ from dpkit.claims import OUTCOMES, Verdict, check
 from dpkit.experiments import store
 from dpkit.experiments.part import Plan
 from dpkit.experiments.rows import Stored
-from dpkit.experiments.task import Asked
+from dpkit.experiments.sweep import Asked
 from dpkit.records import code_version, write_bytes
 from dpkit.report import cells, pictures
 

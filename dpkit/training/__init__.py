@@ -31,45 +31,6 @@ if TYPE_CHECKING:
     from dpkit.training.step_check import Finding, StepReport, check_step
     from dpkit.training.types import Data, Gan, Record, Settings, Step
 
-_HOMES = {  # of each name its module
-    "Adam": "optimizers",
-    "Checkpoints": "checkpoint",
-    "Conditional": "networks",
-    "Data": "types",
-    "Finding": "step_check",
-    "Gan": "types",
-    "Gradients": "gradients",
-    "NoiseShape": "noise_shapes",
-    "PerExample": "gradients",
-    "Record": "types",
-    "ReleasedHistory": "noise_shapes",
-    "RmsProp": "optimizers",
-    "Settings": "types",
-    "Sgd": "optimizers",
-    "Step": "types",
-    "StepReport": "step_check",
-    "UnsupportedLayer": "gradients",
-    "average": "optimizers",
-    "called_fake": "losses",
-    "called_real": "losses",
-    "capture": "gradients",
-    "check_step": "step_check",
-    "clipped_sum": "ranks",
-    "device_named": "device",
-    "generator_on": "device",
-    "gradient_penalty": "gradients",
-    "micro_batches": "batches",
-    "mlp": "networks",
-    "noised": "noise",
-    "noised_each": "noise",
-    "paired": "gradients",
-    "per_example": "gradients",
-    "seeded": "device",
-    "set_rate": "optimizers",
-    "spent": "checkpoint",
-    "train": "loop",
-    "update": "optimizers",
-}
 __all__ = [
     "Adam",
     "Checkpoints",
@@ -109,4 +70,4 @@ __all__ = [
     "train",
     "update",
 ]
-__getattr__, __dir__ = on_demand(__name__, _HOMES)
+__getattr__, __dir__ = on_demand(__name__)

@@ -12,6 +12,5 @@ if TYPE_CHECKING:
     from dpkit.warm_gan.estimator import WarmGan
     from dpkit.warm_gan.settings import WarmGanSettings
 
-_HOMES = {"WarmGan": "estimator", "WarmGanSettings": "settings"}
 __all__ = ["WarmGan", "WarmGanSettings"]
-__getattr__, __dir__ = on_demand(__name__, _HOMES)
+__getattr__, __dir__ = on_demand(__name__)

@@ -84,14 +84,9 @@ ALONE = pytest.mark.slow("a method of the comparison that does not run, where ot
     [pytest.param(one, marks=() if one in ("moments", "dp_cgan") else ALONE) for one in METHODS],
 )
 def test_each_method_runs_at_the_smallest_scale(method, monkeypatch, smallest):
-    """The steps of a GAN are estimated until it is trained; one method's images train a CNN."""
+    """One method's images train a CNN, the others' the quickest of the three networks."""
     if method != "moments":
         monkeypatch.setattr(experiments, "NETWORKS", {"cnn": logistic})
-    chosen, asked = METHODS[method], task(brief=True)
-    settings = chosen.settings(asked)
-    works = chosen.work(asked, settings)
-    assert [work.left for work in works] == ([5] if "gan" in method else [])
-    assert [next(work.trial()).step for work in works] == [0] * len(works)
     parts = experiments.plan("mnist", scale="small", seeds=1, device="cpu", progress=silent)
     part, _ = [one for one in parts if one.name.startswith(f"{method}-eps")]
     result = part.compute()
@@ -101,7 +96,6 @@ def test_each_method_runs_at_the_smallest_scale(method, monkeypatch, smallest):
     assert result.images is not None
     assert result.images.shape == (100, 28, 28)
     assert set(result.data) == {"digits train", "digits test"}
-    assert not chosen.work(asked, settings)
 
 
 def test_jitter_is_of_the_same_release():

@@ -21,7 +21,7 @@ def run(folder: Path, kill_at: int | None = None) -> bytes:
     from dpkit import papers
     from dpkit.experiments import alone
     from dpkit.experiments import run as run_module
-    from dpkit.experiments.everything import everything
+    from dpkit.experiments.reproduce import everything
     from dpkit.report import write
 
     if str(SIXTH) not in papers.__path__:

@@ -11,8 +11,8 @@ import sixth_small
 from dpkit import datasets, papers
 from dpkit.experiments import alone, store
 from dpkit.experiments import run as run_module
-from dpkit.experiments.everything import everything
 from dpkit.experiments.part import silent
+from dpkit.experiments.reproduce import everything
 from dpkit.experiments.rows import part_name
 from dpkit.metrics import judge
 
@@ -90,16 +90,15 @@ def test_small_tables_have_the_parts_of_reduced_ones(name):
         assert all(part.after in names - {part.name} for part in small if part.after)
 
 
-def test_what_is_stored_of_all_tables_is_counted_in_one_estimate(apart, tmp_path, monkeypatch):
+def test_what_is_stored_of_all_tables_is_not_computed_again(apart, tmp_path, monkeypatch):
     monkeypatch.setenv(made_up_table.LOG, str(tmp_path / "log"))
     plans = {"one": made_up_table.PLANS, "other": {"table_2": made_up_table.plan}}
     asked = {"scale": "small", "seeds": 1, "device": "cpu", "results": apart}
-    said = []
-    rows = everything(plans, **asked, estimated=said.append)
-    assert [next(rows)["table"] for _ in range(9)] == ["one table_1"] * 8 + ["other table_2"]
-    list(everything(plans, **asked, estimated=said.append))
-    assert [(one.parts, one.stored, one.unknown) for one in said] == [(16, 0, 16), (16, 9, 7)]
-    assert str(said[1]).startswith("all tables: 16 parts, 9 stored; there is no estimate")
+    rows = everything(plans, **asked)
+    assert [next(rows)["table"] for _ in range(6)] == ["one table_1"] * 6
+    rows.close()
+    assert len(list(everything(plans, **asked))) == 16
+    assert set(made_up_table.logged(tmp_path / "log").values()) == {2}  # a run in each table
     assert len(store.load("other", "table_2", scale="small", results=apart)) == 8
 
 

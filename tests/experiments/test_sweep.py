@@ -1,18 +1,19 @@
-"""Sweeps: every part stored once, whatever executor computes it and whichever worker is lost."""
+"""Sweeps: every part stored once, whatever computes it and whichever worker is lost."""
 
+import os
+import signal
+import subprocess
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 
 import made_up_table
 import pytest
+from joblib import Parallel, delayed
 from made_up_table import FAILS, KILLED, LOG, logged
 
 from dpkit.experiments import alone, store
-from dpkit.experiments.executors import Here, Processes, opened
 from dpkit.experiments.reproduce import reproduce
-from dpkit.experiments.sweep import LOSSES, PartsFailed, sweep
-from dpkit.experiments.task import Asked, computed, tasks
+from dpkit.experiments.sweep import LOSSES, Asked, PartsFailed, computed, sweep, tasks
 
 pytestmark = pytest.mark.torch  # brings the locks
 
@@ -27,7 +28,7 @@ def results(tmp_path, monkeypatch):
     return tmp_path / "results"
 
 
-def swept(results, executor=None, seeds=3, **more):
+def swept(results, executor="serial", seeds=3, **more):
     """The rows of a run of the whole made-up table."""
     asked = {"plans": made_up_table.PLANS, "scale": "reduced", "seeds": seeds, "device": "cpu"}
     found = reproduce("made_up", "table_1", **asked, results=results, executor=executor, **more)
@@ -51,26 +52,24 @@ def by_default(tmp_path, monkeypatch):
     return records(tmp_path / "serial")
 
 
-def check_each_once(results, log, *, killed: str | None):
-    """24 records, each computed once to its end; one that was killed began twice."""
+def check_each_stored(results, log):
+    """24 records; a worker that is killed takes what another one computes with it, and no more."""
     done = logged(log)
     names = [f"run{i}-seed{seed}" for seed in range(3) for i in range(8)]
     assert sorted(records(results)) == sorted(names)
-    assert {name: done[f"ends {name}"] for name in names} == dict.fromkeys(names, 1)
-    assert {name: done[f"begins {name}"] for name in names} == {
-        name: 2 if name == killed else 1 for name in names
-    }
+    assert all(1 <= done[f"ends {name}"] <= done[f"begins {name}"] <= 2 for name in names)
+    assert sum(done[f"begins {name}"] for name in names) <= 24 + 2
 
 
 def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(results, tmp_path, monkeypatch):
     monkeypatch.setenv(KILLED, MIDDLE)
-    with opened("processes:2") as executor:
-        rows = swept(results, executor)
+    rows = swept(results, "processes:2")
     assert len(rows) == 24
-    check_each_once(results, tmp_path / "log", killed=MIDDLE)
+    check_each_stored(results, tmp_path / "log")
     assert records(results) == by_default(tmp_path, monkeypatch)
-    assert all("stored already" in row["summary"] for row in swept(results, Here()))
-    assert sum(logged(tmp_path / "log").values()) == 2 * 24 + 1
+    before = (tmp_path / "log").read_text()
+    assert all("stored already" in row["summary"] for row in swept(results))
+    assert (tmp_path / "log").read_text() == before
 
 
 @pytest.mark.slow("a part that is lost or doubled with a Dask worker")
@@ -84,11 +83,25 @@ def test_a_dask_worker_killed_in_the_middle_loses_and_doubles_nothing(
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
     ) as cluster:
-        address = cluster.scheduler_address.replace("tcp://", "dask://")
-        with opened(address) as executor:
-            rows = swept(results, executor)
+        rows = swept(results, cluster.scheduler_address.replace("tcp://", "dask://"))
     assert len(rows) == 24
-    check_each_once(results, tmp_path / "log", killed=MIDDLE)
+    check_each_stored(results, tmp_path / "log")
+    assert records(results) == by_default(tmp_path, monkeypatch)
+
+
+@pytest.mark.slow("a record that is lost, doubled or cut off where its process is killed")
+def test_a_sweep_killed_at_twenty_moments_ends_in_the_same_records(results, tmp_path, monkeypatch):
+    code = (
+        "import sys; from pathlib import Path; import test_sweep as t; "
+        "t.alone.cache_dir = lambda: Path(sys.argv[2]); t.swept(Path(sys.argv[1]))"
+    )
+    command = [sys.executable, "-c", code, str(results), str(tmp_path / "cache")]
+    names = [f"run{i}-seed{seed}" for seed in range(3) for i in range(8)][2:22]
+    ended = []
+    for name in [*names, ""]:
+        env = {**os.environ, KILLED: name, "PYTHONPATH": os.pathsep.join(sys.path)}
+        ended.append(subprocess.run(command, check=False, env=env, capture_output=True).returncode)
+    assert ended == [-signal.SIGKILL] * 20 + [0]
     assert records(results) == by_default(tmp_path, monkeypatch)
 
 
@@ -98,13 +111,13 @@ def test_an_error_in_one_part_does_not_keep_the_others_from_being_computed(
     monkeypatch.setenv(FAILS, "run2-seed0,run5-seed0")
     words = r"^3 of 8 parts failed: made_up table_1 run2-seed0 \(FloatingPointError: a gradient"
     with pytest.raises(PartsFailed, match=words) as failed:
-        swept(results, ThreadPoolExecutor(2), seeds=1)
+        swept(results, seeds=1)
     named = {label.split()[-1]: str(error) for label, error in failed.value.failures.items()}
     assert named["run3-seed0"] == "run2-seed0, which comes before it, failed"
     assert set(named) == {"run2-seed0", "run3-seed0", "run5-seed0"}
     assert len(records(results)) == 5
     monkeypatch.delenv(FAILS)
-    swept(results, Here(), seeds=1)
+    swept(results, seeds=1)
     done = logged(tmp_path / "log")
     assert {done[f"ends run{i}-seed0"] for i in range(8)} == {1}
 
@@ -113,18 +126,16 @@ def test_an_error_in_one_part_does_not_keep_the_others_from_being_computed(
 def test_a_part_that_loses_every_worker_is_given_up_and_named(results, tmp_path, monkeypatch):
     monkeypatch.setenv(KILLED, "run1-seed0")
     monkeypatch.setenv("DPKIT_TEST_KILLS", "99")
-    with (
-        opened("processes:1") as executor,
-        pytest.raises(PartsFailed, match=r"^1 of 8 parts failed: made_up table_1 run1-seed0 \(Bro"),
-    ):
-        swept(results, executor, seeds=1)
-    assert logged(tmp_path / "log")["begins run1-seed0"] == 1 + LOSSES
+    words = r"^1 of 8 parts failed: made_up table_1 run1-seed0 \(Terminated"
+    with pytest.raises(PartsFailed, match=words):
+        swept(results, "processes:2", seeds=1)
+    assert logged(tmp_path / "log")["begins run1-seed0"] > LOSSES
     assert len(records(results)) == 7
 
 
-def test_a_part_begins_when_the_one_before_it_is_done(results, tmp_path):
-    with ThreadPoolExecutor(4) as executor:
-        swept(results, executor)
+@pytest.mark.parametrize("executor", ["serial", "processes:3"])
+def test_a_part_begins_when_the_one_before_it_is_done(results, tmp_path, executor):
+    swept(results, executor)
     lines = (tmp_path / "log").read_text().splitlines()
     for seed in range(3):
         for i in (3, 7):
@@ -133,33 +144,16 @@ def test_a_part_begins_when_the_one_before_it_is_done(results, tmp_path):
 
 
 def test_only_what_is_asked_for_is_waited_for(results):
-    (row,) = swept(results, Here(), seeds=1, parts=["run3"])
+    (row,) = swept(results, seeds=1, parts=["run3"])
     assert row["summary"].startswith("run3-seed0: score 3")
-
-
-def test_as_many_are_handed_out_at_once_as_asked(results):
-    asked = Asked("made_up", "table_1", made_up_table.plan, "reduced", 1, "cpu")
-    names = []
-
-    def call(task):
-        names.append(task.name)
-        return computed(task)
-
-    rows = sweep(tasks(asked, results=results), executor=Here(), at_once=1, call=call)
-    next(rows)
-    assert names == ["run0-seed0"]
-    next(rows)
-    assert names == ["run0-seed0", "run1-seed0"]
 
 
 def test_two_sweeps_at_once_share_the_parts(results, tmp_path):
     """Each of two processes is given all parts: a lock leaves each part to one of them."""
     asked = Asked("made_up", "table_1", made_up_table.plan, "reduced", 3, "cpu")
-    pool = Processes(2)
     both = [task for task in tasks(asked, results=results) for _ in range(2)]
-    futures = [pool.submit(computed, task) for task in both]
-    said = Counter("stored already" in future.result()["summary"] for future in futures)
-    pool.close()
+    rows = Parallel(n_jobs=2)(delayed(computed)(task) for task in both)
+    said = Counter("stored already" in row["summary"] for row in rows)
     assert said == {True: 24, False: 24}
     assert logged(tmp_path / "log")["begins run0-seed0"] == 1
 
@@ -174,13 +168,13 @@ def chained(results, first):
 def test_what_comes_after_a_failed_part_is_left_out_to_the_end(results, tmp_path, monkeypatch):
     monkeypatch.setenv(FAILS, "run0-seed0")
     with pytest.raises(PartsFailed, match="3 of 3 parts failed"):
-        list(sweep(chained(results, None), executor=Here(), call=computed))
+        list(sweep(chained(results, None)))
     assert logged(tmp_path / "log") == {"begins run0-seed0": 1}
 
 
 def test_parts_that_wait_for_each_other_are_refused(results):
     with pytest.raises(ValueError, match="after must name no part that waits for this one"):
-        list(sweep(chained(results, "run2-seed0"), executor=Here(), call=computed))
+        list(sweep(chained(results, "run2-seed0")))
 
 
 def test_a_worker_that_plans_other_settings_refuses(results):
@@ -191,15 +185,12 @@ def test_a_worker_that_plans_other_settings_refuses(results):
 
 
 @pytest.mark.parametrize("name", ["threads", "processes:0", "processes:two", "dask:8786", ""])
-def test_another_word_for_an_executor_is_refused(name):
-    with pytest.raises(ValueError, match="executor must be serial, processes:N"), opened(name):
-        raise AssertionError("it was opened")
+def test_another_word_for_an_executor_is_refused(results, name):
+    with pytest.raises(ValueError, match="executor must be serial, processes:N"):
+        swept(results, name)
 
 
-def test_a_missing_dask_is_named_with_its_remedy(monkeypatch):
+def test_a_missing_dask_is_named_with_its_remedy(results, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with (
-        pytest.raises(ValueError, match=r"needs Dask, which is not installed: pip install"),
-        opened("dask://127.0.0.1:8786"),
-    ):
-        raise AssertionError("it was opened")
+    with pytest.raises(ValueError, match=r"needs Dask, which is not installed: pip install"):
+        swept(results, "dask://127.0.0.1:8786")

@@ -95,12 +95,6 @@ def test_bytes_and_shares_are_the_same_images(linear):
     assert linear.held_out == pytest.approx(shares.held_out, abs=0.01)
 
 
-def test_work_counts_the_batches_that_are_trained():
-    work = protocols.training_work(cnn, (1, 28, 28), images=700, protocol=SHORT, device=CPU)
-    assert work.left == 3 * 16  # 500 images in batches of 32
-    next(work.trial())
-
-
 def bad(change):
     pixels, labels = of("train")
     return change(pixels.astype(np.float32) / 255, labels.copy())

@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -510,79 +509,3 @@ def test_table_4_and_5():
     assert all(gain > 0 for gain in gains)  # as section 5.3 says of LSUN-L
     assert max(gains) == pytest.approx(0.077)
     assert not any(math.isnan(gain) for gain in gains)
-
-
-def tried(works):
-    """How many steps of each kind are left; two of each are tried."""
-    for work in works:
-        assert len(list(islice(work.trial(), 2))) == 2
-    return [work.left for work in works]
-
-
-@pytest.fixture
-def unread(monkeypatch: pytest.MonkeyPatch):
-    """No data, and a classifier in the cache."""
-
-    def refused(records):
-        raise AssertionError("an estimate reads no data")
-
-    monkeypatch.setattr(experiments, "material", refused)
-    monkeypatch.setattr(scores, "material", refused)
-    monkeypatch.setattr(scores, "training_work", lambda learning, *, device: [])
-
-
-@pytest.mark.parametrize(
-    ("settings", "left"),
-    [
-        (variants.repaired("all", scale="reduced"), [4, 6, 1]),
-        (variants.without_privacy(scale="reduced"), [6, 1]),
-    ],
-    ids=["repaired", "without privacy"],
-)
-def test_the_work_of_a_run_is_its_warm_start_its_steps_and_its_scores(
-    quick: Path, unread, settings, left: list[int]
-):
-    run = run_of(tiny(settings))
-    assert tried(experiments.work(run)) == left
-    assert not quick.exists()
-    again = experiments.work(run._replace(seed=1))
-    assert [work.what for work in experiments.work(run)] == [work.what for work in again]
-
-
-@pytest.mark.parametrize(("stop", "left"), [(1, [3, 6, 1]), (7, [0, 3, 1])])
-def test_the_work_of_an_interrupted_run_is_what_is_left(
-    quick: Path, monkeypatch, stop: int, left: list[int]
-):
-    seen = 0
-
-    def stopped(records, /, *, total, desc):
-        nonlocal seen
-        for record in records:
-            seen += 1
-            yield record
-            if seen == stop:
-                raise KeyboardInterrupt
-
-    settings = tiny(variants.repaired("all", scale="reduced"))
-    with pytest.raises(KeyboardInterrupt):
-        experiments.trained(run_of(settings, progress=stopped))
-    monkeypatch.setattr(scores, "training_work", lambda learning, *, device: [])
-    files = {path: path.read_bytes() for path in quick.rglob("*") if path.is_file()}
-    assert tried(experiments.work(run_of(settings))) == left
-    assert {path: path.read_bytes() for path in quick.rglob("*") if path.is_file()} == files
-
-
-def test_the_work_of_classifiers_and_of_a_generator_that_is_not_there(quick: Path, unread):
-    learning = Learning(iterations=6, batch_size=4, width=1)
-    gan = run_of(tiny(variants.repaired("all", scale="reduced")))
-    alone = experiments.Classified.of("supervised", 20, learning, 0, "cpu", "digits")
-    both = experiments.Classified.of("semi", 20, learning, 0, "cpu", "digits", gan)
-    assert tried(alone.work()) == [6]
-    found = both.work()
-    assert tried(found) == [4, 6, 2, 4]
-    assert [work.once for work in found] == [str(gan.weights)] * 2 + [None] * 2
-    assert [work.what for work in found[:2]] == [work.what for work in experiments.training(gan)]
-    assert found[2].what == alone.work()[0].what
-    gan.weights.parent.mkdir(parents=True)
-    gan.weights.touch()
-    assert [work.left for work in both.work()] == [2, 4]

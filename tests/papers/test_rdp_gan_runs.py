@@ -7,7 +7,7 @@ data. No real data, nothing stored outside a temporary folder.
 import json
 from collections import Counter
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -500,42 +500,3 @@ def test_stored_parts_are_reproduced_once(tmp_path, monkeypatch):
     changed = run(replace(small(SETTINGS), noise=SETTINGS.noise, iterations=7)).part
     with pytest.raises(ValueError, match="iterations differ"):
         list(reproduce("rdp_gan", "table_2", plans={"table_2": lambda **_: [changed]}, **asked))
-
-
-# What is left to do.
-
-
-def test_the_work_of_a_run_is_all_of_its_steps(monkeypatch):
-    def refused(*args, **more):
-        raise AssertionError("an estimate reads no data")
-
-    monkeypatch.setattr(runs, "task", refused)
-    settings = replace(SETTINGS, iterations=30, network=replace(SETTINGS.network, hidden=4))
-    for records, size in (("digits", 1_437), ("census", 20_000)):
-        one = run(settings, records)
-        (work,) = one.work()
-        assert (work.left, work.every) == (150, 5)
-        assert work.what[2] == size
-        losses = [record.generator_loss for record in islice(work.trial(), 6)]
-        assert [loss is None for loss in losses] == [True] * 4 + [False, True]
-        assert [work.what] == [other.what for other in with_seed(one, 1).work()]
-    (digits,) = run(settings, by_digit=True).work()
-    assert digits.left == 10 * 150
-    assert digits.what[2] == 143
-    assert len(list(islice(digits.trial(), 2))) == 2
-
-
-def test_parts_that_train_say_their_work(planned):
-    parts, _ = planned
-    unknown = {
-        table: {part.name for part in parts(table, seeds=1) if part.work is None}
-        for table in experiments.PLANS
-    }
-    fitted = {"real-seed0", "marginals-0.5-seed0", "marginals-5-seed0"}
-    assert unknown.pop("table_5") == fitted
-    assert unknown.pop("table_4") == {"real-seed0"}
-    assert not any(unknown.values())
-    for part in parts("table_2", seeds=1, scale="reduced"):
-        (work,) = part.work()
-        assert work.left == 5 * experiments.ITERATIONS["reduced"]
-        assert len(list(islice(work.trial(), 2))) == 2

@@ -96,8 +96,6 @@ def test_an_interrupted_run_goes_on_to_the_same_result_and_leaves_no_checkpoint(
     (part,) = plan(**asked, progress=fails)
     with pytest.raises(KeyboardInterrupt):
         part.compute()
-    (work,) = part.work()
-    assert work.left == 6 - 4  # the step that was interrupted had been taken
     seen.clear()
     again = whole.compute()
     assert seen == [4, 5]

@@ -3,10 +3,8 @@
 import json
 import shutil
 from dataclasses import replace
-from itertools import islice
 
 import pytest
-import torch
 
 from dpkit.experiments import run, store
 from dpkit.experiments.part import silent
@@ -291,52 +289,3 @@ def test_rows_of_a_figure_are_read_up_to_where_the_shortest_curve_ends():
     base, wide = tables.figure_3(parts)
     assert (base["plateau"], base["steps"], base["epsilon_claimed"]) == (2.0, 500, 2.0)
     assert (wide["plateau"], wide["difference"]) == (4.0, 2.0)  # from 6, not 7
-
-
-def taken(monkeypatch, works):
-    """How many steps of each kind are left; each is tried, with no data to read."""
-
-    def refused(*args, **more):
-        raise AssertionError("an estimate reads no data")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(experiments.datasets, "load", refused)
-        for work in works:
-            for _ in islice(work.trial(), 2):
-                pass
-    return [work.left for work in works]
-
-
-def test_the_work_that_is_left_shrinks_as_a_run_goes_on(cache, monkeypatch):
-    assert taken(monkeypatch, tiny().work()) == [5, 1, 1]
-    monkeypatch.setattr(experiments.algorithm, "AT_MOST", 10)
-    monkeypatch.setattr(judge, "AT_ONCE", 10)
-    assert [work.left for work in tiny().work()] == [5, 12, 12]  # 40 images at three points
-    with pytest.raises(Interrupted):
-        tiny(progress=after(3)).compute()
-    files = {path: path.read_bytes() for path in cache.rglob("*") if path.is_file()}
-    assert taken(monkeypatch, tiny().work()) == [1, 8, 8]  # the second point has no score yet
-    assert {path: path.read_bytes() for path in cache.rglob("*") if path.is_file()} == files
-    tiny().compute()  # the checkpoint goes with what it was for
-    assert [work.left for work in tiny().work()] == [5, 12, 12]
-
-
-def test_seeds_share_their_steps_and_the_classifier_is_trained_once(cache, monkeypatch):
-    curve = tiny()
-    one, other = curve.work(), curve._replace(run=curve.run._replace(seed=1)).work()
-    assert [work.what for work in one] == [work.what for work in other]
-    (weights,) = (cache / "runs" / "small_images").glob("classifier-*.safetensors")
-    weights.rename(weights.with_name("elsewhere"))
-    first, *rest = tiny().work()
-    assert [work.what for work in rest] == [work.what for work in one]
-    assert (first.left, first.once) == (6, "classifier of digits")  # an epoch of 1,437 by 256
-    assert taken(monkeypatch, [first]) == [6]
-    torch.save({"done": 1}, weights.with_suffix(".epoch"))
-    assert tiny().work()[0].left == 0
-
-
-def test_the_classifiers_own_part_counts_its_epochs_and_scores(cache):
-    (part,) = experiments.plan_classifier(scale="paper", seeds=1, device="cpu", progress=silent)
-    trained, scored = part.work()
-    assert trained.left == 16 * 469
-    assert scored.left == 137  # 70,000 images by 512

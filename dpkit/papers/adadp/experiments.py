@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from dpkit.experiments.part import Part, Progress, Result, Work, priced
+from dpkit.experiments.part import Part, Progress, Result, priced
 from dpkit.experiments.run import Run
 from dpkit.papers.adadp import agd, algorithm, convolutions, data
 from dpkit.papers.adadp.agd_settings import AgdSettings
@@ -64,7 +64,7 @@ class Judged(NamedTuple):
     @property
     def part(self) -> Part:
         """The part that stores it."""
-        return self.run.part(self.compute, work=self.work, prices=self.prices)
+        return self.run.part(self.compute, prices=self.prices)
 
     def prices(self, values: dict[str, Any]) -> dict[str, Any]:
         """What the run costs: by Theorem 1 as the paper charges it, and by the certified pair."""
@@ -79,12 +79,6 @@ class Judged(NamedTuple):
             "epsilon_charged": settings.charged(public_size=size, steps=steps),
             "epsilon_if_public": proven(as_if, delta=delta).epsilon,
         }
-
-    def work(self) -> list[Work]:
-        """All steps of its training."""
-        run, width = self.run, self.run.settings.widths[0]
-        step, new = method(run.settings)
-        return [run.left(step, new, shape=(width,), every=1)]
 
     def compute(self) -> Result:
         """Train it, with the accuracy on test images at `POINTS` places, and Figure 4's numbers."""

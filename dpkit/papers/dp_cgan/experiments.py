@@ -8,7 +8,7 @@ import torch
 
 from dpkit import datasets
 from dpkit.experiments.alone import alone
-from dpkit.experiments.part import Part, Progress, Result, Work, priced
+from dpkit.experiments.part import Part, Progress, Result, priced
 from dpkit.experiments.rows import part_name
 from dpkit.experiments.run import CPU, Run, as_bytes
 from dpkit.metrics import utility
@@ -100,12 +100,7 @@ def _parts(
         column = Column(small(column.settings, batch_size=128, steps=STEPS[scale]), column.step, 0)
     settings, size = column.settings, PUBLIC_SIZES[scale]
     run = Run("dp_cgan", key, settings, seed, size, scale, "", device, progress)
-    trained = run.part(
-        partial(_train, run, column),
-        what="train",
-        work=partial(_work, run, column),
-        prices=partial(_prices, run),
-    )
+    trained = run.part(partial(_train, run, column), what="train", prices=partial(_prices, run))
     fits = [
         run.part(
             partial(_fit_on_generated, run, column, name), what=name, classifier=name
@@ -142,18 +137,6 @@ def _prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
     claimed = settings.target_epsilon if settings.noise_multiplier > 0 else None
     proven = rdp.epsilon(ledger, delta=settings.target_delta)
     return priced(proven, claimed=claimed, assumptions=settings.sampling.assumptions)
-
-
-def _work(run: Run, column: Column) -> list[Work]:
-    settings = run.settings
-    return [
-        run.left(
-            column.step,
-            algorithm.new_gan,
-            shape=(settings.pixels,),
-            every=settings.discriminator_steps,
-        )
-    ]
 
 
 def _fit_on_generated(run: Run, column: Column, classifier: str) -> Result:

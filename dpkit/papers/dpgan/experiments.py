@@ -4,7 +4,6 @@ At scales "paper" and "reduced" they are of MNIST, at "small" of the embedded di
 LSUN are not among the kit's data sets: tables that are of them alone are not planned.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,9 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from dpkit.experiments import trial
 from dpkit.experiments.alone import alone
-from dpkit.experiments.part import Part, Progress, Result, Work
+from dpkit.experiments.part import Part, Progress, Result
 from dpkit.experiments.rows import part_name
 from dpkit.experiments.run import CPU, Run, as_bytes
 from dpkit.papers.dpgan import algorithm, scores, semi_supervised, variants
@@ -148,9 +146,7 @@ def gan_part(run: Run) -> Part:
     def prices(values: dict[str, Any]) -> dict[str, Any]:
         return priced(run.settings, steps=values["steps"])
 
-    return run.part(
-        partial(compute, run), work=partial(work, run), prices=prices, records=run.records
-    )
+    return run.part(partial(compute, run), prices=prices, records=run.records)
 
 
 def compute(run: Run) -> Result:
@@ -169,28 +165,6 @@ def compute(run: Run) -> Result:
         **priced(settings, steps=run.steps),
     }
     return run.result(values, material(run.records).checksums, as_bytes(images[:SHOWN, 0]))
-
-
-def work(run: Run) -> list[Work]:
-    """What is left to do: the classifier's training, the GAN's, and the images' scores."""
-    return [*training(run), *scores.work(run.records, images=JUDGED[run.scale])]
-
-
-def training(run: Run) -> list[Work]:
-    """The steps that are left, of the warm start and private ones."""
-    settings = run.settings
-    public = trial.made_up(settings.public_examples, settings.image_shape, device=run.device)
-    left = partial(
-        run.left, new_gan=algorithm.new_gan, shape=settings.image_shape, every=settings.critic_steps
-    )
-    private = left(algorithm.step_of(settings, public))
-    if not settings.warm_start:
-        return [private]
-    warm = algorithm.warm_settings(settings, examples=len(public))
-    first = left(
-        algorithm.plain_step, settings=warm, size=len(public), steps=warm.max_steps, what="warm"
-    )
-    return [first, private]
 
 
 def trained(run: Run) -> nn.Module:
@@ -237,10 +211,7 @@ def real_part(records: str, *, scale: str) -> Part:
         values = scores.judged(real.test, records=records, seed=0)
         return Result(values, real.checksums, "cpu", as_bytes(real.test[:SHOWN, 0]))
 
-    def work() -> list[Work]:
-        return scores.work(records, images=TESTED)
-
-    return Part("real", {"records": records, "scale": scale}, None, compute, work)
+    return Part("real", {"records": records, "scale": scale}, None, compute)
 
 
 class Classified(NamedTuple):
@@ -274,7 +245,6 @@ class Classified(NamedTuple):
         of_first = part_name(f"{run.key.rpartition('-n')[0]}-n{LABELS[0]}", run.seed)
         part = run.part(
             self.compute,
-            work=self.work,
             prices=None if gan is None else self.prices,
             labels=run.size,
             records=run.records,
@@ -288,28 +258,6 @@ class Classified(NamedTuple):
             return {}
         steps = values.get("gan_steps", self.gan.steps)
         return {"gan_steps": steps, **priced(self.gan.settings, steps=steps)}
-
-    def work(self) -> list[Work]:
-        """The iterations, and before them the GAN's training where it is not in the cache."""
-        learning, device = self.run.settings, self.run.device
-        alone = partial(semi_supervised.trial, settings=learning, device=device)
-        kind = ("labelled", learning, str(device))
-        if self.gan is None:
-            return [Work(kind, learning.iterations, alone)]
-        gan, weights = self.gan.settings, self.gan.weights
-        steps = [] if weights.exists() else training(self.gan)
-        joined = learning.iterations - learning.joined_at
-
-        def both() -> Iterator[Any]:
-            net = algorithm.new_gan(gan, seed=0, device=device).generator_net.eval()
-            generate = partial(algorithm.generate, net)
-            return alone(generate=generate, code_size=gan.latent_size)
-
-        return [
-            *(one._replace(once=str(weights)) for one in steps),
-            Work(kind, learning.joined_at, alone),
-            Work((*kind, gan), joined, both),
-        ]
 
     def compute(self) -> Result:
         """Train on the first public images in a random order; test on real ones."""

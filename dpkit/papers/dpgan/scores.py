@@ -13,10 +13,9 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from dpkit import checks
-from dpkit.experiments.part import Work
 from dpkit.metrics.inception import inception_score
 from dpkit.metrics.js_score import js_score
-from dpkit.metrics.judge import CLASSIFIERS, Judge, judge, scoring_work, training_work
+from dpkit.metrics.judge import CLASSIFIERS, Judge, judge
 from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.networks import Classifier
 from dpkit.papers.dpgan.semi_supervised import RATE
@@ -126,13 +125,6 @@ def judged(images: Tensor, *, records: str, seed: int) -> dict[str, Any]:
         "js_real": real.mean,  # of real ones, by the same discriminator
         "told_apart": float(right),  # share of its right answers, real and generated alike
     }
-
-
-def work(records: str, *, images: int) -> list[Work]:
-    """The work left for `judged` on this many images, except the JS score's discriminator."""
-    learning, device = CLASSIFIERS[records], torch.device("cpu")
-    scored = scoring_work(learning, images=images, device=device)
-    return [*training_work(learning, device=device), scored]
 
 
 def _halves(images: Tensor, rng: torch.Generator) -> tuple[Tensor, Tensor]:

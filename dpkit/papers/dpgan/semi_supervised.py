@@ -6,7 +6,7 @@ what is public or released: it costs no privacy.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from dpkit import checks
 from dpkit.papers.dpgan.networks import Classifier
 from dpkit.privacy.schedules import Constant
-from dpkit.training.device import floats, generator_on, seeded
+from dpkit.training.device import floats, seeded
 from dpkit.training.optimizers import Adam, Sgd, update
 
 RATE = Adam(Constant(1e-3))
@@ -160,27 +160,6 @@ def semi_supervised(
         _update(pair.first, pair.first_optimizer, total)
         labelled, generated, second = floats(labelled, generated, second)
         yield Losses(iteration, labelled, share, generated, second)
-
-
-def trial(
-    *,
-    settings: Learning,
-    device: torch.device,
-    generate: Callable[[Tensor], Tensor] | None = None,
-    code_size: int = 0,
-) -> Iterator[Losses]:
-    """Iterations on a made-up image, to time them: `supervised`'s, or given `generate` those of
-    `semi_supervised` with both classifiers."""
-    settings = replace(settings, joins=0.0, iterations=max(settings.iterations, 1_000))
-    pair = new_pair((1, 28, 28), code_size=code_size, settings=settings, seed=0, device=device)
-    image = torch.zeros(1, 1, 28, 28, device=device)
-    label = torch.zeros(1, dtype=torch.int64, device=device)
-    rng = generator_on(device, reproducible_seed=0, stream="trial")
-    if generate is None:
-        return supervised(pair, image, label, settings=settings, rng=rng)
-    return semi_supervised(
-        pair, image, label, generate, code_size=code_size, settings=settings, rng=rng, codes_rng=rng
-    )
 
 
 def probabilities(classifier: nn.Module, images: Tensor, *, at_most: int = 1_000) -> Tensor:

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 from dpkit import marginals
-from dpkit.experiments.part import Part, Progress, Result, Work, priced
+from dpkit.experiments.part import Part, Progress, Result, priced
 from dpkit.experiments.rows import part_name
 from dpkit.experiments.run import Run
 from dpkit.papers.rdp_gan import algorithm
 from dpkit.papers.rdp_gan.ablations import plan_ablations
 from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RECORDS, SWEEPS, repaired
-from dpkit.papers.rdp_gan.runs import Judged, on_device, training
+from dpkit.papers.rdp_gan.runs import Judged, on_device
 from dpkit.papers.rdp_gan.settings import (
     DCGAN,
     DELTA,
@@ -29,7 +29,7 @@ from dpkit.papers.rdp_gan.settings import (
     Settings,
 )
 from dpkit.papers.rdp_gan.tables import PRINTED_ITERATIONS
-from dpkit.papers.rdp_gan.tasks import CHANGES, INCOME, JUDGED, PUBLIC_SIZES, SIZES, Task, task
+from dpkit.papers.rdp_gan.tasks import INCOME, JUDGED, PUBLIC_SIZES, SIZES, Task, task
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
@@ -133,7 +133,7 @@ def plan_losses(*, scale: str, seeds: int, device: str, progress: Progress) -> l
         key, size, also = f"{records}-{batch}", PUBLIC_SIZES[records][scale], {"records": records}
         settings = _sized(replace(NON_PRIVATE, sampling=ShuffledBatches(batch)), scale)
         run = Run("rdp_gan", key, settings, seed, size, scale, records, device, progress, also=also)
-        parts.append(run.part(partial(_largest_loss, run), work=partial(_work_of_losses, run)))
+        parts.append(run.part(partial(_largest_loss, run)))
     return parts
 
 
@@ -228,10 +228,6 @@ def _from_marginals(
     model = marginals.fit(_codes(wanted), settings=settings, public_size=size, rng=noise)
     scores = wanted.judge(model.sample(size, rng=rows), np.zeros(size))
     return Result(prices({}) | {"scores": {"0": scores}, "iterations": 0}, wanted.checksums, "cpu")
-
-
-def _work_of_losses(run: Run) -> list[Work]:
-    return [training(run, replace(run.settings, **CHANGES[run.records] | {"classes": 0}))]
 
 
 def _largest_loss(run: Run) -> Result:

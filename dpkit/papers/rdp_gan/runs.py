@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from dpkit.experiments.part import Part, Progress, Result, Work, priced
+from dpkit.experiments.part import Part, Progress, Result, priced
 from dpkit.experiments.run import Run
 from dpkit.papers.rdp_gan import adaptive, algorithm, repaired
 from dpkit.papers.rdp_gan.settings import (
@@ -58,7 +58,7 @@ class Judged(NamedTuple):
     @property
     def part(self) -> Part:
         """The part that stores it."""
-        return self.run.part(self.compute, work=self.work, prices=self.prices)
+        return self.run.part(self.compute, prices=self.prices)
 
     @property
     def settings(self) -> Settings:
@@ -69,11 +69,6 @@ class Judged(NamedTuple):
     def prices(self, values: dict[str, Any]) -> dict[str, Any]:
         """What the run costs: its settings say how long it may be, whatever was stored."""
         return _priced(self.settings, self.run.size)
-
-    def work(self) -> list[Work]:
-        """All steps of its training; where the noise is tuned it may end before."""
-        gans = 10 if self.by_digit else 1
-        return [training(self.run, self.settings, gans=gans)]
 
     def compute(self) -> Result:
         """Train and score it; return its claimed and proven epsilon."""
@@ -179,20 +174,6 @@ class Judged(NamedTuple):
         accuracy = np.mean([curve["accuracy"] for curve in curves], axis=0).tolist()
         by_digit = [curve["accuracy"] for curve in curves]
         return made, {**curves[0], "accuracy": accuracy, "by_digit": by_digit}
-
-
-def training(run: Run, settings: Settings, *, gans: int = 1) -> Work:
-    """The steps of one GAN, or of one a digit on a share of the records each."""
-    each = settings.discriminator_steps
-    return run.left(
-        algorithm.step_of(settings),
-        algorithm.new_gan,
-        settings=settings,
-        shape=(settings.features,),
-        size=run.size // gans,
-        steps=gans * settings.iterations * each,
-        every=each,
-    )
 
 
 def _joined(parts: list[np.ndarray]) -> Generated:

@@ -6,7 +6,7 @@ runs end after `settings.REDUCED_STEPS` steps, Figure 3's after `REDUCED_STEPS_B
 batches, noise and scores are the same.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -17,17 +17,9 @@ import torch
 from torch import Tensor
 
 from dpkit import datasets
-from dpkit.experiments.part import Part, Progress, Result, Work, priced, silent
+from dpkit.experiments.part import Part, Progress, Result, priced, silent
 from dpkit.experiments.run import Run, as_bytes
-from dpkit.metrics.judge import (
-    CLASSIFIERS,
-    Judge,
-    Learning,
-    as_images,
-    judge,
-    scoring_work,
-    training_work,
-)
+from dpkit.metrics.judge import CLASSIFIERS, Judge, Learning, as_images, judge
 from dpkit.papers.small_images import algorithm
 from dpkit.papers.small_images.scores import IMAGES
 from dpkit.papers.small_images.settings import (
@@ -97,8 +89,7 @@ def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) 
     """
     learning = CLASSIFIERS[RECORDS[scale]]
     compute = partial(_real_scores, learning, device, progress)
-    work = partial(_classifier_work, learning, device)
-    return [Part(learning.records, describe(learning), learning.seed, compute, work)]
+    return [Part(learning.records, describe(learning), learning.seed, compute)]
 
 
 PLANS = {
@@ -145,7 +136,7 @@ class Curve(NamedTuple):
     @property
     def part(self) -> Part:
         """The part that stores it."""
-        return self.run.part(self.compute, work=self.work, prices=self.prices)
+        return self.run.part(self.compute, prices=self.prices)
 
     def points(self) -> list[int]:
         """Steps after which the generator is judged."""
@@ -174,31 +165,6 @@ class Curve(NamedTuple):
         samples = self._samples(gan) if self.samples else None
         run.forget()
         return run.result(values, classifier.checksums, samples)
-
-    def work(self) -> list[Work]:
-        """The work left: the classifier's training, the steps, the scores of the points."""
-        run, settings, device = self.run, self.run.settings, self.run.device
-        learning = CLASSIFIERS[run.records]
-        images = (len(self.points()) - len(self._begun()["steps"])) * self.images
-
-        def generated() -> Iterator[float]:
-            gan = algorithm.new_gan(settings, seed=0, device=device)
-            rng = run._replace(seed=0).rng("trial")
-            while True:
-                made = algorithm.generate(gan, algorithm.AT_MOST, settings=settings, rng=rng)
-                yield made.mean().item()
-
-        return [
-            *training_work(learning, device=device),
-            run.left(
-                algorithm.step_of(settings),
-                algorithm.new_gan,
-                shape=(1, settings.side, settings.side),
-                every=settings.critic_steps,
-            ),
-            Work(("generated", settings, str(device)), -(-images // algorithm.AT_MOST), generated),
-            scoring_work(learning, images=images, device=device),
-        ]
 
     def _steps(
         self, gan: Gan, data: Data, classifier: Judge, curve: dict[str, list[Any]]
@@ -298,13 +264,6 @@ def proven_epsilon(settings: Settings, *, public_size: int, steps: int) -> Guara
     """The epsilon proven for `steps` steps, by the certified accountant."""
     ledger = settings.ledger(public_size=public_size, steps=steps)
     return pld.epsilon(ledger, delta=settings.target_delta)
-
-
-def _classifier_work(learning: Learning, device_name: str) -> list[Work]:
-    device, tested = device_named(device_name), 10_000
-    images = PUBLIC_SIZES[learning.records] + tested
-    left = training_work(learning, device=device)
-    return [*left, scoring_work(learning, images=images, device=device)]
 
 
 def _real_scores(learning: Learning, device_name: str, progress: Progress) -> Result:

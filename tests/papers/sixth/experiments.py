@@ -8,7 +8,7 @@ from dpkit.papers.sixth import algorithm
 from dpkit.papers.sixth.settings import PUBLIC_SIZE, SETTINGS, SMALL
 
 from dpkit import datasets
-from dpkit.experiments.part import Part, Progress, Result, Work, priced
+from dpkit.experiments.part import Part, Progress, Result, priced
 from dpkit.experiments.run import Run, as_bytes
 from dpkit.privacy import rdp
 from dpkit.training.types import Data
@@ -31,10 +31,7 @@ def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> 
         )
         for seed in range(seeds)
     ]
-    return [
-        run.part(partial(_train, run), work=partial(_work, run), prices=partial(_prices, run))
-        for run in runs
-    ]
+    return [run.part(partial(_train, run), prices=partial(_prices, run)) for run in runs]
 
 
 PLANS = {"table_1": plan_table_1}
@@ -59,7 +56,3 @@ def _prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
     ledger = run.settings.ledger(public_size=run.size, steps=values["steps"])
     proven = rdp.epsilon(ledger, delta=run.settings.target_delta)
     return priced(proven, claimed=run.settings.target_epsilon)
-
-
-def _work(run: Run) -> list[Work]:
-    return [run.left(algorithm.step, algorithm.new_gan, shape=(784,), every=1)]
