@@ -6,7 +6,7 @@ from pathlib import Path
 from dpkit import checks
 from dpkit.experiments.part import Part, Plan, Progress, silent
 from dpkit.experiments.sweep import Asked, Row, Task, check_same, sweep, tasks
-from dpkit.records import alike, code_version, read_json, write_json
+from dpkit.records import SCALES, alike, code_version, read_json, write_json
 
 
 def reproduce(
@@ -49,6 +49,7 @@ def reproduce(
         PartsFailed: at the end; some parts could not be computed.
     """
     checks.whole(1, seeds=seeds)
+    checks.one_of(SCALES, scale=scale)
     if table not in plans:
         raise ValueError(f"table must be one of {', '.join(plans)}, got {table!r}")
     shown = progress if executor == "serial" else silent

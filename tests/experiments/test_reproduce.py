@@ -101,7 +101,7 @@ def test_a_part_that_fails_leaves_nothing_behind(results, monkeypatch):
     ("asked", "words"),
     [
         ({"table": "table_9"}, "table must be one of table_1, pilot, got 'table_9'"),
-        ({"scale": "huge"}, "scale must be one of paper, reduced, small, got 'huge'"),
+        ({"scale": "huge"}, "scale must be one of paper, reduced, small; got 'huge'"),
         ({"seeds": 0}, "seeds must be an integer >= 1, got 0"),
         ({"parts": ["repaired-seed7"]}, "parts must begin one of"),
     ],
@@ -119,6 +119,13 @@ def test_stored_json_that_is_cut_off_is_named(stored):
         store.load("dp_cgan", "table_1", scale="reduced", results=stored)
 
 
+PRICED: list[Part] = []
+
+
+def priced(**_) -> list[Part]:
+    return PRICED
+
+
 def test_what_is_stored_is_priced_anew_and_not_run(tmp_path):
     """Old records keep their scores and get today's epsilons; parts without a price stay."""
     part = Part(
@@ -130,7 +137,8 @@ def test_what_is_stored_is_priced_anew_and_not_run(tmp_path):
     )
     other = part._replace(name="fit", prices=None)
     absent = part._replace(name="run-seed1")
-    plans = {"table_1": lambda **_: [part, other, absent]}
+    PRICED[:] = [part, other, absent]
+    plans = {"table_1": priced}
     folder = store.folder("dp_cgan", "table_1", scale="reduced", results=tmp_path)
     told = {"settings": {"noise": 2.0}, "wall_seconds": 9.0, "code": "old"}
     old = {"values": {"score": 0.5, "steps": 2, "epsilon": 1.0}, "provenance": told}
