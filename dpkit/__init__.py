@@ -6,7 +6,7 @@ loaded when they are first used, need it.
 
 from typing import TYPE_CHECKING
 
-from dpkit.lazy import on_demand
+from dpkit.common.lazy import on_demand
 
 __version__ = "0.1.0"
 __all__ = [

@@ -8,8 +8,8 @@ import typer
 
 from dpkit import __version__
 from dpkit.commands import accounting, audit, data, evidence, sample, supports, train
+from dpkit.common.missing import remedied
 from dpkit.experiments.sweep import PartsFailed
-from dpkit.missing import remedied
 
 app = typer.Typer(
     name="dpkit",

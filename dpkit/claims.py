@@ -8,8 +8,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, get_args
 
-from dpkit import checks, paths, records
 from dpkit.code_lines import Code
+from dpkit.common import checks, paths, records
 
 Kind = Literal["equals", "at most", "at least", "in words", "computed", "unchecked"]
 KINDS: tuple[str, ...] = get_args(Kind)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from dpkit import checks
+from dpkit.common import checks
 
 Cause = Literal[
     "sensitivity",

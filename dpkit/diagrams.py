@@ -4,7 +4,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from dpkit import plots
+from dpkit.common import plots
 
 BLUE, ORANGE, GREEN = plots.COLOURS[:3]
 

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpkit import checks
+from dpkit.common import checks
 
 
 class TooLittleMemory(MemoryError):

@@ -164,7 +164,7 @@ threshold = 37 + noise_multiplier * ndtri(missed)
 alarms = 1 - ndtr((threshold - 36) / noise_multiplier)
 
 # %%
-from dpkit import plots
+from dpkit.common import plots
 
 drawn, (ax,) = plots.figure(width=4.8, height=3.2)
 plots.lines(ax, {"": (missed, alarms)}, x="members missed (share)", y="false alarms (share)")

@@ -124,7 +124,7 @@ for name, mechanism in mechanisms.items():
     profiles[name] = (losses[losses >= 0][kept], deltas[kept])
 
 # %%
-from dpkit import plots
+from dpkit.common import plots
 
 drawn, (left, right) = plots.figure(width=9.6, height=3.6, panels=2)
 for ax, curves in ((left, above), (right, profiles)):
@@ -664,7 +664,7 @@ print(f"{low.lower:.4f} <= epsilon <= {high.epsilon:.4f}")
 # certified pair, and tilting.)
 
 # %%
-from dpkit.show import tabled
+from dpkit.common.show import tabled
 
 looks = {
     "one moment of the loss; its tail by Markov's inequality": classic,

@@ -199,7 +199,7 @@ spent = rdp.epsilon(paper.SMALL.ledger(public_size=1437, steps=len(records)), de
 print(f"epsilon {spent.epsilon:.3f} at delta {spent.delta}, {spent.adjacency}\n{spent.method}")
 
 # %%
-from dpkit import plots
+from dpkit.common import plots
 
 classes = torch.arange(10)
 rows = {
@@ -275,7 +275,7 @@ plots.picture(plots.image_rows(own), "Digits 0 to 9 of your own runs: specks at 
 
 # %%
 from dpkit.claims import check
-from dpkit.show import tabled
+from dpkit.common.show import tabled
 
 verdicts = [check(claim) for claim in paper.CLAIMS]
 rows = [(v.claim.id.split("/")[1], v.claim.stated, v.computed, v.verdict) for v in verdicts]

@@ -159,7 +159,7 @@ print("the clipped sums agree:", torch.allclose(fast, slow, rtol=1e-3, atol=1e-5
 # In a picture: each gradient's norm before and after clipping.
 
 # %%
-from dpkit import plots
+from dpkit.common import plots
 
 order = whole.argsort()
 before, after = whole[order].tolist(), (weights[0] * whole)[order].tolist()
@@ -380,7 +380,7 @@ print(f"exp(mean KL) = {np.exp(divergence.mean()):.2f}")
 
 # %%
 from dpkit.claims import check
-from dpkit.show import tabled
+from dpkit.common.show import tabled
 
 claims = {claim.id.split("/")[1]: claim for claim in paper.CLAIMS}
 for name in (n for n in claims if n.startswith("adam")):

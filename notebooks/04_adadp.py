@@ -146,7 +146,7 @@ print(f"lots of a fixed size, certified: {fixed.lower:.4f} to {fixed.epsilon:.4f
 # (Two gradients clipped at $C$ can be $2C$ apart. Then it is more than 24.) Along the run:
 
 # %%
-from dpkit import plots
+from dpkit.common import plots
 
 steps = [100, 200, 400, 800, 1200, 1800]
 charge, z = Theorem1(0.9, sample_rate=0.01), SampledGaussian(0.9, 0.01)
@@ -547,9 +547,9 @@ print(f"accuracy {before:.3f} before, {after:.3f} after; DP-SGD at the same pric
 # it prints none. Accuracy in per cent, with the range over seeds:
 
 # %%
+from dpkit.common.show import tabled
 from dpkit.experiments import store
 from dpkit.papers.adadp import tables
-from dpkit.show import tabled
 
 
 def told(spread):
@@ -659,8 +659,8 @@ tabled(tables.table_1(store.load("adadp", "table_1")), digits=2)
 # compared (stored, one processor):
 
 # %%
+from dpkit.common.records import read_json
 from dpkit.papers.adadp import evidence
-from dpkit.records import read_json
 
 tabled(tables.table_2(read_json(evidence.TIME.path)["values"]), digits=1)
 

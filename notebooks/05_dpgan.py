@@ -204,7 +204,7 @@ for count in range(7, 0, -1):
     print(count, "  ".join(f"[{t}] {size:.2f}" for t, size in zip(text, sizes, strict=True)))
 
 # %%
-from dpkit import plots
+from dpkit.common import plots
 
 curves = {
     name: (range(1, 8), [group_bounds(bounds, tree[k])[tree[k][t]] for k in range(1, 8)])
@@ -409,9 +409,9 @@ plots.picture(plots.image_rows(own, columns=16), "Sixteen images of each of your
 # $\delta_0 = 10^{-4}$ and a separate budget $\varepsilon_0$ for each data set. Here is Table 1, completed:
 
 # %%
+from dpkit.common.show import tabled
 from dpkit.papers.dpgan.budget import TABLE_7, noise_from_budget
 from dpkit.papers.dpgan.settings import CLUSTERS, PUBLISHED
-from dpkit.show import tabled
 
 rows = [
     (key, z, noise_from_budget(z), s.noise_multiplier, s.target_epsilon, s.expected_batch_size,

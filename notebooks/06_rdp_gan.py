@@ -226,7 +226,7 @@ print("first integer order at which the bound is too small:", first)
 # the epsilon of a Gaussian mechanism falls like $1/\sigma$. So the formula must cross the truth somewhere:
 
 # %%
-from dpkit import plots
+from dpkit.common import plots
 
 orders = {"Theorem 1": (curve["order"][:31], curve["paper"][:31]),
           "exact": (curve["order"][:31], curve["exact"][:31])}
@@ -275,9 +275,9 @@ LossNoise()
 # $C / \text{batch}$ that follow:
 
 # %%
+from dpkit.common.show import tabled
 from dpkit.experiments import store
 from dpkit.papers.rdp_gan import tables
-from dpkit.show import tabled
 
 losses = store.load("rdp_gan", "table_2")
 tabled(tables.table_2(losses), digits=4)

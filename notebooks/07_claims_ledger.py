@@ -194,7 +194,7 @@ for cause, words in CAUSES.items():
 # earlier work that Small Images reviews count as Small Images'; one is a finding of its authors that holds.
 
 # %%
-from dpkit.show import tabled
+from dpkit.common.show import tabled
 
 lines = {(claim.paper, claim.code) for paper in PAPERS for claim in paper.CLAIMS if claim.code}
 names = [paper.NAME for paper in PAPERS]
@@ -220,7 +220,7 @@ for claim, times in sorted(costs.items(), key=lambda pair: pair[1]):
     print(f"{claim.id:38} {claim.code.cause:12} stated {claim.stated:4g}, computed {epsilon:>6}")
 
 # %%
-from dpkit import plots
+from dpkit.common import plots
 
 drawn, (ax,) = plots.figure(height=4.8, left=0.43, bottom=0.1, right=0.97, top=0.98)
 shown = sorted(costs, key=costs.get, reverse=True)

@@ -41,7 +41,7 @@ print("present:", *(f"{x:.2f}" for x in present[:6]))
 # (orange). What overlaps is what protects you.
 
 # %%
-from dpkit import plots
+from dpkit.common import plots
 
 
 def worlds(scores, words, threshold=None):
@@ -185,7 +185,7 @@ for epsilon in (1, 4, 8):
 print({epsilon: round(mu, 3) for epsilon, mu in deviations.items()})
 
 # %%
-from dpkit.show import tabled
+from dpkit.common.show import tabled
 
 rows = []
 for size in (1_000, 10_000, 100_000):

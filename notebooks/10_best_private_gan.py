@@ -32,8 +32,9 @@ turn.at_epsilon_1.check(...)
 # %%
 import numpy as np
 
-from dpkit import datasets, plots
+from dpkit import datasets
 from dpkit.baselines.jitter import Jitter
+from dpkit.common import plots
 
 rng = np.random.default_rng(0)
 train, test = datasets.digits(split="train"), datasets.digits(split="test")
@@ -241,9 +242,9 @@ plots.picture(plots.image_rows({"start": before[:10, 0], "GAN": after[:10, 0]}),
 # the field tests with on 60,000 samples. Stored results, accuracy on real test images in per cent:
 
 # %%
+from dpkit.common.show import tabled
 from dpkit.comparison import tables
 from dpkit.experiments import store
-from dpkit.show import tabled
 
 stored = store.load("comparison", "mnist")
 rows = [row for row in tables.shown(stored) if row["seeds"]]

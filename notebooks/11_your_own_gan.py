@@ -115,7 +115,7 @@ print(f"noise {gan.plan_.noise_multiplier:.3f} times the clip norm, {gan.plan_.s
 # published:
 
 # %%
-from dpkit import plots
+from dpkit.common import plots
 
 asked = torch.arange(10).repeat(2)
 made = (gan.sample(asked, reproducible_seed=1)[:, 0].numpy() + 1) / 2

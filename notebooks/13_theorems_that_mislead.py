@@ -24,7 +24,7 @@
 import numpy as np
 from scipy.optimize import brentq
 
-from dpkit import plots
+from dpkit.common import plots
 from dpkit.privacy import Gaussian, Release, SampledGaussian, divergence, pld, rdp
 
 size, batch, delta = 60_000, 256, 1e-5
@@ -520,7 +520,7 @@ by_how_much = (
 )
 
 # %%
-from dpkit.show import tabled
+from dpkit.common.show import tabled
 
 conditions = (
     ("every order proves an epsilon", "any list of orders", "the best order is not in the list"),

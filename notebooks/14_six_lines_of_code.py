@@ -92,7 +92,7 @@ for name, path in released.items():
     print(f"{name}: one record moves it by up to {widest:.4f} C")
 
 # %% tags=["guessed"]
-from dpkit import plots
+from dpkit.common import plots
 
 drawn, (ax,) = plots.figure(width=4.6, height=3.6)
 for (name, path), colour, x in zip(released.items(), plots.COLOURS, (-0.9, 0.75), strict=False):
@@ -392,8 +392,8 @@ print(f"it has {there:.4f} +- {spread:.4f}")
 from dataclasses import replace
 
 from dpkit.claims import check
+from dpkit.common.show import tabled
 from dpkit.papers import small_images as paper
-from dpkit.show import tabled
 
 claims = {claim.name: claim for claim in paper.CLAIMS}
 least = claims["shuffled-against-poisson"].curve()
@@ -444,7 +444,7 @@ for line, name in LINES.items():
     runs.append((line, target.says, target.adjacency))
 
 # %%
-from dpkit.show import at_least, at_most
+from dpkit.common.show import at_least, at_most
 
 rows = [(line, f"{one['claimed']:.4g}", at_most(one["proven"]), at_least(one["measured"]))
         for line, one in lines.items()]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from dpkit import paths
 from dpkit.__main__ import main
+from dpkit.common import paths
 
 pytestmark = pytest.mark.torch
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from dpkit import paths, records
 from dpkit.claims import (
     Claim,
     Evidence,
@@ -22,6 +21,7 @@ from dpkit.claims import (
     with_code,
 )
 from dpkit.code_lines import CAUSES, Code
+from dpkit.common import paths, records
 from dpkit.papers import with_claims
 
 

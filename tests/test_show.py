@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpkit.show import Table, at_least, at_most, interval, tabled
+from dpkit.common.show import Table, at_least, at_most, interval, tabled
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 digits = st.integers(2, 8)

@@ -3,6 +3,6 @@
 Bounds and mechanisms' attacks need numpy and scipy alone; attacks on training import torch.
 """
 
-from dpkit.lazy import of_modules
+from dpkit.common.lazy import of_modules
 
 __getattr__, __dir__ = of_modules(__name__)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from dpkit import checks
 from dpkit.audit import choosing as choose
 from dpkit.audit.limits import Limits, joint, quantile, separate
 from dpkit.audit.scores import LowerBound, Scores, check_asked, check_rng, checked
+from dpkit.common import checks
 from dpkit.privacy.accountants import gdp
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Adjacency, Floats, Gaussian

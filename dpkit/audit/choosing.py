@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, ndtr, ndtri
 
-from dpkit import checks
 from dpkit.audit.limits import Counts, Limits, joint, quantile, separate
 from dpkit.audit.scores import Scores, check_rng, checked
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
 
 RANKS = 60  # thresholds tried, from each end of the scores that choose

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betainc, expit, ndtr, ndtri
 
-from dpkit import checks
 from dpkit.audit.bounds import NORMAL, epsilon_of_mu
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
 
 STEEP = 3.0  # alpha / beta at which `p_value_chosen` is least

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit import checks
 from dpkit.audit import one_run
 from dpkit.audit.scores import Scores
 from dpkit.audit.target import Target
@@ -21,6 +20,7 @@ from dpkit.audit.training.candidates import apart, coins
 from dpkit.baselines import class_moments, random_features
 from dpkit.baselines.class_moments import MomentsSettings
 from dpkit.baselines.random_features import FeaturesSettings
+from dpkit.common import checks
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
 from dpkit.privacy.mechanisms import Floats

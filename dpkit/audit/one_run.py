@@ -10,7 +10,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpkit import checks
 from dpkit.audit import choosing as choose
 from dpkit.audit.guesses import (
     GAUSSIAN,
@@ -24,6 +23,7 @@ from dpkit.audit.guesses import (
     tails_near,
 )
 from dpkit.audit.scores import LowerBound, Scores, check_asked, check_rng, checked
+from dpkit.common import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.mechanisms import Adjacency, Floats
 

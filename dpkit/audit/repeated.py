@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc
 
-from dpkit import checks
 from dpkit.audit.bounds import CHOOSING, INDEPENDENT
 from dpkit.audit.choosing import count, split
 from dpkit.audit.limits import quantile, separate
 from dpkit.audit.scores import LowerBound, Scores, check_asked
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import Adjacency, Floats
 
 THRESHOLDS = 200  # that are tried

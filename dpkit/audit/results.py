@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dpkit import checks, paths, records
 from dpkit.audit import bounds, sequential
 from dpkit.audit.scores import LowerBound, Scores
 from dpkit.audit.target import Target
+from dpkit.common import checks, paths, records
 
 BINS = 48  # of the two stored histograms
 SHOWN = 0.002  # share of either world's scores that may lie beyond the histogram's ends

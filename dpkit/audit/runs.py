@@ -9,8 +9,8 @@ noise of deviation 1 and a shift.
 import numpy as np
 from scipy.special import logsumexp, ndtr
 
-from dpkit import checks
 from dpkit.audit.scores import Scores, check_rng
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
 
 AT_ONCE = 2**22  # normals that are held at a time

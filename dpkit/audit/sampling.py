@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri_exp
 
-from dpkit import checks
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.target import Target
+from dpkit.common import checks
 from dpkit.privacy import Gaussian, Release, SampledGaussian, WithoutReplacementGaussian, pld
 from dpkit.privacy.ledger import Guarantee, Releases
 from dpkit.privacy.mechanisms import Adjacency, Floats

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Floats
 
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpkit import checks
 from dpkit.audit import choosing as choose
 from dpkit.audit.scores import LowerBound, Scores, check_asked, check_rng, checked
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import Adjacency, Floats
 
 STAKES = np.array([0.03, 0.1, 0.2, 0.35, 0.55, 0.8, 0.97])  # shares of the capital that may be lost

@@ -6,12 +6,12 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from dpkit import checks
 from dpkit.audit.bounds import clopper_pearson
 from dpkit.audit.scores import Bound, Scores
+from dpkit.common import checks
+from dpkit.common.records import SCALES
 from dpkit.privacy.ledger import Guarantee
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency
-from dpkit.records import SCALES
 
 Version = Literal["published", "repaired", "mechanism"]
 VERSIONS: tuple[str, ...] = get_args(Version)

@@ -5,6 +5,6 @@ release, on which `feature_matching`, which needs torch, trains a generator; `ji
 shifts what is sampled, which costs nothing. `dpkit.marginals` is their counterpart for tables.
 """
 
-from dpkit.lazy import of_modules
+from dpkit.common.lazy import of_modules
 
 __getattr__, __dir__ = of_modules(__name__)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import affine_transform
 
-from dpkit import checks
+from dpkit.common import checks
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from math import prod, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit import checks
 from dpkit.baselines.cosines import cosines
+from dpkit.common import checks
 from dpkit.privacy import calibrate, pld
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpkit import checks
 from dpkit.baselines.records import checked
+from dpkit.common import checks
 from dpkit.privacy import calibrate, normals
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian

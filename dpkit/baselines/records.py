@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.datasets import Images
 
 Floats = NDArray[np.floating]

@@ -9,12 +9,12 @@ from dpkit import __version__
 from dpkit.commands import as_drawn, curves
 from dpkit.commands.output import AsJson, print_json
 from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, accountant_of, chosen, steps_of
+from dpkit.common.show import at_least, at_most
 from dpkit.privacy import groups
 from dpkit.privacy.best_of import best_of as choice
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import is_upper_bound
 from dpkit.privacy.statement import statement as written
-from dpkit.show import at_least, at_most
 
 SampleRate = typer.Option(
     help="Chance of each record to enter a batch: batch size / number of records."

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dpkit import __version__, checks
+from dpkit import __version__
 from dpkit.commands.output import print_json
+from dpkit.common import checks
+from dpkit.common.show import Table, at_most, interval
 from dpkit.privacy import as_drawn
 from dpkit.privacy.ledger import Guarantee
-from dpkit.show import Table, at_most, interval
 
 
 def leave_out(options: Mapping[str, Any], reason: str) -> None:

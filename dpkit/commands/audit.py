@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dpkit import checks
 from dpkit.commands.output import AsJson, print_json
-from dpkit.show import Table, at_least, at_most
+from dpkit.common import checks
+from dpkit.common.show import Table, at_least, at_most
 
 app = typer.Typer(
     help="Attack systems and mechanisms: the epsilon measured beside the epsilon proven.",

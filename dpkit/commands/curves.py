@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpkit import __version__, records
+from dpkit import __version__
 from dpkit.commands.pricing import Pricing
+from dpkit.common import records
 from dpkit.privacy.ledger import Guarantee, Releases
 
 DELTAS = np.logspace(-12, -1, 23)
@@ -88,7 +89,7 @@ def _as_csv(found: list[Point]) -> bytes:
 
 
 def _as_png(found: list[Point]) -> bytes:
-    from dpkit import plots
+    from dpkit.common import plots
 
     drawn, panels = plots.figure(width=9.6, height=3.6, panels=2)
     for ax, given in zip(panels, ("delta", "epsilon"), strict=True):

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
-from dpkit import checks
 from dpkit.claims import Verdict, as_json, check_all, counted
 from dpkit.commands.output import AsJson, print_json
-from dpkit.paths import cache_dir
-from dpkit.records import SCALES
+from dpkit.common import checks
+from dpkit.common.paths import cache_dir
+from dpkit.common.records import SCALES
 
 
 def claims(

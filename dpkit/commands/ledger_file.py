@@ -24,8 +24,8 @@ from pathlib import Path
 from reprlib import Repr
 from typing import Any, NamedTuple
 
-from dpkit import checks
 from dpkit.commands import own_ledgers
+from dpkit.common import checks
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian

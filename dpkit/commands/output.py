@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpkit.records import json_number
+from dpkit.common.records import json_number
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpkit import checks
 from dpkit.commands.output import AsJson, print_json
+from dpkit.common import checks
 
 if TYPE_CHECKING:
     from dpkit.private.gan import PrivateGan

@@ -1,7 +1,7 @@
 """supports: which accountant prices which mechanism, and why the others do not."""
 
 from dpkit.commands.output import AsJson, print_json
-from dpkit.show import Table
+from dpkit.common.show import Table
 
 
 def supports(as_json: AsJson = False) -> None:

@@ -5,7 +5,7 @@ What a private GAN has to beat: releases of class moments and of random features
 tests with. `python -m dpkit reproduce comparison mnist`; other image sets with no setting changed.
 """
 
-from dpkit.lazy import of_paper
+from dpkit.common.lazy import of_paper
 
 NAME = "comparison"
 TITLE = "What a GAN has to beat"

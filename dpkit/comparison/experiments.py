@@ -8,6 +8,8 @@ import numpy as np
 import torch
 
 from dpkit import datasets
+from dpkit.common.paths import cache_dir
+from dpkit.common.records import describe
 from dpkit.comparison import NAME, gen_file
 from dpkit.comparison.methods import LARGE, METHODS
 from dpkit.comparison.tables import run_name
@@ -18,9 +20,7 @@ from dpkit.metrics.feature_classifier import LEARNINGS, feature_classifier, trai
 from dpkit.metrics.judge import as_images
 from dpkit.metrics.likeness import classifier_fid, precision_recall
 from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp
-from dpkit.paths import cache_dir
 from dpkit.privacy import pld
-from dpkit.records import describe
 from dpkit.training.device import device_label, device_named
 
 DELTA = 1e-5

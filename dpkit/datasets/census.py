@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpkit.checks import whole
+from dpkit.common.checks import whole
 from dpkit.datasets.encoding import Binned, Categorical, TableEncoder
 from dpkit.datasets.lookup import check_split
 from dpkit.datasets.tables import ADULT_8

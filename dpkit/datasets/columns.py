@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 
 if TYPE_CHECKING:
     import pandas as pd

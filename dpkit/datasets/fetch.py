@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dpkit.common.paths import cache_dir
 from dpkit.datasets.content import CHUNK, read_verified
 from dpkit.datasets.lookup import form
 from dpkit.datasets.sources import Download, File, Source, source
-from dpkit.paths import cache_dir
 
 TIMEOUT = 30  # seconds without a byte
 

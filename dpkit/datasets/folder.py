@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
+from dpkit.common.missing import remedied
 from dpkit.datasets.images import Images, make_images
-from dpkit.missing import remedied
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 MODES = ((1, "L"), (3, "RGB"))  # channels -> pillow's name for it

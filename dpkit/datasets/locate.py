@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from dpkit.common.paths import cache_dir
 from dpkit.datasets.fetch import download
 from dpkit.datasets.lookup import DataNotFound, check_split, find, form, missing, places
 from dpkit.datasets.sources import File, Source
-from dpkit.paths import cache_dir
 
 
 def locate(wanted: Source, split: str) -> list[tuple[File, Path]]:

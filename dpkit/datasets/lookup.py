@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from dpkit.common.paths import cache_dir
 from dpkit.datasets.sources import File, Source
-from dpkit.paths import cache_dir
 
 FORMS = ("", ".gz", ".xz")
 SPLITS = ("train", "test")

@@ -4,6 +4,6 @@
 and `.solution()`; `turn.sheet.quiz()` shows the questions with a choice as buttons.
 """
 
-from dpkit.lazy import of_modules
+from dpkit.common.lazy import of_modules
 
 __getattr__, __dir__ = of_modules(__name__)

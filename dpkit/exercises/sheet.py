@@ -7,9 +7,9 @@ the solution that a reader may ask for, and what it returns is what an answer is
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from dpkit.common.missing import remedied
 from dpkit.exercises.exercise import Exercise
 from dpkit.exercises.kinds import Choice, Function, Guess, Number
-from dpkit.missing import remedied
 
 
 class Sheet:

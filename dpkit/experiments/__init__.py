@@ -1,5 +1,5 @@
 """Runs: settings, seed and data in, one stored record out."""
 
-from dpkit.lazy import of_modules
+from dpkit.common.lazy import of_modules
 
 __getattr__, __dir__ = of_modules(__name__)

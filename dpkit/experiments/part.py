@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dpkit.common.records import json_number
 from dpkit.privacy.ledger import Guarantee
-from dpkit.records import json_number
 
 
 class Progress(Protocol):

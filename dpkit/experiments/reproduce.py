@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from dpkit import checks
+from dpkit.common import checks
+from dpkit.common.records import SCALES, alike, code_version, read_json, write_json
 from dpkit.experiments.part import Part, Plan, Progress, silent
 from dpkit.experiments.sweep import Asked, Row, Task, check_same, sweep, tasks
-from dpkit.records import SCALES, alike, code_version, read_json, write_json
 
 
 def reproduce(

@@ -14,10 +14,10 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from dpkit.common.paths import cache_dir
+from dpkit.common.records import describe, write_bytes
 from dpkit.experiments.part import Part, Progress, Result, silent
 from dpkit.experiments.rows import part_name
-from dpkit.paths import cache_dir
-from dpkit.records import describe, write_bytes
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import device_label, device_named, generator_on
 from dpkit.training.loop import train

@@ -19,11 +19,11 @@ from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import BrokenProcessPool
 from threadpoolctl import threadpool_limits
 
+from dpkit.common.file_lock import alone
+from dpkit.common.missing import remedy
+from dpkit.common.records import SETTINGS, alike, provenance, read_json, write_json
 from dpkit.experiments import store
-from dpkit.experiments.alone import alone
 from dpkit.experiments.part import Part, Plan, Progress, silent
-from dpkit.missing import remedy
-from dpkit.records import SETTINGS, alike, provenance, read_json, write_json
 
 Row = dict[str, str]  # "record", a stored file, and "summary", a line about it
 KINDS = "serial, processes:N (such as processes:4) or dask://HOST:PORT"

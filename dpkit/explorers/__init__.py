@@ -5,7 +5,7 @@ Each is a VBox that needs no argument; its `compute` is a pure function of its c
 
 from typing import TYPE_CHECKING
 
-from dpkit.lazy import on_demand
+from dpkit.common.lazy import on_demand
 
 if TYPE_CHECKING:
     from dpkit.explorers.accountant import Accountant

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import ipywidgets as widgets
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most
 from dpkit.explorers.certified import draw_by_step, rdp_by_step
 from dpkit.explorers.explorer import Explorer
 from dpkit.explorers.run_controls import delta_control, run_controls, run_input
 from dpkit.privacy import Guarantee, Release, Unsupported, gdp, pld, rdp
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
-from dpkit.show import Table, at_least, at_most
 
 MOMENTS = tuple(range(2, 66))  # orders lambda + 1 of the moments accountant, lambda = 1 to 64
 POINTS = 24  # step counts of the curve

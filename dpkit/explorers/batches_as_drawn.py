@@ -3,11 +3,11 @@
 import math
 from typing import Any, ClassVar
 
-from dpkit import plots
+from dpkit.common import plots
+from dpkit.common.show import Table, at_most, interval
 from dpkit.explorers.explorer import LATER, Explorer, logarithmic
 from dpkit.explorers.run_controls import delta_control, steps_control
 from dpkit.privacy import as_drawn
-from dpkit.show import Table, at_most, interval
 
 QUICK = ("poisson", "truncated", "fixed")  # the others take a second
 ROOM: Any = {"left": 0.15, "right": 0.97, "bottom": 0.18, "top": 0.96}

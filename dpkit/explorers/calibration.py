@@ -8,7 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most
 from dpkit.explorers.explorer import LATER, Explorer, choice, logarithmic, number
 from dpkit.explorers.run_controls import (
     RunInput,
@@ -18,7 +19,6 @@ from dpkit.explorers.run_controls import (
 )
 from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, pld, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES
-from dpkit.show import Table, at_least, at_most
 
 NOISE, STEPS, RATE = "noise multiplier", "steps", "sample rate"
 FIELDS = {NOISE: "noise_multiplier", STEPS: "steps", RATE: "sample_rate"}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dpkit import plots
+from dpkit.common import plots
 from dpkit.privacy import Release, SampledGaussian, conversions, pld, rdp
 from dpkit.privacy.mechanisms import Mechanism
 

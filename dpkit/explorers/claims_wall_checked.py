@@ -3,8 +3,9 @@
 import math
 from functools import lru_cache
 
-from dpkit import checks, claims, papers
+from dpkit import claims, papers
 from dpkit.claims import Claim, Curve, Verdict
+from dpkit.common import checks
 
 ALL = "all"
 VERDICTS = (ALL, *claims.OUTCOMES)

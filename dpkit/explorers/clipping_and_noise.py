@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Circle, Rectangle
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most
 from dpkit.explorers.explorer import Explorer, choice, control, logarithmic
 from dpkit.privacy import Gaussian, Release, gdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping, PerCoordinateClipping
 from dpkit.privacy.wrong_clipping import ClippedAfterMean, actual_noise_multiplier
-from dpkit.show import Table, at_least, at_most
 
 WRONG = "after the mean (wrong)"
 RULES = ("flat", "per coordinate", "per group", WRONG)

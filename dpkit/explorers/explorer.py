@@ -13,11 +13,11 @@ from typing import Any
 
 import ipywidgets as widgets
 
+from dpkit.common.plots import Picture
+from dpkit.common.show import Table
 from dpkit.explorers.moving_picture import Frame, follow
 from dpkit.explorers.round_slider import RoundSlider, round_stops
 from dpkit.explorers.toolbar import ASK, OPENS, Toolbar
-from dpkit.plots import Picture
-from dpkit.show import Table
 
 DELAY = 0.005  # seconds after a move, in which others are waited for, until a picture is drawn
 REST = 0.4  # seconds without a move, after which what takes long is computed and drawn, too

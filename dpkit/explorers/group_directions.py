@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle, Rectangle
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most, counted, interval
 from dpkit.explorers.certified import LEAST_CERTIFIED, certified, finding
 from dpkit.explorers.explorer import Explorer, choice, logarithmic, whole
 from dpkit.papers.as_published import OPACUS_ORDERS
@@ -19,7 +20,6 @@ from dpkit.papers.dpgan.settings import MNIST, Settings
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, rdp
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import ShuffledBatches
-from dpkit.show import Table, at_least, at_most, counted, interval
 
 CHARGED, ADDED = "as charged", "as the code adds it"
 NOISES = (CHARGED, ADDED)

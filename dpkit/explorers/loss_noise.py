@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most, counted, interval
 from dpkit.explorers.certified import certified, finding
 from dpkit.explorers.explorer import Explorer, choice, logarithmic, number, whole
 from dpkit.papers.rdp_gan import theorems
@@ -13,7 +14,6 @@ from dpkit.papers.rdp_gan.settings import DELTA, LossValueNoise
 from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats
 from dpkit.privacy.schedules import Constant
-from dpkit.show import Table, at_least, at_most, counted, interval
 
 LEAST_MULTIPLIER = 0.1  # below it epsilon is in the hundreds and more, and takes PLD long
 MOST_MULTIPLIER = 1e12

@@ -9,12 +9,12 @@ from scipy import fft
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_most, counted, interval
 from dpkit.explorers.explorer import Explorer, logarithmic
 from dpkit.explorers.run_controls import delta_control, run_input, sample_rate_control
 from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.mechanisms import Floats
-from dpkit.show import Table, at_most, counted, interval
 
 CELLS = 2**14  # of the histogram's grid
 SHOWN = 160  # bars that are drawn, at most

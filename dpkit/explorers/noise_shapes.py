@@ -8,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse
 from matplotlib.patheffects import withStroke
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_most
 from dpkit.explorers.explorer import Explorer, control, logarithmic
 from dpkit.papers.adadp.example import (
     NOISE_MULTIPLIER,
@@ -22,7 +23,6 @@ from dpkit.papers.adadp.example import (
 )
 from dpkit.privacy import Guarantee
 from dpkit.privacy.mechanisms import Floats
-from dpkit.show import Table, at_most
 
 DELTA = 1e-5
 MOST = 100.0  # of a sensitivity and of a value, in the query's unit; the least is one over it

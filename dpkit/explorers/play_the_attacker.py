@@ -8,12 +8,12 @@ import ipywidgets as widgets
 import numpy as np
 from scipy.special import betaincinv, ndtr
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most
 from dpkit.explorers.explorer import Explorer, choice, control, logarithmic, whole
 from dpkit.explorers.play_the_attacker_drawing import draw_evidence, draw_rounds
 from dpkit.privacy import Gaussian, Guarantee, Release, gdp
 from dpkit.privacy.mechanisms import Floats
-from dpkit.show import Table, at_least, at_most
 
 ROUNDS = 20
 FIRST = 7  # the seed it opens with: one whose best attacker is about as lucky as the mean

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from dpkit import plots
+from dpkit.common import plots
+from dpkit.common.show import at_least
 from dpkit.privacy.mechanisms import Floats
-from dpkit.show import at_least
 
 OUT, IN = plots.COLOURS[:2]  # colours of the two worlds
 WIDE = 3.2  # standard deviations that are drawn beyond either count

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_most
 from dpkit.explorers.explorer import LATER, Explorer
 from dpkit.explorers.run_controls import RunInput, delta_control, run_controls, run_input
 from dpkit.papers.as_published import OPACUS_ORDERS
 from dpkit.privacy import conversions, rdp
 from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats
-from dpkit.show import Table, at_most
 
 WHOLE = tuple(range(2, 65))
 LISTS = {"2 to 64": WHOLE, "Opacus' default": OPACUS_ORDERS}

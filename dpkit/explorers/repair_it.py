@@ -6,12 +6,12 @@ from typing import Any, ClassVar, NamedTuple
 
 import ipywidgets as widgets
 
-from dpkit import plots
+from dpkit.common import plots
+from dpkit.common.show import Table, at_most, interval
 from dpkit.explorers.certified import certified
 from dpkit.explorers.explorer import Explorer, control
 from dpkit.papers.dp_cgan import claims
 from dpkit.papers.dp_cgan.settings import SETTINGS
-from dpkit.show import Table, at_most, interval
 
 HEADINGS = ("correction", "because", "epsilon with it and those above")
 CLAIMED, DELTA = SETTINGS.target_epsilon, SETTINGS.target_delta

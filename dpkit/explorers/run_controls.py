@@ -3,7 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.explorers.explorer import choice, logarithmic, number
 from dpkit.privacy import Release, SampledGaussian
 from dpkit.privacy.mechanisms import ADJACENCIES

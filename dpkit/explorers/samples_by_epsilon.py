@@ -7,12 +7,12 @@ from typing import Any
 import ipywidgets as widgets
 import numpy as np
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_most
 from dpkit.comparison.tables import EPSILONS, TITLES, run_name
 from dpkit.experiments import store
 from dpkit.experiments.rows import values
 from dpkit.explorers.explorer import Explorer, choice, control
-from dpkit.show import Table, at_most
 
 ROWS, COLUMNS = 4, 10  # of digits that are shown
 HEADINGS = ("epsilon proven, at most", "accuracy (%)", "seeds", "lowest to highest (%)")

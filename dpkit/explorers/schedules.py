@@ -5,7 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most
 from dpkit.explorers.certified import GAP, draw_by_step
 from dpkit.explorers.explorer import Explorer, choice, logarithmic, whole
 from dpkit.explorers.run_controls import (
@@ -17,7 +18,6 @@ from dpkit.explorers.run_controls import (
 from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
 from dpkit.privacy.mechanisms.privacy_loss import Floats
 from dpkit.privacy.schedules import Schedule
-from dpkit.show import Table, at_least, at_most
 
 KINDS = ("constant", "linear", "exponential", "time", "step")
 DOWN, UP = 20, 12  # different noises that are priced, at most: from above, and from below

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.records import SCALES
+from dpkit.common.show import Table, at_least, at_most, interval
 from dpkit.explorers.explorer import Explorer, choice, whole
 from dpkit.explorers.score_against_epsilon_drawing import (
     SHORT,
@@ -22,8 +24,6 @@ from dpkit.explorers.score_against_epsilon_numbers import (
     planned,
 )
 from dpkit.papers.small_images.settings import EVERY
-from dpkit.records import SCALES
-from dpkit.show import Table, at_least, at_most, interval
 
 HEADINGS = (
     *("inception score", "after step", "epsilon charged", SHORT["certified"], SHORT["proven"]),

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from dpkit import plots
+from dpkit.common import plots
 from dpkit.explorers.score_against_epsilon_numbers import COARSE, DELTA, FINE, Planned, Row, price
 from dpkit.papers.small_images.settings import EVERY
 

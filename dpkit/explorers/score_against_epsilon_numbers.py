@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.experiments.rows import seeds
 from dpkit.explorers.score_against_epsilon_runs import Curve, curves_of, loaded
 from dpkit.papers.small_images import tables

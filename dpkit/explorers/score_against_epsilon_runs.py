@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from dpkit import records
+from dpkit.common import records
 from dpkit.experiments import store
 from dpkit.experiments.rows import seeds
 from dpkit.papers.small_images.settings import FIGURES, Settings

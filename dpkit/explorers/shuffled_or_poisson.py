@@ -7,12 +7,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.special import ndtr
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most, counted, interval
 from dpkit.explorers.explorer import Explorer, logarithmic, whole
 from dpkit.explorers.run_controls import delta_control
 from dpkit.privacy import Gaussian, Release, SampledGaussian, gdp, pld, shuffled
 from dpkit.privacy.mechanisms import Floats
-from dpkit.show import Table, at_least, at_most, counted, interval
 
 LEAST_NOISE, MOST_NOISE, MOST_BATCHES = 0.2, 10.0, 1000
 KINDS = ("Poisson", "shuffled")

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpkit import checks, plots
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most
 from dpkit.explorers.explorer import Explorer, logarithmic
 from dpkit.explorers.run_controls import RunInput, run_controls, run_input
 from dpkit.privacy import pld, rdp, tradeoff
 from dpkit.privacy.mechanisms import Floats
-from dpkit.show import Table, at_least, at_most
 
 PAIRS = 16  # (epsilon, delta) pairs whose lines bound the curve from below
 TAIL = 1e-5  # the largest epsilon that is asked has about this delta

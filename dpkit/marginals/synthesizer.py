@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.marginals.consistent_tables import Floats, Tables, dependence, made_consistent, triangle
 from dpkit.privacy import calibrate, normals
 from dpkit.privacy.ledger import Release

@@ -1,5 +1,5 @@
 """Utility of synthetic data, and scores of generated images: is the output any good?"""
 
-from dpkit.lazy import of_modules
+from dpkit.common.lazy import of_modules
 
 __getattr__, __dir__ = of_modules(__name__)

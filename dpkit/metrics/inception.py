@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import rel_entr
 
-from dpkit import checks
+from dpkit.common import checks
 
 ROUNDING = 1e-3  # a row of probabilities may sum to 1 within this
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
-from dpkit import checks
+from dpkit.common import checks
 
 LARGEST = 1e50  # size of a feature: its fourth power is a finite number
 MOST = 10_000  # images of a set whose distances are computed

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpkit import checks
+from dpkit.common import checks
 
 Floats = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.experiments.part import Progress, silent
 from dpkit.training.device import generator_on, seeded
 

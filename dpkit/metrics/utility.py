@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpkit.checks import positive
+from dpkit.common.checks import positive
 
 if TYPE_CHECKING:
     from sklearn.multiclass import OneVsRestClassifier

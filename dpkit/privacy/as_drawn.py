@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scipy.special import bdtrc
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import SampledGaussian

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.accountants import conversions, pld, rdp
 from dpkit.privacy.ledger import Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Adjacency, Unsupported

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.accountants import gdp, pld, rdp
 from dpkit.privacy.ledger import MOST_RELEASES, Guarantee, Release

@@ -9,7 +9,7 @@ from itertools import combinations
 from math import fsum, hypot
 from typing import Any
 
-from dpkit import checks
+from dpkit.common import checks
 
 
 def mean_norm_bounds(public_norms: Any, *, least: float = 0.0) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import Adjacency
 from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
 

@@ -6,7 +6,7 @@ A user with k records is such a group, if the run's guarantee is per record.
 import math
 from dataclasses import replace
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from numpy.typing import ArrayLike
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy import shuffled
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Release

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.clipping import moves
 from dpkit.privacy.mechanisms import Adjacency
 

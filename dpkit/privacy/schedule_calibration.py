@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.calibrate import FAR, Accountant, log_over
 from dpkit.privacy.ledger import Guarantee, Release

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.mechanisms.privacy_loss import Floats

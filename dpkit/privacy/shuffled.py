@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Adjacency, Gaussian, RandomizedResponse, moved_by

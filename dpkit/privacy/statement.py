@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from importlib import metadata
 from math import isfinite
 
+from dpkit.common.show import at_most, counted
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Gaussian, Mechanism, SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.sampling import Assuming
-from dpkit.show import at_most, counted
 
 WITHOUT_REPLACEMENT = "batches of a fixed size drawn without replacement"
 # what one release is called, its noise and the noise's name, and how its batch is drawn

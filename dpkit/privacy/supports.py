@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.accountants import composition, gdp, moments, pld, rdp
 from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Release, parallel

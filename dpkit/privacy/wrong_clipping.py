@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import fsum, sqrt
 from typing import Any, Protocol
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.clipping import FlatClipping, check_groups, check_tensors, moves
 from dpkit.privacy.mechanisms import Adjacency
 

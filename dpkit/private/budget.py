@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.accountants import filters, pld
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import Unsupported

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private import saved, watch
 from dpkit.private.budget import Budget, check_budget

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant

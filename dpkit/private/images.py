@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from dpkit import checks
 from dpkit.baselines import class_moments, random_features
 from dpkit.baselines.jitter import Jitter
 from dpkit.baselines.records import arrays, checksum, in_unit
+from dpkit.common import checks
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget

@@ -6,7 +6,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.private.batch import Drawn
 from dpkit.training import Gradients, gradient_penalty, paired, per_example
 from dpkit.training.gradients import MixesExamples, refused, self_check, spectral

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.private import saved
 from dpkit.private.batch import Drawn

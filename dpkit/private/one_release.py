@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import statement
 from dpkit.private.statement import SEEDED

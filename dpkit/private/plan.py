@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy import calibrate, pld
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.ledger import Guarantee, Release

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.datasets.columns import Binned, Categorical, refuse
 from dpkit.datasets.encoding import TableEncoder
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.private.plan import Plan
 from dpkit.training import noised
 

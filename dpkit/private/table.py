@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from dpkit import checks, marginals
+from dpkit import marginals
+from dpkit.common import checks
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.private.budget import Budget, check_budget

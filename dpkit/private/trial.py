@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.private.batch import Drawn
 from dpkit.private.data import extreme_places
 from dpkit.private.losses import PerExampleOf, RowLoss

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from dpkit.common.show import at_most
 from dpkit.experiments.rows import Shown, Stored
-from dpkit.show import at_most
 
 NOTHING = "–"
 _FOLDED = ("lowest", "highest")

@@ -14,11 +14,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from dpkit.claims import OUTCOMES, Verdict, check
+from dpkit.common.records import code_version, write_bytes
 from dpkit.experiments import store
 from dpkit.experiments.part import Plan
 from dpkit.experiments.rows import Stored
 from dpkit.experiments.sweep import Asked
-from dpkit.records import code_version, write_bytes
 from dpkit.report import cells, pictures
 
 SCALES = {

@@ -69,7 +69,7 @@ def _curves(stored: Stored) -> Iterator[tuple[str, tuple[str, str, Mapping[str, 
 
 
 def _drawn(some: dict[str, tuple[str, str, Mapping[str, Any]]], of: str) -> Drawn:
-    from dpkit import plots
+    from dpkit.common import plots
 
     along, score, _ = next(iter(some.values()))
     drawn, (ax,) = plots.figure(width=7.6, height=3.0)

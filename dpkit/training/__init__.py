@@ -6,7 +6,7 @@ is a module: `gradient_penalty.per_example(...)`.
 
 from typing import TYPE_CHECKING
 
-from dpkit.lazy import on_demand
+from dpkit.common.lazy import on_demand
 
 if TYPE_CHECKING:
     from dpkit.training.batches import micro_batches

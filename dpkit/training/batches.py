@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.sampling import (
     FixedSizeBatches,
     PoissonSampling,

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.training.device import draws_put_back
 from dpkit.training.gradients.self_check import moved_by, set_up
 from dpkit.training.reads import Extent, Watched, extents, now_and_then

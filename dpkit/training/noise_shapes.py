@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.clipping import ClippingRule, FlatClipping, PerCoordinateClipping
 from dpkit.privacy.scaled_clipping import ScaledClipping
 

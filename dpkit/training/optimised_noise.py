@@ -27,7 +27,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.scaled_clipping import ScaledClipping
 from dpkit.training.noise_shapes import NoiseShape, Raw, Shaped, checked_parameters
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.ledger import Ledger, Releases
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee

@@ -6,7 +6,7 @@ Each name is loaded when it is asked for, and torch with it where it needs torch
 
 from typing import TYPE_CHECKING
 
-from dpkit.lazy import on_demand
+from dpkit.common.lazy import on_demand
 
 if TYPE_CHECKING:
     from dpkit.warm_gan.estimator import WarmGan

@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
-from dpkit import checks
 from dpkit.baselines import class_moments
 from dpkit.baselines.records import arrays, checksum, in_unit
+from dpkit.common import checks
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.one_release import Price, generator, size_of

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
-from dpkit import checks
 from dpkit.baselines import class_moments
 from dpkit.baselines.class_moments import MomentsSettings
+from dpkit.common import checks
 from dpkit.privacy import calibrate, pld
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.ledger import Guarantee, Release

@@ -7,12 +7,12 @@ from math import inf
 import numpy as np
 import pytest
 
-from dpkit import paths
 from dpkit.audit import exact, results
 from dpkit.audit.scores import Scores
 from dpkit.audit.target import Target
+from dpkit.common import paths
+from dpkit.common.records import alike
 from dpkit.privacy import Gaussian, Release, pld
-from dpkit.records import alike
 
 KEYS = {
     "target", "claimed", "proven", "measured", "confidence", "adjacency", "attack", "assumes",

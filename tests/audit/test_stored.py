@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import binom
 
 from dpkit.audit import results
+from dpkit.common.records import alike, json_number
 from dpkit.papers.targets import targets
-from dpkit.records import alike, json_number
 
 pytestmark = [pytest.mark.torch, pytest.mark.stored]
 TARGETS = targets()

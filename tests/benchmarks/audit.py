@@ -17,7 +17,7 @@ import numpy as np
 from bench import Row, line, medians
 
 from dpkit.audit import bounds, one_run
-from dpkit.records import read_json, write_json
+from dpkit.common.records import read_json, write_json
 
 STORE = Path(__file__).resolve().parents[1] / "audit" / "peer_values.json"
 PEER = "jax-privacy"

@@ -18,7 +18,7 @@ from time import perf_counter
 from types import ModuleType
 from typing import NamedTuple
 
-from dpkit.records import write_json
+from dpkit.common.records import write_json
 
 HERE = Path(__file__).resolve().parent
 OUTPUT = HERE.parents[1] / "build" / "bench.json"

@@ -22,11 +22,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
+from dpkit.common.records import write_bytes
 from dpkit.privacy import pld
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.sampling import ShuffledBatches, mechanism
-from dpkit.records import write_bytes
 from dpkit.training import clipped_sum, gradient_penalty, noised, per_example, seeded, update
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "traps.md"

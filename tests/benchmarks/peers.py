@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from bench import Row
 from peer_settings import GRID, MECHANISMS, Setting, subject_name
 
-from dpkit.records import read_json, write_json
+from dpkit.common.records import read_json, write_json
 
 STORE = Path(__file__).resolve().parents[1] / "privacy" / "peer_values.json"
 LIMIT_S = 20  # of computing time for one question; more counts as a failure

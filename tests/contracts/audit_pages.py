@@ -4,9 +4,9 @@ import math
 from typing import Any
 
 from dpkit.audit import results
+from dpkit.common.show import at_least, at_most
 from dpkit.papers import PAPERS
 from dpkit.papers.targets import targets
-from dpkit.show import at_least, at_most
 
 COLUMNS = (
     "target", "what it is", "claimed", "charged", "proven", "measured", "attack", "trials",
@@ -31,7 +31,7 @@ def refuted() -> list[dict[str, Any]]:
 
 def draw_scores() -> bytes:
     """Draw both worlds' scores of each refuted variant: what the attacker tells apart."""
-    from dpkit import plots
+    from dpkit.common import plots
 
     rows = refuted()
     drawn, axes = plots.grid(len(rows), columns=4, width=9.6, row=1.5)

@@ -8,9 +8,9 @@ import math
 from itertools import product
 from pathlib import Path
 
+from dpkit.common.records import write_bytes
+from dpkit.common.show import at_least, at_most
 from dpkit.privacy import Release, SampledGaussian, pld
-from dpkit.records import write_bytes
-from dpkit.show import at_least, at_most
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "lab" / "grid.js"
 DELTA = 1e-5

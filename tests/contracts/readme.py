@@ -20,13 +20,13 @@ import sampling_page
 import utility_page
 from packaging.requirements import Requirement
 
-from dpkit import records
 from dpkit.audit import results
 from dpkit.claims import OUTCOMES, as_json, check, counted
+from dpkit.common import records
+from dpkit.common.show import at_most
 from dpkit.papers import PAPERS, with_claims
 from dpkit.papers.targets import chosen
 from dpkit.privacy import Guarantee, pld
-from dpkit.show import at_most
 
 ROOT = Path(__file__).resolve().parents[2]
 # What mybinder.org calls a host, and how it wants owner and name joined.
@@ -111,7 +111,7 @@ def systems_table() -> str:
 
 def draw_chart() -> bytes:
     """Draw claimed epsilons, and from measured to proven a line on which the true one lies."""
-    from dpkit import plots
+    from dpkit.common import plots
 
     drawn, (ax,) = plots.figure(width=7.6, height=3.2)
     edge, floor = 3e4, 0.1
@@ -454,7 +454,7 @@ def written(page: str, text: str) -> str:
 
 def draw_samples() -> bytes:
     """The picture of generated digits, from the stored samples."""
-    from dpkit import plots
+    from dpkit.common import plots
     from dpkit.experiments import store
 
     rows = {

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from dpkit.common.show import interval
 from dpkit.papers.adadp import recomputed as adadp
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
 from dpkit.papers.dp_cgan.claims import CODE_NOISE, charged_steps
@@ -13,7 +14,6 @@ from dpkit.papers.rdp_gan.settings import SETTINGS as RDP_GAN
 from dpkit.papers.small_images.settings import EPOCHS
 from dpkit.papers.small_images.settings import SETTINGS as SMALL_IMAGES
 from dpkit.privacy import as_drawn
-from dpkit.show import interval
 
 HEADINGS = ("the run, its noise as charged", "its code, or text, draws", *as_drawn.WAYS)
 DELTA = 1e-5

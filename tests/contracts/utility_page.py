@@ -94,7 +94,7 @@ def published() -> str:
 
 def draw() -> bytes:
     """Draw accuracy on MNIST against epsilon, a line a method, and published points."""
-    from dpkit import plots
+    from dpkit.common import plots
 
     drawn, (ax,) = plots.figure(width=7.6, height=4.2)
     rows = [row for row in tables.accuracies(stored()) if _points(row)]
@@ -119,7 +119,7 @@ def draw() -> bytes:
 
 def draw_samples() -> bytes:
     """Draw ten samples of each epsilon, a method below the other."""
-    from dpkit import plots
+    from dpkit.common import plots
 
     known = stored()
     rows = {

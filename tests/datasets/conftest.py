@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpkit import paths
+from dpkit.common import paths
 from dpkit.datasets import sources
 from dpkit.datasets.sources import Download, File, Source
 

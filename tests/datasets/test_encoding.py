@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.datasets import ADULT_8, Binned, Categorical, TableEncoder, simulated_census
 
 AGES = Binned("age", (17, 30, 65, 90, 90), whole=True)

@@ -19,7 +19,7 @@ SIXTH = Path(__file__).parents[1] / "papers"
 def run(folder: Path, kill_at: int | None = None) -> bytes:
     """Compute what is missing in the folder and return the report."""
     from dpkit import papers
-    from dpkit.experiments import alone
+    from dpkit.common import file_lock as alone
     from dpkit.experiments import run as run_module
     from dpkit.experiments.reproduce import everything
     from dpkit.report import write

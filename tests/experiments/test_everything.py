@@ -9,8 +9,9 @@ import pytest
 import sixth_small
 
 from dpkit import datasets, papers
-from dpkit.experiments import alone, store
+from dpkit.common import file_lock as alone
 from dpkit.experiments import run as run_module
+from dpkit.experiments import store
 from dpkit.experiments.part import silent
 from dpkit.experiments.reproduce import everything
 from dpkit.experiments.rows import part_name

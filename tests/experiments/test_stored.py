@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from dpkit import comparison, datasets, papers, paths
+from dpkit import comparison, datasets, papers
+from dpkit.common import paths
+from dpkit.common.records import SETTINGS, alike, read_json
 from dpkit.experiments import store
 from dpkit.experiments.part import silent
-from dpkit.records import SETTINGS, alike, read_json
 
 pytestmark = pytest.mark.torch
 

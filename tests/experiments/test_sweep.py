@@ -11,7 +11,8 @@ import pytest
 from joblib import Parallel, delayed
 from made_up_table import FAILS, KILLED, LOG, logged
 
-from dpkit.experiments import alone, store
+from dpkit.common import file_lock as alone
+from dpkit.experiments import store
 from dpkit.experiments.reproduce import reproduce
 from dpkit.experiments.sweep import LOSSES, Asked, PartsFailed, computed, sweep, tasks
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from dpkit.common.show import at_least, at_most
 from dpkit.explorers.accountant import Accountant
 from dpkit.privacy import Release, SampledGaussian, gdp, moments, pld, rdp
-from dpkit.show import at_least, at_most
 
 SETTING = {
     "noise_multiplier": 0.9,

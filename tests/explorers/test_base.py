@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dpkit import plots
+from dpkit.common import plots
 from dpkit.explorers import Accountant, BatchesAsDrawn
 from dpkit.explorers.explorer import DRAFT
 from dpkit.explorers.moving_picture import GHOST, Frame, follow

@@ -2,11 +2,11 @@
 
 import pytest
 
+from dpkit.common.show import interval
 from dpkit.explorers import BatchesAsDrawn
 from dpkit.explorers.batches_as_drawn import QUICK
 from dpkit.explorers.explorer import LATER
 from dpkit.privacy import as_drawn
-from dpkit.show import interval
 
 VALUES = {
     "noise_multiplier": 1.0,

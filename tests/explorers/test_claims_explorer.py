@@ -10,14 +10,15 @@ from types import ModuleType
 
 import pytest
 
-from dpkit import claims, papers, paths
+from dpkit import claims, papers
 from dpkit.claims import Claim, Curve, Evidence, Measured
 from dpkit.code_lines import Code
+from dpkit.common import paths
+from dpkit.common.show import at_most
 from dpkit.explorers import ClaimsWall
 from dpkit.explorers.claims_wall_card import card, computed
 from dpkit.explorers.claims_wall_checked import ALL, VERDICTS, checked, matching
 from dpkit.explorers.claims_wall_tiles import LOOKS
-from dpkit.show import at_most
 
 EVERY = [claim for paper in papers.with_claims() for claim in paper.CLAIMS]
 

@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 
+from dpkit.common.show import at_most
 from dpkit.explorers import ClippingAndNoise
 from dpkit.explorers.clipping_and_noise import DELTA, RULES, WRONG, gradients
 from dpkit.privacy import DiagonalGaussian, Gaussian, GroupedGaussian, Release, gdp, pld
-from dpkit.show import at_most
 
 VALUES = {
     "rule": "flat",

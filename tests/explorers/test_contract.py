@@ -18,6 +18,8 @@ from ipywidgets.widgets.widget import _instances
 from PIL import Image
 
 from dpkit import explorers
+from dpkit.common.plots import Picture
+from dpkit.common.show import at_least, at_most, interval
 from dpkit.explorers import (
     calibration,
     clipping_and_noise,
@@ -34,9 +36,7 @@ from dpkit.explorers.explorer import DELAY, DRAFT, REST, Explorer
 from dpkit.explorers.group_directions import ADDED
 from dpkit.explorers.loss_noise import LEAST_MULTIPLIER
 from dpkit.explorers.moving_picture import Frame
-from dpkit.plots import Picture
 from dpkit.privacy import conversions
-from dpkit.show import at_least, at_most, interval
 
 NAN, INF = math.nan, math.inf
 DPI = 40  # that a picture is drawn at here

@@ -9,6 +9,7 @@ from scipy.special import ndtr
 from scipy.stats import beta, binom
 
 from dpkit.audit.one_run import guesses_bound
+from dpkit.common.plots import Picture
 from dpkit.explorers import PlayTheAttacker
 from dpkit.explorers.play_the_attacker import (
     DELTA,
@@ -24,7 +25,6 @@ from dpkit.explorers.play_the_attacker import (
     score,
     true_epsilon,
 )
-from dpkit.plots import Picture
 from dpkit.privacy import Gaussian, Release, pld
 
 VALUES = {"noise_multiplier": 1.0, "help": HELP[0], "seed": FIRST, "guesses": ""}

@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 
+from dpkit.common.show import at_most
 from dpkit.explorers import RenyiOrders
 from dpkit.explorers.renyi_orders import LATER, WHOLE
 from dpkit.papers.as_published import OPACUS_ORDERS
 from dpkit.privacy import Release, SampledGaussian, rdp
-from dpkit.show import at_most
 
 VALUES = {
     "noise_multiplier": 4.0,

@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from dpkit.common.plots import Picture
 from dpkit.explorers import Schedules
 from dpkit.explorers.schedules import DOWN, KINDS, UP, by_step, rounded, schedule
-from dpkit.plots import Picture
 from dpkit.privacy import Release, SampledGaussian, pld, rdp, schedules
 
 VALUES = {

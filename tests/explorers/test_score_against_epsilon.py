@@ -13,6 +13,8 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
+from dpkit.common.records import describe
+from dpkit.common.show import at_least, at_most
 from dpkit.experiments import store
 from dpkit.explorers import ScoreAgainstEpsilon
 from dpkit.explorers.score_against_epsilon import NO_SCORES
@@ -26,8 +28,6 @@ from dpkit.papers.small_images.settings import (
     SETTINGS,
     reduced,
 )
-from dpkit.records import describe
-from dpkit.show import at_least, at_most
 
 RATE, DELTA = 128 / 60_000, 1e-5
 VALUES = {"figure": "figure_1", "axis": "charged", "steps": 3_000}

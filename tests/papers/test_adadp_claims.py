@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dpkit.claims import check
+from dpkit.common.show import interval
 from dpkit.papers.adadp import (
     claims,
     evidence,
@@ -18,7 +19,6 @@ from dpkit.papers.adadp import (
 )
 from dpkit.papers.adadp.recomputed import theorem_1
 from dpkit.privacy import Release, WithoutReplacementGaussian, as_drawn, divergence, gdp, pld, rdp
-from dpkit.show import interval
 
 BY_ID = {claim.id.partition("/")[2]: claim for claim in claims.CLAIMS}
 STANDS = {

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from dpkit.common.records import SCALES
 from dpkit.experiments import run as run_module
 from dpkit.experiments import store
 from dpkit.experiments.part import silent
@@ -22,7 +23,6 @@ from dpkit.papers.dpgan.settings import MNIST, SETTINGS
 from dpkit.papers.dpgan.variants import CONFIGURATIONS
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling
-from dpkit.records import SCALES
 from dpkit.training.device import generator_on
 
 pytestmark = pytest.mark.torch

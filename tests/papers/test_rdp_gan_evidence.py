@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from dpkit import records
+from dpkit.common import records
 from dpkit.papers.rdp_gan import algorithm, claims, evidence
 
 pytestmark = pytest.mark.torch

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from dpkit.common.records import SCALES, write_json
 from dpkit.experiments import run as run_module
 from dpkit.experiments.part import Part, Result, silent
 from dpkit.experiments.reproduce import reproduce
@@ -25,7 +26,6 @@ from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant, ExponentialDecay
-from dpkit.records import SCALES, write_json
 from dpkit.training.types import Data
 
 SIZE, JUDGED, POINTS = 40, 100, 20

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpkit import plots
+from dpkit.common import plots
 from dpkit.experiments import store
 from dpkit.papers.rdp_gan import experiments, recomputed, tables
 from dpkit.papers.rdp_gan.tasks import SIZES

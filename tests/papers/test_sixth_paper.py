@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dpkit import papers, paths
+from dpkit import papers
 from dpkit.__main__ import main
+from dpkit.common import paths
 from dpkit.experiments import run as run_module
 from dpkit.experiments import store
 

@@ -11,6 +11,7 @@ import pytest
 from scipy.special import ndtr
 
 from dpkit.claims import check, outcome
+from dpkit.common.show import at_least, at_most
 from dpkit.papers.small_images import claims, prior_work
 from dpkit.papers.small_images.prior_work import DIGIT_COUNTS, BeaulieuJones, Xie
 from dpkit.papers.small_images.settings import FIGURE_2, ORDERS, PUBLIC_SIZE
@@ -24,7 +25,6 @@ from dpkit.privacy import (
     rdp,
     shuffled,
 )
-from dpkit.show import at_least, at_most
 
 BY_ID = {claim.id.partition("/")[2]: claim for claim in claims.CLAIMS}
 

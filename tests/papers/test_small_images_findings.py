@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import t, ttest_ind
 
+from dpkit.common.records import describe
 from dpkit.papers import small_images as paper
 from dpkit.papers.small_images import findings, tables
-from dpkit.records import describe
 
 pytestmark = pytest.mark.torch
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dpkit.common.records import describe
 from dpkit.experiments import run, store
 from dpkit.experiments.part import silent
 from dpkit.experiments.reproduce import reproduce
@@ -22,7 +23,6 @@ from dpkit.papers.small_images.settings import (
 )
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.records import describe
 
 pytestmark = pytest.mark.torch
 

@@ -10,13 +10,13 @@ from math import exp, inf, log, sqrt
 import numpy as np
 import pytest
 
+from dpkit.common.records import describe
 from dpkit.papers import small_images as paper
 from dpkit.papers.small_images import settings
 from dpkit.papers.small_images.settings import DIGITS_SIZE, ORDERS, PUBLIC_SIZE
 from dpkit.privacy import Gaussian, SampledGaussian, Unsupported, rdp
 from dpkit.privacy.clipping import FlatClipping, Unclipped
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling, ShuffledBatches
-from dpkit.records import describe
 
 RATE = 128 / 60_000
 STEPS = 18_760

@@ -11,10 +11,10 @@ import pytest
 
 from dpkit import papers
 from dpkit.claims import Claim
+from dpkit.common.records import write_json
 from dpkit.experiments import store
 from dpkit.experiments.part import Part, Result
 from dpkit.experiments.rows import Shown, joined, spread, values
-from dpkit.records import write_json
 from dpkit.report import cells, pictures, write
 
 pytestmark = pytest.mark.torch

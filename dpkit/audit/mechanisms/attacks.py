@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dpkit import checks
 from dpkit.audit.mechanisms.worlds import Worlds
 from dpkit.audit.scores import Scores, check_rng
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
 
 Attack = Callable[[np.random.Generator, int], Scores]

@@ -8,8 +8,8 @@ makes them matter.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpkit import checks
 from dpkit.audit.mechanisms.worlds import World
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.normals import standard_normals
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
 
 

@@ -21,11 +21,11 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from dpkit import checks
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.training.canary_networks import OwnDirections, OwnWeights, place
 from dpkit.audit.training.candidates import apart, first_digits, seed
 from dpkit.audit.training.many_runs import dp_sgd
+from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.privacy.mechanisms import Floats
 from dpkit.private.losses import itself

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit import checks
 from dpkit.audit.scores import Scores, check_rng
+from dpkit.common import checks
 from dpkit.datasets import Images, digits
 from dpkit.privacy.mechanisms import Floats
 

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dpkit import checks
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.training import candidates
+from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.privacy.mechanisms import Floats
 from dpkit.private.gan import PrivateGan

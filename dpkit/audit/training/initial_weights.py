@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from dpkit import checks
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.training.candidates import all_digits, seed
 from dpkit.audit.training.many_runs import dp_sgd
+from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.private.plan import Plan
 from dpkit.training import generator_on

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dpkit import checks
 from dpkit.audit.scores import check_rng
 from dpkit.audit.training import white_box
+from dpkit.common import checks
 
 
 class Reconstructed(NamedTuple):

@@ -6,7 +6,7 @@ learning rate that does so, too. It stands here because the optimiser of a priva
 the same question. The paper reports MNIST and CIFAR-10 at three privacy levels.
 """
 
-from dpkit.lazy import of_paper
+from dpkit.common.lazy import of_paper
 from dpkit.papers.adadp.settings import SETTINGS
 
 NAME = "adadp"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log, sqrt
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.papers.adadp.settings import MAX_STEPS, PUBLIC_SIZE
 from dpkit.privacy import numerics
 from dpkit.privacy.accountants import rdp

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.papers.adadp.settings import Settings
 from dpkit.training import clipped_sum, per_example
 from dpkit.training.networks import mlp

@@ -18,6 +18,7 @@ from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
 from dpkit.audit.target import Target
 from dpkit.audit.training import white_box
+from dpkit.common.records import describe
 from dpkit.papers.adadp import algorithm, pca, recomputed
 from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.levels import LEVELS, at_level
@@ -27,7 +28,6 @@ from dpkit.privacy.ledger import Guarantee, Releases
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import FixedSizeBatches
-from dpkit.records import describe
 from dpkit.training.step_runs import Run, run
 
 OTHER, OWN, NOBODY = 0, 1, 2  # coordinates: of all other records, the record's, and no one's

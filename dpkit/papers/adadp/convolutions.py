@@ -21,11 +21,12 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from dpkit import checks, datasets
+from dpkit import datasets
+from dpkit.common import checks
+from dpkit.common.paths import cache_dir
+from dpkit.common.records import code_version, describe, write_bytes, write_json
 from dpkit.experiments.part import Progress, silent
-from dpkit.paths import cache_dir
 from dpkit.privacy.schedules import Linear
-from dpkit.records import code_version, describe, write_bytes, write_json
 from dpkit.training.device import generator_on, seeded
 from dpkit.training.optimizers import set_rate
 

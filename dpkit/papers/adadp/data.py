@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpkit import checks, datasets
+from dpkit import datasets
+from dpkit.common import checks
+from dpkit.common.file_lock import alone
+from dpkit.common.records import write_bytes
 from dpkit.datasets import Images
-from dpkit.experiments.alone import alone
 from dpkit.experiments.part import Progress, silent
 from dpkit.papers.adadp import pca
 from dpkit.papers.adadp.convolutions import (
@@ -21,7 +23,6 @@ from dpkit.papers.adadp.convolutions import (
     kept,
     pretrained,
 )
-from dpkit.records import write_bytes
 from dpkit.training.types import Data
 
 PUBLIC_SIZES = {"mnist": 60_000, "digits": 1_437}  # declared, as anyone knows them

@@ -7,6 +7,7 @@ from time import perf_counter
 import numpy as np
 
 from dpkit.claims import Evidence, Measured
+from dpkit.common.records import describe
 from dpkit.papers.adadp.agd_settings import AGD
 from dpkit.papers.adadp.levels import CIFAR_WIDTHS, AnySettings
 from dpkit.papers.adadp.objectives import BEALE, BEALE_AS_PRINTED, OBJECTIVES, Objective
@@ -23,7 +24,6 @@ from dpkit.papers.adadp.trajectories import (
     over_grid,
 )
 from dpkit.privacy.sampling import PoissonSampling
-from dpkit.records import describe
 
 PRINTED = {"adadp": 0.21, "dpsgd": 0.90}  # distances of section III-B
 BATCHES = {"mnist": (ADADP.widths, 120), "cifar10": (CIFAR_WIDTHS, 32)}  # of Table II

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy import Adjacency, DiagonalGaussian, Guarantee, Release, gdp
 
 VALUES = (10.0, 5.0)  # f

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
 
 BETA, HISTORY, THRESHOLD, NORM = 1.2, 0.9, 1e-6, 4.0  # beta, gamma', G and C (section IV)

@@ -19,7 +19,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy import Adjacency, Gaussian, NoGuarantee
 from dpkit.privacy.normals import Floats, noised
 

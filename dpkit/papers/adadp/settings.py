@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.papers.adadp import pca
 from dpkit.papers.adadp.theorems import Theorem1
 from dpkit.privacy import numerics, pld, rdp

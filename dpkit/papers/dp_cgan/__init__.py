@@ -6,7 +6,7 @@ on fake examples are clipped apart, added and noised; images and labels are gene
 paper reports classifiers trained on the generated data at epsilon 9.6, delta 1e-5.
 """
 
-from dpkit.lazy import of_paper
+from dpkit.common.lazy import of_paper
 from dpkit.papers.dp_cgan.settings import BASIC, NON_PRIVATE, REPAIRED, SETTINGS, SMALL
 
 NAME = "dp_cgan"

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from dpkit import datasets
-from dpkit.experiments.alone import alone
+from dpkit.common.file_lock import alone
 from dpkit.experiments.part import Part, Progress, Result, priced
 from dpkit.experiments.rows import part_name
 from dpkit.experiments.run import CPU, Run, as_bytes

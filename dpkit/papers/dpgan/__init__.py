@@ -7,7 +7,7 @@ what lets the budget last longer: Table 7 counts the iterations that it allows o
 LSUN at epsilon 4 and 10, delta 1e-5.
 """
 
-from dpkit.lazy import of_paper
+from dpkit.common.lazy import of_paper
 from dpkit.papers.dpgan.settings import (
     CELEBA,
     LSUN_L,

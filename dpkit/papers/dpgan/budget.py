@@ -3,7 +3,7 @@
 from functools import cache
 from math import log, sqrt
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy import moments as accountant
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism

@@ -5,8 +5,8 @@ from functools import partial
 
 from dpkit.claims import Claim, Evidence, Measured
 from dpkit.code_lines import Code
+from dpkit.common.records import describe
 from dpkit.papers.dpgan.variants import published
-from dpkit.records import describe
 
 SEED = 0
 SNAPSHOT = replace(published("all", scale="small"), warm_start=0, generator_trained=False)

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from dpkit.experiments.alone import alone
+from dpkit.common.file_lock import alone
+from dpkit.common.records import describe
 from dpkit.experiments.part import Part, Progress, Result
 from dpkit.experiments.rows import part_name
 from dpkit.experiments.run import CPU, Run, as_bytes
@@ -22,7 +23,6 @@ from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import Settings
 from dpkit.papers.dpgan.tables import LABELS
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
-from dpkit.records import describe
 from dpkit.training.types import Data
 
 EVERY = 100  # steps between two checkpoints

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.clip_bounds import clusters, group_bounds
 from dpkit.privacy.clipping import GroupClipping, check_groups
 from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dpkit import checks, datasets
+from dpkit import datasets
+from dpkit.common import checks
 
 # The code reads the last 55,000 training images of MNIST. Which of them were private it leaves to
 # a shuffle; here they are the first 49,000, and the next 1,000 are taken to be public.

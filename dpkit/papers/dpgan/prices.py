@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from dpkit.common.records import json_number
 from dpkit.experiments import part
 from dpkit.papers.dpgan.settings import Settings
 from dpkit.privacy import moments, pld
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import ShuffledBatches
-from dpkit.records import json_number
 
 PUBLIC = "the images that bounds and the warm start read are public"
 

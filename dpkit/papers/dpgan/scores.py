@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.metrics.inception import inception_score
 from dpkit.metrics.js_score import js_score
 from dpkit.metrics.judge import CLASSIFIERS, Judge, judge

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.papers.dpgan.networks import Classifier
 from dpkit.privacy.schedules import Constant
 from dpkit.training.device import floats, seeded

@@ -7,7 +7,7 @@ and one update of the generator (which the published snapshot of the loop has co
 from dataclasses import dataclass, replace
 from math import sqrt
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.papers.dpgan.budget import TABLE_7, iterations, noise_from_budget
 from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias
 from dpkit.privacy import calibrate

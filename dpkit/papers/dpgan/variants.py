@@ -11,14 +11,14 @@ from functools import cache
 from math import ceil, inf, sqrt
 from typing import NamedTuple
 
-from dpkit import checks
+from dpkit.common import checks
+from dpkit.common.records import SCALES
 from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias
 from dpkit.papers.dpgan.settings import BOUND, CLUSTERS, MNIST, NON_PRIVATE, Settings
 from dpkit.privacy import calibrate, rdp
 from dpkit.privacy.clip_bounds import biases_together
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.sampling import PoissonSampling
-from dpkit.records import SCALES
 
 ITERATIONS = 500  # at the reduced scale, where networks are a quarter as wide
 WARM_START = 200

@@ -6,7 +6,7 @@ may be lowered while training when a test accuracy stops improving. The paper ge
 and census records at a stated total epsilon of 0.5 and 5, delta 1e-5.
 """
 
-from dpkit.lazy import of_paper
+from dpkit.common.lazy import of_paper
 from dpkit.papers.rdp_gan.settings import (
     DP_GAN,
     MULTIPLICATIVE,

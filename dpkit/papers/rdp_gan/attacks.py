@@ -18,6 +18,7 @@ from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
 from dpkit.audit.target import Target
 from dpkit.audit.training import white_box
+from dpkit.common.records import describe
 from dpkit.papers.rdp_gan import algorithm, recomputed
 from dpkit.papers.rdp_gan.claims import TEXT_TOTAL, main_run
 from dpkit.papers.rdp_gan.recomputed import ADULT, TOTAL
@@ -37,7 +38,6 @@ from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release, Releases
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
-from dpkit.records import describe
 from dpkit.training.step_runs import Run
 from dpkit.training.types import Gan
 

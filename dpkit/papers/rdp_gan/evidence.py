@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dpkit.claims import Evidence, Measured
+from dpkit.common.records import describe
 from dpkit.papers.rdp_gan.settings import MULTIPLICATIVE, OUTPUT_ERROR, SETTINGS, Settings
 from dpkit.privacy.schedules import Constant
-from dpkit.records import describe
 
 if TYPE_CHECKING:
     import torch

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from dpkit import marginals
+from dpkit.common.records import describe
 from dpkit.experiments.part import Part, Progress, Result, priced
 from dpkit.experiments.rows import part_name
 from dpkit.experiments.run import Run
@@ -33,7 +34,6 @@ from dpkit.papers.rdp_gan.tasks import INCOME, JUDGED, PUBLIC_SIZES, SIZES, Task
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
-from dpkit.records import describe
 from dpkit.training.losses import called_real
 from dpkit.training.types import Record
 

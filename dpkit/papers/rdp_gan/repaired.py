@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.papers.rdp_gan.settings import DELTA, SETTINGS, GradientNoise, Settings
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy.accountants.filters import RenyiFilter, best_order

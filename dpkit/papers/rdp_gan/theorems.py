@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable
 from typing import TypedDict, Unpack
 
-from dpkit import checks
+from dpkit.common import checks
 
 BEST_ORDER = 2.0  # order^2 / (order - 1) is least there: Theorem 1 names no order
 

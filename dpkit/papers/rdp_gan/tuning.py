@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from dpkit import checks
+from dpkit.common import checks
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ inception score against epsilon, by clip norm, noise multiplier and capacity. Th
 three earlier private GANs (Beaulieu-Jones et al. 2017, Xie et al. 2018, Zhang et al. 2018).
 """
 
-from dpkit.lazy import of_paper
+from dpkit.common.lazy import of_paper
 from dpkit.papers.small_images.settings import (
     FIGURE_1,
     FIGURE_2,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.mechanisms.privacy_loss import Floats
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from dpkit import datasets
+from dpkit.common.records import describe, json_number, read_json, write_json
 from dpkit.experiments.part import Part, Progress, Result, priced, silent
 from dpkit.experiments.run import Run, as_bytes
 from dpkit.metrics.judge import CLASSIFIERS, Judge, Learning, as_images, judge
@@ -33,7 +34,6 @@ from dpkit.papers.small_images.settings import (
 )
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.ledger import Guarantee
-from dpkit.records import describe, json_number, read_json, write_json
 from dpkit.training.checkpoint import spent
 from dpkit.training.device import device_label, device_named
 from dpkit.training.types import Data, Gan, Record

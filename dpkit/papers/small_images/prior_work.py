@@ -9,7 +9,7 @@ from math import sqrt
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.ledger import Release, parallel
 from dpkit.privacy.mechanisms import Adjacency, SampledGaussian

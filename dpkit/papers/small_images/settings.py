@@ -5,7 +5,8 @@ A step is one update of the critic, which is what is charged.
 
 from dataclasses import dataclass, replace
 
-from dpkit import checks
+from dpkit.common import checks
+from dpkit.common.records import SCALES
 from dpkit.privacy import calibrate
 from dpkit.privacy.clipping import FlatClipping, Unclipped
 from dpkit.privacy.ledger import Release
@@ -13,7 +14,6 @@ from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling, ShuffledBatches, mechanism
 from dpkit.privacy.schedules import Constant
-from dpkit.records import SCALES
 from dpkit.training.optimizers import Adam
 
 # The orders of the code's accountant (compute_renyi_privacy in ganlib/privacy.py)

@@ -16,7 +16,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.accountants import conversions, rdp
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, as_orders

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import GaussianDp, Mechanism, gaussian

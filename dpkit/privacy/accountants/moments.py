@@ -11,7 +11,7 @@ direction too; for the sampled Gaussian that is always mixture against N(0) (Mir
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.accountants import rdp
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import Floats

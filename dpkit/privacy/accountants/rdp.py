@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.accountants import conversions
 from dpkit.privacy.accountants.conversions import classic, improved, optimal
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases

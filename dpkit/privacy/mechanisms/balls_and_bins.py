@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.mechanisms import lognormal_sums
 from dpkit.privacy.mechanisms.base import (
     Adjacency,

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 
 Adjacency = Literal["add-remove", "replace-one"]

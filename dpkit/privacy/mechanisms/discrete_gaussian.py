@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfcx, logsumexp
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     ADJACENCIES,
     Adjacency,

@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import isqrt
 from typing import Any, Protocol
 
-from dpkit import checks
+from dpkit.common import checks
 
 
 class Randomness(Protocol):

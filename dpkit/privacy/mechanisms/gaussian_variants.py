@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import ADJACENCIES, Adjacency, GaussianDp, check_noise
 from dpkit.privacy.mechanisms.gaussian import Gaussian
 from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss

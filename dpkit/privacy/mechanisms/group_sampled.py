@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     Adjacency,
     GaussianDp,

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import ADJACENCIES, Adjacency, GaussianDp, as_epsilons, as_orders
 from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.training import ranks
 from dpkit.training.checkpoint.file import Saved, restored, write_saved
 from dpkit.training.checkpoint.fingerprint import fingerprint, state_of

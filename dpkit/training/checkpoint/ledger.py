@@ -9,7 +9,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.rows import rows as as_rows
 
 try:

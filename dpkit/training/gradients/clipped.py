@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
 from dpkit.privacy.scaled_clipping import ScaledClipping
 from dpkit.training.device import precision

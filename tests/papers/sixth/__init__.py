@@ -5,7 +5,7 @@ A GAN of two small networks on scikit-learn's digits, trained with DP-SGD on its
 
 from dpkit.papers.sixth.settings import SETTINGS, SMALL
 
-from dpkit.lazy import of_paper
+from dpkit.common.lazy import of_paper
 
 NAME = "sixth"
 TITLE = "A sixth paper (made up)"

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dpkit import checks
+from dpkit.common import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.accountants import rdp
 from dpkit.privacy.accountants.pld import blocks, large, loss_grid, saddle

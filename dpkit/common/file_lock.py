@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 
-from dpkit.paths import cache_dir
+from dpkit.common.paths import cache_dir
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import Any
 
-from dpkit.missing import remedied
+from dpkit.common.missing import remedied
 
 Attributes = tuple[Callable[[str], Any], Callable[[], list[str]]]
 

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dpkit.paths import CHECKOUT, PACKAGE
+from dpkit.common.paths import CHECKOUT, PACKAGE
 
 SETTINGS = 1e-4  # relative: how near settings that were calibrated are to those that were stored
 SCALES = ("paper", "reduced", "small")
