@@ -27,17 +27,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from dpkit import (
-        claims,
-        datasets,
-        experiments,
-        marginals,
-        metrics,
-        papers,
-        privacy,
-        private,
-        training,
-    )
+    from dpkit import claims, datasets, experiments, metrics, papers, privacy, private, training
     from dpkit.private import Budget, Private, PrivateGan, PrivateImages, PrivateTable
+    from dpkit.synthesizers import marginals
 
 __getattr__, __dir__ = on_demand(__name__)

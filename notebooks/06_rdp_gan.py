@@ -411,8 +411,8 @@ encoder.frame(made.numpy()[:3])
 # %%
 import numpy as np
 
-from dpkit import marginals
 from dpkit.papers.rdp_gan.tasks import INCOME, SIZES
+from dpkit.synthesizers import marginals
 
 scores = {"GAN, 40 iterations": wanted.judge(made.numpy(), asked.numpy())}
 for epsilon in (5.0, 0.5):

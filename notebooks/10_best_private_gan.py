@@ -33,8 +33,8 @@ turn.at_epsilon_1.check(...)
 import numpy as np
 
 from dpkit import datasets
-from dpkit.baselines.jitter import Jitter
 from dpkit.common import plots
+from dpkit.synthesizers.jitter import Jitter
 
 rng = np.random.default_rng(0)
 train, test = datasets.digits(split="train"), datasets.digits(split="test")
@@ -83,8 +83,8 @@ print(f"{'stated':17s} norm {np.sqrt(sum(w**2 for w in weights)):.4f}")
 # The kit measures a little less than all pixels: the 14 lowest cosine frequencies along each side (section 3 says why).
 
 # %%
-from dpkit.baselines import class_moments
 from dpkit.privacy import pld
+from dpkit.synthesizers import class_moments
 
 known = {"classes": 10, "shape": (1, 28, 28), "public_size": 20_000}
 settings = class_moments.settings_for(10, delta=1e-5, components=1, **known)
@@ -141,7 +141,7 @@ print(f"trained on 5,000 samples {accuracy(samples, labels):.0f} %")
 # %%
 from dataclasses import replace
 
-from dpkit.baselines.moments_sums import noised, sums
+from dpkit.synthesizers.moments_sums import noised, sums
 
 
 def eigenvalues(settings, label=3):
@@ -204,7 +204,7 @@ print(f"together: epsilon {pld.epsilon(many.ledger(), delta=1e-5).epsilon:.2f}")
 # > gradient per unit of noise. However you choose $T$ and $B$, that stays below $n \mu$: one step on all $n$ records.
 
 # %%
-from dpkit.warm_gan.settings import calibrated, ceiling, signal
+from dpkit.synthesizers.warm_gan.settings import calibrated, ceiling, signal
 
 for batch, steps in ((128, 1_000), (1_024, 40), (4_096, 40)):
     one = calibrated(10, delta=1e-5, **known, batch_size=batch, steps=steps)
@@ -217,7 +217,7 @@ for batch, steps in ((128, 1_000), (1_024, 40), (4_096, 40)):
 # closest, as Bie, Kamath and Zhang found. Now train: 40 steps, some ten seconds.
 
 # %%
-from dpkit.warm_gan import WarmGan
+from dpkit.synthesizers.warm_gan import WarmGan
 
 options = {"batch_size": 1_024, "steps": 40, "reproducible_seed": 0, "device": "cpu"}
 gan = WarmGan(10, epsilon=10, delta=1e-5, **options).fit(x, y)
@@ -301,7 +301,7 @@ turn.sensitivity.check(np.linalg.norm(statistics(np.eye(784)[0] * 100)))
 turn.records_at_epsilon_1.check(...)
 
 # %% tags=["solution"]
-from dpkit.warm_gan.settings import ceiling
+from dpkit.synthesizers.warm_gan.settings import ceiling
 
 reached = [ceiling(e, delta=1e-5, public_size=20_000) for e in (1, 10)]  # n mu at epsilon 1 and 10
 turn.records_at_epsilon_1.check(20_000 * reached[1] / reached[0])

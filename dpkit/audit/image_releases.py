@@ -17,13 +17,13 @@ from dpkit.audit import one_run
 from dpkit.audit.scores import Scores
 from dpkit.audit.target import Target
 from dpkit.audit.training.candidates import apart, coins
-from dpkit.baselines import class_moments, random_features
-from dpkit.baselines.class_moments import MomentsSettings
-from dpkit.baselines.random_features import FeaturesSettings
 from dpkit.common import checks
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
 from dpkit.privacy.mechanisms import Floats
+from dpkit.synthesizers import class_moments, random_features
+from dpkit.synthesizers.class_moments import MomentsSettings
+from dpkit.synthesizers.random_features import FeaturesSettings
 
 DELTA, EPSILON = 1e-5, 8.0
 COINS = "each canary's inclusion is an independent fair coin"

@@ -7,8 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpkit.baselines import class_moments
-from dpkit.baselines.class_moments import MomentsSettings
 from dpkit.comparison.recipe import Recipe
 from dpkit.comparison.task import CLASSES, SHAPE, Task
 from dpkit.papers.dp_cgan import algorithm
@@ -18,10 +16,12 @@ from dpkit.privacy.ledger import Release
 from dpkit.privacy.sampling import mechanism
 from dpkit.private import PrivateGan, gan_step
 from dpkit.private.gan_settings import GanSettings, gan_settings
+from dpkit.synthesizers import class_moments
+from dpkit.synthesizers.class_moments import MomentsSettings
+from dpkit.synthesizers.warm_gan import step as warm
+from dpkit.synthesizers.warm_gan.settings import WarmGanSettings, calibrated, large
 from dpkit.training.networks import Conditional, mlp
 from dpkit.training.types import Gan
-from dpkit.warm_gan import step as warm
-from dpkit.warm_gan.settings import WarmGanSettings, calibrated, large
 
 PIXELS, HIDDEN, LATENT = prod(SHAPE), 256, 64
 

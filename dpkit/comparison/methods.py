@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.baselines import class_moments, feature_matching, random_features
-from dpkit.baselines.class_moments import MomentsSettings
-from dpkit.baselines.feature_matching import Matching
-from dpkit.baselines.jitter import Jitter
-from dpkit.baselines.random_features import FeaturesSettings
 from dpkit.comparison import gans, recipe
 from dpkit.comparison.task import CLASSES, SHAPE, Made, Method, Task
 from dpkit.privacy.ledger import Release
+from dpkit.synthesizers import class_moments, feature_matching, random_features
+from dpkit.synthesizers.class_moments import MomentsSettings
+from dpkit.synthesizers.feature_matching import Matching
+from dpkit.synthesizers.jitter import Jitter
+from dpkit.synthesizers.random_features import FeaturesSettings
 
 NONE = "none"
 CLIPPED = "none but clipping to [0, 1]"

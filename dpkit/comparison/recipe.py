@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpkit.baselines.jitter import Jitter
 from dpkit.comparison.task import SHAPE, Made, Task
 from dpkit.experiments.run import Run
 from dpkit.privacy.ledger import Release
+from dpkit.synthesizers.jitter import Jitter
 from dpkit.training.types import Data, Gan
 
 

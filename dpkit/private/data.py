@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 
-from dpkit.baselines import records
 from dpkit.common import checks
 from dpkit.datasets import Images
+from dpkit.synthesizers import records
 from dpkit.training.data import Rows, not_finite, over
 from dpkit.training.reads import Extent, extents, meet
 from dpkit.training.types import Data

@@ -8,15 +8,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from dpkit.baselines import class_moments, random_features
-from dpkit.baselines.jitter import Jitter
-from dpkit.baselines.records import arrays, checksum, in_unit
 from dpkit.common import checks
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.one_release import Price, generator, size_of
 from dpkit.private.statement import ALL_RECORDS, counted
+from dpkit.synthesizers import class_moments, random_features
+from dpkit.synthesizers.jitter import Jitter
+from dpkit.synthesizers.records import arrays, checksum, in_unit
 
 MOMENTS, FEATURES = "moments", "random features"
 AFTER = {  # what follows from the release alone
@@ -31,9 +31,9 @@ class PrivateImages(BaseEstimator):
         images = PrivateImages(epsilon=1).fit(x, y)
         images.sample([0, 1, 2])
 
-    By "moments" (`dpkit.baselines.class_moments`) the release is each class's count, mean and
+    By "moments" (`dpkit.synthesizers.class_moments`) the release is each class's count, mean and
     second moment, and images are drawn from Gaussians; it needs no torch. By "random features"
-    (`dpkit.baselines.random_features`: DP-MERF) it is each class's mean embedding, on which a
+    (`dpkit.synthesizers.random_features`: DP-MERF) it is each class's mean embedding, on which a
     generator is trained for some minutes. They are what a private GAN has to beat.
 
     Another `fit` costs epsilon again. The fitted object holds no records, so that it may be
@@ -179,7 +179,7 @@ def _moments(epsilon: float, asked: dict[str, Any], size: int) -> tuple[Any, Any
 
 def _features(epsilon: float, asked: dict[str, Any], size: int) -> tuple[Any, Any]:
     """Settings, and what fits a model by them; torch is looked for before anything is charged."""
-    from dpkit.baselines import feature_matching
+    from dpkit.synthesizers import feature_matching
 
     settings = random_features.settings_for(epsilon, **asked)
     return settings, partial(feature_matching.fit, public_size=size)

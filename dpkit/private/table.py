@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from dpkit import marginals
 from dpkit.common import checks
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release
@@ -16,6 +15,7 @@ from dpkit.private.budget import Budget, check_budget
 from dpkit.private.one_release import Price, generator, size_of
 from dpkit.private.schema import Schema
 from dpkit.private.statement import ALL_RECORDS, counted
+from dpkit.synthesizers import marginals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ class PrivateTable(BaseEstimator):
         table = PrivateTable({"age": range(17, 91), "sex": ["female", "male"]}, epsilon=1)
         table.fit(frame).sample(1000)
 
-    By "marginals" (`dpkit.marginals`), `fit` is one Gaussian release of all two-way counts; rows
+    By "marginals" (`dpkit.synthesizers.marginals`), `fit` is one Gaussian release of all two-way counts; rows
     are drawn from a tree in which every column depends on the target and on at most one column
     more. It needs no torch, and comes closer to the census than "gan", a `PrivateGan` of one-hot
     rows: at epsilon 1 the columns' shares are off by 1 % against 11 % on average (1,000 steps).

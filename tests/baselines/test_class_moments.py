@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpkit.baselines import class_moments
-from dpkit.baselines.class_moments import MomentsModel, MomentsSettings, fit, settings_for
-from dpkit.baselines.components import partition
-from dpkit.baselines.cosines import cosines
-from dpkit.baselines.moments_sums import clipped, sums
 from dpkit.datasets import digits
 from dpkit.privacy import pld
+from dpkit.synthesizers import class_moments
+from dpkit.synthesizers.class_moments import MomentsModel, MomentsSettings, fit, settings_for
+from dpkit.synthesizers.components import partition
+from dpkit.synthesizers.cosines import cosines
+from dpkit.synthesizers.moments_sums import clipped, sums
 
 SHAPE = (1, 6, 5)
 SETTINGS = MomentsSettings(3, SHAPE, 0.5, clip_norm=4.0, frequencies=3)

@@ -7,10 +7,17 @@ import pytest
 import torch
 from sklearn.neighbors import NearestCentroid
 
-from dpkit.baselines import feature_matching
-from dpkit.baselines.feature_matching import FeaturesModel, Generator, Matching, fit, match, train
-from dpkit.baselines.random_features import FeaturesSettings, embedded_sums
 from dpkit.datasets import digits
+from dpkit.synthesizers import feature_matching
+from dpkit.synthesizers.feature_matching import (
+    FeaturesModel,
+    Generator,
+    Matching,
+    fit,
+    match,
+    train,
+)
+from dpkit.synthesizers.random_features import FeaturesSettings, embedded_sums
 
 pytestmark = pytest.mark.torch
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpkit.baselines import random_features
-from dpkit.baselines.random_features import FeaturesSettings, embedded, settings_for
 from dpkit.privacy import pld
+from dpkit.synthesizers import random_features
+from dpkit.synthesizers.random_features import FeaturesSettings, embedded, settings_for
 
 SHAPE = (1, 4, 5)
 SETTINGS = FeaturesSettings(3, SHAPE, 1.0, features=20_000, length_scale=1.5)

@@ -15,12 +15,12 @@ from scipy import stats
 from scipy.optimize import root_scalar
 from scipy.special import ndtr
 
-from dpkit.baselines import class_moments, random_features
-from dpkit.baselines.class_moments import MomentsSettings
-from dpkit.baselines.moments_sums import Sums, noised, sums
-from dpkit.baselines.random_features import FeaturesSettings
-from dpkit.baselines.records import checked
 from dpkit.privacy import gdp, normals, pld
+from dpkit.synthesizers import class_moments, random_features
+from dpkit.synthesizers.class_moments import MomentsSettings
+from dpkit.synthesizers.moments_sums import Sums, noised, sums
+from dpkit.synthesizers.random_features import FeaturesSettings
+from dpkit.synthesizers.records import checked
 
 CLASSES, SHAPE = 3, (1, 4, 5)
 DELTA = 1e-5

@@ -7,7 +7,6 @@ import pytest
 from scipy.stats import t
 
 from dpkit import datasets
-from dpkit.baselines.feature_matching import Matching
 from dpkit.comparison import experiments, methods, tables
 from dpkit.comparison.methods import METHODS
 from dpkit.comparison.published import PROTOCOLS, PUBLISHED
@@ -17,6 +16,7 @@ from dpkit.metrics.feature_classifier import LEARNINGS
 from dpkit.metrics.judge import Learning
 from dpkit.metrics.trained_on_synthetic import Protocol, logistic
 from dpkit.privacy import pld
+from dpkit.synthesizers.feature_matching import Matching
 
 # One of those that are fitted and priced alike, and differ in what is done to their samples.
 PRICED = {(one.settings, one.ledger): name for name, one in experiments.ALL.items()}.values()

@@ -534,7 +534,7 @@ MUTANTS = (
         "baselines/feature_matching.py",
         "released = release(images, labels, settings=settings, rng=rng)",
         "released = release(images, labels, settings=settings, rng=rng)\n"
-        "    from dpkit.baselines.random_features import embedded_sums\n"
+        "    from dpkit.synthesizers.random_features import embedded_sums\n"
         "    released = embedded_sums(images, labels, settings=settings)",
         "tests/baselines/test_feature_matching.py::test_training_sees_the_noised_sums_alone",
     ),

@@ -57,7 +57,7 @@ STATEMENT = "dpkit/privacy/statement.py"  # a sentence is all that it makes
 TORCH_PARTS = {"training", "private"}
 TORCH_FREE_IN_PAPERS = {"__init__.py", "settings.py", "claims.py", "tables.py"}
 TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
-    "dpkit/baselines/feature_matching.py",
+    "dpkit/synthesizers/feature_matching.py",
     "dpkit/metrics/judge.py",
     "dpkit/metrics/feature_classifier.py",
     "dpkit/metrics/trained_on_synthetic.py",
@@ -67,7 +67,7 @@ TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
     "dpkit/comparison/recipe.py",
     "dpkit/experiments/run.py",
     "dpkit/experiments/trial.py",
-    *(f"dpkit/warm_gan/{name}.py" for name in ("estimator", "networks", "step")),
+    *(f"dpkit/synthesizers/warm_gan/{name}.py" for name in ("estimator", "networks", "step")),
 }
 TORCH_FREE_IN_TRAINING = {"dpkit/training/__init__.py", "dpkit/training/optimizers.py"}
 TORCH_FREE_IN_PRIVATE = {  # what is planned, priced and stated, and one release

@@ -10,9 +10,15 @@ from scipy import stats
 from scipy.optimize import root_scalar
 from scipy.special import ndtr
 
-from dpkit.marginals import MarginalsSettings, fit, model_from, pair_counts, settings_for
-from dpkit.marginals import consistent_tables as consistent
 from dpkit.privacy import normals, pld
+from dpkit.synthesizers.marginals import (
+    MarginalsSettings,
+    fit,
+    model_from,
+    pair_counts,
+    settings_for,
+)
+from dpkit.synthesizers.marginals import consistent_tables as consistent
 
 SIZES = (3, 2, 4, 2)
 QUIET = MarginalsSettings(SIZES, target=3, noise_multiplier=0.0)
@@ -52,7 +58,7 @@ def test_noise_is_as_large_as_priced(monkeypatch):
     settings = MarginalsSettings(sizes, target=0, noise_multiplier=2.5)
     codes, seen = records(1000, sizes=sizes), []
     monkeypatch.setattr(
-        "dpkit.marginals.synthesizer.model_from", lambda noisy, **_: seen.append(noisy)
+        "dpkit.synthesizers.marginals.synthesizer.model_from", lambda noisy, **_: seen.append(noisy)
     )
     fit(codes, settings=settings, public_size=1000, rng=np.random.default_rng(5))
     multiples = seen[0] / normals.grid(settings.noise_std)

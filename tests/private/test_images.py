@@ -11,10 +11,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import dpkit
-from dpkit.baselines.records import checksum
 from dpkit.datasets import digits, make_images
 from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import Budget, PrivateImages
+from dpkit.synthesizers.records import checksum
 
 MOMENTS, FEATURES = "moments", "random features"
 methods = pytest.mark.parametrize(
@@ -26,7 +26,7 @@ methods = pytest.mark.parametrize(
 def few_steps(request, monkeypatch):
     """Generators learn for three steps here."""
     if request.node.get_closest_marker("torch"):
-        from dpkit.baselines import feature_matching
+        from dpkit.synthesizers import feature_matching
 
         short = feature_matching.Matching(steps=3, batch=20)
         monkeypatch.setattr(feature_matching, "Matching", lambda: short)

@@ -8,7 +8,7 @@ import pytest
 from dpkit.privacy import gdp, pld
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
-from dpkit.warm_gan.settings import calibrated, ceiling, signal
+from dpkit.synthesizers.warm_gan.settings import calibrated, ceiling, signal
 
 GIVEN = {
     "delta": 1e-5,

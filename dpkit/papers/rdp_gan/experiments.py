@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from dpkit import marginals
 from dpkit.common.records import describe
 from dpkit.experiments.part import Part, Progress, Result, priced
 from dpkit.experiments.rows import part_name
@@ -34,6 +33,7 @@ from dpkit.papers.rdp_gan.tasks import INCOME, JUDGED, PUBLIC_SIZES, SIZES, Task
 from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
+from dpkit.synthesizers import marginals
 from dpkit.training.losses import called_real
 from dpkit.training.types import Record
 

@@ -1,6 +1,6 @@
 """Private tables of categories without training: noisy two-way counts, and rows drawn from them."""
 
-from dpkit.marginals.synthesizer import (
+from dpkit.synthesizers.marginals.synthesizer import (
     Conditional,
     MarginalsModel,
     MarginalsSettings,

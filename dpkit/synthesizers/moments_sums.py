@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit.baselines.moments_settings import MomentsSettings
 from dpkit.privacy import normals
+from dpkit.synthesizers.moments_settings import MomentsSettings
 
 Floats = NDArray[np.float64]
 AT_ONCE = 2_000  # records that are multiplied, or images that are sampled, together

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from dpkit.baselines.random_features import FeaturesSettings, Floats, release
-from dpkit.baselines.records import checked_labels
 from dpkit.common import checks
+from dpkit.synthesizers.random_features import FeaturesSettings, Floats, release
+from dpkit.synthesizers.records import checked_labels
 
 LATENT, HIDDEN, CHANNELS, KERNEL = 5, 200, (16, 8), 5  # of the paper's generator of MNIST
 AT_ONCE = 1000  # images that are generated together

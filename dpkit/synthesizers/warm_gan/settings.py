@@ -4,8 +4,6 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
-from dpkit.baselines import class_moments
-from dpkit.baselines.class_moments import MomentsSettings
 from dpkit.common import checks
 from dpkit.privacy import calibrate, pld
 from dpkit.privacy.clipping import FlatClipping
@@ -15,6 +13,8 @@ from dpkit.privacy.schedules import Constant
 from dpkit.private.gan_settings import PlannedGan
 from dpkit.private.plan import Plan
 from dpkit.private.plan import calibrated as calibrated_plan
+from dpkit.synthesizers import class_moments
+from dpkit.synthesizers.class_moments import MomentsSettings
 from dpkit.training.optimizers import Adam
 
 LOSSES = ("hinge", "bce")

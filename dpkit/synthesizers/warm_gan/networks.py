@@ -5,9 +5,9 @@ from math import prod
 import torch
 from torch import Tensor, nn
 
-from dpkit.baselines.class_moments import MomentsModel
 from dpkit.private.image_networks import WithLabels
-from dpkit.warm_gan.settings import WarmGanSettings
+from dpkit.synthesizers.class_moments import MomentsModel
+from dpkit.synthesizers.warm_gan.settings import WarmGanSettings
 
 SLOPE, OUTSIDE = 0.2, 0.1  # of LeakyReLU; of the gradient of a pixel that was cut off
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from dpkit.common.lazy import on_demand
 
 if TYPE_CHECKING:
-    from dpkit.warm_gan.estimator import WarmGan
-    from dpkit.warm_gan.settings import WarmGanSettings
+    from dpkit.synthesizers.warm_gan.estimator import WarmGan
+    from dpkit.synthesizers.warm_gan.settings import WarmGanSettings
 
 __all__ = ["WarmGan", "WarmGanSettings"]
 __getattr__, __dir__ = on_demand(__name__)

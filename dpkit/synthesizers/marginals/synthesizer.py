@@ -16,12 +16,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpkit.common import checks
-from dpkit.marginals.consistent_tables import Floats, Tables, dependence, made_consistent, triangle
 from dpkit.privacy import calibrate, normals
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.mechanisms.base import check_noise
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.synthesizers.marginals.consistent_tables import (
+    Floats,
+    Tables,
+    dependence,
+    made_consistent,
+    triangle,
+)
 
 Codes = NDArray[np.int64]
 MOST_CELLS = 50_000_000  # of all pairs, each by the target: 400 MB

@@ -10,16 +10,16 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
-from dpkit.baselines import class_moments
-from dpkit.baselines.records import arrays, checksum, in_unit
 from dpkit.common import checks
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.one_release import Price, generator, size_of
 from dpkit.private.statement import ALL_RECORDS, counted
+from dpkit.synthesizers import class_moments
+from dpkit.synthesizers.records import arrays, checksum, in_unit
+from dpkit.synthesizers.warm_gan.settings import WarmGanSettings, calibrated
+from dpkit.synthesizers.warm_gan.step import generate_from, new_gan, step
 from dpkit.training import Data, device_named, generator_on, train
-from dpkit.warm_gan.settings import WarmGanSettings, calibrated
-from dpkit.warm_gan.step import generate_from, new_gan, step
 
 
 class WarmGan(BaseEstimator):

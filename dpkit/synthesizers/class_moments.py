@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpkit.baselines.components import partition
-from dpkit.baselines.moments_settings import MomentsSettings, settings_for
-from dpkit.baselines.moments_sums import Floats, Sums, in_parts, noised, sums
-from dpkit.baselines.records import checked, checked_labels
+from dpkit.synthesizers.components import partition
+from dpkit.synthesizers.moments_settings import MomentsSettings, settings_for
+from dpkit.synthesizers.moments_sums import Floats, Sums, in_parts, noised, sums
+from dpkit.synthesizers.records import checked, checked_labels
 
 __all__ = ["Component", "MomentsModel", "MomentsSettings", "fit", "settings_for"]
 

@@ -3,7 +3,7 @@
 Harder, Adamczewski, Park 2021 (AISTATS), "DP-MERF: Differentially private mean embeddings with
 random features for practical privacy-preserving data generation". Records x are embedded by phi(x),
 random features of a Gaussian kernel; with one-hot labels y, the sum of phi(x) y' is all that is
-released. `dpkit.baselines.feature_matching` trains a generator to match it. Works without torch.
+released. `dpkit.synthesizers.feature_matching` trains a generator to match it. Works without torch.
 
 Where we depart from the paper: there the mean over m records is noised, under replace-one, where it
 moves by 2 / m at most (their section 4). Here it is the sum, under add-remove, where it moves by
@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpkit.baselines.records import checked
 from dpkit.common import checks
 from dpkit.privacy import calibrate, normals
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.mechanisms.base import check_noise
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.synthesizers.records import checked
 
 Floats = NDArray[np.float64]
 FEATURES = 10_000  # of the paper's images

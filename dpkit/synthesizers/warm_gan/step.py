@@ -10,15 +10,15 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from dpkit.baselines.class_moments import MomentsModel
 from dpkit.private.gan_step import CRITIC_LOSSES, moved, normal, scores
 from dpkit.private.losses import PerExampleOf
 from dpkit.private.released import released
+from dpkit.synthesizers.class_moments import MomentsModel
+from dpkit.synthesizers.warm_gan.networks import WarmGenerator, new_critic
+from dpkit.synthesizers.warm_gan.settings import WarmGanSettings
 from dpkit.training import Gradients, paired, per_example, seeded
 from dpkit.training.gradients.factored import PerExample
 from dpkit.training.types import Gan, Record
-from dpkit.warm_gan.networks import WarmGenerator, new_critic
-from dpkit.warm_gan.settings import WarmGanSettings
 
 AT_ONCE = 4096  # images generated together
 Loss = Callable[[Tensor], Tensor]
