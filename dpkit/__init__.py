@@ -15,20 +15,17 @@ __all__ = [
     "PrivateGan",
     "PrivateImages",
     "PrivateTable",
-    "claims",
+    "audit",
     "datasets",
-    "experiments",
-    "marginals",
     "metrics",
-    "papers",
     "privacy",
     "private",
+    "synthesizers",
     "training",
 ]
 
 if TYPE_CHECKING:
-    from dpkit import claims, datasets, experiments, metrics, papers, privacy, private, training
+    from dpkit import audit, datasets, metrics, privacy, private, synthesizers, training
     from dpkit.private import Budget, Private, PrivateGan, PrivateImages, PrivateTable
-    from dpkit.synthesizers import marginals
 
 __getattr__, __dir__ = on_demand(__name__)

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from dpkit import __version__
-from dpkit.commands import accounting, audit, data, evidence, sample, supports, train
+from dpkit.commands import accounting, data, of_papers, sample, supports, train
 from dpkit.common.missing import remedied
-from dpkit.experiments.sweep import PartsFailed
 
 app = typer.Typer(
     name="dpkit",
@@ -45,13 +44,11 @@ app.command()(accounting.noise)
 app.command()(supports.supports)
 app.command()(train.train)
 app.command()(sample.sample)
-app.command()(evidence.claims)
-app.command()(evidence.reproduce)
-app.add_typer(audit.app, name="audit")
+of_papers.added_to(app)
 app.add_typer(data.app, name="data")
 
 # What a user can cause: bad values, what is not installed or not there, computations that fail.
-EXPECTED = (ValueError, ModuleNotFoundError, OSError, ArithmeticError, PartsFailed)
+EXPECTED = (ValueError, ModuleNotFoundError, OSError, ArithmeticError)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except EXPECTED as error:
         fail(str(error))
     except Exception as error:
-        # typer raises its own usage errors, which know how to put themselves in words
+        # typer's usage errors, and parts that failed, know how to put themselves in words
         if not hasattr(error, "format_message"):
             raise
         fail(error.format_message())  # type: ignore[attr-defined]

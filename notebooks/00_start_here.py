@@ -270,8 +270,8 @@ print(rdp.epsilon(ledger, delta=1e-5).epsilon)
 # Every paper's claims are recomputed. Here are those of the first paper (`python -m dpkit claims` prints all):
 
 # %%
-from dpkit.claims import check
 from dpkit.papers import dp_cgan
+from dpkit.papers.claims import check
 
 for claim in dp_cgan.CLAIMS:
     verdict = check(claim)

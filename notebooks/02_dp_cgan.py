@@ -274,8 +274,8 @@ plots.picture(plots.image_rows(own), "Digits 0 to 9 of your own runs: specks at 
 # The method stays the paper's: RDP with the classic conversion and the code's orders, for Poisson batches.
 
 # %%
-from dpkit.claims import check
 from dpkit.common.show import tabled
+from dpkit.papers.claims import check
 
 verdicts = [check(claim) for claim in paper.CLAIMS]
 rows = [(v.claim.id.split("/")[1], v.claim.stated, v.computed, v.verdict) for v in verdicts]
@@ -339,8 +339,8 @@ print(textwrap.fill(f"chosen: {repaired.chosen}", 100))
 # the paper's scale.
 
 # %%
-from dpkit.experiments import store
 from dpkit.papers.dp_cgan.tables import table_1
+from dpkit.papers.experiments import store
 
 stored = store.load("dp_cgan", "table_1")
 tabled(table_1(stored), digits=2)
@@ -375,7 +375,7 @@ for verdict in verdicts[6:]:
 # ## 7. Claimed, proven and measured
 
 # %% tags=["slide"]
-from dpkit.experiments import store
+from dpkit.papers.experiments import store
 
 stored = store.load("dp_cgan", "table_1")
 names = {"published": "published", "repaired": "repaired", "basic_dp": "basic DP", "cgan": "CGAN"}
@@ -397,7 +397,7 @@ tabled(rows, ["run", "steps", "claimed", "proven"])
 # which here is by PLD: 8.89 for the repaired run, where RDP above proves 9.60.
 
 # %% tags=["fragment"]
-from dpkit.commands.audit import table as audits
+from dpkit.papers.commands.audit import table as audits
 
 audits("dp_cgan")
 

@@ -379,8 +379,8 @@ print(f"exp(mean KL) = {np.exp(divergence.mean()):.2f}")
 # artificial run in which every gradient has a length of at least 2:
 
 # %%
-from dpkit.claims import check
 from dpkit.common.show import tabled
+from dpkit.papers.claims import check
 
 claims = {claim.id.split("/")[1]: claim for claim in paper.CLAIMS}
 for name in (n for n in claims if n.startswith("adam")):
@@ -517,7 +517,7 @@ print(textwrap.fill(f"chosen: {paper.REPAIRED.chosen}", 100))
 # every 250 steps, against the epsilon *charged*. The dashed line is the best score without privacy.
 
 # %%
-from dpkit.experiments import store
+from dpkit.papers.experiments import store
 from dpkit.papers.small_images import tables
 
 common = store.load("small_images", "common", scale="reduced")
@@ -781,7 +781,7 @@ tabled(rows, columns)
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
 
 # %%
-from dpkit.commands.audit import table as audits
+from dpkit.papers.commands.audit import table as audits
 
 of_the_paper = ("published", "shuffled-three-passes", "shuffled-noise-1.0", "repaired")
 audits(*(f"small_images/{name}" for name in of_the_paper))

@@ -238,8 +238,8 @@ plots.picture(drawn, "Beale's function from (1, 1), 150 steps at clip norm 1. At
 # settings, and what they say of the paper's two numbers:
 
 # %%
-from dpkit.claims import check
 from dpkit.papers import adadp as paper
+from dpkit.papers.claims import check
 
 claims = {claim.id.split("/")[1]: claim for claim in paper.CLAIMS}
 for name in ("beale-adadp", "beale-dpsgd"):
@@ -548,8 +548,8 @@ print(f"accuracy {before:.3f} before, {after:.3f} after; DP-SGD at the same pric
 
 # %%
 from dpkit.common.show import tabled
-from dpkit.experiments import store
 from dpkit.papers.adadp import tables
+from dpkit.papers.experiments import store
 
 
 def told(spread):
@@ -619,7 +619,7 @@ tabled([{"method": row["method"]} | {e: told(row[e]) for e in row if e != "metho
 # gradient, and that both shrink between steps 100 and 1,000:
 
 # %%
-from dpkit.experiments.rows import values
+from dpkit.papers.experiments.rows import values
 
 parts = store.load("adadp", "figure_4")
 for name in ("adadp", "adal", "adan"):
@@ -706,7 +706,7 @@ for name in ("moments-needs-sigma-1", "two-clip-norms", "delta-above-1-over-n"):
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
 
 # %%
-from dpkit.commands.audit import table as audits
+from dpkit.papers.commands.audit import table as audits
 
 audits("adadp")
 

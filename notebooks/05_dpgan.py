@@ -429,7 +429,7 @@ tabled(rows, columns, digits=4)
 # $\varepsilon_0 < 1$. Is one release at $\varepsilon_0 = 10$ still $(10, 10^{-4})$-private? The exact answer:
 
 # %%
-from dpkit.claims import check
+from dpkit.papers.claims import check
 
 verdicts = {v.claim.id.split("/")[1]: v for v in map(check, paper.CLAIMS)}
 for name in ("noise-from-budget-mnist", "one-release-lsun"):
@@ -768,7 +768,7 @@ plots.picture(
 # snapshot reach on MNIST, in a run like those of section 7?
 
 # %%
-from dpkit.experiments import store
+from dpkit.papers.experiments import store
 
 for part in store.load("dpgan", "snapshot", scale="reduced").values():
     reached = part["values"]
@@ -1044,7 +1044,7 @@ table(rows, ["run", "claimed", "charged", "if Poisson", "proven"], measured=["pr
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
 
 # %%
-from dpkit.commands.audit import table as audits
+from dpkit.papers.commands.audit import table as audits
 
 audits("dpgan")
 

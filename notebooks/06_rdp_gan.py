@@ -276,7 +276,7 @@ LossNoise()
 
 # %%
 from dpkit.common.show import tabled
-from dpkit.experiments import store
+from dpkit.papers.experiments import store
 from dpkit.papers.rdp_gan import tables
 
 losses = store.load("rdp_gan", "table_2")
@@ -291,7 +291,7 @@ tabled(tables.table_2(losses), digits=4)
 # ## 4. Every claim, computed
 
 # %%
-from dpkit.claims import check
+from dpkit.papers.claims import check
 
 verdicts = [check(claim) for claim in paper.CLAIMS]
 rows = [
@@ -574,7 +574,7 @@ beside("epsilon")
 # %%
 from scipy import stats
 
-from dpkit.experiments.rows import values
+from dpkit.papers.experiments.rows import values
 
 KEYS = [["repaired-constant-5", "repaired-5-both"], ["repaired-0.5-both", "repaired-constant-0.5"]]
 square = np.array([[[one["scores"]["1000"]["accuracy"] for one in values(runs, key)] for key in row] for row in KEYS])
@@ -774,7 +774,7 @@ print(f"three repaired runs on the same records: epsilon {three.epsilon:.3f}")
 # nothing). The true epsilon of a row lies between *measured* and *proven*.
 
 # %%
-from dpkit.commands.audit import table as audits
+from dpkit.papers.commands.audit import table as audits
 
 audits("rdp_gan")
 

@@ -50,7 +50,7 @@ assert exact <= 1e-4
 # In dpkit the four steps are an object, a `Claim`, and `check` gives its verdict:
 
 # %%
-from dpkit.claims import Claim, check
+from dpkit.papers.claims import Claim, check
 
 words = {"where": "text: Table 1", "says": "The noise scale is 1.086."}
 why = "The classic formula for one release at (4, 1e-4)."
@@ -184,7 +184,7 @@ for paper in PAPERS:
 # A claim that rests on a line of code or a formula says what lies between the line as it was and as it should be:
 
 # %%
-from dpkit.code_lines import CAUSES
+from dpkit.papers.claims.code_lines import CAUSES
 
 for cause, words in CAUSES.items():
     print(f"{cause:12} {words}")

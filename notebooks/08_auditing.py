@@ -392,8 +392,8 @@ exact.distinguished(*trials, rng=rng, **asked).epsilon
 # its first steps already refute every finite epsilon, only those are run.)
 
 # %%
-from dpkit.commands.audit import table
 from dpkit.papers import PAPERS
+from dpkit.papers.commands.audit import table
 
 table(*(f"{paper.NAME}/{version}" for paper in PAPERS for version in ("published", "repaired")))
 

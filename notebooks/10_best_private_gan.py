@@ -243,8 +243,8 @@ plots.picture(plots.image_rows({"start": before[:10, 0], "GAN": after[:10, 0]}),
 
 # %%
 from dpkit.common.show import tabled
-from dpkit.comparison import tables
-from dpkit.experiments import store
+from dpkit.papers.comparison import tables
+from dpkit.papers.experiments import store
 
 stored = store.load("comparison", "mnist")
 rows = [row for row in tables.shown(stored) if row["seeds"]]

@@ -28,7 +28,7 @@
 # no guarantee.)
 
 # %% tags=["fragment"]
-from dpkit.code_lines import CAUSES
+from dpkit.papers.claims.code_lines import CAUSES
 
 for cause, words in CAUSES.items():
     print(f"{cause:15} {words}")
@@ -252,8 +252,8 @@ card("ledger/float-laplace-support")
 # Much of what is published holds. Three of many:
 
 # %% tags=["fragment"]
-from dpkit.claims import check
-from dpkit.papers import ledger as literature
+from dpkit.papers import literature as literature
+from dpkit.papers.claims import check
 
 by_name = {claim.name: claim for claim in literature.CLAIMS}
 for name in ("abadi-figure-2", "dp-merf-noise-5", "bie-fixed-10"):

@@ -391,9 +391,9 @@ print(f"it has {there:.4f} +- {spread:.4f}")
 # %%
 from dataclasses import replace
 
-from dpkit.claims import check
 from dpkit.common.show import tabled
 from dpkit.papers import small_images as paper
+from dpkit.papers.claims import check
 
 claims = {claim.name: claim for claim in paper.CLAIMS}
 least = claims["shuffled-against-poisson"].curve()
@@ -432,8 +432,7 @@ LINES = {"1 average, then clip": "small_images/clip-after-mean",
          "6 shuffled batches": "small_images/published"}
 
 # %%
-from dpkit.audit import results
-from dpkit.papers.targets import chosen
+from dpkit.papers.targets import chosen, results
 
 lines, runs = {}, []
 for line, name in LINES.items():

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dpkit.claims import (
+from dpkit.common import paths, records
+from dpkit.papers import with_claims
+from dpkit.papers.claims import (
     Claim,
     Evidence,
     Measured,
@@ -20,9 +22,7 @@ from dpkit.claims import (
     outcome,
     with_code,
 )
-from dpkit.code_lines import CAUSES, Code
-from dpkit.common import paths, records
-from dpkit.papers import with_claims
+from dpkit.papers.claims.code_lines import CAUSES, Code
 
 
 def claim(**changes) -> Claim:

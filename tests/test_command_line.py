@@ -265,7 +265,7 @@ def test_data_verify_ends_with_1_where_a_file_differs(dpkit, monkeypatch: pytest
 
 @pytest.mark.torch
 def test_reproduce_prints_each_part_that_is_done(dpkit, monkeypatch: pytest.MonkeyPatch):
-    from dpkit.experiments import reproduce
+    from dpkit.papers.experiments import reproduce
 
     def parts(paper, table, **options):
         assert (paper, table) == ("dp_cgan", "table_1")
@@ -364,9 +364,9 @@ def test_the_module_runs_as_a_program():
 def test_reproduce_all_makes_the_report_at_the_end_even_where_parts_failed(
     dpkit, monkeypatch: pytest.MonkeyPatch, tmp_path, fails
 ):
-    from dpkit import report
-    from dpkit.experiments import reproduce
-    from dpkit.experiments.sweep import PartsFailed
+    from dpkit.papers import report
+    from dpkit.papers.experiments import reproduce
+    from dpkit.papers.experiments.sweep import PartsFailed
 
     def tables(plans, **options):
         assert list(plans) == ["dp_cgan"]

@@ -18,7 +18,7 @@ Attributes = tuple[Callable[[str], Any], Callable[[], list[str]]]
 def on_demand(package: str) -> Attributes:
     """Return `__getattr__` and `__dir__` of a package: of the names that it imports for checkers.
 
-    These are the imports under `if TYPE_CHECKING:` in its source.
+    These are the imports under `if TYPE_CHECKING:` in its source. dpkit itself also gives its parts.
 
     Args:
         package: full name, such as "dpkit.private".
@@ -26,7 +26,9 @@ def on_demand(package: str) -> Attributes:
     source = inspect.getsource(sys.modules[package])
     checked = (node for node in ast.parse(source).body if isinstance(node, ast.If))
     imports = (one for node in checked for one in node.body if isinstance(one, ast.ImportFrom))
-    return given(package, {name.name: str(one.module) for one in imports for name in one.names})
+    homes = {name.name: str(one.module) for one in imports for name in one.names}
+    parts = iter_modules(sys.modules[package].__path__) if package == "dpkit" else ()
+    return given(package, homes | {part.name: package for part in parts})
 
 
 def given(package: str, homes: Mapping[str, str]) -> Attributes:

@@ -1,8 +1,8 @@
 """Exercises of notebook 10: one release's sensitivity, and what many records are worth."""
 
-from dpkit.comparison import tables
 from dpkit.exercises.sheet import Sheet
-from dpkit.experiments import store
+from dpkit.papers.comparison import tables
+from dpkit.papers.experiments import store
 from dpkit.privacy import calibrate, pld
 
 sheet = Sheet("10_best_private_gan")

@@ -1,8 +1,8 @@
 """Exercises of notebook 07: a claim of one's own, verdicts, and what shuffling costs at least."""
 
-from dpkit.claims import check
 from dpkit.exercises.sheet import Sheet
 from dpkit.papers import small_images
+from dpkit.papers.claims import check
 from dpkit.privacy import Release, SampledGaussian, rdp
 
 sheet = Sheet("07_claims_ledger")

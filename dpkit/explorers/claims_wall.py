@@ -7,13 +7,13 @@ from typing import Any
 import ipywidgets as widgets
 
 from dpkit import papers
-from dpkit.claims import Claim, Verdict
 from dpkit.common import plots
 from dpkit.common.show import Table
 from dpkit.explorers import claims_wall_tiles as tiles
 from dpkit.explorers.claims_wall_card import card_of, computed
 from dpkit.explorers.claims_wall_checked import ALL, VERDICTS, by_id, checked, curve_of, matching
 from dpkit.explorers.explorer import FINE, Explorer, choice, control
+from dpkit.papers.claims import Claim, Verdict
 
 ROOM: Any = {"left": 0.13, "right": 0.86, "bottom": 0.16, "top": 0.95}
 OPENS = "dp_cgan/per-tensor-clipping"  # a line of code, a number and a curve

@@ -8,11 +8,11 @@ from types import ModuleType
 from typing import Any
 
 from dpkit import papers
-from dpkit.claims import Claim, Verdict
-from dpkit.code_lines import CAUSES
 from dpkit.common.show import Table, at_least, at_most
 from dpkit.explorers.claims_wall_checked import by_id, checked
 from dpkit.explorers.claims_wall_tiles import LOOKS, tile
+from dpkit.papers.claims import Claim, Verdict
+from dpkit.papers.claims.code_lines import CAUSES
 
 FRAME = "max-width:940px;padding:8px 16px;background-color:#FFFFFF;color:#202124;line-height:1.45;"
 CODE = "margin:2px 0;padding:6px 8px;background-color:#F1F3F4;color:#202124;"

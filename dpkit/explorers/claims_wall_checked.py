@@ -3,9 +3,10 @@
 import math
 from functools import lru_cache
 
-from dpkit import claims, papers
-from dpkit.claims import Claim, Curve, Verdict
+from dpkit import papers
 from dpkit.common import checks
+from dpkit.papers import claims
+from dpkit.papers.claims import Claim, Curve, Verdict
 
 ALL = "all"
 VERDICTS = (ALL, *claims.OUTCOMES)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import ipywidgets as widgets
 
 from dpkit import papers
-from dpkit.claims import OUTCOMES, Outcome, Verdict, counted
 from dpkit.explorers.claims_wall_checked import by_id, checked
+from dpkit.papers.claims import OUTCOMES, Outcome, Verdict, counted
 
 
 class Look(NamedTuple):

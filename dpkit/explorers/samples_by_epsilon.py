@@ -9,10 +9,10 @@ import numpy as np
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most
-from dpkit.comparison.tables import EPSILONS, TITLES, run_name
-from dpkit.experiments import store
-from dpkit.experiments.rows import values
 from dpkit.explorers.explorer import Explorer, choice, control
+from dpkit.papers.comparison.tables import EPSILONS, TITLES, run_name
+from dpkit.papers.experiments import store
+from dpkit.papers.experiments.rows import values
 
 ROWS, COLUMNS = 4, 10  # of digits that are shown
 HEADINGS = ("epsilon proven, at most", "accuracy (%)", "seeds", "lowest to highest (%)")

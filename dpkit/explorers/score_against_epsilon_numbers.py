@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.experiments.rows import seeds
 from dpkit.explorers.score_against_epsilon_runs import Curve, curves_of, loaded
+from dpkit.papers.experiments.rows import seeds
 from dpkit.papers.small_images import tables
 from dpkit.papers.small_images.settings import ORDERS, PUBLIC_SIZE, SETTINGS, Settings, settings_of
 from dpkit.privacy import Release, pld, rdp, shuffled

@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from dpkit.common import records
-from dpkit.experiments import store
-from dpkit.experiments.rows import seeds
+from dpkit.papers.experiments import store
+from dpkit.papers.experiments.rows import seeds
 from dpkit.papers.small_images.settings import FIGURES, Settings
 
 RECORDS = "mnist"  # whose public size the prices take

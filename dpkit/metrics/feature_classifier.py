@@ -6,9 +6,9 @@ import torch
 from safetensors.torch import load, save
 
 from dpkit.common.records import describe, read_json, write_bytes
-from dpkit.experiments import store
-from dpkit.experiments.part import Progress, Result, silent
 from dpkit.metrics.judge import SIZES, Judge, Learning, initial, judge
+from dpkit.papers.experiments import store
+from dpkit.papers.experiments.part import Progress, Result, silent
 from dpkit.training.device import device_label
 
 LEARNINGS = {name: Learning(name, width=8, hidden=128, epochs=6) for name in SIZES}

@@ -14,7 +14,7 @@ PAPERS: tuple[ModuleType, ...] = tuple(
 
 def with_claims() -> tuple[ModuleType, ...]:
     """The papers, and the ledger of findings in the literature after them: all that have CLAIMS."""
-    return (*PAPERS, import_module(f"{__name__}.ledger"))
+    return (*PAPERS, import_module(f"{__name__}.literature"))
 
 
 def named(name: str, among: tuple[ModuleType, ...] | None = None) -> ModuleType:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from curves import SURE
 
-from dpkit.audit import image_releases
 from dpkit.audit.one_run import one_run
+from dpkit.papers.targets import image_releases
 
 TARGETS = image_releases.TARGETS
 NOISE = {

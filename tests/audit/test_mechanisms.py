@@ -23,7 +23,7 @@ from dpkit.audit.mechanisms.attacks import likelihood_ratio
 from dpkit.audit.mechanisms.targets import LEARNED, TARGETS, UNPROTECTED
 from dpkit.audit.mechanisms.worlds import Worlds
 from dpkit.audit.mechanisms.worst_pairs import between_parts, of_ledger, worst_pair
-from dpkit.audit.target import Target
+from dpkit.papers.targets.target import Target
 from dpkit.privacy import (
     BallsAndBinsGaussian,
     DiagonalGaussian,

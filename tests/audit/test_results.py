@@ -7,11 +7,12 @@ from math import inf
 import numpy as np
 import pytest
 
-from dpkit.audit import exact, results
+from dpkit.audit import exact
 from dpkit.audit.scores import Scores
-from dpkit.audit.target import Target
 from dpkit.common import paths
 from dpkit.common.records import alike
+from dpkit.papers.targets import results
+from dpkit.papers.targets.target import Target
 from dpkit.privacy import Gaussian, Release, pld
 
 KEYS = {

@@ -5,7 +5,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from dpkit.audit import exact, sampling
+from dpkit.audit import exact
+from dpkit.papers.targets import sampling
 from dpkit.privacy import SampledGaussian, WithoutReplacementGaussian, gdp, pld, rdp
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian

@@ -5,9 +5,8 @@ import math
 import pytest
 from scipy.stats import binom
 
-from dpkit.audit import results
 from dpkit.common.records import alike, json_number
-from dpkit.papers.targets import targets
+from dpkit.papers.targets import results, targets
 
 pytestmark = [pytest.mark.torch, pytest.mark.stored]
 TARGETS = targets()

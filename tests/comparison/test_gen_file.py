@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpkit.comparison import gen_file
+from dpkit.papers.comparison import gen_file
 
 IMAGES = np.random.default_rng(0).random((6, 1, 28, 28))
 LABELS = np.arange(6)

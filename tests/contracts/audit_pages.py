@@ -3,10 +3,9 @@
 import math
 from typing import Any
 
-from dpkit.audit import results
 from dpkit.common.show import at_least, at_most
 from dpkit.papers import PAPERS
-from dpkit.papers.targets import targets
+from dpkit.papers.targets import results, targets
 
 COLUMNS = (
     "target", "what it is", "claimed", "charged", "proven", "measured", "attack", "trials",

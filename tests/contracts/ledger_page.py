@@ -1,8 +1,8 @@
 """The part of docs/claims.md on later literature: its findings by kind of error."""
 
-from dpkit.claims import Verdict, check
-from dpkit.code_lines import CAUSES
-from dpkit.papers import ledger
+from dpkit.papers import literature as ledger
+from dpkit.papers.claims import Verdict, check
+from dpkit.papers.claims.code_lines import CAUSES
 
 COLUMNS = ("finding", "what is said", "stated", "computed", "", "as it was", "as it should be")
 

@@ -20,12 +20,11 @@ import sampling_page
 import utility_page
 from packaging.requirements import Requirement
 
-from dpkit.audit import results
-from dpkit.claims import OUTCOMES, as_json, check, counted
 from dpkit.common import records
 from dpkit.common.show import at_most
 from dpkit.papers import PAPERS, with_claims
-from dpkit.papers.targets import chosen
+from dpkit.papers.claims import OUTCOMES, as_json, check, counted
+from dpkit.papers.targets import chosen, results
 from dpkit.privacy import Guarantee, pld
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,8 +181,8 @@ def _claims_of(paper: ModuleType) -> str:
 
 def table_1() -> str:
     """DP-CGAN's Table 1 from the stored runs: means over seeds, per cent, by both protocols."""
-    from dpkit.experiments import store
     from dpkit.papers.dp_cgan.tables import table_1 as rows_of
+    from dpkit.papers.experiments import store
 
     stored = store.load("dp_cgan", "table_1")
     published, ours = rows_of(stored), rows_of(stored, protocol="auroc")
@@ -199,7 +198,7 @@ def table_1() -> str:
 
 def table_5() -> str:
     """RDP-GAN's Table V: the paper's score, and what is learned from the generated records."""
-    from dpkit.experiments import store
+    from dpkit.papers.experiments import store
     from dpkit.papers.rdp_gan.tables import figure_8
 
     lines = [
@@ -215,7 +214,7 @@ def table_5() -> str:
 
 def figures() -> str:
     """Small Images: Figures 1 to 3 from the stored runs, and what follows for the findings."""
-    from dpkit.experiments import store
+    from dpkit.papers.experiments import store
     from dpkit.papers.small_images import findings, tables
 
     shared = store.load("small_images", "common", scale="reduced")
@@ -247,8 +246,8 @@ def figures() -> str:
 
 def ablation() -> str:
     """dpGAN on MNIST, as published and repaired at one epsilon, as far as the runs are stored."""
-    from dpkit.experiments import store
     from dpkit.papers.dpgan import tables
+    from dpkit.papers.experiments import store
 
     stored = {
         name: part
@@ -277,8 +276,8 @@ def ablation() -> str:
 
 def semi_supervised() -> str:
     """dpGAN's Table 6: accuracy on MNIST as printed, and of the stored runs."""
-    from dpkit.experiments import store
     from dpkit.papers.dpgan import tables
+    from dpkit.papers.experiments import store
 
     rows = tables.table_6(store.load("dpgan", "table_6", scale="reduced"))
     short = ["GAN", "as published", "matched", "repaired"]
@@ -298,8 +297,8 @@ def semi_supervised() -> str:
 
 def levels() -> str:
     """AdaDP and its rivals: accuracies at three epsilons, and the printed gains beside ours."""
-    from dpkit.experiments import store
     from dpkit.papers.adadp import tables
+    from dpkit.papers.experiments import store
 
     stored = {name: store.load("adadp", name) for name in ("figure_2", "figure_3")}
     shown = [f"{epsilon:g}" for epsilon in tables.EPSILONS]
@@ -455,7 +454,7 @@ def written(page: str, text: str) -> str:
 def draw_samples() -> bytes:
     """The picture of generated digits, from the stored samples."""
     from dpkit.common import plots
-    from dpkit.experiments import store
+    from dpkit.papers.experiments import store
 
     rows = {
         title: store.load_images("dp_cgan", "table_1", f"{key}-seed0-train")

@@ -61,12 +61,12 @@ TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
     "dpkit/metrics/judge.py",
     "dpkit/metrics/feature_classifier.py",
     "dpkit/metrics/trained_on_synthetic.py",
-    "dpkit/comparison/experiments.py",
-    "dpkit/comparison/gans.py",
-    "dpkit/comparison/methods.py",
-    "dpkit/comparison/recipe.py",
-    "dpkit/experiments/run.py",
-    "dpkit/experiments/trial.py",
+    "dpkit/papers/comparison/experiments.py",
+    "dpkit/papers/comparison/gans.py",
+    "dpkit/papers/comparison/methods.py",
+    "dpkit/papers/comparison/recipe.py",
+    "dpkit/papers/experiments/run.py",
+    "dpkit/papers/experiments/trial.py",
     *(f"dpkit/synthesizers/warm_gan/{name}.py" for name in ("estimator", "networks", "step")),
 }
 TORCH_FREE_IN_TRAINING = {"dpkit/training/__init__.py", "dpkit/training/optimizers.py"}

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.comparison import tables
-from dpkit.comparison.published import PROTOCOLS
-from dpkit.experiments import store
+from dpkit.papers.comparison import tables
+from dpkit.papers.comparison.published import PROTOCOLS
+from dpkit.papers.experiments import store
 
 DATA = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
 

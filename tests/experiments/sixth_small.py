@@ -20,9 +20,9 @@ def run(folder: Path, kill_at: int | None = None) -> bytes:
     """Compute what is missing in the folder and return the report."""
     from dpkit import papers
     from dpkit.common import file_lock as alone
-    from dpkit.experiments import run as run_module
-    from dpkit.experiments.reproduce import everything
-    from dpkit.report import write
+    from dpkit.papers.experiments import run as run_module
+    from dpkit.papers.experiments.reproduce import everything
+    from dpkit.papers.report import write
 
     if str(SIXTH) not in papers.__path__:
         papers.__path__.append(str(SIXTH))

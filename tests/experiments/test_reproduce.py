@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from dpkit.common.records import code_version, write_json
-from dpkit.experiments import run as run_module
-from dpkit.experiments import store
-from dpkit.experiments.part import Part
-from dpkit.experiments.reproduce import reproduce
-from dpkit.experiments.sweep import PartsFailed
 from dpkit.papers.dp_cgan import experiments
+from dpkit.papers.experiments import run as run_module
+from dpkit.papers.experiments import store
+from dpkit.papers.experiments.part import Part
+from dpkit.papers.experiments.reproduce import reproduce
+from dpkit.papers.experiments.sweep import PartsFailed
 
 pytestmark = pytest.mark.torch
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from dpkit import comparison, datasets, papers
+from dpkit import datasets, papers
 from dpkit.common import paths
 from dpkit.common.records import SETTINGS, alike, read_json
-from dpkit.experiments import store
-from dpkit.experiments.part import silent
+from dpkit.papers import comparison
+from dpkit.papers.experiments import store
+from dpkit.papers.experiments.part import silent
 
 pytestmark = pytest.mark.torch
 

@@ -12,9 +12,9 @@ from joblib import Parallel, delayed
 from made_up_table import FAILS, KILLED, LOG, logged
 
 from dpkit.common import file_lock as alone
-from dpkit.experiments import store
-from dpkit.experiments.reproduce import reproduce
-from dpkit.experiments.sweep import LOSSES, Asked, PartsFailed, computed, sweep, tasks
+from dpkit.papers.experiments import store
+from dpkit.papers.experiments.reproduce import reproduce
+from dpkit.papers.experiments.sweep import LOSSES, Asked, PartsFailed, computed, sweep, tasks
 
 pytestmark = pytest.mark.torch  # brings the locks
 

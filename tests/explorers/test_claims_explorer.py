@@ -1,4 +1,4 @@
-"""Claims chosen by paper, verdict and word; verdicts as `dpkit.claims.check` gives them."""
+"""Claims chosen by paper, verdict and word; verdicts as `dpkit.papers.claims.check` gives them."""
 
 import json
 import math
@@ -10,15 +10,16 @@ from types import ModuleType
 
 import pytest
 
-from dpkit import claims, papers
-from dpkit.claims import Claim, Curve, Evidence, Measured
-from dpkit.code_lines import Code
+from dpkit import papers
 from dpkit.common import paths
 from dpkit.common.show import at_most
 from dpkit.explorers import ClaimsWall
 from dpkit.explorers.claims_wall_card import card, computed
 from dpkit.explorers.claims_wall_checked import ALL, VERDICTS, checked, matching
 from dpkit.explorers.claims_wall_tiles import LOOKS
+from dpkit.papers import claims
+from dpkit.papers.claims import Claim, Curve, Evidence, Measured
+from dpkit.papers.claims.code_lines import Code
 
 EVERY = [claim for paper in papers.with_claims() for claim in paper.CLAIMS]
 

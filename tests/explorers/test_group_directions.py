@@ -8,7 +8,6 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.special import logsumexp
 
-from dpkit.claims import check
 from dpkit.explorers import GroupDirections, group_directions
 from dpkit.explorers.certified import ENOUGH, LEAST_CERTIFIED, NOTHING, TOO_SMALL
 from dpkit.explorers.group_directions import (
@@ -19,6 +18,7 @@ from dpkit.explorers.group_directions import (
     _draw_groups,
     by_iteration,
 )
+from dpkit.papers.claims import check
 from dpkit.papers.dpgan import claims
 from dpkit.privacy import pld
 from dpkit.privacy.clipping import GroupClipping

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dpkit.comparison.tables import TITLES
-from dpkit.experiments import store
 from dpkit.explorers import SamplesByEpsilon, samples_by_epsilon
+from dpkit.papers.comparison.tables import TITLES
+from dpkit.papers.experiments import store
 
 
 def test_rows_are_the_stored_runs():

@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 import torch
 
-from dpkit.experiments import run as run_module
-from dpkit.experiments.part import silent
 from dpkit.papers.adadp import algorithm, experiments, levels, settings, tables
 from dpkit.papers.adadp.settings import ADADP, Flat, Published, Repaired
+from dpkit.papers.experiments import run as run_module
+from dpkit.papers.experiments.part import silent
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant

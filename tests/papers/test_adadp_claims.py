@@ -6,7 +6,6 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpkit.claims import check
 from dpkit.common.show import interval
 from dpkit.papers.adadp import (
     claims,
@@ -18,6 +17,7 @@ from dpkit.papers.adadp import (
     tables,
 )
 from dpkit.papers.adadp.recomputed import theorem_1
+from dpkit.papers.claims import check
 from dpkit.privacy import Release, WithoutReplacementGaussian, as_drawn, divergence, gdp, pld, rdp
 
 BY_ID = {claim.id.partition("/")[2]: claim for claim in claims.CLAIMS}

@@ -1,9 +1,9 @@
 """The thirty cases: each is a claim, and what is run does not tell its verdict."""
 
-from dpkit.claims import check
-from dpkit.code_lines import CAUSES
 from dpkit.papers import with_claims
 from dpkit.papers.cases import CASES
+from dpkit.papers.claims import check
+from dpkit.papers.claims.code_lines import CAUSES
 
 CLAIMS = {claim.id: claim for paper in with_claims() for claim in paper.CLAIMS}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dpkit.claims import check
 from dpkit.common import records
+from dpkit.papers.claims import check
 from dpkit.papers.dp_cgan import claims
 from dpkit.privacy import SampledGaussian
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 from scipy.stats import t as student
 
-from dpkit.claims import check
+from dpkit.papers.claims import check
 from dpkit.papers.dp_cgan import table_claims
 from dpkit.papers.dp_cgan.claims import CLAIMS
 

@@ -10,7 +10,7 @@ from scipy.optimize import root_scalar
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import norm
 
-from dpkit.claims import check, outcome
+from dpkit.papers.claims import check, outcome
 from dpkit.papers.dpgan import claims, evidence, proof_claims, table_claims
 from dpkit.papers.dpgan.variants import CONFIGURATIONS
 

@@ -11,11 +11,11 @@ from dp_accounting import pld, rdp
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from dpkit import claims
 from dpkit.__main__ import main
-from dpkit.claims import Claim
-from dpkit.papers import ledger
-from dpkit.papers.ledger.finding import Source, finding
+from dpkit.papers import claims
+from dpkit.papers import literature as ledger
+from dpkit.papers.claims import Claim
+from dpkit.papers.literature.finding import Source, finding
 
 BY_NAME = {claim.name: claim for claim in ledger.CLAIMS}
 WORK = Source("A method (its authors 2026)", "owner/name 0000000, file.py:1")

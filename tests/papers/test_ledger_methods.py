@@ -11,9 +11,9 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 
-from dpkit import claims
-from dpkit.papers import ledger
-from dpkit.papers.ledger import (
+from dpkit.papers import claims
+from dpkit.papers import literature as ledger
+from dpkit.papers.literature import (
     backpropagation_clipping_512,
     ctab_gan_batch_as_microbatch,
     ctab_gan_penalty_after_noise,

@@ -15,9 +15,9 @@ from scipy.optimize import root_scalar
 from scipy.special import gammaln, log_ndtr
 from scipy.stats import chi2, norm
 
-from dpkit import claims
-from dpkit.papers import ledger
-from dpkit.papers.ledger import (
+from dpkit.papers import claims
+from dpkit.papers import literature as ledger
+from dpkit.papers.literature import (
     dpdm_epsilon_0_2,
     float32_sum,
     float_laplace_support,
@@ -25,7 +25,7 @@ from dpkit.papers.ledger import (
     shuffled_chua,
     torch_bounded_normals,
 )
-from dpkit.papers.ledger import opacus_batch_size_from_n as opacus_size
+from dpkit.papers.literature import opacus_batch_size_from_n as opacus_size
 
 BY_NAME = {claim.name: claim for claim in ledger.CLAIMS}
 VERDICTS = {
@@ -217,7 +217,7 @@ def test_squares_of_a_feature_move_a_sum_by_their_largest():
 @pytest.mark.parametrize("dimensions", [1, 3])
 def test_wishart_outputs_fall_below_the_moments_with_a_record(dimensions: int):
     """40,000 draws: within 6 standard errors (2e-9)."""
-    from dpkit.papers.ledger import diffprivlib_wishart
+    from dpkit.papers.literature import diffprivlib_wishart
 
     rng = np.random.default_rng(dimensions)
     record = np.zeros((dimensions, dimensions))

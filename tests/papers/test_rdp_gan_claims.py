@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
-from dpkit.claims import check
+from dpkit.papers.claims import check
 from dpkit.papers.rdp_gan import claims, recomputed, theorems
 from dpkit.papers.rdp_gan.recomputed import ADULT, MNIST
 from dpkit.papers.rdp_gan.tuning import Tuning

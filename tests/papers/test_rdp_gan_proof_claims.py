@@ -8,8 +8,8 @@ from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 
-from dpkit.claims import check
-from dpkit.experiments import store
+from dpkit.papers.claims import check
+from dpkit.papers.experiments import store
 from dpkit.papers.rdp_gan import proof_claims, table_claims
 from dpkit.papers.rdp_gan.claims import CLAIMS
 

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from dpkit.common.records import SCALES, write_json
-from dpkit.experiments import run as run_module
-from dpkit.experiments.part import Part, Result, silent
-from dpkit.experiments.reproduce import reproduce
+from dpkit.papers.experiments import run as run_module
+from dpkit.papers.experiments.part import Part, Result, silent
+from dpkit.papers.experiments.reproduce import reproduce
 from dpkit.papers.rdp_gan import experiments, repaired, runs, tables, tasks
 from dpkit.papers.rdp_gan.experiments import PUBLISHED
 from dpkit.papers.rdp_gan.runs import Judged

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpkit.common import plots
-from dpkit.experiments import store
+from dpkit.papers.experiments import store
 from dpkit.papers.rdp_gan import experiments, recomputed, tables
 from dpkit.papers.rdp_gan.tasks import SIZES
 from dpkit.privacy import Release, SampledGaussian, pld

@@ -15,8 +15,8 @@ import pytest
 from dpkit import papers
 from dpkit.__main__ import main
 from dpkit.common import paths
-from dpkit.experiments import run as run_module
-from dpkit.experiments import store
+from dpkit.papers.experiments import run as run_module
+from dpkit.papers.experiments import store
 
 pytestmark = pytest.mark.torch
 

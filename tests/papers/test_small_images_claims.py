@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dpkit.claims import check, outcome
 from dpkit.common.show import at_least, at_most
+from dpkit.papers.claims import check, outcome
 from dpkit.papers.small_images import claims, prior_work
 from dpkit.papers.small_images.prior_work import DIGIT_COUNTS, BeaulieuJones, Xie
 from dpkit.papers.small_images.settings import FIGURE_2, ORDERS, PUBLIC_SIZE

@@ -7,8 +7,8 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from dpkit.claims import check, outcome
 from dpkit.common import paths
+from dpkit.papers.claims import check, outcome
 from dpkit.papers.small_images import adam, claims, curve_claims, review_claims
 
 BY_ID = {claim.id.removeprefix("small_images/"): claim for claim in claims.CLAIMS}

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from dpkit import papers
-from dpkit.claims import Claim
 from dpkit.common.records import write_json
-from dpkit.experiments import store
-from dpkit.experiments.part import Part, Result
-from dpkit.experiments.rows import Shown, joined, spread, values
-from dpkit.report import cells, pictures, write
+from dpkit.papers.claims import Claim
+from dpkit.papers.experiments import store
+from dpkit.papers.experiments.part import Part, Result
+from dpkit.papers.experiments.rows import Shown, joined, spread, values
+from dpkit.papers.report import cells, pictures, write
 
 pytestmark = pytest.mark.torch
 

@@ -2,7 +2,7 @@
 
 from dpkit.audit.mechanisms.priced import CODE, target
 from dpkit.audit.mechanisms.worst_pairs import between_parts
-from dpkit.audit.target import Target
+from dpkit.papers.targets.target import Target
 from dpkit.privacy.accountants import rdp
 from dpkit.privacy.ledger import Ledger, Parallel, Release, Releases, parallel
 from dpkit.privacy.mechanisms import (

@@ -7,7 +7,7 @@ from typing import Any
 from dpkit.audit.mechanisms.attacks import Attack, likelihood_ratio
 from dpkit.audit.mechanisms.worlds import Worlds
 from dpkit.audit.mechanisms.worst_pairs import of_ledger
-from dpkit.audit.target import Target
+from dpkit.papers.targets.target import Target
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Mechanism

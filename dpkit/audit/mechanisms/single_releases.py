@@ -2,7 +2,7 @@
 
 from dpkit.audit.mechanisms.priced import single, target
 from dpkit.audit.mechanisms.worst_pairs import of_ledger
-from dpkit.audit.target import Target
+from dpkit.papers.targets.target import Target
 from dpkit.privacy.accountants import rdp
 from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Release

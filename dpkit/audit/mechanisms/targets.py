@@ -16,7 +16,7 @@ from dpkit.audit.mechanisms.priced import CODE, single, target
 from dpkit.audit.mechanisms.single_releases import SINGLE
 from dpkit.audit.mechanisms.worlds import Worlds, together
 from dpkit.audit.mechanisms.worst_pairs import of_ledger
-from dpkit.audit.target import Target
+from dpkit.papers.targets.target import Target
 from dpkit.privacy.ledger import Release, Releases
 from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian, Laplace, NoGuarantee
 

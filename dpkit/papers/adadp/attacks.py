@@ -16,13 +16,13 @@ from torch import Tensor, nn
 
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
-from dpkit.audit.target import Target
 from dpkit.audit.training import white_box
 from dpkit.common.records import describe
 from dpkit.papers.adadp import algorithm, pca, recomputed
 from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.levels import LEVELS, at_level
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, Settings, proven
+from dpkit.papers.targets.target import Target
 from dpkit.privacy import Release, WithoutReplacementGaussian, pld
 from dpkit.privacy.ledger import Guarantee, Releases
 from dpkit.privacy.mechanisms import Floats

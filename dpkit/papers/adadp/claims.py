@@ -7,13 +7,13 @@ The numbers are those of `theorems` (the paper's formulas), `leak` (Algorithm 1'
 import math
 from functools import partial
 
-from dpkit.claims import Claim, with_code
 from dpkit.papers.adadp import example, leak, recomputed, theorems
 from dpkit.papers.adadp.experiment_claims import EXPERIMENTS, PAPER
 from dpkit.papers.adadp.levels import LEVELS, at_level
 from dpkit.papers.adadp.lines import LINES
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
-from dpkit.papers.main_run import MainRun
+from dpkit.papers.claims import Claim, with_code
+from dpkit.papers.claims.main_run import MainRun
 
 LEMMAS = (
     Claim(

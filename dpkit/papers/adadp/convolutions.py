@@ -25,7 +25,7 @@ from dpkit import datasets
 from dpkit.common import checks
 from dpkit.common.paths import cache_dir
 from dpkit.common.records import code_version, describe, write_bytes, write_json
-from dpkit.experiments.part import Progress, silent
+from dpkit.papers.experiments.part import Progress, silent
 from dpkit.privacy.schedules import Linear
 from dpkit.training.device import generator_on, seeded
 from dpkit.training.optimizers import set_rate

@@ -6,7 +6,6 @@ from time import perf_counter
 
 import numpy as np
 
-from dpkit.claims import Evidence, Measured
 from dpkit.common.records import describe
 from dpkit.papers.adadp.agd_settings import AGD
 from dpkit.papers.adadp.levels import CIFAR_WIDTHS, AnySettings
@@ -23,6 +22,7 @@ from dpkit.papers.adadp.trajectories import (
     dp_sgd,
     over_grid,
 )
+from dpkit.papers.claims import Evidence, Measured
 from dpkit.privacy.sampling import PoissonSampling
 
 PRINTED = {"adadp": 0.21, "dpsgd": 0.90}  # distances of section III-B

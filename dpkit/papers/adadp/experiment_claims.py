@@ -4,8 +4,8 @@ import math
 from functools import partial
 from operator import itemgetter
 
-from dpkit.claims import Claim
 from dpkit.papers.adadp import evidence, example, recomputed
+from dpkit.papers.claims import Claim
 
 PAPER = "adadp"
 DRAWS = 1_000_000  # of the mean cosines

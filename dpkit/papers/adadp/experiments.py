@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from dpkit.experiments.part import Part, Progress, Result, priced
-from dpkit.experiments.run import Run
 from dpkit.papers.adadp import agd, algorithm, convolutions, data
 from dpkit.papers.adadp.agd_settings import AgdSettings
 from dpkit.papers.adadp.levels import (
@@ -27,6 +25,8 @@ from dpkit.papers.adadp.levels import (
     small,
 )
 from dpkit.papers.adadp.settings import proven
+from dpkit.papers.experiments.part import Part, Progress, Result, priced
+from dpkit.papers.experiments.run import Run
 from dpkit.training.noise_shapes import Remembering
 from dpkit.training.types import Data
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from dpkit.experiments.rows import Shown, Stored, spread, values
 from dpkit.papers.adadp import pca
 from dpkit.papers.adadp.settings import proven
 from dpkit.papers.adadp.theorems import Theorem1
+from dpkit.papers.experiments.rows import Shown, Stored, spread, values
 from dpkit.privacy import Release, SampledGaussian
 
 NAMES = {

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
-from dpkit.audit.target import Target
 from dpkit.audit.training import white_box
 from dpkit.audit.training.reconstruction import labels_seen
 from dpkit.papers.dp_cgan import algorithm
@@ -24,6 +23,7 @@ from dpkit.papers.dp_cgan.claims import (
     main_run,
 )
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS, Settings
+from dpkit.papers.targets.target import Target
 from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.training.step_runs import Run

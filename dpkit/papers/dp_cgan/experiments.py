@@ -8,9 +8,6 @@ import torch
 
 from dpkit import datasets
 from dpkit.common.file_lock import alone
-from dpkit.experiments.part import Part, Progress, Result, priced
-from dpkit.experiments.rows import part_name
-from dpkit.experiments.run import CPU, Run, as_bytes
 from dpkit.metrics import utility
 from dpkit.papers.dp_cgan import algorithm
 from dpkit.papers.dp_cgan.settings import (
@@ -23,6 +20,9 @@ from dpkit.papers.dp_cgan.settings import (
     Settings,
     small,
 )
+from dpkit.papers.experiments.part import Part, Progress, Result, priced
+from dpkit.papers.experiments.rows import part_name
+from dpkit.papers.experiments.run import CPU, Run, as_bytes
 from dpkit.privacy import rdp
 from dpkit.training.types import Data, Step
 

@@ -6,11 +6,11 @@ from functools import cache, partial
 import numpy as np
 from scipy.special import stdtrit
 
-from dpkit.claims import Claim
-from dpkit.code_lines import Code
-from dpkit.experiments import store
-from dpkit.experiments.rows import values
+from dpkit.papers.claims import Claim
+from dpkit.papers.claims.code_lines import Code
 from dpkit.papers.dp_cgan.tables import CLASSIFIERS, PRINTED, TITLES
+from dpkit.papers.experiments import store
+from dpkit.papers.experiments.rows import values
 
 PAPER = "dp_cgan"
 COLUMNS = {"cgan": "cgan", "published": "dp-cgan", "basic_dp": "basic-dp"}  # with seeds -> in ids

@@ -15,13 +15,13 @@ import torch
 
 from dpkit.audit import runs
 from dpkit.audit.scores import Scores
-from dpkit.audit.target import Target
 from dpkit.audit.training import white_box
 from dpkit.papers.dpgan import algorithm
 from dpkit.papers.dpgan.budget import TABLE_7
 from dpkit.papers.dpgan.claims import PAPER, STRAY, THEOREM, main_run
 from dpkit.papers.dpgan.settings import BOUND, MNIST, REPAIRED, SETTINGS, Settings, ungrouped
 from dpkit.papers.dpgan.variants import sized
+from dpkit.papers.targets.target import Target
 from dpkit.privacy import moments, pld
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.ledger import Guarantee

@@ -9,15 +9,15 @@ from math import expm1, log1p
 
 import numpy as np
 
-from dpkit.claims import Claim, Curve, with_code
-from dpkit.papers.as_published import OPACUS_ORDERS, AsPublished
+from dpkit.papers.claims import Claim, Curve, with_code
+from dpkit.papers.claims.as_published import OPACUS_ORDERS, AsPublished
+from dpkit.papers.claims.main_run import MainRun
 from dpkit.papers.dpgan.budget import BUDGET_DELTA, TABLE_7
 from dpkit.papers.dpgan.evidence import GENERATOR_STEP
 from dpkit.papers.dpgan.lines import LINES
 from dpkit.papers.dpgan.proof_claims import PROOFS
 from dpkit.papers.dpgan.settings import MNIST, PUBLISHED, REPAIRED, SETTINGS, Settings, ungrouped
 from dpkit.papers.dpgan.table_claims import TABLES
-from dpkit.papers.main_run import MainRun
 from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, moments
 from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch, actual_noise_multiplier

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from functools import partial
 
-from dpkit.claims import Claim, Evidence, Measured
-from dpkit.code_lines import Code
 from dpkit.common.records import describe
+from dpkit.papers.claims import Claim, Evidence, Measured
+from dpkit.papers.claims.code_lines import Code
 from dpkit.papers.dpgan.variants import published
 
 SEED = 0

@@ -13,9 +13,6 @@ from torch import nn
 
 from dpkit.common.file_lock import alone
 from dpkit.common.records import describe
-from dpkit.experiments.part import Part, Progress, Result
-from dpkit.experiments.rows import part_name
-from dpkit.experiments.run import CPU, Run, as_bytes
 from dpkit.papers.dpgan import algorithm, scores, semi_supervised, variants
 from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.prices import priced
@@ -23,6 +20,9 @@ from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import Settings
 from dpkit.papers.dpgan.tables import LABELS
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
+from dpkit.papers.experiments.part import Part, Progress, Result
+from dpkit.papers.experiments.rows import part_name
+from dpkit.papers.experiments.run import CPU, Run, as_bytes
 from dpkit.training.types import Data
 
 EVERY = 100  # steps between two checkpoints

@@ -3,8 +3,8 @@
 from typing import Any
 
 from dpkit.common.records import json_number
-from dpkit.experiments import part
 from dpkit.papers.dpgan.settings import Settings
+from dpkit.papers.experiments import part
 from dpkit.privacy import moments, pld
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import ShuffledBatches

@@ -3,7 +3,7 @@
 from functools import cache
 from math import e, expm1, log, log1p
 
-from dpkit.claims import Claim
+from dpkit.papers.claims import Claim
 from dpkit.papers.dpgan.budget import BUDGET_DELTA
 from dpkit.papers.dpgan.settings import PUBLISHED
 from dpkit.privacy import SampledGaussian

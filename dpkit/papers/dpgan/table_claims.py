@@ -9,8 +9,8 @@ from itertools import combinations, product
 from statistics import mean
 from typing import Any
 
-from dpkit.claims import Claim
 from dpkit.metrics.js_score import MOST
+from dpkit.papers.claims import Claim
 from dpkit.papers.dpgan.budget import TABLE_7
 from dpkit.papers.dpgan.tables import PRINTED
 

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
-from dpkit.audit.target import Target
 from dpkit.audit.training import white_box
 from dpkit.common.records import describe
 from dpkit.papers.rdp_gan import algorithm, recomputed
@@ -34,6 +33,7 @@ from dpkit.papers.rdp_gan.settings import (
     Settings,
 )
 from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.papers.targets.target import Target
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release, Releases
 from dpkit.privacy.mechanisms import Floats

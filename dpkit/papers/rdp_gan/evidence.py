@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dpkit.claims import Evidence, Measured
 from dpkit.common.records import describe
+from dpkit.papers.claims import Evidence, Measured
 from dpkit.papers.rdp_gan.settings import MULTIPLICATIVE, OUTPUT_ERROR, SETTINGS, Settings
 from dpkit.privacy.schedules import Constant
 

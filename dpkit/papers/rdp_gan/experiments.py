@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from dpkit.common.records import describe
-from dpkit.experiments.part import Part, Progress, Result, priced
-from dpkit.experiments.rows import part_name
-from dpkit.experiments.run import Run
+from dpkit.papers.experiments.part import Part, Progress, Result, priced
+from dpkit.papers.experiments.rows import part_name
+from dpkit.papers.experiments.run import Run
 from dpkit.papers.rdp_gan import algorithm
 from dpkit.papers.rdp_gan.ablations import plan_ablations
 from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RECORDS, SWEEPS, repaired

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from dpkit.claims import Claim
+from dpkit.papers.claims import Claim
 from dpkit.papers.rdp_gan import recomputed, theorems
 from dpkit.papers.rdp_gan.recomputed import ADULT, MNIST, NOISE, RATE, TABLE_2, TOTAL
 from dpkit.papers.rdp_gan.settings import DELTA, DISCRIMINATOR_STEPS, GENERATOR_STEPS, SIGMA

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpkit.claims import Curve
+from dpkit.papers.claims import Curve
 from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import DELTA, DISCRIMINATOR_STEPS, GENERATOR_STEPS, SIGMA
 from dpkit.papers.rdp_gan.theorems import ConditionFails, Setting

@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from dpkit.claims import Claim
-from dpkit.experiments import store
+from dpkit.papers.claims import Claim
+from dpkit.papers.experiments import store
 from dpkit.papers.rdp_gan import tables
 
 PAPER = "rdp_gan"

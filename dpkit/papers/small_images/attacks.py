@@ -18,7 +18,6 @@ import torch
 from dpkit.audit import runs
 from dpkit.audit.repeated import Repeated
 from dpkit.audit.scores import Scores
-from dpkit.audit.target import Target
 from dpkit.audit.training import white_box
 from dpkit.papers.small_images import algorithm
 from dpkit.papers.small_images.claims import BEAULIEU, PAPER, SCRIPT, epsilon, main_run, spent
@@ -31,6 +30,7 @@ from dpkit.papers.small_images.settings import (
     SETTINGS,
     Settings,
 )
+from dpkit.papers.targets.target import Target
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.wrong_clipping import ClippedAfterMean

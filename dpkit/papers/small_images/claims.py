@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.claims import Claim, Curve, Kind, with_code
-from dpkit.papers.as_published import AsPublished
-from dpkit.papers.main_run import MainRun
+from dpkit.papers.claims import Claim, Curve, Kind, with_code
+from dpkit.papers.claims.as_published import AsPublished
+from dpkit.papers.claims.main_run import MainRun
 from dpkit.papers.small_images.adam import Comparison
 from dpkit.papers.small_images.curve_claims import CURVES
 from dpkit.papers.small_images.lines import LINES

@@ -10,9 +10,9 @@ from itertools import product
 
 import numpy as np
 
-from dpkit.claims import Claim
-from dpkit.code_lines import Code
-from dpkit.experiments import store
+from dpkit.papers.claims import Claim
+from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.experiments import store
 from dpkit.papers.small_images.tables import Curve
 
 BASE = ("base-seed0", "base-seed1", "base-seed2")  # C 1, noise 0.5, capacity 16

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from dpkit import datasets
 from dpkit.common.records import describe, json_number, read_json, write_json
-from dpkit.experiments.part import Part, Progress, Result, priced, silent
-from dpkit.experiments.run import Run, as_bytes
 from dpkit.metrics.judge import CLASSIFIERS, Judge, Learning, as_images, judge
+from dpkit.papers.experiments.part import Part, Progress, Result, priced, silent
+from dpkit.papers.experiments.run import Run, as_bytes
 from dpkit.papers.small_images import algorithm
 from dpkit.papers.small_images.scores import IMAGES
 from dpkit.papers.small_images.settings import (

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from dpkit.audit import trained
+from dpkit.papers.targets import trained
 
 pytestmark = pytest.mark.torch
 

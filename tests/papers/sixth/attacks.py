@@ -9,8 +9,8 @@ from dpkit.papers.sixth.settings import PUBLIC_SIZE, SETTINGS
 
 from dpkit.audit import runs
 from dpkit.audit.scores import Scores
-from dpkit.audit.target import Target
 from dpkit.audit.training.white_box import Batch, once, shift
+from dpkit.papers.targets.target import Target
 from dpkit.privacy import pld
 
 RATE = SETTINGS.sampling.expected_batch_size / PUBLIC_SIZE

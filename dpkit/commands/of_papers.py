@@ -1,0 +1,19 @@
+"""The one place where the library names what is built on it: commands that `papers` adds."""
+
+from importlib import import_module
+
+import typer
+
+COMMANDS = {
+    "claims": "dpkit.papers.commands.evidence",
+    "reproduce": "dpkit.papers.commands.evidence",
+}
+GROUPS = {"audit": "dpkit.papers.commands.audit"}
+
+
+def added_to(app: typer.Typer) -> None:
+    """Add them after the library's own."""
+    for name, home in COMMANDS.items():
+        app.command()(getattr(import_module(home), name))
+    for name, home in GROUPS.items():
+        app.add_typer(import_module(home).app, name=name)

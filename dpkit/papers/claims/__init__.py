@@ -1,0 +1,306 @@
+"""What a paper says, computed again: a claim, its evidence, and the verdict."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal, NamedTuple, get_args
+
+from dpkit.common import checks, paths, records
+from dpkit.papers.claims.code_lines import Code
+
+Kind = Literal["equals", "at most", "at least", "in words", "computed", "unchecked"]
+KINDS: tuple[str, ...] = get_args(Kind)
+Outcome = Literal["holds", "fails", "computed", "cannot be checked"]
+OUTCOMES: dict[Outcome, str] = {  # verdict -> the same of several claims
+    "holds": "hold",
+    "fails": "fail",
+    "computed": "computed",
+    "cannot be checked": "cannot be checked",
+}
+
+
+class Curve(NamedTuple):
+    """Points to draw beside a claim, such as epsilon by step: x and y of the same length."""
+
+    x: list[float]
+    y: list[float]
+    x_name: str
+    y_name: str
+
+
+class Measured(NamedTuple):
+    """The values of a measurement: named numbers, and data set name -> sha256 of what it read."""
+
+    values: dict[str, float]
+    data: dict[str, str]
+
+
+class Evidence(NamedTuple):
+    """A measurement too long to repeat each time; its record is stored with its inputs.
+
+    Args:
+        claim: id under which the record is stored; other claims may share it.
+        inputs: everything that was set, as JSON values; a record of other inputs is not used.
+        measure: makes the measurement.
+        scale: "paper" on the paper's own data, "reduced" on the digits.
+    """
+
+    claim: str
+    inputs: dict[str, Any]
+    measure: Callable[[], Measured]
+    scale: str = "paper"
+
+    @property
+    def path(self) -> Path:
+        """data/results/claims/<paper>-<name>.json."""
+        return paths.results_dir() / "claims" / f"{self.claim.replace('/', '-')}.json"
+
+
+class _Value(float):
+    """A value of evidence; in the form "<1e-9" it is "below 1e-9" where it is that small."""
+
+    def __format__(self, form: str) -> str:
+        if not form.startswith("<"):
+            return super().__format__(form)
+        return f"below {form[1:]}" if abs(self) < float(form[1:]) else f"{float(self):.1g}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of a paper or its code that can be checked.
+
+    Args:
+        id: "<paper>/<name>", the paper by its package's name.
+        where: section, table or file in which it is said.
+        says: what is said, in our words.
+        kind: how the computed value relates to the stated one for the claim to hold: "equals", "at
+            most" or "at least". Where no number is stated: "in words" if `believed` decides,
+            "computed" if there is nothing to compare with, so that it neither holds nor fails.
+            "unchecked" if the paper leaves out what decides the value, whether it states one or
+            not: the verdict is "cannot be checked", and what is computed stands beside it.
+        compute: the value, from no arguments, or from the evidence's values where there is one.
+        explanation: one sentence; {names} of the evidence's values are filled in, and
+            {name:<1e-9} reads "below 1e-9" where the value is that small.
+        stated: the number that is said, None where none is.
+        tolerance: absolute, >= 0, of the comparison.
+        curve: points to draw beside it.
+        evidence: the measurement it rests on, if it takes longer than a moment.
+        believed: of kind "in words", whether a computed value confirms the statement.
+        rounding: of a claim without a stated number: a value this small counts as zero.
+        code: the line of code or the formula that it is about, if it is about one.
+
+    Raises:
+        ValueError: the id has another form, the kind is unknown, a tolerance is negative, or a
+            stated value, `believed` or `rounding` is missing or does not go with the kind.
+    """
+
+    id: str
+    where: str
+    says: str
+    kind: Kind
+    compute: Callable[..., float]
+    explanation: str
+    stated: float | None = None
+    tolerance: float = 0.0
+    curve: Callable[[], Curve] | None = None
+    evidence: Evidence | None = None
+    believed: Callable[[float], bool] | None = None
+    rounding: float = 0.0
+    code: Code | None = None
+
+    def __post_init__(self) -> None:
+        checks.one_of(KINDS, kind=self.kind)
+        checks.non_negative(tolerance=self.tolerance, rounding=self.rounding)
+        if not all(self.id.partition("/")):
+            raise ValueError(f"id must be <paper>/<name>, got {self.id!r}")
+        compares = self.kind in ("equals", "at most", "at least")
+        if (self.stated is not None) != compares and self.kind != "unchecked":
+            needs = "needs a" if compares else "takes no"
+            raise ValueError(f"{self.id}: kind {self.kind!r} {needs} stated value")
+        if (self.believed is not None) != (self.kind == "in words"):
+            raise ValueError(f"{self.id}: kind 'in words' and `believed` go together")
+        if self.rounding and compares:
+            raise ValueError(f"{self.id}: kind {self.kind!r} takes no `rounding`")
+
+    @property
+    def paper(self) -> str:
+        """Name of the paper's package."""
+        return self.id.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """What it is called among its paper's claims."""
+        return self.id.partition("/")[2]
+
+    def explained(self, values: dict[str, float]) -> str:
+        """The explanation with the evidence's values filled in."""
+        return self.explanation.format(**{name: _Value(value) for name, value in values.items()})
+
+    def shown(self, value: float | None, form: str = ".6g") -> str:
+        """A stated or computed value in words: "below 1e-12" where only rounding is left of it.
+
+        "" where there is none, "none" where it is infinite: no such guarantee exists.
+        """
+        if value is None or math.isnan(value):
+            return ""
+        if math.isinf(value):
+            return "none"
+        if self.rounding and value == 0:
+            return f"below {self.rounding:g}"
+        return format(value, form)
+
+
+class Verdict(NamedTuple):
+    """Outcome of one check.
+
+    computed: NaN where evidence is missing.
+    explanation: the claim's, with the evidence's numbers filled in.
+    """
+
+    claim: Claim
+    computed: float
+    verdict: Outcome
+    explanation: str
+
+
+def with_code(claims: Iterable[Claim], lines: Mapping[str, Code]) -> tuple[Claim, ...]:
+    """The claims, each with its line of code where `lines` has one.
+
+    Args:
+        lines: the code by the claim's name, which is its id without the paper.
+
+    Raises:
+        ValueError: `lines` names a claim that there is not.
+    """
+    several = tuple(claims)
+    unknown = lines.keys() - {claim.name for claim in several}
+    if unknown:
+        raise ValueError(f"lines name claims that there are not: {', '.join(sorted(unknown))}")
+    return tuple(replace(claim, code=lines.get(claim.name, claim.code)) for claim in several)
+
+
+def check(claim: Claim, *, recompute: bool = False) -> Verdict:
+    """Compute the claim's value and compare.
+
+    Args:
+        recompute: measure the evidence again first, and store it.
+
+    Raises:
+        ArithmeticError: the computation gave NaN, which proves nothing.
+    """
+    values: dict[str, Any] = {}
+    if claim.evidence is None:
+        computed = claim.compute()
+    else:
+        record = _measure(claim.evidence) if recompute else _stored(claim.evidence)
+        if record is None:
+            remedy = f"python -m dpkit claims --paper {claim.paper} --recompute"
+            missing = f"Evidence is missing ({claim.evidence.path.name}); to make it: {remedy}"
+            return Verdict(claim, math.nan, "cannot be checked", missing)
+        values = record["values"]
+        computed = claim.compute(values)
+    if math.isnan(computed):
+        raise ArithmeticError(f"the value of {claim.id} came out as NaN")
+    if abs(computed) <= claim.rounding:
+        computed = 0.0
+    return Verdict(claim, computed, outcome(claim, computed), claim.explained(values))
+
+
+def check_all(claims: Iterable[Claim], *, recompute: bool = False) -> list[Verdict]:
+    """Check each claim; evidence that several share is measured again once."""
+    verdicts, measured = [], set()
+    for claim in claims:
+        again = recompute and claim.evidence is not None and claim.evidence.claim not in measured
+        verdicts.append(check(claim, recompute=again))
+        if claim.evidence is not None:
+            measured.add(claim.evidence.claim)
+    return verdicts
+
+
+def outcome(claim: Claim, computed: float) -> Outcome:
+    """The verdict on a computed value; written so that NaN never bears a claim out."""
+    if claim.kind == "computed":
+        return "computed"
+    if claim.kind == "unchecked":
+        return "cannot be checked"
+    return "holds" if _holds(claim, computed) else "fails"
+
+
+def _holds(claim: Claim, computed: float) -> bool:
+    if claim.believed is not None:
+        return claim.believed(computed)
+    assert claim.stated is not None  # of every other kind that is compared
+    match claim.kind:
+        case "equals":
+            return abs(computed - claim.stated) <= claim.tolerance
+        case "at most":
+            return computed <= claim.stated + claim.tolerance
+        case _:
+            return computed >= claim.stated - claim.tolerance
+
+
+def counted(verdicts: Iterable[Verdict]) -> str:
+    """How many verdicts there are of each kind, such as "2 hold, 1 fails"."""
+    count = Counter(verdict.verdict for verdict in verdicts)
+    return ", ".join(
+        f"{count[one]} {one if count[one] == 1 else several}"
+        for one, several in OUTCOMES.items()
+        if count[one]
+    )
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """The command line's object for one claim."""
+    claim = verdict.claim
+    computed = None if math.isnan(verdict.computed) else verdict.computed
+    if claim.rounding and computed == 0:
+        computed = claim.shown(computed)
+    return {
+        "id": claim.id,
+        "paper": claim.paper,
+        "where": claim.where,
+        "says": claim.says,
+        "stated": records.json_number(claim.stated),
+        "computed": computed if isinstance(computed, str) else records.json_number(computed),
+        "verdict": verdict.verdict,
+        "explanation": verdict.explanation,
+        "code": None if claim.code is None else asdict(claim.code),
+    }
+
+
+def _stored(evidence: Evidence) -> dict[str, Any] | None:
+    """The stored record; None if there is none, or one of other inputs.
+
+    Raises:
+        ValueError: the file is not a record of evidence.
+    """
+    path = evidence.path
+    if not path.exists():
+        return None
+    record = records.read_json(path)
+    try:
+        same = records.alike(record["provenance"]["settings"], evidence.inputs)
+        return record if same and record["values"] else None
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"{path} is not a record of evidence; delete it and run with --recompute"
+        ) from error
+
+
+def _measure(evidence: Evidence) -> dict[str, Any]:
+    start = perf_counter()
+    measured = evidence.measure()
+    provenance = records.provenance(
+        settings=evidence.inputs,
+        seed=None,
+        data=measured.data,
+        device="cpu",
+        wall_seconds=perf_counter() - start,
+        scale=evidence.scale,
+    )
+    record = {"claim": evidence.claim, "values": measured.values, "provenance": provenance}
+    records.write_json(evidence.path, record)
+    return record

@@ -1,0 +1,1 @@
+"""Commands of the terminal that ask what papers say: claims, reproduce, audit."""

@@ -1,0 +1,139 @@
+"""audit: attack a system or a mechanism, and set what is measured beside what is proven."""
+
+from typing import Annotated, Any
+
+import typer
+
+from dpkit.commands.output import AsJson, print_json
+from dpkit.common import checks
+from dpkit.common.show import Table, at_least, at_most
+
+app = typer.Typer(
+    help="Attack systems and mechanisms: the epsilon measured beside the epsilon proven.",
+    rich_markup_mode=None,
+)
+HEADINGS = ("target", "claimed", "charged", "proven", "measured", "trials", "seconds")
+
+
+@app.command("list")
+def list_targets(as_json: AsJson = False) -> None:
+    """What can be attacked, with what was measured when it last was (stored results).
+
+    python -m dpkit audit list
+    """
+    rows = _rows("all")
+    if as_json:
+        print_json([{key: value for key, value in row.items() if key != "scores"} for row in rows])
+    else:
+        print(Table(HEADINGS, [_cells(row) for row in rows]).text())
+
+
+@app.command("run")
+def run_target(
+    target: Annotated[str, typer.Argument(help="Such as dp_cgan/published, dp_cgan or all.")],
+    seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
+    confidence: Annotated[float, typer.Option(help="Of the lower bound, in (0, 1).")] = 0.95,
+    store: Annotated[
+        bool, typer.Option("--store", help="Keep the result under data/results/audit.")
+    ] = False,
+    repeat: Annotated[
+        int, typer.Option(help="Attack it so often besides, where a finite epsilon is proven.")
+    ] = 0,
+    trials: Annotated[int, typer.Option(help="Scores a world of each repetition, at most.")] = 2000,
+    as_json: AsJson = False,
+) -> None:
+    """Attack a target: with the stated confidence its true epsilon is at least what is measured.
+
+      python -m dpkit audit run mechanisms/gaussian
+
+    A measured epsilon above the claimed or charged one refutes it; "none fits" says that no finite
+    one does. It is above the proven one for 5 % of seeds at most. An attack that finds little
+    proves nothing.
+    """
+    from dpkit.papers.targets import chosen, results
+
+    checks.whole(repeat=repeat)
+    rows = []
+    for one in chosen(target):
+        row = results.run(one, seed=seed, confidence=confidence)
+        if repeat and row["proven"] != "inf":
+            asked = {"trials": min(trials, one.trials), "seed": seed, "confidence": confidence}
+            row["repetitions"] = results.repeat(one, times=repeat, **asked)
+        if store:
+            results.store(row, one)
+        rows.append(row)
+        if not as_json:
+            print(_sentence(row), flush=True)
+    if as_json:
+        print_json(rows[0] if len(rows) == 1 else rows)
+
+
+def table(*names: str) -> Table:
+    """The stored results of targets, or of groups such as a paper's: one line a target.
+
+    Raises:
+        ValueError: there is no such target or group.
+    """
+    return Table(HEADINGS[:-1], [_cells(row)[:-1] for name in names for row in _rows(name)])
+
+
+def _rows(name: str) -> list[dict[str, Any]]:
+    from dpkit.papers.targets import chosen, results
+
+    return [results.stored(target) or _bare(target) for target in chosen(name)]
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    measured = row["measured"]
+    return (
+        row["target"],
+        *("-" if row[name] is None else f"{row[name]:.4g}" for name in ("claimed", "charged")),
+        "-" if row["proven"] is None else _epsilon(row["proven"], at_most),
+        "not yet" if measured is None else _measured(measured),
+        "-" if row["trials"] is None else f"{row['trials']:,}",
+        "-" if row["seconds"] is None else f"{row['seconds']:.1f}",
+    )
+
+
+def _epsilon(value: float | str, rounded: Any) -> str:
+    return "none" if value == "inf" else rounded(float(value))
+
+
+def _measured(value: float | str) -> str:
+    return "none fits" if value == "inf" else at_least(float(value))
+
+
+def _bare(target: Any) -> dict[str, Any]:
+    """A row of what is known before an attack."""
+    names = ("claimed", "charged", "version", "says", "where", "attack", "delta", "adjacency")
+    empty = ("proven", "measured", "confidence", "assumes", "trials", "seconds")
+    known = {name: getattr(target, name) for name in names}
+    return {"target": target.id, **known, **dict.fromkeys(empty)}
+
+
+def _sentence(row: dict[str, Any]) -> str:
+    said = row["charged"] if row["claimed"] is None else row["claimed"]
+    name = "charged" if row["claimed"] is None else "claimed"
+    shown = [f"{row['target']}: {row['says']}", f"Attack: {row['attack']}"]
+    epsilons = [] if said is None else [f"{name} {said:.4g}"]
+    epsilons.append(f"proven {_epsilon(row['proven'], at_most)}")
+    epsilons.append(f"measured {_measured(row['measured'])}")
+    how = f"{row['confidence']:.4g} confidence, {row['trials']:,} trials, {row['seconds']:.1f} s"
+    asked = f"delta {row['delta']:g}, {row['adjacency']}"
+    shown.append(f"Epsilon: {', '.join(epsilons)} ({asked}; {how}; {row['method']})")
+    if row["refuted"]:
+        draws = row["draws"] or {}
+        words = {"sequential": "the sequential test", "clopper_pearson": "Clopper-Pearson"}
+        after = [f"{words[k]} after {n:,} draws a world" for k, n in draws.items() if n]
+        shown.append(f"Refuted: the {name} epsilon does not hold" + _listed(after))
+    if "repetitions" in row:
+        again = row["repetitions"]
+        shown.append(
+            f"Again: in {again['at_most_proven']} of {again['times']} runs of {again['trials']:,} "
+            "trials a world the measured epsilon is at most the proven one"
+        )
+    return "\n".join(shown) + "\n"
+
+
+def _listed(parts: list[str]) -> str:
+    return f" ({'; '.join(parts)})" if parts else ""

@@ -1,0 +1,255 @@
+"""claims and reproduce: what a paper says against what is computed, and its tables made again."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from inspect import getdoc
+from pathlib import Path
+from textwrap import indent
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+
+from dpkit.commands.output import AsJson, print_json
+from dpkit.common import checks
+from dpkit.common.paths import cache_dir
+from dpkit.common.records import SCALES
+from dpkit.papers.claims import Verdict, as_json, check_all, counted
+
+
+def claims(
+    paper: Annotated[
+        str | None,
+        typer.Option(help="Only this paper's, such as dp_cgan; ledger: the later literature's."),
+    ] = None,
+    recompute: Annotated[
+        bool,
+        typer.Option(
+            "--recompute", help="Measure stored evidence again (minutes; needs the data)."
+        ),
+    ] = False,
+    json_: AsJson = False,
+) -> None:
+    """Compute again what the papers say: stated, computed, verdict.
+
+      python -m dpkit claims --paper dp_cgan
+
+    A claim holds or fails; "computed" means that nothing was stated to compare the value with.
+    A claim that takes longer than a moment rests on stored evidence (data/results/claims), which
+    --recompute measures again. "cannot be checked" means that evidence is missing, or that the
+    paper leaves out what decides the value.
+    """
+    from dpkit import papers  # with all their settings, which other commands do without
+
+    there = papers.with_claims()
+    chosen = there if paper is None else (papers.named(paper, there),)
+    every = [claim for one in chosen for claim in one.CLAIMS]
+    verdicts = check_all(every, recompute=recompute)
+    if json_:
+        print_json([as_json(verdict) for verdict in verdicts])
+    else:
+        _show(verdicts)
+
+
+def reproduce(
+    paper: Annotated[
+        str | None, typer.Argument(help="Such as dp_cgan, or comparison; not needed with --all.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Argument(help="Such as table_1. Without it: what there is.")
+    ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All tables, of the paper or of all; then one report.")
+    ] = False,
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="paper: its own data and sizes. reduced: smaller and shorter, as the list of a "
+            "paper's tables says. small: seconds a table, without any data set."
+        ),
+    ] = "paper",
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="How many seeds a column is run with: 3 if not given, at scale small 1."),
+    ] = None,
+    parts: Annotated[
+        str | None, typer.Option(help="Only these parts, or beginnings of parts, such as a,b.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 (and so on).")] = "auto",
+    reprice: Annotated[
+        bool,
+        typer.Option("--reprice", help="Run nothing: price what is stored by today's accountants."),
+    ] = False,
+    executor: Annotated[
+        str,
+        typer.Option(
+            help="serial: here, one part after another. processes:4: side by side. "
+            "dask://HOST:PORT: by the workers of a Dask scheduler."
+        ),
+    ] = "serial",
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder to store in and to read from: data/results if not given, and of scale "
+            "small data/cache/results."
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="HTML file that --all writes: report.html in the folder of --results if not "
+            "given, or data/cache/report-SCALE.html."
+        ),
+    ] = None,
+    json_: AsJson = False,
+) -> None:
+    """Make a paper's table again; each part is stored when it is done, and kept if it is stored.
+
+    python -m dpkit reproduce dp_cgan
+
+    python -m dpkit reproduce dp_cgan table_1 --scale reduced
+
+    DPKIT_DATA=... python -m dpkit reproduce dp_cgan table_1 --scale paper
+
+    python -m dpkit reproduce --all --scale small --executor processes:2
+
+    Where a paper stores its training on the way, an interrupted run goes on.
+    """
+    checks.one_of(SCALES, scale=scale)
+    seeds = seeds if seeds is not None else 1 if scale == "small" else 3
+    checks.whole(1, seeds=seeds)
+    if every:
+        _check_alone(table=table, parts=parts, reprice=reprice or None)
+        chosen = _reproducible() if paper is None else (_named(paper),)
+        asked = {"scale": scale, "seeds": seeds, "device": device, "results": results}
+        _everything(chosen, asked, report or _report(scale, results), executor, as_json=json_)
+        return
+    if paper is None:
+        raise ValueError("give a paper, such as dp_cgan, or --all for all of them")
+    plans = _plans_of(paper)
+    if table is None:
+        _list(plans, as_json=json_)
+        return
+
+    from dpkit.papers.experiments import reproduce as experiments
+
+    wanted = None if parts is None else [part.strip() for part in parts.split(",")]
+    rows = experiments.reproduce(
+        paper,
+        table,
+        plans=plans,
+        scale=scale,
+        seeds=seeds,
+        parts=wanted,
+        device=device,
+        reprice=reprice,
+        results=results,
+        executor=executor,
+        progress=_progress(as_json=json_),
+    )
+    _tell(rows, as_json=json_)
+
+
+def _reproducible() -> tuple[ModuleType, ...]:
+    from dpkit import papers
+    from dpkit.papers import comparison
+
+    return (*papers.PAPERS, comparison)
+
+
+def _named(name: str) -> ModuleType:
+    """A paper's package, or that of the comparison."""
+    from dpkit import papers
+
+    return papers.named(name, _reproducible())
+
+
+def _plans_of(name: str) -> Mapping[str, Any]:
+    """What can be reproduced of it, by table."""
+    return import_module(f"{_named(name).__name__}.experiments").PLANS
+
+
+def _everything(
+    chosen: Sequence[ModuleType], asked: dict[str, Any], path: Path, executor: str, *, as_json: bool
+) -> None:
+    """Make all tables of the papers, and then the report: of what is stored, if parts failed."""
+    from dpkit.papers.experiments.reproduce import everything
+    from dpkit.papers.experiments.sweep import PartsFailed
+    from dpkit.papers.report import write
+
+    failed = None
+    plans = {paper.NAME: _plans_of(paper.NAME) for paper in chosen}
+    try:
+        shown = _progress(as_json=as_json)
+        _tell(everything(plans, **asked, executor=executor, progress=shown), as_json=as_json)
+    except PartsFailed as error:
+        failed = error
+    write(path, chosen, plans, **asked)
+    print(f"report: {path}", file=sys.stderr if as_json else sys.stdout)
+    if failed is not None:
+        raise failed
+
+
+def _report(scale: str, results: Path | None) -> Path:
+    return results / "report.html" if results else cache_dir() / f"report-{scale}.html"
+
+
+def _check_alone(**others: Any) -> None:
+    """Refuse an option that goes with one table (ValueError)."""
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise ValueError(f"{' and '.join(given)} cannot be given with --all; leave one of them out")
+
+
+def _progress(*, as_json: bool) -> Any:
+    """How a run shows how far it is."""
+    from tqdm import tqdm
+
+    return partial(tqdm, mininterval=1, leave=False, disable=True if as_json else None)
+
+
+def _tell(rows: Iterable[dict[str, str]], *, as_json: bool) -> None:
+    """Print a line for each part as it is done, or all rows as one JSON value at the end."""
+    done = []
+    for row in rows:
+        done.append(row)
+        if not as_json:
+            print(" ".join(filter(None, (row.get("table"), row["summary"]))), flush=True)
+    if as_json:
+        print_json(done)
+
+
+def _list(plans: Mapping[str, Any], *, as_json: bool) -> None:
+    """What can be reproduced of a paper: the first line of each plan's docstring, and of what."""
+    lines = {}
+    for table, plan in plans.items():
+        line = (getdoc(getattr(plan, "func", plan)) or "").partition("\n")[0]
+        lines[table] = ": ".join([*getattr(plan, "args", ()), line])
+    if as_json:
+        print_json([{"table": table, "plan": line} for table, line in lines.items()])
+    else:
+        print("\n".join(f"{table}: {line}" for table, line in lines.items()))
+
+
+def _show(verdicts: list[Verdict]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("claim", "stated", "computed", "verdict")
+    for claim, computed, verdict, _ in verdicts:
+        values = (claim.shown(value) or "-" for value in (claim.stated, computed))
+        table.add_row(claim.id, *values, verdict)
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"{len(verdicts)} claims: {counted(verdicts)}")
+    for claim, _, verdict, explanation in verdicts:
+        console.print(f"\n[bold]{claim.id}[/bold] {verdict} ({claim.where})")
+        console.print(f"Stated: {claim.says}\nWhy: {explanation}", markup=False)
+        if claim.code is not None:
+            for name, text in (
+                ("As it was", claim.code.was),
+                ("As it should be", claim.code.should),
+            ):
+                console.print(f"{name}:\n{indent(text, '    ')}", markup=False)

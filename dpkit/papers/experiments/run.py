@@ -1,0 +1,177 @@
+"""One training run of a paper: trained, resumed, kept in the cache, and timed beforehand."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from dpkit.common.paths import cache_dir
+from dpkit.common.records import describe, write_bytes
+from dpkit.papers.experiments.part import Part, Progress, Result, silent
+from dpkit.papers.experiments.rows import part_name
+from dpkit.training.checkpoint import Checkpoints
+from dpkit.training.device import device_label, device_named, generator_on
+from dpkit.training.loop import train
+from dpkit.training.types import Data, Model, R, Settings
+
+CPU = torch.device("cpu")
+
+
+class Run(NamedTuple):
+    """A model trained with one seed: what is set, where it is computed, and what is kept of it.
+
+    paper: package in whose folder of the cache it is kept.
+    key: what the table calls it.
+    settings: the paper's. They and `also` decide whether two runs are the same.
+    size: declared number of private records.
+    scale, records: what else its files are named after.
+    device_name: auto, cpu or cuda.
+    progress: wraps its records, as tqdm does.
+    every: steps between two checkpoints, from which an interrupted run goes on; None stores none.
+        With checkpoints a run draws other batches and noise from its seed (see `Checkpoints`), so
+        that a stored result is repeated only with `every` as it was, None or not.
+    also: what else is set, as JSON values.
+    """
+
+    paper: str
+    key: str
+    settings: Any
+    seed: int
+    size: int
+    scale: str = ""
+    records: str = ""
+    device_name: str = "auto"
+    progress: Progress = silent
+    every: int | None = None
+    also: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is computed."""
+        return device_named(self.device_name)
+
+    @property
+    def steps(self) -> int:
+        """Steps within the settings' budget."""
+        return _steps_allowed(self.settings, public_size=self.size)
+
+    @property
+    def weights(self) -> Path:
+        """Path of the released network, as safetensors."""
+        return self.file("safetensors")
+
+    def checkpoint(self, what: str = "checkpoint") -> Path:
+        """Path of an unfinished run's checkpoint. PRIVATE, as the data are (see `Checkpoints`)."""
+        return self.file("run") / what
+
+    def file(self, what: str) -> Path:
+        """A path in the cache that no run with other settings has."""
+        known = json.dumps(self._described(), sort_keys=True)
+        digest = sha256(known.encode()).hexdigest()[:12]
+        words = (self.scale, self.records, part_name(self.key, self.seed), digest)
+        return cache_dir() / "runs" / self.paper / f"{'-'.join(filter(None, words))}.{what}"
+
+    def part(
+        self,
+        compute: Callable[[], Result],
+        *,
+        what: str = "",
+        prices: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        **more: Any,
+    ) -> Part:
+        """A part of a table, named after the run; `more` are settings of the part alone."""
+        name = part_name(self.key, self.seed, what)
+        return Part(name, self._described() | more, self.seed, compute, prices)
+
+    def result(
+        self, values: dict[str, Any], data: dict[str, str], images: np.ndarray | None = None
+    ) -> Result:
+        """What was measured, with the device that the run took."""
+        return Result(values, data, device_label(self.device), images)
+
+    def rng(
+        self, stream: str = "training", *, device: torch.device | None = None
+    ) -> torch.Generator:
+        """A fresh source of randomness for one purpose, on the run's device by default."""
+        return generator_on(
+            self.device if device is None else device, reproducible_seed=self.seed, stream=stream
+        )
+
+    def place(self, what: str = "checkpoint") -> Checkpoints | None:
+        """Where training is stored on the way, None where it is not."""
+        return None if self.every is None else Checkpoints(self.checkpoint(what), every=self.every)
+
+    def train(
+        self,
+        step: Callable[..., R],
+        gan: Model,
+        data: Data,
+        *,
+        settings: Any = None,
+        steps: int | None = None,
+    ) -> Iterator[R]:
+        """Train `gan`, from where an interrupted run stopped: a record a step, as `loop.train`.
+
+        Args:
+            step, gan, data: of the paper's algorithm, on the run's device.
+            settings: those that are trained with, where the records' form changes the run's own.
+            steps: fewer than the budget allows.
+        """
+        return train(
+            step,
+            gan,
+            data,
+            settings=self.settings if settings is None else settings,
+            rng=self.rng(),
+            steps=steps,
+            checkpoint=self.place(),
+        )
+
+    def shown(self, records: Iterable[Any], *, total: int, what: str = "") -> Iterable[Any]:
+        """The records, with their progress."""
+        return self.progress(records, total=total, desc=f"{self.key} seed {self.seed}{what}")
+
+    def finish(self, records: Iterable[Any], *, total: int, what: str = "") -> None:
+        """Run through all records, with their progress."""
+        for _ in self.shown(records, total=total, what=what):
+            pass
+
+    def keep(self, net: nn.Module) -> None:
+        """Store the network that is released; scores and samples are made of it again."""
+        write_bytes(self.weights, save(net.state_dict()))
+
+    def load(self, net: nn.Module) -> nn.Module:
+        """Give `net` the stored weights, in evaluation mode."""
+        net.load_state_dict(load_file(self.weights))
+        return net.eval()
+
+    def forget(self) -> None:
+        """Remove a finished run's checkpoints: whoever reads them takes the noise off again."""
+        begun, done = self.file("run"), self.file("done")
+        if begun.exists():
+            shutil.rmtree(done, ignore_errors=True)
+            begun.rename(done)  # at once: never a measured curve without its checkpoint
+            shutil.rmtree(done)
+
+    def _described(self) -> dict[str, Any]:
+        return describe(self.settings) | dict(self.also)
+
+
+@cache
+def _steps_allowed(settings: Settings, *, public_size: int) -> int:
+    """The settings' own, computed once: an accountant may take seconds for it."""
+    return settings.steps_allowed(public_size=public_size)
+
+
+def as_bytes(images: Tensor, *, low: float = -1.0) -> np.ndarray:
+    """Images between `low` and 1 as bytes, to be looked at: uint8 (images, height, width)."""
+    return ((images - low) * (255 / (1 - low))).round().byte().cpu().numpy()

@@ -1,0 +1,45 @@
+"""GS-WGAN in DPImageBench: all critics start from the last one."""
+
+import math
+
+from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.literature.finding import Source, finding
+from dpkit.privacy import gdp
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import Gaussian
+
+NOISE, STEPS, BATCH = 0.4834747, 20_000, 32
+DELTA = 1.66575e-6  # 1 / (N ln N) of 55,000 records, as its log has it
+
+
+def epsilon(batch: int = BATCH) -> float:
+    """Exact, for a record of the last critic's part, which sways every step; add-remove.
+
+    Args:
+        batch: gradients in a release, each of which such a record moves in full.
+    """
+    release = Release(Gaussian(NOISE / math.sqrt(batch)), STEPS)
+    return gdp.epsilon([release], delta=DELTA).epsilon
+
+
+CLAIM = finding(
+    "gs-wgan-left-over-index",
+    Source(
+        "DPImageBench's GS-WGAN",
+        "2019ChenGong/DPImageBench 565f8d7, models/gs_wgan.py:397-407,432-437, "
+        "configs/GS-WGAN/mnist_28_eps10.0.yaml:69-80, "
+        "training_demo/GS-WGAN/mnist_28_eps10.0.txt:2-4",
+    ),
+    says="A record sways one critic of 1,000, so the run is (10, 1.67e-6)-DP for each record.",
+    stated=10.0,
+    kind="at most",
+    compute=epsilon,
+    explanation="The loop that loads the warmed-up critics counts with i and reads the index that "
+    "the loop before it left over, 999: all start from the last critic. Its 55 records sway every "
+    "step, and sampling protects them no more. The code it is taken from loads each its own.",
+    code=Code(
+        was="for i in critics: critics[i] = load(left_over)",
+        should="for i in critics: critics[i] = load(i)",
+        cause="sampling",
+    ),
+)

@@ -1,0 +1,48 @@
+"""GS-WGAN in DPImageBench: noise for one gradient a step."""
+
+import math
+
+from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.literature.finding import Source, finding
+from dpkit.privacy import pld
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import SampledGaussian
+
+NOISE, CRITICS, STEPS, BATCH = 0.4834747, 1000, 20_000, 32
+DELTA = 1.66575e-6  # 1 / (N ln N) of 55,000 records, as its log has it
+
+
+def epsilon(batch: int = BATCH) -> float:
+    """Certified, with the choice of a critic read as a Poisson sample of records; add-remove.
+
+    Args:
+        batch: gradients in a release, each of which a record of the critic's part moves in full.
+    """
+    release = Release(SampledGaussian(NOISE / math.sqrt(batch), 1 / CRITICS), STEPS)
+    return pld.epsilon([release], delta=DELTA, gap=0.01).epsilon
+
+
+CLAIM = finding(
+    "gs-wgan-once-a-step",
+    Source(
+        "DPImageBench's GS-WGAN",
+        "2019ChenGong/DPImageBench 565f8d7, models/gs_wgan.py:367-377,432-437,445-447,501-512,"
+        "640-671, data/dataset_loader.py:277-281, "
+        "configs/GS-WGAN/mnist_28_eps10.0.yaml:69-80, "
+        "training_demo/GS-WGAN/mnist_28_eps10.0.txt:2-4",
+    ),
+    says="Noise .483 for 20,000 steps with 1,000 critics is (10, 1.67e-6)-DP.",
+    stated=10.0,
+    kind="at most",
+    compute=epsilon,
+    explanation="The noise is chosen for one sampled release a step, and a step releases the "
+    "gradients of 32 images (23 on every second visit to a critic, whose part has 55 records), "
+    "each clipped and noised by itself. A record of the part can sway all of them, so the noise "
+    "multiplier is .483 / sqrt(32) = .085, priced here as if at every step; with 23 it fails too. "
+    "The choice of a critic is read as Poisson sampling, under add-remove.",
+    code=Code(
+        was="noise = calibrate(q, steps)",
+        should="noise = calibrate(q, steps) * sqrt(batch)",
+        cause="accounting",
+    ),
+)

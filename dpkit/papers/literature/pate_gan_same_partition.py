@@ -1,0 +1,52 @@
+"""PATE-GAN's later code: one part of the data for all teachers."""
+
+from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.literature.finding import Source, finding
+
+TEACHERS = 10  # by updated_api.py:77
+
+
+def votes_of_a_record(parts: list[int], record: int) -> int:
+    """How many teachers' votes a record sways, which is in part `record` of the data.
+
+    Args:
+        parts: the part that each teacher is trained on.
+    """
+    return parts.count(record)
+
+
+def parts_as_released() -> list[int]:
+    """The part each teacher gets: the loop over teachers uses the previous loop's last index."""
+    made: list[int] = []
+    index = -1
+    for index in range(TEACHERS):
+        made.append(index)
+    return [made[index] for _ in range(TEACHERS)]
+
+
+def most_votes() -> float:
+    """Of the record that sways most."""
+    parts = parts_as_released()
+    return float(max(votes_of_a_record(parts, part) for part in range(TEACHERS)))
+
+
+CLAIM = finding(
+    "pate-gan-same-partition",
+    Source(
+        "PATE-GAN (Jordon, Yoon, van der Schaar 2019), code of 2020",
+        "copy in spalabucr/pategan-audit 2d26d52, code/pate_gans/updated/updated.py:109-118,"
+        "197-203; vanderschaarlab/mlforhealthlabpub issue 29",
+    ),
+    says="The teachers' parts of the data are disjoint, so one record sways one teacher's vote.",
+    stated=1.0,
+    kind="at most",
+    compute=most_votes,
+    explanation="The loop over teachers takes the part with the index that the loop before it "
+    "left over, so all 10 teachers are trained on the last part: one of its records sways all 10 "
+    "votes, and the noise is for one.",
+    code=Code(
+        was="for _ in teachers: fit(parts[left_over])",
+        should="for t in teachers: fit(parts[t])",
+        cause="sensitivity",
+    ),
+)

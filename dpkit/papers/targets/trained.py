@@ -1,0 +1,198 @@
+"""Training by the kit itself as targets: `Private`, its step, and `PrivateGan`.
+
+All of it is private as proven, so that no attack may find more. They show what of a proven epsilon
+an attacker can show: much by canaries and by initial weights of his own, next to nothing from
+what a generator makes of ordinary records.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dpkit.audit import bounds, one_run
+from dpkit.audit.scores import Scores
+from dpkit.papers.targets.target import Target
+from dpkit.privacy.ledger import Guarantee
+from dpkit.private.plan import calibrated
+
+DELTA = 1e-5
+COINS = "each candidate's inclusion is an independent fair coin"
+PRIVATE, STEP, GAN = "private/model.py", "private/released.py", "private/gan.py"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run is asked for: from it noise and price follow.
+
+    Args:
+        epsilon: nats, under add-remove at `DELTA`.
+        steps: releases.
+        rate: probability with which a record is in a batch.
+        records: public number of records; `rate` times it is a whole number.
+    """
+
+    epsilon: float
+    steps: int
+    rate: float
+    records: int
+
+    def plan(self) -> Any:
+        """Noise, sampling and steps, as `Private` plans them."""
+        batch_size = round(self.rate * self.records)
+        asked = {"delta": DELTA, "steps": self.steps, "batch_size": batch_size}
+        return calibrated(self.epsilon, **asked, records=self.records, public_size=self.records)
+
+    def proven(self) -> Guarantee:
+        """The certified accountant's bound on all its steps."""
+        return self.plan().guarantee()
+
+    def settings(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "asked_epsilon": self.epsilon,
+            "steps": self.steps,
+            "sampling_rate": self.rate,
+            "public_size": self.records,
+            "data": "scikit-learn's digits",
+        }
+
+
+ORDINARY = 1000  # records beside the canaries
+CANARIES = Run(8.0, 32, 0.8, ORDINARY + 10_000)
+ALONE = Run(8.0, 4, 1.0, 101)
+WEIGHTS = Run(10.0, 4, 1.0, 1000)
+GENERATOR = Run(8.0, 300, 0.1, 1200)
+SAMPLES = 2000  # generated
+
+
+def dirac_canaries(rng: np.random.Generator, trials: int) -> Scores:
+    """Of twice as many canaries in one run of `Private`."""
+    from dpkit.audit.training import canaries
+
+    return canaries.release_scores(canaries.dirac(*_canaries(rng, trials), **_asked(CANARIES)))
+
+
+def random_canaries(rng: np.random.Generator, trials: int) -> Scores:
+    """Of twice as many canaries in one run of `Private`."""
+    from dpkit.audit.training import canaries
+
+    seen = canaries.random_directions(*_canaries(rng, trials), **_asked(CANARIES))
+    return canaries.release_scores(seen)
+
+
+def one_canary(rng: np.random.Generator, trials: int) -> Scores:
+    """Of as many runs in each world, with one canary or without."""
+    from dpkit.audit.training import canaries
+
+    return canaries.one_canary(rng, trials, plan=ALONE.plan())
+
+
+def worst_case_initial_weights(rng: np.random.Generator, trials: int) -> Scores:
+    """Of as many runs in each world, from the same initial weights."""
+    from dpkit.audit.training import initial_weights
+
+    case = initial_weights.blank_target(rng, records=WEIGHTS.records)
+    return initial_weights.final_losses(rng, trials, case=case, plan=WEIGHTS.plan())
+
+
+def generator_critic(rng: np.random.Generator, trials: int) -> Scores:
+    """Of twice as many candidates of one run of `PrivateGan`'s step."""
+    from dpkit.audit.training import generators
+
+    return generators.critic_scores(generators.on_half(rng, 2 * trials, **_asked(GENERATOR)))
+
+
+def generator_nearest(rng: np.random.Generator, trials: int) -> Scores:
+    """Of twice as many candidates of one run of `PrivateGan`'s step."""
+    from dpkit.audit.training import generators
+
+    trained = generators.on_half(rng, 2 * trials, **_asked(GENERATOR))
+    return generators.nearest_scores(rng, trained, samples=SAMPLES)
+
+
+def _asked(run: Run) -> dict[str, Any]:
+    return {"epsilon": run.epsilon, "delta": DELTA, "steps": run.steps, "rate": run.rate}
+
+
+def _canaries(rng: np.random.Generator, trials: int) -> Any:
+    from dpkit.audit.training import candidates
+
+    return rng, candidates.coins(rng, 2 * trials)
+
+
+def _target(name: str, run: Run, **rest: Any) -> Target:
+    settings = run.settings() | rest.pop("settings", {})
+    return Target(
+        f"training/{name}", "mechanism", proven=run.proven, delta=DELTA, settings=settings, **rest
+    )
+
+
+_one_run = partial(_target, bound=one_run.one_run, independent=False, assumes=(COINS,))
+TARGETS: tuple[Target, ...] = (
+    _one_run(
+        "dirac-canaries",
+        CANARIES,
+        says="all releases of one run of Private, plain SGD on Poisson batches",
+        where=PRIVATE,
+        attack="sees every release; each canary's clipped gradient is C along a weight of its own",
+        scores=dirac_canaries,
+        trials=5000,
+        settings={"canaries": 10_000},
+    ),
+    _one_run(
+        "random-canaries",
+        CANARIES,
+        says="all releases of one run of Private, plain SGD on Poisson batches",
+        where=PRIVATE,
+        attack="sees every release and knows ordinary records; each canary's clipped gradient is C "
+        "in a random direction of the first layer",
+        scores=random_canaries,
+        trials=5000,
+        settings={"canaries": 10_000},
+    ),
+    _target(
+        "one-canary",
+        ALONE,
+        says="all releases of a short run by Private's step, plain SGD on full batches",
+        where=STEP,
+        attack="sees every release of many runs; the one canary's clipped gradient is C along a "
+        "weight of its own",
+        scores=one_canary,
+        trials=1000,
+        bound=bounds.gaussian,
+    ),
+    _target(
+        "worst-case-initial-weights",
+        WEIGHTS,
+        says="the final weights of logistic regression by Private's step, on full batches",
+        where=STEP,
+        attack="chooses the initial weights, and sees a blank image's loss under the final ones "
+        "(Annamalai, De Cristofaro 2024)",
+        scores=worst_case_initial_weights,
+        trials=1000,
+        bound=bounds.gaussian,
+    ),
+    _one_run(
+        "generator-critic-score",
+        GENERATOR,
+        says="generator and critic of one run of PrivateGan on ordinary records",
+        where=GAN,
+        attack="takes the critic's score of each candidate (LOGAN); such attacks are loose",
+        scores=generator_critic,
+        trials=600,
+        settings={"candidates": 1200},
+    ),
+    _one_run(
+        "generator-nearest-sample",
+        GENERATOR,
+        says="the released generator of one run of PrivateGan on ordinary records",
+        where=GAN,
+        attack="compares each candidate's distance to the nearest generated image with that to the "
+        "nearest of a public reference (DOMIAS); such attacks are loose",
+        scores=generator_nearest,
+        trials=600,
+        settings={"candidates": 1200, "generated_samples": SAMPLES},
+    ),
+)

@@ -1,5 +1,0 @@
-"""One HTML page of everything: every table, figure and claim, with how each came about."""
-
-from dpkit.report.page import write
-
-__all__ = ["write"]
