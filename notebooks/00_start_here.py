@@ -71,7 +71,7 @@ print(f"true count {count}, published {published:.1f}")
 # Before you run on, put your guess in place of the dots.
 
 # %%
-from dpkit.exercises import start_here as turn
+from dpkit.course.exercises import start_here as turn
 
 turn.halfway.check(...)
 

@@ -276,7 +276,7 @@ for answer in (classic, improved, optimal):
 # 14,062 of them look like? (Each bar is 0.05 nats wide, and the scale is logarithmic.)
 
 # %%
-from dpkit.explorers.losses_add_up import summed
+from dpkit.course.explorers.losses_add_up import summed
 
 bins, heights = np.linspace(-3, 4, 141), {}
 for k in (1, 10, 100, steps):
@@ -480,7 +480,7 @@ for name, value in claims.items():
 # but predict the cost first. (All of a cell's mass goes to its upper end: `up = p[1:-1]`.)
 
 # %%
-from dpkit.exercises import accountants as turn
+from dpkit.course.exercises import accountants as turn
 
 turn.rounding_cost.check(...)
 
@@ -581,7 +581,7 @@ for k in (1, 10, 100):
 # Guess first: does half the noise double epsilon?
 
 # %%
-from dpkit.explorers import Accountant
+from dpkit.course.explorers import Accountant
 
 Accountant()
 
@@ -701,7 +701,7 @@ tabled(table, ["accountant", "what it looks at", "epsilon", "true delta there"])
 # `hint(1)` helps, `solution()` shows the answer.
 
 # %%
-from dpkit.exercises import accountants as turn
+from dpkit.course.exercises import accountants as turn
 
 turn.sheet.quiz()
 

@@ -45,7 +45,7 @@ for name in ("noise_multiplier", "max_grad_norm", "sampling", "target_epsilon", 
 # post-processing.
 
 # %% tags=["fragment"]
-from dpkit import diagrams
+from dpkit.course import diagrams
 
 diagrams.gan()
 
@@ -136,7 +136,7 @@ print(all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(fast, slow,
 # Guess before you run on:
 
 # %%
-from dpkit.exercises import dp_cgan as turn
+from dpkit.course.exercises import dp_cgan as turn
 
 turn.per_tensor.check(...)
 
@@ -171,7 +171,7 @@ for name, settings in (("as published", paper.SETTINGS), ("repaired", paper.REPA
 # describes private data and is not itself private, so it must not be published.)
 
 # %%
-from dpkit.memory_guard import require
+from dpkit.course.memory_guard import require
 
 require(200, what="this training")  # MB: a sentence instead of a kernel that dies
 
@@ -293,7 +293,7 @@ for verdict in verdicts[:6]:
 # One by one, with the curve of each:
 
 # %%
-from dpkit.explorers import ClaimsWall
+from dpkit.course.explorers import ClaimsWall
 
 ClaimsWall()
 

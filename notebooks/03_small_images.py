@@ -68,7 +68,7 @@ print("steps", paper.SETTINGS.max_steps, "of the critic, as many of the generato
 # Before you run on: which of the three terms of $\ell_i$ needs protection?
 
 # %%
-from dpkit.exercises import small_images as turn
+from dpkit.course.exercises import small_images as turn
 
 turn.sheet.quiz()
 
@@ -180,7 +180,7 @@ from dataclasses import replace
 
 from tqdm.auto import tqdm
 
-from dpkit.memory_guard import require
+from dpkit.course.memory_guard import require
 from dpkit.privacy.clipping import Unclipped
 
 require(400, what="training two GANs")
@@ -803,7 +803,7 @@ for count in (1, 3):
 # what is proven? And for which runs is the charged epsilon below the proven minimum for their batches?
 
 # %%
-from dpkit.explorers import ScoreAgainstEpsilon
+from dpkit.course.explorers import ScoreAgainstEpsilon
 
 ScoreAgainstEpsilon()
 

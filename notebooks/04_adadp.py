@@ -101,7 +101,7 @@ for name, power in example.POWERS.items():
 # value of (5, 10)?
 
 # %%
-from dpkit.explorers import NoiseShapes
+from dpkit.course.explorers import NoiseShapes
 
 NoiseShapes()
 
@@ -732,7 +732,7 @@ audits("adadp/published", "adadp/repaired")
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
 # %%
-from dpkit.exercises import adadp as turn
+from dpkit.course.exercises import adadp as turn
 
 turn.privacy_used.check(...)
 

@@ -263,7 +263,7 @@ data = Data(digits.private, torch.zeros(1_337, dtype=torch.int64), public_size=1
 print("clipping:", private.clipping)
 
 # %%
-from dpkit.memory_guard import require
+from dpkit.course.memory_guard import require
 
 require(300, what="this training")  # MB: a sentence instead of a kernel that dies
 
@@ -640,7 +640,7 @@ tabled(rows, ["data", "groups", "noise", "stated", "together"])
 # Try other numbers of groups, noises and lengths:
 
 # %%
-from dpkit.explorers import GroupDirections
+from dpkit.course.explorers import GroupDirections
 
 GroupDirections()
 
@@ -1071,7 +1071,7 @@ for runs in (1, 3, 8):
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
 # %%
-from dpkit.exercises import dpgan as turn
+from dpkit.course.exercises import dpgan as turn
 
 turn.sheet.quiz()
 

@@ -85,7 +85,7 @@ quiet = replace(paper.SMALL, noise=paper.NON_PRIVATE.noise)
 # Guess before you run on:
 
 # %%
-from dpkit.exercises import rdp_gan as turn
+from dpkit.course.exercises import rdp_gan as turn
 
 turn.apart.check(...)
 
@@ -264,7 +264,7 @@ for claim in ("theorem-2-sigma-100", "order-in-sigma", "theorem-3-adult"):
 # which theorem is refuted?
 
 # %%
-from dpkit.explorers import LossNoise
+from dpkit.course.explorers import LossNoise
 
 LossNoise()
 
@@ -384,7 +384,7 @@ tabled(rows, ["schedule", "k", "start", "lower", "upper", "from 10"])
 # %%
 from tqdm.auto import tqdm
 
-from dpkit.memory_guard import require
+from dpkit.course.memory_guard import require
 from dpkit.papers.rdp_gan.tasks import task
 
 require(300, what="training on the census")

@@ -97,7 +97,7 @@ for rule in (as_it_was, as_it_should_be):
 # The kit knows the slip by name as well, and agrees:
 
 # %%
-from dpkit.explorers.claims_wall_card import card
+from dpkit.course.explorers.claims_wall_card import card
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
 slip = ClippedAfterMean(max_grad_norm=1.0, batch_size=100)
@@ -151,7 +151,7 @@ except ArithmeticError as error:
 # 3. Filter by "cannot be checked". What is missing in each?
 
 # %%
-from dpkit.explorers import ClaimsWall
+from dpkit.course.explorers import ClaimsWall
 
 ClaimsWall()
 
@@ -355,7 +355,7 @@ card("adadp/local-clipping-sensitivity")
 # and `stated=3.62`, and let `check` decide.
 
 # %%
-from dpkit.exercises import claims_ledger as turn
+from dpkit.course.exercises import claims_ledger as turn
 
 turn.true_rate.check(...)
 

@@ -205,7 +205,7 @@ tabled(rows, columns, digits=1)
 # Try it yourself. Twenty rounds, and you are the attacker:
 
 # %% tags=["explorer"]
-from dpkit.explorers import PlayTheAttacker
+from dpkit.course.explorers import PlayTheAttacker
 
 PlayTheAttacker()
 
@@ -428,7 +428,7 @@ table("training")
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
 # %%
-from dpkit.exercises import auditing as turn
+from dpkit.course.exercises import auditing as turn
 
 turn.bound.check(...)
 

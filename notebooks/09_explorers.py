@@ -32,7 +32,7 @@
 # 3. Four times the steps: what happens to epsilon?
 
 # %%
-from dpkit.explorers import Accountant
+from dpkit.course.explorers import Accountant
 
 Accountant()
 
@@ -50,7 +50,7 @@ Accountant()
 # 2. Ask for epsilon 0.0001. What does the explorer say?
 
 # %%
-from dpkit.explorers import Calibration
+from dpkit.course.explorers import Calibration
 
 Calibration()
 
@@ -69,7 +69,7 @@ Calibration()
 # 2. Take little noise. Where does it go now?
 
 # %%
-from dpkit.explorers import RenyiOrders
+from dpkit.course.explorers import RenyiOrders
 
 RenyiOrders()
 
@@ -86,7 +86,7 @@ RenyiOrders()
 # 2. How many members can be found without any false accusation?
 
 # %%
-from dpkit.explorers import TradeOff
+from dpkit.course.explorers import TradeOff
 
 TradeOff()
 
@@ -105,7 +105,7 @@ TradeOff()
 # 3. Hide the curves. After how many rounds do you know where to put your threshold?
 
 # %%
-from dpkit.explorers import PlayTheAttacker
+from dpkit.course.explorers import PlayTheAttacker
 
 PlayTheAttacker()
 
@@ -125,7 +125,7 @@ PlayTheAttacker()
 # 2. What does clipping *after the mean* claim to protect, and what does it really protect?
 
 # %%
-from dpkit.explorers import ClippingAndNoise
+from dpkit.course.explorers import ClippingAndNoise
 
 ClippingAndNoise()
 
@@ -141,7 +141,7 @@ ClippingAndNoise()
 # 2. Which constant noise would have cost the same, and is it below or above the mean of the schedule?
 
 # %%
-from dpkit.explorers import Schedules
+from dpkit.course.explorers import Schedules
 
 Schedules()
 
@@ -160,7 +160,7 @@ Schedules()
 # 3. Raise the noise until the *training* has a guarantee.
 
 # %%
-from dpkit.explorers import LossNoise
+from dpkit.course.explorers import LossNoise
 
 LossNoise()
 
@@ -182,7 +182,7 @@ LossNoise()
 #    charged, and what follows?
 
 # %%
-from dpkit.explorers import ScoreAgainstEpsilon
+from dpkit.course.explorers import ScoreAgainstEpsilon
 
 ScoreAgainstEpsilon()
 
@@ -205,7 +205,7 @@ ScoreAgainstEpsilon()
 # 3. With seven groups and the noise as charged, how large must z be to keep 560 iterations within epsilon 4?
 
 # %%
-from dpkit.explorers import GroupDirections
+from dpkit.course.explorers import GroupDirections
 
 GroupDirections()
 
@@ -228,7 +228,7 @@ GroupDirections()
 # 4. Make the two sensitivities equal. What is left of the question?
 
 # %%
-from dpkit.explorers import NoiseShapes
+from dpkit.course.explorers import NoiseShapes
 
 NoiseShapes()
 
@@ -249,7 +249,7 @@ NoiseShapes()
 # 3. Which bar is widest, and what would it take to make it narrower?
 
 # %%
-from dpkit.explorers import BatchesAsDrawn
+from dpkit.course.explorers import BatchesAsDrawn
 
 BatchesAsDrawn()
 
@@ -271,7 +271,7 @@ BatchesAsDrawn()
 # 3. When does a pass by chance cost *more* than a shuffled one?
 
 # %%
-from dpkit.explorers import ShuffledOrPoisson
+from dpkit.course.explorers import ShuffledOrPoisson
 
 ShuffledOrPoisson()
 
@@ -291,7 +291,7 @@ ShuffledOrPoisson()
 # 3. When is it right?
 
 # %%
-from dpkit.explorers import LossesAddUp
+from dpkit.course.explorers import LossesAddUp
 
 LossesAddUp()
 
@@ -309,7 +309,7 @@ LossesAddUp()
 # 2. Which one cannot be paid for by any epsilon, and what would repair it?
 
 # %%
-from dpkit.explorers import RepairIt
+from dpkit.course.explorers import RepairIt
 
 RepairIt()
 
@@ -326,7 +326,7 @@ RepairIt()
 # 2. Which method gains most from ten times the epsilon?
 
 # %%
-from dpkit.explorers import SamplesByEpsilon
+from dpkit.course.explorers import SamplesByEpsilon
 
 SamplesByEpsilon()
 
@@ -340,7 +340,7 @@ SamplesByEpsilon()
 # Filter by paper and verdict, and choose a claim.
 
 # %%
-from dpkit.explorers import ClaimsWall
+from dpkit.course.explorers import ClaimsWall
 
 ClaimsWall()
 
@@ -350,7 +350,7 @@ ClaimsWall()
 # Put your answer in place of the dots. `hint(1)` helps, `solution()` shows the answer.
 
 # %%
-from dpkit.exercises import explorers as turn
+from dpkit.course.exercises import explorers as turn
 
 turn.half_the_noise.check(...)
 

@@ -19,7 +19,7 @@
 # noise. Guess before you go on:
 
 # %%
-from dpkit.exercises import best_private_gan as turn
+from dpkit.course.exercises import best_private_gan as turn
 
 turn.at_epsilon_1.check(...)
 

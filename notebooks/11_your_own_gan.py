@@ -87,7 +87,7 @@ class Critic(nn.Module):
 # Guess first, in place of the dots:
 
 # %%
-from dpkit.exercises import your_own_gan as turn
+from dpkit.course.exercises import your_own_gan as turn
 
 turn.noise.check(...)
 

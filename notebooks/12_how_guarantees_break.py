@@ -71,12 +71,12 @@ for noise in (1.0, 0.5):
 # can turn the whole round.
 
 # %%
-from dpkit.explorers.claims_wall_card import card
+from dpkit.course.explorers.claims_wall_card import card
 
 card("ledger/ctab-gan-batch-as-microbatch")
 
 # %%
-from dpkit.exercises import how_guarantees_break as turn
+from dpkit.course.exercises import how_guarantees_break as turn
 
 turn.nine_tensors.check(...)
 
@@ -296,7 +296,7 @@ def case(name, told):
 # %%
 from IPython.display import HTML
 
-from dpkit.papers.cases import CASES
+from dpkit.course.exercises.cases import CASES
 
 HTML(f"<ol>{''.join(case(name, told) for name, told in CASES.items())}</ol>")
 
@@ -320,7 +320,7 @@ turn.ten_rates.check("b")
 # costs (`"none"` if no finite epsilon covers it). `task.check(line=..., epsilon=...)` says whether you have it.
 
 # %%
-from dpkit.exercises import homework
+from dpkit.course.exercises import homework
 
 task = homework.draw("Emmy")
 task

@@ -34,7 +34,7 @@ certified = pld.epsilon(run, delta=delta)
 print(f"{certified.lower:.4f} <= epsilon <= {certified.epsilon:.4f}")
 
 # %%
-from dpkit.exercises import theorems_that_mislead as turn
+from dpkit.course.exercises import theorems_that_mislead as turn
 
 
 def epsilon_of(delta_at, most=20):

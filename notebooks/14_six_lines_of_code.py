@@ -56,7 +56,7 @@ def price(noise_multiplier, sample_rate, steps):
 # In either order, what is released is at most $C$ long. So does the order matter? Guess before you run on:
 
 # %%
-from dpkit.exercises import six_lines_of_code as turn
+from dpkit.course.exercises import six_lines_of_code as turn
 
 turn.mean_moved.check(...)
 

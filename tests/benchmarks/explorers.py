@@ -14,7 +14,7 @@ from typing import Any
 import lab
 from bench import Row
 
-from dpkit.explorers.explorer import REST
+from dpkit.course.explorers.explorer import REST
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "09_explorers.ipynb"
 MOVES = 10

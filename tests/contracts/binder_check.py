@@ -169,7 +169,7 @@ def ask_a_kernel(folder: Path, address: str, token: str) -> str:
 import os, sys
 from pathlib import Path
 import torch, dpkit
-from dpkit.memory_guard import memory
+from dpkit.course.memory_guard import memory
 inside = Path(dpkit.__file__).is_relative_to(Path.home()) and Path(sys.prefix).name == "env"
 print(torch.get_num_threads(), os.environ["OMP_NUM_THREADS"], inside, torch.version.cuda, memory())
 """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dpkit.memory_guard import Memory, TooLittleMemory, memory, require
+from dpkit.course.memory_guard import Memory, TooLittleMemory, memory, require
 
 MB = 1_000_000
 
@@ -75,7 +75,7 @@ def test_an_overrun_limit_leaves_nothing(tmp_path: Path):
 
 def test_where_nothing_is_known_nothing_is_refused(tmp_path: Path, monkeypatch):
     assert memory(tmp_path) is None
-    monkeypatch.setattr("dpkit.memory_guard.memory", lambda: None)
+    monkeypatch.setattr("dpkit.course.memory_guard.memory", lambda: None)
     require(10**9)
 
 

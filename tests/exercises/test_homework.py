@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpkit.exercises import homework
-from dpkit.exercises.homework import FAULTS, Homework, Settings
+from dpkit.course.exercises import homework
+from dpkit.course.exercises.homework import FAULTS, Homework, Settings
 from dpkit.privacy import Release, SampledGaussian, pld
 
 DIRECTIONS = np.array([[1.0, 0, 0, 0], [1, 1, 1, 1], [-1, -1, 1, 1]])

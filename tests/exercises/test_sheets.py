@@ -7,18 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpkit import exercises
-from dpkit.exercises.answers import as_number, readings
-from dpkit.exercises.exercise import Exercise
-from dpkit.exercises.kinds import Choice, Function, Guess, Number
-from dpkit.exercises.sheet import Sheet
+from dpkit.course import exercises
+from dpkit.course.exercises.answers import as_number, readings
+from dpkit.course.exercises.exercise import Exercise
+from dpkit.course.exercises.kinds import Choice, Function, Guess, Number
+from dpkit.course.exercises.sheet import Sheet
 
 MODULES = sorted(
     path.stem
     for path in Path(exercises.__file__).parent.glob("*.py")
     if "sheet = Sheet(" in path.read_text()
 )
-SHEETS: list[Sheet] = [importlib.import_module(f"dpkit.exercises.{name}").sheet for name in MODULES]
+SHEETS: list[Sheet] = [
+    importlib.import_module(f"dpkit.course.exercises.{name}").sheet for name in MODULES
+]
 ALL = [(sheet, one) for sheet in SHEETS for one in sheet.exercises]
 IDS = [f"{sheet.notebook}-{one.place}" for sheet, one in ALL]
 EVERY = pytest.mark.parametrize(("sheet", "one"), ALL, ids=IDS)
@@ -149,7 +151,7 @@ def test_a_guess_is_well_guessed_within_what_its_author_allows(within, well):
 def test_exercises_are_in_the_order_in_which_their_notebook_asks_them():
     notebooks = Path(__file__).parents[2] / "notebooks"
     for name, sheet in zip(MODULES, SHEETS, strict=True):
-        module = importlib.import_module(f"dpkit.exercises.{name}")
+        module = importlib.import_module(f"dpkit.course.exercises.{name}")
         names = {one: called for called, one in vars(module).items() if isinstance(one, Exercise)}
         asked = [names[one] for one in sheet.exercises if not isinstance(one, Choice)]
         text = (notebooks / f"{sheet.notebook}.py").read_text()

@@ -107,7 +107,7 @@ def explorers(page: Any) -> dict[str, Any]:
         cell = cells.nth(index)
         cell.scroll_into_view_if_needed()
         box = cell.locator(".jp-OutputArea-output .widget-vbox").first
-        if "_repr_" in (cell.text_content() or "") or "dpkit.explorers" not in (
+        if "_repr_" in (cell.text_content() or "") or "dpkit.course.explorers" not in (
             cell.text_content() or ""
         ):
             continue

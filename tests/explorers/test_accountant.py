@@ -3,7 +3,7 @@
 import pytest
 
 from dpkit.common.show import at_least, at_most
-from dpkit.explorers.accountant import Accountant
+from dpkit.course.explorers.accountant import Accountant
 from dpkit.privacy import Release, SampledGaussian, gdp, moments, pld, rdp
 
 SETTING = {

@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 
 from dpkit.common import plots
-from dpkit.explorers import Accountant, BatchesAsDrawn
-from dpkit.explorers.explorer import DRAFT
-from dpkit.explorers.moving_picture import GHOST, Frame, follow
-from dpkit.explorers.toolbar import ASK, OPENS
+from dpkit.course.explorers import Accountant, BatchesAsDrawn
+from dpkit.course.explorers.explorer import DRAFT
+from dpkit.course.explorers.moving_picture import GHOST, Frame, follow
+from dpkit.course.explorers.toolbar import ASK, OPENS
 from dpkit.papers.dp_cgan import claims as dp_cgan
 from dpkit.papers.small_images.settings import PUBLIC_SIZE
 from dpkit.papers.small_images.settings import SETTINGS as SMALL_IMAGES

@@ -3,9 +3,9 @@
 import pytest
 
 from dpkit.common.show import interval
-from dpkit.explorers import BatchesAsDrawn
-from dpkit.explorers.batches_as_drawn import QUICK
-from dpkit.explorers.explorer import LATER
+from dpkit.course.explorers import BatchesAsDrawn
+from dpkit.course.explorers.batches_as_drawn import QUICK
+from dpkit.course.explorers.explorer import LATER
 from dpkit.privacy import as_drawn
 
 VALUES = {

@@ -13,9 +13,9 @@ import ipywidgets as widgets
 import lab
 import pytest
 
-from dpkit import explorers as explorers_of
-from dpkit.explorers.explorer import LATER, REST
-from dpkit.explorers.round_slider import RoundSlider
+from dpkit.course import explorers as explorers_of
+from dpkit.course.explorers.explorer import LATER, REST
+from dpkit.course.explorers.round_slider import RoundSlider
 
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [

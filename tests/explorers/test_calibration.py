@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dpkit.explorers import Calibration, calibration
-from dpkit.explorers.calibration import FIND, LATER, NOISE, RATE, STEPS, by_pld
+from dpkit.course.explorers import Calibration, calibration
+from dpkit.course.explorers.calibration import FIND, LATER, NOISE, RATE, STEPS, by_pld
 from dpkit.privacy import Release, SampledGaussian, calibrate, pld, rdp
 
 VALUES = {

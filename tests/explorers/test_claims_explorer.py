@@ -13,10 +13,10 @@ import pytest
 from dpkit import papers
 from dpkit.common import paths
 from dpkit.common.show import at_most
-from dpkit.explorers import ClaimsWall
-from dpkit.explorers.claims_wall_card import card, computed
-from dpkit.explorers.claims_wall_checked import ALL, VERDICTS, checked, matching
-from dpkit.explorers.claims_wall_tiles import LOOKS
+from dpkit.course.explorers import ClaimsWall
+from dpkit.course.explorers.claims_wall_card import card, computed
+from dpkit.course.explorers.claims_wall_checked import ALL, VERDICTS, checked, matching
+from dpkit.course.explorers.claims_wall_tiles import LOOKS
 from dpkit.papers import claims
 from dpkit.papers.claims import Claim, Curve, Evidence, Measured
 from dpkit.papers.claims.code_lines import Code
@@ -314,8 +314,8 @@ def test_a_curve_without_finite_points_is_words(made_up):
 def test_import_checks_no_claim():
     code = (
         "from dpkit import claims; claims.check = None\n"
-        "import dpkit.explorers.claims_wall\n"
-        "import dpkit.explorers.claims_wall_checked as c\n"
+        "import dpkit.course.explorers.claims_wall\n"
+        "import dpkit.course.explorers.claims_wall_checked as c\n"
         "assert c._checked.cache_info().misses == 0"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dpkit.common.show import at_most
-from dpkit.explorers import ClippingAndNoise
-from dpkit.explorers.clipping_and_noise import DELTA, RULES, WRONG, gradients
+from dpkit.course.explorers import ClippingAndNoise
+from dpkit.course.explorers.clipping_and_noise import DELTA, RULES, WRONG, gradients
 from dpkit.privacy import DiagonalGaussian, Gaussian, GroupedGaussian, Release, gdp, pld
 
 VALUES = {

@@ -17,10 +17,10 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 from PIL import Image
 
-from dpkit import explorers
 from dpkit.common.plots import Picture
 from dpkit.common.show import at_least, at_most, interval
-from dpkit.explorers import (
+from dpkit.course import explorers
+from dpkit.course.explorers import (
     calibration,
     clipping_and_noise,
     group_directions,
@@ -31,11 +31,11 @@ from dpkit.explorers import (
     repair_it,
     score_against_epsilon,
 )
-from dpkit.explorers import explorer as base
-from dpkit.explorers.explorer import DELAY, DRAFT, REST, Explorer
-from dpkit.explorers.group_directions import ADDED
-from dpkit.explorers.loss_noise import LEAST_MULTIPLIER
-from dpkit.explorers.moving_picture import Frame
+from dpkit.course.explorers import explorer as base
+from dpkit.course.explorers.explorer import DELAY, DRAFT, REST, Explorer
+from dpkit.course.explorers.group_directions import ADDED
+from dpkit.course.explorers.loss_noise import LEAST_MULTIPLIER
+from dpkit.course.explorers.moving_picture import Frame
 from dpkit.privacy import conversions
 
 NAN, INF = math.nan, math.inf
@@ -630,7 +630,7 @@ def check_alert(explorer: Explorer) -> str:
 
 
 def test_every_explorer_has_a_case():
-    for module in pkgutil.iter_modules(explorers.__path__, "dpkit.explorers."):
+    for module in pkgutil.iter_modules(explorers.__path__, "dpkit.course.explorers."):
         import_module(module.name)
     written = {one.__name__ for one in Explorer.__subclasses__()}
     assert written == set(explorers.__all__) == CASES.keys()

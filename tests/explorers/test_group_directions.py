@@ -8,9 +8,9 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.special import logsumexp
 
-from dpkit.explorers import GroupDirections, group_directions
-from dpkit.explorers.certified import ENOUGH, LEAST_CERTIFIED, NOTHING, TOO_SMALL
-from dpkit.explorers.group_directions import (
+from dpkit.course.explorers import GroupDirections, group_directions
+from dpkit.course.explorers.certified import ENOUGH, LEAST_CERTIFIED, NOTHING, TOO_SMALL
+from dpkit.course.explorers.group_directions import (
     ADDED,
     CHARGED,
     DRAWS,

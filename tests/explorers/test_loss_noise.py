@@ -8,9 +8,9 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import binom, norm
 
-from dpkit.explorers import LossNoise
-from dpkit.explorers.certified import ENOUGH, TOO_SMALL
-from dpkit.explorers.loss_noise import TOP, holds_to
+from dpkit.course.explorers import LossNoise
+from dpkit.course.explorers.certified import ENOUGH, TOO_SMALL
+from dpkit.course.explorers.loss_noise import TOP, holds_to
 from dpkit.papers.rdp_gan import theorems
 from dpkit.privacy import SampledGaussian
 

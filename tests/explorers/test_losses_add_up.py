@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpkit.explorers.losses_add_up import LossesAddUp, bell_epsilon, summed
+from dpkit.course.explorers.losses_add_up import LossesAddUp, bell_epsilon, summed
 from dpkit.privacy import Gaussian, Release, SampledGaussian, gdp
 
 

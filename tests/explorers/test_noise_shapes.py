@@ -8,8 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
-from dpkit.explorers import NoiseShapes
-from dpkit.explorers.noise_shapes import (
+from dpkit.course.explorers import NoiseShapes
+from dpkit.course.explorers.noise_shapes import (
     COLOURS,
     CURVE,
     DELTA,

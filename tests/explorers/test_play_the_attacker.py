@@ -10,8 +10,8 @@ from scipy.stats import beta, binom
 
 from dpkit.audit.one_run import guesses_bound
 from dpkit.common.plots import Picture
-from dpkit.explorers import PlayTheAttacker
-from dpkit.explorers.play_the_attacker import (
+from dpkit.course.explorers import PlayTheAttacker
+from dpkit.course.explorers.play_the_attacker import (
     DELTA,
     FIRST,
     HELP,

@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 
 from dpkit.common.show import at_most
-from dpkit.explorers import RenyiOrders
-from dpkit.explorers.renyi_orders import LATER, WHOLE
+from dpkit.course.explorers import RenyiOrders
+from dpkit.course.explorers.renyi_orders import LATER, WHOLE
 from dpkit.papers.claims.as_published import OPACUS_ORDERS
 from dpkit.privacy import Release, SampledGaussian, rdp
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpkit.explorers import SamplesByEpsilon, samples_by_epsilon
+from dpkit.course.explorers import SamplesByEpsilon, samples_by_epsilon
 from dpkit.papers.comparison.tables import TITLES
 from dpkit.papers.experiments import store
 

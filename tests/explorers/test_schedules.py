@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpkit.common.plots import Picture
-from dpkit.explorers import Schedules
-from dpkit.explorers.schedules import DOWN, KINDS, UP, by_step, rounded, schedule
+from dpkit.course.explorers import Schedules
+from dpkit.course.explorers.schedules import DOWN, KINDS, UP, by_step, rounded, schedule
 from dpkit.privacy import Release, SampledGaussian, pld, rdp, schedules
 
 VALUES = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpkit.explorers.shuffled_or_poisson import (
+from dpkit.course.explorers.shuffled_or_poisson import (
     KINDS,
     ShuffledOrPoisson,
     draw,

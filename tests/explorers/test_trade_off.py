@@ -6,9 +6,9 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from dpkit.explorers import TradeOff, trade_off
-from dpkit.explorers.run_controls import RunInput
-from dpkit.explorers.trade_off import POSSIBLE, REFUTES, WORSE
+from dpkit.course.explorers import TradeOff, trade_off
+from dpkit.course.explorers.run_controls import RunInput
+from dpkit.course.explorers.trade_off import POSSIBLE, REFUTES, WORSE
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp, tradeoff
 
 VALUES = {

@@ -10,14 +10,14 @@ import pairs
 import pytest
 import students
 
-from dpkit import exercises
-from dpkit.exercises.sheet import Sheet
+from dpkit.course import exercises
+from dpkit.course.exercises.sheet import Sheet
 
 PAIRS = pairs.pairs()
 SHEETS: dict[str, Sheet] = {}
 for file in Path(exercises.__file__).parent.glob("*.py"):
     if "sheet = Sheet(" in file.read_text():
-        found = importlib.import_module(f"dpkit.exercises.{file.stem}").sheet
+        found = importlib.import_module(f"dpkit.course.exercises.{file.stem}").sheet
         SHEETS[found.notebook] = found
 EVERY = pytest.mark.parametrize("pair", PAIRS, ids=[pair.source.stem for pair in PAIRS])
 RIGHT = re.compile(r"^(Right|Well guessed|You guessed)\b", re.MULTILINE)

@@ -1,7 +1,7 @@
 """The thirty cases: each is a claim, and what is run does not tell its verdict."""
 
+from dpkit.course.exercises.cases import CASES
 from dpkit.papers import with_claims
-from dpkit.papers.cases import CASES
 from dpkit.papers.claims import check
 from dpkit.papers.claims.code_lines import CAUSES
 

@@ -1,0 +1,1 @@
+"""What the notebooks let a reader move and try: explorers, exercises, diagrams."""

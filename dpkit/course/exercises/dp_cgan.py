@@ -1,0 +1,73 @@
+"""Exercises of notebook 02: clipping by example and by tensor, noise for what is really moved."""
+
+import numpy as np
+
+from dpkit.course.exercises.sheet import Sheet
+from dpkit.privacy import calibrate
+
+sheet = Sheet("02_dp_cgan")
+
+
+@sheet.guess(because="Four parts of length C each: C times the root of 4. C was charged.")
+def per_tensor() -> float:
+    """Each of the four tensors is clipped to C. How many C long can the whole gradient be?"""
+    return 4**0.5
+
+
+@sheet.function(
+    "Scale each row by min(1, bound / its norm).",
+    "A row of zeros has norm 0: do not divide by it.",
+    examples=[
+        (np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0),
+        (np.array([[0.0, 0.0], [0.0, -7.0]]), 2.0),
+        (np.array([[1.0, 2.0, 2.0]]), 3.0),
+    ],
+    because="Whatever the records are, removing one moves this sum by at most the bound.",
+)
+def clipped_sum(gradients: np.ndarray, bound: float) -> np.ndarray:
+    """Write clipped_sum(gradients, bound): the sum of the rows, each clipped to norm bound.
+
+    `gradients` is a NumPy array with one example's gradient in each row; so is the sum, of one row.
+    """
+    norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+    return (gradients * np.minimum(1, bound / np.maximum(norms, 1e-300))).sum(axis=0)
+
+
+@sheet.number(
+    "calibrate.noise_multiplier assumes a sensitivity of C.",
+    "Four times what 30,303 steps need.",
+    because="Noise multipliers are relative to what one record can move.",
+    mistakes={
+        "that is for a sensitivity of C; here a record moves 4C.": lambda: _needed(),
+        "that is for 2C: the fakes move as well.": lambda: 2 * _needed(),
+    },
+)
+def noise_for_4c() -> float:
+    """The published noise covers a sensitivity of C, the published code has one of 4C.
+
+    With which noise multiplier (noise / C) would the discriminator's 30,303 steps have cost 9.6?
+    (Sample rate 600/55000, delta 1e-5, the kit's default accountant.)
+    """
+    return 4 * calibrate.noise_multiplier(9.6, sample_rate=600 / 55_000, steps=30_303, delta=1e-5)
+
+
+labels = sheet.choice(
+    "The generator is trained on the labels of the private batch. Which noise covers that?",
+    "None: its update reads the labels without noise.",
+    {
+        "The discriminator's: the generator only sees its output.": (
+            "It also sees the labels themselves, as its own input."
+        ),
+        "None: its update reads the labels without noise.": (
+            "So no finite epsilon holds. Public labels repair it at no cost."
+        ),
+        "Four times the noise on the discriminator.": (
+            "More noise elsewhere does not reach the generator's update."
+        ),
+    },
+    "Follow the labels: where do they enter the generator, and is there noise on the way?",
+)
+
+
+def _needed() -> float:
+    return calibrate.noise_multiplier(9.6, sample_rate=600 / 55_000, steps=30_303, delta=1e-5)

@@ -1,0 +1,211 @@
+"""Homework: twenty lines of DP-SGD with one fault each, to find and to price.
+
+`task = homework.draw("Ann")` is always the same for one name; `print(task)` shows the code,
+`task.check(line=12, epsilon=3.4)` the verdict, `task.solution()` the fault.
+"""
+
+import math
+import random
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+from dpkit.course.exercises.answers import readings
+from dpkit.privacy import Release, SampledGaussian, pld
+
+CODE = '''\
+NOISE_MULTIPLIER, CLIP_NORM, BATCH, PUBLIC_SIZE, STEPS = {settings}
+
+
+def train(records, gradient, rng):
+    """DP-SGD; the weights after every step are published."""
+    weights = np.zeros(4)
+    history = [weights]
+    for step in range(STEPS):
+        drawn = rng.random(len(records)) < BATCH / PUBLIC_SIZE
+        total = np.zeros(4)
+        for record in records[drawn]:
+            g = gradient(weights, record)
+            total += g * min(1.0, CLIP_NORM / max(np.linalg.norm(g), 1e-12))
+        noise = rng.normal(0.0, NOISE_MULTIPLIER * CLIP_NORM, size=4)
+        weights = weights - 0.1 * (total + noise) / BATCH
+        history.append(weights)
+    return history
+
+
+def charged():
+    step = SampledGaussian(NOISE_MULTIPLIER, BATCH / PUBLIC_SIZE)
+    return pld.epsilon([Release(step, STEPS)], delta=1e-5).epsilon
+'''
+
+
+class Settings(NamedTuple):
+    """The numbers of a run."""
+
+    noise_multiplier: float
+    clip_norm: float
+    batch: int = 16
+    public_size: int = 2_000
+    steps: int = 1_000
+
+
+class Fault(NamedTuple):
+    """`right` in CODE becomes `wrong`.
+
+    `covered` is by how much the noise multiplier is smaller than it is charged (infinite: nothing
+    covers it), and `releases` how many there are for each that is charged.
+    """
+
+    right: str
+    wrong: str
+    why: str
+    covered: Callable[[Settings], float]
+    clip_norm: float = 2.0
+    releases: int = 1
+
+
+FAULTS = {
+    "noise without the clip norm": Fault(
+        "rng.normal(0.0, NOISE_MULTIPLIER * CLIP_NORM, size=4)",
+        "rng.normal(0.0, NOISE_MULTIPLIER, size=4)",
+        "One record moves the sum by CLIP_NORM, and the noise does not follow it.",
+        lambda run: run.clip_norm,
+    ),
+    "a variance for a deviation": Fault(
+        "rng.normal(0.0, NOISE_MULTIPLIER * CLIP_NORM, size=4)",
+        "rng.normal(0.0, (NOISE_MULTIPLIER * CLIP_NORM) ** 0.5, size=4)",
+        "normal takes a standard deviation; its root is too small where it is above 1.",
+        lambda run: (run.noise_multiplier * run.clip_norm) ** 0.5,
+    ),
+    "noise over the root of the batch": Fault(
+        "(total + noise) / BATCH",
+        "(total + noise / BATCH**0.5) / BATCH",
+        "The noise is divided once more, by the root of 16.",
+        lambda run: run.batch**0.5,
+    ),
+    "a known seed": Fault(
+        "noise = rng.normal(",
+        "noise = np.random.default_rng(step).normal(",
+        "Everybody can draw the same noise and take it off: no finite epsilon.",
+        lambda run: math.inf,
+    ),
+    "one coordinate without noise": Fault(
+        "(total + noise) / BATCH",
+        "(total + noise * (np.arange(4) > 0)) / BATCH",
+        "The first coordinate is published without noise: no finite epsilon.",
+        lambda run: math.inf,
+    ),
+    "noise every other step": Fault(
+        "(total + noise) / BATCH",
+        "(total + (noise if step % 2 == 0 else 0.0)) / BATCH",
+        "Every other step is published without noise: no finite epsilon.",
+        lambda run: math.inf,
+    ),
+    "coordinates clipped one by one": Fault(
+        "g * min(1.0, CLIP_NORM / max(np.linalg.norm(g), 1e-12))",
+        "np.clip(g, -CLIP_NORM, CLIP_NORM)",
+        "Four coordinates of CLIP_NORM each: a record moves the sum by twice CLIP_NORM.",
+        lambda run: 4**0.5,
+    ),
+    "the square of the norm": Fault(
+        "max(np.linalg.norm(g), 1e-12)",
+        "max(np.sum(g**2), 1e-12)",
+        "A gradient of length sqrt(CLIP_NORM) is not shortened, and is longer than CLIP_NORM < 1.",
+        lambda run: run.clip_norm**-0.5,
+        clip_norm=0.25,
+    ),
+    "two views of a record": Fault(
+        "for record in records[drawn]:",
+        "for record in np.concatenate([records[drawn], records[drawn][:, ::-1]]):",
+        "Each record adds two clipped gradients, one of itself and one of its mirror image.",
+        lambda run: 2.0,
+    ),
+    "stopped by a private loss": Fault(
+        "history.append(weights)",
+        "history.append(weights)\n"
+        "        if sum(gradient(weights, r).sum() for r in records) > 4:\n            break",
+        "Where the run ends depends on the records without noise: no finite epsilon.",
+        lambda run: math.inf,
+    ),
+    "an uncharged mean": Fault(
+        "history.append(weights)",
+        "mean = total.sum() / 4**0.5 + rng.normal(0.0, NOISE_MULTIPLIER * CLIP_NORM)\n"
+        "        history.append((weights, mean))",
+        "A second noisy number of the same batch: both move together, by the root of 2.",
+        lambda run: 2**0.5,
+    ),
+    "a tenth of the steps": Fault(
+        "[Release(step, STEPS)]",
+        "[Release(step, STEPS // 10)]",
+        "Every step is a release, and only one in ten is charged.",
+        lambda run: 1.0,
+        releases=10,
+    ),
+}
+
+
+class Homework:
+    """One fault in one run.
+
+    Attributes:
+        name: of the fault, in FAULTS.
+        settings: of the run.
+        right: the code without the fault.
+        code: what the student reads.
+    """
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        """Put this fault into a run with these numbers."""
+        self.name = name
+        self.settings = settings
+        self.fault = FAULTS[name]
+        self.right = CODE.format(settings=", ".join(f"{value:_}" for value in settings))
+        self.code = self.right.replace(self.fault.right, self.fault.wrong)
+
+    @property
+    def lines(self) -> list[int]:
+        """The lines of `code`, from 1, that are not as they should be."""
+        right = self.right.splitlines()
+        found = enumerate(self.code.splitlines(), start=1)
+        return [number for number, line in found if line not in right]
+
+    @cached_property
+    def epsilon(self) -> float:
+        """The certified cost at delta 1e-5 under add-remove; infinite where no guarantee holds."""
+        run = self.settings
+        covered = self.fault.covered(run)
+        if math.isinf(covered):
+            return math.inf
+        step = SampledGaussian(run.noise_multiplier / covered, run.batch / run.public_size)
+        return pld.epsilon([Release(step, run.steps)], delta=1e-5).epsilon
+
+    def check(self, *, line: int, epsilon: object) -> None:
+        """Print whether line and epsilon are right: "none" is an epsilon that does not exist."""
+        print(self.judge(line=line, epsilon=epsilon))
+
+    def judge(self, *, line: int, epsilon: object) -> str:
+        """What `check` prints."""
+        if line not in self.lines:
+            return f"Line {line}: no. Which line lets one record move more than the noise covers?"
+        try:
+            number = min(readings(epsilon), key=lambda one: abs(one - self.epsilon))
+        except ValueError as error:
+            return f"Line {line}: yes. {error}"
+        near = math.isclose(number, self.epsilon, rel_tol=0.02)
+        return f"Line {line}: yes. Epsilon {number:.4g}: {'yes' if near else 'no'}."
+
+    def solution(self) -> None:
+        """Print the fault, its line and its price."""
+        print(f"Line {self.lines[0]}: {self.name}. {self.fault.why} Epsilon {self.epsilon:.4g}.")
+
+    def __repr__(self) -> str:
+        numbered = enumerate(self.code.splitlines(), start=1)
+        return "\n".join(f"{number:2} {line}".rstrip() for number, line in numbered)
+
+
+def draw(name: str) -> Homework:
+    """The homework of a student: another name, other numbers and mostly another fault."""
+    rng = random.Random(name)
+    fault = rng.choice(list(FAULTS))
+    noise, steps = rng.choice([1.1, 1.25, 1.4]), rng.choice([500, 1_000, 2_000])
+    return Homework(fault, Settings(noise, FAULTS[fault].clip_norm, steps=steps))

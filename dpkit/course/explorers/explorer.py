@@ -1,0 +1,286 @@
+"""The base of all explorers: controls and numbers at the left, the picture beside them.
+
+An explorer is a VBox without Output widgets, so that it works in Lab, under Voila and in a notebook
+that is compared cell by cell. Its numbers are HTML; before a kernel runs, and where a clone is not
+trusted, the same table stands as static text.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+
+from dpkit.common.plots import Picture
+from dpkit.common.show import Table
+from dpkit.course.explorers.moving_picture import Frame, follow
+from dpkit.course.explorers.round_slider import RoundSlider, round_stops
+from dpkit.course.explorers.toolbar import ASK, OPENS, Toolbar
+
+DELAY = 0.005  # seconds after a move, in which others are waited for, until a picture is drawn
+REST = 0.4  # seconds without a move, after which what takes long is computed and drawn, too
+DRAFT, FINE, WIDE = 78, 156, 78  # dots an inch while it moves and when it rests; CSS pixels an inch
+LATER = "when nothing moves"  # in a table, in place of what `late` adds
+LARGE = "font-size:1.25em; line-height:1.3; font-weight:600; margin:4px 0"
+
+
+class Explorer(widgets.VBox):
+    """Controls over a pure `compute`; a subclass says what to compute, to tabulate and to draw.
+
+    Attributes:
+        values: name -> control; their names are `compute`'s arguments.
+        sentence: HTML of what the numbers come to, in large type.
+        numbers: HTML of the present numbers, or of the sentence that says why there are none.
+        picture: the drawing, empty where there is nothing to draw.
+        left: the column of controls and numbers.
+        presets: settings worth a look, by name; each sets some of the values, and the others back.
+    """
+
+    title: str
+    presets: Mapping[str, Mapping[str, Any]] = {}
+
+    def __init__(self, values: dict[str, Any], *more: widgets.Widget) -> None:
+        """Args: values, the controls by name; more, further widgets above the numbers."""
+        self.values = values
+        self.sentence = widgets.HTML()
+        self.numbers = widgets.HTML()
+        self.picture = widgets.Image(format="png", layout=widgets.Layout(max_width="100%"))
+        self.words = widgets.HTML()  # the picture, for those who do not see it
+        self._waiting: asyncio.TimerHandle | None = None
+        self._held = False  # while several values are set
+        self._rested: Picture | None = None
+        self._frame = Frame()
+        self._drawn: tuple[dict[str, Any], Picture] | None = None
+        self.result: dict[str, Any] | None = None
+        opens = {name: one.value for name, one in values.items()}
+        settings = {OPENS: opens, **{name: {**opens, **one} for name, one in self.presets.items()}}
+        self.toolbar = Toolbar(settings, self._set_values, self._reveal, self._ask)
+        above = (self.toolbar,) if self.presets else ()
+        heading = widgets.HTML(f"<h3>{escape(self.title)}</h3>")
+        controls = (heading, *above, *values.values(), *more)
+        self.shown = (*controls, self.sentence, self.numbers, self.picture, self.words)
+        narrow = widgets.Layout(width="450px")
+        self.left = widgets.VBox((*controls[1:], self.numbers), layout=narrow)
+        beside = widgets.Layout(flex="1 1 450px", max_width="760px", min_width="0")
+        right = widgets.VBox((self.sentence, self.picture, self.words), layout=beside)
+        wrapped = widgets.Layout(flex_flow="row wrap", grid_gap="0 16px")
+        super().__init__((heading, widgets.HBox((self.left, right), layout=wrapped)))
+        for control in values.values():
+            control.observe(self._changed, names="value")
+        self.update()
+
+    @staticmethod
+    @abstractmethod
+    def compute(**values: Any) -> dict[str, Any]:
+        """The numbers, from the controls' values alone.
+
+        Raises:
+            ValueError: a value is out of range, with a sentence for the reader.
+        """
+
+    @abstractmethod
+    def says(self, result: dict[str, Any]) -> str:
+        """What the result comes to, in one sentence."""
+
+    @abstractmethod
+    def table(self, result: dict[str, Any]) -> Table:
+        """The result as rows."""
+
+    @abstractmethod
+    def draw(self, result: dict[str, Any]) -> Picture:
+        """The result as a picture with its words."""
+
+    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The result with that added which takes long: for the picture, once the hand rests."""
+        return result
+
+    def update(self) -> None:
+        """Compute, and show numbers and picture at once."""
+        self._show_numbers()
+        self._show_late()
+
+    def _set_values(self, values: Mapping[str, Any]) -> None:
+        """Set controls together; one change is announced."""
+        self._held = True
+        try:
+            for name, value in values.items():
+                self.values[name].value = value
+        finally:
+            self._held = False
+        self._follow()
+
+    def _changed(self, _: Any) -> None:
+        if not self._held:
+            self.toolbar.again()
+            self._follow()
+
+    def _follow(self) -> None:
+        """Show the numbers now, the picture soon, and the rest when no more moves come."""
+        if self.toolbar.guessing:
+            self._ask()
+            return
+        self._show_numbers()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # no kernel: nobody waits
+            self._show_late()
+            return
+        self._wait(loop, DELAY, lambda: self._show_soon(loop))
+
+    def _wait(self, loop: asyncio.AbstractEventLoop, seconds: float, then: Any) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self._waiting = loop.call_later(seconds, then)
+
+    def _show_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._waiting = None
+        if self.result is None:
+            return
+        self._show_picture(self.result, DRAFT)
+        self._wait(loop, REST, self._show_late)
+
+    def _ask(self) -> None:
+        """Wait for a guess: nothing is shown."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self.result, self.numbers.value = None, ASK
+        self._set_picture(None)
+
+    def _reveal(self) -> None:
+        guessed = self.toolbar.guessed()
+        self.update()
+        if self.result is not None:
+            self.sentence.value = _large(guessed + self.says(self.result))
+
+    def _show_numbers(self) -> None:
+        """Show the numbers, or a sentence in their place; never the numbers of other values."""
+        try:
+            self.result = self.compute(**{name: c.value for name, c in self.values.items()})
+            self._tell(self.result)
+        except Exception as error:
+            self.result = None
+            self.numbers.value = f"<p role='alert'>{escape(_sentence(error))}</p>"
+            self._set_picture(None)
+
+    def _tell(self, result: dict[str, Any]) -> None:
+        self.numbers.value = self.table(result).html(folded=True)
+        self.sentence.value = _large(self.says(result))
+
+    def _show_late(self) -> None:
+        """Add what takes long, and draw; what is drawn now is what the next moves leave behind."""
+        self._waiting = None
+        if self.result is None:
+            return
+        try:
+            later = self.late(self.result)
+            if later is not self.result:
+                self.result = later
+                self._tell(later)
+        except Exception as error:
+            self._no_picture(error)
+            return
+        self._show_picture(later, FINE)
+        self._rested = self._drawn and self._drawn[1]
+
+    def _show_picture(self, result: dict[str, Any], dpi: float) -> None:
+        """Draw the result, if that is not what was drawn last, and show it."""
+        try:
+            if self._drawn is None or self._drawn[0] is not result:
+                self._drawn = None
+                picture = self.draw(result)
+                if self._rested and self._rested.figure and picture.figure:
+                    follow(picture.figure, self._rested.figure)
+                self._drawn = result, picture
+            self._set_picture(self._drawn[1], dpi)
+        except Exception as error:
+            self._no_picture(error)
+
+    def _no_picture(self, error: Exception) -> None:
+        self._set_picture(None)
+        self.words.value = f"<p role='alert'>No picture: {escape(_sentence(error))}</p>"
+        if self.result is not None:
+            self.sentence.value = _large(self.says(self.result))
+
+    def _set_picture(self, picture: Picture | None, dpi: float = FINE) -> None:
+        figure = picture and picture.figure
+        if picture is None:
+            self.picture.value, self.words.value, self.sentence.value = b"", "", ""
+            return
+        if figure is None or dpi == FINE:
+            self.picture.value = picture.png(dpi)
+        else:
+            self.picture.value = self._frame.png(figure, dpi)
+        if figure is not None:  # of one size, however fine
+            self.picture.width = str(round(figure.get_figwidth() * WIDE))
+        self.words.value = _small(picture.words)
+
+    def __repr__(self) -> str:
+        if self.result is None:
+            return f"{self.title}\nno numbers"
+        return f"{self.title}\n{self.says(self.result)}\n{self.table(self.result).text()}"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **kwargs: Any) -> Any:
+        """The live widget, and its present numbers as static text for where no kernel runs."""
+        bundle: Any = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
+        data = dict(bundle[0] if isinstance(bundle, tuple) else bundle)
+        data["text/plain"] = repr(self)
+        said = self.sentence.value
+        data["text/html"] = f"<h3>{escape(self.title)}</h3>{said}{self.numbers.value}"
+        return data
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, ValueError | ArithmeticError):
+        text = str(error)
+        return text + ("" if text.endswith(".") else ".")
+    return f"This should not happen; please report it: {type(error).__name__}: {error}."
+
+
+def _large(text: str) -> str:
+    return f"<p aria-live='polite' style='{LARGE}'>{escape(text)}</p>"
+
+
+def _small(text: str) -> str:
+    return (
+        f"<details><summary>The picture in words</summary><small>{escape(text)}</small></details>"
+    )
+
+
+def control(kind: Any, width: int, description: str, tooltip: str, **traits: Any) -> Any:
+    """A widget of that kind with its name beside it, `width` pixels wide."""
+    layout = widgets.Layout(width=f"{width}px")
+    style = {"description_width": "initial"}
+    return kind(description=description, tooltip=tooltip, layout=layout, style=style, **traits)
+
+
+def logarithmic(
+    description: str, low: float, high: float, value: float, tooltip: str, **traits: Any
+) -> RoundSlider:
+    """A slider over round numbers from 10^low to 10^high, with a field for any other."""
+    return RoundSlider(description, round_stops(low, high, value), value, tooltip, **traits)
+
+
+def whole(description: str, low: int, high: int, value: int, tooltip: str, **traits: Any) -> Any:
+    """A slider over whole numbers."""
+    kind = widgets.IntSlider
+    return control(kind, 420, description, tooltip, value=value, min=low, max=high, **traits)
+
+
+def number(description: str, value: float, tooltip: str) -> Any:
+    """A number to type, of any size: `compute` refuses one that is out of range."""
+    return control(widgets.FloatText, 240, description, tooltip, value=value)
+
+
+def choice(
+    description: str,
+    options: Sequence[str] | Mapping[str, Any],
+    tooltip: str,
+    *,
+    width: int = 320,
+    **traits: Any,
+) -> Any:
+    """One of a few names, or of a few values by name."""
+    pairs = list(options.items()) if isinstance(options, Mapping) else options
+    return control(widgets.Dropdown, width, description, tooltip, options=pairs, **traits)

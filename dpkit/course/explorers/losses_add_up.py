@@ -1,0 +1,241 @@
+"""The privacy loss of one step, and the sum of many: a histogram, and the bell curve beside it."""
+
+import math
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy import fft
+from scipy.optimize import brentq
+from scipy.special import ndtr
+
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_most, counted, interval
+from dpkit.course.explorers.explorer import Explorer, logarithmic
+from dpkit.course.explorers.run_controls import delta_control, run_input, sample_rate_control
+from dpkit.privacy import SampledGaussian, pld
+from dpkit.privacy.mechanisms import Floats
+
+CELLS = 2**14  # of the histogram's grid
+SHOWN = 160  # bars that are drawn, at most
+REACH = 9.0  # standard deviations of the sum that the grid covers, each way
+FAR = 1e-13  # of a step's mass, beyond the grid's ends
+FURTHEST = 60.0  # nats, of one step
+TOO_LARGE = "noise_multiplier is too small for a histogram of losses: take more noise"
+LEAST_DENSITY = 1e-9
+REFUSED = "#B00020"  # what delta pays for
+MOST_STEPS = 100_000
+ROOM: Any = {"left": 0.08, "right": 0.985, "bottom": 0.16, "top": 0.89, "wspace": 0.24}
+PICTURE = (
+    "The histogram is a picture, on a grid; what is proven is the certified pair, by PLD. The bell "
+    "curve has the sum's mean and variance: it is what the central limit theorem makes of it, and "
+    "its epsilon is no bound."
+)
+
+
+class Sum(NamedTuple):
+    """The distribution of the summed loss: middles of cells and masses, (CELLS,); its moments."""
+
+    losses: Floats
+    masses: Floats
+    mean: float
+    deviation: float
+
+
+class LossesAddUp(Explorer):
+    """Noise, rate and steps: the histogram of the privacy loss, which each step convolves."""
+
+    title = "How do privacy losses add up?"
+    presets: ClassVar = {
+        "one step": {"steps": 1.0},
+        "a bell that is wrong": {"noise_multiplier": 0.5, "sample_rate": 1e-3, "steps": 2_000.0},
+        "everyone in every batch": {"noise_multiplier": 20.0, "sample_rate": 1.0},
+    }
+
+    def __init__(self) -> None:
+        """100 steps at sample rate 0.01 with noise multiplier 1."""
+        noise = logarithmic(
+            "noise multiplier", -0.3, 2, 1.0, "Noise standard deviation / clip norm"
+        )
+        steps = logarithmic("steps", 0, math.log10(MOST_STEPS), 100, "Noisy updates, added up")
+        super().__init__(
+            {
+                "steps": steps,
+                "noise_multiplier": noise,
+                "sample_rate": sample_rate_control(-4),
+                "delta": delta_control(),
+            }
+        )
+
+    @staticmethod
+    def compute(
+        *, steps: float, noise_multiplier: float, sample_rate: float, delta: float
+    ) -> dict[str, Any]:
+        """The summed loss of a record that is removed, its bell curve, and both epsilons.
+
+        `pair` is certified, in both directions; `by_bell` is the normal sum's epsilon. Add-remove,
+        Poisson batches; steps are rounded.
+
+        Raises:
+            ValueError: a value is out of range, or the losses are too large for a picture.
+        """
+        checks.between(0, 1, delta=delta)
+        checks.in_range(1, MOST_STEPS, steps=steps)
+        run = run_input(
+            noise_multiplier=noise_multiplier,
+            sample_rate=sample_rate,
+            steps=steps,
+            adjacency="add-remove",
+        )
+        total = summed(run.step, run.steps)
+        found = pld.epsilon(run.ledger, delta=delta)
+        beyond = total.losses > found.epsilon
+        return {
+            "run": run,
+            "delta": delta,
+            "sum": total,
+            "pair": (found.lower, found.epsilon),
+            "beyond": float(total.masses[beyond].sum()),
+            "by_bell": bell_epsilon(total.mean, total.deviation, delta),
+        }
+
+    def says(self, result: dict[str, Any]) -> str:
+        """Where delta cuts the sum, and whether the bell would have cut too early."""
+        low, high = result["pair"]
+        losses = counted(result["run"].steps, "loss", "losses")
+        price = f"The sum of {losses} costs epsilon {at_most(high)}"
+        bell, delta = result["by_bell"], result["delta"]
+        verdict = (
+            f"too small, {bell:.4g}"
+            if bell < low
+            else f"larger, {bell:.4g}"
+            if bell > high
+            else "the same"
+        )
+        return f"{price} at delta {delta:g}; by its bell curve it would be {verdict}."
+
+    def table(self, result: dict[str, Any]) -> Table:
+        """Moments of the sum, and what follows from them."""
+        total, delta = result["sum"], result["delta"]
+        rows = [
+            ("mean of the sum", f"{total.mean:.4g}", "nats; grows with the steps"),
+            ("its standard deviation", f"{total.deviation:.4g}", "with their square root"),
+            ("epsilon, certified", interval(*result["pair"]), "proven from both sides, by PLD"),
+            ("epsilon of the bell curve", f"{result['by_bell']:.4g}", "no bound"),
+            ("chance of a larger loss", f"{result['beyond']:.3g}", "than the certified epsilon"),
+        ]
+        run = f"{result['run'].steps:,} steps, delta {delta:g}, add-remove, Poisson batches."
+        return Table(("what", "value", "note"), rows, (run, PICTURE))
+
+    def draw(self, result: dict[str, Any]) -> plots.Picture:
+        """The density of the sum on two scales: the middle, and the tail that delta cuts."""
+        figure, axes = plots.figure(width=8.8, height=3.3, panels=2, **ROOM)
+        total, epsilon = result["sum"], result["pair"][1]
+        low, high = _window(result)
+        xs, density = _bars(total, low, high)
+        bell = np.exp(-(((xs - total.mean) / total.deviation) ** 2) / 2)
+        bell /= total.deviation * math.sqrt(2 * math.pi)
+        for ax, title in zip(axes, ("The middle", "The tail, on a log scale"), strict=True):
+            shown = np.where(density > LEAST_DENSITY, density, np.nan)
+            ax.fill_between(xs, LEAST_DENSITY, density, color="0.85", linewidth=0, step="mid")
+            ax.plot(xs, shown, color=plots.COLOURS[0], linewidth=1.6)
+            ax.plot(xs, bell, color=plots.COLOURS[1], linewidth=1.4, linestyle="--")
+            tail = xs >= epsilon
+            ax.fill_between(
+                xs, LEAST_DENSITY, density, where=tail, color=REFUSED, alpha=0.5, linewidth=0
+            )
+            ax.axvline(epsilon, color=REFUSED, linewidth=1.2)
+            ax.set(xlim=(low, high), xlabel="summed privacy loss (nats)")
+            ax.set_title(y=1.0, label=title, fontsize=10)
+        axes[0].set(ylim=(0, 1.12 * density.max()), ylabel="density")
+        axes[1].set(yscale="log", ylim=(LEAST_DENSITY, 3 * density.max()))
+        plots.plain(axes[1].yaxis, subs=(1,), numticks=5)
+        style: Any = {"ha": "right", "va": "top", "fontsize": 9, "color": plots.COLOURS[1]}
+        axes[0].text(
+            0.98,
+            0.95,
+            "dashed: bell curve",
+            transform=axes[0].transAxes,
+            bbox=plots.LABEL_BOX,
+            **style,
+        )
+        plots.mark(axes[1], epsilon, f"epsilon {at_most(epsilon, 3)}", colour=REFUSED)
+        losses = counted(result["run"].steps, "loss", "losses")
+        words = (
+            f"The sum of {losses} has mean {total.mean:.3g} and standard deviation "
+            f"{total.deviation:.3g}; epsilon {at_most(epsilon, 3)} cuts off its tail, "
+            f"and {result['by_bell']:.3g} that of the bell curve."
+        )
+        return plots.picture(figure, words)
+
+
+@lru_cache(maxsize=32)
+def summed(step: SampledGaussian, steps: int) -> Sum:
+    """The loss log(P/Q) of `steps` steps under P, a record removed, on a grid by FFT.
+
+    Raises:
+        ValueError: a grid of CELLS cells cannot hold it.
+    """
+    loss = step.privacy_loss()
+    low, high, mean, deviation = _moments(loss, steps)
+    wide = max(2 * REACH * deviation * math.sqrt(steps), 4 * max(abs(low), abs(high)))
+    width, half = wide / CELLS, CELLS // 2
+    edges: Floats = (np.arange(CELLS + 1.0) - half) * float(width)
+    one = loss.masses(edges)[0][1:-1]  # between the edges k and k + 1, k from -half
+    middle = float(one @ (edges[:-1] + width / 2))
+    centre = round(steps * middle / width - steps / 2)  # of the sum of k
+    coefficients: Any = fft.rfft(np.roll(one, -half))
+    power: Any = fft.irfft(coefficients**steps, CELLS)
+    masses = np.roll(power, half - centre % CELLS).clip(min=0)
+    if not abs(masses.sum() - 1) < 1e-3:
+        raise ValueError(TOO_LARGE)
+    losses: Any = (np.arange(CELLS) - half + centre + steps / 2) * width
+    losses += steps * (mean - middle)  # of the cells' middles, which are not their means
+    return Sum(losses, masses, steps * mean, deviation * math.sqrt(steps))
+
+
+def _moments(loss: Any, steps: int) -> tuple[float, float, float, float]:
+    """The least and the largest loss that matter, mean and standard deviation, of one step."""
+    out = np.geomspace(1e-9, FURTHEST, 6000)
+    edges = np.concatenate([-out[::-1], out])
+    masses = loss.masses(edges)[0][1:-1]
+    middles = (edges[1:] + edges[:-1]) / 2
+    if not masses.sum() > 1 - 1e-6:
+        raise ValueError(TOO_LARGE)
+    held = np.flatnonzero(masses > FAR / steps)
+    mean = float(masses @ middles)
+    deviation = math.sqrt(float(masses @ (middles - mean) ** 2))
+    return float(edges[held[0]]), float(edges[held[-1] + 1]), mean, deviation
+
+
+def bell_epsilon(mean: float, deviation: float, delta: float) -> float:
+    """The epsilon at which a normal loss has this delta: E max(0, 1 - exp(epsilon - loss))."""
+
+    def excess(epsilon: float) -> float:
+        z = (mean - epsilon) / deviation
+        log_second = epsilon - mean + deviation**2 / 2
+        second = math.exp(min(log_second, 700.0)) * ndtr(z - deviation)
+        return float(ndtr(z) - second) - delta
+
+    if excess(0.0) <= 0:
+        return 0.0
+    top = mean + 40 * deviation + 1
+    found: Any = brentq(excess, 0.0, top)
+    return float(found)
+
+
+def _window(result: dict[str, Any]) -> tuple[float, float]:
+    """What is drawn: the sum's middle, and epsilon with some of what lies beyond."""
+    total, epsilon = result["sum"], result["pair"][1]
+    low = max(total.mean - 5 * total.deviation, float(total.losses[0]))
+    high = max(total.mean + 5 * total.deviation, 1.25 * epsilon)
+    return min(low, -0.05 * high), min(high, float(total.losses[-1]))
+
+
+def _bars(total: Sum, low: float, high: float) -> tuple[Floats, Floats]:
+    """Middles and densities of at most SHOWN bars between two losses."""
+    inside = np.flatnonzero((total.losses >= low) & (total.losses <= high))
+    width = total.losses[1] - total.losses[0]
+    each = max(inside.size // SHOWN, 1)
+    kept = inside[: inside.size // each * each].reshape(-1, each)
+    return total.losses[kept].mean(axis=1), total.masses[kept].sum(axis=1) / (each * width)

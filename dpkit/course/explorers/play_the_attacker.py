@@ -1,0 +1,324 @@
+"""A game of twenty rounds: is the record in the count? And what your guesses prove of epsilon."""
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import ipywidgets as widgets
+import numpy as np
+from scipy.special import betaincinv, ndtr
+
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most
+from dpkit.course.explorers.explorer import Explorer, choice, control, logarithmic, whole
+from dpkit.course.explorers.play_the_attacker_drawing import draw_evidence, draw_rounds
+from dpkit.privacy import Gaussian, Guarantee, Release, gdp
+from dpkit.privacy.mechanisms import Floats
+
+ROUNDS = 20
+FIRST = 7  # the seed it opens with: one whose best attacker is about as lucky as the mean
+WITHOUT = 100  # people counted when the record is out; the attacker knows all of them
+DELTA = 1e-5
+CONFIDENCE = 0.95  # of each end of an interval
+LEAST_NOISE, MOST_NOISE = 0.1, 100.0
+HELP = ("both curves", "the number alone")
+IN, OUT, PASS = "IOP"
+WORDS = {IN: "in", OUT: "out", PASS: "passed"}
+WORTH = 0.5  # of the true epsilon, that is asked for after the game
+TRIALS = tuple(k * 10**power for power in range(1, 9) for k in (1, 2, 5))  # rounds
+HEADINGS = ("what", "value", "note")
+FIXED = (
+    "Each end of your interval holds with 95 % confidence for a number of rounds that is fixed "
+    "beforehand, and where you pass because of the number that you see: to stop, or to pass, "
+    "because of your score would be to choose your luck. The upper end is of your own way of "
+    "guessing; another attacker may learn more, so only the lower end tells of the release."
+)
+
+
+class Rounds(NamedTuple):
+    """What is dealt: whether the record is in, and the noisy counts, (rounds,) each."""
+
+    present: np.ndarray
+    seen: Floats
+
+
+class Score(NamedTuple):
+    """An attacker's guesses: how many were right, wrong, and not made."""
+
+    right: int
+    wrong: int
+    passed: int
+
+    @property
+    def guessed(self) -> int:
+        """Guesses that were made."""
+        return self.right + self.wrong
+
+
+class PlayTheAttacker(Explorer):
+    """Twenty noisy counts: was the record in? Your score, the best one's, and your epsilon."""
+
+    title = "Can you tell who was in?"
+
+    def __init__(self) -> None:
+        """Noise multiplier 1, no round played."""
+        self._dealing = False
+        guesses = "I, O or P of each round played, written by the buttons"
+        self.buttons = [
+            _button("In", IN, "The record is in the count", self._guess),
+            _button("Out", OUT, "The record is not in the count", self._guess),
+            _button("Pass", PASS, "No guess in this round", self._guess),
+            _button("New game", "", "Other rounds, from the first", self._again),
+        ]
+        super().__init__(
+            {
+                "noise_multiplier": logarithmic(
+                    "noise multiplier",
+                    -0.5,
+                    1,
+                    1.0,
+                    "Standard deviation of the noise on the count, in people; a new game",
+                ),
+                "help": choice("help", HELP, "Whether the two curves are drawn beside the number"),
+                "seed": whole("game", 0, 999, FIRST, "Which twenty rounds are dealt"),
+                "guesses": control(widgets.Text, 420, "guesses", guesses, value="", disabled=True),
+            },
+            widgets.HBox(self.buttons),
+        )
+
+    @staticmethod
+    def compute(*, noise_multiplier: float, help: str, seed: int, guesses: str) -> dict[str, Any]:
+        """The rounds up to the present one, the scores, and what they prove.
+
+        `intervals` holds, after each round played, the ends of your epsilon's interval, and
+        `ceiling` what as many right guesses would prove; `needed` is the number of rounds after
+        which the best attacker proves half the true epsilon, None above a billion.
+
+        Args:
+            noise_multiplier: standard deviation of the noise; one record changes the count by 1.
+            help: one of HELP; plays a part in the picture alone.
+            seed: of the coins and the noise, from 0.
+            guesses: a letter of "IOP" for each round played, at most 20.
+
+        Raises:
+            ValueError: a value is out of range.
+        """
+        checks.in_range(LEAST_NOISE, MOST_NOISE, noise_multiplier=noise_multiplier)
+        checks.one_of(HELP, help=help)
+        checks.whole(seed=seed)
+        if not set(guesses) <= set(WORDS) or len(guesses) > ROUNDS:
+            raise ValueError(f"guesses must be at most {ROUNDS} of I, O and P, got {guesses!r}")
+        rounds, played = deal(noise_multiplier, seed), len(guesses)
+        best = best_guesses(rounds)[:played]
+        dealt = min(played + 1, ROUNDS)
+        return {
+            "noise": noise_multiplier,
+            "help": help == HELP[0],
+            "guesses": guesses,
+            "seen": rounds.seen[:dealt],
+            "present": rounds.present[:played],
+            "you": score(guesses, rounds.present),
+            "best": score(best, rounds.present),
+            "chance": float(ndtr(0.5 / noise_multiplier)),
+            "intervals": [
+                interval(score(guesses[:n], rounds.present)) for n in range(1, played + 1)
+            ],
+            "ceiling": [interval(Score(n, 0, 0))[0] for n in range(1, ROUNDS + 1)],
+            "true": true_epsilon(noise_multiplier),
+            "needed": needed(noise_multiplier),
+        }
+
+    def says(self, result: dict[str, Any]) -> str:
+        """What the guesses prove, beside the release's own epsilon."""
+        true = f"the release's is {at_most(result['true'].epsilon, 3)} at delta {DELTA:g}"
+        if not result["guesses"]:
+            return f"Is the record in? Your guesses prove no epsilon yet; {true}."
+        you = result["you"]
+        low = at_least(result["intervals"][-1][0], 3)
+        return f"{you.right} of {you.guessed} right: you prove epsilon {low} at least; {true}."
+
+    def table(self, result: dict[str, Any]) -> Table:
+        """What is seen now, both scores, and both epsilons."""
+        played, you, best = len(result["guesses"]), result["you"], result["best"]
+        chance = f"{100 * result['chance']:.1f} % of all rounds on average"
+        proven = f"at delta {DELTA:g}, add-remove; proven, no attacker's is larger"
+        rows = [
+            *_last(result),
+            _now(result),
+            ("you", _told(you), f"{played} of {ROUNDS} rounds played, {you.passed} passed"),
+            ("best attacker", _told(best), f"says in above {WITHOUT}.5; right in {chance}"),
+            ("your epsilon", *_yours(result)),
+            ("the release's", at_most(result["true"].epsilon), proven),
+        ]
+        notes = (FIXED,) if played < ROUNDS else (_lesson(result), FIXED)
+        return Table(HEADINGS, rows, notes)
+
+    def draw(self, result: dict[str, Any]) -> plots.Picture:
+        """Left the numbers seen, right what your guesses prove, round by round."""
+        room = {"left": 0.05, "right": 0.97, "bottom": 0.14, "top": 0.9, "wspace": 0.2}
+        figure, (left, right) = plots.figure(width=9.6, height=3.8, panels=2, **room)
+        draw_rounds(left, result, WITHOUT)
+        draw_evidence(right, result)
+        you = result["you"]
+        curves = (
+            f"two bell curves of width {result['noise']:.3g}, around {WITHOUT} (out) and "
+            f"{WITHOUT + 1} (in); "
+        )
+        words = (
+            f"Left: {curves if result['help'] else ''}{_now(result)[2]}. Right: after "
+            f"{len(result['guesses'])} rounds, {you.right} of {you.guessed} guesses right, your "
+            f"epsilon is {' '.join(_yours(result))}. Twenty right ones of twenty would prove at "
+            f"least {at_least(result['ceiling'][-1], 3)}; the release's epsilon is "
+            f"{at_most(result['true'].epsilon, 3)}."
+        )
+        return plots.picture(figure, words)
+
+    def _guess(self, button: Any) -> None:
+        guesses = self.values["guesses"]
+        if len(guesses.value) < ROUNDS:
+            guesses.value += LETTERS[button.description]
+
+    def _again(self, _: Any) -> None:
+        seed = self.values["seed"]
+        seed.value = (seed.value + 1) % (seed.max + 1)
+
+    def _changed(self, change: Any) -> None:
+        if self._dealing:  # one change is one answer, given below
+            return
+        if change["owner"] in (self.values["noise_multiplier"], self.values["seed"]):
+            self._dealing = True  # other numbers: the guesses of these are no longer any
+            try:
+                self.values["guesses"].value = ""
+            finally:
+                self._dealing = False
+        super()._changed(change)
+        for button in self.buttons[:-1]:
+            button.disabled = len(self.values["guesses"].value) >= ROUNDS
+
+
+LETTERS = {"In": IN, "Out": OUT, "Pass": PASS}
+
+
+def deal(noise_multiplier: float, seed: int) -> Rounds:
+    """Twenty fair coins, and a noisy count for each: the same coins and noise for every width."""
+    rng = np.random.default_rng(seed)
+    present = rng.random(ROUNDS) < 0.5
+    return Rounds(present, WITHOUT + present + noise_multiplier * rng.standard_normal(ROUNDS))
+
+
+def best_guesses(rounds: Rounds) -> str:
+    """The attacker's who guesses in every round and is right most often."""
+    return "".join(IN if seen > WITHOUT + 0.5 else OUT for seen in rounds.seen)
+
+
+def score(guesses: str, present: np.ndarray) -> Score:
+    """How many guesses were right; `present` may go on beyond the guesses."""
+    pairs = list(zip(guesses, present.tolist(), strict=False))
+    right = sum(guess == (IN if there else OUT) for guess, there in pairs)
+    passed = guesses.count(PASS)
+    return Score(right, len(guesses) - passed - right, passed)
+
+
+def interval(found: Score) -> tuple[float, float]:
+    """Ends of the epsilon of this way of guessing, each with 95 % confidence; nats.
+
+    But for an event of probability delta a round, the release is one of (epsilon, 0)-DP (Kairouz,
+    Oh and Viswanath 2015), where a guess at a fair coin is right with probability at most e^epsilon
+    / (1 + e^epsilon) whatever was seen (Steinke, Nasr and Jagielski 2023, Prop. 5.1). So
+    Clopper-Pearson limits of that probability become limits of epsilon, and the rounds' deltas are
+    taken from the confidence.
+    """
+    error = 1 - CONFIDENCE - sum(found) * DELTA
+    right, wrong = found.right, found.wrong
+    low = float(betaincinv(right, wrong + 1, error)) if right else 0.0
+    high = float(betaincinv(right + 1, wrong, 1 - error)) if wrong else 1.0
+    return _odds(low), _odds(high)
+
+
+def _odds(probability: float) -> float:
+    """The epsilon at which a guess is right that often, 0 where it need not be one."""
+    if not probability > 0.5:
+        return 0.0
+    return math.log(probability / (1 - probability)) if probability < 1 else math.inf
+
+
+@lru_cache(64)
+def true_epsilon(noise_multiplier: float) -> Guarantee:
+    """Of one release of the count, exact."""
+    return gdp.epsilon([Release(Gaussian(noise_multiplier))], delta=DELTA)
+
+
+@lru_cache(64)
+def needed(noise_multiplier: float) -> int | None:
+    """Rounds after which the best threshold proves half the true epsilon, at its mean counts.
+
+    Clopper-Pearson limits of both error rates, each with half the error; the threshold is the best
+    for that many rounds, as if it were known. None where a billion are too few.
+    """
+    goal = WORTH * true_epsilon(noise_multiplier).epsilon
+    tails = np.linspace(-1, 6, 141)  # thresholds, in standard deviations above the count without
+    alarms, found = ndtr(-tails), ndtr(1 / noise_multiplier - tails)
+    error = (1 - CONFIDENCE) / 2
+    for rounds in TRIALS:
+        each = rounds / 2
+        low = betaincinv(each * found, each * (1 - found) + 1, error)
+        high = betaincinv(each * alarms + 1, each * (1 - alarms), 1 - error)
+        if np.log(np.maximum(low - DELTA, 1e-300) / high).max() >= goal:
+            return rounds
+    return None
+
+
+def _button(name: str, letter: str, tooltip: str, pressed: Any) -> Any:
+    layout = widgets.Layout(width="110px")
+    button = widgets.Button(description=name, tooltip=tooltip, layout=layout)
+    button.on_click(pressed)
+    return button
+
+
+def _told(found: Score) -> str:
+    return f"{found.right} of {found.guessed} right" if found.guessed else "no guess yet"
+
+
+def _last(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The round that was played last, with its truth."""
+    guesses, played = result["guesses"], len(result["guesses"])
+    if not played:
+        return []
+    truth, guess = (IN if result["present"][-1] else OUT), guesses[-1]
+    verdict = "you passed" if guess == PASS else "right" if guess == truth else "wrong"
+    seen = f"saw {result['seen'][played - 1]:.2f}, said {WORDS[guess]}"
+    seen = seen.replace("said passed", "passed")
+    return [(f"round {played}", f"was {WORDS[truth]}: {verdict}", seen)]
+
+
+def _now(result: dict[str, Any]) -> tuple[str, str, str]:
+    """The round that is to be guessed, or that there is none."""
+    played = len(result["guesses"])
+    if played == ROUNDS:
+        return ("now", "the game is over", "what it shows is said below")
+    seen = result["seen"][-1]
+    told = f"round {played + 1}: the noisy count is {seen:.2f}"
+    return ("now", f"{seen:.2f}", f"{told}; {WITHOUT} others are in: is the record, too?")
+
+
+def _yours(result: dict[str, Any]) -> tuple[str, str]:
+    if not result["you"].guessed:
+        return "at least 0", "nothing is shown before the first guess"
+    low, high = result["intervals"][-1]
+    above = "and may be any above" if math.isinf(high) else f"and not above {at_most(high, 3)}"
+    return f"at least {at_least(low, 3)}", f"{above}, of your way of guessing"
+
+
+def _lesson(result: dict[str, Any]) -> str:
+    """What twenty rounds can show at most, and how many would be needed."""
+    most, true = result["ceiling"][-1], result["true"].epsilon
+    by_chance = _odds(result["chance"])
+    needed = result["needed"]
+    rounds = "more than a billion" if needed is None else f"about {needed:,}"
+    return (
+        f"Twenty right guesses of twenty would prove epsilon >= {at_least(most, 3)}, no more, "
+        f"however weak the noise. Guessing in every round, even the best attacker's share of right "
+        f"ones, {100 * result['chance']:.1f} %, comes to epsilon {by_chance:.2f} in the long run; "
+        f"who accuses only where the number is far out gets nearer to {at_most(true, 3)}, but "
+        f"needs {rounds} rounds for half of it."
+    )

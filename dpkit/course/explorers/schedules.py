@@ -1,0 +1,258 @@
+"""A noise that changes over the steps: what it costs, and which constant noise costs the same."""
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most
+from dpkit.course.explorers.certified import GAP, draw_by_step
+from dpkit.course.explorers.explorer import Explorer, choice, logarithmic, whole
+from dpkit.course.explorers.run_controls import (
+    check_sample_rate,
+    delta_control,
+    sample_rate_control,
+    steps_control,
+)
+from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
+from dpkit.privacy.mechanisms.privacy_loss import Floats
+from dpkit.privacy.schedules import Schedule
+
+KINDS = ("constant", "linear", "exponential", "time", "step")
+DOWN, UP = 20, 12  # different noises that are priced, at most: from above, and from below
+MOST_STEPS = 100_000
+ROOM: Any = {"left": 0.08, "right": 0.93, "bottom": 0.16, "top": 0.96, "wspace": 0.55}
+POINTS = 32  # of the RDP line
+ADAPTIVE = (
+    "These schedules are fixed before training. A noise that follows what training sees (adaptive "
+    "decay) looks at private data: each look must be a noised release with its own price, and it "
+    "is not offered here."
+)
+
+
+class Schedules(Explorer):
+    """Decay of the noise over a run: epsilon by RDP and PLD, and the constant noise like it."""
+
+    title = "What does noise that decays cost?"
+    presets: ClassVar = {
+        "from 4 to 0.6": {"start": 4.0, "end": 0.6},
+        "four drops": {"kind": "step", "drops": 4},
+        "constant": {"kind": "constant", "start": 1.0},
+    }
+
+    def __init__(self) -> None:
+        """Exponential decay from 1.6 to 0.8 over 2,000 steps at sample rate 0.01."""
+        kind = choice(
+            "decay", KINDS, "How the noise goes from its start to its end", value="exponential"
+        )
+        super().__init__(
+            {
+                "kind": kind,
+                "start": logarithmic(
+                    "noise at the start", -0.5, 1, 1.6, "Noise standard deviation / clip norm"
+                ),
+                "end": logarithmic(
+                    "noise at the end", -0.5, 1, 0.8, "Noise multiplier of the last step"
+                ),
+                "drops": whole(
+                    "drops (step)", 1, UP - 1, 4, "How often the noise drops, by the same factor"
+                ),
+                "steps": steps_control(4.5, 2_000),
+                "sample_rate": sample_rate_control(-4),
+                "delta": delta_control(),
+            }
+        )
+
+    @staticmethod
+    def compute(
+        *,
+        kind: str,
+        start: float,
+        end: float,
+        drops: int,
+        steps: float,
+        sample_rate: float,
+        delta: float,
+    ) -> dict[str, Any]:
+        """The schedule's noise at each step, its price by RDP and PLD, and a constant like it.
+
+        Prices are of the noise rounded to a few levels: down for upper bounds, up for lower ones,
+        for less noise never costs less.
+        """
+        checks.between(0, 1, delta=delta)
+        checks.in_range(1, MOST_STEPS, steps=steps)
+        check_sample_rate(sample_rate)
+        count = round(steps)
+        noises = schedules.values(schedule(kind, start, end, drops, count), steps=count)
+        down, up = rounded(noises)
+        spent = rdp.epsilon(ledger(down, sample_rate), delta=delta).epsilon
+        least, most = _pair(down, up, sample_rate, delta)
+        alike = math.nan
+        if noises.min() == noises.max():
+            alike = float(noises[0])
+        elif math.isfinite(spent) and spent > 0:
+            alike = calibrate.noise_multiplier(
+                spent, sample_rate=sample_rate, steps=count, delta=delta, tolerance=1e-4
+            )
+        run = {"kind": kind, "steps": count, "sample_rate": sample_rate, "delta": delta}
+        levels = {"noises": noises, "down": down, "up": up, "mean": float(noises.mean())}
+        return {**run, **levels, "rdp": spent, "pld": most, "lower": least, "alike": alike}
+
+    def says(self, result: dict[str, Any]) -> str:
+        """What the schedule costs, and which constant noise costs the same."""
+        price = f"This noise costs epsilon {at_most(result['pld'])} at delta {result['delta']:g}"
+        if result["kind"] == "constant" or not math.isfinite(result["alike"]):
+            return f"{price}."
+        return (
+            f"{price}, as a constant noise of {_alike(result)} does; its mean is "
+            f"{result['mean']:.4g}."
+        )
+
+    def table(self, result: dict[str, Any]) -> Table:
+        """Prices, then the noise."""
+        exact = np.array_equal(result["down"], result["noises"])
+        rows = [
+            ("epsilon by RDP", at_most(result["rdp"]), "proven"),
+            ("epsilon by PLD", at_most(result["pld"]), "proven"),
+            ("epsilon is at least", at_least(result["lower"]), "proven, by PLD"),
+            ("constant noise of the same price", _alike(result), "as priced by RDP"),
+            ("mean noise of the schedule", f"{result['mean']:.4g}", "over all steps"),
+        ]
+        priced = (
+            "Every step is priced with its own noise."
+            if exact
+            else f"Noise is rounded to {len(np.unique(result['down']))} levels: down for epsilon, "
+            "which can only cost more, and up for what epsilon is at least."
+        )
+        run = (
+            f"{result['steps']} steps at sample rate {result['sample_rate']:.4g}, delta "
+            f"{result['delta']:g}, add-remove, Poisson batches."
+        )
+        return Table(("quantity", "value", "what it is"), rows, (run, priced, ADAPTIVE))
+
+    def _show_numbers(self) -> None:
+        self.values["drops"].disabled = self.values["kind"].value != "step"
+        self.values["end"].disabled = self.values["kind"].value == "constant"
+        super()._show_numbers()
+
+    def late(self, result: dict[str, Any]) -> dict[str, Any]:
+        """With certified pairs along the run."""
+        few = np.unique(np.linspace(0, result["steps"], 4).astype(int)[1:-1].clip(min=1))
+        down, up, rate, delta = (result[name] for name in ("down", "up", "sample_rate", "delta"))
+        return {**result, "along": [(n, _pair(down[:n], up[:n], rate, delta)) for n in few]}
+
+    def draw(self, result: dict[str, Any]) -> plots.Picture:
+        """Left the noise of every step, and the constant; right epsilon by step."""
+        noises, steps = result["noises"], result["steps"]
+        figure, (left, right) = plots.figure(width=8.6, height=3.3, panels=2, **ROOM)
+        shown = np.unique(np.linspace(0, steps - 1, 400).astype(int))
+        curves: dict[str, Any] = {result["kind"]: (shown + 1, noises[shown])}
+        if math.isfinite(result["alike"]) and result["kind"] != "constant":
+            curves["same price"] = ([1, max(steps, 2)], [result["alike"]] * 2)
+        highest = max(float(np.max(ys)) for _, ys in curves.values())
+        left.set_ylim(0, 1.08 * highest)
+        plots.lines(left, curves, x="step", y="noise multiplier")
+        counts = np.unique(np.linspace(1, steps, POINTS).astype(int))
+        spent = by_step(result, counts)
+        along = [*result.get("along", ()), (steps, (result["lower"], result["pld"]))]
+        few, pairs = [n for n, _ in along], [pair for _, pair in along]
+        right.set_ylim(0, 1.08 * max(spent[-1], pairs[-1][1]) or 1)
+        draw_by_step(right, (counts, spent), (few, pairs), result["delta"])
+        words = (
+            f"Left: the noise goes from {noises[0]:.3g} at the first to {noises[-1]:.3g} at the "
+            f"last of {steps} steps; a constant noise of {_alike(result)} costs the "
+            f"same by RDP. Right: epsilon after all steps is {at_most(result['rdp'], 3)} by RDP, "
+            f"between {at_least(result['lower'], 3)} and {at_most(result['pld'], 3)} by PLD."
+        )
+        return plots.picture(figure, words)
+
+
+def schedule(kind: str, start: float, end: float, drops: int, steps: int) -> Schedule:
+    """The decay of that kind from `start` at the first to `end` at the last step.
+
+    Raises:
+        ValueError: the kind is unknown, a noise is not > 0, or a decay would rise.
+    """
+    checks.one_of(KINDS, kind=kind)
+    checks.positive(start=start, end=end)
+    checks.whole(1, drops=drops)
+    if kind not in ("constant", "linear") and not end <= start:
+        raise ValueError(
+            f"the noise of {kind} decay falls: end must be at most start, {start:g}, got {end:g}; "
+            "linear may rise"
+        )
+    last = max(steps - 1, 1)
+    match kind:
+        case "constant":
+            return schedules.Constant(start)
+        case "linear":
+            return schedules.Linear(start, end, last)
+        case "exponential":
+            return schedules.ExponentialDecay(start, math.log(start / end) / last)
+        case "time":
+            return schedules.TimeDecay(start, (start / end - 1) / last)
+        case _:
+            every = max(math.ceil(steps / (drops + 1)), 1)
+            return schedules.StepDecay(start, (end / start) ** (1 / drops), every)
+
+
+def rounded(noises: Floats) -> tuple[Floats, Floats]:
+    """The noises rounded down, to at most DOWN different ones, and up, to at most UP.
+
+    Levels are equally far apart in 1 / noise^2, which is about what a step costs.
+    """
+    down, up = _levels(noises, DOWN), _levels(noises, UP)
+    below = np.searchsorted(down, noises, side="right") - 1
+    above = np.searchsorted(up, noises, side="left")
+    return down[below], up[above]
+
+
+def _levels(noises: Floats, most: int) -> Floats:
+    """At most `most` rising levels from the least to the largest noise."""
+    different = np.unique(noises)
+    if len(different) <= most:
+        return different
+    low, high = different[[0, -1]]
+    inner = np.linspace(low**-2.0, high**-2.0, most) ** -0.5
+    inner[0], inner[-1] = low, high
+    return np.sort(inner.clip(low, high))
+
+
+def ledger(noises: Floats, sample_rate: float) -> list[Release]:
+    """A release for each different noise, with its number of steps."""
+    different, counts = np.unique(noises, return_counts=True)
+    return [
+        Release(SampledGaussian(float(noise), sample_rate), int(count))
+        for noise, count in zip(different, counts, strict=True)
+    ]
+
+
+def by_step(result: dict[str, Any], counts: Floats) -> list[float]:
+    """Epsilon by RDP after each of `counts` steps, at the accountant's own orders."""
+    different, level = np.unique(result["down"], return_inverse=True)
+    orders = rdp.ORDERS
+    each = [SampledGaussian(float(z), result["sample_rate"]).rdp(orders) for z in different]
+    costs = np.stack(each)
+    spent = []
+    for count in counts:
+        curve = np.bincount(level[: int(count)], minlength=len(different)) @ costs
+        epsilons = conversions.named("improved").epsilon(orders, curve, result["delta"])
+        spent.append(max(float(np.min(epsilons)), 0.0))
+    return spent
+
+
+def _pair(down: Floats, up: Floats, sample_rate: float, delta: float) -> tuple[float, float]:
+    """(lower, upper) of epsilon by PLD: from the noise rounded up, and rounded down."""
+    most = pld.epsilon(ledger(down, sample_rate), delta=delta, gap=GAP)
+    if np.array_equal(down, up):
+        return most.lower, most.epsilon
+    least = pld.epsilon(ledger(up, sample_rate), delta=delta, gap=GAP)
+    return least.lower, most.epsilon
+
+
+def _alike(result: dict[str, Any]) -> str:
+    """The constant noise of the same price, or why there is none."""
+    if math.isfinite(result["alike"]):
+        return at_most(result["alike"])
+    return "any size" if result["rdp"] == 0 else "no size"

@@ -1,0 +1,186 @@
+"""Scores of stored runs joined with three epsilons: the numbers behind `ScoreAgainstEpsilon`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpkit.common import checks
+from dpkit.course.explorers.score_against_epsilon_runs import Curve, curves_of, loaded
+from dpkit.papers.experiments.rows import seeds
+from dpkit.papers.small_images import tables
+from dpkit.papers.small_images.settings import ORDERS, PUBLIC_SIZE, SETTINGS, Settings, settings_of
+from dpkit.privacy import Release, pld, rdp, shuffled
+from dpkit.privacy.ledger import Guarantee
+
+VARIED = {"figure_1": "clip norm", "figure_2": "noise", "figure_3": "capacity"}
+VALUES: dict[str, Callable[[Any], float]] = {  # of what the figure varies, in a run's settings
+    "figure_1": attrgetter("clipping.max_grad_norm"),
+    "figure_2": attrgetter("noise_multiplier"),
+    "figure_3": attrgetter("capacity"),
+}
+AXES = {
+    "charged": "charged: RDP, Poisson assumed, classic conversion, the code's orders",
+    "certified": "certified PLD, if batches were Poisson",
+    "proven": "proven for the shuffled batches that were drawn",
+}
+DELTA = SETTINGS.target_delta
+FINE, COARSE = 1e-3, 1e-2  # relative gaps of certified pairs: of a number, of a picture's point
+PASS = PUBLIC_SIZE // SETTINGS.expected_batch_size  # batches of a pass, without a short last one
+
+
+class Planned(NamedTuple):
+    """A run that a figure shows: its name, the value that the figure varies, its settings."""
+
+    key: str
+    value: float
+    settings: Settings
+
+
+class Row(NamedTuple):
+    """One run of a figure, read at one step.
+
+    value: of what the figure varies.
+    step: the step that score and epsilons belong to.
+    score, spread: at that step, mean over seeds; None where none is stored. The spread is that of
+        the score over splits of the images.
+    lowest, highest: of the seeds' scores.
+    seeds: runs that are stored.
+    charged, certified, proven: guarantees at delta 1e-5 (see `price`).
+    at_least: an epsilon that the shuffled batches cost at least; 0 before a whole pass.
+    """
+
+    value: float
+    step: int
+    score: float | None
+    spread: float | None
+    lowest: float | None
+    highest: float | None
+    seeds: int
+    charged: Guarantee
+    certified: Guarantee
+    proven: Guarantee
+    at_least: float
+
+
+def planned(figure: str, *, scale: str) -> list[Planned]:
+    """The private runs of a figure by value, those that it shares with the others too ("base").
+
+    Raises:
+        ValueError: figure or scale is another word.
+    """
+    checks.one_of(tuple(VARIED), figure=figure)
+    base = settings_of("common", scale=scale)["base"]
+    runs = settings_of(figure, scale=scale) | {"base": base}
+    found = [Planned(key, VALUES[figure](run), run) for key, run in runs.items()]
+    return sorted(found, key=lambda run: run.value)
+
+
+def numbers(
+    *, figure: str, axis: str, steps: int, scale: str, stored: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """A figure's runs, read up to one step: scores where they are stored, and three epsilons.
+
+    Args:
+        figure: "figure_1" (clip norm), "figure_2" (noise multiplier) or "figure_3" (capacity).
+        axis: the accounting that the picture takes: "charged", "certified" or "proven".
+        steps: runs are read at their last point that is not later; at most at the step where the
+            shortest of the figure ends, so that all have made as many.
+        scale: "reduced" or "paper".
+        stored: parts by name, of the figures and of the plan "common"; None reads the kit's own.
+
+    Returns:
+        `rows`, a list of `Row`; `curves`, by value those with a point up to `end`; `level`, the
+        non-private score, or None; `end`, the last step that can be read, and `steps`, the one
+        that is.
+
+    Raises:
+        ValueError: an argument is out of range, or a stored run is broken or of other settings.
+    """
+    checks.one_of(tuple(AXES), axis=axis)
+    checks.whole(1, steps=steps)
+    runs = planned(figure, scale=scale)
+    parts = loaded(scale) if stored is None else stored
+    curves = {run.value: one for run in runs if (one := curves_of(parts, run.key, run.settings))}
+    level = seeds(parts, "non-private")
+    level_curves = curves_of(level, "non-private", None)
+    lasts = [run.settings.max_steps for run in runs]
+    lasts += [one.steps[-1] for ones in (*curves.values(), level_curves) for one in ones]
+    end = min(lasts)
+    at = min(steps, end)
+    joined = {value: _mean(ones, end) for value, ones in curves.items()}
+    joined = {value: curve for value, curve in joined.items() if curve.steps}
+    return {
+        "figure": figure,
+        "what": VARIED[figure],
+        "axis": axis,
+        "scale": scale,
+        "asked": steps,
+        "steps": at,
+        "end": end,
+        "runs": runs,
+        "curves": joined,
+        "level": tables.level_of(tables.until(level, end)),
+        "rows": [_row(run, curves.get(run.value, []), at) for run in runs],
+    }
+
+
+def price(axis: str, settings: Settings, steps: int, *, gap: float = FINE) -> Guarantee:
+    """What `steps` steps cost at delta 1e-5, by one of three accountings.
+
+    "charged" is the published code's: RDP at its own orders with the classic conversion, of Poisson
+    batches. "certified" prices the same Poisson batches by PLD, as a pair `gap` apart. "proven" is
+    of the shuffled batches: a Gaussian release under replace-one for each pass that was begun.
+    """
+    if axis == "proven":
+        return _pld(tuple(settings.ledger(public_size=PUBLIC_SIZE, steps=steps)), gap)
+    ledger = tuple(settings.claimed_ledger(public_size=PUBLIC_SIZE, steps=steps))
+    return _charged(ledger) if axis == "charged" else _pld(ledger, gap)
+
+
+@lru_cache(maxsize=4096)
+def _charged(ledger: tuple[Release, ...]) -> Guarantee:
+    return rdp.epsilon(ledger, delta=DELTA, conversion="classic", orders=ORDERS)
+
+
+@lru_cache(maxsize=4096)
+def _pld(ledger: tuple[Release, ...], gap: float) -> Guarantee:
+    return pld.epsilon(ledger, delta=DELTA, gap=gap)
+
+
+@lru_cache(maxsize=64)
+def _one_pass(noise_multiplier: float) -> float:
+    return shuffled.at_least(noise_multiplier, batches=PASS, delta=DELTA)
+
+
+def _mean(curves: Sequence[Curve], end: int) -> Curve:
+    """The mean over seeds, at the steps up to `end` that all of them were judged at."""
+    shared = set.intersection(*(set(one.steps) for one in curves))
+    steps = [step for step in curves[0].steps if step in shared and step <= end]
+    at = [[one.steps.index(step) for step in steps] for one in curves]
+    scores = [[one.scores[i] for i in places] for one, places in zip(curves, at, strict=True)]
+    spreads = [[one.spreads[i] for i in places] for one, places in zip(curves, at, strict=True)]
+    return Curve(steps, np.mean(scores, axis=0).tolist(), np.mean(spreads, axis=0).tolist())
+
+
+def _row(run: Planned, curves: Sequence[Curve], at: int) -> Row:
+    joined = _mean(curves, at) if curves else Curve([], [], [])
+    step = joined.steps[-1] if joined.steps else at
+    score = spread = lowest = highest = None
+    if joined.steps:
+        score, spread = joined.scores[-1], joined.spreads[-1]
+        each = [one.scores[one.steps.index(step)] for one in curves]
+        lowest, highest = min(each), max(each)
+    return Row(
+        run.value,
+        step,
+        score,
+        spread,
+        lowest,
+        highest,
+        len(curves),
+        **{axis: price(axis, run.settings, step) for axis in AXES},
+        at_least=_one_pass(run.settings.noise_multiplier) if step >= PASS else 0.0,
+    )

@@ -1,0 +1,198 @@
+"""The errors that an attacker on a run must make: a trade-off curve, and the privacy profile."""
+
+import math
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most
+from dpkit.course.explorers.explorer import Explorer, logarithmic
+from dpkit.course.explorers.run_controls import RunInput, run_controls, run_input
+from dpkit.privacy import pld, rdp, tradeoff
+from dpkit.privacy.mechanisms import Floats
+
+PAIRS = 16  # (epsilon, delta) pairs whose lines bound the curve from below
+TAIL = 1e-5  # the largest epsilon that is asked has about this delta
+LEAST_ALPHA = 1e-4  # of the slider: lines steeper than its inverse say nothing
+GAP = 0.01  # relative, of each delta
+HOPELESS = 0.999  # a delta at the largest epsilon, at which smaller ones are not looked at
+LEAST_SHOWN = 1e-8  # delta, in the picture
+ROOM: Any = {"left": 0.085, "right": 0.915, "bottom": 0.15, "top": 0.91, "wspace": 0.5}
+HEADINGS = ("what", "value", "note")
+POSSIBLE, WORSE, REFUTES = "possible", "possible, worse than guessing", "refutes the guarantee"
+_SAYS = {
+    POSSIBLE: "nothing proven here excludes such an attacker",
+    WORSE: "such an attacker does better by answering the opposite",
+    REFUTES: "no attacker on this run has both errors, or both opposites, so low",
+}
+
+
+MEASURED = (
+    "Error rates measured on finitely many trials refute a guarantee only where their confidence "
+    "limits do."
+)
+
+
+class TradeOff(Explorer):
+    """Noise, rate and steps of a run, and a point (alpha, beta): may an attacker be there?"""
+
+    title = "Can this attacker exist?"
+    presets: ClassVar = {
+        "an attacker who refutes": {"alpha": 0.01, "beta": 0.5},
+        "DP-CGAN, as charged": {"noise_multiplier": 1.232, "steps": 30_303.0},
+        "one step, everyone in it": {"noise_multiplier": 1.0, "sample_rate": 1.0, "steps": 1.0},
+    }
+
+    def __init__(self) -> None:
+        """10,000 steps at sample rate 0.01 with noise multiplier 2; alpha 0.1, beta 0.85."""
+        least = math.log10(LEAST_ALPHA)
+        super().__init__(
+            {
+                **run_controls(2.0, 10_000),
+                "alpha": logarithmic(
+                    "alpha: false positive rate",
+                    least,
+                    0,
+                    0.1,
+                    "Chance that the attacker calls a record a member that is none",
+                ),
+                "beta": logarithmic(
+                    "beta: false negative rate",
+                    least,
+                    0,
+                    0.85,
+                    "Chance that the attacker misses a member",
+                ),
+            }
+        )
+
+    @staticmethod
+    def compute(*, alpha: float, beta: float, **run: Any) -> dict[str, Any]:
+        """The least beta at alpha, the pair that proves it, and whether (alpha, beta) may be.
+
+        Args: alpha and beta, and the arguments of `run_input`.
+        """
+        checks.in_range(0, 1, alpha=alpha, beta=beta)
+        described = run_input(**run)
+        pairs = _pairs(described)
+        epsilons, deltas = pairs["epsilons"], pairs["deltas"]
+        at_alpha = [
+            tradeoff.from_profile([e], [d], [alpha])[0]
+            for e, d in zip(epsilons, deltas, strict=True)
+        ]
+        best = int(np.argmax(at_alpha))
+        least, by_rdp = (
+            float(tradeoff.from_profile(epsilons, d, [alpha])[0]) for d in (deltas, pairs["rdp"])
+        )
+        opposite = float(tradeoff.from_profile(epsilons, deltas, [1 - alpha])[0])
+        if beta < least or 1 - beta < opposite:
+            verdict = REFUTES
+        else:
+            verdict = WORSE if beta > 1 - alpha else POSSIBLE
+        point = {"run": described, "alpha": alpha, "beta": beta, "verdict": verdict}
+        return {
+            **point,
+            "least_beta": least,
+            "by_rdp": by_rdp,
+            "advantage": float(deltas[0]),  # delta at epsilon 0 bounds 1 - alpha - beta
+            "epsilon": float(epsilons[best]),
+            "delta": float(deltas[best]),
+            "proven_by": "PLD" if deltas[best] < pairs["rdp"][best] else "RDP",
+        }
+
+    def says(self, result: dict[str, Any]) -> str:
+        """What an attacker can find at most, and whether the point may be."""
+        found = at_most(100 * (1 - result["least_beta"]), 3)
+        where = {POSSIBLE: "may exist", WORSE: "is worse than guessing", REFUTES: "cannot exist"}
+        return (
+            f"With {100 * result['alpha']:.3g} % false alarms an attacker finds at most {found} % "
+            f"of the members: the one at the mark {where[result['verdict']]}."
+        )
+
+    def table(self, result: dict[str, Any]) -> Table:
+        """The attacker's best errors, the line that proves them, and the point's verdict."""
+        alpha, least, verdict = result["alpha"], result["least_beta"], result["verdict"]
+        line, why = "none", "beta 0 is not excluded"
+        if least > 0:
+            line = f"epsilon {at_most(result['epsilon'])}, delta {at_most(result['delta'])}"
+            why = f"proven by {result['proven_by']}"
+        best = f"at most {at_most(result['advantage'])}"
+        rows = [
+            ("false negative rate", f"at least {at_least(least)}", f"at alpha {alpha:.4g}"),
+            ("the same by RDP", f"at least {at_least(result['by_rdp'])}", ""),
+            ("members found", f"at most {at_most(1 - least)}", "1 - false negative rate"),
+            ("advantage", best, "found minus falsely accused, at any alpha"),
+            ("line that binds", line, why),
+            (f"point ({alpha:.4g}, {result['beta']:.4g})", verdict, _SAYS[verdict]),
+        ]
+        run = f"{result['run'].steps} steps, {result['run'].step.adjacency}, Poisson batches."
+        return Table(HEADINGS, rows, (run, MEASURED))
+
+    def draw(self, result: dict[str, Any]) -> plots.Picture:
+        """The trade-off curve with both points, and the profile with the pair that binds."""
+        pairs = _pairs(result["run"])
+        figure, (left, right) = plots.figure(width=8.4, height=3.5, panels=2, **ROOM)
+        _draw_curve(left, result, pairs)
+        _draw_profile(right, result, pairs)
+        words = (
+            f"At a false positive rate of {result['alpha']:.3g} every attacker misses at least "
+            f"{at_least(result['least_beta'], 3)} of the members (RDP alone proves "
+            f"{at_least(result['by_rdp'], 3)}). The point ({result['alpha']:.3g}, "
+            f"{result['beta']:.3g}): {result['verdict']}. The profile falls from delta "
+            f"{at_most(pairs['deltas'][0], 3)} at epsilon 0 to {at_most(pairs['deltas'][-1], 3)} "
+            f"at epsilon {at_most(pairs['epsilons'][-1], 3)}."
+        )
+        return plots.picture(figure, words)
+
+
+@lru_cache(maxsize=64)
+def _pairs(run: RunInput) -> dict[str, Floats]:
+    """epsilons, deltas (the smaller of PLD's and RDP's) and RDP's, each (PAIRS,) or fewer."""
+    ledger = run.ledger
+    top = min(-math.log(LEAST_ALPHA), rdp.epsilon(ledger, delta=TAIL).epsilon)
+    epsilons = np.unique(top * np.linspace(0, 1, PAIRS) ** 1.5)  # closer where delta falls fast
+    by_rdp = tradeoff.profile(ledger, epsilons, accountant=rdp.delta)
+    by_pld = np.ones_like(by_rdp)
+    by_pld[-1] = pld.delta(ledger, epsilon=float(epsilons[-1]), gap=GAP).delta
+    if by_pld[-1] < HOPELESS:
+        by_pld = tradeoff.profile(ledger, epsilons, accountant=pld.delta, gap=GAP)
+    return {"epsilons": epsilons, "deltas": np.minimum(by_pld, by_rdp), "rdp": by_rdp}
+
+
+def _draw_curve(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> None:
+    alphas = np.union1d(np.linspace(0, 1, 201), np.geomspace(1e-5, 0.01, 40))
+    proven, by_rdp = (
+        tradeoff.from_profile(pairs["epsilons"], pairs[name], alphas) for name in ("deltas", "rdp")
+    )
+    ax.fill_between(alphas, 0, proven, color="0.93", linewidth=0)
+    curves: Any = {"proven": (alphas, proven), "RDP": (alphas, by_rdp)}
+    curves["guessing"] = alphas, 1 - alphas
+    ax.text(0.03, 0.04, "impossible", fontsize=9, color="0.35")
+    plots.lines(ax, curves, x="alpha: false positive rate", y="beta: false negative rate")
+    alpha, beta, least = result["alpha"], result["beta"], result["least_beta"]
+    ax.plot([alpha, alpha], [least, beta], color="0.5", linestyle=":", linewidth=1)
+    ax.plot(alpha, least, "o", color=plots.COLOURS[0], clip_on=False, zorder=3)
+    mark, name = ("X", "refutes") if result["verdict"] == REFUTES else ("D", "possible")
+    ax.plot(alpha, beta, mark, color="black", markersize=8, clip_on=False, zorder=3)
+    across, side = (9, "left") if alpha < 0.7 else (-9, "right")
+    plots.note(ax, name, (alpha, beta), (across, 0), va="center", ha=side)
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    ax.set_title(y=1.0, label="Errors of an attacker")
+
+
+def _draw_profile(ax: Any, result: dict[str, Any], pairs: dict[str, Floats]) -> None:
+    curves: Any = {}
+    for name, label in (("deltas", "proven"), ("rdp", "RDP")):
+        shown = pairs[name] > LEAST_SHOWN
+        if shown.any():
+            curves[label] = (pairs["epsilons"][shown], pairs[name][shown])
+    if curves:
+        plots.lines(ax, curves, x="epsilon (nats)", y="delta", y_scale="log")
+    if result["least_beta"] > 0 and result["delta"] > LEAST_SHOWN:
+        ax.plot(result["epsilon"], result["delta"], "o", color=plots.COLOURS[0], zorder=3)
+        at = result["epsilon"], result["delta"]
+        plots.note(ax, "binds", at, (0, -8), ha="center", va="top", bbox=None)
+    plots.plain(ax.yaxis, subs=(1,), numticks=6)
+    ax.set_title(y=1.0, label="Privacy profile")
