@@ -413,7 +413,7 @@ from functools import partial
 
 import numpy as np
 
-from dpkit.audit.training.reconstruction import of_step
+from dpkit.papers.dp_cgan.reconstruction import of_step
 
 for name, settings in {"published": paper.SETTINGS, "repaired": paper.REPAIRED}.items():
     new_gan = partial(paper.new_gan, settings, seed=1, device=cpu)
@@ -471,7 +471,7 @@ for name, ledger in bundles.items():
 # real digits.
 
 # %% tags=["tolerance=0.01"]
-from dpkit.metrics import utility
+from dpkit.papers.dp_cgan import utility
 
 # tolerance=0.01: a fit ends where a gradient is small: a little apart on another processor
 test = datasets.digits(split="test")

@@ -494,7 +494,7 @@ for noise in (8.0, 4.0, 2.0):
 # by coordinate: divide by the scales, clip at one norm, multiply back. Here it is with noise alone, as above:
 
 # %%
-from dpkit.training import ReleasedHistory
+from dpkit.papers.adadp.noise_shapes import ReleasedHistory
 
 repaired = {}
 for noise in (8.0, 4.0, 2.0):

@@ -143,8 +143,8 @@ for name, one in zip(slow, fast, strict=True):
 # longer and some are not.
 
 # %%
+from dpkit.papers.dpgan.clip_bounds import biases_together
 from dpkit.papers.dpgan.grouping import is_bias
-from dpkit.privacy.clip_bounds import biases_together
 from dpkit.privacy.clipping import GroupClipping
 
 groups = biases_together(is_bias(3))
@@ -193,7 +193,7 @@ print(all(torch.allclose(a.flatten(), b, rtol=1e-3, atol=1e-4) for a, b in zip(w
 
 # %%
 from dpkit.papers.dpgan.algorithm import public_bounds
-from dpkit.privacy.clip_bounds import clusters, group_bounds
+from dpkit.papers.dpgan.clip_bounds import clusters, group_bounds
 
 bounds = public_bounds(gan, digits.public, settings=one_step, rng=rng)
 names_of = ["w1", "b1", "w2", "b2", "w3", "b3", "w4"]
@@ -852,7 +852,7 @@ table(tables.table_2(stored), kept, measured=["mean"])
 # Here it is for the same images:
 
 # %%
-from dpkit.metrics.js_score import MOST
+from dpkit.papers.dpgan.js_score import MOST
 
 print(f"at most {MOST:.4f}; the paper, LSUN-U:", tables.PRINTED["table_4"])
 table(tables.table_4(stored), kept, measured=["mean"])

@@ -363,8 +363,8 @@ print(
 
 # %%
 from dpkit.papers.rdp_gan.repaired import RATES, decay
+from dpkit.papers.rdp_gan.schedule_calibration import initial_noise, iterations_within
 from dpkit.privacy import SampledGaussian
-from dpkit.privacy.schedule_calibration import initial_noise, iterations_within
 
 case = {"releases_each": 5, "release": lambda z: SampledGaussian(z, 64 / 20_000), "delta": 1e-5}
 rows = []

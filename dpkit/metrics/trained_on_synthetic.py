@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.common import checks
-from dpkit.papers.experiments.part import Progress, silent
+from dpkit.common.progress import Progress, silent
 from dpkit.training.device import generator_on, seeded
 
 AT_ONCE = 1000  # images that are classified together

@@ -3,16 +3,7 @@
 Works with numpy and scipy alone; only reading a torch file of an Opacus history imports torch.
 """
 
-from dpkit.privacy import (
-    as_drawn,
-    calibrate,
-    divergence,
-    groups,
-    ledger,
-    mechanisms,
-    schedule_calibration,
-    tradeoff,
-)
+from dpkit.privacy import as_drawn, calibrate, divergence, groups, ledger, mechanisms, tradeoff
 from dpkit.privacy.accountants import composition, conversions, filters, gdp, moments, pld, rdp
 from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.best_of import best_of
@@ -64,7 +55,6 @@ __all__ = [
     "parallel",
     "pld",
     "rdp",
-    "schedule_calibration",
     "statement",
     "tradeoff",
 ]

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     from dpkit.training.losses import called_fake, called_real
     from dpkit.training.networks import Conditional, mlp
     from dpkit.training.noise import noised, noised_each
-    from dpkit.training.noise_shapes import NoiseShape, ReleasedHistory
     from dpkit.training.optimizers import Adam, RmsProp, Sgd, average, set_rate, update
     from dpkit.training.ranks import clipped_sum
-    from dpkit.training.step_check import Finding, StepReport, check_step
     from dpkit.training.types import Data, Gan, Record, Settings, Step
 
 __all__ = [
@@ -36,24 +34,19 @@ __all__ = [
     "Checkpoints",
     "Conditional",
     "Data",
-    "Finding",
     "Gan",
     "Gradients",
-    "NoiseShape",
     "PerExample",
     "Record",
-    "ReleasedHistory",
     "RmsProp",
     "Settings",
     "Sgd",
     "Step",
-    "StepReport",
     "UnsupportedLayer",
     "average",
     "called_fake",
     "called_real",
     "capture",
-    "check_step",
     "clipped_sum",
     "device_named",
     "generator_on",

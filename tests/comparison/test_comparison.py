@@ -7,14 +7,14 @@ import pytest
 from scipy.stats import t
 
 from dpkit import datasets
-from dpkit.metrics.feature_classifier import LEARNINGS
+from dpkit.common.progress import silent
 from dpkit.metrics.judge import Learning
 from dpkit.metrics.trained_on_synthetic import Protocol, logistic
 from dpkit.papers.comparison import experiments, methods, tables
+from dpkit.papers.comparison.feature_classifier import LEARNINGS
 from dpkit.papers.comparison.methods import METHODS
 from dpkit.papers.comparison.published import PROTOCOLS, PUBLISHED
 from dpkit.papers.comparison.task import SIZES, Task
-from dpkit.papers.experiments.part import silent
 from dpkit.privacy import pld
 from dpkit.synthesizers.feature_matching import Matching
 

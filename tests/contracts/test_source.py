@@ -59,7 +59,7 @@ TORCH_FREE_IN_PAPERS = {"__init__.py", "settings.py", "claims.py", "tables.py"}
 TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
     "dpkit/synthesizers/feature_matching.py",
     "dpkit/metrics/judge.py",
-    "dpkit/metrics/feature_classifier.py",
+    "dpkit/papers/comparison/feature_classifier.py",
     "dpkit/metrics/trained_on_synthetic.py",
     "dpkit/papers/comparison/experiments.py",
     "dpkit/papers/comparison/gans.py",

@@ -10,10 +10,10 @@ import sixth_small
 
 from dpkit import datasets, papers
 from dpkit.common import file_lock as alone
+from dpkit.common.progress import silent
 from dpkit.metrics import judge
 from dpkit.papers.experiments import run as run_module
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.part import silent
 from dpkit.papers.experiments.reproduce import everything
 from dpkit.papers.experiments.rows import part_name
 

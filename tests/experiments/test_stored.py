@@ -9,10 +9,10 @@ import pytest
 
 from dpkit import datasets, papers
 from dpkit.common import paths
+from dpkit.common.progress import silent
 from dpkit.common.records import SETTINGS, alike, read_json
 from dpkit.papers import comparison
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.part import silent
 
 pytestmark = pytest.mark.torch
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from dpkit import datasets
-from dpkit.metrics import feature_classifier as module
 from dpkit.metrics.judge import as_images
+from dpkit.papers.comparison import feature_classifier as module
 
 pytestmark = pytest.mark.torch
 CPU = torch.device("cpu")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
 
-from dpkit.metrics.js_score import MOST, js_from_half, js_score
+from dpkit.papers.dpgan.js_score import MOST, js_from_half, js_score
 
 GRID = np.concatenate([[0.0, 1e-300, 1e-9], np.linspace(0.01, 0.99, 41), [1 - 1e-9, 1.0]])
 

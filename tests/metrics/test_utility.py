@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpkit.metrics import utility
+from dpkit.papers.dp_cgan import utility
 
 
 def test_micro_auroc_is_the_share_of_pairs_in_the_right_order():

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from dpkit import datasets
+from dpkit.audit.step_check import check_step
 from dpkit.papers.adadp import agd, algorithm
 from dpkit.papers.adadp.agd_settings import AGD
 from dpkit.privacy import Gaussian, pld
@@ -19,7 +20,7 @@ from dpkit.privacy.accountants import rdp
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import SampledGaussian
 from dpkit.privacy.sampling import PoissonSampling
-from dpkit.training import Data, check_step, generator_on, train
+from dpkit.training import Data, generator_on, train
 from dpkit.training.checkpoint import Checkpoints
 
 CPU = torch.device("cpu")

@@ -6,14 +6,15 @@ from functools import partial
 import pytest
 import torch
 
+from dpkit.audit.step_check import check_step
+from dpkit.common.progress import silent
 from dpkit.papers.adadp import algorithm, experiments, levels, settings, tables
 from dpkit.papers.adadp.settings import ADADP, Flat, Published, Repaired
 from dpkit.papers.experiments import run as run_module
-from dpkit.papers.experiments.part import silent
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
-from dpkit.training import Data, check_step, generator_on, train
+from dpkit.training import Data, generator_on, train
 from dpkit.training.optimizers import Sgd
 
 CPU = torch.device("cpu")

@@ -10,9 +10,9 @@ from scipy.stats import chi2
 
 from dpkit.papers import dpgan as paper
 from dpkit.papers.dpgan import algorithm, networks
+from dpkit.papers.dpgan.clip_bounds import biases_together
 from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias
 from dpkit.papers.dpgan.settings import BOUND, CELEBA, LSUN_U, MNIST, ungrouped
-from dpkit.privacy.clip_bounds import biases_together
 from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import torch
 
+from dpkit.common.progress import silent
 from dpkit.common.records import SCALES
-from dpkit.metrics.js_score import MOST
 from dpkit.papers import dpgan as paper
 from dpkit.papers.dpgan import experiments, prices, scores, tables, variants
+from dpkit.papers.dpgan.js_score import MOST
 from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import MNIST, SETTINGS
 from dpkit.papers.dpgan.variants import CONFIGURATIONS
 from dpkit.papers.experiments import run as run_module
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.part import silent
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling
 from dpkit.training.device import generator_on

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from dpkit.papers.experiments.part import silent
+from dpkit.common.progress import silent
 from dpkit.papers.rdp_gan import ablations, experiments
 from dpkit.papers.rdp_gan.ablation_rows import TITLES, ablation_rows
 from dpkit.papers.rdp_gan.repaired import repaired

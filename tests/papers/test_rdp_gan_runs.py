@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 import torch
 
+from dpkit.common.progress import silent
 from dpkit.common.records import SCALES, write_json
 from dpkit.papers.experiments import run as run_module
-from dpkit.papers.experiments.part import Part, Result, silent
+from dpkit.papers.experiments.part import Part, Result
 from dpkit.papers.experiments.reproduce import reproduce
 from dpkit.papers.rdp_gan import experiments, repaired, runs, tables, tasks
 from dpkit.papers.rdp_gan.experiments import PUBLISHED

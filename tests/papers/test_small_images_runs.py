@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from dpkit.common.progress import silent
 from dpkit.common.records import describe
 from dpkit.metrics import judge
 from dpkit.papers import small_images as paper
 from dpkit.papers.experiments import run, store
-from dpkit.papers.experiments.part import silent
 from dpkit.papers.experiments.reproduce import reproduce
 from dpkit.papers.small_images import experiments, tables
 from dpkit.papers.small_images.experiments import COLUMNS, Curve

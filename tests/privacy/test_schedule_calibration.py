@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from dpkit.papers.rdp_gan.schedule_calibration import _grouped, initial_noise, iterations_within
 from dpkit.privacy import (
     Gaussian,
     Guarantee,
@@ -20,7 +21,6 @@ from dpkit.privacy import (
     pld,
     rdp,
 )
-from dpkit.privacy.schedule_calibration import _grouped, initial_noise, iterations_within
 from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear, StepDecay, TimeDecay, Warmup
 
 DELTA, RATE, EACH = 1e-5, 0.1, 3

@@ -2,8 +2,8 @@
 
 import pytest
 
+from dpkit.papers.rdp_gan.schedule_calibration import initial_noise, iterations_within
 from dpkit.privacy import Guarantee, NoGuarantee, SampledGaussian, pld, rdp
-from dpkit.privacy.schedule_calibration import initial_noise, iterations_within
 from dpkit.privacy.schedules import Constant, ExponentialDecay
 
 NAN, INF = float("nan"), float("inf")

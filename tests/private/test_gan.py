@@ -14,11 +14,12 @@ from small_networks import Critic, Generator, digits, pair
 from torch import nn
 
 from dpkit import Budget, Private, PrivateGan
+from dpkit.audit.step_check import check_step
 from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import released
 from dpkit.private.gan_settings import LOSSES, gan_settings
 from dpkit.private.gan_step import new_gan, step
-from dpkit.training import check_step, generator_on
+from dpkit.training import generator_on
 from dpkit.training.checkpoint import read_saved
 
 CPU = torch.device("cpu")

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from dpkit.audit.step_check import check_step
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import SampledGaussian
@@ -20,7 +21,6 @@ from dpkit.training import (
     Gan,
     called_fake,
     called_real,
-    check_step,
     clipped_sum,
     noised,
     per_example,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from dpkit.papers.adadp.noise_shapes import NoiseShape, RawHistory, ReleasedHistory
+from dpkit.papers.adadp.scaled_clipping import ScaledClipping
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
-from dpkit.privacy.scaled_clipping import ScaledClipping
-from dpkit.training.noise_shapes import NoiseShape, RawHistory, ReleasedHistory
 
 SHAPES = [(4, 3), (4,)]
 

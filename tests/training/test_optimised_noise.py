@@ -10,14 +10,20 @@ from scipy import optimize
 from torch import nn
 
 from dpkit import datasets
+from dpkit.audit.step_check import check_step
 from dpkit.papers.adadp import algorithm
+from dpkit.papers.adadp.optimised_noise import (
+    OptimisedNoise,
+    least_harmful,
+    optimal_shares,
+    projected,
+)
+from dpkit.papers.adadp.scaled_clipping import ROUNDED_UP, ScaledClipping
 from dpkit.papers.adadp.settings import DPOPT
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.sampling import PoissonSampling
-from dpkit.privacy.scaled_clipping import ROUNDED_UP, ScaledClipping
 from dpkit.privacy.schedules import Constant
-from dpkit.training import check_step, clipped_sum, per_example, seeded
-from dpkit.training.optimised_noise import OptimisedNoise, least_harmful, optimal_shares, projected
+from dpkit.training import clipped_sum, per_example, seeded
 from dpkit.training.optimizers import Sgd
 
 CPU = torch.device("cpu")

@@ -10,13 +10,14 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from dpkit import datasets
+from dpkit.audit.step_check import check_step
 from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import Budget
 from dpkit.synthesizers import class_moments
 from dpkit.synthesizers.warm_gan import WarmGan
 from dpkit.synthesizers.warm_gan.settings import calibrated, large
 from dpkit.synthesizers.warm_gan.step import averaged, generate, new_gan, shifted, step
-from dpkit.training import Checkpoints, Data, check_step, clipped_sum, generator_on, train
+from dpkit.training import Checkpoints, Data, clipped_sum, generator_on, train
 
 pytestmark = pytest.mark.torch
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
+from dpkit.audit.step_runs import Run, run
 from dpkit.privacy.mechanisms import Floats
-from dpkit.training.step_runs import Run, run
 
 SEEDS = 2**31
 

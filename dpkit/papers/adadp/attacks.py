@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
+from dpkit.audit.step_runs import Run, run
 from dpkit.audit.training import white_box
 from dpkit.common.records import describe
 from dpkit.papers.adadp import algorithm, pca, recomputed
@@ -28,7 +29,6 @@ from dpkit.privacy.ledger import Guarantee, Releases
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import FixedSizeBatches
-from dpkit.training.step_runs import Run, run
 
 OTHER, OWN, NOBODY = 0, 1, 2  # coordinates: of all other records, the record's, and no one's
 SIZE, LITTLE = 10.0, 0.002  # of a coordinate: a projected image in [0, 1] is up to 28 long

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from dpkit import datasets
 from dpkit.common import checks
 from dpkit.common.paths import cache_dir
+from dpkit.common.progress import Progress, silent
 from dpkit.common.records import code_version, describe, write_bytes, write_json
-from dpkit.papers.experiments.part import Progress, silent
 from dpkit.privacy.schedules import Linear
 from dpkit.training.device import generator_on, seeded
 from dpkit.training.optimizers import set_rate

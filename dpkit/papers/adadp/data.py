@@ -11,6 +11,7 @@ from torch import Tensor
 from dpkit import datasets
 from dpkit.common import checks
 from dpkit.common.file_lock import alone
+from dpkit.common.progress import Progress, silent
 from dpkit.common.records import write_bytes
 from dpkit.datasets import Images
 from dpkit.papers.adadp import pca
@@ -22,7 +23,6 @@ from dpkit.papers.adadp.convolutions import (
     kept,
     pretrained,
 )
-from dpkit.papers.experiments.part import Progress, silent
 from dpkit.training.types import Data
 
 PUBLIC_SIZES = {"mnist": 60_000, "digits": 1_437}  # declared, as anyone knows them

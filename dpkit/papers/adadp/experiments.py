@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from dpkit.common.progress import Progress
 from dpkit.papers.adadp import agd, algorithm, convolutions, data
 from dpkit.papers.adadp.agd_settings import AgdSettings
 from dpkit.papers.adadp.levels import (
@@ -24,10 +25,10 @@ from dpkit.papers.adadp.levels import (
     on_cifar,
     small,
 )
+from dpkit.papers.adadp.noise_shapes import Remembering
 from dpkit.papers.adadp.settings import proven
-from dpkit.papers.experiments.part import Part, Progress, Result, priced
+from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run
-from dpkit.training.noise_shapes import Remembering
 from dpkit.training.types import Data
 
 POINTS = 20  # of an accuracy's curve

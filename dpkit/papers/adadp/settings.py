@@ -19,7 +19,7 @@ from dpkit.training.optimizers import Adam, RmsProp, Sgd
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from dpkit.training.noise_shapes import NoiseShape
+    from dpkit.papers.adadp.noise_shapes import NoiseShape
 
 PUBLIC_SIZE = 60_000  # of MNIST's training set, which anyone knows
 MAX_STEPS = 1_000  # ten epochs; the paper prints no length of its runs
@@ -33,7 +33,7 @@ class Flat:
 
     def build(self, parameters: Iterable["Tensor"], settings: "Settings") -> "NoiseShape":
         """The noise shape of a network with these parameters."""
-        from dpkit.training.noise_shapes import NoiseShape
+        from dpkit.papers.adadp.noise_shapes import NoiseShape
 
         return NoiseShape(
             parameters, noise_multiplier=settings.noise_multiplier, max_grad_norm=self.max_grad_norm
@@ -65,7 +65,7 @@ class Published:
 
     def build(self, parameters: Iterable["Tensor"], settings: "Settings") -> "NoiseShape":
         """The noise shape of a network with these parameters."""
-        from dpkit.training.noise_shapes import RawHistory
+        from dpkit.papers.adadp.noise_shapes import RawHistory
 
         return RawHistory(
             parameters,
@@ -100,7 +100,7 @@ class Repaired:
 
     def build(self, parameters: Iterable["Tensor"], settings: "Settings") -> "NoiseShape":
         """The noise shape of a network with these parameters."""
-        from dpkit.training.noise_shapes import ReleasedHistory
+        from dpkit.papers.adadp.noise_shapes import ReleasedHistory
 
         return ReleasedHistory(
             parameters,
@@ -126,7 +126,7 @@ class Optimised:
 
     def build(self, parameters: Iterable["Tensor"], settings: "Settings") -> "NoiseShape":
         """The noise shape of a network with these parameters."""
-        from dpkit.training.optimised_noise import OptimisedNoise
+        from dpkit.papers.adadp.optimised_noise import OptimisedNoise
 
         return OptimisedNoise(
             parameters,

@@ -9,16 +9,22 @@ import torch
 
 from dpkit import datasets
 from dpkit.common.paths import cache_dir
+from dpkit.common.progress import Progress
 from dpkit.common.records import describe
-from dpkit.metrics.feature_classifier import LEARNINGS, feature_classifier, train_and_store, trained
 from dpkit.metrics.judge import as_images
 from dpkit.metrics.likeness import classifier_fid, precision_recall
 from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp
 from dpkit.papers.comparison import NAME, gen_file
+from dpkit.papers.comparison.feature_classifier import (
+    LEARNINGS,
+    feature_classifier,
+    train_and_store,
+    trained,
+)
 from dpkit.papers.comparison.methods import LARGE, METHODS
 from dpkit.papers.comparison.tables import run_name
 from dpkit.papers.comparison.task import CLASSES, SIZES, Task
-from dpkit.papers.experiments.part import Part, Progress, Result, priced
+from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.rows import part_name
 from dpkit.privacy import pld
 from dpkit.training.device import device_label, device_named

@@ -8,7 +8,7 @@ from zlib import crc32
 import numpy as np
 
 from dpkit import datasets
-from dpkit.papers.experiments.part import Progress
+from dpkit.common.progress import Progress
 from dpkit.privacy.ledger import Release
 
 CLASSES = 10

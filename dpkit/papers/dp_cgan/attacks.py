@@ -11,8 +11,8 @@ from torch import Tensor
 
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
+from dpkit.audit.step_runs import Run
 from dpkit.audit.training import white_box
-from dpkit.audit.training.reconstruction import labels_seen
 from dpkit.papers.dp_cgan import algorithm
 from dpkit.papers.dp_cgan.claims import (
     BOTH_PARTS,
@@ -22,11 +22,11 @@ from dpkit.papers.dp_cgan.claims import (
     epsilon,
     main_run,
 )
+from dpkit.papers.dp_cgan.reconstruction import labels_seen
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS, Settings
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.training.step_runs import Run
 from dpkit.training.types import Gan
 
 DELTA = SETTINGS.target_delta

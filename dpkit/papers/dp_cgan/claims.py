@@ -101,7 +101,7 @@ def real_row() -> Measured:
     leaves open, all 60,000 images or the last 55,000, fitted in single or double precision.
     """
     from dpkit.datasets import mnist
-    from dpkit.metrics import utility
+    from dpkit.papers.dp_cgan import utility
 
     train, test = mnist(split="train"), mnist(split="test")
     pixels = test.pixels.reshape(test.n, -1)

@@ -8,8 +8,8 @@ import torch
 
 from dpkit import datasets
 from dpkit.common.file_lock import alone
-from dpkit.metrics import utility
-from dpkit.papers.dp_cgan import algorithm
+from dpkit.common.progress import Progress
+from dpkit.papers.dp_cgan import algorithm, utility
 from dpkit.papers.dp_cgan.settings import (
     BASIC,
     NON_PRIVATE,
@@ -20,7 +20,7 @@ from dpkit.papers.dp_cgan.settings import (
     Settings,
     small,
 )
-from dpkit.papers.experiments.part import Part, Progress, Result, priced
+from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.rows import part_name
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
 from dpkit.privacy import rdp

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.papers.dpgan import networks
+from dpkit.papers.dpgan.clip_bounds import mean_norm_bounds
 from dpkit.papers.dpgan.settings import Settings
-from dpkit.privacy.clip_bounds import mean_norm_bounds
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from dpkit.common.file_lock import alone
+from dpkit.common.progress import Progress
 from dpkit.common.records import describe
 from dpkit.papers.dpgan import algorithm, scores, semi_supervised, variants
 from dpkit.papers.dpgan.material import material
@@ -20,7 +21,7 @@ from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import Settings
 from dpkit.papers.dpgan.tables import LABELS
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
-from dpkit.papers.experiments.part import Part, Progress, Result
+from dpkit.papers.experiments.part import Part, Result
 from dpkit.papers.experiments.rows import part_name
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
 from dpkit.training.types import Data

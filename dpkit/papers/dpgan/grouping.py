@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpkit.common import checks
-from dpkit.privacy.clip_bounds import clusters, group_bounds
+from dpkit.papers.dpgan.clip_bounds import clusters, group_bounds
 from dpkit.privacy.clipping import GroupClipping, check_groups
 from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
 

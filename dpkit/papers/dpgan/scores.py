@@ -14,8 +14,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from dpkit.common import checks
 from dpkit.metrics.inception import inception_score
-from dpkit.metrics.js_score import js_score
 from dpkit.metrics.judge import CLASSIFIERS, Judge, judge
+from dpkit.papers.dpgan.js_score import js_score
 from dpkit.papers.dpgan.material import material
 from dpkit.papers.dpgan.networks import Classifier
 from dpkit.papers.dpgan.semi_supervised import RATE

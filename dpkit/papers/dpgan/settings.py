@@ -9,9 +9,9 @@ from math import sqrt
 
 from dpkit.common import checks
 from dpkit.papers.dpgan.budget import TABLE_7, iterations, noise_from_budget
+from dpkit.papers.dpgan.clip_bounds import biases_together
 from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias
 from dpkit.privacy import calibrate
-from dpkit.privacy.clip_bounds import biases_together
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism

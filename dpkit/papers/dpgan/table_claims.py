@@ -9,9 +9,9 @@ from itertools import combinations, product
 from statistics import mean
 from typing import Any
 
-from dpkit.metrics.js_score import MOST
 from dpkit.papers.claims import Claim
 from dpkit.papers.dpgan.budget import TABLE_7
+from dpkit.papers.dpgan.js_score import MOST
 from dpkit.papers.dpgan.tables import PRINTED
 
 STRATEGIES = ("weight/bias", "automatic", "estimation", "warm start")

@@ -5,19 +5,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from dpkit.common.progress import Progress
 from dpkit.common.records import json_number
 from dpkit.privacy.ledger import Guarantee
-
-
-class Progress(Protocol):
-    """Wraps a run's records to show how far it is, as `tqdm.tqdm` does."""
-
-    def __call__(self, records: Iterable[Any], /, *, total: int, desc: str) -> Iterable[Any]: ...
-
-
-def silent(records: Iterable[Any], /, *, total: int, desc: str) -> Iterable[Any]:
-    """The records as they are: no progress shown."""
-    return records
 
 
 class Result(NamedTuple):

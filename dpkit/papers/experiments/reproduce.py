@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dpkit.common import checks
+from dpkit.common.progress import Progress, silent
 from dpkit.common.records import SCALES, alike, code_version, read_json, write_json
-from dpkit.papers.experiments.part import Part, Plan, Progress, silent
+from dpkit.papers.experiments.part import Part, Plan
 from dpkit.papers.experiments.sweep import Asked, Row, Task, check_same, sweep, tasks
 
 

@@ -15,8 +15,9 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from dpkit.common.paths import cache_dir
+from dpkit.common.progress import Progress, silent
 from dpkit.common.records import describe, write_bytes
-from dpkit.papers.experiments.part import Part, Progress, Result, silent
+from dpkit.papers.experiments.part import Part, Result
 from dpkit.papers.experiments.rows import part_name
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import device_label, device_named, generator_on

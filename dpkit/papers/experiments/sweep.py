@@ -21,9 +21,10 @@ from threadpoolctl import threadpool_limits
 
 from dpkit.common.file_lock import alone
 from dpkit.common.missing import remedy
+from dpkit.common.progress import Progress, silent
 from dpkit.common.records import SETTINGS, alike, provenance, read_json, write_json
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.part import Part, Plan, Progress, silent
+from dpkit.papers.experiments.part import Part, Plan
 
 Row = dict[str, str]  # "record", a stored file, and "summary", a line about it
 KINDS = "serial, processes:N (such as processes:4) or dask://HOST:PORT"

@@ -7,7 +7,8 @@ All are of MNIST, at scales "reduced" and "small" of the digits; the runs that t
 from dataclasses import replace
 from functools import partial
 
-from dpkit.papers.experiments.part import Part, Progress
+from dpkit.common.progress import Progress
+from dpkit.papers.experiments.part import Part
 from dpkit.papers.rdp_gan.repaired import repaired
 from dpkit.papers.rdp_gan.runs import Judged
 from dpkit.papers.rdp_gan.settings import (

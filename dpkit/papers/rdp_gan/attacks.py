@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
+from dpkit.audit.step_runs import Run
 from dpkit.audit.training import white_box
 from dpkit.common.records import describe
 from dpkit.papers.rdp_gan import algorithm, recomputed
@@ -38,7 +39,6 @@ from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release, Releases
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
-from dpkit.training.step_runs import Run
 from dpkit.training.types import Gan
 
 PUBLIC_SIZE = 60_000  # of MNIST's training set

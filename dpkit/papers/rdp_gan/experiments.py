@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from dpkit.common.progress import Progress
 from dpkit.common.records import describe
-from dpkit.papers.experiments.part import Part, Progress, Result, priced
+from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.rows import part_name
 from dpkit.papers.experiments.run import Run
 from dpkit.papers.rdp_gan import algorithm

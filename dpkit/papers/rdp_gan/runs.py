@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from dpkit.papers.experiments.part import Part, Progress, Result, priced
+from dpkit.common.progress import Progress
+from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run
 from dpkit.papers.rdp_gan import adaptive, algorithm, repaired
 from dpkit.papers.rdp_gan.settings import (

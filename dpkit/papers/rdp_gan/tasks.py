@@ -13,7 +13,7 @@ import torch
 
 from dpkit import datasets
 from dpkit.datasets.tables import ADULT_8
-from dpkit.metrics import tables as metrics
+from dpkit.papers.rdp_gan import table_scores as metrics
 from dpkit.training.types import Data
 
 # Generated images that are judged, and that a classifier is trained on

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 
 from dpkit.audit import runs
-from dpkit.audit.repeated import Repeated
 from dpkit.audit.scores import Scores
 from dpkit.audit.training import white_box
 from dpkit.papers.small_images import algorithm
 from dpkit.papers.small_images.claims import BEAULIEU, PAPER, SCRIPT, epsilon, main_run, spent
 from dpkit.papers.small_images.prior_work import DIGIT_COUNTS, BeaulieuJones, Xie
+from dpkit.papers.small_images.repeated import Repeated
 from dpkit.papers.small_images.settings import (
     EPOCHS,
     FIGURE_2,

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from dpkit import datasets
+from dpkit.common.progress import Progress, silent
 from dpkit.common.records import describe, json_number, read_json, write_json
 from dpkit.metrics.judge import CLASSIFIERS, Judge, Learning, as_images, judge
-from dpkit.papers.experiments.part import Part, Progress, Result, priced, silent
+from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run, as_bytes
 from dpkit.papers.small_images import algorithm
 from dpkit.papers.small_images.scores import IMAGES

@@ -8,11 +8,9 @@ from torch import Tensor
 
 from dpkit.common import checks
 from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
-from dpkit.privacy.scaled_clipping import ScaledClipping
 from dpkit.training.device import precision
 from dpkit.training.gradients.factored import PerExample
 from dpkit.training.gradients.layers.products import counting, widened
-from dpkit.training.gradients.scaled import scaled_sum
 
 
 class Clipped(NamedTuple):
@@ -50,8 +48,9 @@ def clipped_sum(
         of: per-example gradients and losses of inputs, such as
             `functools.partial(per_example, network, loss)`.
         inputs: tensors whose first dimension is the example's, (batch, ...).
-        rule: clips, and answers the sensitivity of the sum. Clipping by coordinate, or in the norm
-            of the noise, forms full gradients, a few examples at a time.
+        rule: clips, and answers the sensitivity of the sum. Clipping by coordinate forms full
+            gradients, a few examples at a time. One that needs more than norms of the tensors has a
+            method `clipped_sum(gradients)`, which returns the sums and weights.
         at_most: examples at a time; None takes all at once.
 
     Raises:
@@ -93,8 +92,8 @@ def _clipped(
         pairs = zip(rule.bounds, gradients.parameters, strict=True)
         sums, whole = gradients.clamped_sum([_rounded_down(b, p) for b, p in pairs])
         return sums, whole[None].to(sums[0].dtype)
-    if isinstance(rule, ScaledClipping):
-        return scaled_sum(gradients, rule)
+    if (own := getattr(rule, "clipped_sum", None)) is not None:
+        return own(gradients)
     weights = counting(rule.weights(gradients.norms()))
     return gradients.weighted_sum(weights), weights
 

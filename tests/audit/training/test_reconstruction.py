@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from dpkit.audit.training import reconstruction
 from dpkit.datasets import digits
-from dpkit.papers.dp_cgan import algorithm, settings
+from dpkit.papers.dp_cgan import algorithm, reconstruction, settings
 
 pytestmark = pytest.mark.torch
 

@@ -8,7 +8,8 @@ from dpkit.papers.sixth import algorithm
 from dpkit.papers.sixth.settings import PUBLIC_SIZE, SETTINGS, SMALL
 
 from dpkit import datasets
-from dpkit.papers.experiments.part import Part, Progress, Result, priced
+from dpkit.common.progress import Progress
+from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run, as_bytes
 from dpkit.privacy import rdp
 from dpkit.training.types import Data

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from dpkit.papers.adadp.scaled_clipping import ScaledClipping
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
-from dpkit.privacy.scaled_clipping import ScaledClipping
 from dpkit.training import clipped_sum, per_example
 
 SLACK = 1e-4  # more than rounding of one record's own part adds

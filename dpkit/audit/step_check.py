@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from dpkit.audit.step_runs import Noised, Run, differing, neighbours, row, run
 from dpkit.common import checks
 from dpkit.privacy.ledger import Ledger, Releases
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
 from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import Assuming
-from dpkit.training.step_runs import Noised, Run, differing, neighbours, row, run
 
 ROUNDING = 1e-3  # of a change: batches of other sizes are added up in another order
 ROUGH = 1.001  # what rounding in float32 may add to a clipped sum

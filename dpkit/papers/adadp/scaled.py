@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from dpkit.privacy.scaled_clipping import ScaledClipping
+from dpkit.papers.adadp.scaled_clipping import ScaledClipping
 from dpkit.training.gradients.factored import Gradients, LayerPasses, PerExample
 from dpkit.training.gradients.layers.products import counting, left_out, lengths, widened
 

@@ -49,6 +49,12 @@ class ScaledClipping:
         joint = (norms**2).sum(0, keepdims=True) ** 0.5
         return 1 / (joint * ROUNDED_UP).clip(min=1.0)
 
+    def clipped_sum(self, gradients: Any) -> tuple[list[Any], Any]:
+        """The sum over examples of a network's gradients, and their weights (1, batch)."""
+        from dpkit.papers.adadp.scaled import scaled_sum
+
+        return scaled_sum(gradients, self)
+
     def sensitivity(self, adjacency: Adjacency) -> float:
         """The largest d_i under add-remove, along whose axis a gradient may lie; or twice that."""
         return moves(max(float(scale.max()) for scale in self.scales), adjacency)

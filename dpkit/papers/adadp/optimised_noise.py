@@ -28,8 +28,8 @@ import torch
 from torch import Tensor
 
 from dpkit.common import checks
-from dpkit.privacy.scaled_clipping import ScaledClipping
-from dpkit.training.noise_shapes import NoiseShape, Raw, Shaped, checked_parameters
+from dpkit.papers.adadp.noise_shapes import NoiseShape, Raw, Shaped, checked_parameters
+from dpkit.papers.adadp.scaled_clipping import ScaledClipping
 
 STEPS = 50  # of projected gradient descent (Xu et al. 2019, section IV-B)
 

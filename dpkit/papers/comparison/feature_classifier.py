@@ -5,10 +5,11 @@ from hashlib import sha256
 import torch
 from safetensors.torch import load, save
 
+from dpkit.common.progress import Progress, silent
 from dpkit.common.records import describe, read_json, write_bytes
 from dpkit.metrics.judge import SIZES, Judge, Learning, initial, judge
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.part import Progress, Result, silent
+from dpkit.papers.experiments.part import Result
 from dpkit.training.device import device_label
 
 LEARNINGS = {name: Learning(name, width=8, hidden=128, epochs=6) for name in SIZES}

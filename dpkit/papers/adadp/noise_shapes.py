@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from dpkit.common import checks
+from dpkit.papers.adadp.scaled_clipping import ScaledClipping
 from dpkit.privacy.clipping import ClippingRule, FlatClipping, PerCoordinateClipping
-from dpkit.privacy.scaled_clipping import ScaledClipping
 
 Spread = Literal["square", "root"]
 Squared = Literal["mean", "sum", "example"]
