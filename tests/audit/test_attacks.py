@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from own_mechanisms import attacks, released, worst_pairs
+from own_mechanisms.attacks import classifier, histogram, likelihood_ratio, statistic
+from own_mechanisms.worlds import World, Worlds, repeated, together, unmoved
+from own_mechanisms.worst_pairs import between_parts, of_ledger, worst_pair
 from scipy.stats import chi2, kstest
 
-from dpkit.audit.mechanisms import attacks, released, worst_pairs
-from dpkit.audit.mechanisms.attacks import classifier, histogram, likelihood_ratio, statistic
-from dpkit.audit.mechanisms.worlds import World, Worlds, repeated, together, unmoved
-from dpkit.audit.mechanisms.worst_pairs import between_parts, of_ledger, worst_pair
 from dpkit.privacy import (
     DiscreteGaussian,
     Gaussian,

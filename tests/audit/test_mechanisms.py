@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from own_mechanisms.attacks import likelihood_ratio
+from own_mechanisms.targets import LEARNED, TARGETS, UNPROTECTED
+from own_mechanisms.worlds import Worlds
+from own_mechanisms.worst_pairs import between_parts, of_ledger, worst_pair
 from scipy.stats import binom
 
 import dpkit.privacy
 from dpkit.audit import exact
 from dpkit.audit.bounds import clopper_pearson
-from dpkit.audit.mechanisms.attacks import likelihood_ratio
-from dpkit.audit.mechanisms.targets import LEARNED, TARGETS, UNPROTECTED
-from dpkit.audit.mechanisms.worlds import Worlds
-from dpkit.audit.mechanisms.worst_pairs import between_parts, of_ledger, worst_pair
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import (
     BallsAndBinsGaussian,

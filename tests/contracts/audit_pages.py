@@ -3,10 +3,14 @@
 import math
 from typing import Any
 
+from own_mechanisms import targets as own
+
 from dpkit.common.show import at_least, at_most
 from dpkit.papers import PAPERS
 from dpkit.papers.targets import results, targets
+from dpkit.papers.targets.target import Target
 
+OWN = "mechanisms"  # the group of the targets that tests hold
 COLUMNS = (
     "target", "what it is", "claimed", "charged", "proven", "measured", "attack", "trials",
     "seconds",
@@ -22,9 +26,15 @@ def least(measured: float) -> str:
     return "none fits" if math.isinf(measured) else f"≥ {at_least(measured, 3)}"
 
 
+def every() -> list[Target]:
+    """What `audit list` has, and after the papers' the kit's own mechanisms, which tests attack."""
+    papers = {paper.NAME for paper in PAPERS}
+    return sorted((*targets(), *own.TARGETS), key=lambda t: (t.group not in papers, t.group != OWN))
+
+
 def refuted() -> list[dict[str, Any]]:
     """Stored rows of the published variants whose claimed or charged epsilon does not hold."""
-    rows = [results.stored(target) for target in targets()]
+    rows = [results.stored(target) for target in every()]
     return [row for row in rows if row and row["refuted"] and row["version"] == "published"]
 
 
@@ -50,10 +60,10 @@ def draw_scores() -> bytes:
 def audits() -> str:
     """All targets by group: what is said, proven and measured, and by which attack."""
     groups: dict[str, list[Any]] = {}
-    for target in targets():
+    for target in every():
         groups.setdefault(target.group, []).append(target)
     titles = {paper.NAME: paper.TITLE for paper in PAPERS} | {
-        "mechanisms": "Mechanisms of the kit",
+        OWN: "Mechanisms of the kit",
         "sampling": "How batches are drawn",
         "training": "Training with the kit",
         "baselines": "One release of image data",
@@ -66,7 +76,7 @@ def _audits_of(title: str, group: list[Any]) -> str:
     for target in group:
         row = results.stored(target)
         if row is None:
-            raise ValueError(f"run `python -m dpkit audit run {target.id} --store`: not stored")
+            raise ValueError(f"attack {target.id} with --store, as docs/audits.md says: not stored")
         said = ("" if row[name] is None else f"{row[name]:.4g}" for name in ("claimed", "charged"))
         measured = least(float(row["measured"]))
         cells = (

@@ -23,7 +23,7 @@ TRAIN = "python -m dpkit train {} --epsilon 8 --delta 1e-4 --steps 20 --batch-si
 COMMANDS = [
     "dpkit --version",
     *(f"python -m dpkit {name}" for name in ("claims", "supports", "data list", "data verify")),
-    *(f"python -m dpkit {name}" for name in ("audit list", "audit run mechanisms/gaussian")),
+    *(f"python -m dpkit {name}" for name in ("audit list", "audit run sampling/label-histogram")),
 ]
 BEYOND_CORE = [
     "python -c 'from dpkit import PrivateGan'",

@@ -44,7 +44,7 @@ def run_target(
 ) -> None:
     """Attack a target: with the stated confidence its true epsilon is at least what is measured.
 
-      python -m dpkit audit run mechanisms/gaussian
+      python -m dpkit audit run dp_cgan/published
 
     A measured epsilon above the claimed or charged one refutes it; "none fits" says that no finite
     one does. It is above the proven one for 5 % of seeds at most. An attack that finds little

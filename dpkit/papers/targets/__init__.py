@@ -6,7 +6,6 @@ from dpkit import papers
 from dpkit.papers.targets.target import Target
 
 OWN = (
-    "dpkit.audit.mechanisms.targets",
     "dpkit.papers.targets.sampling",
     "dpkit.papers.targets.trained",
     "dpkit.papers.targets.image_releases",

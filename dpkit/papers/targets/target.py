@@ -22,7 +22,7 @@ class Target:
     """Something an attacker is set on, with the epsilons said and proven of exactly that.
 
     Args:
-        id: "<paper>/<name>", the paper by its package's name, or "mechanisms/<name>". A paper's
+        id: "<paper>/<name>", the paper by its package's name, or another group's. A paper's
             main run is "<paper>/published" and "<paper>/repaired".
         version: "published", "repaired", or "mechanism" for one release of `privacy`.
         says: what is attacked, one sentence.

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.audit.mechanisms import choices, released
-from dpkit.audit.mechanisms.worlds import Worlds, repeated, together, unmoved
 from dpkit.privacy.best_of import BestOf
 from dpkit.privacy.ledger import Ledger, Parallel, Releases
 from dpkit.privacy.mechanisms import (
@@ -26,6 +24,8 @@ from dpkit.privacy.mechanisms import (
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
+from own_mechanisms import choices, released
+from own_mechanisms.worlds import Worlds, repeated, together, unmoved
 
 MOST_RECORDS = 100  # of a data set whose batches of a fixed size are drawn
 TYPICAL = 8.0  # Renyi order at which parallel parts are compared

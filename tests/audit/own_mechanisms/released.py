@@ -8,10 +8,10 @@ makes them matter.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpkit.audit.mechanisms.worlds import World
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.normals import standard_normals
+from own_mechanisms.worlds import World
 
 REACH = 12.0  # scales beyond which discrete Gaussian noise has less mass than one uniform's step
 WIDEST = 1e5  # scale of discrete noise up to which its probabilities are listed

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.audit.mechanisms.worlds import Worlds
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
+from own_mechanisms.worlds import Worlds
 
 Attack = Callable[[np.random.Generator, int], Scores]
 Score = Callable[[Floats], Floats]  # outputs (trials, width) -> (trials,)

@@ -1,7 +1,5 @@
 """Several releases of the same records, or of disjoint parts, with the best attack."""
 
-from dpkit.audit.mechanisms.priced import CODE, target
-from dpkit.audit.mechanisms.worst_pairs import between_parts
 from dpkit.papers.targets.target import Target
 from dpkit.privacy.accountants import rdp
 from dpkit.privacy.ledger import Ledger, Parallel, Release, Releases, parallel
@@ -14,6 +12,8 @@ from dpkit.privacy.mechanisms import (
     RandomizedResponse,
     SampledGaussian,
 )
+from own_mechanisms.priced import CODE, target
+from own_mechanisms.worst_pairs import between_parts
 
 REPLACE: Adjacency = "replace-one"
 

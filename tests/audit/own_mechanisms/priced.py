@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from dpkit.audit.mechanisms.attacks import Attack, likelihood_ratio
-from dpkit.audit.mechanisms.worlds import Worlds
-from dpkit.audit.mechanisms.worst_pairs import of_ledger
 from dpkit.papers.targets.target import Target
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Mechanism
+from own_mechanisms.attacks import Attack, likelihood_ratio
+from own_mechanisms.worlds import Worlds
+from own_mechanisms.worst_pairs import of_ledger
 
 DELTA = 1e-5
 TRIALS = 100_000

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from functools import partial
 
 from dpkit.audit import exact
-from dpkit.audit.mechanisms import released
-from dpkit.audit.mechanisms.attacks import BINS, LEARNING, Attack, classifier, histogram, statistic
-from dpkit.audit.mechanisms.compositions import COMPOSED, MIXED
-from dpkit.audit.mechanisms.priced import CODE, single, target
-from dpkit.audit.mechanisms.single_releases import SINGLE
-from dpkit.audit.mechanisms.worlds import Worlds, together
-from dpkit.audit.mechanisms.worst_pairs import of_ledger
 from dpkit.papers.targets.target import Target
 from dpkit.privacy.ledger import Release, Releases
 from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian, Laplace, NoGuarantee
+from own_mechanisms import released
+from own_mechanisms.attacks import BINS, LEARNING, Attack, classifier, histogram, statistic
+from own_mechanisms.compositions import COMPOSED, MIXED
+from own_mechanisms.priced import CODE, single, target
+from own_mechanisms.single_releases import SINGLE
+from own_mechanisms.worlds import Worlds, together
+from own_mechanisms.worst_pairs import of_ledger
 
 COUNTED = "knows no density: scores by how often each bin held outputs of either world"
 FITTED = "knows no density: scores by a logistic regression fitted to outputs of either world"

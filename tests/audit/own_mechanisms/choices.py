@@ -6,10 +6,10 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from dpkit.audit.mechanisms.worlds import World
 from dpkit.privacy.best_of import NumberOfRuns
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.normals import standard_normals
+from own_mechanisms.worlds import World
 
 
 def moved_sum(

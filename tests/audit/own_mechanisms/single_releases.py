@@ -1,7 +1,5 @@
 """Each mechanism once, under each adjacency it knows, with the best attack."""
 
-from dpkit.audit.mechanisms.priced import single, target
-from dpkit.audit.mechanisms.worst_pairs import of_ledger
 from dpkit.papers.targets.target import Target
 from dpkit.privacy.accountants import rdp
 from dpkit.privacy.best_of import best_of
@@ -20,6 +18,8 @@ from dpkit.privacy.mechanisms import (
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
+from own_mechanisms.priced import single, target
+from own_mechanisms.worst_pairs import of_ledger
 
 REPLACE: Adjacency = "replace-one"
 
