@@ -25,9 +25,9 @@ ABSOLUTE  := import os; print(os.path.abspath(os.path.expanduser(os.environ["DPK
 WITH_DATA := if [ -n "$$DPKIT_DATA" ]; then DPKIT_DATA=$$($(RUN) -c '$(ABSOLUTE)'); export DPKIT_DATA; fi
 # What must pass where torch is not installed, under newer Pythons, which show what they deprecate; of
 # the accountants' tests a part.
-TORCH_FREE := $(wildcard tests/contracts tests/datasets tests/test_claims.py \
-                         tests/test_command_line.py tests/test_ledger_file.py tests/test_show.py \
-                         tests/exercises tests/privacy/test_contracts.py tests/privacy/test_inputs.py)
+TORCH_FREE := $(wildcard tests/contracts tests/datasets tests/papers/test_claims.py \
+                         tests/commands/test_command_line.py tests/commands/test_ledger_file.py tests/common/test_show.py \
+                         tests/course/exercises tests/privacy/test_contracts.py tests/privacy/test_inputs.py)
 
 export PYTHON MAKECMDGOALS
 
@@ -85,7 +85,7 @@ reproduce: setup ## all tables in minutes, and a report (SCALE=paper: days; WHAT
 
 # With DEVICE=cuda the python3 at hand is taken, whose torch sees the GPU, and only training is timed.
 bench: $(if $(filter cuda,$(DEVICE)),,setup) ## time and memory against plain code and peers (DEVICE=cuda: on a GPU)
-	@$(WITH_DATA); DEVICE=$(or $(DEVICE),cpu) PYTHONPATH="$(CURDIR):$(CURDIR)/tests/explorers" \
+	@$(WITH_DATA); DEVICE=$(or $(DEVICE),cpu) PYTHONPATH="$(CURDIR):$(CURDIR)/tests/course/explorers" \
 	    $(if $(filter cuda,$(DEVICE)),python3,$(RUN)) tests/benchmarks/bench.py
 
 mutants: setup ## put known faults into the code, one by one: the tests must catch each (minutes)

@@ -18,7 +18,7 @@ Attributes = tuple[Callable[[str], Any], Callable[[], list[str]]]
 def on_demand(package: str) -> Attributes:
     """Return `__getattr__` and `__dir__` of a package: of the names that it imports for checkers.
 
-    These are the imports under `if TYPE_CHECKING:` in its source. dpkit itself also gives its parts.
+    These are the imports under `if TYPE_CHECKING:` in its source. dpkit itself gives its parts too.
 
     Args:
         package: full name, such as "dpkit.private".
@@ -62,7 +62,7 @@ def of_paper(package: str) -> Attributes:
     Besides its `__all__` it has CLAIMS, its modules, and what its module `algorithm` defines.
 
     Args:
-        package: full name, such as "dpkit.papers.dp_cgan".
+        package: its full name.
     """
 
     def get(name: str) -> Any:

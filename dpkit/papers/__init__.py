@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
@@ -44,4 +45,4 @@ def plans_of(name: str) -> Mapping[str, Any]:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *(paper.NAME for paper in with_claims())]
+    return [*__all__, *(module.name for module in iter_modules(__path__))]

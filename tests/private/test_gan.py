@@ -14,7 +14,7 @@ from small_networks import Critic, Generator, digits, pair
 from torch import nn
 
 from dpkit import Budget, Private, PrivateGan
-from dpkit.audit.step_check import check_step
+from dpkit.audit.training.step_check import check_step
 from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import released
 from dpkit.private.gan_settings import LOSSES, gan_settings
@@ -77,7 +77,7 @@ OTHERWISE = pytest.mark.slow("a loss that treats records without labels otherwis
 @OTHERWISE
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_check_of_steps_finds_nothing_without_labels(loss):
-    """With labels: tests/training/test_check_step.py."""
+    """With labels: tests/audit/training/test_check_step.py."""
     gan = gan_of(loss=loss, classes=None, n_critic=1, max_grad_norm=0.3)
     settings = gan_settings(gan, records=99, steps=3)
     x, y = (part[:6] for part in digits())

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from dpkit.audit.step_runs import Run, run
+from dpkit.audit.training.step_runs import Run, run
 from dpkit.privacy.mechanisms import Floats
 
 SEEDS = 2**31

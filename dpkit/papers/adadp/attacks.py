@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
-from dpkit.audit.step_runs import Run, run
 from dpkit.audit.training import white_box
+from dpkit.audit.training.step_runs import Run, run
 from dpkit.common.records import describe
 from dpkit.papers.adadp import algorithm, pca, recomputed
 from dpkit.papers.adadp.claims import main_run

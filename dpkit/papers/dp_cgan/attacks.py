@@ -11,8 +11,8 @@ from torch import Tensor
 
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
-from dpkit.audit.step_runs import Run
 from dpkit.audit.training import white_box
+from dpkit.audit.training.step_runs import Run
 from dpkit.papers.dp_cgan import algorithm
 from dpkit.papers.dp_cgan.claims import (
     BOTH_PARTS,

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
-from dpkit.audit.step_runs import Run
 from dpkit.audit.training import white_box
+from dpkit.audit.training.step_runs import Run
 from dpkit.common.records import describe
 from dpkit.papers.rdp_gan import algorithm, recomputed
 from dpkit.papers.rdp_gan.claims import TEXT_TOTAL, main_run

@@ -20,11 +20,11 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from dpkit.audit.step_runs import SameDraws
 from dpkit.training.device import draws_put_back
 from dpkit.training.gradients import spectral
 from dpkit.training.gradients.factored import Gradients
 from dpkit.training.gradients.layers import MixesExamples
+from dpkit.training.gradients.same_draws import SameDraws
 
 MEETING = (
     "the losses of other examples change with example {row}, so that one record would move the "

@@ -10,7 +10,7 @@ import torch
 from sklearn.exceptions import NotFittedError
 
 from dpkit import datasets
-from dpkit.audit.step_check import check_step
+from dpkit.audit.training.step_check import check_step
 from dpkit.privacy.accountants.filters import OverBudget
 from dpkit.private import Budget
 from dpkit.synthesizers import class_moments

@@ -87,7 +87,7 @@ def test_dp_accounting_says_what_it_is_quoted_with():
 @pytest.fixture
 def template() -> str:
     """The example of CONTRIBUTING.md."""
-    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
+    text = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
     (code,) = re.findall(
         r"```python\n(.*?)```", text.partition("## Adding a finding")[2], re.DOTALL
     )

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpkit.audit.step_check import check_step
+from dpkit.audit.training.step_check import check_step
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import SampledGaussian

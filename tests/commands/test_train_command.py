@@ -21,7 +21,7 @@ from dpkit.training import ranks
 
 pytestmark = pytest.mark.torch
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 SMALL = "--epsilon 8 --delta 1e-5 --steps 6 --batch-size 4 --size 8 --device cpu"
 
 

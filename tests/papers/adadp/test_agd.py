@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from dpkit import datasets
-from dpkit.audit.step_check import check_step
+from dpkit.audit.training.step_check import check_step
 from dpkit.papers.adadp import agd, algorithm
 from dpkit.papers.adadp.agd_settings import AGD
 from dpkit.privacy import Gaussian, pld

@@ -10,7 +10,7 @@ from scipy import optimize
 from torch import nn
 
 from dpkit import datasets
-from dpkit.audit.step_check import check_step
+from dpkit.audit.training.step_check import check_step
 from dpkit.papers.adadp import algorithm
 from dpkit.papers.adadp.optimised_noise import (
     OptimisedNoise,

@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpkit.audit.step_check import check_step
-from dpkit.audit.step_runs import SameDraws
+from dpkit.audit.training.step_check import check_step
 from dpkit.papers.dp_cgan import algorithm as dp_cgan
 from dpkit.papers.dp_cgan import settings as dp_cgan_settings
 from dpkit.papers.dpgan import algorithm as dpgan
@@ -30,6 +29,7 @@ from dpkit.private import PrivateGan
 from dpkit.private import gan_step as private_gan
 from dpkit.private.gan_settings import LOSSES, gan_settings
 from dpkit.training import Conditional, clipped_sum, noised, noised_each, per_example, update
+from dpkit.training.gradients.same_draws import SameDraws
 
 CPU = torch.device("cpu")
 BATCH, CLIP, NOISE = 6, 0.25, 1.1

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(lab.CHROMIUM is None, reason="no chromium here: browser tests are skipped"),
 ]
 
-NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "09_explorers.ipynb"
+NOTEBOOK = Path(__file__).resolve().parents[3] / "notebooks" / "09_explorers.ipynb"
 TITLES = 17
 # Lab itself asks for what a server may not have; these are none of our explorers' messages.
 NOT_OURS = ("favicon", "Failed to load resource", "WebSocket")

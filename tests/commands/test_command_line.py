@@ -16,7 +16,7 @@ from dpkit.commands.output import plain
 from dpkit.papers import PAPERS
 from dpkit.privacy import Release, SampledGaussian, best_of, groups, rdp
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 RUN = "--noise-multiplier 1.1 --sample-rate 0.01 --steps 10000 --delta 1e-5"
 
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from itertools import count
 from pathlib import Path
 
-SIXTH = Path(__file__).parents[1] / "papers"
+SIXTH = Path(__file__).parents[1]
 
 
 def run(folder: Path, kill_at: int | None = None) -> bytes:

@@ -230,7 +230,7 @@ def test_a_damaged_record_is_an_error_that_names_it(results: Path):
 
 
 EVERY = [one for paper in with_claims() for one in paper.CLAIMS]
-STORED = records.read_json(Path(__file__).parent / "papers" / "claims.json")  # by `make readme`
+STORED = records.read_json(Path(__file__).parent / "claims.json")  # by `make readme`
 
 
 def test_only_a_finite_value_is_merely_computed():

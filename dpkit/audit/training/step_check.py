@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dpkit.audit.step_runs import Noised, Run, differing, neighbours, row, run
+from dpkit.audit.training.step_runs import Noised, Run, differing, neighbours, row, run
 from dpkit.common import checks
 from dpkit.privacy.ledger import Ledger, Releases
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian

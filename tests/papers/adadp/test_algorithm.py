@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 
-from dpkit.audit.step_check import check_step
+from dpkit.audit.training.step_check import check_step
 from dpkit.common.progress import silent
 from dpkit.papers.adadp import algorithm, experiments, levels, settings, tables
 from dpkit.papers.adadp.settings import ADADP, Flat, Published, Repaired

@@ -11,7 +11,7 @@ import pytest
 
 from dpkit.privacy import Release, SampledGaussian, pld, rdp
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 PAGE = (CHECKOUT / "docs" / "lab" / "index.html").as_uri()
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 SIZES = {"laptop": (1366, 768), "phone": (390, 844)}

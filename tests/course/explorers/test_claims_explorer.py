@@ -209,7 +209,7 @@ def test_a_card_is_that_of_a_claim_that_there_is(monkeypatch):
 @pytest.mark.parametrize("paper", papers.PAPERS, ids=lambda paper: paper.NAME)
 def test_a_paper_leads_to_its_notebook(paper):
     """The file name has a number in front, so that the paper has to say it."""
-    notebooks = Path(__file__).resolve().parents[2] / "notebooks"
+    notebooks = Path(__file__).resolve().parents[3] / "notebooks"
     assert (notebooks / f"{paper.NOTEBOOK}.ipynb").exists()
     assert paper.NOTEBOOK.endswith(paper.NAME)
 

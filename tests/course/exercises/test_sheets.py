@@ -33,7 +33,7 @@ def nothing_done():
 
 
 def test_every_notebook_has_three_to_six_exercises():
-    notebooks = {path.stem for path in (Path(__file__).parents[2] / "notebooks").glob("*.py")}
+    notebooks = {path.stem for path in (Path(__file__).parents[3] / "notebooks").glob("*.py")}
     assert {sheet.notebook for sheet in SHEETS} == notebooks
     assert all(3 <= len(sheet.exercises) <= 6 for sheet in SHEETS)
 
@@ -149,7 +149,7 @@ def test_a_guess_is_well_guessed_within_what_its_author_allows(within, well):
 
 
 def test_exercises_are_in_the_order_in_which_their_notebook_asks_them():
-    notebooks = Path(__file__).parents[2] / "notebooks"
+    notebooks = Path(__file__).parents[3] / "notebooks"
     for name, sheet in zip(MODULES, SHEETS, strict=True):
         module = importlib.import_module(f"dpkit.course.exercises.{name}")
         names = {one: called for called, one in vars(module).items() if isinstance(one, Exercise)}
