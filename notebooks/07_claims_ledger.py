@@ -184,7 +184,7 @@ for paper in PAPERS:
 # A claim that rests on a line of code or a formula says what lies between the line as it was and as it should be:
 
 # %%
-from dpkit.papers.claims.code_lines import CAUSES
+from dpkit.papers.claims import CAUSES
 
 for cause, words in CAUSES.items():
     print(f"{cause:12} {words}")

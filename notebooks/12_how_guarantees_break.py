@@ -28,7 +28,7 @@
 # no guarantee.)
 
 # %% tags=["fragment"]
-from dpkit.papers.claims.code_lines import CAUSES
+from dpkit.papers.claims import CAUSES
 
 for cause, words in CAUSES.items():
     print(f"{cause:15} {words}")

@@ -27,8 +27,8 @@ class PrivateTable(BaseEstimator):
         table = PrivateTable({"age": range(17, 91), "sex": ["female", "male"]}, epsilon=1)
         table.fit(frame).sample(1000)
 
-    By "marginals" (`dpkit.synthesizers.marginals`), `fit` is one Gaussian release of all two-way counts; rows
-    are drawn from a tree in which every column depends on the target and on at most one column
+    By "marginals" (`synthesizers.marginals`), `fit` is one Gaussian release of all two-way counts;
+    rows are drawn from a tree in which every column depends on the target and on at most one column
     more. It needs no torch, and comes closer to the census than "gan", a `PrivateGan` of one-hot
     rows: at epsilon 1 the columns' shares are off by 1 % against 11 % on average (1,000 steps).
 

@@ -2,7 +2,7 @@
 
 `class_moments` samples Gaussians with each class's noisy moments; `random_features` is DP-MERF's
 release, on which `feature_matching`, which needs torch, trains a generator; `jitter` turns and
-shifts what is sampled, which costs nothing. `dpkit.synthesizers.marginals` is their counterpart for tables.
+shifts what is sampled, which costs nothing. `marginals` is their counterpart for tables.
 """
 
 from dpkit.common.lazy import of_modules

@@ -1,8 +1,7 @@
 """The part of docs/claims.md on later literature: its findings by kind of error."""
 
 from dpkit.papers import literature as ledger
-from dpkit.papers.claims import Verdict, check
-from dpkit.papers.claims.code_lines import CAUSES
+from dpkit.papers.claims import CAUSES, Verdict, check
 
 COLUMNS = ("finding", "what is said", "stated", "computed", "", "as it was", "as it should be")
 

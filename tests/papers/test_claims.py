@@ -12,7 +12,9 @@ import pytest
 from dpkit.common import paths, records
 from dpkit.papers import with_claims
 from dpkit.papers.claims import (
+    CAUSES,
     Claim,
+    Code,
     Evidence,
     Measured,
     as_json,
@@ -22,7 +24,6 @@ from dpkit.papers.claims import (
     outcome,
     with_code,
 )
-from dpkit.papers.claims.code_lines import CAUSES, Code
 
 
 def claim(**changes) -> Claim:

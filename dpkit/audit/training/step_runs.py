@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from dpkit.training.device import seeded
 from dpkit.training.gradients.same_draws import SameDraws

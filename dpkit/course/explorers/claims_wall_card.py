@@ -11,8 +11,7 @@ from dpkit import papers
 from dpkit.common.show import Table, at_least, at_most
 from dpkit.course.explorers.claims_wall_checked import by_id, checked
 from dpkit.course.explorers.claims_wall_tiles import LOOKS, tile
-from dpkit.papers.claims import Claim, Verdict
-from dpkit.papers.claims.code_lines import CAUSES
+from dpkit.papers.claims import CAUSES, Claim, Verdict
 
 FRAME = "max-width:940px;padding:8px 16px;background-color:#FFFFFF;color:#202124;line-height:1.45;"
 CODE = "margin:2px 0;padding:6px 8px;background-color:#F1F3F4;color:#202124;"

@@ -14,7 +14,7 @@ from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, counted, interval
 from dpkit.course.explorers.certified import LEAST_CERTIFIED, certified, finding
 from dpkit.course.explorers.explorer import Explorer, choice, logarithmic, whole
-from dpkit.papers.claims.as_published import OPACUS_ORDERS
+from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.papers.dpgan.budget import TABLE_7
 from dpkit.papers.dpgan.settings import MNIST, Settings
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, rdp

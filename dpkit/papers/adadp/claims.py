@@ -12,8 +12,7 @@ from dpkit.papers.adadp.experiment_claims import EXPERIMENTS, PAPER
 from dpkit.papers.adadp.levels import LEVELS, at_level
 from dpkit.papers.adadp.lines import LINES
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
-from dpkit.papers.claims import Claim, with_code
-from dpkit.papers.claims.main_run import MainRun
+from dpkit.papers.claims import Claim, MainRun, with_code
 
 LEMMAS = (
     Claim(

@@ -1,6 +1,6 @@
 """The lines of code and the formulas that claims are about: as they were, as they should be."""
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 
 EXAMPLE = Code(  # the numbers that the text gives for Theorem 1 are those of the other sampling
     was="theorem_1(sigma=0.9, q=0.01, steps=1800)\n# said: epsilon 4.0 at order 6",

@@ -4,9 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 from dpkit.common import checks
 from dpkit.privacy.clipping import moves
 from dpkit.privacy.mechanisms import Adjacency
+from dpkit.training.gradients.factored import Gradients, LayerPasses, PerExample
+from dpkit.training.gradients.layers.products import counting, left_out, lengths, widened
 
 ROUNDED_UP = 1 + 2.0**-14  # norms that were added up in float32, and weights from them
 
@@ -49,11 +54,35 @@ class ScaledClipping:
         joint = (norms**2).sum(0, keepdims=True) ** 0.5
         return 1 / (joint * ROUNDED_UP).clip(min=1.0)
 
-    def clipped_sum(self, gradients: Any) -> tuple[list[Any], Any]:
-        """The sum over examples of a network's gradients, and their weights (1, batch)."""
-        from dpkit.papers.adadp.scaled import scaled_sum
+    def clipped_sum(self, gradients: PerExample) -> tuple[list[Tensor], Tensor]:
+        """The sum over examples of gradients clipped so, and their weights (1, batch).
 
-        return scaled_sum(gradients, self)
+        Where each layer is a linear one that ran once on one row an example, gradients stay
+        factored.
+        Others are formed in full, a few examples at a time.
+
+        Raises:
+            ValueError: the rule's scales are not of the parameters' shapes.
+        """
+        parameters = gradients.parameters
+        self.check_shapes([p.shape for p in parameters])
+        pairs = zip(self.scales, parameters, strict=True)
+        scales = [widened(torch.as_tensor(d, device=p.device).detach()) for d, p in pairs]
+        if isinstance(gradients, Gradients) and all(map(_one_product, gradients.layers)):
+            weights = self.weights(_of_products(gradients.layers, scales).sqrt())
+            weights = counting(weights.to(parameters[0].dtype))
+            return gradients.weighted_sum(weights), weights
+        sums = [widened(torch.zeros_like(p).detach()) for p in parameters]
+        weights = [parameters[0].new_zeros(1, 0).detach()]
+        for full in gradients.each():
+            norms = torch.stack(
+                [lengths(widened(g) / d) for g, d in zip(full, scales, strict=True)]
+            )
+            weights.append(counting(self.weights(norms).to(full[0].dtype)))
+            for total, gradient in zip(sums, full, strict=True):
+                total += torch.tensordot(weights[-1][0], left_out(gradient, weights[-1]), 1)
+        sums = [total.to(p.dtype) for total, p in zip(sums, parameters, strict=True)]
+        return sums, torch.cat(weights, 1)
 
     def sensitivity(self, adjacency: Adjacency) -> float:
         """The largest d_i under add-remove, along whose axis a gradient may lie; or twice that."""
@@ -63,3 +92,22 @@ class ScaledClipping:
         """Noise of deviation z d_i, which protects as one Gaussian of multiplier z does."""
         checks.positive(noise_multiplier=noise_multiplier)
         return [noise_multiplier * scale for scale in self.scales]
+
+
+def _one_product(one: LayerPasses) -> bool:
+    """Whether an example's weight gradient is one outer product, in which nothing cancels."""
+    return type(one.layer) is nn.Linear and len(one.passes) == 1 and one.passes[0][0].ndim == 2
+
+
+def _of_products(layers: Sequence[LayerPasses], scales: Sequence[Tensor]) -> Tensor:
+    """The squared norm of g / d of each tensor, (tensors, batch), in double precision.
+
+    In single, squares of numbers below 1e-23 are 0.
+    """
+    squares, left = [], iter(scales)
+    for one in layers:
+        a, d = map(widened, one.passes[0])
+        squares.append(((d.square() @ next(left).square().reciprocal()) * a.square()).sum(1))
+        if (bias := one.biases()) is not None:
+            squares.append((widened(bias) / next(left)).square().sum(1))
+    return torch.stack(squares)

@@ -1,1 +1,5 @@
 """Commands of the terminal that ask what papers say: claims, reproduce, audit."""
+
+from dpkit.common.lazy import of_modules
+
+__getattr__, __dir__ = of_modules(__name__)

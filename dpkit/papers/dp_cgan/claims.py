@@ -9,9 +9,16 @@ from operator import itemgetter
 
 import numpy as np
 
-from dpkit.papers.claims import Claim, Curve, Evidence, Measured, with_code
-from dpkit.papers.claims.as_published import OPACUS_ORDERS, AsPublished
-from dpkit.papers.claims.main_run import MainRun
+from dpkit.papers.claims import (
+    OPACUS_ORDERS,
+    AsPublished,
+    Claim,
+    Curve,
+    Evidence,
+    MainRun,
+    Measured,
+    with_code,
+)
 from dpkit.papers.dp_cgan.lines import LINES
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS
 from dpkit.papers.dp_cgan.table_claims import TABLE_1

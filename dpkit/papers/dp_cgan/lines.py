@@ -1,6 +1,6 @@
 """The lines of code that claims are about: as they were, and as they should be."""
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 
 LINES = {  # by the claim's name
     "noise-times-norm": Code(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from dpkit.papers.claims.as_published import OPACUS_ORDERS
+from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.privacy import calibrate
 from dpkit.privacy.clipping import (
     FlatClipping,

@@ -6,8 +6,7 @@ from functools import cache, partial
 import numpy as np
 from scipy.special import stdtrit
 
-from dpkit.papers.claims import Claim
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Claim, Code
 from dpkit.papers.dp_cgan.tables import CLASSIFIERS, PRINTED, TITLES
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.rows import values

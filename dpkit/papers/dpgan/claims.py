@@ -9,9 +9,7 @@ from math import expm1, log1p
 
 import numpy as np
 
-from dpkit.papers.claims import Claim, Curve, with_code
-from dpkit.papers.claims.as_published import OPACUS_ORDERS, AsPublished
-from dpkit.papers.claims.main_run import MainRun
+from dpkit.papers.claims import OPACUS_ORDERS, AsPublished, Claim, Curve, MainRun, with_code
 from dpkit.papers.dpgan.budget import BUDGET_DELTA, TABLE_7
 from dpkit.papers.dpgan.evidence import GENERATOR_STEP
 from dpkit.papers.dpgan.lines import LINES

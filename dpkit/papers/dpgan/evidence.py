@@ -4,8 +4,7 @@ from dataclasses import replace
 from functools import partial
 
 from dpkit.common.records import describe
-from dpkit.papers.claims import Claim, Evidence, Measured
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Claim, Code, Evidence, Measured
 from dpkit.papers.dpgan.variants import published
 
 SEED = 0

@@ -1,6 +1,6 @@
 """The lines of code and the formulas that claims are about: as they were, as they should be."""
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 
 THEOREM = Code(  # Theorem 4.1, parallel composition: groups priced as if they were disjoint data
     was="step = SampledGaussian(z, q)  # of one group",

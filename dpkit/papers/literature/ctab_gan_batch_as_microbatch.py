@@ -1,6 +1,6 @@
 """CTAB-GAN+ with DP: the whole batch is the microbatch that is clipped."""
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 from dpkit.papers.literature.finding import Source, finding
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Release

@@ -2,7 +2,7 @@
 
 import math
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 from dpkit.papers.literature.finding import Source, finding
 from dpkit.privacy import gdp
 from dpkit.privacy.ledger import Release

@@ -1,6 +1,6 @@
 """A Gaussian under replace-one in dp-accounting's Renyi accountant."""
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 from dpkit.papers.literature.finding import Source, finding
 from dpkit.privacy import gdp
 from dpkit.privacy.ledger import Release

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 from dpkit.papers.literature.finding import Source, finding
 
 REAL = np.array([[0.0, 0.0], [2.0, 0.0]])

@@ -1,6 +1,6 @@
 """DPDM's settings for epsilon 0.2, which ask for 10."""
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 from dpkit.papers.literature.finding import Source, finding
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Release

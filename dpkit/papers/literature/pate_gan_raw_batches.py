@@ -4,7 +4,7 @@ import math
 
 from scipy.special import ndtr
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 from dpkit.papers.literature.finding import Source, finding
 
 NOISE = 2.421  # standard deviation; see the claim pate-gan-xor

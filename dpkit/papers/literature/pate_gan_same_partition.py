@@ -1,6 +1,6 @@
 """PATE-GAN's later code: one part of the data for all teachers."""
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 from dpkit.papers.literature.finding import Source, finding
 
 TEACHERS = 10  # by updated_api.py:77

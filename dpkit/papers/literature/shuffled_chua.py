@@ -1,6 +1,6 @@
 """One shuffled epoch, charged as if its batches were Poisson."""
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 from dpkit.papers.literature.finding import Source, finding
 from dpkit.privacy import shuffled
 

@@ -2,7 +2,7 @@
 
 from math import inf, log, sqrt
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 from dpkit.papers.literature.finding import Source, finding
 
 BITS = 24  # of a uniform float32 in [0, 1)

@@ -7,8 +7,7 @@ noisy loss values as if nothing else were released (`recomputed`).
 import math
 from functools import partial
 
-from dpkit.papers.claims import Claim, Kind, with_code
-from dpkit.papers.claims.main_run import MainRun
+from dpkit.papers.claims import Claim, Kind, MainRun, with_code
 from dpkit.papers.rdp_gan import evidence, recomputed, table_claims, theorems
 from dpkit.papers.rdp_gan.lines import LINES
 from dpkit.papers.rdp_gan.proof_claims import PROOFS

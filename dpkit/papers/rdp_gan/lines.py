@@ -1,6 +1,6 @@
 """The lines of code and the formulas that claims are about: as they were, as they should be."""
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 
 # Eqs. 15 and 16, from eq. 28; in its place Renyi epsilons add up (Mironov 2017, Props. 1 and 3)
 THEOREM_2 = Code(

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.papers.claims import Claim, Curve, Kind, with_code
-from dpkit.papers.claims.as_published import AsPublished
-from dpkit.papers.claims.main_run import MainRun
+from dpkit.papers.claims import AsPublished, Claim, Curve, Kind, MainRun, with_code
 from dpkit.papers.small_images.adam import Comparison
 from dpkit.papers.small_images.curve_claims import CURVES
 from dpkit.papers.small_images.lines import LINES

@@ -10,8 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from dpkit.papers.claims import Claim
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Claim, Code
 from dpkit.papers.experiments import store
 from dpkit.papers.small_images.tables import Curve
 

@@ -1,6 +1,6 @@
 """The lines of code and the formulas that claims are about: as they were, as they should be."""
 
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Code
 
 LINES = {  # by the claim's name
     "shuffled-against-poisson": Code(

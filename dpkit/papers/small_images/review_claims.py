@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from math import isfinite
 
-from dpkit.papers.claims import Claim
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Claim, Code
 from dpkit.papers.experiments import store
 from dpkit.papers.small_images.adam import (
     Comparison,

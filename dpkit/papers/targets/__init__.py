@@ -5,6 +5,7 @@ from importlib import import_module
 from dpkit import papers
 from dpkit.papers.targets.target import Target
 
+__all__ = ["chosen", "targets"]
 OWN = (
     "dpkit.papers.targets.sampling",
     "dpkit.papers.targets.trained",
@@ -33,3 +34,7 @@ def chosen(name: str) -> tuple[Target, ...]:
         dict.fromkeys(one.group for one in every)
     )
     raise ValueError(f"target must be one of {', '.join(names)}; got {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,8 +2,7 @@
 
 from dpkit.course.exercises.cases import CASES
 from dpkit.papers import with_claims
-from dpkit.papers.claims import check
-from dpkit.papers.claims.code_lines import CAUSES
+from dpkit.papers.claims import CAUSES, check
 
 CLAIMS = {claim.id: claim for paper in with_claims() for claim in paper.CLAIMS}
 

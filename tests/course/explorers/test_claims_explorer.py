@@ -18,8 +18,7 @@ from dpkit.course.explorers.claims_wall_card import card, computed
 from dpkit.course.explorers.claims_wall_checked import ALL, VERDICTS, checked, matching
 from dpkit.course.explorers.claims_wall_tiles import LOOKS
 from dpkit.papers import claims
-from dpkit.papers.claims import Claim, Curve, Evidence, Measured
-from dpkit.papers.claims.code_lines import Code
+from dpkit.papers.claims import Claim, Code, Curve, Evidence, Measured
 
 EVERY = [claim for paper in papers.with_claims() for claim in paper.CLAIMS]
 

@@ -7,7 +7,7 @@ import pytest
 from dpkit.common.show import at_most
 from dpkit.course.explorers import RenyiOrders
 from dpkit.course.explorers.renyi_orders import LATER, WHOLE
-from dpkit.papers.claims.as_published import OPACUS_ORDERS
+from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.privacy import Release, SampledGaussian, rdp
 
 VALUES = {

@@ -8,8 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpkit.papers.claims import check
-from dpkit.papers.claims.as_published import OPACUS_ORDERS
+from dpkit.papers.claims import OPACUS_ORDERS, check
 from dpkit.papers.dpgan import claims
 from dpkit.papers.dpgan.budget import TABLE_7, noise_from_budget
 from dpkit.papers.dpgan.settings import (

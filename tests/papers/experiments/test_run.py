@@ -5,7 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from dpkit.papers import dp_cgan  # noqa: E402
-from dpkit.papers.experiments import run as run_module
+from dpkit.papers.experiments import run as run_module  # noqa: E402
 from dpkit.papers.experiments.run import Run, as_bytes  # noqa: E402
 
 pytestmark = pytest.mark.torch

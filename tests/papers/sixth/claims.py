@@ -2,8 +2,7 @@
 
 from dpkit.papers.sixth.settings import PUBLIC_SIZE, SETTINGS
 
-from dpkit.papers.claims import Claim
-from dpkit.papers.claims.main_run import MainRun
+from dpkit.papers.claims import Claim, MainRun
 from dpkit.privacy import rdp
 
 LEDGER = SETTINGS.ledger(public_size=PUBLIC_SIZE, steps=SETTINGS.max_steps)

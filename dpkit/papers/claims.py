@@ -1,4 +1,8 @@
-"""What a paper says, computed again: a claim, its evidence, and the verdict."""
+"""What a paper says, computed again: a claim, its evidence, and the verdict.
+
+A claim may be about a line of code (`Code`). `MainRun` is the run that a paper's epsilon is claimed
+for; `AsPublished` computes epsilon as papers' own code does, by RDP at fixed orders.
+"""
 
 import math
 from collections import Counter
@@ -9,7 +13,61 @@ from time import perf_counter
 from typing import Any, Literal, NamedTuple, get_args
 
 from dpkit.common import checks, paths, records
-from dpkit.papers.claims.code_lines import Code
+from dpkit.privacy import rdp
+from dpkit.privacy.ledger import Release, Releases
+from dpkit.privacy.mechanisms import Mechanism
+
+Cause = Literal[
+    "sensitivity",
+    "noise",
+    "sampling",
+    "uncharged",
+    "accounting",
+    "formula",
+    "evaluation",
+    "floating point",
+]
+CAUSES: dict[Cause, str] = {  # of what a claim is about -> in words
+    "sensitivity": "a record moves what is released farther than the noise is for",
+    "noise": "the noise is smaller, or elsewhere, than the charge takes it to be",
+    "sampling": "batches are drawn in another way than the charge takes them to be",
+    "uncharged": "private records are read, and nothing is charged",
+    "accounting": "costs are added up, or tested, in a way that misses some",
+    "formula": "a formula is misprinted, or holds only under conditions that are not met",
+    "evaluation": "a score is measured in another way than it is read",
+    "floating point": "a computer's numbers are not the real numbers of a proof",
+}
+MOST_LINES = 3  # of code beside a claim
+
+
+@dataclass(frozen=True)
+class Code:
+    """The line of code, or the formula, that a claim is about: as it was, and as it should be.
+
+    Both in this kit's words and names, one to three short lines each; not quoted from anywhere.
+
+    Args:
+        was: as it was published.
+        should: what makes the claim true, or the true one in its place.
+        cause: what lies between the two, of CAUSES.
+
+    Raises:
+        ValueError: lines are missing or too many, both are the same, or the cause is unknown.
+    """
+
+    was: str
+    should: str
+    cause: Cause
+
+    def __post_init__(self) -> None:
+        checks.one_of(tuple(CAUSES), cause=self.cause)
+        for name, text in (("was", self.was), ("should", self.should)):
+            lines = text.splitlines()
+            if not (1 <= len(lines) <= MOST_LINES and all(line.strip() for line in lines)):
+                raise ValueError(f"{name} must be 1 to {MOST_LINES} lines of code, got {text!r}")
+        if self.was == self.should:
+            raise ValueError(f"was and should must differ, got {self.was!r} twice")
+
 
 Kind = Literal["equals", "at most", "at least", "in words", "computed", "unchecked"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -304,3 +362,46 @@ def _measure(evidence: Evidence) -> dict[str, Any]:
     record = {"claim": evidence.claim, "values": measured.values, "provenance": provenance}
     records.write_json(evidence.path, record)
     return record
+
+
+class MainRun(NamedTuple):
+    """Ledgers of a published run at the paper's scale, and of the kit's counterpart.
+
+    name: of the system.
+    claimed: epsilon as the paper states it, or as its code charges it where it states none.
+    published: releases of the batches that are really drawn.
+    repaired: releases of a run with a valid guarantee.
+    """
+
+    name: str
+    claimed: float
+    published: list[Release]
+    repaired: list[Release]
+
+
+# Opacus' default (1.5, accountants/rdp.py), and that of DP-CGAN's code (compute_epsilon in
+# DP_CGAN_RdpAcc.py)
+OPACUS_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
+
+
+@dataclass(frozen=True)
+class AsPublished:
+    """A paper's own accountant: valid, but looser than those of `dpkit.privacy`.
+
+    Args:
+        orders: each > 1; no other is tried.
+        delta: in (0, 1).
+    """
+
+    orders: tuple[float, ...]
+    delta: float
+
+    def epsilon(self, ledger: Releases) -> float:
+        """Epsilon of a ledger (Mironov 2017, Prop. 3, at the best of the orders)."""
+        return rdp.epsilon(
+            ledger, delta=self.delta, conversion="classic", orders=self.orders
+        ).epsilon
+
+    def of_steps(self, mechanism: Mechanism, steps: int) -> float:
+        """Epsilon of `steps` releases of one mechanism."""
+        return self.epsilon([Release(mechanism, steps)])

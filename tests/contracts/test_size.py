@@ -1,0 +1,66 @@
+"""The size budget: what comes in pushes something out. Lower it when something leaves."""
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PACKAGE = CHECKOUT / "dpkit"
+LINES = {"library": 30_000, "papers": 22_000, "course": 7_900, "tests": 54_000}
+STATEMENTS = {"library": 15_800, "papers": 9_300, "course": 4_300}
+DEFINITIONS, FILES, ENTRIES = 3_700, 430, 12
+CHARACTERS = 40.7  # a line of dpkit, on average: a limit is not met by longer lines
+
+
+def group(path: Path) -> str:
+    """ "library", "papers" or "course"."""
+    first = path.relative_to(PACKAGE).parts[0]
+    return first if first in ("papers", "course") else "library"
+
+
+def texts(folder: Path) -> dict[Path, str]:
+    """Every text file below a folder, with what it holds."""
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    kept = (path for path in found if path.suffix in (".py", ".md", ".html", ".txt", ".json"))
+    return {path: path.read_text(encoding="utf-8") for path in kept}
+
+
+TEXTS = texts(PACKAGE)
+NODES = {p: list(ast.walk(ast.parse(text))) for p, text in TEXTS.items() if p.suffix == ".py"}
+
+
+def test_lines_and_statements_are_within_budget():
+    lines, statements = Counter[str](), Counter[str]()
+    for path, text in TEXTS.items():
+        lines[group(path)] += len(text.splitlines())
+    lines["tests"] = sum(
+        len(text.splitlines())
+        for path, text in texts(CHECKOUT / "tests").items()
+        if path.suffix == ".py"
+    )
+    for path, nodes in NODES.items():
+        statements[group(path)] += sum(isinstance(node, ast.stmt) for node in nodes)
+    print(dict(lines), dict(statements))
+    assert all(lines[name] <= most for name, most in LINES.items()), lines
+    assert all(statements[name] <= most for name, most in STATEMENTS.items()), statements
+
+
+def test_definitions_files_and_entries_are_few():
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    definitions = sum(isinstance(node, kinds) for nodes in NODES.values() for node in nodes)
+    top, papers = (
+        [one.name for one in folder.iterdir() if one.suffix in ("", ".py") and one.name[0] != "_"]
+        for folder in (PACKAGE, PACKAGE / "papers")
+    )
+    print(definitions, len(NODES), top, papers)
+    assert definitions <= DEFINITIONS
+    assert len(NODES) <= FILES
+    assert len(top) <= ENTRIES, top
+    assert len(papers) <= ENTRIES, papers
+
+
+def test_lines_are_no_longer():
+    held = [line for text in TEXTS.values() for line in text.splitlines()]
+    mean = sum(map(len, held)) / len(held)
+    print(mean)
+    assert mean <= CHARACTERS, mean
