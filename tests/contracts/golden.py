@@ -89,7 +89,7 @@ def weights(net: nn.Module) -> list[float]:
 
 def front_door() -> Iterator[tuple[str, Any]]:
     """Seeded runs: what they release and state."""
-    digits = load_digits()
+    digits: Any = load_digits()
     x = torch.tensor(digits.images / 8 - 1, dtype=torch.float32)
     y = torch.tensor(digits.target)
     plan = {"epsilon": 8, "delta": 1e-5, "reproducible_seed": 3}
