@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from dpkit.common import checks
 from dpkit.common.records import SCALES
-from dpkit.papers.dpgan.clip_bounds import biases_together
-from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias
+from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, biases_together, is_bias
 from dpkit.papers.dpgan.settings import BOUND, CLUSTERS, MNIST, NON_PRIVATE, Settings
 from dpkit.privacy import calibrate, rdp
 from dpkit.privacy.clipping import GroupClipping

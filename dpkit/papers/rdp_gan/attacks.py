@@ -32,8 +32,8 @@ from dpkit.papers.rdp_gan.settings import (
     SETTINGS,
     SIGMA,
     Settings,
+    Tuning,
 )
-from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release, Releases

@@ -13,14 +13,15 @@ import torch
 from dpkit.common.progress import silent
 from dpkit.common.records import SCALES
 from dpkit.papers import dpgan as paper
-from dpkit.papers.dpgan import experiments, prices, scores, tables, variants
-from dpkit.papers.dpgan.js_score import MOST
-from dpkit.papers.dpgan.material import material
+from dpkit.papers.dpgan import experiments, scores, tables, variants
+from dpkit.papers.dpgan.scores import material
 from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import MNIST, SETTINGS
+from dpkit.papers.dpgan.tables import MOST
 from dpkit.papers.dpgan.variants import CONFIGURATIONS
 from dpkit.papers.experiments import run as run_module
 from dpkit.papers.experiments import store
+from dpkit.papers.experiments.run import Run
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling
 from dpkit.training.device import generator_on
@@ -87,7 +88,7 @@ def test_a_run_stores_scores_settings_and_both_epsilons(quick: Path):
     assert values["epsilon_proven"] == found.epsilon <= 4
     assert values["epsilon_lower"] == found.lower
     assert values["epsilon_charged"] is None
-    assert prices.PUBLIC in values["assumptions"]
+    assert experiments.PUBLIC in values["assumptions"]
     assert result.images is not None
     assert (result.images.shape, result.images.dtype) == ((40, 28, 28), np.uint8)
     assert set(result.data) == {"digits train", "digits test"}
@@ -223,14 +224,14 @@ def test_what_is_claimed_charged_and_proven():
     assert old["if_poisson_adjacency"] == "add-remove"
     assert SHUFFLED_AS_POISSON in old["if_poisson_assumptions"]
     assert old["adjacency"] == "replace-one"  # of its passes, which assume no Poisson batches
-    assert prices.PUBLIC in old["assumptions"]
+    assert experiments.PUBLIC in old["assumptions"]
     assert SHUFFLED_AS_POISSON not in old["assumptions"]
     plain = experiments.priced(paper.NON_PRIVATE, steps=10)
     assert (plain["epsilon_claimed"], plain["epsilon_proven"]) == (None, "inf")
     fixed = experiments.priced(variants.repaired("grouping", scale="paper"), steps=10)
-    assert prices.PUBLIC not in fixed["assumptions"]
+    assert experiments.PUBLIC not in fixed["assumptions"]
     warm = experiments.priced(variants.repaired("warm", scale="paper"), steps=10)
-    assert prices.PUBLIC in warm["assumptions"]
+    assert experiments.PUBLIC in warm["assumptions"]
     assert SHUFFLED_AS_POISSON not in warm["assumptions"]
 
 
@@ -325,21 +326,23 @@ def test_a_gan_of_public_images_alone_reads_no_private_one_and_costs_nothing(
     assert any(not torch.equal(a, b) for a, b in pairs)
     found = experiments.priced(settings, steps=run.steps)
     assert found["epsilon_proven"] == 0
-    assert prices.PUBLIC in found["assumptions"]
+    assert experiments.PUBLIC in found["assumptions"]
+
+
+def classified(key, gan, learning):
+    run = Run("dpgan", f"{key}-n20", learning, 0, 20, records="digits", device_name="cpu")
+    return experiments.Classified(run, gan)
 
 
 @pytest.mark.parametrize("kind", ["supervised", "semi-supervised"])
 def test_classifiers_of_few_labels(quick: Path, kind: str):
-    learning = Learning(iterations=6, batch_size=4, width=1)
-    gan = run_of(tiny(variants.repaired("all", scale="reduced")))
-    one = experiments.Classified.of(
-        kind, 20, learning, 0, "cpu", "digits", gan if kind == "semi-supervised" else None
-    )
+    settings = tiny(variants.repaired("all", scale="reduced"))
+    gan = run_of(settings) if kind == "semi-supervised" else None
+    one = classified(kind, gan, Learning(iterations=6, batch_size=4, width=1))
     values = one.compute().values
     assert values["labels"] == 20
     assert 0 <= values["accuracy"] <= 1
-    assert ("epsilon_proven" in values) == (kind == "semi-supervised")
-    assert ("gan" in one.part.settings) == (kind == "semi-supervised")
+    assert ("epsilon_proven" in values) == ("gan" in one.part.settings) == (gan is not None)
     assert one.part.name == f"{kind}-n20-seed0"
     with pytest.raises(ValueError, match=r"labels must lie in \[1, 100\]"):
         one._replace(run=one.run._replace(size=101)).compute()
@@ -349,13 +352,8 @@ def test_the_baseline_sees_the_labelled_images_that_the_other_sees(quick: Path):
     """With no share of generated images both are right as often: batches and weights agree."""
     learning = Learning(iterations=6, batch_size=4, width=1, share=0.0)
     gan = run_of(tiny(variants.repaired("all", scale="reduced")))
-    found = [
-        experiments.Classified.of("one", 20, learning, 0, "cpu", "digits", one)
-        .compute()
-        .values["accuracy"]
-        for one in (None, gan)
-    ]
-    assert found[0] == found[1]
+    found = [classified("one", one, learning).compute().values for one in (None, gan)]
+    assert found[0]["accuracy"] == found[1]["accuracy"]
 
 
 def blobs(level, count=60):

@@ -10,10 +10,17 @@ from scipy.stats import norm
 
 from dpkit.papers import dpgan
 from dpkit.papers.dpgan import variants
-from dpkit.papers.dpgan.budget import TABLE_7, noise_from_budget
-from dpkit.papers.dpgan.clip_bounds import biases_together
-from dpkit.papers.dpgan.grouping import PublicClusters, is_bias
-from dpkit.papers.dpgan.settings import CLUSTERS, PUBLISHED, Settings, automatic, small, ungrouped
+from dpkit.papers.dpgan.grouping import PublicClusters, biases_together, is_bias
+from dpkit.papers.dpgan.settings import (
+    CLUSTERS,
+    PUBLISHED,
+    TABLE_7,
+    Settings,
+    automatic,
+    noise_from_budget,
+    small,
+    ungrouped,
+)
 from dpkit.privacy import SampledGaussian, calibrate, moments, pld, rdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON

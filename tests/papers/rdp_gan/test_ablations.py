@@ -5,10 +5,10 @@ from dataclasses import fields
 import pytest
 
 from dpkit.common.progress import silent
-from dpkit.papers.rdp_gan import ablations, experiments
-from dpkit.papers.rdp_gan.ablation_rows import TITLES, ablation_rows
+from dpkit.papers.rdp_gan import experiments
 from dpkit.papers.rdp_gan.repaired import repaired
 from dpkit.papers.rdp_gan.settings import DCGAN, DP_GAN, NON_PRIVATE
+from dpkit.papers.rdp_gan.tables import TITLES, ablation_rows
 from dpkit.privacy import pld
 
 RATES = {"generator_optimizer", "discriminator_optimizer"}
@@ -28,7 +28,7 @@ def differing(one, other):
 
 
 def test_each_run_changes_what_its_name_says_and_nothing_else():
-    runs = ablations.other_baselines("paper") | ablations.other_labels("paper")
+    runs = experiments.other_baselines("paper") | experiments.other_labels("paper")
     assert set(runs) == set(CHANGED)
     for key, settings in runs.items():
         first, changed = CHANGED[key]
@@ -38,7 +38,7 @@ def test_each_run_changes_what_its_name_says_and_nothing_else():
 def test_repaired_runs_with_the_others_settings_keep_their_own_epsilon():
     size = 60_000
     low, high = (repaired("digits", target_epsilon=e, public_size=size) for e in (0.5, 5.0))
-    found = ablations.other_settings("paper")
+    found = experiments.other_settings("paper")
     assert differing(found["repaired-5-batch"], high) == {"noise", "sampling"}
     assert differing(found["repaired-5-rate"], high) == {"discriminator_optimizer"}
     assert differing(found["repaired-5-both"], low) == {"noise", "target_epsilon"}
@@ -75,7 +75,7 @@ def test_rows_take_each_run_at_its_end_and_leave_out_what_is_not_stored():
 
 
 def test_every_planned_run_has_a_title():
-    runs = [ablations.other_settings, ablations.other_baselines, ablations.other_labels]
+    runs = [experiments.other_settings, experiments.other_baselines, experiments.other_labels]
     planned = {key for found in runs for key in found("small")}
     of_table_4 = {"repaired-constant-5", "repaired-constant-0.5", "dp-gan", "dcgan-loss-value"}
     assert planned | of_table_4 | {"none"} == set(TITLES)

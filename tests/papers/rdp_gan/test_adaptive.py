@@ -16,8 +16,7 @@ from scipy import stats
 
 from dpkit.papers.rdp_gan import adaptive, theorems
 from dpkit.papers.rdp_gan.adaptive import FilterBudget, PaperBudget, tuned
-from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, LossValueNoise
-from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, LossValueNoise, Tuning
 from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant, ExponentialDecay

@@ -14,7 +14,7 @@ from scipy import stats
 from torch import nn
 from torch.nn.functional import leaky_relu, one_hot, softplus
 
-from dpkit.papers.rdp_gan import algorithm, networks
+from dpkit.papers.rdp_gan import algorithm
 from dpkit.papers.rdp_gan.settings import (
     DP_GAN,
     MULTIPLICATIVE,
@@ -562,7 +562,7 @@ def test_records_of_categories_are_soft_while_training_and_drawn_as_codes():
     """Released codes follow each part's softmax: 3 and 2 labels, 4,000 draws, chi-squared."""
     outputs = torch.tensor([[0.3, -1.0, 1.2, 0.0, 0.8]]).expand(4000, 5)
     rng = generator_on(CPU, reproducible_seed=3)
-    soft = networks.shaped(outputs, (3, 2), rng=rng)
+    soft = algorithm.shaped(outputs, (3, 2), rng=rng)
     assert soft.shape == (4000, 5)
     assert soft.min() >= 0
     for part, logits in zip(soft.split((3, 2), 1), outputs[0].split((3, 2)), strict=True):
@@ -570,7 +570,7 @@ def test_records_of_categories_are_soft_while_training_and_drawn_as_codes():
         expected = 4000 * logits.softmax(0).double().numpy()
         leading = np.bincount(part.argmax(1).numpy(), minlength=len(logits))
         assert stats.chisquare(leading, expected * 4000 / expected.sum()).pvalue > LEAST_P
-    codes = networks.drawn(outputs, (3, 2), rng=rng)
+    codes = algorithm.drawn(outputs, (3, 2), rng=rng)
     assert codes.dtype == torch.int64
     assert codes.shape == (4000, 2)
     for column, logits in zip(codes.T, outputs[0].split((3, 2)), strict=True):

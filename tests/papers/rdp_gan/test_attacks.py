@@ -9,8 +9,7 @@ import pytest
 from dpkit.audit import exact
 from dpkit.papers.rdp_gan import attacks
 from dpkit.papers.rdp_gan.claims import main_run
-from dpkit.papers.rdp_gan.settings import DELTA, MULTIPLICATIVE, OUTPUT_ERROR, SETTINGS, Mlp
-from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.papers.rdp_gan.settings import DELTA, MULTIPLICATIVE, OUTPUT_ERROR, SETTINGS, Mlp, Tuning
 from dpkit.privacy import SampledGaussian, pld
 
 pytestmark = pytest.mark.torch

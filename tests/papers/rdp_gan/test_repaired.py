@@ -14,8 +14,7 @@ from scipy import stats
 
 from dpkit.papers.rdp_gan import algorithm, repaired
 from dpkit.papers.rdp_gan.experiments import PUBLISHED
-from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, Mlp, ParameterNoise
-from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, Mlp, ParameterNoise, Tuning
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, Unsupported
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
