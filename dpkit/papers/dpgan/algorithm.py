@@ -117,22 +117,6 @@ def step_of(settings: Settings, public: Tensor) -> Step:
     return partial(advanced_step, public=public)
 
 
-def warm_settings(settings: Settings, *, examples: int) -> Settings:
-    """The warm start as a separate run: no clipping, no noise, on this many public examples."""
-    batch = min(settings.expected_batch_size, examples)
-    return replace(
-        settings,
-        clipping=Unclipped(),
-        noise_multiplier=0.0,
-        noise_over_sqrt_batch=False,
-        devices=1,
-        moments=None,
-        sampling=ShuffledBatches(batch),
-        private_examples=examples,
-        max_steps=settings.warm_start * settings.critic_steps,
-    )
-
-
 def warm_start(
     gan: Gan,
     public: Tensor,
@@ -144,24 +128,33 @@ def warm_start(
     """Algorithm 3, line 1: `settings.warm_start` iterations on the public examples alone."""
     labels = torch.zeros(len(public), dtype=torch.int64, device=public.device)
     data = Data(public, labels, len(public))
-    warm = warm_settings(settings, examples=len(public))
+    warm = replace(
+        settings,
+        clipping=Unclipped(),
+        noise_multiplier=0.0,
+        noise_over_sqrt_batch=False,
+        devices=1,
+        moments=None,
+        sampling=ShuffledBatches(min(settings.expected_batch_size, len(public))),
+        private_examples=len(public),
+        max_steps=settings.warm_start * settings.critic_steps,
+    )
     return train(plain_step, gan, data, settings=warm, rng=rng, checkpoint=checkpoint)
 
 
-def generate(generator_net: nn.Module, codes: Tensor, *, at_most: int = 1_000) -> Tensor:
+def generate(generator_net: nn.Module, codes: Tensor) -> Tensor:
     """Images of a released generator, in evaluation mode: an image depends on its own code alone.
 
     Args:
         generator_net: left as it is.
         codes: (images, latent_size), standard normal.
-        at_most: images at a time.
 
     Returns:
         (images, channels, height, width) in [-1, 1].
     """
     released = deepcopy(generator_net).eval() if generator_net.training else generator_net
     with torch.no_grad():
-        return torch.cat([released(part) for part in codes.split(at_most)])
+        return torch.cat([released(part) for part in codes.split(1_000)])
 
 
 def critic_losses(

@@ -18,7 +18,7 @@ from dpkit.common.records import describe, json_number
 from dpkit.papers.dpgan import algorithm, scores, semi_supervised, variants
 from dpkit.papers.dpgan.scores import material
 from dpkit.papers.dpgan.semi_supervised import Learning
-from dpkit.papers.dpgan.settings import Settings
+from dpkit.papers.dpgan.settings import NON_PRIVATE, Settings
 from dpkit.papers.dpgan.tables import LABELS
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
 from dpkit.papers.experiments.part import Part, Result
@@ -159,22 +159,16 @@ PLANS = {
 
 
 def new_run(
-    key: str,
-    settings: Settings,
-    seed: int,
-    scale: str,
-    device: str,
-    progress: Progress,
-    records: str | None = None,
+    key: str, settings: Settings, seed: int, scale: str, device: str, progress: Progress
 ) -> Run:
-    """One GAN with one seed, of the scale's own records if none are named."""
-    size, records = settings.private_examples, records or RECORDS[scale]
+    """One GAN with one seed, of the scale's own records."""
+    size, records = settings.private_examples, RECORDS[scale]
     return Run("dpgan", key, settings, seed, size, scale, records, device, progress, EVERY)
 
 
 def _gans(scale: str, seed: int, device: str, progress: Progress) -> list[Run]:
     """The GAN without privacy, and all optimisations in each arm."""
-    settings = {"gan": variants.without_privacy(scale=scale)}
+    settings = {"gan": variants.sized(NON_PRIVATE, scale=scale)}
     settings |= {f"all-{arm}": made("all", scale=scale) for arm, made in ARMS.items()}
     return [new_run(key, one, seed, scale, device, progress) for key, one in settings.items()]
 

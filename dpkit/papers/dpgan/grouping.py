@@ -79,18 +79,15 @@ def clusters(bounds: Sequence[float], *, count: int) -> tuple[int, ...]:
         checks.positive(**{f"bounds[{tensor}]": bound})
     checks.whole(1, count=count)
     checks.in_range(1, len(bounds), count=count)
+    groups: list[tuple[tuple[int, ...], float]]
     groups = [((tensor,), float(bound)) for tensor, bound in enumerate(bounds)]
     while len(groups) > count:
-        first, second = min(combinations(groups, 2), key=_ratio)
+        pairs = combinations(groups, 2)
+        first, second = min(pairs, key=lambda two: max(b for _, b in two) / min(b for _, b in two))
         merged = (tuple(sorted(first[0] + second[0])), hypot(first[1], second[1]))
         groups = sorted([g for g in groups if g not in (first, second)] + [merged])
     numbers = {tensor: i for i, (members, _) in enumerate(groups) for tensor in members}
     return tuple(numbers[tensor] for tensor in range(len(bounds)))
-
-
-def _ratio(pair: Sequence[tuple[tuple[int, ...], float]]) -> float:
-    (_, one), (_, other) = pair
-    return max(one, other) / min(one, other)
 
 
 def group_bounds(bounds: Sequence[float], groups: Sequence[int]) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
@@ -106,28 +106,21 @@ def own_weights_reached(one: Run) -> float:
     return float(bool(one.after[f"{FIRST}.grad"][:, OWN].any()))
 
 
-def cosine_with(gradient: Tensor, one: Run) -> float:
-    """Absolute cosine between a gradient of the first layer and the one that the optimiser got.
-
-    Args:
-        gradient: (units, pixels), those of the labels left out: generated labels move them.
-        one: a run of one step.
-    """
-    own = _of_pixels(one, gradient.shape[1])
-    return float((gradient * own).sum().abs() / gradient.norm() / own.norm())
-
-
-def true_gradient(settings: Settings) -> Tensor:
-    """The first layer's gradient with the record and without noise, (units, pixels)."""
-    plain = replace(settings, noise=SETTINGS.noise)  # on the loss's value: no gradient sees it
-    step = algorithm.loss_value_step
-    new, batch = partial(worst_case, plain), batches(plain)[1]
-    return _of_pixels(white_box.once(step, new, batch, settings=plain), settings.features)
-
-
 def direction(settings: Settings, rng: np.random.Generator, trials: int) -> Scores:
-    """`cosine_with` the gradient that the record would give without noise."""
-    return of_step(settings, partial(cosine_with, true_gradient(settings)), rng, trials)
+    """Absolute cosine between the first layer's released gradient and the one without noise.
+
+    With the record, but for the weights that leave the labels: generated labels move those.
+    """
+    plain = replace(settings, noise=SETTINGS.noise)  # on the loss's value: no gradient sees it
+    new, batch = partial(worst_case, plain), batches(plain)[1]
+    seen = white_box.once(algorithm.loss_value_step, new, batch, settings=plain)
+    true = seen.after[f"{FIRST}.grad"].double()[:, : settings.features]
+
+    def cosine(one: Run) -> float:
+        own = one.after[f"{FIRST}.grad"].double()[:, : settings.features]
+        return float((true * own).sum().abs() / true.norm() / own.norm())
+
+    return of_step(settings, cosine, rng, trials)
 
 
 @cache
@@ -174,10 +167,6 @@ def noise_after_a_test(tuning: Tuning, rng: np.random.Generator, trials: int) ->
         return np.array([tuning.next_noise(SIGMA, [count / of]) for count in counts])
 
     return Scores(world(4_999), world(5_000))
-
-
-def _of_pixels(one: Run, features: int) -> Tensor:
-    return one.after[f"{FIRST}.grad"].double()[:, :features]
 
 
 def _price(ledger: Callable[[], Releases]) -> Guarantee:

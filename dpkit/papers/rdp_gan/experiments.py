@@ -126,7 +126,8 @@ class Judged(NamedTuple):
         """One GAN on all records: generated records at the kept iterations, and the curve."""
         gan = algorithm.new_gan(settings, seed=self.run.seed, device=self.run.device)
         data = on_device(wanted.data, self.run.device)
-        sampled, count = self.run.rng("judged"), _judged(settings, data, self.run.scale)
+        sampled = self.run.rng("judged")
+        count = data.public_size if settings.parts else JUDGED[self.run.scale]
         made, curve = {}, {"iterations": [], "accuracy": [], "noise": []}
         last, noise = 0, 0.0
         for last, noise in self._iterations(gan, data, wanted, settings):
@@ -192,24 +193,18 @@ class Judged(NamedTuple):
             for i in kept:
                 found[i].append(made[i][0][: JUDGED[self.run.scale] // 10])
             curves.append(curve)
-        made = {i: _joined(parts) for i, parts in found.items()}
+        made = {
+            i: (np.concatenate(parts), np.repeat(np.arange(10), [len(part) for part in parts]))
+            for i, parts in found.items()
+        }
         accuracy = np.mean([curve["accuracy"] for curve in curves], axis=0).tolist()
         by_digit = [curve["accuracy"] for curve in curves]
         return made, {**curves[0], "accuracy": accuracy, "by_digit": by_digit}
 
 
-def _joined(parts: list[np.ndarray]) -> Generated:
-    return np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-
-
 def on_device(data: Data, device: torch.device) -> Data:
     """The same records on a device."""
     return data._replace(features=data.features.to(device), labels=data.labels.to(device))
-
-
-def _judged(settings: Settings, data: Data, scale: str) -> int:
-    """How many records are generated to be judged: images, or as many table records as private."""
-    return data.public_size if settings.parts else JUDGED[scale]
 
 
 def _generated(gan: Gan, settings: Settings, count: int, rng: torch.Generator) -> Generated:
@@ -435,11 +430,8 @@ def plan_ablations(*, scale: str, seeds: int, device: str, progress: Progress) -
     All are of MNIST, at scales "reduced" and "small" of the digits; the runs that they differ from
     are those of `plan_runs`.
 
-    Args:
-        scale: "paper" (MNIST), "reduced" or "small" (the digits; 40 or 2 iterations).
-        seeds: runs of each repaired one; of the others, which no noise or epsilon limits, one.
-        device: auto, cpu or cuda; classifiers run on the CPU.
-        progress: wraps a run's records, as tqdm does.
+    Arguments as `plan_runs`; `seeds` of each repaired run, and one of the others, which no noise or
+    epsilon limits.
     """
     made = partial(Judged.of, records="digits", scale=scale, device=device, progress=progress)
     several = (

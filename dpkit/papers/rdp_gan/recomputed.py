@@ -99,37 +99,30 @@ ORDERS = tuple(range(2, 65))
 NOISES = tuple(float(noise) for noise in np.geomspace(1, 100, 25))
 
 
-def curve_theorem_1(
-    orders: Sequence[float] = ORDERS, *, sample_rate: float = RATE, noise_std: float = NOISE
-) -> dict[str, list[float]]:
+def curve_theorem_1(orders: Sequence[float] = ORDERS) -> dict[str, list[float]]:
     """Renyi epsilon by order at sensitivity 1: "order", "paper" (Theorem 1) and "exact".
 
     "exact" is the divergence of the pair in the theorem's proof, in the direction that costs more.
     """
-    exact = SampledGaussian(noise_std, sample_rate).rdp(list(orders))
-    paper = [
-        theorems.theorem_1(a, sample_rate=sample_rate, sensitivity=1.0, noise_std=noise_std)
-        for a in orders
-    ]
+    exact = SampledGaussian(NOISE, RATE).rdp(list(orders))
+    setting = {"sample_rate": RATE, "sensitivity": 1.0, "noise_std": NOISE}
+    paper = [theorems.theorem_1(a, **setting) for a in orders]
     return {"order": [float(a) for a in orders], "paper": paper, "exact": exact.tolist()}
 
 
-def curve_theorem_2(
-    noises: Sequence[float] = NOISES, *, sample_rate: float = 1.0
-) -> dict[str, list[float]]:
+def curve_theorem_2(noises: Sequence[float] = NOISES) -> dict[str, list[float]]:
     """Epsilon of n_d releases by noise: "noise_std", "paper", "lower" and "upper".
 
     "paper" is eq. 15 at the best order, infinite where the theorem's condition fails; "lower" and
     "upper" are the certified ends of the privacy loss distribution's epsilon. Sensitivity 1.
     """
-    setting = _setting(sample_rate, 1.0)
     paper, pairs = [], []
     for noise_std in noises:
         try:
-            paper.append(theorems.theorem_2(noise_std=noise_std, **setting))
+            paper.append(theorems.theorem_2(noise_std=noise_std, **UNIT))
         except ConditionFails:  # the theorem says nothing there
             paper.append(math.inf)
-        pairs.append(certified(SampledGaussian(noise_std, sample_rate), DISCRIMINATOR_STEPS))
+        pairs.append(certified(SampledGaussian(noise_std, 1.0), DISCRIMINATOR_STEPS))
     return {
         "noise_std": list(noises),
         "paper": paper,
@@ -159,9 +152,9 @@ def exact(noise_std: float) -> float:
     return gdp.epsilon([Release(Gaussian(noise_std), DISCRIMINATOR_STEPS)], delta=DELTA).epsilon
 
 
-def first_order_exceeded(highest: int = 1000) -> float:
+def first_order_exceeded() -> float:
     """The least integer order at which the exact divergence exceeds Theorem 1; inf if none."""
-    curve = curve_theorem_1(range(2, highest + 1))
+    curve = curve_theorem_1(range(2, 1_001))
     points = zip(curve["order"], curve["paper"], curve["exact"], strict=True)
     return next((order for order, paper, exact in points if exact > paper), math.inf)
 

@@ -80,12 +80,9 @@ class LossValueNoise:
 
     Eq. 8 writes a sum over the batch, eq. 13 has the sensitivity of a mean, and the code takes the
     mean: so do the steps here. For the gradient it is all one.
-
-    Args:
-        schedule: standard deviation at each generator iteration.
     """
 
-    schedule: Schedule
+    schedule: Schedule  # standard deviation at each generator iteration
 
     def ledger(self, **_: object) -> list[Release]:
         """No guarantee."""
@@ -95,13 +92,12 @@ class LossValueNoise:
 
 @dataclass(frozen=True)
 class MultiplicativeNoise:
-    """The code's later form: loss + noise * loss / |its value|, the gradient times a random number.
+    """The code's later form: loss + noise * loss / |its value|.
 
-    Args:
-        schedule: standard deviation at each generator iteration.
+    The gradient times a random number.
     """
 
-    schedule: Schedule
+    schedule: Schedule  # standard deviation at each generator iteration
 
     def ledger(self, **_: object) -> list[Release]:
         """No guarantee."""
@@ -110,13 +106,9 @@ class MultiplicativeNoise:
 
 @dataclass(frozen=True)
 class OutputErrorNoise:
-    """Eq. 9 read literally: N(0, std^2) on each example's error at the output layer.
+    """Eq. 9 read literally: N(0, std^2) on each example's error at the output layer."""
 
-    Args:
-        schedule: standard deviation at each generator iteration.
-    """
-
-    schedule: Schedule
+    schedule: Schedule  # standard deviation at each generator iteration
 
     def ledger(self, **_: object) -> list[Release]:
         """No guarantee."""

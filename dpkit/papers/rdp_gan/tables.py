@@ -104,7 +104,7 @@ def table_2(stored: Stored) -> list[dict[str, Any]]:
     """
     rows = []
     for column in TABLE_2:
-        records = _records(column)
+        records = "digits" if column.data == "MNIST" else "census"
         found = values(stored, f"{records}-{column.batch}")
         rows.append(
             {
@@ -342,10 +342,6 @@ def _scores(stored: Stored, key: str, score: str, iterations: int | None = None)
         one["scores"].get(str(iterations or one["iterations"]), {}) for one in values(stored, key)
     ]
     return [scores[score] for scores in at if score in scores]
-
-
-def _records(column: Column) -> str:
-    return "digits" if column.data == "MNIST" else "census"
 
 
 SHOWN = (
