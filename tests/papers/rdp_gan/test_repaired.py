@@ -37,6 +37,14 @@ REPAIRED = replace(
 )
 
 
+def source(seed):
+    return generator_on(CPU, reproducible_seed=seed)
+
+
+def new(settings):
+    return algorithm.new_gan(settings, seed=0, device=CPU)
+
+
 def tiny(settings, **changes):
     return replace(settings, network=Mlp(4), features=6, latent_size=3, classes=3, **changes)
 
@@ -100,9 +108,9 @@ def test_a_ledger_and_a_run_agree_on_the_number_of_releases():
             gan, features, labels, settings=settings, index=index, rng=rng
         )
 
-    gan = algorithm.new_gan(settings, seed=0, device=CPU)
+    gan = new(settings)
     data = Data(torch.rand(40, 6), torch.zeros(40, dtype=torch.int64), 40)
-    list(train(counted, gan, data, settings=settings, rng=generator_on(CPU, reproducible_seed=0)))
+    list(train(counted, gan, data, settings=settings, rng=source(0)))
     priced = settings.ledger(public_size=40)
     assert Counter(steps) == {r.noise_multiplier: count for r, count in priced}
 
@@ -140,19 +148,11 @@ def test_steps_are_allowed_up_to_the_target_and_not_beyond():
 
 def test_a_run_that_would_overspend_does_not_begin():
     settings = tiny(REPAIRED, target_epsilon=0.5, sampling=PoissonSampling(5))
-    gan = algorithm.new_gan(settings, seed=0, device=CPU)
+    gan = new(settings)
     data = Data(torch.rand(40, 6), torch.zeros(40, dtype=torch.int64), 40)
     called = []
     with pytest.raises(ValueError, match="more than target_epsilon"):
-        next(
-            train(
-                lambda *a, **k: called.append(1),
-                gan,
-                data,
-                settings=settings,
-                rng=generator_on(CPU, reproducible_seed=0),
-            )
-        )
+        next(train(lambda *a, **k: called.append(1), gan, data, settings=settings, rng=source(0)))
     assert not called
 
 
@@ -189,14 +189,8 @@ def test_batches_and_prices_follow_the_declared_size_alone():
     seen = {}
     for records in (100, 300):
         data = Data(torch.rand(records, 6), torch.zeros(records, dtype=torch.int64), 300)
-        gan = algorithm.new_gan(settings, seed=0, device=CPU)
-        run = train(
-            algorithm.repaired_step,
-            gan,
-            data,
-            settings=settings,
-            rng=generator_on(CPU, reproducible_seed=0),
-        )
+        gan = new(settings)
+        run = train(algorithm.repaired_step, gan, data, settings=settings, rng=source(0))
         seen[records] = sum(record.batch_size for record in run)
     for records, drawn in seen.items():
         assert stats.binomtest(drawn, 120 * records, 0.1).pvalue > 1e-8
