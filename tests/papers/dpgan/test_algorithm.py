@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from dpkit.papers import dpgan as paper
 from dpkit.papers.dpgan import algorithm
 from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, biases_together, is_bias
-from dpkit.papers.dpgan.settings import BOUND, CELEBA, LSUN_U, MNIST, ungrouped
+from dpkit.papers.dpgan.settings import CELEBA, LSUN_U, MNIST, ungrouped
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant
@@ -222,12 +222,6 @@ def test_the_noise_of_each_tensor_is_as_published_or_as_it_should_be(name: str):
         assert law.ppf(1e-9) < squares[t] < law.isf(1e-9)
 
 
-def test_published_fixed_bounds_are_of_the_gradient_over_a_devices_batch():
-    assert algorithm.fixed_rule(MNIST).bounds == (64 * BOUND,) * 5
-    one = replace(MNIST, noise_over_sqrt_batch=False)
-    assert algorithm.fixed_rule(one).bounds == (BOUND,) * 5
-
-
 @pytest.mark.parametrize("name", [name for name in CASES if "repaired" in name])
 def test_one_record_moves_the_update_by_no_more_than_is_priced(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -237,10 +231,8 @@ def test_one_record_moves_the_update_by_no_more_than_is_priced(
     batch, public = images(4), images(5, seed=8)
     batch[3] *= 1e3
     bounds = bounds_of(settings, public, seed=1)
-    fakes, mixing = (
-        images(4, seed=9),
-        torch.rand(4, generator=generator_on(CPU, reproducible_seed=2)),
-    )
+    mixing = torch.rand(4, generator=generator_on(CPU, reproducible_seed=2))
+    fakes = images(4, seed=9)
     drawn = algorithm._partners
 
     def kept(gan, real, *rest):
@@ -330,17 +322,12 @@ def test_a_plain_step_is_the_mean_gradient():
     settings = replace(CASES["grouped, repaired"], **plain)
     batch = images(3)
     gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    rng = generator_on(CPU, reproducible_seed=1)
     parameters = list(gan.discriminator.parameters())
-    fakes, mixing = partners(gan, 3, settings, rng)
-    each = [
-        gradient_of(gan.discriminator, parameters, *one, 10.0)
-        for one in zip(batch, fakes, mixing, strict=True)
-    ]
-    wanted = [
-        p - sum(gradients) / 3
-        for p, gradients in zip(parameters, zip(*each, strict=True), strict=True)
-    ]
+    drawn = partners(gan, 3, settings, generator_on(CPU, reproducible_seed=1))
+    one_by_one = zip(batch, *drawn, strict=True)
+    each = [gradient_of(gan.discriminator, parameters, *one, 10.0) for one in one_by_one]
+    by_parameter = zip(parameters, zip(*each, strict=True), strict=True)
+    wanted = [p - sum(gradients) / 3 for p, gradients in by_parameter]
     found, record = run(settings, batch, batch)
     for p, value in zip(found.discriminator.parameters(), wanted, strict=True):
         torch.testing.assert_close(p, value, rtol=1e-4, atol=1e-6)

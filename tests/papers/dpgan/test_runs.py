@@ -244,12 +244,7 @@ def test_the_three_runs_of_a_configuration(name: str, scale: str):
     assert matched.target_epsilon == pytest.approx(spent[0], abs=1e-3)
 
 
-def test_configurations_are_those_that_fit_table_9():
-    """Marks by row of the text: 3, 1, 4 and 1; by run: 0, 1, 1, 2, 2, 3."""
-    six = [one for name, one in CONFIGURATIONS.items() if name not in ("warm", "all")]
-    marks = [(c.grouping == "biases", c.grouping == "clusters", c.adaptive, c.warm) for c in six]
-    assert [sum(row) for row in zip(*marks, strict=True)] == [3, 1, 4, 1]
-    assert [sum(row) for row in marks] == [0, 1, 1, 2, 2, 3]
+def test_configurations_at_the_papers_scale_are_the_papers_settings():
     assert variants.published("all", scale="paper") == SETTINGS
     assert variants.published("grouping", scale="paper") == replace(MNIST, warm_start=0)
     repaired = variants.repaired("all", scale="paper")

@@ -27,7 +27,7 @@ from dpkit.papers.rdp_gan.settings import (
     Mlp,
     ParameterNoise,
 )
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
+from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant, Linear
 from dpkit.training import per_example
 from dpkit.training.device import generator_on
@@ -53,6 +53,7 @@ READINGS = {
     "output-error": OUTPUT_ERROR,
     "dp-gan": DP_GAN,
 }
+STEPS = {**READINGS, "repaired": REPAIRED}
 
 
 def source(seed):
@@ -63,22 +64,18 @@ def new(settings):
     return algorithm.new_gan(settings, seed=0, device=CPU)
 
 
+SMALL_RATES = ("generator_optimizer", "discriminator_optimizer")
+SMALL = {
+    **{"network": Mlp(4), "features": FEATURES, "latent_size": LATENT, "classes": CLASSES},
+    **{"discriminator_steps": EACH, "iterations": 3},
+    **dict.fromkeys(SMALL_RATES, Sgd(RATES)),
+}
+
+
 def tiny(settings, **changes):
     """Small networks, plain gradient descent whose rate falls from iteration to iteration."""
-    if isinstance(settings.sampling, ShuffledBatches):
-        settings = replace(settings, sampling=ShuffledBatches(BATCH))
-    settings = replace(
-        settings,
-        network=Mlp(4),
-        features=FEATURES,
-        latent_size=LATENT,
-        classes=CLASSES,
-        discriminator_steps=EACH,
-        iterations=3,
-        generator_optimizer=Sgd(RATES),
-        discriminator_optimizer=Sgd(RATES),
-    )
-    return replace(settings, **changes)
+    drawn = replace(settings.sampling, expected_batch_size=BATCH)
+    return replace(settings, **{"sampling": drawn, **SMALL, **changes})
 
 
 def noisy(settings, schedule):
@@ -197,12 +194,8 @@ def test_noise_on_the_value_of_the_loss_changes_nothing_to_the_bit():
     rows, labels = records(20)
     ends = []
     for noise in (NON_PRIVATE.noise, *(LossValueNoise(Constant(s)) for s in (1e-3, 10.0, 1e30))):
-        settings = tiny(
-            SETTINGS,
-            noise=noise,
-            generator_optimizer=SETTINGS.generator_optimizer,
-            discriminator_optimizer=SETTINGS.discriminator_optimizer,
-        )
+        adam = SETTINGS.generator_optimizer
+        settings = tiny(SETTINGS, noise=noise, **dict.fromkeys(SMALL_RATES, adam))
         gan = new(settings)
         before = flat(gan.averaged_net.parameters())
         seen = list(runs(settings, gan, rows, labels))
@@ -289,19 +282,15 @@ def test_the_parameter_noise_baseline_projects_each_tensor_before_its_step():
             assert two_sided(stats.chi2(len(noise)), (noise.square().sum() / std**2).item()) > 1e-8
 
 
-@pytest.mark.parametrize("name", [*READINGS, "repaired"])
+@pytest.mark.parametrize("name", STEPS)
 def test_the_generator_moves_after_every_n_d_th_step_and_rates_and_noise_follow_it(name):
     """Iteration 0 has rate 0 and no noise; from iteration 1 on both networks move, with noise."""
 
     def late(iteration):
         return float(iteration >= 1)
 
-    settings = tiny(
-        REPAIRED if name == "repaired" else READINGS[name],
-        discriminator_steps=3,
-        generator_optimizer=Sgd(late),
-        discriminator_optimizer=Sgd(late),
-    )
+    rates = dict.fromkeys(SMALL_RATES, Sgd(late))
+    settings = tiny(STEPS[name], discriminator_steps=3, **rates)
     rows, labels = records(30)
     ends = []
     for schedule in (Constant(0.0), late):
@@ -333,17 +322,6 @@ def test_the_released_generator_is_an_average_that_soon_forgets_the_first_weight
             wanted = [decay * a + (1 - decay) * b for a, b in zip(wanted, present, strict=True)]
             assert not equal(wanted, present)
         close(weights(gan.averaged_net), wanted)
-
-
-def test_multiplicative_noise_shares_batches_latents_and_initial_weights_with_the_loss_value():
-    """As the module says of these two with one seed: at a scale of 0 they are the same run."""
-    ends = []
-    for name in ("multiplicative", "loss-value"):
-        settings = noisy(tiny(READINGS[name]), Constant(0.0))
-        gan = new(settings)
-        list(runs(settings, gan, *records(20), steps=2 * EACH))
-        ends.append(weights(gan.discriminator))
-    close(*ends)
 
 
 # The repaired step.
@@ -421,10 +399,10 @@ def test_the_noise_is_normal_on_every_coordinate_at_the_iterations_multiplier():
         assert two_sided(stats.chi2(steps), float((together**2).sum())) > LEAST_P
 
 
-@pytest.mark.parametrize("name", [*READINGS, "repaired"])
+@pytest.mark.parametrize("name", STEPS)
 def test_nothing_private_reaches_what_is_generated(name):
     """The generator is asked for labels and fed latents that no private record or label moves."""
-    settings = noisy(tiny(REPAIRED if name == "repaired" else READINGS[name]), Constant(1.0))
+    settings = noisy(tiny(STEPS[name]), Constant(1.0))
     asked = []
     for rows, labels in (records(), records(seed=9), (records()[0], records()[1] * 0)):
         gan = new(settings)
@@ -447,9 +425,9 @@ def test_fake_labels_are_drawn_uniformly():
     assert len(asked[0]) == 6000
 
 
-@pytest.mark.parametrize("name", [*READINGS, "repaired"])
+@pytest.mark.parametrize("name", STEPS)
 def test_labels_are_not_looked_at_where_records_have_none(name):
-    settings = tiny(REPAIRED if name == "repaired" else READINGS[name], classes=0)
+    settings = tiny(STEPS[name], classes=0)
     rows, labels = records()
     ends = [
         weights(stepped(settings, 1, rows, told)[0].discriminator)

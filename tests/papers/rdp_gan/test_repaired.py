@@ -119,17 +119,17 @@ def test_steps_are_allowed_up_to_the_target_and_not_beyond():
     spent = pld.epsilon(REPAIRED.ledger(public_size=2_000), delta=1e-5).epsilon
     at = replace(REPAIRED, target_epsilon=spent)
     assert at.steps_allowed(public_size=2_000) == 18
-    for over in (
-        replace(at, target_epsilon=spent * (1 - 1e-9)),
-        replace(at, iterations=7),
-        replace(at, discriminator_steps=4),
-        replace(at, target_delta=9e-6),
-        replace(at, target_epsilon=nan),
-        replace(at, sampling=PoissonSampling(101)),
-        replace(at, noise=GradientNoise(ExponentialDecay(1.99, 0.1), 0.5)),
+    for changed in (
+        {"target_epsilon": spent * (1 - 1e-9)},
+        {"iterations": 7},
+        {"discriminator_steps": 4},
+        {"target_delta": 9e-6},
+        {"target_epsilon": nan},
+        {"sampling": PoissonSampling(101)},
+        {"noise": GradientNoise(ExponentialDecay(1.99, 0.1), 0.5)},
     ):
         with pytest.raises(ValueError, match="raise the noise"):
-            over.steps_allowed(public_size=2_000)
+            replace(at, **changed).steps_allowed(public_size=2_000)
     with pytest.raises(ValueError, match="raise the noise"):
         at.steps_allowed(public_size=1_999)
 
