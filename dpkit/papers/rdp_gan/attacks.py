@@ -21,11 +21,10 @@ from dpkit.audit.training.step_runs import Run
 from dpkit.common.records import describe
 from dpkit.papers.rdp_gan import algorithm, recomputed
 from dpkit.papers.rdp_gan.claims import TEXT_TOTAL, main_run
-from dpkit.papers.rdp_gan.recomputed import ADULT, TOTAL
+from dpkit.papers.rdp_gan.recomputed import ADULT, RELEASES, TOTAL
 from dpkit.papers.rdp_gan.repaired import repaired
 from dpkit.papers.rdp_gan.settings import (
     DELTA,
-    DISCRIMINATOR_STEPS,
     GENERATOR_STEPS,
     MULTIPLICATIVE,
     OUTPUT_ERROR,
@@ -153,9 +152,8 @@ def whole_repaired_run(rng: np.random.Generator, trials: int) -> Scores:
 
 def loss_values(moved: float, rng: np.random.Generator, trials: int) -> Scores:
     """Likelihood ratios of the noisy loss values on Adult, which a record moves by `moved`."""
-    steps = GENERATOR_STEPS * DISCRIMINATOR_STEPS
     rate = ADULT.setting["sample_rate"]
-    return runs.poisson(rng, trials, shift=moved / SIGMA, rate=rate, steps=steps)
+    return runs.poisson(rng, trials, shift=moved / SIGMA, rate=rate, steps=RELEASES)
 
 
 def noise_after_a_test(tuning: Tuning, rng: np.random.Generator, trials: int) -> Scores:
@@ -209,7 +207,7 @@ def _values(name: str, moved: float, **fields: Any) -> Target:
             "sigma": SIGMA,
             "moved": moved,
             "rate": ADULT.setting["sample_rate"],
-            "values": GENERATOR_STEPS * DISCRIMINATOR_STEPS,
+            "values": RELEASES,
         },
         scale="paper",
         **fields,

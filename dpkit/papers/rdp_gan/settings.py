@@ -6,7 +6,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Protocol
 
 from dpkit.common import checks
 from dpkit.privacy import pld
@@ -63,15 +62,8 @@ DISCRIMINATOR_STEPS, GENERATOR_STEPS = 5, 1_000  # n_d and n_g, section V-A2
 SIGMA = 10.0  # section V-E: what a total epsilon of 0.5 over 1,000 iterations is said to need
 
 
-class Noise(Protocol):
-    """Where noise enters a step, how much at each generator iteration, and what that guarantees."""
-
-    @property
-    def schedule(self) -> Schedule: ...
-
-    def ledger(
-        self, *, sampling: Sampling, public_size: int, each: int, iterations: int
-    ) -> list[Release]: ...
+# Each class below says where noise enters a step, how much at each generator iteration, and what
+# that guarantees.
 
 
 @dataclass(frozen=True)
@@ -122,14 +114,10 @@ class ParameterNoise:
 
     N(0, std^2) on each of the discriminator's parameters, each tensor then scaled to at most
     `norm`, and then a step along the un-noised gradient.
-
-    Args:
-        schedule: standard deviation at each generator iteration.
-        norm: largest L2 norm of a parameter tensor.
     """
 
-    schedule: Schedule
-    norm: float = 6.0
+    schedule: Schedule  # standard deviation at each generator iteration
+    norm: float = 6.0  # largest L2 norm of a parameter tensor
 
     def __post_init__(self) -> None:
         checks.positive(norm=self.norm)

@@ -228,9 +228,7 @@ def figure_3(
     }
 
 
-def figure_5(
-    stored: Stored, *, score: str = "accuracy"
-) -> dict[str, tuple[list[int], list[float]]]:
+def figure_5(stored: Stored) -> dict[str, tuple[list[int], list[float]]]:
     """Accuracy along training, mean over seeds: name -> (iterations, accuracy). Figures 5 and 6."""
     names = {
         **READINGS,
@@ -238,7 +236,7 @@ def figure_5(
     }
     curves = {title: [one["curve"] for one in values(stored, key)] for key, title in names.items()}
     return {
-        title: (some[0]["iterations"], np.mean([one[score] for one in some], axis=0).tolist())
+        title: (some[0]["iterations"], np.mean([one["accuracy"] for one in some], axis=0).tolist())
         for title, some in curves.items()
         if some
     }
