@@ -71,7 +71,6 @@ def js_score(probabilities: ArrayLike) -> tuple[float, float]:
 # The code reads the last 55,000 training images of MNIST. Which of them were private it leaves to
 # a shuffle; here they are the first 49,000, and the next 1,000 are taken to be public.
 SKIPPED, PRIVATE, PUBLIC = 5_000, 49_000, 1_000
-RECORDS = ("mnist", "digits")
 
 
 class Material(NamedTuple):
@@ -101,7 +100,7 @@ def material(records: str) -> Material:
         ValueError: records is neither.
         DataNotFound: MNIST is not here.
     """
-    checks.one_of(RECORDS, records=records)
+    checks.one_of(("mnist", "digits"), records=records)
     load = datasets.mnist if records == "mnist" else datasets.digits
     train, test = load(split="train"), load(split="test")
     first, private, public = (SKIPPED, PRIVATE, PUBLIC) if records == "mnist" else (0, 1_337, 100)

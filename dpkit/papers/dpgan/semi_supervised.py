@@ -183,16 +183,15 @@ def semi_supervised(
         joined = iteration >= settings.joined_at
         if joined:  # lines 2-5: the second learns what the first says of generated images
             made, codes = _made(generate, code_size, settings, codes_rng)
-            loss = cross_entropy(pair.second(made, codes), _answers(pair.first(made)))
-            _update(pair.second, pair.second_optimizer, loss)
-            second = loss
+            second = cross_entropy(pair.second(made, codes), pair.first(made).detach().argmax(1))
+            _update(pair.second, pair.second_optimizer, second)
         chosen = _some(images, settings, rng)  # lines 6-9
         labelled = cross_entropy(pair.first(images[chosen]), labels[chosen])
         share, generated, total = settings.share_at(iteration), None, labelled
         if joined:
             made, codes = _made(generate, code_size, settings, codes_rng)
-            loss = cross_entropy(pair.first(made), _answers(pair.second(made, codes)))
-            generated, total = loss, (1 - share) * labelled + share * loss
+            generated = cross_entropy(pair.first(made), pair.second(made, codes).detach().argmax(1))
+            total = (1 - share) * labelled + share * generated
         _update(pair.first, pair.first_optimizer, total)
         labelled, generated, second = floats(labelled, generated, second)
         yield Losses(iteration, labelled, share, generated, second)
@@ -224,10 +223,6 @@ def _made(
     shape = (settings.batch_size, code_size)
     codes = torch.randn(shape, generator=rng, device=rng.device)
     return generate(codes), codes
-
-
-def _answers(logits: Tensor) -> Tensor:
-    return logits.detach().argmax(1)
 
 
 def _update(network: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:

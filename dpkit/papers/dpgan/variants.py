@@ -111,18 +111,11 @@ def sized(settings: Settings, *, scale: str) -> Settings:
     checks.one_of(SCALES, scale=scale)
     if scale == "paper":
         return settings
-    if scale == "reduced":
-        return _shorter(settings, narrower=4, iterations=ITERATIONS, warm_start=WARM_START)
-    of_digits = replace(
-        settings,
-        private_examples=1_337,
-        public_examples=100,
-        sampling=replace(settings.sampling, expected_batch_size=SMALL_BATCH),
-    )
-    return _shorter(of_digits, narrower=16, iterations=SMALL_ITERATIONS, warm_start=2)
-
-
-def _shorter(settings: Settings, *, narrower: int, iterations: int, warm_start: int) -> Settings:
+    narrower, iterations, warm_start = 4, ITERATIONS, WARM_START
+    if scale == "small":
+        narrower, iterations, warm_start = 16, SMALL_ITERATIONS, 2
+        sampling = replace(settings.sampling, expected_batch_size=SMALL_BATCH)
+        settings = replace(settings, private_examples=1_337, public_examples=100, sampling=sampling)
     return replace(
         settings,
         critic_channels=tuple(width // narrower for width in settings.critic_channels),
