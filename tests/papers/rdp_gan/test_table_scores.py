@@ -93,6 +93,9 @@ def test_a_generator_of_one_label_gives_the_constant_classifier(label):
     assert found == pytest.approx(((truth == label).mean(), 0.5))
 
 
+ONE, FIT = np.zeros((1, 2)), tables.classifier_accuracy
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -107,27 +110,14 @@ def test_a_generator_of_one_label_gives_the_constant_classifier(label):
         (lambda: tables.pair_distance([[0]], [[0]], (2,)), "columns must be an integer >= 2"),
         (lambda: tables.pair_distance([[0, 0]], [[0]], (2, 2)), r"\(rows, 2\)"),
         (lambda: tables.one_hot([[0.0, 1.0]], (2, 2)), "must be integers"),
+        (lambda: FIT(np.full((1, 2), np.nan), [0], ONE, [0]), "train_features must be finite"),
+        (lambda: FIT(ONE, [0], np.full((1, 2), np.inf), [0]), "test_features must be finite"),
+        (lambda: FIT(ONE, [0, 1], ONE, [0]), r"train_labels \(rows,\), at least one row"),
+        (lambda: FIT(ONE, [0], ONE[:0], ONE[0, :0]), r"test_labels \(rows,\), at least one row"),
+        (lambda: FIT(ONE, [np.nan], ONE, [0]), "train_labels must be integers, got float64"),
+        (lambda: FIT(ONE, [0], np.zeros((1, 3)), [0]), "test_features must have the 2 features"),
     ],
 )
-def test_bad_codes_are_refused(call, message):
+def test_bad_codes_features_and_labels_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-ONE = np.zeros((1, 2))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((np.full((1, 2), np.nan), [0], ONE, [0]), "train_features must be finite"),
-        ((ONE, [0], np.full((1, 2), np.inf), [0]), "test_features must be finite"),
-        ((ONE, [0, 1], ONE, [0]), r"train_labels \(rows,\), at least one row"),
-        ((ONE, [0], ONE[:0], np.zeros(0, int)), r"test_labels \(rows,\), at least one row"),
-        ((ONE, [np.nan], ONE, [0]), "train_labels must be integers, got float64"),
-        ((ONE, [0], np.zeros((1, 3)), [0]), "test_features must have the 2 features"),
-    ],
-)
-def test_bad_features_and_labels_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        tables.classifier_accuracy(*arguments)
