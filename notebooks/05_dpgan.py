@@ -33,7 +33,7 @@
 import torch
 
 from dpkit.papers import dpgan as paper
-from dpkit.papers.dpgan.material import material
+from dpkit.papers.dpgan.scores import material
 
 # Training amplifies the last digits, which are a machine's own: in double precision they stay small.
 torch.set_default_dtype(torch.float64)
@@ -143,8 +143,7 @@ for name, one in zip(slow, fast, strict=True):
 # longer and some are not.
 
 # %%
-from dpkit.papers.dpgan.clip_bounds import biases_together
-from dpkit.papers.dpgan.grouping import is_bias
+from dpkit.papers.dpgan.grouping import biases_together, is_bias
 from dpkit.privacy.clipping import GroupClipping
 
 groups = biases_together(is_bias(3))
@@ -193,7 +192,7 @@ print(all(torch.allclose(a.flatten(), b, rtol=1e-3, atol=1e-4) for a, b in zip(w
 
 # %%
 from dpkit.papers.dpgan.algorithm import public_bounds
-from dpkit.papers.dpgan.clip_bounds import clusters, group_bounds
+from dpkit.papers.dpgan.grouping import clusters, group_bounds
 
 bounds = public_bounds(gan, digits.public, settings=one_step, rng=rng)
 names_of = ["w1", "b1", "w2", "b2", "w3", "b3", "w4"]
@@ -410,8 +409,7 @@ plots.picture(plots.image_rows(own, columns=16), "Sixteen images of each of your
 
 # %%
 from dpkit.common.show import tabled
-from dpkit.papers.dpgan.budget import TABLE_7, noise_from_budget
-from dpkit.papers.dpgan.settings import CLUSTERS, PUBLISHED
+from dpkit.papers.dpgan.settings import CLUSTERS, PUBLISHED, TABLE_7, noise_from_budget
 
 rows = [
     (key, z, noise_from_budget(z), s.noise_multiplier, s.target_epsilon, s.expected_batch_size,
@@ -852,7 +850,7 @@ table(tables.table_2(stored), kept, measured=["mean"])
 # Here it is for the same images:
 
 # %%
-from dpkit.papers.dpgan.js_score import MOST
+from dpkit.papers.dpgan.tables import MOST
 
 print(f"at most {MOST:.4f}; the paper, LSUN-U:", tables.PRINTED["table_4"])
 table(tables.table_4(stored), kept, measured=["mean"])

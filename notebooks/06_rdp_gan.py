@@ -443,7 +443,7 @@ tabled([{"records": name} | {k: one[k] for k in shown} for name, one in scores.i
 
 # %%
 from dpkit.papers.rdp_gan import adaptive
-from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.papers.rdp_gan.settings import Tuning
 
 rule = Tuning(factor=0.7, threshold=0.5)  # k and tau as printed for Adult
 followed = replace(paper.SETTINGS, tuning=rule, iterations=60, **wanted.changes)
@@ -547,7 +547,7 @@ table(mnist, "digits", "trained_on_generated")
 # the lowest and highest.
 
 # %%
-from dpkit.papers.rdp_gan.ablation_rows import SCORES, ablation_rows
+from dpkit.papers.rdp_gan.tables import SCORES, ablation_rows
 
 runs = mnist | store.load("rdp_gan", "ablations")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpkit.privacy
-from dpkit.papers.dpgan.clip_bounds import biases_together, clusters, group_bounds, mean_norm_bounds
+from dpkit.papers.dpgan.grouping import biases_together, clusters, group_bounds, mean_norm_bounds
 from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, clipping, divergence
 from dpkit.privacy.clipping import (
     FlatClipping,

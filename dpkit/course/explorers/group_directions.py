@@ -15,8 +15,7 @@ from dpkit.common.show import Table, at_least, at_most, counted, interval
 from dpkit.course.explorers.certified import LEAST_CERTIFIED, certified, finding
 from dpkit.course.explorers.explorer import Explorer, choice, logarithmic, whole
 from dpkit.papers.claims import OPACUS_ORDERS
-from dpkit.papers.dpgan.budget import TABLE_7
-from dpkit.papers.dpgan.settings import MNIST, Settings
+from dpkit.papers.dpgan.settings import MNIST, TABLE_7, Settings
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, rdp
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import ShuffledBatches

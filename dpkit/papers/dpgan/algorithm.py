@@ -1,4 +1,5 @@
-"""Algorithms 1 to 3: the critic's step in each form, the generator's, and the warm start.
+"""Generator and critic, and Algorithms 1 to 3: the critic's step in each form, the generator's, and
+the warm start.
 
 A step is one update of the critic; after every `critic_steps`-th the generator is updated too. The
 published snapshot has the generator's step commented out; here it runs unless
@@ -6,18 +7,24 @@ published snapshot has the generator's step commented out; here it runs unless
 
 The code clips g_i / B, where B is a device's batch, at c, and adds noise in that unit; here g_i is
 clipped at B c, which is the same after the division that follows.
+
+Convolutions have 5 x 5 kernels and stride 2, so each halves a side, rounded up, and each transposed
+one undoes that: 28, 14, 7, 4 and back for MNIST. (In the code, models/gans/mnist.py, the first
+transposed convolution makes 8 x 8, cropped to 7, and no ReLU follows it; here it makes 7, and one
+does. The code's generators for CelebA and LSUN are residual networks; here they are as MNIST's.)
 """
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from dpkit.papers.dpgan import networks
-from dpkit.papers.dpgan.clip_bounds import mean_norm_bounds
+from dpkit.papers.dpgan.grouping import mean_norm_bounds
 from dpkit.papers.dpgan.settings import Settings
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import ShuffledBatches
@@ -31,75 +38,61 @@ from dpkit.training.optimizers import set_rate, update
 from dpkit.training.types import Data, Gan, Record, Step
 
 AT_MOST = 512  # examples at a time, so that no Poisson batch is too large for the memory
+SLOPE, KERNEL = 0.2, 5  # of the leaky ReLUs and the convolutions
 LEAST_BOUND = 1e-6  # of a tensor whose public gradients vanish
 Rule = GroupClipping | TensorsClippedAtGroupBound
+
+
+class Now(TypedDict):
+    """One step of the critic."""
+
+    settings: Settings
+    index: int  # number of this step, from 0
+    rng: torch.Generator  # latents, mixing, noise
 
 
 def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
     """Both networks, initialised as torch does by default; the generator is released as it is."""
     with seeded(seed):
-        critic = networks.critic(settings).to(device)
-        generator_net = networks.generator(settings).to(device)
+        judge = critic(settings).to(device)
+        generator_net = generator(settings).to(device)
     return Gan(
         generator_net,
         generator_net,
-        critic,
+        judge,
         settings.generator_optimizer.build(generator_net.parameters()),
-        settings.critic_optimizer.build(critic.parameters()),
+        settings.critic_optimizer.build(judge.parameters()),
     )
 
 
-def plain_step(
-    gan: Gan,
-    images: Tensor,
-    labels: Tensor,
-    *,
-    settings: Settings,
-    index: int,
-    rng: torch.Generator,
-) -> Record:
+def plain_step(gan: Gan, images: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
     """WGAN-GP without clipping or noise: the GAN of the tables, and the warm start.
 
     Args:
         gan: updated in place.
         images: the batch, (batch, channels, height, width), in [-1, 1].
         labels: not looked at.
-        settings: networks, penalty, learning rates.
-        index: number of this step of the critic, from 0.
-        rng: latents and mixing.
+        now: settings (networks, penalty, learning rates), number of the step, latents and mixing.
     """
-    fakes, mixing = _partners(gan, images, settings, rng)
+    settings = now["settings"]
+    fakes, mixing = _partners(gan, images, settings, now["rng"])
     losses = critic_losses(gan.discriminator, images, fakes, mixing, weight=settings.penalty_weight)
     parameters = list(gan.discriminator.parameters())
-    _update_critic(gan, parameters, torch.autograd.grad(losses.mean(), parameters), settings, index)
-    return _record(gan, losses.detach(), torch.ones_like(losses)[None], settings, index, rng)
+    gradients = torch.autograd.grad(losses.mean(), parameters)
+    kept = torch.ones_like(losses)[None]
+    return _updated(gan, parameters, gradients, losses.detach(), kept, **now)
 
 
-def basic_step(
-    gan: Gan,
-    images: Tensor,
-    labels: Tensor,
-    *,
-    settings: Settings,
-    index: int,
-    rng: torch.Generator,
-) -> Record:
+def basic_step(gan: Gan, images: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
     """Algorithm 1, lines 4-11: gradients clipped by group at fixed bounds, noised, applied.
 
     Arguments as `plain_step`; the batch may be empty. settings.clipping is a GroupClipping.
     """
-    return _private(gan, images, fixed_rule(settings), settings, index, rng)
+    return _private(gan, images, fixed_rule(now["settings"]), **now)
 
 
 def advanced_step(
-    gan: Gan,
-    images: Tensor,
-    labels: Tensor,
-    *,
-    public: Tensor,
-    settings: Settings,
-    index: int,
-    rng: torch.Generator,
+    gan: Gan, images: Tensor, labels: Tensor, *, public: Tensor, **now: Unpack[Now]
 ) -> Record:
     """Algorithm 3, lines 4-16: bounds, and by Algorithm 2 groups, from a batch of public examples.
 
@@ -109,9 +102,10 @@ def advanced_step(
         public: all public examples, (examples, channels, height, width), in [-1, 1]: bounds and
             groups follow from them and from what was released before.
     """
-    assert not isinstance(settings.clipping, GroupClipping | Unclipped)
-    bounds = public_bounds(gan, public, settings=settings, rng=rng)
-    return _private(gan, images, settings.clipping.rule(bounds), settings, index, rng)
+    clipping = now["settings"].clipping
+    assert not isinstance(clipping, GroupClipping | Unclipped)
+    bounds = public_bounds(gan, public, settings=now["settings"], rng=now["rng"])
+    return _private(gan, images, clipping.rule(bounds), **now)
 
 
 def step_of(settings: Settings, public: Tensor) -> Step:
@@ -121,22 +115,6 @@ def step_of(settings: Settings, public: Tensor) -> Step:
     if isinstance(settings.clipping, GroupClipping):
         return basic_step
     return partial(advanced_step, public=public)
-
-
-def warm_settings(settings: Settings, *, examples: int) -> Settings:
-    """The warm start as a separate run: no clipping, no noise, on this many public examples."""
-    batch = min(settings.expected_batch_size, examples)
-    return replace(
-        settings,
-        clipping=Unclipped(),
-        noise_multiplier=0.0,
-        noise_over_sqrt_batch=False,
-        devices=1,
-        moments=None,
-        sampling=ShuffledBatches(batch),
-        private_examples=examples,
-        max_steps=settings.warm_start * settings.critic_steps,
-    )
 
 
 def warm_start(
@@ -150,24 +128,33 @@ def warm_start(
     """Algorithm 3, line 1: `settings.warm_start` iterations on the public examples alone."""
     labels = torch.zeros(len(public), dtype=torch.int64, device=public.device)
     data = Data(public, labels, len(public))
-    warm = warm_settings(settings, examples=len(public))
+    warm = replace(
+        settings,
+        clipping=Unclipped(),
+        noise_multiplier=0.0,
+        noise_over_sqrt_batch=False,
+        devices=1,
+        moments=None,
+        sampling=ShuffledBatches(min(settings.expected_batch_size, len(public))),
+        private_examples=len(public),
+        max_steps=settings.warm_start * settings.critic_steps,
+    )
     return train(plain_step, gan, data, settings=warm, rng=rng, checkpoint=checkpoint)
 
 
-def generate(generator_net: nn.Module, codes: Tensor, *, at_most: int = 1_000) -> Tensor:
+def generate(generator_net: nn.Module, codes: Tensor) -> Tensor:
     """Images of a released generator, in evaluation mode: an image depends on its own code alone.
 
     Args:
         generator_net: left as it is.
         codes: (images, latent_size), standard normal.
-        at_most: images at a time.
 
     Returns:
         (images, channels, height, width) in [-1, 1].
     """
     released = deepcopy(generator_net).eval() if generator_net.training else generator_net
     with torch.no_grad():
-        return torch.cat([released(part) for part in codes.split(at_most)])
+        return torch.cat([released(part) for part in codes.split(1_000)])
 
 
 def critic_losses(
@@ -205,17 +192,15 @@ def public_bounds(
     return mean_norm_bounds(gradients.norms(), least=LEAST_BOUND)
 
 
-def _private(
-    gan: Gan, images: Tensor, rule: Rule, settings: Settings, index: int, rng: torch.Generator
-) -> Record:
+def _private(gan: Gan, images: Tensor, rule: Rule, **now: Unpack[Now]) -> Record:
     """Clip example by example, add up, noise once, divide by the batch's public size, update."""
+    settings, rng = now["settings"], now["rng"]
     fakes, mixing = _partners(gan, images, settings, rng)
     judged = partial(_judged, gan, settings)
     clipped = clipped_sum(judged, images, fakes, mixing, rule=rule, at_most=AT_MOST)
     noisy = noised_each(clipped.sums, noise_stds=settings.noise_stds(rule), rng=rng)
     means = [total / settings.expected_batch_size for total in noisy]
-    _update_critic(gan, clipped.parameters, means, settings, index)
-    return _record(gan, clipped.losses, clipped.weights, settings, index, rng)
+    return _updated(gan, clipped.parameters, means, clipped.losses, clipped.weights, **now)
 
 
 def _judged(
@@ -245,42 +230,85 @@ def _partners(
     return fakes[:count], mixing
 
 
-def _update_critic(
+def _updated(
     gan: Gan,
     parameters: Sequence[Tensor],
     gradients: Sequence[Tensor],
+    losses: Tensor,
+    weights: Tensor,
+    *,
     settings: Settings,
     index: int,
-) -> None:
+    rng: torch.Generator,
+) -> Record:
+    """The critic's update and, after every `critic_steps`-th, eq. 3: the generator's.
+
+    The generator sees only what was released.
+    """
     set_rate(gan.discriminator_optimizer, settings.critic_optimizer.rate(index))
     update(gan.discriminator_optimizer, parameters, gradients)
-
-
-def _update_generator(
-    gan: Gan, settings: Settings, index: int, rng: torch.Generator
-) -> Tensor | None:
-    """Eq. 3 after every `critic_steps`-th step of the critic: it sees only what was released."""
-    if (index + 1) % settings.critic_steps or not settings.generator_trained:
-        return None
-    shape = (settings.expected_batch_size, settings.latent_size)
-    latents = torch.randn(shape, generator=rng, device=rng.device)
-    loss = -gan.discriminator(gan.generator_net(latents)).mean()
-    parameters = list(gan.generator_net.parameters())
-    set_rate(
-        gan.generator_optimizer, settings.generator_optimizer.rate(index // settings.critic_steps)
-    )
-    update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
-    return loss
-
-
-def _record(
-    gan: Gan, losses: Tensor, weights: Tensor, settings: Settings, index: int, rng: torch.Generator
-) -> Record:
-    generator_loss = _update_generator(gan, settings, index, rng)
+    loss = None
+    if (index + 1) % settings.critic_steps == 0 and settings.generator_trained:
+        shape = (settings.expected_batch_size, settings.latent_size)
+        latents = torch.randn(shape, generator=rng, device=rng.device)
+        loss = -gan.discriminator(gan.generator_net(latents)).mean()
+        own = list(gan.generator_net.parameters())
+        rate = settings.generator_optimizer.rate(index // settings.critic_steps)
+        set_rate(gan.generator_optimizer, rate)
+        update(gan.generator_optimizer, own, torch.autograd.grad(loss, own))
     return Record(
         step=index,
         batch_size=len(losses),
         discriminator_loss=losses.sum() / max(len(losses), 1),
-        generator_loss=generator_loss,
+        generator_loss=loss,
         clipped=(weights < 1).any(0).float().mean().nan_to_num(),
     )
+
+
+def sides(side: int, *, halvings: int) -> tuple[int, ...]:
+    """A side before and after each of `halvings` convolutions of stride 2."""
+    found = [side]
+    for _ in range(halvings):
+        found.append(-(-found[-1] // 2))
+    return tuple(found)
+
+
+def critic(settings: Settings) -> nn.Sequential:
+    """Convolutions with biases, leaky ReLU, and a layer without bias: images to (batch, 1).
+
+    Two tensors each convolution and one more: seven for MNIST. Nothing is normalised, so that each
+    example has its own gradient.
+    """
+    channels, *size = settings.image_shape
+    layers: list[nn.Module] = []
+    for before, after in pairwise((channels, *settings.critic_channels)):
+        layers += [nn.Conv2d(before, after, KERNEL, 2, KERNEL // 2), nn.LeakyReLU(SLOPE)]
+    cells = 1
+    for side in size:
+        cells *= sides(side, halvings=len(settings.critic_channels))[-1]
+    last = nn.Linear(settings.critic_channels[-1] * cells, 1, bias=False)
+    return nn.Sequential(*layers, nn.Flatten(), last)
+
+
+def generator(settings: Settings) -> nn.Sequential:
+    """Codes (batch, latent_size) to images in [-1, 1]: a linear layer and transposed convolutions.
+
+    Batch normalisation as in the code: the examples of a batch meet, which is harmless where the
+    batch is of codes alone and its size is public (`algorithm` sees to both).
+    """
+    channels, *size = settings.image_shape
+    first = settings.generator_channels[0]
+    steps = len(settings.generator_channels)
+    height, width = (sides(side, halvings=steps)[::-1] for side in size)
+    cells = first * height[0] * width[0]
+    layers: list[nn.Module] = [
+        nn.Linear(settings.latent_size, cells),
+        nn.BatchNorm1d(cells),
+        nn.ReLU(),
+        nn.Unflatten(1, (first, height[0], width[0])),
+    ]
+    for i, (before, after) in enumerate(pairwise((*settings.generator_channels, channels))):
+        extra = (1 - height[i + 1] % 2, 1 - width[i + 1] % 2)  # 4 to 7, 7 to 14
+        layers.append(nn.ConvTranspose2d(before, after, KERNEL, 2, KERNEL // 2, extra))
+        layers.append(nn.ReLU() if i + 1 < steps else nn.Tanh())
+    return nn.Sequential(*layers)

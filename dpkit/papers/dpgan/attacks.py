@@ -4,7 +4,6 @@ A slip alone is the published run with everything else as the text has it: the n
 each clipped sum, and Poisson batches, which the code's accountant is about.
 """
 
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
@@ -17,14 +16,20 @@ from dpkit.audit import runs
 from dpkit.audit.scores import Scores
 from dpkit.audit.training import white_box
 from dpkit.papers.dpgan import algorithm
-from dpkit.papers.dpgan.budget import TABLE_7
-from dpkit.papers.dpgan.claims import PAPER, STRAY, THEOREM, main_run
-from dpkit.papers.dpgan.settings import BOUND, MNIST, REPAIRED, SETTINGS, Settings, ungrouped
+from dpkit.papers.dpgan.claims import PAPER, STRAY, THEOREM, charged, main_run, rate
+from dpkit.papers.dpgan.settings import (
+    BOUND,
+    MNIST,
+    REPAIRED,
+    SETTINGS,
+    TABLE_7,
+    Settings,
+    ungrouped,
+)
 from dpkit.papers.dpgan.variants import sized
 from dpkit.papers.targets.target import Target
-from dpkit.privacy import moments, pld
+from dpkit.privacy import pld
 from dpkit.privacy.clipping import GroupClipping
-from dpkit.privacy.ledger import Guarantee
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.training.types import Gan
 
@@ -61,25 +66,14 @@ def grown(settings: Settings) -> float:
 
 
 @cache
-def shift(settings: Settings) -> float:
-    """How far a white image moves what a step of the kit noises, in deviations of the noise."""
-    return moved(settings, None)
-
-
-@cache
-def half_apart(settings: Settings) -> float:
-    """Half as far as a white image in a black one's place moves it, in deviations of the noise."""
-    return moved(settings, -1.0) / 2
-
-
 def moved(settings: Settings, instead: float | None) -> float:
-    """How far a white image moves a step's noised sums from those without it.
+    """How far a white image moves what a step of the kit noises, in deviations of the noise.
 
     Networks a quarter as wide as the paper's, which changes no bound and no noise.
 
     Args:
         settings: of the step.
-        instead: grey level of an image in its place, in [-1, 1], or None.
+        instead: grey level of the image in whose place it comes, in [-1, 1], or None.
     """
     settings = sized(settings, scale="reduced")
     rng = torch.Generator().manual_seed(IMAGES_SEED)
@@ -97,39 +91,16 @@ def moved(settings: Settings, instead: float | None) -> float:
     return white_box.shift(*seen)
 
 
-def rate(settings: Settings) -> float:
-    """Sample rate of a batch."""
-    return settings.expected_batch_size / PRIVATE
+def poisson(settings: Settings, steps: int, rng: np.random.Generator, trials: int) -> Scores:
+    """Runs with Poisson batches in which the record moves each release as far as a step's."""
+    shift = moved(settings, None)
+    return runs.poisson(rng, trials, shift=shift, rate=rate(settings), steps=steps)
 
 
-def poisson(settings: Settings, steps: int) -> Callable[[np.random.Generator, int], Scores]:
-    """Runs with Poisson batches in which the record moves each release by `shift`."""
-
-    def scores(rng: np.random.Generator, trials: int) -> Scores:
-        return runs.poisson(rng, trials, shift=shift(settings), rate=rate(settings), steps=steps)
-
-    return scores
-
-
-def shuffled(settings: Settings, epochs: int) -> Callable[[np.random.Generator, int], Scores]:
+def shuffled(settings: Settings, epochs: int, rng: np.random.Generator, trials: int) -> Scores:
     """Runs over shuffled batches, the record in the place of a black image or the reverse."""
-
-    def scores(rng: np.random.Generator, trials: int) -> Scores:
-        apart = half_apart(settings)
-        return runs.shuffled(rng, trials, shift=apart, batches=BATCHES, epochs=epochs)
-
-    return scores
-
-
-def charged(settings: Settings, steps: int) -> float:
-    """Epsilon of the steps by the code's charges, one a group, and its moments accountant."""
-    ledger = settings.claimed_ledger(public_size=PRIVATE, steps=steps)
-    return moments.epsilon(ledger, delta=DELTA, moments=MNIST.moments or 0).epsilon
-
-
-def priced(settings: Settings, steps: int) -> Guarantee:
-    """The certified price of what the steps really release, shuffled batches taken as Poisson."""
-    return pld.epsilon(settings.poisson_ledger(public_size=PRIVATE, steps=steps), delta=DELTA)
+    apart = moved(settings, -1.0) / 2
+    return runs.shuffled(rng, trials, shift=apart, batches=BATCHES, epochs=epochs)
 
 
 KNOWN = "the attacker knows the other records and sees every release"
@@ -167,9 +138,11 @@ def variant(name: str, where: str, says: str, settings: Settings, steps: int) ->
         claimed=settings.target_epsilon,
         charged=charged(settings, steps),
         delta=DELTA,
-        proven=partial(priced, settings, steps),
+        proven=lambda: pld.epsilon(
+            settings.poisson_ledger(public_size=PRIVATE, steps=steps), delta=DELTA
+        ),
         attack=ALONG,
-        scores=poisson(settings, steps),
+        scores=partial(poisson, settings, steps),
         trials=100_000,
         assumes=(
             KNOWN,
@@ -201,7 +174,7 @@ TARGETS: tuple[Target, ...] = (
         proven=lambda: pld.epsilon(main_run().published, delta=DELTA),
         attack="Knowing all other records, score every pass along what sets a white image's "
         "gradient apart from a black one's, measured on the kit's step.",
-        scores=shuffled(SETTINGS, PASSES),
+        scores=partial(shuffled, SETTINGS, PASSES),
         trials=20_000,
         assumes=(KNOWN, SATURATED, REPLACED, OTHERWISE, NEIGHBOURS),
         adjacency="replace-one",
@@ -258,7 +231,7 @@ TARGETS: tuple[Target, ...] = (
         delta=DELTA,
         proven=lambda: pld.epsilon(main_run().repaired, delta=DELTA),
         attack=ALONG,
-        scores=poisson(REPAIRED, REPAIRED.max_steps),
+        scores=partial(poisson, REPAIRED, REPAIRED.max_steps),
         trials=100_000,
         assumes=(KNOWN, SATURATED),
         settings=stored(REPAIRED, REPAIRED.max_steps),

@@ -1,7 +1,8 @@
 """What is run for the tables: a GAN trained and judged, or a pair of classifiers, is one part.
 
 At scales "paper" and "reduced" they are of MNIST, at "small" of the embedded digits. CelebA and
-LSUN are not among the kit's data sets: tables that are of them alone are not planned.
+LSUN are not among the kit's data sets: tables that are of them alone are not planned. A run is
+priced as claimed, as its code charges it, and as it is proven.
 """
 
 from dataclasses import replace
@@ -13,18 +14,52 @@ from torch import nn
 
 from dpkit.common.file_lock import alone
 from dpkit.common.progress import Progress
-from dpkit.common.records import describe
+from dpkit.common.records import describe, json_number
 from dpkit.papers.dpgan import algorithm, scores, semi_supervised, variants
-from dpkit.papers.dpgan.material import material
-from dpkit.papers.dpgan.prices import priced
+from dpkit.papers.dpgan.scores import material
 from dpkit.papers.dpgan.semi_supervised import Learning
-from dpkit.papers.dpgan.settings import Settings
+from dpkit.papers.dpgan.settings import NON_PRIVATE, Settings
 from dpkit.papers.dpgan.tables import LABELS
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
 from dpkit.papers.experiments.part import Part, Result
+from dpkit.papers.experiments.part import priced as certified
 from dpkit.papers.experiments.rows import part_name
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
+from dpkit.privacy import moments, pld
+from dpkit.privacy.clipping import GroupClipping, Unclipped
+from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.training.types import Data
+
+PUBLIC = "the images that bounds and the warm start read are public"
+
+
+def priced(settings: Settings, *, steps: int) -> dict[str, Any]:
+    """Epsilon as claimed, as the code charges it, and as it is proven, of this many steps.
+
+    Proven is certified by a numerical accountant, or "inf"; assumptions are what it rests on.
+    `epsilon_if_poisson` is certified too, add-remove, but of batches that a shuffled run has not.
+    """
+    size, delta = settings.private_examples, settings.target_delta
+    proven = pld.epsilon(settings.ledger(public_size=size, steps=steps), delta=delta)
+    poisson = pld.epsilon(settings.poisson_ledger(public_size=size, steps=steps), delta=delta)
+    charged = None
+    if settings.moments is not None:
+        claimed = settings.claimed_ledger(public_size=size, steps=steps)
+        charged = moments.epsilon(claimed, delta=delta, moments=settings.moments).epsilon
+    reads = settings.warm_start > 0 or not isinstance(settings.clipping, GroupClipping | Unclipped)
+    shuffled = isinstance(settings.sampling, ShuffledBatches)  # the price of passes is no lower one
+    return certified(
+        proven,
+        claimed=settings.target_epsilon if settings.noise_multiplier > 0 else None,
+        assumptions=(PUBLIC,) if reads else (),
+    ) | {
+        "epsilon_charged": json_number(charged),
+        "epsilon_lower": None if shuffled else json_number(proven.lower),
+        "epsilon_if_poisson": json_number(poisson.epsilon),
+        "if_poisson_adjacency": poisson.adjacency,
+        "if_poisson_assumptions": list(poisson.assumptions),
+    }
+
 
 EVERY = 100  # steps between two checkpoints
 JUDGED = {"paper": 60_000, "reduced": 10_000, "small": 100}  # generated; the text: 600 times 100
@@ -69,16 +104,19 @@ def plan_table_6(*, scale: str, seeds: int, device: str, progress: Progress) -> 
     Generators are those that Table 2 left in the cache; one that is not there is trained first.
     Arguments as `plan_table_2`.
     """
+    share = LABELLED[scale]
     return [
-        Classified.of(
-            "supervised" if gan is None else gan.key,
-            labels,
-            LEARNING[scale],
-            seed,
-            device,
-            RECORDS[scale],
+        Classified(
+            Run(
+                "dpgan",
+                f"{gan.key if gan else 'supervised'}-n{labels}",
+                LEARNING[scale],
+                seed,
+                round(share * labels),
+                records=RECORDS[scale],
+                device_name=device,
+            ),
             gan,
-            LABELLED[scale],
         ).part
         for seed in range(seeds)
         for labels in LABELS
@@ -121,22 +159,16 @@ PLANS = {
 
 
 def new_run(
-    key: str,
-    settings: Settings,
-    seed: int,
-    scale: str,
-    device: str,
-    progress: Progress,
-    records: str | None = None,
+    key: str, settings: Settings, seed: int, scale: str, device: str, progress: Progress
 ) -> Run:
-    """One GAN with one seed, of the scale's own records if none are named."""
-    size, records = settings.private_examples, records or RECORDS[scale]
+    """One GAN with one seed, of the scale's own records."""
+    size, records = settings.private_examples, RECORDS[scale]
     return Run("dpgan", key, settings, seed, size, scale, records, device, progress, EVERY)
 
 
 def _gans(scale: str, seed: int, device: str, progress: Progress) -> list[Run]:
     """The GAN without privacy, and all optimisations in each arm."""
-    settings = {"gan": variants.without_privacy(scale=scale)}
+    settings = {"gan": variants.sized(NON_PRIVATE, scale=scale)}
     settings |= {f"all-{arm}": made("all", scale=scale) for arm, made in ARMS.items()}
     return [new_run(key, one, seed, scale, device, progress) for key, one in settings.items()]
 
@@ -221,24 +253,6 @@ class Classified(NamedTuple):
     run: Run  # its settings are a Learning, its size the number of labels
     gan: Run | None  # None: the supervised baseline
 
-    @classmethod
-    def of(
-        cls,
-        key: str,
-        labels: int,
-        learning: Learning,
-        seed: int,
-        device: str,
-        records: str = "mnist",
-        gan: Run | None = None,
-        share: float = 1.0,
-    ) -> "Classified":
-        """The classifier that the table calls `key`, of this many labels, or a share of them."""
-        size = round(share * labels)
-        name = f"{key}-n{labels}"
-        run = Run("dpgan", name, learning, seed, size, records=records, device_name=device)
-        return cls(run, gan)
-
     @property
     def part(self) -> Part:
         """Its name and settings, and what computes it."""
@@ -255,8 +269,7 @@ class Classified(NamedTuple):
 
     def prices(self, values: dict[str, Any]) -> dict[str, Any]:
         """What the GAN cost; its images are post-processing."""
-        if self.gan is None:
-            return {}
+        assert self.gan is not None
         steps = values.get("gan_steps", self.gan.steps)
         return {"gan_steps": steps, **priced(self.gan.settings, steps=steps)}
 

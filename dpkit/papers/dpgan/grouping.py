@@ -1,12 +1,106 @@
-"""Which tensors of the critic are clipped together, where public examples decide it."""
+"""Which tensors of the critic are clipped together, and at which bounds, without private data.
+
+Zhang et al. 2018, Section 4: what dpGAN calls grouping and adapting. Whatever these functions are
+fed must be public: bounds that follow the private gradients are themselves a release, and no
+accountant charges it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
+from math import fsum, hypot
+from typing import Any
 
 from dpkit.common import checks
-from dpkit.papers.dpgan.clip_bounds import clusters, group_bounds
 from dpkit.privacy.clipping import GroupClipping, check_groups
 from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
+
+
+def mean_norm_bounds(public_norms: Any, *, least: float = 0.0) -> tuple[float, ...]:
+    """A clip bound for each tensor: the mean norm of public examples' gradients.
+
+    Zhang et al. 2018, Algorithm 3, lines 4-5, which do so anew at each step.
+
+    Args:
+        public_norms: (tensors, batch) from `Gradients.norms` on public examples.
+        least: no bound is below it: a tensor whose public gradients vanish needs one > 0.
+
+    Raises:
+        ValueError: there is no public example, a norm is NaN or infinite, or a bound is not > 0.
+    """
+    checks.non_negative(least=least)
+    if public_norms.ndim != 2 or not public_norms.shape[1] >= 1:
+        raise ValueError(
+            f"public_norms must have shape (tensors, batch), batch >= 1, got "
+            f"{tuple(public_norms.shape)}; draw a public batch that is not empty"
+        )
+    bounds = []
+    for tensor, norms in enumerate(public_norms.tolist()):
+        mean = fsum(norms) / len(norms)
+        checks.non_negative(**{f"mean of public_norms[{tensor}]": mean})
+        if not max(mean, least) > 0:
+            raise ValueError(
+                f"the public gradients of tensor {tensor} are all 0, which bounds nothing; "
+                "give the least bound that it may get"
+            )
+        bounds.append(max(mean, least))
+    return tuple(bounds)
+
+
+def biases_together(is_bias: Sequence[bool]) -> tuple[int, ...]:
+    """The group of each tensor: each weight its own, all biases in one, the last.
+
+    Zhang et al. 2018, Section 4.1, "weight/bias grouping": 4 weights and 3 biases in 5 groups.
+    """
+    if not len(is_bias) >= 1:
+        raise ValueError("is_bias must say of each tensor whether it is a bias, got none")
+    own = iter(range(len(is_bias)))
+    weights = len(is_bias) - sum(is_bias)
+    return tuple(weights if bias else next(own) for bias in is_bias)
+
+
+def clusters(bounds: Sequence[float], *, count: int) -> tuple[int, ...]:
+    """The group of each tensor: those whose bounds are alike go together ("weight clustering").
+
+    Zhang et al. 2018, Algorithm 2: each tensor starts as its own group; the two groups with the
+    most similar bounds c1, c2 are merged into one of bound sqrt(c1^2 + c2^2), until `count` are
+    left. Most similar is the least ratio of the larger to the smaller bound, as in the public code;
+    between equal ratios, the groups whose first tensors come first. Groups are numbered by their
+    first tensor.
+
+    Args:
+        bounds: the bound of each tensor, each > 0.
+        count: number of groups to leave, in [1, tensors].
+
+    Raises:
+        ValueError: a bound is not a finite number > 0, or count is out of range.
+    """
+    for tensor, bound in enumerate(bounds):
+        checks.positive(**{f"bounds[{tensor}]": bound})
+    checks.whole(1, count=count)
+    checks.in_range(1, len(bounds), count=count)
+    groups: list[tuple[tuple[int, ...], float]]
+    groups = [((tensor,), float(bound)) for tensor, bound in enumerate(bounds)]
+    while len(groups) > count:
+        pairs = combinations(groups, 2)
+        first, second = min(pairs, key=lambda two: max(b for _, b in two) / min(b for _, b in two))
+        merged = (tuple(sorted(first[0] + second[0])), hypot(first[1], second[1]))
+        groups = sorted([g for g in groups if g not in (first, second)] + [merged])
+    numbers = {tensor: i for i, (members, _) in enumerate(groups) for tensor in members}
+    return tuple(numbers[tensor] for tensor in range(len(bounds)))
+
+
+def group_bounds(bounds: Sequence[float], groups: Sequence[int]) -> tuple[float, ...]:
+    """The bound of each group: sqrt(sum of its tensors' squared bounds), as `clusters` merges them.
+
+    The joint sensitivity stays that of the tensors clipped apart.
+    """
+    if len(bounds) != len(groups):
+        raise ValueError(
+            f"groups must hold one number for each of {len(bounds)} tensors, got {len(groups)}"
+        )
+    each = list(zip(bounds, groups, strict=True))
+    return tuple(hypot(*(b for b, g in each if g == own)) for own in sorted(set(groups)))
 
 
 def is_bias(convolutions: int) -> tuple[bool, ...]:

@@ -1,27 +1,126 @@
-"""Scores of generated images: the inception score, and the JS score, which needs no labels.
+"""The images of a run, and scores of generated ones: the inception score, and the JS score.
 
-Both are measured with networks that learned from real images without privacy: they describe the
-method, and are not released with a model.
+The JS score (Zhang, Ji, Wang 2018, eq. 5) needs no labels: the distance of a discriminator's
+answers on generated images from those of one that only guesses. Both scores are measured with
+networks that learned from real images without privacy: they describe the method, and are not
+released with a model.
 """
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from math import sqrt
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import rel_entr
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from dpkit import datasets
 from dpkit.common import checks
 from dpkit.metrics.inception import inception_score
 from dpkit.metrics.judge import CLASSIFIERS, Judge, judge
-from dpkit.papers.dpgan.js_score import js_score
-from dpkit.papers.dpgan.material import material
-from dpkit.papers.dpgan.networks import Classifier
-from dpkit.papers.dpgan.semi_supervised import RATE
+from dpkit.papers.dpgan.semi_supervised import RATE, Classifier
 from dpkit.privacy.schedules import Constant
 from dpkit.training.device import generator_on, seeded
 from dpkit.training.optimizers import Adam, update
+
+
+def js_from_half(probabilities: ArrayLike) -> NDArray[np.float64]:
+    """JS divergence in bits of Bernoulli(p) and Bernoulli(1/2), for each p.
+
+    Half the sum of the two's relative entropies to their mean, Bernoulli((p + 1/2) / 2).
+
+    Raises:
+        ValueError: a probability is not in [0, 1].
+    """
+    p = np.asarray(probabilities, dtype=np.float64)
+    if not ((p >= 0) & (p <= 1)).all():  # NaN fails
+        raise ValueError(
+            "probabilities must lie in [0, 1]; pass a discriminator's sigmoid, not its logits"
+        )
+    total = np.zeros_like(p)
+    for own in (p, 1 - p):
+        middle = (own + 0.5) / 2
+        total = total + rel_entr(own, middle) + rel_entr(0.5, middle)
+    return np.maximum(total, 0.0) / (2 * np.log(2))  # rounding may leave -1e-17 at 1/2
+
+
+def js_score(probabilities: ArrayLike) -> tuple[float, float]:
+    """Return the score in bits, between 0, where nothing is distinguished, and `tables.MOST`.
+
+    And its standard error over the images. Smaller is better generated data.
+
+    Args:
+        probabilities: what a discriminator says of each image, such as its chance to be real,
+            (images,).
+
+    Raises:
+        ValueError: a probability is not in [0, 1], or there is no image.
+    """
+    if np.ndim(probabilities) != 1 or not np.size(probabilities) >= 1:
+        raise ValueError(
+            f"probabilities must have shape (images,), images >= 1, got {np.shape(probabilities)}"
+        )
+    found = js_from_half(probabilities)
+    return float(found.mean()), float(found.std()) / sqrt(len(found))
+
+
+# The code reads the last 55,000 training images of MNIST. Which of them were private it leaves to
+# a shuffle; here they are the first 49,000, and the next 1,000 are taken to be public.
+SKIPPED, PRIVATE, PUBLIC = 5_000, 49_000, 1_000
+
+
+class Material(NamedTuple):
+    """Images (n, 1, 28, 28) in [-1, 1] of torch's default type, labels (n,) int64, on the CPU."""
+
+    private: Tensor
+    public: Tensor
+    public_labels: Tensor
+    train: Tensor  # all training images, which the classifier that scores learns from
+    train_labels: Tensor
+    test: Tensor
+    test_labels: Tensor
+    checksums: dict[str, str]
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Channels, height, width."""
+        _, channels, height, width = self.train.shape
+        return channels, height, width
+
+
+@cache
+def material(records: str) -> Material:
+    """The images called "mnist", or "digits": scikit-learn's, 1,337 private and 100 public.
+
+    Raises:
+        ValueError: records is neither.
+        DataNotFound: MNIST is not here.
+    """
+    checks.one_of(("mnist", "digits"), records=records)
+    load = datasets.mnist if records == "mnist" else datasets.digits
+    train, test = load(split="train"), load(split="test")
+    first, private, public = (SKIPPED, PRIVATE, PUBLIC) if records == "mnist" else (0, 1_337, 100)
+    images, labels = _tensor(train), torch.from_numpy(train.labels)
+    middle, end = first + private, first + private + public
+    return Material(
+        images[first:middle],
+        images[middle:end],
+        labels[middle:end],
+        images,
+        labels,
+        _tensor(test),
+        torch.from_numpy(test.labels),
+        {f"{one.name} {what}": one.checksum for one, what in ((train, "train"), (test, "test"))},
+    )
+
+
+def _tensor(images: datasets.Images) -> Tensor:
+    return torch.from_numpy(images.pixels).to(torch.get_default_dtype()) / 127.5 - 1
+
 
 SPLITS = 10  # of the images of an inception score
 
@@ -113,16 +212,16 @@ def judged(images: Tensor, *, records: str, seed: int) -> dict[str, Any]:
             material(records).private, images, settings=DISCRIMINATING[records], seed=seed
         )
     )
-    made, real = js_score(said_of_made), js_score(said_of_real)
+    js, error = js_score(said_of_made)
     right = ((said_of_real > 0.5).mean() + (said_of_made <= 0.5).mean()) / 2
     return {
         "images": len(images),
         "inception": inception.mean,
         "inception_spread": inception.spread,
         "classifier_accuracy": known.accuracy,
-        "js": made.mean,  # of generated images, as in the text
-        "js_error": made.error,
-        "js_real": real.mean,  # of real ones, by the same discriminator
+        "js": js,  # of generated images, as in the text
+        "js_error": error,
+        "js_real": js_score(said_of_real)[0],  # of real ones, by the same discriminator
         "told_apart": float(right),  # share of its right answers, real and generated alike
     }
 

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from dpkit.common import checks
-from dpkit.papers.dpgan.networks import Classifier
 from dpkit.privacy.schedules import Constant
 from dpkit.training.device import floats, seeded
 from dpkit.training.optimizers import Adam, Sgd, update
@@ -67,6 +66,43 @@ class Losses(NamedTuple):
     share: float  # of the generated images in what the first one went along
     generated: float | None  # first one, generated images by the second one's labels
     second: float | None  # second one, generated images by the first one's labels
+
+
+class Classifier(nn.Module):
+    """Two convolutions and two linear layers: images, and with `code_size` their codes, to logits.
+
+    "The same structure as a regular image classifier" is all that the text says of it.
+
+    Args:
+        image_shape: channels, height, width.
+        classes: logits.
+        width: channels of the first convolution; the second has twice as many.
+        code_size: numbers of a code, which enter beside the convolutions' features; 0 for none.
+    """
+
+    def __init__(
+        self, image_shape: tuple[int, int, int], *, classes: int, width: int, code_size: int = 0
+    ) -> None:
+        super().__init__()
+        channels, *size = image_shape
+        self.seen = nn.Sequential(
+            nn.Conv2d(channels, width, 5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(width, 2 * width, 5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+        )
+        cells = 2 * width * (size[0] // 4) * (size[1] // 4)
+        self.judged = nn.Sequential(
+            nn.Linear(cells + code_size, 4 * width), nn.ReLU(), nn.Linear(4 * width, classes)
+        )
+
+    def forward(self, images: Tensor, codes: Tensor | None = None) -> Tensor:
+        """Args: images (batch, channels, height, width), codes (batch, code_size)."""
+        seen = self.seen(images)
+        return self.judged(seen if codes is None else torch.cat((seen, codes), 1))
 
 
 class Pair(NamedTuple):
@@ -147,31 +183,26 @@ def semi_supervised(
         joined = iteration >= settings.joined_at
         if joined:  # lines 2-5: the second learns what the first says of generated images
             made, codes = _made(generate, code_size, settings, codes_rng)
-            loss = cross_entropy(pair.second(made, codes), _answers(pair.first(made)))
-            _update(pair.second, pair.second_optimizer, loss)
-            second = loss
+            second = cross_entropy(pair.second(made, codes), pair.first(made).detach().argmax(1))
+            _update(pair.second, pair.second_optimizer, second)
         chosen = _some(images, settings, rng)  # lines 6-9
         labelled = cross_entropy(pair.first(images[chosen]), labels[chosen])
         share, generated, total = settings.share_at(iteration), None, labelled
         if joined:
             made, codes = _made(generate, code_size, settings, codes_rng)
-            loss = cross_entropy(pair.first(made), _answers(pair.second(made, codes)))
-            generated, total = loss, (1 - share) * labelled + share * loss
+            generated = cross_entropy(pair.first(made), pair.second(made, codes).detach().argmax(1))
+            total = (1 - share) * labelled + share * generated
         _update(pair.first, pair.first_optimizer, total)
         labelled, generated, second = floats(labelled, generated, second)
         yield Losses(iteration, labelled, share, generated, second)
 
 
-def probabilities(classifier: nn.Module, images: Tensor, *, at_most: int = 1_000) -> Tensor:
-    """What a classifier of images says of each, (images, classes)."""
-    with torch.no_grad():
-        return torch.cat([classifier(part).softmax(1) for part in images.split(at_most)])
-
-
 def accuracy(classifier: nn.Module, images: Tensor, labels: Tensor) -> float:
     """Share of images whose most probable class is their label, in [0, 1]."""
     _check(images, labels)
-    return (probabilities(classifier, images).argmax(1) == labels).float().mean().item()
+    with torch.no_grad():
+        said = torch.cat([classifier(part).argmax(1) for part in images.split(1_000)])
+    return (said == labels).float().mean().item()
 
 
 def _check(images: Tensor, labels: Tensor) -> None:
@@ -192,10 +223,6 @@ def _made(
     shape = (settings.batch_size, code_size)
     codes = torch.randn(shape, generator=rng, device=rng.device)
     return generate(codes), codes
-
-
-def _answers(logits: Tensor) -> Tensor:
-    return logits.detach().argmax(1)
 
 
 def _update(network: nn.Module, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:

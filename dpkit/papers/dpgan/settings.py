@@ -1,17 +1,18 @@
 """What the paper ran, as its text and its public code say, and what a repaired run changes.
 
 A step is one update of the critic, which is what is charged. An iteration is `critic_steps` of them
-and one update of the generator (which the published snapshot of the loop has commented out).
+and one update of the generator (which the published snapshot of the loop has commented out). How
+long a run is follows, as published, from the noise and the code's own accountant (Table 7).
 """
 
 from dataclasses import dataclass, replace
-from math import sqrt
+from functools import cache
+from math import log, sqrt
 
 from dpkit.common import checks
-from dpkit.papers.dpgan.budget import TABLE_7, iterations, noise_from_budget
-from dpkit.papers.dpgan.clip_bounds import biases_together
-from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias
+from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, biases_together, is_bias
 from dpkit.privacy import calibrate
+from dpkit.privacy import moments as accountant
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism
@@ -27,6 +28,57 @@ from dpkit.privacy.sampling import (
 from dpkit.privacy.schedules import Constant, Linear
 from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
 from dpkit.training.optimizers import Adam
+
+BUDGET_DELTA = 1e-4  # of the one release that the noise formula is about
+EVERY = 10  # iterations from one test of the budget to the next
+# data set -> iterations before and after grouping, as printed
+TABLE_7: dict[str, tuple[int, int]] = {
+    "mnist": (560, 780),
+    "celeba": (2910, 4070),
+    "lsun-l": (15010, 19300),
+    "lsun-u": (24630, 31670),
+}
+
+
+def noise_from_budget(epsilon: float, *, delta: float = BUDGET_DELTA) -> float:
+    """The noise multiplier of the scripts: sqrt(2 ln(1.25 / delta)) / epsilon.
+
+    Dwork, Roth 2014, Theorem A.1, which proves (epsilon, delta)-DP of one release for epsilon < 1.
+    """
+    checks.positive(epsilon=epsilon)
+    checks.between(0, 1, delta=delta)
+    return sqrt(2 * log(1.25 / delta)) / epsilon
+
+
+@cache
+def iterations(
+    charged: Mechanism, *, times: int, target_epsilon: float, target_delta: float, moments: int
+) -> int:
+    """The iteration at which the code's loop ends and prints its number.
+
+    The moments accountant adds up what is charged; every tenth iteration, delta at the target
+    epsilon is compared with the target delta, and the first test that finds it above ends the run.
+    (The code counts from 0, so it has then made one iteration more than it prints. No cell of the
+    table hinges on that one.)
+
+    Args:
+        charged: one charge, as the code has it: noise z, sample rate batch / private records.
+        times: charges an iteration: critic steps times groups.
+        target_epsilon: in nats.
+        target_delta: in (0, 1).
+        moments: the largest moment; all integers from 1 are used.
+
+    Raises:
+        ValueError: as `dpkit.privacy.accountants.moments.exceeded_at`.
+    """
+    return accountant.exceeded_at(
+        [Release(charged, times)],
+        target_epsilon=target_epsilon,
+        target_delta=target_delta,
+        every=EVERY,
+        moments=moments,
+    )
+
 
 BOUND = 4.0  # clip norm where bounds are fixed: the code's default, of g_i / (a device's batch)
 MAX_STEPS = 1_000_000

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from dpkit.common import checks
 from dpkit.common.records import SCALES
-from dpkit.papers.dpgan.clip_bounds import biases_together
-from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias
+from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, biases_together, is_bias
 from dpkit.papers.dpgan.settings import BOUND, CLUSTERS, MNIST, NON_PRIVATE, Settings
 from dpkit.privacy import calibrate, rdp
 from dpkit.privacy.clipping import GroupClipping
@@ -69,14 +68,11 @@ def repaired(name: str, *, scale: str) -> Settings:
     Groups clipped jointly and charged together, Poisson batches, the noise that is charged. Fixed
     bounds are the paper's number, of an example's own gradient.
     """
-    old = published(name, scale=scale)
-    steps = old.steps_allowed(public_size=old.private_examples)
-    settings = _with_repairs(name, old, steps)
+    _, settings = _with_repairs(name, scale)
     rate = settings.expected_batch_size / settings.private_examples
-    noise = _least_noise(settings.parts, rate, steps)
     return replace(
         settings,
-        noise_multiplier=noise,
+        noise_multiplier=_least_noise(settings.parts, rate, settings.max_steps),
         chosen="as published but for the repairs; the noise is the least for as many steps",
     )
 
@@ -91,12 +87,10 @@ def matched(name: str, *, scale: str) -> Settings:
     the paper's number times a device's batch, which hardly any gradient reaches, and adds noise of
     that size; the repaired one clips g_i at the number itself. Public bounds are of g_i in both.
     """
-    old = published(name, scale=scale)
-    steps = old.steps_allowed(public_size=old.private_examples)
-    settings = _with_repairs(name, old, steps)
+    old, settings = _with_repairs(name, scale)
     one = old.noise_multiplier / old.noise_divisor / sqrt(old.parts)
     settings = replace(settings, noise_multiplier=one * sqrt(settings.parts))
-    ledger = settings.ledger(public_size=old.private_examples, steps=steps)
+    ledger = settings.ledger(public_size=old.private_examples, steps=settings.max_steps)
     target = ceil(rdp.epsilon(ledger, delta=old.target_delta).epsilon * 1000) / 1000
     return replace(
         settings,
@@ -105,14 +99,9 @@ def matched(name: str, *, scale: str) -> Settings:
     )
 
 
-def without_privacy(*, scale: str) -> Settings:
-    """The GAN of the tables, for as many steps as the run with all optimisations."""
-    return sized(NON_PRIVATE, scale=scale)
-
-
 def public_alone(*, scale: str) -> Settings:
-    """The same GAN trained on the public images alone, for as many steps: a warm start, no more."""
-    settings = without_privacy(scale=scale)
+    """The GAN without privacy on public images alone, for as many steps: a warm start, no more."""
+    settings = sized(NON_PRIVATE, scale=scale)
     whole = settings.max_steps // settings.critic_steps
     return replace(settings, warm_start=whole, max_steps=0)
 
@@ -122,18 +111,11 @@ def sized(settings: Settings, *, scale: str) -> Settings:
     checks.one_of(SCALES, scale=scale)
     if scale == "paper":
         return settings
-    if scale == "reduced":
-        return _shorter(settings, narrower=4, iterations=ITERATIONS, warm_start=WARM_START)
-    of_digits = replace(
-        settings,
-        private_examples=1_337,
-        public_examples=100,
-        sampling=replace(settings.sampling, expected_batch_size=SMALL_BATCH),
-    )
-    return _shorter(of_digits, narrower=16, iterations=SMALL_ITERATIONS, warm_start=2)
-
-
-def _shorter(settings: Settings, *, narrower: int, iterations: int, warm_start: int) -> Settings:
+    narrower, iterations, warm_start = 4, ITERATIONS, WARM_START
+    if scale == "small":
+        narrower, iterations, warm_start = 16, SMALL_ITERATIONS, 2
+        sampling = replace(settings.sampling, expected_batch_size=SMALL_BATCH)
+        settings = replace(settings, private_examples=1_337, public_examples=100, sampling=sampling)
     return replace(
         settings,
         critic_channels=tuple(width // narrower for width in settings.critic_channels),
@@ -156,15 +138,17 @@ def _clipping(
     return GroupClipping((BOUND,) * (max(groups) + 1), groups)
 
 
-def _with_repairs(name: str, old: Settings, steps: int) -> Settings:
-    return replace(
+def _with_repairs(name: str, scale: str) -> tuple[Settings, Settings]:
+    """The published run, and the same with its repairs, for as many steps."""
+    old = published(name, scale=scale)
+    return old, replace(
         old,
         clipping=_clipping(CONFIGURATIONS[name], each_tensor_at_group_bound=False),
         sampling=PoissonSampling(old.expected_batch_size),
         devices=1,
         noise_over_sqrt_batch=False,
         moments=None,
-        max_steps=steps,
+        max_steps=old.steps_allowed(public_size=old.private_examples),
     )
 
 

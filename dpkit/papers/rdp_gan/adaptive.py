@@ -14,7 +14,7 @@ import torch
 from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import GradientNoise, Settings
 from dpkit.privacy.accountants.filters import RenyiFilter
-from dpkit.privacy.mechanisms import Gaussian
+from dpkit.privacy.mechanisms import Gaussian, Mechanism
 from dpkit.privacy.sampling import mechanism, sample_rate
 from dpkit.privacy.schedules import Constant
 from dpkit.training.batches import batches
@@ -58,14 +58,12 @@ class PaperBudget:
         settings: sampling, n_d and delta.
         public_size: number of records.
         sensitivity: Delta S of eq. 13.
-        order: alpha; the bound is least at 2.
     """
 
     total: float
     settings: Settings
     public_size: int
     sensitivity: float
-    order: float = 2.0
     spent: float = 0.0
 
     @classmethod
@@ -90,7 +88,7 @@ class PaperBudget:
         """Whether Theorem 3's epsilon_g is still within the total; added if so."""
         rate = sample_rate(self.settings.sampling, public_size=self.public_size)
         renyi = theorems.theorem_1(
-            self.order, sample_rate=rate, sensitivity=self.sensitivity, noise_std=noise
+            theorems.BEST_ORDER, sample_rate=rate, sensitivity=self.sensitivity, noise_std=noise
         )
         each, delta = self.settings.discriminator_steps, self.settings.target_delta
         cost = theorems.eq_15(renyi, discriminator_steps=each, delta=delta)
@@ -135,11 +133,11 @@ class FilterBudget:
         assert self.settings.tuning is not None
         return self._charged(Gaussian(self.settings.tuning.count_noise), 1)
 
-    def _charged(self, release: object, count: int) -> bool:
-        if not self.filter.allows(release, count):  # type: ignore[arg-type]
-            return False
-        self.filter.charge(release, count)  # type: ignore[arg-type]
-        return True
+    def _charged(self, release: Mechanism, count: int) -> bool:
+        allowed = self.filter.allows(release, count)
+        if allowed:
+            self.filter.charge(release, count)
+        return allowed
 
 
 def _check_same(own: Settings, own_size: int, settings: Settings, public_size: int) -> None:

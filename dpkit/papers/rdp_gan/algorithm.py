@@ -1,4 +1,5 @@
-"""Algorithm 1 of the paper, a step for each reading of where its noise goes, and a repaired one.
+"""The paper's two pairs of networks, the code's (fully connected) and the text's (convolutions);
+Algorithm 1, a step for each reading of where its noise goes, and a repaired one.
 
 Every step has one form: it updates `gan` in place and returns what it saw. `index` counts
 discriminator steps; every `discriminator_steps`-th also updates the generator. Noise is drawn even
@@ -7,17 +8,20 @@ loss value and the multiplicative form, which draw one number a step, also share
 drawn with one seed.
 """
 
+import math
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
+from typing import TypedDict, Unpack
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from dpkit.papers.rdp_gan import networks
 from dpkit.papers.rdp_gan.settings import (
+    Dcgan,
     GradientNoise,
     LossValueNoise,
+    Mlp,
     MultiplicativeNoise,
     OutputErrorNoise,
     ParameterNoise,
@@ -26,142 +30,106 @@ from dpkit.papers.rdp_gan.settings import (
 from dpkit.training import clipped_sum, per_example
 from dpkit.training.device import seeded
 from dpkit.training.losses import called_fake, called_real
+from dpkit.training.networks import Conditional
 from dpkit.training.noise import noised
 from dpkit.training.optimizers import average, set_rate, update
 from dpkit.training.types import Gan, Record, Step
 
+SLOPE = 0.2  # of the leaky ReLUs
+TEMPERATURE = 0.5  # of the softened one-hot parts of a generated record (Jang et al. 2017)
 AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory
+
+
+class Now(TypedDict):
+    """One step of the discriminator."""
+
+    settings: Settings
+    index: int  # number of this step, from 0
+    rng: torch.Generator  # latents and noise
 
 
 def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
     """Both networks, initialised as torch does by default (as the code has it)."""
     with seeded(seed):
-        discriminator = networks.discriminator(settings).to(device)
-        generator_net = networks.generator(settings).to(device)
+        judge = discriminator(settings).to(device)
+        generator_net = generator(settings).to(device)
     return Gan(
         generator_net,
         deepcopy(generator_net),
-        discriminator,
+        judge,
         settings.generator_optimizer.build(generator_net.parameters()),
-        settings.discriminator_optimizer.build(discriminator.parameters()),
+        settings.discriminator_optimizer.build(judge.parameters()),
     )
 
 
-def loss_value_step(
-    gan: Gan,
-    features: Tensor,
-    labels: Tensor,
-    *,
-    settings: Settings,
-    index: int,
-    rng: torch.Generator,
-) -> Record:
+def loss_value_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
     """Algorithm 1, lines 6-9 and 12, as in the code: noise on the value of the loss (eq. 8).
 
     Args:
         gan: updated in place.
         features: the private batch, shape (batch, features).
         labels: shape (batch,), int64; not looked at where settings.classes is 0.
-        settings: noise, networks, learning rates.
-        index: number of this discriminator step, from 0.
-        rng: latents and noise.
+        now: settings (noise, networks, learning rates), number of the step, latents and noise.
     """
-    real, fake = _losses(gan, features, labels, settings, rng)
-    std = settings.noise.schedule(index // settings.discriminator_steps)
-    noise = std * torch.randn((), generator=rng, device=rng.device)
-    loss = real.mean() + fake.mean() + noise  # a constant is added: no gradient sees it
-    return _published(gan, loss, (real, fake), settings, index, rng)
+    real, fake = _losses(gan, features, labels, **now)
+    loss = real.mean() + fake.mean() + _noise((), **now)  # a constant: no gradient sees it
+    return _published(gan, loss, (real, fake), **now)
 
 
-def multiplicative_step(
-    gan: Gan,
-    features: Tensor,
-    labels: Tensor,
-    *,
-    settings: Settings,
-    index: int,
-    rng: torch.Generator,
-) -> Record:
+def multiplicative_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
     """The code's later form: loss + noise * loss / value of the loss. Arguments as above."""
-    real, fake = _losses(gan, features, labels, settings, rng)
-    std = settings.noise.schedule(index // settings.discriminator_steps)
-    noise = std * torch.randn((), generator=rng, device=rng.device)
+    real, fake = _losses(gan, features, labels, **now)
     loss = real.mean() + fake.mean()
-    loss = loss + noise * loss / loss.detach()  # the gradient times (1 + noise / loss)
-    return _published(gan, loss, (real, fake), settings, index, rng)
+    loss = loss + _noise((), **now) * loss / loss.detach()  # the gradient times (1 + noise / loss)
+    return _published(gan, loss, (real, fake), **now)
 
 
-def output_error_step(
-    gan: Gan,
-    features: Tensor,
-    labels: Tensor,
-    *,
-    settings: Settings,
-    index: int,
-    rng: torch.Generator,
-) -> Record:
+def output_error_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
     """Eq. 9 read literally: noise on each real example's output error. Arguments as above."""
-    std = settings.noise.schedule(index // settings.discriminator_steps)
-    logits, fake_logits = _logits(gan, features, labels, settings, rng)
+    logits, fake_logits = _logits(gan, features, labels, **now)
     real, fake = called_real(logits), called_fake(fake_logits)
-    noise = std * torch.randn(logits.shape, generator=rng, device=rng.device)
+    noise = _noise(logits.shape, **now)
     # a term whose derivative at an example's logit is its noise: added to that example's error
     loss = real.mean() + fake.mean() + (noise * logits).sum() / max(len(features), 1)
-    return _published(gan, loss, (real, fake), settings, index, rng)
+    return _published(gan, loss, (real, fake), **now)
 
 
-def parameter_noise_step(
-    gan: Gan,
-    features: Tensor,
-    labels: Tensor,
-    *,
-    settings: Settings,
-    index: int,
-    rng: torch.Generator,
-) -> Record:
+def parameter_noise_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
     """The baseline of the figures, as in its code: gradient, noise on parameters, then the step."""
-    assert isinstance(settings.noise, ParameterNoise)
-    real, fake = _losses(gan, features, labels, settings, rng)
+    at = now["settings"].noise
+    assert isinstance(at, ParameterNoise)
+    real, fake = _losses(gan, features, labels, **now)
     parameters = list(gan.discriminator.parameters())
     gradients = torch.autograd.grad(real.mean() + fake.mean(), parameters)
-    std = settings.noise.schedule(index // settings.discriminator_steps)
     with torch.no_grad():
         for parameter in parameters:
-            parameter += std * torch.randn(parameter.shape, generator=rng, device=rng.device)
-            parameter *= (settings.noise.norm / parameter.norm()).clamp(max=1.0)
-    _update_discriminator(gan, parameters, gradients, settings, index)
-    return _record(gan, (real, fake), settings, index, rng, clipped=0.0)
+            parameter += _noise(parameter.shape, **now)
+            parameter *= (at.norm / parameter.norm()).clamp(max=1.0)
+    return _updated(gan, parameters, gradients, (real, fake), **now)
 
 
-def repaired_step(
-    gan: Gan,
-    features: Tensor,
-    labels: Tensor,
-    *,
-    settings: Settings,
-    index: int,
-    rng: torch.Generator,
-) -> Record:
+def repaired_step(gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]) -> Record:
     """DP-SGD on the discriminator: real gradients clipped one by one, noised on every coordinate.
 
     Generated examples say nothing of a record that earlier releases did not; their gradients are
     clipped alike, so that neither side outweighs the other, and need no noise. Arguments as above;
     the batch may be empty.
     """
-    assert isinstance(settings.noise, GradientNoise)
-    rule = settings.noise.rule
+    settings, rng, noise = now["settings"], now["rng"], now["settings"].noise
+    assert isinstance(noise, GradientNoise)
+    rule = noise.rule
     fakes, fake_labels = _fakes(gan, settings, rng)
     judged = partial(per_example, gan.discriminator)
     real = clipped_sum(partial(judged, called_real), features, labels, rule=rule, at_most=AT_MOST)
     fake = clipped_sum(
         partial(judged, called_fake), fakes.detach(), fake_labels, rule=rule, at_most=AT_MOST
     )
-    multiplier = settings.noise.schedule(index // settings.discriminator_steps)
-    noisy = noised(real.sums, noise_std=multiplier * settings.noise.max_grad_norm, rng=rng)
+    multiplier = noise.schedule(now["index"] // settings.discriminator_steps)
+    noisy = noised(real.sums, noise_std=multiplier * noise.max_grad_norm, rng=rng)
     means = [(r + f) / settings.expected_batch_size for r, f in zip(noisy, fake.sums, strict=True)]
-    _update_discriminator(gan, real.parameters, means, settings, index)
     clipped = (real.weights < 1).float().mean().nan_to_num()
-    return _record(gan, (real.losses, fake.losses), settings, index, rng, clipped=clipped)
+    losses = real.losses, fake.losses
+    return _updated(gan, real.parameters, means, losses, clipped=clipped, **now)
 
 
 def generate(gan: Gan, labels: Tensor, *, settings: Settings, rng: torch.Generator) -> Tensor:
@@ -174,7 +142,7 @@ def generate(gan: Gan, labels: Tensor, *, settings: Settings, rng: torch.Generat
     latents = torch.randn(len(labels), settings.latent_size, generator=rng, device=rng.device)
     with torch.no_grad():
         outputs = gan.averaged_net(latents, labels)
-        return networks.drawn(outputs, settings.parts, rng=rng)
+        return drawn(outputs, settings.parts, rng=rng)
 
 
 def _fakes(gan: Gan, settings: Settings, rng: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -183,77 +151,62 @@ def _fakes(gan: Gan, settings: Settings, rng: torch.Generator) -> tuple[Tensor, 
     labels = torch.randint(max(settings.classes, 1), (count,), generator=rng, device=device)
     latents = torch.randn(count, settings.latent_size, generator=rng, device=device)
     outputs = gan.generator_net(latents, labels)
-    return networks.shaped(outputs, settings.parts, rng=rng), labels
+    return shaped(outputs, settings.parts, rng=rng), labels
 
 
 def _logits(
-    gan: Gan, features: Tensor, labels: Tensor, settings: Settings, rng: torch.Generator
+    gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]
 ) -> tuple[Tensor, Tensor]:
-    fakes, fake_labels = _fakes(gan, settings, rng)
+    fakes, fake_labels = _fakes(gan, now["settings"], now["rng"])
     return gan.discriminator(features, labels), gan.discriminator(fakes.detach(), fake_labels)
 
 
 def _losses(
-    gan: Gan, features: Tensor, labels: Tensor, settings: Settings, rng: torch.Generator
+    gan: Gan, features: Tensor, labels: Tensor, **now: Unpack[Now]
 ) -> tuple[Tensor, Tensor]:
-    logits, fake_logits = _logits(gan, features, labels, settings, rng)
+    logits, fake_logits = _logits(gan, features, labels, **now)
     return called_real(logits), called_fake(fake_logits)
 
 
-def _published(
-    gan: Gan,
-    loss: Tensor,
-    losses: tuple[Tensor, Tensor],
-    settings: Settings,
-    index: int,
-    rng: torch.Generator,
-) -> Record:
+def _noise(
+    shape: tuple[int, ...], *, settings: Settings, index: int, rng: torch.Generator
+) -> Tensor:
+    std = settings.noise.schedule(index // settings.discriminator_steps)
+    return std * torch.randn(shape, generator=rng, device=rng.device)
+
+
+def _published(gan: Gan, loss: Tensor, losses: tuple[Tensor, Tensor], **now: Unpack[Now]) -> Record:
     """The update along the gradient of `loss`: whatever was added to it, nothing is clipped."""
     parameters = list(gan.discriminator.parameters())
-    gradients = torch.autograd.grad(loss, parameters)
-    _update_discriminator(gan, parameters, gradients, settings, index)
-    return _record(gan, losses, settings, index, rng, clipped=0.0)
+    return _updated(gan, parameters, torch.autograd.grad(loss, parameters), losses, **now)
 
 
-def _update_discriminator(
+def _updated(
     gan: Gan,
     parameters: Sequence[Tensor],
     gradients: Sequence[Tensor],
-    settings: Settings,
-    index: int,
-) -> None:
-    rate = settings.discriminator_optimizer.rate(index // settings.discriminator_steps)
-    set_rate(gan.discriminator_optimizer, rate)
-    update(gan.discriminator_optimizer, parameters, gradients)
-
-
-def _update_generator(
-    gan: Gan, settings: Settings, index: int, rng: torch.Generator
-) -> Tensor | None:
-    """Line 12, after every n_d-th discriminator step: the non-saturating loss of the code."""
-    if (index + 1) % settings.discriminator_steps:
-        return None
-    iteration = index // settings.discriminator_steps
-    loss = called_real(gan.discriminator(*_fakes(gan, settings, rng))).mean()
-    parameters = list(gan.generator_net.parameters())
-    set_rate(gan.generator_optimizer, settings.generator_optimizer.rate(iteration))
-    update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
-    decay = settings.generator_decay or 0.0
-    average(gan.averaged_net, gan.generator_net, decay=decay, updates=iteration)
-    return loss
-
-
-def _record(
-    gan: Gan,
     losses: tuple[Tensor, Tensor],
+    *,
     settings: Settings,
     index: int,
     rng: torch.Generator,
-    *,
-    clipped: float | Tensor,
+    clipped: float | Tensor = 0.0,
 ) -> Record:
+    """The discriminator's update and, after every n_d-th, line 12: the generator's.
+
+    The generator's loss is the non-saturating one of the code.
+    """
+    iteration, generator_loss = index // settings.discriminator_steps, None
+    set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(iteration))
+    update(gan.discriminator_optimizer, parameters, gradients)
+    if (index + 1) % settings.discriminator_steps == 0:
+        generator_loss = called_real(gan.discriminator(*_fakes(gan, settings, rng))).mean()
+        own = list(gan.generator_net.parameters())
+        set_rate(gan.generator_optimizer, settings.generator_optimizer.rate(iteration))
+        update(gan.generator_optimizer, own, torch.autograd.grad(generator_loss, own))
+        decay = settings.generator_decay or 0.0
+        average(gan.averaged_net, gan.generator_net, decay=decay, updates=iteration)
     real, fake = losses
-    generator_loss = _update_generator(gan, settings, index, rng)
     return Record(
         step=index,
         batch_size=len(real),
@@ -275,3 +228,127 @@ _STEPS: dict[type, Step] = {
 def step_of(settings: Settings) -> Step:
     """The step that puts the noise where `settings.noise` says."""
     return _STEPS[type(settings.noise)]
+
+
+def discriminator(settings: Settings) -> nn.Module:
+    """Takes (inputs, labels), gives a logit each; initialised as torch does, from its global state.
+
+    The sigmoid of text and code is part of the loss.
+    """
+    match settings.network:
+        case Mlp(hidden):
+            body = nn.Sequential(
+                nn.Linear(settings.features + settings.classes, hidden),
+                nn.LeakyReLU(SLOPE),
+                nn.Linear(hidden, hidden),
+                nn.LeakyReLU(SLOPE),
+                nn.Linear(hidden, 1),
+            )
+            return Conditional(
+                body,
+                classes=settings.classes,
+                label_scale=1.0 if settings.label_scale is None else settings.label_scale,
+            )
+        case Dcgan(width):
+            return Convolutions(settings, width)
+
+
+def generator(settings: Settings) -> nn.Module:
+    """Takes (latents, labels), gives `features` numbers each, before `shaped`."""
+    wide = settings.latent_size + settings.classes
+    match settings.network:
+        case Mlp(hidden):
+            body: nn.Module = nn.Sequential(
+                nn.Linear(wide, hidden),
+                nn.ReLU(),
+                nn.Linear(hidden, hidden),
+                nn.ReLU(),
+                nn.Linear(hidden, settings.features),
+            )
+        case Dcgan(width):
+            body = Deconvolutions(settings, wide, width)
+    return Conditional(body, classes=settings.classes)
+
+
+def shaped(outputs: Tensor, parts: tuple[int, ...], *, rng: torch.Generator) -> Tensor:
+    """A generator's outputs as records: tanh, or each one-hot part softened after Gumbel noise.
+
+    Args:
+        outputs: (batch, features).
+        parts: sizes of the one-hot parts, which sum to features; empty for images.
+        rng: of the Gumbel noise (none is drawn for images).
+    """
+    if not parts:
+        return torch.tanh(outputs)
+    logits = (outputs + _gumbel(outputs, rng)) / TEMPERATURE
+    return torch.cat([part.softmax(1) for part in logits.split(parts, 1)], 1)
+
+
+def drawn(outputs: Tensor, parts: tuple[int, ...], *, rng: torch.Generator) -> Tensor:
+    """Records as released: images, or codes int64 (batch, parts) drawn from each softmax."""
+    if not parts:
+        return torch.tanh(outputs)
+    logits = outputs + _gumbel(outputs, rng)
+    return torch.stack([part.argmax(1) for part in logits.split(parts, 1)], 1)
+
+
+def _gumbel(like: Tensor, rng: torch.Generator) -> Tensor:
+    uniform = torch.rand(like.shape, generator=rng, device=like.device).clamp_(1e-20, 1 - 1e-7)
+    return -torch.log(-torch.log(uniform))
+
+
+def _side(features: int) -> int:
+    return math.ceil(math.sqrt(features))
+
+
+class Convolutions(nn.Module):
+    """Three convolutions over the record as a square; its label as planes beside it."""
+
+    piecewise_linear = True
+
+    def __init__(self, settings: Settings, width: int) -> None:
+        super().__init__()
+        self.side, self.classes = _side(settings.features), settings.classes
+        self.label_scale = 1.0 if settings.label_scale is None else settings.label_scale
+        kernel = 4 if self.side % 4 == 0 else 3
+        last = -(-self.side // 4)
+        self.body = nn.Sequential(
+            nn.Conv2d(1 + self.classes, width, kernel, 2, 1),
+            nn.LeakyReLU(SLOPE),
+            nn.Conv2d(width, 2 * width, kernel, 2, 1),
+            nn.LeakyReLU(SLOPE),
+            nn.Conv2d(2 * width, 1, last),
+            nn.Flatten(),
+        )
+
+    def forward(self, inputs: Tensor, labels: Tensor) -> Tensor:
+        """Args: inputs (batch, features), labels (batch,)."""
+        padding = self.side**2 - inputs.shape[1]
+        square = nn.functional.pad(inputs, (0, padding)).unflatten(1, (1, self.side, self.side))
+        classes = torch.arange(self.classes, device=labels.device)
+        one_hot = self.label_scale * (labels.unsqueeze(1) == classes).to(inputs)
+        planes = one_hot[:, :, None, None].expand(-1, -1, self.side, self.side)
+        return self.body(torch.cat((square, planes), 1))
+
+
+class Deconvolutions(nn.Module):
+    """Three transposed convolutions from a vector to a square; `features` of its cells are used."""
+
+    def __init__(self, settings: Settings, wide: int, width: int) -> None:
+        super().__init__()
+        self.features = settings.features
+        side = _side(self.features)
+        kernel, self.side = 3 if side % 4 == 1 else 4, side
+        self.body = nn.Sequential(
+            nn.Unflatten(1, (wide, 1, 1)),
+            nn.ConvTranspose2d(wide, 2 * width, -(-side // 4)),
+            nn.ReLU(),
+            nn.ConvTranspose2d(2 * width, width, kernel, 2, 1),
+            nn.ReLU(),
+            nn.ConvTranspose2d(width, 1, kernel, 2, 1),
+        )
+
+    def forward(self, latents: Tensor) -> Tensor:
+        """Args: latents (batch, latent_size + classes)."""
+        square = self.body(latents)[:, :, : self.side, : self.side]
+        return square.flatten(1)[:, : self.features]

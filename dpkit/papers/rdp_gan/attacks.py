@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
@@ -21,19 +21,18 @@ from dpkit.audit.training.step_runs import Run
 from dpkit.common.records import describe
 from dpkit.papers.rdp_gan import algorithm, recomputed
 from dpkit.papers.rdp_gan.claims import TEXT_TOTAL, main_run
-from dpkit.papers.rdp_gan.recomputed import ADULT, TOTAL
+from dpkit.papers.rdp_gan.recomputed import ADULT, RELEASES, TOTAL
 from dpkit.papers.rdp_gan.repaired import repaired
 from dpkit.papers.rdp_gan.settings import (
     DELTA,
-    DISCRIMINATOR_STEPS,
     GENERATOR_STEPS,
     MULTIPLICATIVE,
     OUTPUT_ERROR,
     SETTINGS,
     SIGMA,
     Settings,
+    Tuning,
 )
-from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release, Releases
@@ -106,28 +105,21 @@ def own_weights_reached(one: Run) -> float:
     return float(bool(one.after[f"{FIRST}.grad"][:, OWN].any()))
 
 
-def cosine_with(gradient: Tensor, one: Run) -> float:
-    """Absolute cosine between a gradient of the first layer and the one that the optimiser got.
-
-    Args:
-        gradient: (units, pixels), those of the labels left out: generated labels move them.
-        one: a run of one step.
-    """
-    own = _of_pixels(one, gradient.shape[1])
-    return float((gradient * own).sum().abs() / gradient.norm() / own.norm())
-
-
-def true_gradient(settings: Settings) -> Tensor:
-    """The first layer's gradient with the record and without noise, (units, pixels)."""
-    plain = replace(settings, noise=SETTINGS.noise)  # on the loss's value: no gradient sees it
-    step = algorithm.loss_value_step
-    new, batch = partial(worst_case, plain), batches(plain)[1]
-    return _of_pixels(white_box.once(step, new, batch, settings=plain), settings.features)
-
-
 def direction(settings: Settings, rng: np.random.Generator, trials: int) -> Scores:
-    """`cosine_with` the gradient that the record would give without noise."""
-    return of_step(settings, partial(cosine_with, true_gradient(settings)), rng, trials)
+    """Absolute cosine between the first layer's released gradient and the one without noise.
+
+    With the record, but for the weights that leave the labels: generated labels move those.
+    """
+    plain = replace(settings, noise=SETTINGS.noise)  # on the loss's value: no gradient sees it
+    new, batch = partial(worst_case, plain), batches(plain)[1]
+    seen = white_box.once(algorithm.loss_value_step, new, batch, settings=plain)
+    true = seen.after[f"{FIRST}.grad"].double()[:, : settings.features]
+
+    def cosine(one: Run) -> float:
+        own = one.after[f"{FIRST}.grad"].double()[:, : settings.features]
+        return float((true * own).sum().abs() / true.norm() / own.norm())
+
+    return of_step(settings, cosine, rng, trials)
 
 
 @cache
@@ -160,9 +152,8 @@ def whole_repaired_run(rng: np.random.Generator, trials: int) -> Scores:
 
 def loss_values(moved: float, rng: np.random.Generator, trials: int) -> Scores:
     """Likelihood ratios of the noisy loss values on Adult, which a record moves by `moved`."""
-    steps = GENERATOR_STEPS * DISCRIMINATOR_STEPS
     rate = ADULT.setting["sample_rate"]
-    return runs.poisson(rng, trials, shift=moved / SIGMA, rate=rate, steps=steps)
+    return runs.poisson(rng, trials, shift=moved / SIGMA, rate=rate, steps=RELEASES)
 
 
 def noise_after_a_test(tuning: Tuning, rng: np.random.Generator, trials: int) -> Scores:
@@ -174,10 +165,6 @@ def noise_after_a_test(tuning: Tuning, rng: np.random.Generator, trials: int) ->
         return np.array([tuning.next_noise(SIGMA, [count / of]) for count in counts])
 
     return Scores(world(4_999), world(5_000))
-
-
-def _of_pixels(one: Run, features: int) -> Tensor:
-    return one.after[f"{FIRST}.grad"].double()[:, :features]
 
 
 def _price(ledger: Callable[[], Releases]) -> Guarantee:
@@ -220,7 +207,7 @@ def _values(name: str, moved: float, **fields: Any) -> Target:
             "sigma": SIGMA,
             "moved": moved,
             "rate": ADULT.setting["sample_rate"],
-            "values": GENERATOR_STEPS * DISCRIMINATOR_STEPS,
+            "values": RELEASES,
         },
         scale="paper",
         **fields,

@@ -1,25 +1,48 @@
 """What the paper says of its noise, theorems, tables and remarks, each computed again.
 
 The first claims measure what a step releases (`evidence`). Those on theorems and tables look at
-noisy loss values as if nothing else were released (`recomputed`).
+noisy loss values as if nothing else were released (`recomputed`): delta is 1e-5, adjacency
+add-remove. The last ones are of sentences on tables, beside their own cells and the stored runs.
 """
 
 import math
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
 
-from dpkit.papers.claims import Claim, Kind, MainRun, with_code
-from dpkit.papers.rdp_gan import evidence, recomputed, table_claims, theorems
-from dpkit.papers.rdp_gan.lines import LINES
-from dpkit.papers.rdp_gan.proof_claims import PROOFS
-from dpkit.papers.rdp_gan.recomputed import ADULT, MNIST, TABLE_2, TOTAL, UNIT, Column, Decay
+import numpy as np
+
+from dpkit.common.records import describe
+from dpkit.papers.claims import Claim, Code, Evidence, Kind, MainRun, Measured
+from dpkit.papers.experiments import store
+from dpkit.papers.rdp_gan import recomputed, tables, theorems
+from dpkit.papers.rdp_gan.recomputed import (
+    ADULT,
+    MNIST,
+    NOISE,
+    RATE,
+    RELEASES,
+    TABLE_2,
+    TOTAL,
+    UNIT,
+    Column,
+    Decay,
+    accountant,
+    adult_over_mnist,
+    unfloored_iterations,
+)
 from dpkit.papers.rdp_gan.repaired import repaired
 from dpkit.papers.rdp_gan.settings import (
     DELTA,
     DISCRIMINATOR_STEPS,
     GENERATOR_STEPS,
+    MULTIPLICATIVE,
+    OUTPUT_ERROR,
     SETTINGS,
     SIGMA,
+    Settings,
 )
+from dpkit.privacy.mechanisms import Gaussian
 
 PAPER = "rdp_gan"
 WIDE = 100.0  # a noise where Theorem 2 is far below the truth
@@ -35,25 +58,33 @@ TEXT_TOTAL = {
 }
 SIX = theorems.theorem_4(6, generator_steps=GENERATOR_STEPS, noise_std=SIGMA, **ADULT.setting)
 NEEDED = theorems.noise_for(TOTAL, generator_steps=GENERATOR_STEPS, **ADULT.setting)
+CERTIFIED = recomputed.bounds_on_adult(GENERATOR_STEPS).epsilon
+# Eqs. 15 and 16, from eq. 28; in its place Renyi epsilons add up (Mironov 2017, Props. 1 and 3)
+THEOREM_2 = Code(
+    was="epsilon_d = 4 eps sqrt(2 n_d log(1 / delta))\n# eps of one step, by Theorem 1",
+    should="epsilon_d = n_d eps(a) + log(1 / delta) / (a - 1)\n"
+    "# least over a; eps(a) exact, of one step",
+    cause="formula",
+)
+HALVED = Code(was="25 / 64 = 0.1953", should="25 / 64 = 0.3906\n25 / 128 = 0.1953", cause="formula")
+NOISED = "g = sum(clip(g_i, C) for g_i in grads)\ng = (g + z * C * normal(shape)) / batch"
 
 
-def sensitivity_claim(column: Column) -> Claim:
-    """One printed C / |X| of Table II."""
-    return Claim(
-        id=f"{PAPER}/table-2-{column.data.lower()}-{column.batch}",
-        where="text: Table II, its last two rows; eq. 13",
-        says=f"With C {column.largest_loss:g} and batches of {column.batch}, the sensitivity "
-        f"C / |X| on {column.data} is {column.printed}.",
-        stated=column.printed,
-        kind="equals",
-        tolerance=1e-4,  # a unit of the last digit: some are cut off, not rounded
-        compute=lambda: column.sensitivity,
-        explanation=f"Eq. 13 gives {column.largest_loss:g} / {column.batch}; {column.note}.",
-    )
+def gain(records: str) -> float:
+    """By how much the tuned noise is better than the exponential schedule, as printed."""
+    printed = tables.PRINTED["accuracy"][records]
+    return printed["ant"] - printed["exp"]
+
+
+@cache
+def largest_losses() -> dict[tuple[str, int], float]:
+    """By data set and batch size, of one record in the stored runs: means of three seeds."""
+    rows = tables.table_2(store.load(PAPER, "table_2"))
+    return {(row["data"], row["batch"]): row["one_record"] for row in rows}
 
 
 def iterations_claim(
-    name: str, column: Column, said: str, printed: int, kind: Kind, **fields: object
+    name: str, column: Column, said: str, printed: int, kind: Kind, **fields: Any
 ) -> Claim:
     """A number of iterations of Table IV (MNIST) or V (Adult)."""
     table, number = ("IV", 4) if column is MNIST else ("V", 5)
@@ -64,15 +95,13 @@ def iterations_claim(
         "starting from noise 10.",
         stated=float(printed),
         kind=kind,
-        **fields,  # type: ignore[arg-type]
+        **fields,
     )
 
 
-def decay_claim(table: tuple[Decay, ...], index: int, column: Column) -> Claim:
+def decay_claim(decay: Decay, table: tuple[Decay, ...], column: Column) -> Claim:
     """The iterations that a noise schedule allows."""
-    decay = table[index]
     costs = [recomputed.cost(other) for other in table]
-    same = recomputed.cost(decay)
     return iterations_claim(
         f"{decay.name}-iterations",
         column,
@@ -83,10 +112,10 @@ def decay_claim(table: tuple[Decay, ...], index: int, column: Column) -> Claim:
         compute=partial(recomputed.scheduled_iterations, decay.schedule, column),
         curve=partial(recomputed.iterations_by_noise, decay),
         explanation="Computed by Theorem 4 at order 2, with eq. 13's sensitivity and batch 64. "
-        f"Whatever those are, the {decay.printed} iterations cost {same:.3g} times as much as the "
-        f"first one, and the three schedules' printed iterations between {min(costs):.3g} and "
-        f"{max(costs):.3g} times as much: no single budget ends all three, if t counts iterations "
-        'from 0 (and "step" lowers the noise at every 100th).',
+        f"Whatever those are, the {decay.printed} iterations cost {recomputed.cost(decay):.3g} "
+        "times as much as the first one, and the three schedules' printed iterations between "
+        f"{min(costs):.3g} and {max(costs):.3g} times as much: no single budget ends all three, if "
+        't counts iterations from 0 (and "step" lowers the noise at every 100th).',
     )
 
 
@@ -106,7 +135,22 @@ def tuning_claim(column: Column, factor: float, printed: int) -> Claim:
     )
 
 
-MEASURED = (
+def _evidence(
+    name: str, compared: str, function: str, settings: Settings, **inputs: int
+) -> Evidence:
+    """A measurement by a function of `evidence`, which needs torch."""
+
+    def measure() -> Measured:
+        from dpkit.papers.rdp_gan import evidence
+
+        return getattr(evidence, function)(**inputs or {"iterations": settings.iterations})
+
+    images = "scikit-learn's digits as 28x28 in [-1, 1], 1,437 images to train on"
+    given = {"settings": describe(settings), "seed": 0, "images": images, "compared": compared}
+    return Evidence(f"{PAPER}/{name}", given | inputs, measure, scale="reduced")
+
+
+CLAIMS: tuple[Claim, ...] = (
     Claim(
         id=f"{PAPER}/loss-noise-changes-nothing",
         where="text: section III-B, eq. 8 and Algorithm 1, line 9 (line 10 updates by eqs. 9 and "
@@ -120,7 +164,17 @@ MEASURED = (
         "and without, end with the same weights: the largest difference over all {weights:.0f} "
         "weights is {difference:g}, while training moved them by up to {moved:.3f}. Such noise is "
         "a constant, which has no gradient.",
-        evidence=evidence.LOSS_VALUE,
+        evidence=_evidence(
+            "loss-noise-changes-nothing",
+            "noise as set, and 0",
+            "loss_value",
+            replace(SETTINGS, iterations=200),
+        ),
+        code=Code(
+            was="loss = mean(losses) + noise_std * normal()\ng = gradient(loss)",
+            should=NOISED,
+            cause="noise",
+        ),
     ),
     Claim(
         id=f"{PAPER}/multiplicative-direction",
@@ -132,7 +186,18 @@ MEASURED = (
         explanation="Over {steps:.0f} steps the cosine between the released gradient and the true "
         "one is 1 or -1, but for rounding ({largest_gap:<1e-9}): only the length and the sign are "
         "random, and the sign was flipped {turned:.0f} times.",
-        evidence=evidence.DIRECTION,
+        evidence=_evidence(
+            "multiplicative-direction",
+            "noise as set, and none",
+            "direction",
+            MULTIPLICATIVE,
+            steps=200,
+        ),
+        code=Code(
+            was="loss = loss * (1 + noise_std * normal() / value)\ng = gradient(loss)",
+            should=NOISED,
+            cause="noise",
+        ),
     ),
     Claim(
         id=f"{PAPER}/eq-9-span",
@@ -149,11 +214,15 @@ MEASURED = (
         "{noise_share:.0%} of the gradient, stays in the span of the real inputs alone (share "
         "outside: {noise_outside:<1e-5}). Adam then rescales each coordinate, which is "
         "post-processing.",
-        evidence=evidence.SPAN,
+        evidence=_evidence(
+            "eq-9-span", "the span of the layer's inputs", "span", OUTPUT_ERROR, steps=200
+        ),
+        code=Code(
+            was="errors = output_errors + noise_std * normal(batch)\ng = back_propagate(errors)",
+            should=NOISED,
+            cause="noise",
+        ),
     ),
-)
-
-THEOREMS = (
     Claim(
         id=f"{PAPER}/theorem-1-order",
         where="text: Theorem 1; appendix A, eq. 26, steps (b) and (d)",
@@ -166,6 +235,12 @@ THEOREMS = (
         "bound. Below it the bound holds; at noise 10 on Adult it holds up to order 11,797. Step "
         "(d) drops positive terms of the exponential's series, which grow with the order.",
         curve=recomputed.ratio_by_order,
+        code=Code(
+            was="eps(a) = q a^2 dS^2 / (2 (a - 1) s^2)",
+            should="eps(a) = log(E[e^((k^2 - k) dS^2 / (2 s^2))]) / (a - 1)\n"
+            "# k: binomial, a trials of chance q",
+            cause="formula",
+        ),
     ),
     Claim(
         id=f"{PAPER}/lemma-1-composition",
@@ -173,10 +248,15 @@ THEOREMS = (
         says="n releases of Renyi epsilon eps have Renyi divergence 2 a n eps^2 at most.",
         stated=theorems.lemma_1_divergence(ONE, order=2, releases=DISCRIMINATOR_STEPS),
         kind="at most",
-        compute=partial(recomputed.renyi_of_releases, WIDE),
+        compute=lambda: float(DISCRIMINATOR_STEPS * Gaussian(WIDE).rdp([theorems.BEST_ORDER])[0]),
         explanation=f"Computed exactly for {DISCRIMINATOR_STEPS} Gaussian releases of sensitivity "
         f"1 at noise {WIDE:g} and order 2. The bound is that of releases of pure epsilon-DP; Renyi "
         "epsilons add up (the paper's Proposition 2), which is more once eps is below 1 / (2 a).",
+        code=Code(
+            was="D_a(n releases) <= 2 a n eps^2  # pure epsilon-DP",
+            should="D_a(n releases) <= n eps(a)",
+            cause="accounting",
+        ),
     ),
     Claim(
         id=f"{PAPER}/theorem-2-sigma-100",
@@ -189,6 +269,7 @@ THEOREMS = (
         explanation="Stated is eq. 15 at its best order, 2; computed is the exact epsilon of five "
         "Gaussian releases, one of noise 100 / sqrt(5). Up to noise 10 the formula is above it.",
         curve=recomputed.exact_by_noise,
+        code=THEOREM_2,
     ),
     Claim(
         id=f"{PAPER}/theorem-3-adult",
@@ -201,6 +282,7 @@ THEOREMS = (
         f"Gaussian releases (q {ADULT.setting['sample_rate']:g}, sensitivity "
         f"{ADULT.sensitivity:g}, that of the mean by eq. 13); the exact value is at most 0.1 % "
         "higher.",
+        code=THEOREM_2,
     ),
     Claim(
         id=f"{PAPER}/order-in-sigma",
@@ -216,6 +298,11 @@ THEOREMS = (
         "it fall faster. Renyi divergences do fall as 1 / noise^2; epsilon at a fixed delta does "
         "not.",
         curve=recomputed.exact_by_noise,
+        code=Code(
+            was="epsilon = constant / s^2",
+            should="epsilon <= rho + 2 sqrt(rho log(1 / delta))\n# rho = n_d dS^2 / (2 s^2)",
+            cause="formula",
+        ),
     ),
     Claim(
         id=f"{PAPER}/theorem-4-delta",
@@ -224,14 +311,116 @@ THEOREMS = (
         "delta).",
         stated=DELTA,
         kind="at most",
-        compute=recomputed.composed_delta,
+        compute=lambda: -math.expm1(GENERATOR_STEPS * math.log1p(-DELTA)),
         explanation="At the sum of the epsilons, (epsilon, delta) releases compose to 1 - (1 - "
         "delta)^1000, and some reach it (Kairouz, Oh, Viswanath 2015): delta adds up as well.",
+        code=Code(
+            was="(n_g epsilon_g, delta)",
+            should="(n_g epsilon_g, 1 - (1 - delta)^n_g)",
+            cause="accounting",
+        ),
     ),
-)
-
-TABLES = (
-    *(sensitivity_claim(column) for column in TABLE_2),
+    Claim(
+        id=f"{PAPER}/eq-27-negative",
+        where="text: appendix A, eq. 27",
+        says="The Renyi divergence in the other direction is at most -log(1 + q (exp(a dS^2 / "
+        "(2 s^2)) - 1)).",
+        kind="at least",
+        stated=recomputed.other_divergence(2, sample_rate=RATE, noise_std=NOISE),
+        compute=lambda: -math.log1p(RATE * math.expm1(2 / (2 * NOISE**2))),
+        explanation="A divergence is never negative, and this bound always is (computed at q "
+        f"{RATE:g}, sensitivity 1, noise {NOISE:g}, order 2; stated is the exact divergence). Step "
+        "(b) puts a value above each term of a series whose signs alternate, which bounds nothing. "
+        "The other direction, of eq. 26, is the larger of the two, so the theorem does not need "
+        "this one.",
+        code=Code(
+            was="D(X', X) <= -log(1 + q * expm1(a / 2 / s**2))",
+            should="D(X', X) <= D(X, X')",
+            cause="formula",
+        ),
+    ),
+    Claim(
+        id=f"{PAPER}/eq-26-before-c",
+        where="text: appendix A, eq. 26, the line before step (c)",
+        says="The divergence is at most a / (a - 1) log(1 + q (exp(a dS^2 / (2 s^2)) - 1)).",
+        kind="in words",
+        believed=lambda ratio: ratio >= 1,
+        compute=recomputed.least_room,
+        explanation="The least ratio of bound and exact divergence, over whole orders 2 to 64, "
+        "rates .001 to .5 and noises .5 to 10. It holds at every whole order, for k - 1 <= a in "
+        "each of the series' terms: with this line in Theorem 1's place the theorem is repaired.",
+    ),
+    Claim(
+        id=f"{PAPER}/tighter-than-moments-accountant",
+        where="text: abstract; section V-B2",
+        says="The analysis is tighter than the moments accountant's.",
+        kind="at most",
+        stated=accountant(2_000),
+        compute=lambda: TEXT_TOTAL["Adult"],
+        explanation=f"Computed is Theorem 4 for {RELEASES:,} noisy loss values (Adult, batch 64, "
+        "noise 10), stated what the moments accountant gives for them with 2,000 moments. It "
+        f"depends on their number: with the 32 of its authors it gives {accountant(32):.3f}, and "
+        f"the sentence would hold. A certified accountant proves {CERTIFIED:.4f}. The text "
+        "compares with eq. 23, a formula of the moments accountant's order.",
+    ),
+    Claim(
+        id=f"{PAPER}/adult-more-private",
+        where="text: section V-B2, on Figure 3",
+        says="The privacy level on Adult is always higher (a smaller epsilon) than on MNIST.",
+        kind="at most",
+        stated=1.0,
+        compute=lambda: max(adult_over_mnist(batch) for batch in (64, 128)),
+        explanation="By eq. 16, at noise 10, an iteration on Adult costs "
+        f"{adult_over_mnist(64):.2f} times what one on MNIST costs in batches of 64 and "
+        f"{adult_over_mnist(128):.2f} times in batches of 128. The sensitivity is a little lower, "
+        "as the text says, but a batch is a three times larger share of 20,000 records than of "
+        "60,000.",
+    ),
+    Claim(
+        id=f"{PAPER}/step-without-floor",
+        where="text: eq. 21; Table IV",
+        says='Within a total epsilon of 0.5, the schedule "step", k^(t / t*) with k 0.6 and t* '
+        "100, allows 564 iterations on MNIST.",
+        kind="equals",
+        stated=564.0,
+        tolerance=1.0,
+        compute=lambda: unfloored_iterations("MNIST"),
+        explanation="Eq. 21 prints no rounding of t / t*, without which the noise falls at every "
+        f"iteration (Adult, k 0.5: {unfloored_iterations('Adult'):.0f}, printed 532). With the "
+        "rounding that its name suggests, see table-4-step-iterations, it fails as well.",
+    ),
+    Claim(
+        id=f"{PAPER}/best-k-uncharged",
+        where="text: sections IV-C and V-E, Figures 9 and 10",
+        says="The schedule with the best decay rate k, found by trying several, has a total "
+        "epsilon of 0.5.",
+        kind="at most",
+        stated=TOTAL,
+        compute=lambda: 2 * TOTAL,
+        explanation="Each try is a run of its own on the same records. Two of them already add up "
+        "to 1 by the paper's own Theorem 4, and how many were made is not said; choosing by "
+        "accuracy on real records is a further release.",
+        code=Code(
+            was="best = max(runs, key=accuracy)\ntotal = 0.5",
+            should="best = max(runs, key=accuracy)\ntotal = len(runs) * 0.5  # and the choice",
+            cause="accounting",
+        ),
+    ),
+    *(
+        Claim(
+            id=f"{PAPER}/table-2-{column.data.lower()}-{column.batch}",
+            where="text: Table II, its last two rows; eq. 13",
+            says=f"With C {column.largest_loss:g} and batches of {column.batch}, the sensitivity "
+            f"C / |X| on {column.data} is {column.printed}.",
+            stated=column.printed,
+            kind="equals",
+            tolerance=1e-4,  # a unit of the last digit: some are cut off, not rounded
+            compute=lambda column=column: column.sensitivity,
+            explanation=f"Eq. 13 gives {column.largest_loss:g} / {column.batch}; {column.note}.",
+            code=HALVED if column is MNIST else None,
+        )
+        for column in TABLE_2
+    ),
     Claim(
         id=f"{PAPER}/sigma-10-is-0.5",
         where="text: section V-E, first paragraph",
@@ -252,7 +441,7 @@ TABLES = (
         "the mean of a batch, as eq. 13 has it).",
         stated=TOTAL,
         kind="at most",
-        compute=lambda: recomputed.bounds_on_adult(GENERATOR_STEPS).epsilon,
+        compute=lambda: CERTIFIED,
         explanation="This is a certified upper bound for 5,000 Poisson-sampled Gaussian releases "
         "(Adult, batch 64), if C 20 bounded every loss and nothing but the noisy values were "
         "released. Summing epsilons over iterations is loose enough to make up for Theorem 2. The "
@@ -268,6 +457,11 @@ TABLES = (
         explanation="A sum of losses up to C 20 moves by 20, not by 20/64, so that noise 10 is a "
         "noise multiplier of 0.5: computed is a proven lower bound. The text has both forms; if "
         "eq. 8's sum is a misprint for the mean, `loss-values-at-sigma-10` applies.",
+        code=Code(
+            was="release(sum(losses) + noise)\nmoved = C / batch",
+            should="release(sum(losses) + noise)\nmoved = C",
+            cause="sensitivity",
+        ),
     ),
     Claim(
         id=f"{PAPER}/remark-3",
@@ -290,6 +484,11 @@ TABLES = (
         compute=partial(theorems.most_steps, STEP, delta=DELTA),
         explanation=f"At noise 10 (Adult, batch 64, order 2) a step's Renyi epsilon is {STEP:.3g}, "
         "not the 1 that the remark takes as its premise: the condition holds for this many steps.",
+        code=Code(
+            was="n <= log(1 / delta) / eps^2\n# eps = 1",
+            should="n <= log(1 / delta) / eps^2\n# eps = q a^2 dS^2 / (2 (a - 1) s^2), of a step",
+            cause="formula",
+        ),
     ),
     Claim(
         id=f"{PAPER}/cross-entropy-bounded",
@@ -297,10 +496,15 @@ TABLES = (
         says="A sigmoid as the last layer bounds the cross-entropy by a C that can be measured.",
         kind="in words",
         believed=math.isfinite,
-        compute=recomputed.largest_cross_entropy,
+        compute=lambda: float(np.logaddexp(0.0, [1.0, 1e2, 1e4, np.inf]).max()),
         explanation="A sigmoid's cross-entropy is log(1 + e^x) of the logit x, which grows without "
         "end, and the largest loss seen in training depends on the private records. (torch's "
         "BCELoss cuts losses off at 100.)",
+        code=Code(
+            was="C = max(losses)  # seen in training",
+            should="losses = minimum(losses, C)  # C fixed beforehand",
+            cause="sensitivity",
+        ),
     ),
     Claim(
         id=f"{PAPER}/adaptive-reads-test-data",
@@ -313,14 +517,66 @@ TABLES = (
         "4,999 right answers at the first test), the rule gives different noise scales with "
         "certainty, so that no finite epsilon covers those records. Noisy counts, which are "
         "charged, repair it.",
+        code=Code(
+            was="noise_std = tuned(right / questions)",
+            should="charge(Gaussian(z))\n"
+            "right = right + z * normal()\n"
+            "noise_std = tuned(right / questions)",
+            cause="uncharged",
+        ),
     ),
-    *(decay_claim(recomputed.TABLE_4, index, MNIST) for index in range(3)),
+    *(decay_claim(one, recomputed.TABLE_4, MNIST) for one in recomputed.TABLE_4),
     tuning_claim(MNIST, 0.8, 868),
-    *(decay_claim(recomputed.TABLE_5, index, ADULT) for index in range(3)),
+    *(decay_claim(one, recomputed.TABLE_5, ADULT) for one in recomputed.TABLE_5),
     tuning_claim(ADULT, 0.7, 845),
+    Claim(
+        id=f"{PAPER}/adult-real-accuracy",
+        where="text: section V-D, on Figure 8 (a); Table V, no privacy",
+        says="A classifier of income that is trained on real Adult records has an accuracy of "
+        "around 96.4 %.",
+        kind="equals",
+        stated=0.964,
+        tolerance=0.01,
+        compute=lambda: next(
+            float(row["accuracy"])
+            for row in tables.figure_8(store.load(PAPER, "table_5"))
+            if row["trained on or tested on"] == "real records"
+        ),
+        explanation="The kit's classifier of the eight attributes is right on this share of real "
+        "records that it was not trained on (a stored run). Three in four records are of the lower "
+        "income, so that .75 costs nothing.",
+    ),
+    Claim(
+        id=f"{PAPER}/table-gains",
+        where="text: section V-E, last paragraph, on Tables IV and V",
+        says="Tuned noise is better than the exponential schedule by 0.9 % on MNIST (and 0.4 % on "
+        "Adult).",
+        kind="equals",
+        stated=0.009,
+        tolerance=0.0015,
+        compute=lambda: gain("digits"),
+        explanation="The printed cells are .908 and .898, one point apart, which agrees with 0.9 "
+        "within the rounding of both cells and of the sentence (the relative gain is 1.1 %). On "
+        f"Adult they are {gain('census'):.3f} apart, as is said, and the 34 and 49 iterations less "
+        "are those of the tables.",
+    ),
+    Claim(
+        id=f"{PAPER}/larger-batch-larger-loss",
+        where="text: section V-B1, on Table II",
+        says="The largest loss seen in training grows with the batch size, on both data sets.",
+        kind="unchecked",
+        compute=lambda: sum(
+            largest_losses()[data, 128] > largest_losses()[data, 64] for data in ("Adult", "MNIST")
+        ),
+        explanation="Table II's printed values do grow. Counted are the data sets on which those "
+        "of the stored runs do, as means of three seeds, batch 128 against 64: "
+        + ", ".join(
+            f"{largest_losses()[data, 128]:.1f} against {largest_losses()[data, 64]:.1f} on {data}"
+            for data in ("Adult", "MNIST")
+        )
+        + ". Three seeds cannot tell such differences from none.",
+    ),
 )
-
-CLAIMS = with_code((*MEASURED, *THEOREMS, *PROOFS, *TABLES, *table_claims.TABLES), LINES)
 
 
 def main_run() -> MainRun:

@@ -1,23 +1,25 @@
 """Measurements of what each reading of the paper's noise does to training, on the digits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dpkit.common.records import describe
-from dpkit.papers.claims import Evidence, Measured
+import torch
+from torch import Tensor
+
+from dpkit.datasets import digits
+from dpkit.papers.claims import Measured
+from dpkit.papers.rdp_gan import algorithm
 from dpkit.papers.rdp_gan.settings import MULTIPLICATIVE, OUTPUT_ERROR, SETTINGS, Settings
 from dpkit.privacy.schedules import Constant
+from dpkit.training.batches import batches
+from dpkit.training.device import generator_on
+from dpkit.training.loop import train
+from dpkit.training.types import Data, Gan
 
-if TYPE_CHECKING:
-    import torch
-
-    from dpkit.training.types import Data, Gan
-
+Batch = tuple[Tensor, Tensor]
 SEED = 0
-DATA = "scikit-learn's digits as 28x28 in [-1, 1], 1,437 images to train on"
 
 
 def loss_value(*, iterations: int) -> Measured:
@@ -28,18 +30,14 @@ def loss_value(*, iterations: int) -> Measured:
         iterations; `moved`: the same between the noisy run's first and last weights; `noise_std`;
         `weights`: their number.
     """
-    from dpkit.papers.rdp_gan.algorithm import loss_value_step, new_gan
-    from dpkit.training.device import generator_on
-    from dpkit.training.loop import train
-
     data, checksums = _digits()
     noisy = replace(SETTINGS, iterations=iterations)
     weights = []
     for settings in (noisy, _without_noise(noisy)):
-        gan = new_gan(settings, seed=SEED, device=data.features.device)
+        gan = algorithm.new_gan(settings, seed=SEED, device=data.features.device)
         start = _weights(gan)
         rng = generator_on(data.features.device, reproducible_seed=SEED)
-        for _ in train(loss_value_step, gan, data, settings=settings, rng=rng):
+        for _ in train(algorithm.loss_value_step, gan, data, settings=settings, rng=rng):
             pass
         weights.append((start, _weights(gan)))
     (start, with_noise), (_, without) = weights
@@ -59,14 +57,12 @@ def direction(*, steps: int) -> Measured:
         over `steps` discriminator steps, `smallest_cosine`: of the absolute cosines of the angles
         between them; `largest_gap`: from there to 1; `turned`: how many have opposite signs.
     """
-    from dpkit.papers.rdp_gan.algorithm import loss_value_step, multiplicative_step
-
     noiseless = _without_noise(SETTINGS)
     data, checksums = _digits()
     cosines = []
     for gan, batch, index, rng in _states(MULTIPLICATIVE, data, steps):
-        true = _other_way(loss_value_step, gan, batch, noiseless, index, rng)
-        multiplicative_step(gan, *batch, settings=MULTIPLICATIVE, index=index, rng=rng)
+        true = _other_way(algorithm.loss_value_step, gan, batch, noiseless, index, rng)
+        algorithm.multiplicative_step(gan, *batch, settings=MULTIPLICATIVE, index=index, rng=rng)
         released = _gradient(gan)
         cosines.append((released @ true / released.norm() / true.norm()).item())
     sizes = [abs(cosine) for cosine in cosines]
@@ -91,19 +87,18 @@ def span(*, steps: int) -> Measured:
         share of the noise's effect outside the span of the real inputs alone; `noise_share`: the
         smallest share of the noise's effect in the update; `inputs`, `dimensions`: of the spans.
     """
-    from dpkit.papers.rdp_gan.algorithm import output_error_step
-
     noiseless = _without_noise(OUTPUT_ERROR)
     data, checksums = _digits()
     outside, noise_outside, noise_share = [], [], []
     wide = OUTPUT_ERROR.features + OUTPUT_ERROR.classes
     for gan, batch, index, rng in _states(OUTPUT_ERROR, data, steps):
-        without = _other_way(output_error_step, gan, batch, noiseless, index, rng, first=True)
-        inputs: list[torch.Tensor] = []
+        step = algorithm.output_error_step
+        without = _other_way(step, gan, batch, noiseless, index, rng, first=True)
+        inputs: list[Tensor] = []
         watch = _first_layer(gan).register_forward_hook(
             lambda _module, given, _out, kept=inputs: kept.append(given[0].detach())
         )
-        output_error_step(gan, *batch, settings=OUTPUT_ERROR, index=index, rng=rng)
+        step(gan, *batch, settings=OUTPUT_ERROR, index=index, rng=rng)
         watch.remove()
         real, fake = inputs[:2]  # a third are those of the generator's own update
         released = _gradient(gan, first=True).reshape(-1, wide)
@@ -126,11 +121,7 @@ def _without_noise(settings: Settings) -> Settings:
     return replace(settings, noise=replace(settings.noise, schedule=Constant(0.0)))
 
 
-def _digits() -> "tuple[Data, dict[str, str]]":
-    import torch
-
-    from dpkit.datasets import digits
-    from dpkit.training.types import Data
+def _digits() -> tuple[Data, dict[str, str]]:
 
     images = digits()
     features = 2 * torch.from_numpy(images.flat()) - 1
@@ -139,15 +130,12 @@ def _digits() -> "tuple[Data, dict[str, str]]":
 
 
 def _states(
-    settings: Settings, data: "Data", steps: int
-) -> "Iterator[tuple[Gan, tuple[torch.Tensor, torch.Tensor], int, torch.Generator]]":
+    settings: Settings, data: Data, steps: int
+) -> Iterator[tuple[Gan, Batch, int, torch.Generator]]:
     """The networks before each of `steps` steps, which the caller takes, and their batches."""
-    from dpkit.papers.rdp_gan.algorithm import new_gan
-    from dpkit.training.batches import batches
-    from dpkit.training.device import generator_on
 
     rng = generator_on(data.features.device, reproducible_seed=SEED)
-    gan = new_gan(settings, seed=SEED, device=data.features.device)
+    gan = algorithm.new_gan(settings, seed=SEED, device=data.features.device)
     size = len(data.features)
     draws = batches(settings.sampling, size=size, public_size=data.public_size, rng=rng)
     for index in range(steps):
@@ -157,14 +145,14 @@ def _states(
 
 def _other_way(
     step: Any,
-    gan: "Gan",
-    batch: "tuple[torch.Tensor, torch.Tensor]",
+    gan: Gan,
+    batch: Batch,
     settings: Settings,
     index: int,
-    rng: "torch.Generator",
+    rng: torch.Generator,
     *,
     first: bool = False,
-) -> "torch.Tensor":
+) -> Tensor:
     """The gradient of another step from the same state; `gan` and `rng` are left as they are."""
     copy, state = deepcopy(gan), rng.get_state()
     step(copy, *batch, settings=settings, index=index, rng=rng)
@@ -172,59 +160,26 @@ def _other_way(
     return _gradient(copy, first=first)
 
 
-def _first_layer(gan: "Gan") -> "torch.nn.Linear":
-    import torch
-
+def _first_layer(gan: Gan) -> torch.nn.Linear:
     return next(m for m in gan.discriminator.modules() if isinstance(m, torch.nn.Linear))
 
 
-def _gradient(gan: "Gan", *, first: bool = False) -> "torch.Tensor":
+def _gradient(gan: Gan, *, first: bool = False) -> Tensor:
     """The discriminator's gradient as its optimiser got it, flat and in double precision."""
-    import torch
-
     parameters = [_first_layer(gan).weight] if first else gan.discriminator.parameters()
     return torch.cat([p.grad.double().flatten() for p in parameters if p.grad is not None])
 
 
-def _weights(gan: "Gan") -> "torch.Tensor":
+def _weights(gan: Gan) -> Tensor:
     """A copy of all weights of both networks."""
-    import torch
-
     networks = (gan.generator_net, gan.discriminator)
     every = [p.detach().flatten() for network in networks for p in network.parameters()]
     return torch.cat(every)
 
 
-def _share_outside(rows: "torch.Tensor", inputs: "tuple[torch.Tensor, ...]") -> float:
+def _share_outside(rows: Tensor, inputs: tuple[Tensor, ...]) -> float:
     """Norm of the part of `rows` (units, features) outside the span of the inputs, over theirs."""
-    import torch
-
     stacked = torch.cat(inputs).double()  # (examples, features)
     _, sizes, axes = torch.linalg.svd(stacked, full_matrices=False)
     basis = axes[sizes > 1e-12 * sizes[0]]  # (rank, features), orthonormal
     return ((rows - rows @ basis.T @ basis).norm() / rows.norm()).item()
-
-
-def _evidence(
-    name: str, compared: str, measure: Callable[[], Measured], settings: Settings, **inputs: int
-) -> Evidence:
-    given = {"settings": describe(settings), "seed": SEED, "images": DATA, "compared": compared}
-    return Evidence(f"rdp_gan/{name}", given | inputs, measure, scale="reduced")
-
-
-LOSS_VALUE = _evidence(
-    "loss-noise-changes-nothing",
-    "noise as set, and 0",
-    partial(loss_value, iterations=200),
-    replace(SETTINGS, iterations=200),
-)
-DIRECTION = _evidence(
-    "multiplicative-direction",
-    "noise as set, and none",
-    partial(direction, steps=200),
-    MULTIPLICATIVE,
-    steps=200,
-)
-SPAN = _evidence(
-    "eq-9-span", "the span of the layer's inputs", partial(span, steps=200), OUTPUT_ERROR, steps=200
-)

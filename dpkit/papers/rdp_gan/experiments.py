@@ -1,10 +1,15 @@
-"""Which runs each table and figure rests on, at the paper's scale and at a reduced one."""
+"""Which runs each table and figure rests on, at the paper's scale and at a reduced one.
 
-from collections.abc import Callable
+Each run is one part, stored by itself. Beside the paper's own are runs of Table IV whose scores are
+odd, with one or two things changed: what made them so.
+"""
+
+import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,11 +19,10 @@ from dpkit.common.records import describe
 from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.rows import part_name
 from dpkit.papers.experiments.run import Run
-from dpkit.papers.rdp_gan import algorithm
-from dpkit.papers.rdp_gan.ablations import plan_ablations
-from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RECORDS, SWEEPS, repaired
-from dpkit.papers.rdp_gan.runs import Judged, on_device
+from dpkit.papers.rdp_gan import adaptive, algorithm
+from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RECORDS, SWEEPS, filter_for, repaired
 from dpkit.papers.rdp_gan.settings import (
+    CODE_RATE,
     DCGAN,
     DELTA,
     DP_GAN,
@@ -27,16 +31,209 @@ from dpkit.papers.rdp_gan.settings import (
     NON_PRIVATE,
     OUTPUT_ERROR,
     SETTINGS,
+    GradientNoise,
+    MultiplicativeNoise,
+    ParameterNoise,
     Settings,
+    Tuning,
 )
 from dpkit.papers.rdp_gan.tables import PRINTED_ITERATIONS
-from dpkit.papers.rdp_gan.tasks import INCOME, JUDGED, PUBLIC_SIZES, SIZES, Task, task
-from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.papers.rdp_gan.tasks import CHANGES, INCOME, JUDGED, PUBLIC_SIZES, SIZES, Task, task
 from dpkit.privacy import pld
-from dpkit.privacy.sampling import ShuffledBatches
+from dpkit.privacy.sampling import ShuffledBatches, mechanism
+from dpkit.privacy.schedules import Constant
 from dpkit.synthesizers import marginals
 from dpkit.training.losses import called_real
-from dpkit.training.types import Record
+from dpkit.training.types import Data, Gan, Record
+
+Generated = tuple[np.ndarray, np.ndarray]  # records, and the labels they were asked for
+CURVE_EVERY = 50  # iterations between two points of an accuracy's curve
+CURVE_RECORDS = 1_000
+
+
+class Judged(NamedTuple):
+    """One method trained with one seed on one task, and what it generates judged."""
+
+    run: Run
+    kept: tuple[int, ...] = ()  # iterations that are judged, beside the last
+    by_digit: bool = False  # a GAN for each digit, as in the code
+    samples: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        records: str,
+        settings: Settings,
+        seed: int,
+        scale: str,
+        device: str,
+        progress: Progress,
+        *,
+        kept: tuple[int, ...] = (),
+        by_digit: bool = False,
+        samples: bool = False,
+    ) -> "Judged":
+        """The run that the tables call `key`, of "digits" or "census"."""
+        size, also = PUBLIC_SIZES[records][scale], {"records": records, "by_digit": by_digit}
+        run = Run("rdp_gan", key, settings, seed, size, scale, records, device, progress, also=also)
+        return cls(run, kept, by_digit, samples)
+
+    @property
+    def part(self) -> Part:
+        """The part that stores it."""
+        return self.run.part(self.compute, prices=self.prices)
+
+    @property
+    def settings(self) -> Settings:
+        """Those that a GAN is trained with: in the records' form, and by digit without labels."""
+        settings = replace(self.run.settings, **CHANGES[self.run.records])
+        return replace(settings, classes=0) if self.by_digit else settings
+
+    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
+        """What the run costs: its settings say how long it may be, whatever was stored."""
+        return _priced(self.settings, self.run.size)
+
+    def compute(self) -> Result:
+        """Train and score it; return its claimed and proven epsilon."""
+        wanted = task(self.run.records, scale=self.run.scale)
+        settings = replace(self.settings, **wanted.changes)
+        if self.by_digit:
+            settings = replace(settings, classes=0)
+        kept = {i for i in (*self.kept, settings.iterations) if i <= settings.iterations}
+        run = self._by_digit if self.by_digit else self._whole
+        made, curve = run(wanted, settings, kept)
+        last, size = max(made), wanted.data.public_size
+        values = {
+            "iterations": last,
+            "discriminator_steps": settings.discriminator_steps,
+            "scores": {str(i): wanted.judge(*records) for i, records in sorted(made.items())},
+            "curve": curve,
+            "trained": {
+                "features": settings.features,
+                "classes": settings.classes,
+                "parts": list(settings.parts),
+                "public_size": size,
+            },
+            **_priced(settings, size),
+        }
+        shown = self.samples and not settings.parts
+        return self.run.result(values, wanted.checksums, _shown(*made[last]) if shown else None)
+
+    def _whole(
+        self, wanted: Task, settings: Settings, kept: set[int]
+    ) -> tuple[dict[int, Generated], dict[str, list[Any]]]:
+        """One GAN on all records: generated records at the kept iterations, and the curve."""
+        gan = algorithm.new_gan(settings, seed=self.run.seed, device=self.run.device)
+        data = on_device(wanted.data, self.run.device)
+        sampled = self.run.rng("judged")
+        count = data.public_size if settings.parts else JUDGED[self.run.scale]
+        made, curve = {}, {"iterations": [], "accuracy": [], "noise": []}
+        last, noise = 0, 0.0
+        for last, noise in self._iterations(gan, data, wanted, settings):
+            if last % CURVE_EVERY == 0:
+                curve["iterations"].append(last)
+                curve["noise"].append(noise)
+                few = _generated(gan, settings, CURVE_RECORDS, sampled)
+                curve["accuracy"].append(wanted.accuracy(*few))
+            if last in kept:
+                made[last] = _generated(gan, settings, count, sampled)
+        made[last] = made.get(last) or _generated(gan, settings, count, sampled)
+        return made, curve
+
+    def _iterations(
+        self, gan: Gan, data: Data, wanted: Task, settings: Settings
+    ) -> Iterator[tuple[int, float]]:
+        """Train; after each iteration of the generator, how many there were, and its noise."""
+        step = algorithm.step_of(settings)
+        each = settings.discriminator_steps
+        if settings.tuning is None:
+            records = self.run.train(step, gan, data, settings=settings)
+            for record in self.run.shown(records, total=settings.iterations * each):
+                if (record.step + 1) % each == 0:
+                    yield (record.step + 1) // each, settings.noise.schedule(record.step // each)
+            return
+        sampled = self.run.rng("tested")
+        count, share = wanted.correct, 1.0
+        if isinstance(settings.noise, GradientNoise):
+            budget: adaptive.Budget = adaptive.FilterBudget(
+                filter_for(settings, public_size=data.public_size), settings, data.public_size
+            )
+        else:  # the paper's accuracy, for free
+            count, share = wanted.accuracy, data.public_size
+            budget = adaptive.PaperBudget.of(settings, data.public_size, self.run.records)
+        tested = adaptive.tuned(
+            step,
+            gan,
+            data,
+            settings=settings,
+            rng=self.run.rng(),
+            budget=budget,
+            correct=lambda g: share * count(*_generated(g, settings, CURVE_RECORDS, sampled)),
+        )
+        for one in self.run.shown(tested, total=settings.iterations):
+            yield one.iteration + 1, one.noise
+
+    def _by_digit(
+        self, wanted: Task, settings: Settings, kept: set[int]
+    ) -> tuple[dict[int, Generated], dict[str, list[Any]]]:
+        """As in the code: a GAN for each digit, trained apart; what all ten generate, together."""
+        found: dict[int, list[np.ndarray]] = {i: [] for i in kept}
+        curves = []
+        for digit in range(10):
+            chosen = wanted.data.labels == digit
+            features = wanted.data.features[chosen]
+            # Shuffled batches take a declared size for the true one: this digit's own count.
+            data = Data(features, wanted.data.labels[chosen] * 0, len(features))
+            only = wanted._replace(
+                data=data, accuracy=lambda x, y, asked=digit: wanted.accuracy(x, y * 0 + asked)
+            )
+            named = self.run._replace(key=f"{self.run.key} digit {digit}")
+            made, curve = self._replace(run=named)._whole(only, settings, kept)
+            for i in kept:
+                found[i].append(made[i][0][: JUDGED[self.run.scale] // 10])
+            curves.append(curve)
+        made = {
+            i: (np.concatenate(parts), np.repeat(np.arange(10), [len(part) for part in parts]))
+            for i, parts in found.items()
+        }
+        accuracy = np.mean([curve["accuracy"] for curve in curves], axis=0).tolist()
+        by_digit = [curve["accuracy"] for curve in curves]
+        return made, {**curves[0], "accuracy": accuracy, "by_digit": by_digit}
+
+
+def on_device(data: Data, device: torch.device) -> Data:
+    """The same records on a device."""
+    return data._replace(features=data.features.to(device), labels=data.labels.to(device))
+
+
+def _generated(gan: Gan, settings: Settings, count: int, rng: torch.Generator) -> Generated:
+    labels = torch.arange(count, device=rng.device) % max(settings.classes, 1)
+    made = algorithm.generate(gan, labels, settings=settings, rng=rng)
+    return made.cpu().numpy(), labels.cpu().numpy()
+
+
+def _shown(images: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Five images a label, uint8."""
+    chosen = [np.flatnonzero(labels == label)[i] for i in range(5) for label in range(10)]
+    return ((images[chosen] + 1) * 127.5).round().astype(np.uint8).reshape(-1, 28, 28)
+
+
+def _priced(settings: Settings, public_size: int) -> dict[str, Any]:
+    """The run's claim, by the paper or by us, and its guarantee: by PLD, by the filter, or none."""
+    if settings.tuning is not None and settings.tuning.count_noise > 0:
+        proven = filter_for(settings, public_size=public_size).guarantee()
+    else:
+        ledger = settings.ledger(public_size=public_size)
+        proven = pld.epsilon(ledger, delta=settings.target_delta)
+    assumed: set[str] = set()
+    if proven.epsilon < math.inf:  # nothing is priced, and nothing assumed, where there is none
+        release = mechanism(settings.sampling, noise_multiplier=1.0, public_size=public_size)
+        assumed = {*release.assumptions, *settings.sampling.assumptions}
+    unsaid = isinstance(settings.noise, MultiplicativeNoise | ParameterNoise)  # the code's own
+    prices = priced(proven, claimed=None if unsaid else settings.target_epsilon)
+    return prices | {"assumptions": sorted(assumed | {*proven.assumptions})}
+
 
 PUBLISHED = {
     "loss-value": SETTINGS,
@@ -45,6 +242,8 @@ PUBLISHED = {
     "dp-gan": DP_GAN,
     "none": NON_PRIVATE,
 }
+LONGER = 10  # times as many iterations: of the baseline, whose code trains 1,000 epochs
+LABEL_SCALE = 20.0  # of the repaired runs' discriminators
 PUBLISHED_TUNING = tuple(  # tau as printed, and as half a per cent; eq. 18's mean, or eq. 17's last
     Tuning(0.7, threshold, averaged=averaged)
     for threshold in (0.5, 0.005)
@@ -69,7 +268,7 @@ def plan_runs(
     printed = tuple(PRINTED_ITERATIONS[records].values())
     runs = []
     repaired_runs = {
-        f"repaired-{name}-{epsilon:g}": _repaired(records, scale, epsilon, name)
+        f"repaired-{name}-{epsilon:g}": _repaired(records, scale, epsilon, decay_name=name)
         for epsilon in reversed(EPSILONS)
         for name in DECAYS
     }
@@ -105,7 +304,12 @@ def plan_runs(
         for seed in range(seeds)
         for name, settings in _dcgan(records, scale).items()
     ]
-    return [_real(records, scale), *(run.part for run in runs), *_marginals(records, scale, seeds)]
+    tables = [
+        _marginals(scale, epsilon, seed)
+        for epsilon in (EPSILONS if records == "census" else ())
+        for seed in range(seeds)
+    ]
+    return [_real(records, scale), *(run.part for run in runs), *tables]
 
 
 def plan_sweep(
@@ -116,7 +320,7 @@ def plan_sweep(
         Judged.of(
             f"{name}-{rate:g}",
             records,
-            _repaired(records, scale, 0.5, name, rate),
+            _repaired(records, scale, 0.5, decay_name=name, rate=rate),
             0,
             scale,
             device,
@@ -138,37 +342,19 @@ def plan_losses(*, scale: str, seeds: int, device: str, progress: Progress) -> l
     return parts
 
 
-PLANS = {
-    "table_2": plan_losses,
-    "table_4": partial(plan_runs, "digits"),
-    "table_5": partial(plan_runs, "census"),
-    "figure_9": partial(plan_sweep, "census"),
-    "figure_10": partial(plan_sweep, "digits"),
-    "ablations": plan_ablations,
-}
-
-
 def _sized(settings: Settings, scale: str) -> Settings:
     return settings if scale == "paper" else replace(settings, iterations=ITERATIONS[scale])
 
 
-def _repaired(
-    records: str, scale: str, epsilon: float, name: str, rate: float | None = None
-) -> Settings:
-    return repaired(
-        records,
-        target_epsilon=epsilon,
-        public_size=PUBLIC_SIZES[records][scale],
-        decay_name=name,
-        rate=rate,
-        iterations=ITERATIONS[scale],
-    )
+def _repaired(records: str, scale: str, epsilon: float, **more: Any) -> Settings:
+    size, count = PUBLIC_SIZES[records][scale], ITERATIONS[scale]
+    return repaired(records, target_epsilon=epsilon, public_size=size, iterations=count, **more)
 
 
 def _dcgan(records: str, scale: str) -> dict[str, Settings]:
     """The text's networks and rates: published (a label-conditional GAN), and repaired."""
     repaired_runs = {
-        f"repaired-{e:g}": replace(_repaired(records, scale, e, "constant"), network=DCGAN.network)
+        f"repaired-{e:g}": replace(_repaired(records, scale, e), network=DCGAN.network)
         for e in EPSILONS
     }
     return {"loss-value": _sized(DCGAN, scale), **repaired_runs}
@@ -176,20 +362,18 @@ def _dcgan(records: str, scale: str) -> dict[str, Settings]:
 
 def _real(records: str, scale: str) -> Part:
     """Real records, scored like generated ones: what could be reached."""
-    settings = {"records": records, "judged": JUDGED[scale]}
-    return Part(part_name("real", 0), settings, 0, partial(_judged_real, records, scale))
 
+    def compute() -> Result:
+        wanted = task(records, scale=scale)
+        if records == "digits":
+            data, count = wanted.data, JUDGED[scale]
+            made, labels = data.features.numpy()[:count], data.labels.numpy()[:count]
+        else:
+            made, labels = _codes(wanted), wanted.data.labels.numpy()
+        values = {"iterations": 0, "scores": {"0": wanted.judge(made, labels)}}
+        return Result(values, wanted.checksums, "cpu")
 
-def _judged_real(records: str, scale: str) -> Result:
-    wanted = task(records, scale=scale)
-    if records == "digits":
-        data, count = wanted.data, JUDGED[scale]
-        made, labels = data.features.numpy()[:count], data.labels.numpy()[:count]
-    else:
-        made, labels = _codes(wanted), wanted.data.labels.numpy()
-    return Result(
-        {"iterations": 0, "scores": {"0": wanted.judge(made, labels)}}, wanted.checksums, "cpu"
-    )
+    return Part(part_name("real", 0), {"records": records, "judged": JUDGED[scale]}, 0, compute)
 
 
 def _codes(wanted: Task) -> np.ndarray:
@@ -197,38 +381,24 @@ def _codes(wanted: Task) -> np.ndarray:
     return torch.stack([part.argmax(1) for part in parts], 1).numpy()
 
 
-def _marginals(records: str, scale: str, seeds: int) -> list[Part]:
+def _marginals(scale: str, epsilon: float, seed: int) -> Part:
     """The kit's best generator for tables: one noisy release of two-way counts."""
-    parts = []
-    for epsilon in EPSILONS if records == "census" else ():
-        settings = marginals.settings_for(epsilon, delta=DELTA, sizes=SIZES, target=INCOME)
-        described = describe(settings) | {"target_epsilon": epsilon}
-        prices = partial(_price_of_marginals, settings, epsilon)
-        for seed in range(seeds):
-            compute = partial(_from_marginals, settings, seed, scale, prices)
-            name = part_name(f"marginals-{epsilon:g}", seed)
-            parts.append(Part(name, described, seed, compute, prices=prices))
-    return parts
+    settings = marginals.settings_for(epsilon, delta=DELTA, sizes=SIZES, target=INCOME)
 
+    def prices(values: dict[str, Any]) -> dict[str, Any]:
+        return priced(pld.epsilon(settings.ledger(), delta=DELTA), claimed=epsilon)
 
-def _price_of_marginals(
-    settings: marginals.MarginalsSettings, epsilon: float, values: dict[str, Any]
-) -> dict[str, Any]:
-    return priced(pld.epsilon(settings.ledger(), delta=DELTA), claimed=epsilon)
+    def compute() -> Result:
+        wanted = task("census", scale=scale)
+        size = wanted.data.public_size
+        noise, rows = (np.random.default_rng([seed, stream]) for stream in (0, 1))
+        model = marginals.fit(_codes(wanted), settings=settings, public_size=size, rng=noise)
+        scores = wanted.judge(model.sample(size, rng=rows), np.zeros(size))
+        values = prices({}) | {"scores": {"0": scores}, "iterations": 0}
+        return Result(values, wanted.checksums, "cpu")
 
-
-def _from_marginals(
-    settings: marginals.MarginalsSettings,
-    seed: int,
-    scale: str,
-    prices: Callable[[dict[str, Any]], dict[str, Any]],
-) -> Result:
-    wanted = task("census", scale=scale)
-    size = wanted.data.public_size
-    noise, rows = (np.random.default_rng([seed, stream]) for stream in (0, 1))
-    model = marginals.fit(_codes(wanted), settings=settings, public_size=size, rng=noise)
-    scores = wanted.judge(model.sample(size, rng=rows), np.zeros(size))
-    return Result(prices({}) | {"scores": {"0": scores}, "iterations": 0}, wanted.checksums, "cpu")
+    described = describe(settings) | {"target_epsilon": epsilon}
+    return Part(part_name(f"marginals-{epsilon:g}", seed), described, seed, compute, prices=prices)
 
 
 def _largest_loss(run: Run) -> Result:
@@ -252,3 +422,87 @@ def _largest_loss(run: Run) -> Result:
     records = run.train(watched, gan, data, settings=settings)
     run.finish(records, total=settings.iterations * settings.discriminator_steps)
     return run.result(dict(largest), wanted.checksums)
+
+
+def plan_ablations(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
+    """Odd scores of Table IV, one change at a time (reduced: digits, 40 iterations).
+
+    All are of MNIST, at scales "reduced" and "small" of the digits; the runs that they differ from
+    are those of `plan_runs`.
+
+    Arguments as `plan_runs`; `seeds` of each repaired run, and one of the others, which no noise or
+    epsilon limits.
+    """
+    made = partial(Judged.of, records="digits", scale=scale, device=device, progress=progress)
+    several = (
+        (other_settings(scale), range(seeds), False),
+        (other_baselines(scale), range(1), True),
+        (other_labels(scale), range(1), False),
+    )
+    return [
+        made(key=key, settings=settings, seed=seed, by_digit=by_digit).part
+        for runs, each, by_digit in several
+        for seed in each
+        for key, settings in runs.items()
+    ]
+
+
+def other_settings(scale: str) -> dict[str, Settings]:
+    """Epsilon 5 with the batch, the discriminator's rate or both of epsilon 0.5, and the reverse.
+
+    The noise is calibrated anew for each: all keep their epsilon.
+    """
+    made = partial(_repaired, "digits", scale)
+    low, high = made(0.5), made(5.0)
+
+    def like(other: Settings, one: Settings) -> Settings:
+        return replace(one, discriminator_optimizer=other.discriminator_optimizer)
+
+    smaller = made(5.0, batch_size=low.expected_batch_size)
+    larger = made(0.5, batch_size=high.expected_batch_size)
+    return {
+        "repaired-5-batch": smaller,
+        "repaired-5-rate": like(low, high),
+        "repaired-5-both": like(low, smaller),
+        "repaired-0.5-both": like(high, larger),
+    }
+
+
+def other_baselines(scale: str) -> dict[str, Settings]:
+    """DP-GAN without its noise, without its largest norm, and longer with one step each."""
+    noise = DP_GAN.noise
+    assert isinstance(noise, ParameterNoise)
+    count = ITERATIONS[scale]
+    found = {
+        "dp-gan-no-noise": replace(DP_GAN, noise=replace(noise, schedule=Constant(0.0))),
+        "dp-gan-no-norm": replace(DP_GAN, noise=replace(noise, norm=1e6)),
+    }
+    found = {key: replace(settings, iterations=count) for key, settings in found.items()}
+    longer = replace(DP_GAN, discriminator_steps=1, iterations=LONGER * count)
+    return found | {"dp-gan-longer": longer}
+
+
+def other_labels(scale: str) -> dict[str, Settings]:
+    """The text's networks with a heavier label, with the code's rates, and with both.
+
+    And the code's networks, which Table IV trains digit by digit, as one GAN that sees the label.
+    """
+    rates = {"generator_optimizer": CODE_RATE, "discriminator_optimizer": CODE_RATE}
+    label = {"label_scale": LABEL_SCALE}
+    found = {
+        "dcgan-label": replace(DCGAN, **label),
+        "dcgan-rate": replace(DCGAN, **rates),
+        "dcgan-both": replace(DCGAN, **label, **rates),
+        "none-one-gan": NON_PRIVATE,
+    }
+    return {key: replace(settings, iterations=ITERATIONS[scale]) for key, settings in found.items()}
+
+
+PLANS = {
+    "table_2": plan_losses,
+    "table_4": partial(plan_runs, "digits"),
+    "table_5": partial(plan_runs, "census"),
+    "figure_9": partial(plan_sweep, "census"),
+    "figure_10": partial(plan_sweep, "digits"),
+    "ablations": plan_ablations,
+}

@@ -1,22 +1,23 @@
 """The numbers behind the claims: the paper's formulas beside what the kit proves.
 
 Both are of the Gaussian releases of the paper's own proofs (eq. 25, add-remove), as if noisy loss
-values were all that is released. Delta is 1e-5 throughout, epsilons are in nats.
+values were all that is released; the last functions are of the proof of Theorem 1. Delta is 1e-5
+throughout, epsilons are in nats.
 """
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import count
+from functools import cache
+from itertools import count, product
 from typing import NamedTuple
 
 import numpy as np
 
 from dpkit.papers.claims import Curve
 from dpkit.papers.rdp_gan import theorems
-from dpkit.papers.rdp_gan.settings import DELTA, DISCRIMINATOR_STEPS, GENERATOR_STEPS, SIGMA
+from dpkit.papers.rdp_gan.settings import DELTA, DISCRIMINATOR_STEPS, GENERATOR_STEPS, SIGMA, Tuning
 from dpkit.papers.rdp_gan.theorems import ConditionFails, Setting
-from dpkit.papers.rdp_gan.tuning import Tuning
-from dpkit.privacy import gdp, pld
+from dpkit.privacy import gdp, moments, pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian
 from dpkit.privacy.schedules import ExponentialDecay, Schedule, StepDecay, TimeDecay
@@ -98,37 +99,30 @@ ORDERS = tuple(range(2, 65))
 NOISES = tuple(float(noise) for noise in np.geomspace(1, 100, 25))
 
 
-def curve_theorem_1(
-    orders: Sequence[float] = ORDERS, *, sample_rate: float = RATE, noise_std: float = NOISE
-) -> dict[str, list[float]]:
+def curve_theorem_1(orders: Sequence[float] = ORDERS) -> dict[str, list[float]]:
     """Renyi epsilon by order at sensitivity 1: "order", "paper" (Theorem 1) and "exact".
 
     "exact" is the divergence of the pair in the theorem's proof, in the direction that costs more.
     """
-    exact = SampledGaussian(noise_std, sample_rate).rdp(list(orders))
-    paper = [
-        theorems.theorem_1(a, sample_rate=sample_rate, sensitivity=1.0, noise_std=noise_std)
-        for a in orders
-    ]
+    exact = SampledGaussian(NOISE, RATE).rdp(list(orders))
+    setting = {"sample_rate": RATE, "sensitivity": 1.0, "noise_std": NOISE}
+    paper = [theorems.theorem_1(a, **setting) for a in orders]
     return {"order": [float(a) for a in orders], "paper": paper, "exact": exact.tolist()}
 
 
-def curve_theorem_2(
-    noises: Sequence[float] = NOISES, *, sample_rate: float = 1.0
-) -> dict[str, list[float]]:
+def curve_theorem_2(noises: Sequence[float] = NOISES) -> dict[str, list[float]]:
     """Epsilon of n_d releases by noise: "noise_std", "paper", "lower" and "upper".
 
     "paper" is eq. 15 at the best order, infinite where the theorem's condition fails; "lower" and
     "upper" are the certified ends of the privacy loss distribution's epsilon. Sensitivity 1.
     """
-    setting = _setting(sample_rate, 1.0)
     paper, pairs = [], []
     for noise_std in noises:
         try:
-            paper.append(theorems.theorem_2(noise_std=noise_std, **setting))
+            paper.append(theorems.theorem_2(noise_std=noise_std, **UNIT))
         except ConditionFails:  # the theorem says nothing there
             paper.append(math.inf)
-        pairs.append(certified(SampledGaussian(noise_std, sample_rate), DISCRIMINATOR_STEPS))
+        pairs.append(certified(SampledGaussian(noise_std, 1.0), DISCRIMINATOR_STEPS))
     return {
         "noise_std": list(noises),
         "paper": paper,
@@ -158,9 +152,9 @@ def exact(noise_std: float) -> float:
     return gdp.epsilon([Release(Gaussian(noise_std), DISCRIMINATOR_STEPS)], delta=DELTA).epsilon
 
 
-def first_order_exceeded(highest: int = 1000) -> float:
+def first_order_exceeded() -> float:
     """The least integer order at which the exact divergence exceeds Theorem 1; inf if none."""
-    curve = curve_theorem_1(range(2, highest + 1))
+    curve = curve_theorem_1(range(2, 1_001))
     points = zip(curve["order"], curve["paper"], curve["exact"], strict=True)
     return next((order for order, paper, exact in points if exact > paper), math.inf)
 
@@ -180,26 +174,6 @@ def exact_by_noise() -> Curve:
 def slope() -> float:
     """The exponent of the noise in the exact epsilon: least squares of the logs."""
     return float(np.polyfit(np.log(NOISES), np.log([exact(s) for s in NOISES]), 1)[0])
-
-
-def renyi_of_releases(noise_std: float) -> float:
-    """Renyi divergence of order 2 of n_d Gaussian releases of sensitivity 1."""
-    return float(DISCRIMINATOR_STEPS * Gaussian(noise_std).rdp([theorems.BEST_ORDER])[0])
-
-
-def composed_delta() -> float:
-    """The least delta that n_g releases, each (epsilon, delta), guarantee at n_g epsilon.
-
-    1 - (1 - delta)^n_g (Kairouz, Oh, Viswanath 2015, Thm 3.3), attained by releases that reveal
-    everything with probability delta.
-    """
-    return -math.expm1(GENERATOR_STEPS * math.log1p(-DELTA))
-
-
-def largest_cross_entropy() -> float:
-    """The largest loss over all logits x: log(1 + e^x), which grows without end."""
-    logits = np.array([1.0, 1e2, 1e4, np.inf])
-    return float(np.logaddexp(0.0, logits).max())
 
 
 def tuned_noises(correct: Sequence[int], *, of: int, tuning: Tuning) -> tuple[float, ...]:
@@ -261,3 +235,62 @@ def cost(decay: Decay) -> float:
     It goes as the sum of 1 / noise^2, whatever order, sensitivity and sample rate are.
     """
     return math.fsum((SIGMA / decay.schedule(t)) ** 2 for t in range(decay.printed))
+
+
+STEP_RATES = {"MNIST": 0.6, "Adult": 0.5}  # k of eq. 21, below Tables IV and V
+RELEASES = DISCRIMINATOR_STEPS * GENERATOR_STEPS
+
+
+def before_c(orders: np.ndarray, *, sample_rate: float, noise_std: float) -> np.ndarray:
+    """Eq. 26 before step (c), at sensitivity 1: a / (a - 1) log(1 + q (e^(a / 2 s^2) - 1))."""
+    grown = sample_rate * np.expm1(orders / (2 * noise_std**2))
+    return orders / (orders - 1) * np.log1p(grown)
+
+
+def other_divergence(order: float, *, sample_rate: float, noise_std: float) -> float:
+    """The divergence that eq. 27 bounds, of N(0, s^2) from (1 - q) N(0, s^2) + q N(1, s^2).
+
+    By the trapezoidal rule, which is exact to rounding for such integrands.
+    """
+    x = np.linspace(-12 * noise_std, 12 * noise_std, 4_001)
+    density = np.exp(-((x / noise_std) ** 2) / 2) / (noise_std * math.sqrt(2 * math.pi))
+    ratio = 1 + sample_rate * np.expm1((2 * x - 1) / (2 * noise_std**2))
+    moment = float(np.sum(density * ratio ** (1 - order)) * (x[1] - x[0]))
+    return math.log(moment) / (order - 1)
+
+
+@cache
+def least_room() -> float:
+    """The smallest ratio of eq. 26 before (c) and the exact divergence, over orders and settings.
+
+    Where the exponent overflows the bound is infinite, and bounds.
+    """
+    least, orders = math.inf, np.arange(2, 65)
+    with np.errstate(over="ignore"):
+        for rate, noise in product((1e-3, 0.01, 0.1, 0.5), (0.5, 1.0, 3.0, 10.0)):
+            bound = before_c(orders, sample_rate=rate, noise_std=noise)
+            least = min(least, float((bound / SampledGaussian(noise, rate).rdp(orders)).min()))
+    return least
+
+
+@cache
+def accountant(most: int) -> float:
+    """Epsilon of all releases on Adult by the moments accountant, with so many moments."""
+    ledger = [Release(ADULT.release(SIGMA), RELEASES)]
+    return moments.epsilon(ledger, delta=DELTA, moments=most).epsilon
+
+
+def adult_over_mnist(batch: int) -> float:
+    """Eq. 16's epsilon of an iteration on Adult over that on MNIST, at noise 10."""
+    cells = {one.data: one for one in TABLE_2 if one.batch == batch}
+    adult, mnist = (
+        theorems.theorem_3(noise_std=SIGMA, **cells[name].setting) for name in ("Adult", "MNIST")
+    )
+    return adult / mnist
+
+
+def unfloored_iterations(name: str) -> float:
+    """Iterations within the total where the noise is k^(t / t*), as eq. 21 is printed."""
+    column = {"MNIST": MNIST, "Adult": ADULT}[name]
+    schedule = ExponentialDecay(SIGMA, -math.log(STEP_RATES[name]) / 100)
+    return scheduled_iterations(schedule, column)

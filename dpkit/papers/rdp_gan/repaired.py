@@ -6,8 +6,7 @@ from functools import cache
 
 from dpkit.common import checks
 from dpkit.papers.rdp_gan.schedule_calibration import initial_noise
-from dpkit.papers.rdp_gan.settings import DELTA, SETTINGS, GradientNoise, Settings
-from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.papers.rdp_gan.settings import DELTA, SETTINGS, GradientNoise, Settings, Tuning
 from dpkit.privacy.accountants.filters import RenyiFilter, best_order
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian

@@ -8,7 +8,7 @@ the target; a rough price only says where to look.
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,6 @@ from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.mechanisms.privacy_loss import Floats
 from dpkit.privacy.schedules import Schedule, noise_ledger, values
-
-__all__ = ["Solved", "initial_noise", "iterations_within"]
 
 LEAST, MOST = 1e-9, 1e13  # noise multipliers that mechanisms accept
 ROUGH = (6, 32)  # groups of noises that are priced as one, the rougher first
@@ -54,7 +52,6 @@ def initial_noise(
     delta: float,
     accountant: Accountant = pld.epsilon,
     tolerance: float = 2e-3,
-    **options: Any,
 ) -> Solved:
     """The least start of a noise schedule whose iterations all stay within target_epsilon.
 
@@ -70,7 +67,7 @@ def initial_noise(
         release: what one of them is, from its noise multiplier, such as
             `lambda noise: SampledGaussian(noise, sample_rate)`.
         delta: in (0, 1).
-        accountant: `pld.epsilon`, `rdp.epsilon` or another of their kind; `options` go to it.
+        accountant: `pld.epsilon`, `rdp.epsilon` or another of their kind.
         tolerance: in (0, 1), not below the width of the accountant's own answers (pld's `gap`).
 
     Raises:
@@ -96,7 +93,7 @@ def initial_noise(
         if not found.min() >= LEAST:
             return FAR
         ledger = _grouped(found, groups, release, releases_each)
-        return log_over(accountant(ledger, delta=delta, **options), target_epsilon)
+        return log_over(accountant(ledger, delta=delta), target_epsilon)
 
     def true(x: float) -> float:
         if noises(x).min() < LEAST:
@@ -104,7 +101,7 @@ def initial_noise(
         start = math.exp(x)
         ledger = noise_ledger(schedule(start), steps=iterations, release=release)
         ledger = [Release(one, count * releases_each) for one, count in ledger]
-        priced[x] = accountant(ledger, delta=delta, **options)
+        priced[x] = accountant(ledger, delta=delta)
         return log_over(priced[x], target_epsilon)
 
     lowest = float(noises(0.0).min())
@@ -137,7 +134,6 @@ def iterations_within(
     delta: float,
     accountant: Accountant = pld.epsilon,
     most: int = 100_000,
-    **options: Any,
 ) -> Solved:
     """The most iterations, up to `most`, of a given noise schedule within target_epsilon in total.
 
@@ -174,14 +170,14 @@ def iterations_within(
         if not has_noise(count):
             return FAR
         ledger = _grouped(np.array(noises[:count]), groups, release, releases_each)
-        return log_over(accountant(ledger, delta=delta, **options), target_epsilon)
+        return log_over(accountant(ledger, delta=delta), target_epsilon)
 
     def true(count: int) -> float:
         if not has_noise(count):
             return FAR
         ledger = noise_ledger(lambda step: noises[step], steps=count, release=release)
         ledger = [Release(one, n * releases_each) for one, n in ledger]
-        priced[count] = accountant(ledger, delta=delta, **options)
+        priced[count] = accountant(ledger, delta=delta)
         return log_over(priced[count], target_epsilon)
 
     has_noise(1)
@@ -189,7 +185,7 @@ def iterations_within(
     guess = _last(lambda n: rough(n, ROUGH[1]), guess, most, step=max(guess // 50, 1), share=0.0)
     found = _last(true, guess, most, step=1, share=0.0)
     if not found:
-        priced[0] = accountant([Release(release(noises[0]), 0)], delta=delta, **options)
+        priced[0] = accountant([Release(release(noises[0]), 0)], delta=delta)
     return Solved(noises[0], priced[found], found)
 
 

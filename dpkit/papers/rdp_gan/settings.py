@@ -1,10 +1,13 @@
-"""What the paper ran, in every reading of where its noise goes, and what a repaired run changes."""
+"""What the paper ran, in every reading of where its noise goes, and what a repaired run changes.
 
+`Tuning` is Algorithm 2's rule: less noise whenever the test accuracy stops improving (eqs. 17, 18).
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from statistics import fmean
 
 from dpkit.common import checks
-from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.ledger import Release
@@ -13,20 +16,54 @@ from dpkit.privacy.sampling import PoissonSampling, Sampling, ShuffledBatches, m
 from dpkit.privacy.schedules import Constant, Schedule, noise_ledger
 from dpkit.training.optimizers import Adam
 
+
+@dataclass(frozen=True)
+class Tuning:
+    """When to test, and by how much to lower the noise.
+
+    Args:
+        factor: k in (0, 1], by which the noise is multiplied.
+        threshold: tau, the improvement of the accuracy (in [0, 1]) below which that happens.
+        averaged: compare with the mean of all earlier accuracies (eq. 18), not with the last.
+        every: generator iterations from one test to the next.
+        count_noise: standard deviation of the noise on the number of correct answers that is
+            tested; 0 as published, where the accuracy is read for free.
+    """
+
+    factor: float
+    threshold: float
+    averaged: bool = True
+    every: int = 1
+    count_noise: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.positive(factor=self.factor)
+        checks.in_range(0, 1, factor=self.factor)
+        checks.in_range(-1, 1, threshold=self.threshold)
+        checks.whole(1, every=self.every)
+        checks.non_negative(count_noise=self.count_noise)
+
+    def next_noise(self, noise: float, accuracies: Sequence[float]) -> float:
+        """The noise after the last of `accuracies`: as it is, or multiplied by `factor`.
+
+        Args:
+            noise: standard deviation, or multiplier, so far.
+            accuracies: of all tests up to now, in [0, 1]; S_0 = 0 goes before them.
+        """
+        earlier = [0.0, *accuracies[:-1]]
+        # eq. 18's mean is over tests 1 to t, S_0 left out where there is another
+        reference = fmean(earlier[1:] or earlier) if self.averaged else earlier[-1]
+        improved = accuracies[-1] - reference >= self.threshold
+        return noise if improved else self.factor * noise
+
+
 DELTA = 1e-5
 DISCRIMINATOR_STEPS, GENERATOR_STEPS = 5, 1_000  # n_d and n_g, section V-A2
 SIGMA = 10.0  # section V-E: what a total epsilon of 0.5 over 1,000 iterations is said to need
 
 
-class Noise(Protocol):
-    """Where noise enters a step, how much at each generator iteration, and what that guarantees."""
-
-    @property
-    def schedule(self) -> Schedule: ...
-
-    def ledger(
-        self, *, sampling: Sampling, public_size: int, each: int, iterations: int
-    ) -> list[Release]: ...
+# Each class below says where noise enters a step, how much at each generator iteration, and what
+# that guarantees.
 
 
 @dataclass(frozen=True)
@@ -35,12 +72,9 @@ class LossValueNoise:
 
     Eq. 8 writes a sum over the batch, eq. 13 has the sensitivity of a mean, and the code takes the
     mean: so do the steps here. For the gradient it is all one.
-
-    Args:
-        schedule: standard deviation at each generator iteration.
     """
 
-    schedule: Schedule
+    schedule: Schedule  # standard deviation at each generator iteration
 
     def ledger(self, **_: object) -> list[Release]:
         """No guarantee."""
@@ -50,13 +84,12 @@ class LossValueNoise:
 
 @dataclass(frozen=True)
 class MultiplicativeNoise:
-    """The code's later form: loss + noise * loss / |its value|, the gradient times a random number.
+    """The code's later form: loss + noise * loss / |its value|.
 
-    Args:
-        schedule: standard deviation at each generator iteration.
+    The gradient times a random number.
     """
 
-    schedule: Schedule
+    schedule: Schedule  # standard deviation at each generator iteration
 
     def ledger(self, **_: object) -> list[Release]:
         """No guarantee."""
@@ -65,13 +98,9 @@ class MultiplicativeNoise:
 
 @dataclass(frozen=True)
 class OutputErrorNoise:
-    """Eq. 9 read literally: N(0, std^2) on each example's error at the output layer.
+    """Eq. 9 read literally: N(0, std^2) on each example's error at the output layer."""
 
-    Args:
-        schedule: standard deviation at each generator iteration.
-    """
-
-    schedule: Schedule
+    schedule: Schedule  # standard deviation at each generator iteration
 
     def ledger(self, **_: object) -> list[Release]:
         """No guarantee."""
@@ -85,14 +114,10 @@ class ParameterNoise:
 
     N(0, std^2) on each of the discriminator's parameters, each tensor then scaled to at most
     `norm`, and then a step along the un-noised gradient.
-
-    Args:
-        schedule: standard deviation at each generator iteration.
-        norm: largest L2 norm of a parameter tensor.
     """
 
-    schedule: Schedule
-    norm: float = 6.0
+    schedule: Schedule  # standard deviation at each generator iteration
+    norm: float = 6.0  # largest L2 norm of a parameter tensor
 
     def __post_init__(self) -> None:
         checks.positive(norm=self.norm)

@@ -16,7 +16,6 @@ import numpy as np
 
 from dpkit.papers.experiments.rows import Shown, Stored, joined, mean, spread, values
 from dpkit.papers.rdp_gan import theorems
-from dpkit.papers.rdp_gan.ablation_rows import ablation_rows
 from dpkit.papers.rdp_gan.recomputed import TABLE_2, Column
 from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RATES, SWEEPS
 from dpkit.papers.rdp_gan.settings import DELTA, GENERATOR_STEPS
@@ -76,6 +75,25 @@ READINGS = {
     "dp-gan": "DP-GAN: noise on parameters",
 }
 COLUMNS = ("none", *DECAYS)
+SCORES = ("accuracy", "spread", "trained_on_generated")
+TITLES = {  # by key; the first of each group is a row of Table IV
+    "repaired-constant-5": "repaired, epsilon 5: batch 256, rate 0.002",
+    "repaired-5-batch": "epsilon 5, batch 128",
+    "repaired-5-rate": "epsilon 5, rate 0.001",
+    "repaired-5-both": "epsilon 5, batch 128, rate 0.001",
+    "repaired-constant-0.5": "repaired, epsilon 0.5: batch 128, rate 0.001",
+    "repaired-0.5-both": "epsilon 0.5, batch 256, rate 0.002",
+    "dp-gan": "DP-GAN",
+    "dp-gan-no-noise": "DP-GAN without noise",
+    "dp-gan-no-norm": "DP-GAN without its largest norm",
+    "dp-gan-longer": "DP-GAN, ten times as many iterations of one step",
+    "dcgan-loss-value": "the text's networks",
+    "dcgan-label": "the text's networks, label weight 20",
+    "dcgan-rate": "the text's networks, the code's rates",
+    "dcgan-both": "the text's networks, label weight 20, code's rates",
+    "none": "the code's networks, one GAN a digit",
+    "none-one-gan": "the code's networks, one GAN of all digits",
+}
 
 
 def table_2(stored: Stored) -> list[dict[str, Any]]:
@@ -86,7 +104,7 @@ def table_2(stored: Stored) -> list[dict[str, Any]]:
     """
     rows = []
     for column in TABLE_2:
-        records = _records(column)
+        records = "digits" if column.data == "MNIST" else "census"
         found = values(stored, f"{records}-{column.batch}")
         rows.append(
             {
@@ -210,9 +228,7 @@ def figure_3(
     }
 
 
-def figure_5(
-    stored: Stored, *, score: str = "accuracy"
-) -> dict[str, tuple[list[int], list[float]]]:
+def figure_5(stored: Stored) -> dict[str, tuple[list[int], list[float]]]:
     """Accuracy along training, mean over seeds: name -> (iterations, accuracy). Figures 5 and 6."""
     names = {
         **READINGS,
@@ -220,7 +236,7 @@ def figure_5(
     }
     curves = {title: [one["curve"] for one in values(stored, key)] for key, title in names.items()}
     return {
-        title: (some[0]["iterations"], np.mean([one[score] for one in some], axis=0).tolist())
+        title: (some[0]["iterations"], np.mean([one["accuracy"] for one in some], axis=0).tolist())
         for title, some in curves.items()
         if some
     }
@@ -283,6 +299,24 @@ def mean_score(stored: Stored, key: str, score: str) -> "list[float] | None":
     return np.mean(found, axis=0).tolist() if found else None
 
 
+def ablation_rows(stored: Stored) -> list[dict[str, Any]]:
+    """Rows of Table IV with an odd score, each beside the runs that change one thing about it.
+
+    At each run's end, mean and range over seeds; runs not stored are left out. Keys: run, seeds,
+    and for each score (those of Table IV) "<score>" and "<score>_range".
+
+    Args:
+        stored: parts of "ablations" and "table_4" together.
+    """
+    rows = []
+    for key, title in TITLES.items():
+        row: dict[str, Any] = {"run": title, "seeds": len(values(stored, key))}
+        for score in SCORES:
+            row |= _mean_and_range(score, _scores(stored, key, score))
+        rows += [row] if row["seeds"] else []
+    return rows
+
+
 def _cell(
     stored: Stored, key: str, score: str, column: str, *, iterations: int | None = None
 ) -> dict[str, Any]:
@@ -306,10 +340,6 @@ def _scores(stored: Stored, key: str, score: str, iterations: int | None = None)
         one["scores"].get(str(iterations or one["iterations"]), {}) for one in values(stored, key)
     ]
     return [scores[score] for scores in at if score in scores]
-
-
-def _records(column: Column) -> str:
-    return "digits" if column.data == "MNIST" else "census"
 
 
 SHOWN = (

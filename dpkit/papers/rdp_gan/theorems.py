@@ -144,11 +144,7 @@ def theorem_4(
 
 
 def iterations_within(
-    target_epsilon: float,
-    noises: Iterable[float],
-    *,
-    order: float = BEST_ORDER,
-    **setting: Unpack[Setting],
+    target_epsilon: float, noises: Iterable[float], **setting: Unpack[Setting]
 ) -> int:
     """Generator iterations, of those in `noises`, whose sum by Theorem 4 is within the target.
 
@@ -163,7 +159,7 @@ def iterations_within(
     spent, done = 0.0, 0
     for noise_std in noises:
         try:
-            spent += theorem_3(order, noise_std=noise_std, **setting)
+            spent += theorem_3(noise_std=noise_std, **setting)
         except ConditionFails:
             break
         if not spent <= target_epsilon:
@@ -172,13 +168,7 @@ def iterations_within(
     return done
 
 
-def noise_for(
-    total_epsilon: float,
-    *,
-    generator_steps: int,
-    order: float = BEST_ORDER,
-    **setting: Unpack[Setting],
-) -> float:
+def noise_for(total_epsilon: float, *, generator_steps: int, **setting: Unpack[Setting]) -> float:
     """The noise_std at which Theorem 4 gives `total_epsilon` (Algorithm 2, line 4).
 
     Args:
@@ -194,9 +184,9 @@ def noise_for(
     each = {"discriminator_steps": setting["discriminator_steps"], "delta": setting["delta"]}
     checks.positive(total_epsilon=total_epsilon, sample_rate=rate)
     checks.whole(1, generator_steps=generator_steps)
-    at_1 = theorem_1(order, sample_rate=rate, sensitivity=sensitivity, noise_std=1.0)
+    at_1 = theorem_1(BEST_ORDER, sample_rate=rate, sensitivity=sensitivity, noise_std=1.0)
     noise_std = math.sqrt(generator_steps * eq_15(at_1, **each) / total_epsilon)
-    theorem_3(order, noise_std=noise_std, **setting)  # raises where its condition fails
+    theorem_3(noise_std=noise_std, **setting)  # raises where its condition fails
     return noise_std
 
 

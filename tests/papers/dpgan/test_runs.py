@@ -2,7 +2,9 @@
 
 import json
 import math
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,14 +15,15 @@ import torch
 from dpkit.common.progress import silent
 from dpkit.common.records import SCALES
 from dpkit.papers import dpgan as paper
-from dpkit.papers.dpgan import experiments, prices, scores, tables, variants
-from dpkit.papers.dpgan.js_score import MOST
-from dpkit.papers.dpgan.material import material
+from dpkit.papers.dpgan import experiments, scores, tables, variants
+from dpkit.papers.dpgan.scores import material
 from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import MNIST, SETTINGS
+from dpkit.papers.dpgan.tables import MOST
 from dpkit.papers.dpgan.variants import CONFIGURATIONS
 from dpkit.papers.experiments import run as run_module
 from dpkit.papers.experiments import store
+from dpkit.papers.experiments.run import Run
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling
 from dpkit.training.device import generator_on
@@ -59,18 +62,24 @@ def quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     judge = SimpleNamespace(probabilities=probabilities, accuracy=0.9)
     monkeypatch.setattr(scores, "classifier", lambda records: judge)
     monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path)
-    monkeypatch.setattr(experiments, "JUDGED", {"reduced": 40, "paper": 40})
+    monkeypatch.setattr(experiments, "JUDGED", {"small": 40})
     quick = replace(scores.DISCRIMINATING["digits"], iterations=3)
     monkeypatch.setattr(scores, "DISCRIMINATING", {"digits": quick})
     return tmp_path / "runs" / "dpgan"
 
 
-def run_of(settings, *, key="all-repaired", seed=0, progress=silent):
-    return experiments.new_run(key, settings, seed, "reduced", "cpu", progress, "digits")
+def run_of(settings, *, progress=silent):
+    return experiments.new_run("all-repaired", settings, 0, "small", "cpu", progress)
 
 
 def same(one, other):
     pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+def alike(one, other):
+    """Whether two networks have the same parameters; their buffers may differ."""
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
     return all(torch.equal(a, b) for a, b in pairs)
 
 
@@ -87,7 +96,7 @@ def test_a_run_stores_scores_settings_and_both_epsilons(quick: Path):
     assert values["epsilon_proven"] == found.epsilon <= 4
     assert values["epsilon_lower"] == found.lower
     assert values["epsilon_charged"] is None
-    assert prices.PUBLIC in values["assumptions"]
+    assert experiments.PUBLIC in values["assumptions"]
     assert result.images is not None
     assert (result.images.shape, result.images.dtype) == ((40, 28, 28), np.uint8)
     assert set(result.data) == {"digits train", "digits test"}
@@ -122,40 +131,20 @@ def test_an_interrupted_run_goes_on_where_it_stopped(quick: Path, monkeypatch, s
     for path in quick.iterdir():
         path.unlink()
     monkeypatch.setattr(experiments, "EVERY", 2)
-    seen = 0
+    seen = []
 
-    def stopped(records, /, *, total, desc):
-        nonlocal seen
+    def counted(records, /, *, total, desc, most=None):
         for record in records:
-            if seen == stop:
+            if len(seen) == most:
                 raise KeyboardInterrupt
-            seen += 1
+            seen.append(record.step)
             yield record
 
     with pytest.raises(KeyboardInterrupt):
-        experiments.trained(run_of(settings, progress=stopped))
-    seen = 0
-    counted = []
-
-    def count(records, /, *, total, desc):
-        for record in records:
-            counted.append(record.step)
-            yield record
-
-    again = experiments.trained(run_of(settings, progress=count))
-    assert same(whole, again)
-    assert len(counted) < 10
-
-
-class Spy:
-    """A step that first notes which images it is given."""
-
-    def __init__(self, step, given):
-        self.step, self.given = step, given
-
-    def __call__(self, gan, images, labels, **others):
-        self.given.append({tuple(one.flatten().tolist()) for one in images})
-        return self.step(gan, images, labels, **others)
+        experiments.trained(run_of(settings, progress=partial(counted, most=stop)))
+    seen.clear()
+    assert same(whole, experiments.trained(run_of(settings, progress=counted)))
+    assert len(seen) < 10
 
 
 def test_the_warm_start_reads_public_images_and_private_steps_private_ones(
@@ -165,7 +154,11 @@ def test_the_warm_start_reads_public_images_and_private_steps_private_ones(
 
     def spied(name):
         def run(step, *rest, checkpoint=None, **others):
-            return train(Spy(step, given[name]), *rest, **others)
+            def noted(gan, images, labels, **now):
+                given[name].append({tuple(one.flatten().tolist()) for one in images})
+                return step(gan, images, labels, **now)
+
+            return train(noted, *rest, **others)
 
         return run
 
@@ -173,29 +166,22 @@ def test_the_warm_start_reads_public_images_and_private_steps_private_ones(
     monkeypatch.setattr(run_module, "train", spied("private"))
     experiments.trained(run_of(tiny(variants.repaired("all", scale="reduced"))))
     real = material("digits")
-    known = {
-        name: {tuple(one.flatten().tolist()) for one in images}
-        for name, images in (("warm", real.public), ("private", real.private))
-    }
-    assert [len(given[name]) for name in known] == [4, 6]
-    for name, images in known.items():
-        assert all(batch <= images for batch in given[name])
+    for name, images, steps in (("warm", real.public, 4), ("private", real.private, 6)):
+        known = {tuple(one.flatten().tolist()) for one in images}
+        assert len(given[name]) == steps
+        assert all(batch <= known for batch in given[name])
         assert any(given[name])
 
 
 def test_codes_that_are_judged_are_not_those_of_training(quick: Path, monkeypatch):
     seen, generate = [], experiments.algorithm.generate
-    monkeypatch.setattr(
-        experiments.algorithm,
-        "generate",
-        lambda net, codes: seen.append(codes) or generate(net, codes),
-    )
+    spy = lambda net, codes: seen.append(codes) or generate(net, codes)  # noqa: E731
+    monkeypatch.setattr(experiments.algorithm, "generate", spy)
     experiments.compute(run_of(tiny(variants.repaired("none", scale="reduced"))))
     (codes,) = seen
     assert codes.shape == (40, 4)
-    assert not torch.equal(
-        codes, torch.randn(40, 4, generator=generator_on(CPU, reproducible_seed=0))
-    )
+    training = generator_on(CPU, reproducible_seed=0)
+    assert not torch.equal(codes, torch.randn(40, 4, generator=training))
 
 
 def test_private_and_public_images_are_apart():
@@ -207,9 +193,6 @@ def test_private_and_public_images_are_apart():
     assert len(found.public_labels) == 100
     with pytest.raises(ValueError, match="records must be one of mnist, digits"):
         material("letters")
-
-
-def test_a_run_refuses_settings_of_other_data(quick: Path):
     with pytest.raises(ValueError, match="must be those of digits, 1337 and 100"):
         experiments.trained(run_of(tiny(SETTINGS, private_examples=49_000)))
 
@@ -223,14 +206,14 @@ def test_what_is_claimed_charged_and_proven():
     assert old["if_poisson_adjacency"] == "add-remove"
     assert SHUFFLED_AS_POISSON in old["if_poisson_assumptions"]
     assert old["adjacency"] == "replace-one"  # of its passes, which assume no Poisson batches
-    assert prices.PUBLIC in old["assumptions"]
+    assert experiments.PUBLIC in old["assumptions"]
     assert SHUFFLED_AS_POISSON not in old["assumptions"]
     plain = experiments.priced(paper.NON_PRIVATE, steps=10)
     assert (plain["epsilon_claimed"], plain["epsilon_proven"]) == (None, "inf")
     fixed = experiments.priced(variants.repaired("grouping", scale="paper"), steps=10)
-    assert prices.PUBLIC not in fixed["assumptions"]
+    assert experiments.PUBLIC not in fixed["assumptions"]
     warm = experiments.priced(variants.repaired("warm", scale="paper"), steps=10)
-    assert prices.PUBLIC in warm["assumptions"]
+    assert experiments.PUBLIC in warm["assumptions"]
     assert SHUFFLED_AS_POISSON not in warm["assumptions"]
 
 
@@ -250,8 +233,7 @@ def test_the_three_runs_of_a_configuration(name: str, scale: str):
     for other in (matched, repaired):
         assert other.steps_allowed(public_size=size) == steps
         assert isinstance(other.sampling, PoissonSampling)
-        assert other.noise_divisor == 1
-        assert other.warm_start == old.warm_start
+        assert (other.noise_divisor, other.warm_start) == (1, old.warm_start)
         assert other.chosen is not None
     spent = [
         rdp.epsilon(one.poisson_ledger(public_size=size, steps=steps), delta=1e-5).epsilon
@@ -262,12 +244,7 @@ def test_the_three_runs_of_a_configuration(name: str, scale: str):
     assert matched.target_epsilon == pytest.approx(spent[0], abs=1e-3)
 
 
-def test_configurations_are_those_that_fit_table_9():
-    """Marks by row of the text: 3, 1, 4 and 1; by run: 0, 1, 1, 2, 2, 3."""
-    six = [one for name, one in CONFIGURATIONS.items() if name not in ("warm", "all")]
-    marks = [(c.grouping == "biases", c.grouping == "clusters", c.adaptive, c.warm) for c in six]
-    assert [sum(row) for row in zip(*marks, strict=True)] == [3, 1, 4, 1]
-    assert [sum(row) for row in marks] == [0, 1, 1, 2, 2, 3]
+def test_configurations_at_the_papers_scale_are_the_papers_settings():
     assert variants.published("all", scale="paper") == SETTINGS
     assert variants.published("grouping", scale="paper") == replace(MNIST, warm_start=0)
     repaired = variants.repaired("all", scale="paper")
@@ -279,7 +256,7 @@ def test_the_reduced_scale_is_narrower_and_shorter():
     small = variants.published("all", scale="reduced")
     assert small.critic_channels == (16, 32, 64)
     assert (small.max_steps, small.warm_start) == (2_000, 200)
-    assert variants.without_privacy(scale="reduced").max_steps == 2_000
+    assert variants.sized(paper.NON_PRIVATE, scale="reduced").max_steps == 2_000
     with pytest.raises(ValueError, match="scale must be one of paper, reduced"):
         variants.published("all", scale="huge")
     with pytest.raises(ValueError, match="name must be one of none"):
@@ -291,10 +268,9 @@ PLANNED = {"table_2": 1 + 2 * 5, "table_6": 2 * 5 * 5, "table_9": 2 * 7 * 3, "sn
 
 @pytest.mark.parametrize("name", experiments.PLANS)
 def test_plans_name_their_parts_once_and_describe_them_in_json(name: str):
-    planned = experiments.PLANS[name](scale="reduced", seeds=2, device="cpu", progress=silent)
-    names = [part.name for part in planned]
-    assert len(names) == len(set(names)) == PLANNED[name]
-    again = experiments.PLANS[name](scale="reduced", seeds=2, device="cpu", progress=silent)
+    asked = {"scale": "reduced", "seeds": 2, "device": "cpu", "progress": silent}
+    planned, again = (experiments.PLANS[name](**asked) for _ in range(2))
+    assert len({part.name for part in planned}) == len(planned) == PLANNED[name]
     for one, other in zip(planned, again, strict=True):
         assert json.loads(json.dumps(one.settings)) == one.settings == other.settings
     assert set(experiments.PLANS) == set(PLANNED)
@@ -302,10 +278,8 @@ def test_plans_name_their_parts_once_and_describe_them_in_json(name: str):
 
 def test_the_snapshot_leaves_the_generator_as_it_began(quick: Path):
     settings = tiny(variants.published("all", scale="reduced"), generator_trained=False)
-    run = run_of(settings)
     start = paper.new_gan(settings, seed=0, device=CPU).generator_net
-    pairs = zip(start.parameters(), experiments.trained(run).parameters(), strict=True)
-    assert all(torch.equal(a, b) for a, b in pairs)
+    assert alike(start, experiments.trained(run_of(settings)))
 
 
 def test_a_gan_of_public_images_alone_reads_no_private_one_and_costs_nothing(
@@ -318,28 +292,28 @@ def test_a_gan_of_public_images_alone_reads_no_private_one_and_costs_nothing(
         changed = real._replace(private=factor * real.private)
         monkeypatch.setattr(experiments, "material", lambda _, changed=changed: changed)
         run = run_of(settings)
-        found.append([p.detach().clone() for p in experiments.trained(run).parameters()])
-    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
-    start = paper.new_gan(settings, seed=0, device=CPU).generator_net
-    pairs = zip(start.parameters(), found[0], strict=True)
-    assert any(not torch.equal(a, b) for a, b in pairs)
-    found = experiments.priced(settings, steps=run.steps)
-    assert found["epsilon_proven"] == 0
-    assert prices.PUBLIC in found["assumptions"]
+        found.append(deepcopy(experiments.trained(run)))
+    assert alike(*found)
+    assert not alike(paper.new_gan(settings, seed=0, device=CPU).generator_net, found[0])
+    price = experiments.priced(settings, steps=run.steps)
+    assert price["epsilon_proven"] == 0
+    assert experiments.PUBLIC in price["assumptions"]
+
+
+def classified(key, gan, learning):
+    run = Run("dpgan", f"{key}-n20", learning, 0, 20, records="digits", device_name="cpu")
+    return experiments.Classified(run, gan)
 
 
 @pytest.mark.parametrize("kind", ["supervised", "semi-supervised"])
 def test_classifiers_of_few_labels(quick: Path, kind: str):
-    learning = Learning(iterations=6, batch_size=4, width=1)
-    gan = run_of(tiny(variants.repaired("all", scale="reduced")))
-    one = experiments.Classified.of(
-        kind, 20, learning, 0, "cpu", "digits", gan if kind == "semi-supervised" else None
-    )
+    settings = tiny(variants.repaired("all", scale="reduced"))
+    gan = run_of(settings) if kind == "semi-supervised" else None
+    one = classified(kind, gan, Learning(iterations=6, batch_size=4, width=1))
     values = one.compute().values
     assert values["labels"] == 20
     assert 0 <= values["accuracy"] <= 1
-    assert ("epsilon_proven" in values) == (kind == "semi-supervised")
-    assert ("gan" in one.part.settings) == (kind == "semi-supervised")
+    assert ("epsilon_proven" in values) == ("gan" in one.part.settings) == (gan is not None)
     assert one.part.name == f"{kind}-n20-seed0"
     with pytest.raises(ValueError, match=r"labels must lie in \[1, 100\]"):
         one._replace(run=one.run._replace(size=101)).compute()
@@ -349,13 +323,8 @@ def test_the_baseline_sees_the_labelled_images_that_the_other_sees(quick: Path):
     """With no share of generated images both are right as often: batches and weights agree."""
     learning = Learning(iterations=6, batch_size=4, width=1, share=0.0)
     gan = run_of(tiny(variants.repaired("all", scale="reduced")))
-    found = [
-        experiments.Classified.of("one", 20, learning, 0, "cpu", "digits", one)
-        .compute()
-        .values["accuracy"]
-        for one in (None, gan)
-    ]
-    assert found[0] == found[1]
+    found = [classified("one", one, learning).compute().values for one in (None, gan)]
+    assert found[0]["accuracy"] == found[1]["accuracy"]
 
 
 def blobs(level, count=60):
@@ -396,7 +365,7 @@ def stored_runs(values):
     parts = {}
     for name, scores_of in values.items():
         key = name.rpartition("-seed")[0]
-        settings = variants.without_privacy(scale="reduced")
+        settings = variants.sized(paper.NON_PRIVATE, scale="reduced")
         if key != "gan":
             configuration, _, arm = key.rpartition("-")
             settings = variants.ARMS[arm](configuration, scale="reduced")
@@ -405,21 +374,14 @@ def stored_runs(values):
 
 
 def test_table_2_sets_scores_beside_the_epsilons():
-    parts = stored({"real": {"inception": 9.5, "js": 0.0}}) | stored_runs(
-        {
-            "gan-seed0": {"inception": 8.0},
-            "all-published-seed0": {"inception": 6.0},
-            "all-published-seed1": {"inception": 7.0},
-            "all-matched-seed0": {"inception": 5.0},
-        }
-    )
-    found = tables.table_2(parts)
+    real = stored({"real": {"inception": 9.5, "js": 0.0}})
+    scored = {"gan-seed0": 8.0, "all-published-seed0": 6.0, "all-published-seed1": 7.0}
+    scored["all-matched-seed0"] = 5.0
+    runs = stored_runs({name: {"inception": score} for name, score in scored.items()})
+    found = tables.table_2(real | runs)
     rows = {row["setting"]: row for row in found}
     assert rows["Real images"]["mean"] == 9.5
-    assert (rows["Real images"]["epsilon claimed"], rows["Real images"]["epsilon proven"]) == (
-        None,
-        None,
-    )
+    assert {rows["Real images"][f"epsilon {what}"] for what in ("claimed", "proven")} == {None}
     assert rows["GAN"]["epsilon proven"] == "inf"
     old, matched = rows["dpGAN, as published"], rows[tables.TITLES["all-matched"]]
     assert (old["mean"], old["lowest"], old["highest"], old["seeds"]) == (6.5, 6.0, 7.0, 2)
@@ -430,20 +392,16 @@ def test_table_2_sets_scores_beside_the_epsilons():
     assert old["epsilon proven"] == pld.epsilon(passes, delta=1e-5).epsilon
     assert rows[tables.TITLES["all-repaired"]]["mean"] is None
     assert len(found) == 6
-
-
-def test_a_score_that_is_not_stored_is_refused():
     with pytest.raises(ValueError, match="score must be one of inception, js, got 'jss'"):
-        tables.table_2(stored({"real": {"inception": 9.5, "js": 0.0}}), score="jss")
+        tables.table_2(real, score="jss")
 
 
 @pytest.mark.parametrize("table", ["table_2", "table_6", "table_9"])
 def test_the_arms_keep_their_promise(table: str):
     """Two stored runs of one epsilon, and one within what is claimed."""
     found = store.load("dpgan", table, scale="reduced")
-    priced = {
-        name: each["values"] for name, each in found.items() if "epsilon_proven" in each["values"]
-    }
+    values = {name: each["values"] for name, each in found.items()}
+    priced = {name: each for name, each in values.items() if "epsilon_proven" in each}
     assert {arm for arm in ("repaired", "matched") if any(f"-{arm}-" in name for name in priced)}
     for name, values in priced.items():
         if "-repaired-" in name:
@@ -455,17 +413,9 @@ def test_the_arms_keep_their_promise(table: str):
 
 
 def test_table_6_sets_the_text_beside_what_was_measured():
-    found = tables.table_6(
-        stored(
-            {
-                "supervised-n100-seed0": {"accuracy": 0.7},
-                "supervised-n1000-seed0": {"accuracy": 0.95},
-                "gan-n100-seed0": {"accuracy": 0.6},
-                "gan-n100-seed1": {"accuracy": 0.8},
-                "gan-n1000-seed0": {"accuracy": 0.9},
-            }
-        )
-    )
+    accuracies = {"supervised-n100-seed0": 0.7, "supervised-n1000-seed0": 0.95}
+    accuracies |= {"gan-n100-seed0": 0.6, "gan-n100-seed1": 0.8, "gan-n1000-seed0": 0.9}
+    found = tables.table_6(stored({name: {"accuracy": one} for name, one in accuracies.items()}))
     rows = {(row["setting"], row["labels"]): row for row in found}
     assert len(rows) == 4 * 5
     few = rows["GAN", 100]
@@ -477,11 +427,8 @@ def test_table_6_sets_the_text_beside_what_was_measured():
 
 
 def test_table_9_has_a_row_for_each_configuration_and_arm():
-    found = tables.table_9(
-        stored_runs(
-            {"none-repaired-seed0": {"inception": 2}, "all-repaired-seed0": {"inception": 5}}
-        )
-    )
+    scored = {"none-repaired-seed0": {"inception": 2}, "all-repaired-seed0": {"inception": 5}}
+    found = tables.table_9(stored_runs(scored))
     rows = {(row["configuration"], row["arm"]): row for row in found}
     assert len(rows) == 8 * 3
     assert rows["none", "repaired"]["mean"] == 2.0
@@ -490,10 +437,8 @@ def test_table_9_has_a_row_for_each_configuration_and_arm():
     assert rows["grouping-adaptive-warm", "repaired"]["paper"] == 8.64
     assert rows["all", "repaired"]["paper"] is None
     assert rows["adaptive", "published"]["mean"] is None
-    assert (rows["all", "matched"]["grouping"], rows["all", "matched"]["warm"]) == (
-        "clusters",
-        True,
-    )
+    assert rows["all", "matched"]["grouping"] == "clusters"
+    assert rows["all", "matched"]["warm"]
     by_js = tables.table_10(stored_runs({"none-repaired-seed0": {"js": 0.3}}))
     assert {row["paper"] for row in by_js} == {None}
     assert by_js[2]["mean"] == 0.3

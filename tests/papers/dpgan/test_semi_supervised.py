@@ -1,16 +1,19 @@
-"""Algorithm 4 of dpGAN against a plain listing, and when and how much its second part joins."""
+"""Algorithm 4 of dpGAN against a plain listing; the JS score against its definition and scipy."""
 
 import math
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 
+import mpmath
+import numpy as np
 import pytest
 import torch
+from scipy.spatial.distance import jensenshannon
 from torch.nn.functional import log_softmax
 
 from dpkit.papers.dpgan import semi_supervised as semi
-from dpkit.papers.dpgan.networks import Classifier
+from dpkit.papers.dpgan.scores import js_from_half, js_score
+from dpkit.papers.dpgan.tables import MOST
 from dpkit.privacy.schedules import Constant
 from dpkit.training.device import generator_on
 from dpkit.training.optimizers import Adam, Sgd
@@ -51,30 +54,15 @@ def pair_for(settings, *, code_size=CODE, seed=0):
     return pair
 
 
-def ends(settings, run):
-    pair = pair_for(settings)
-    losses = list(run(pair, *labelled()))
-    return pair, losses
-
-
 def supervised(settings):
-    return ends(settings, partial(semi.supervised, settings=settings, rng=rng(2)))
+    pair = pair_for(settings)
+    return pair, list(semi.supervised(pair, *labelled(), settings=settings, rng=rng(2)))
 
 
-def whole(settings, generate=made_from):
-    def run(pair, images, labels):
-        return semi.semi_supervised(
-            pair,
-            images,
-            labels,
-            generate,
-            code_size=CODE,
-            settings=settings,
-            rng=rng(2),
-            codes_rng=rng(3),
-        )
-
-    return ends(settings, run)
+def whole(settings, data=None):
+    pair, more = pair_for(settings), {"code_size": CODE, "codes_rng": rng(3), "rng": rng(2)}
+    data = labelled() if data is None else data
+    return pair, list(semi.semi_supervised(pair, *data, made_from, settings=settings, **more))
 
 
 def weights(net):
@@ -102,7 +90,7 @@ def listing(settings):
         if t >= 2:  # a third of six
             z = torch.randn(3, CODE, generator=codes_rng)
             x = made_from(z)
-            y = [int(pair.first(one[None])[0].argmax()) for one in x]
+            y = pair.first(x).argmax(1).tolist()
             second = cost(pair.second(x, z), y)
             down(pair.second, second, 0.5)
         chosen = torch.randint(5, (3,), generator=draws)
@@ -111,10 +99,7 @@ def listing(settings):
         if t >= 2:
             z = torch.randn(3, CODE, generator=codes_rng)
             x = made_from(z)
-            y = [
-                int(pair.second(one[None], code[None])[0].argmax())
-                for one, code in zip(x, z, strict=True)
-            ]
+            y = pair.second(x, z).argmax(1).tolist()
             share = 0.2 * (t - 2) / 3  # 0 at the third, 0.2 at the end
             loss = (1 - share) * real + share * cost(pair.first(x), y)
         down(pair.first, loss, 0.5)
@@ -123,19 +108,15 @@ def listing(settings):
 
 
 def test_it_is_the_listing():
+    """The second joins after a third."""
     wanted, seen = listing(SETTINGS)
     found, losses = whole(SETTINGS)
     for name in ("first", "second"):
         torch.testing.assert_close(weights(getattr(found, name)), weights(getattr(wanted, name)))
     for one, (real, share) in zip(losses, seen, strict=True):
-        assert one.labelled == pytest.approx(real, rel=1e-5)
-        assert one.share == pytest.approx(share)
-
-
-def test_the_second_joins_after_a_third():
-    _, losses = whole(SETTINGS)
-    assert [one.generated is None for one in losses] == [True] * 2 + [False] * 4
-    assert [one.second is None for one in losses] == [True] * 2 + [False] * 4
+        assert (one.labelled, one.share) == pytest.approx((real, share), rel=1e-5)
+    for name in ("generated", "second"):
+        assert [getattr(one, name) is None for one in losses] == [True] * 2 + [False] * 4
 
 
 def test_the_share_rises_slowly_from_a_third_on():
@@ -146,14 +127,11 @@ def test_the_share_rises_slowly_from_a_third_on():
     steps = [b - a for a, b in pairwise(shares[100:])]
     assert steps == pytest.approx([0.2 / 200] * 200)
     assert shares[-1] == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize("iterations", [1, 2, 3])
-def test_few_iterations_have_shares_too(iterations: int):
-    few = replace(SETTINGS, iterations=iterations)
-    shares = [few.share_at(t) for t in range(iterations)]
-    assert all(0 <= share <= 0.2 for share in shares)
-    assert shares[-1] == 0.2
+    for count in (1, 2, 3):  # few iterations have shares too
+        few = replace(SETTINGS, iterations=count)
+        shares = [few.share_at(t) for t in range(count)]
+        assert all(0 <= share <= 0.2 for share in shares)
+        assert shares[-1] == 0.2
 
 
 def test_without_a_share_it_is_the_baseline_to_the_bit():
@@ -162,18 +140,13 @@ def test_without_a_share_it_is_the_baseline_to_the_bit():
     assert torch.equal(weights(plain.first), weights(both.first))
     assert [one.labelled for one in alone] == [one.labelled for one in losses]
     assert not torch.equal(weights(plain.second), weights(both.second))
-    shared, _ = whole(SETTINGS)
-    assert not torch.equal(weights(plain.first), weights(shared.first))
-
-
-def test_the_baseline_leaves_the_second_alone():
-    pair, losses = supervised(SETTINGS)
-    assert torch.equal(weights(pair.second), weights(pair_for(SETTINGS).second))
-    assert {one.generated for one in losses} == {None}
+    assert not torch.equal(weights(plain.first), weights(whole(SETTINGS)[0].first))
+    assert torch.equal(weights(plain.second), weights(pair_for(SETTINGS).second))
+    assert {one.generated for one in alone} == {None}
 
 
 def test_the_second_sees_the_code():
-    net = Classifier(SHAPE, classes=4, width=2, code_size=CODE)
+    net = semi.Classifier(SHAPE, classes=4, width=2, code_size=CODE)
     images = labelled(2)[0]
     codes = torch.randn(2, CODE, generator=rng(5))
     assert net(images, codes).shape == (2, 4)
@@ -187,30 +160,16 @@ def test_both_learn_what_can_be_learned():
     settings = semi.Learning(
         iterations=120, batch_size=8, width=4, classes=4, optimizer=Adam(Constant(5e-3))
     )
-    images = torch.eye(4).repeat_interleave(16, 1).view(4, *SHAPE)
-    labels = torch.arange(4)
+    data = torch.eye(4).repeat_interleave(16, 1).view(4, *SHAPE), torch.arange(4)
     for share in (0.0, 0.2):
-        own, pair = replace(settings, share=share), pair_for(settings)
-        for _ in semi.semi_supervised(
-            pair,
-            images,
-            labels,
-            made_from,
-            code_size=CODE,
-            settings=own,
-            rng=rng(2),
-            codes_rng=rng(3),
-        ):
-            pass
-        assert semi.accuracy(pair.first, images, labels) == 1.0
+        pair, _ = whole(replace(settings, share=share), data)
+        assert semi.accuracy(pair.first, *data) == 1.0
 
 
-def test_probabilities_and_accuracy():
+def test_accuracy_is_the_share_of_right_answers():
     pair, (images, labels) = pair_for(SETTINGS), labelled()
-    found = semi.probabilities(pair.first, images, at_most=2)
-    assert found.shape == (5, 4)
-    torch.testing.assert_close(found.sum(1), torch.ones(5))
-    right = sum(int(row.argmax()) == int(y) for row, y in zip(found, labels, strict=True))
+    said = pair.first(images).argmax(1).tolist()
+    right = sum(answer == label for answer, label in zip(said, labels.tolist(), strict=True))
     assert semi.accuracy(pair.first, images, labels) == pytest.approx(right / 5)
 
 
@@ -221,18 +180,7 @@ def test_probabilities_and_accuracy():
         (lambda: semi.Learning(joins=1.5), r"joins must lie in \[0, 1\]"),
         (lambda: semi.Learning(iterations=0), "iterations must be an integer >= 1"),
         (lambda: semi.Learning(classes=1), "classes must be an integer >= 2"),
-        (
-            lambda: next(
-                semi.supervised(
-                    pair_for(SETTINGS),
-                    labelled()[0][:0],
-                    labelled()[1][:0],
-                    settings=SETTINGS,
-                    rng=rng(1),
-                )
-            ),
-            "at least one image",
-        ),
+        (lambda: whole(SETTINGS, labelled(0)), "at least one image"),
         (
             lambda: semi.accuracy(pair_for(SETTINGS).first, labelled()[0], labelled(3)[1]),
             "labels must hold one for each",
@@ -242,3 +190,53 @@ def test_probabilities_and_accuracy():
 def test_bad_values_are_refused(call, message: str):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+# The unlabelled score.
+
+
+GRID = np.concatenate([[0.0, 1e-300, 1e-9], np.linspace(0.01, 0.99, 41), [1 - 1e-9, 1.0]])
+
+
+def by_definition(p: float) -> float:
+    """H(mean) minus the mean of H, in bits, with 50 digits."""
+    with mpmath.workdps(50):
+        p, half = mpmath.mpf(p), mpmath.mpf(1) / 2
+
+        def entropy(q):
+            return -sum(x * mpmath.log(x, 2) for x in (q, 1 - q) if x > 0)
+
+        return float(entropy((p + half) / 2) - (entropy(p) + entropy(half)) / 2)
+
+
+def test_the_js_score_is_its_definition_and_scipys_distance_squared():
+    """It does not ask which answer is called real, and grows away from one half."""
+    found = js_from_half(GRID)
+    np.testing.assert_allclose(found, [by_definition(p) for p in GRID], rtol=1e-9, atol=1e-15)
+    peers = [jensenshannon([p, 1 - p], [0.5, 0.5], base=2) ** 2 for p in GRID[3:-2]]
+    assert found[3:-2] == pytest.approx(peers, abs=1e-12)
+    np.testing.assert_allclose(found, js_from_half(1 - GRID), atol=1e-15)
+    assert (np.diff(js_from_half(np.linspace(0.5, 1, 50))) > 0).all()
+
+
+def test_closed_forms():
+    assert js_from_half([0.5])[0] == 0
+    # sure: entropies of (3/4, 1/4) and of (1/2, 1/2)
+    sure = 2 - 0.75 * math.log2(3) - 0.5
+    assert js_from_half([0.0, 1.0]) == pytest.approx([sure, sure])
+    assert pytest.approx(sure) == MOST == pytest.approx(0.3113, abs=5e-5)
+    # near 1/2, p = 1/2 + x: x^2 / 2 nats
+    assert js_from_half([0.5 + 1e-4])[0] == pytest.approx(0.5e-8 / math.log(2), rel=1e-6)
+    # the mean with its error
+    found = js_score(np.array([0.0, 0.5, 1.0, 0.5]))
+    assert found == pytest.approx((MOST / 2, MOST / 2 / math.sqrt(4)))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [[0.5, math.nan], [1.0001], [-1e-9], [], [[0.5]], 0.5],
+    ids=["nan", "above", "below", "none", "matrix", "scalar"],
+)
+def test_bad_probabilities_are_refused(bad):
+    with pytest.raises(ValueError, match="probabilities must"):
+        js_score(np.array(bad))

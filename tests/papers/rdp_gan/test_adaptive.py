@@ -16,8 +16,7 @@ from scipy import stats
 
 from dpkit.papers.rdp_gan import adaptive, theorems
 from dpkit.papers.rdp_gan.adaptive import FilterBudget, PaperBudget, tuned
-from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, LossValueNoise
-from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.papers.rdp_gan.settings import SETTINGS, GradientNoise, LossValueNoise, Tuning
 from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant, ExponentialDecay
@@ -87,18 +86,13 @@ def run(settings, *, correct, budget, records=None, seed=0):
         return Record(index, len(features), 0.0, None, 0.0)
 
     counts = iter(correct) if not callable(correct) else None
-    yielded = list(
-        tuned(
-            step,
-            None,
-            data() if records is None else records,
-            settings=settings,
-            budget=budget,
-            correct=correct if counts is None else lambda _: next(counts),
-            rng=generator_on(CPU, reproducible_seed=seed),
-        )
-    )
-    return yielded, seen
+    asked = {
+        "settings": settings,
+        "budget": budget,
+        "rng": generator_on(CPU, reproducible_seed=seed),
+    }
+    asked["correct"] = correct if counts is None else lambda _: next(counts)
+    return list(tuned(step, None, data() if records is None else records, **asked)), seen
 
 
 # The rule.
@@ -132,25 +126,19 @@ def test_the_rule_is_the_papers_listing(averaged, threshold):
     assert 0 < kept < 240
 
 
-def test_average_and_last_differ_where_accuracy_fluctuates():
-    scores = [0.5, 0.9, 0.6, 0.8]
-    for averaged, wanted in ((True, 1.0), (False, 1.0)):
-        assert Tuning(0.5, 0.1, averaged=averaged).next_noise(1.0, scores) == wanted
-    scores = [0.9, 0.2, 0.4]  # better than the last, worse than the mean of 0.55
-    assert Tuning(0.5, 0.1, averaged=True).next_noise(1.0, scores) == 0.5
-    assert Tuning(0.5, 0.1, averaged=False).next_noise(1.0, scores) == 1.0
-
-
-def test_the_first_accuracy_is_compared_with_0_and_the_threshold_itself_is_enough():
-    for averaged in (True, False):
-        tuning = Tuning(0.5, 0.25, averaged=averaged)
-        assert tuning.next_noise(1.0, [0.25]) == 1.0
-        assert tuning.next_noise(1.0, [0.2499]) == 0.5
-        assert tuning.next_noise(1.0, [0.5, 0.75]) == 1.0
-
-
-def test_an_accuracy_that_is_no_number_lowers_the_noise_so_that_it_costs_more():
-    assert Tuning(0.5, 0.0).next_noise(1.0, [nan]) == 0.5
+@pytest.mark.parametrize(
+    ("threshold", "scores", "average", "last"),
+    [
+        (0.1, [0.9, 0.2, 0.4], 0.5, 1.0),  # better than the last, worse than the mean of 0.55
+        (0.25, [0.25], 1.0, 1.0),  # compared with 0, and the threshold itself is enough
+        (0.25, [0.2499], 0.5, 0.5),
+        (0.25, [0.5, 0.75], 1.0, 1.0),
+        (0.0, [nan], 0.5, 0.5),  # what is no number lowers the noise, so that it costs more
+    ],
+)
+def test_examples_of_the_rule(threshold, scores, average, last):
+    rules = [Tuning(0.5, threshold, averaged=averaged) for averaged in (True, False)]
+    assert [rule.next_noise(1.0, scores) for rule in rules] == [average, last]
 
 
 @pytest.mark.parametrize(
@@ -208,26 +196,17 @@ def test_each_release_is_charged_before_it_is_made():
     budget = Watch(iterations=2)
     found, seen = run(REPAIRED, correct=lambda _: 0.0, budget=budget)
     assert [name for name, _ in budget.events] == ["iteration", *["step"] * 3, "test"] * 2
-    assert len(found) == 2
-    assert len(seen) == 6
+    assert (len(found), len(seen)) == (2, 6)
     charged = [value for name, value in budget.events if name == "iteration"]
     assert charged == [one.noise for one in found]
 
 
 def test_the_accuracy_is_not_looked_at_before_its_charge_nor_after_a_refusal():
-    looked = []
-    budget = Watch(tests=1)
-
-    def correct(_):
-        looked.append(len(budget.events))
-        return 0.0
-
-    run(REPAIRED, correct=correct, budget=budget)
+    """And every iteration that was trained is told."""
+    looked, budget = [], Watch(tests=1)
+    correct = lambda _: looked.append(len(budget.events)) or 0.0  # noqa: E731
+    found, seen = run(REPAIRED, correct=correct, budget=budget)
     assert looked == [5]  # after one iteration, three steps and the test's charge
-
-
-def test_every_iteration_that_was_trained_is_told():
-    found, seen = run(REPAIRED, correct=lambda _: 0.0, budget=Watch(tests=1))
     assert len(seen) == EACH * len(found)
 
 
@@ -274,12 +253,8 @@ def test_a_filter_is_charged_by_the_declared_size_whatever_the_data():
     for records in (50, 200, 400):
         kept = RenyiFilter(ORDER, 1e6, delta=1e-5)
         settings = replace(REPAIRED, tuning=replace(REPAIRED.tuning, threshold=-1.0))
-        found, seen = run(
-            settings,
-            correct=lambda _: 100.0,
-            budget=FilterBudget(kept, settings, SIZE),
-            records=data(records),
-        )
+        budget = FilterBudget(kept, settings, SIZE)
+        found, seen = run(settings, correct=lambda _: 100.0, budget=budget, records=data(records))
         spent.append(kept.spent)
         assert [one.noise for one in found] == [2.0] * 12
         assert sum(s.batch for s in seen) == pytest.approx(36 * records / 10, rel=0.6)
@@ -353,15 +328,9 @@ def test_the_papers_budget_adds_up_theorem_4(counts):
     following = settings.tuning.next_noise(found[-1].noise, accuracies)
     assert sum(costs) + cost_by_hand(following, **by_hand) > 0.05
     assert (found[-1].noise == 10.0) == (counts[-1] > 0)
-    wanted = theorems.iterations_within(
-        0.05,
-        [*(one.noise for one in found), following],
-        sample_rate=64 / 20_000,
-        sensitivity=0.3125,
-        discriminator_steps=5,
-        delta=1e-5,
-    )
-    assert len(found) == wanted
+    noises = [*(one.noise for one in found), following]
+    setting = {"sample_rate": 64 / 20_000, "sensitivity": 0.3125, "discriminator_steps": 5}
+    assert len(found) == theorems.iterations_within(0.05, noises, **setting, delta=1e-5)
 
 
 def test_a_budget_of_the_paper_needs_a_total():
@@ -371,19 +340,12 @@ def test_a_budget_of_the_paper_needs_a_total():
 
 
 def test_a_refusal_by_the_papers_budget_charges_nothing():
-    budget = PaperBudget(1e-4, SETTINGS, 20_000, 0.3125)
-    assert not budget.iteration(10.0)
-    assert budget.spent == 0.0
-    assert budget.test()
-    assert budget.iteration(100.0)
-    assert budget.spent == pytest.approx(
-        cost_by_hand(100.0, rate=64 / 20_000, moved=0.3125, each=5), rel=1e-12
-    )
-
-
-@pytest.mark.parametrize("total", [0.5, 1e9])
-def test_an_iteration_that_theorem_2_does_not_cover_ends_the_papers_run(total):
-    """As `theorems.iterations_within` counts: noise this small is too dear, or has no price."""
-    budget = PaperBudget(total, SETTINGS, 20_000, 0.3125)
-    assert not budget.iteration(1e-3)
-    assert budget.spent == 0.0
+    """Too dear, or not covered by Theorem 2: as `theorems.iterations_within` counts."""
+    for total, noise in ((1e-4, 10.0), (0.5, 1e-3), (1e9, 1e-3)):
+        budget = PaperBudget(total, SETTINGS, 20_000, 0.3125)
+        assert not budget.iteration(noise)
+        assert budget.spent == 0.0
+        assert budget.test()
+        assert budget.iteration(100.0)
+        spent = cost_by_hand(100.0, rate=64 / 20_000, moved=0.3125, each=5)
+        assert budget.spent == pytest.approx(spent, rel=1e-12)

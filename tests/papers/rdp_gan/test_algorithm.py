@@ -14,7 +14,7 @@ from scipy import stats
 from torch import nn
 from torch.nn.functional import leaky_relu, one_hot, softplus
 
-from dpkit.papers.rdp_gan import algorithm, networks
+from dpkit.papers.rdp_gan import algorithm
 from dpkit.papers.rdp_gan.settings import (
     DP_GAN,
     MULTIPLICATIVE,
@@ -27,8 +27,8 @@ from dpkit.papers.rdp_gan.settings import (
     Mlp,
     ParameterNoise,
 )
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
-from dpkit.privacy.schedules import Constant, Linear, PiecewiseConstant
+from dpkit.privacy.sampling import PoissonSampling
+from dpkit.privacy.schedules import Constant, Linear
 from dpkit.training import per_example
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
@@ -53,24 +53,29 @@ READINGS = {
     "output-error": OUTPUT_ERROR,
     "dp-gan": DP_GAN,
 }
+STEPS = {**READINGS, "repaired": REPAIRED}
+
+
+def source(seed):
+    return generator_on(CPU, reproducible_seed=seed)
+
+
+def new(settings):
+    return algorithm.new_gan(settings, seed=0, device=CPU)
+
+
+SMALL_RATES = ("generator_optimizer", "discriminator_optimizer")
+SMALL = {
+    **{"network": Mlp(4), "features": FEATURES, "latent_size": LATENT, "classes": CLASSES},
+    **{"discriminator_steps": EACH, "iterations": 3},
+    **dict.fromkeys(SMALL_RATES, Sgd(RATES)),
+}
 
 
 def tiny(settings, **changes):
     """Small networks, plain gradient descent whose rate falls from iteration to iteration."""
-    if isinstance(settings.sampling, ShuffledBatches):
-        settings = replace(settings, sampling=ShuffledBatches(BATCH))
-    settings = replace(
-        settings,
-        network=Mlp(4),
-        features=FEATURES,
-        latent_size=LATENT,
-        classes=CLASSES,
-        discriminator_steps=EACH,
-        iterations=3,
-        generator_optimizer=Sgd(RATES),
-        discriminator_optimizer=Sgd(RATES),
-    )
-    return replace(settings, **changes)
+    drawn = replace(settings.sampling, expected_batch_size=BATCH)
+    return replace(settings, **{"sampling": drawn, **SMALL, **changes})
 
 
 def noisy(settings, schedule):
@@ -122,17 +127,15 @@ def imagined(parameters, rng, count=BATCH):
 
 
 def stepped(settings, index, rows, labels, *, seed=1):
-    gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    step = algorithm.step_of(settings)
-    record = step(
-        gan,
-        rows,
-        labels,
-        settings=settings,
-        index=index,
-        rng=generator_on(CPU, reproducible_seed=seed),
-    )
-    return gan, record
+    gan = new(settings)
+    now = {"settings": settings, "index": index, "rng": source(seed)}
+    return gan, algorithm.step_of(settings)(gan, rows, labels, **now)
+
+
+def runs(settings, gan, rows, labels, **more):
+    """A record a step of training on these records, seed 1."""
+    data, step = Data(rows, labels, len(rows)), algorithm.step_of(settings)
+    return train(step, gan, data, settings=settings, rng=source(1), **more)
 
 
 @pytest.mark.parametrize("name", READINGS)
@@ -144,11 +147,11 @@ def test_each_published_step_is_its_listing(name, index):
     rate = {0: 1.0, 3: 0.75}[index]
     settings = noisy(tiny(READINGS[name]), stds)
     rows, labels = records()
-    start = algorithm.new_gan(settings, seed=0, device=CPU)
+    start = new(settings)
     d = [p.detach().requires_grad_() for p in start.discriminator.parameters()]
     g = [p.detach().requires_grad_() for p in start.generator_net.parameters()]
 
-    rng = generator_on(CPU, reproducible_seed=1)
+    rng = source(1)
     fakes, fake_labels = imagined(g, rng)
     logits, fake_logits = judged(d, rows, labels), judged(d, fakes.detach(), fake_labels)
     loss = softplus(-logits).mean() + softplus(fake_logits).mean()  # cross-entropy
@@ -191,23 +194,11 @@ def test_noise_on_the_value_of_the_loss_changes_nothing_to_the_bit():
     rows, labels = records(20)
     ends = []
     for noise in (NON_PRIVATE.noise, *(LossValueNoise(Constant(s)) for s in (1e-3, 10.0, 1e30))):
-        settings = tiny(
-            SETTINGS,
-            noise=noise,
-            generator_optimizer=SETTINGS.generator_optimizer,
-            discriminator_optimizer=SETTINGS.discriminator_optimizer,
-        )
-        gan = algorithm.new_gan(settings, seed=0, device=CPU)
+        adam = SETTINGS.generator_optimizer
+        settings = tiny(SETTINGS, noise=noise, **dict.fromkeys(SMALL_RATES, adam))
+        gan = new(settings)
         before = flat(gan.averaged_net.parameters())
-        seen = list(
-            train(
-                algorithm.step_of(settings),
-                gan,
-                Data(rows, labels, 20),
-                settings=settings,
-                rng=generator_on(CPU, reproducible_seed=1),
-            )
-        )
+        seen = list(runs(settings, gan, rows, labels))
         assert len(seen) == 6
         assert not torch.equal(before, flat(gan.averaged_net.parameters()))
         ends.append((weights(gan.discriminator), weights(gan.averaged_net), seen))
@@ -219,7 +210,7 @@ def test_noise_on_the_value_of_the_loss_changes_nothing_to_the_bit():
 
 def moves(settings, schedule, *, batch, seeds, index=0):
     """By seed: the discriminator's update without noise, what noise adds to it, and its loss."""
-    gan = algorithm.new_gan(settings, seed=0, device=CPU)
+    gan = new(settings)
     start, plain, added, losses = gan.discriminator.state_dict(), [], [], []
     start = {name: value.clone() for name, value in start.items()}
     before = flat(gan.discriminator.parameters())
@@ -227,7 +218,7 @@ def moves(settings, schedule, *, batch, seeds, index=0):
         ends = []
         for one in (Constant(0.0), schedule):
             gan.discriminator.load_state_dict(start)
-            made, rng = noisy(settings, one), generator_on(CPU, reproducible_seed=seed)
+            made, rng = noisy(settings, one), source(seed)
             record = algorithm.step_of(made)(gan, *batch, settings=made, index=index, rng=rng)
             ends.append(flat(gan.discriminator.parameters()))
         plain.append(before - ends[0])
@@ -237,7 +228,7 @@ def moves(settings, schedule, *, batch, seeds, index=0):
 
 
 def start_of(settings):
-    return algorithm.new_gan(settings, seed=0, device=CPU).discriminator
+    return new(settings).discriminator
 
 
 def test_multiplicative_noise_keeps_the_gradients_direction_and_is_normal():
@@ -291,31 +282,22 @@ def test_the_parameter_noise_baseline_projects_each_tensor_before_its_step():
             assert two_sided(stats.chi2(len(noise)), (noise.square().sum() / std**2).item()) > 1e-8
 
 
-@pytest.mark.parametrize("name", [*READINGS, "repaired"])
+@pytest.mark.parametrize("name", STEPS)
 def test_the_generator_moves_after_every_n_d_th_step_and_rates_and_noise_follow_it(name):
     """Iteration 0 has rate 0 and no noise; from iteration 1 on both networks move, with noise."""
-    late = PiecewiseConstant((0.0, 1.0), (1,))
-    settings = tiny(
-        REPAIRED if name == "repaired" else READINGS[name],
-        discriminator_steps=3,
-        generator_optimizer=Sgd(late),
-        discriminator_optimizer=Sgd(late),
-    )
+
+    def late(iteration):
+        return float(iteration >= 1)
+
+    rates = dict.fromkeys(SMALL_RATES, Sgd(late))
+    settings = tiny(STEPS[name], discriminator_steps=3, **rates)
     rows, labels = records(30)
-    data = Data(rows, labels, 30)
     ends = []
     for schedule in (Constant(0.0), late):
         made = noisy(settings, schedule)
-        gan = algorithm.new_gan(made, seed=0, device=CPU)
+        gan = new(made)
         before = weights(gan.discriminator), weights(gan.generator_net)
-        run = train(
-            algorithm.step_of(made),
-            gan,
-            data,
-            settings=made,
-            rng=generator_on(CPU, reproducible_seed=1),
-        )
-        for record in run:
+        for record in runs(made, gan, rows, labels):
             after = weights(gan.discriminator), weights(gan.generator_net)
             assert (record.generator_loss is not None) == (record.step % 3 == 2)
             assert equal(before[0], after[0]) == (record.step < 3), record.step
@@ -329,9 +311,9 @@ def test_the_generator_moves_after_every_n_d_th_step_and_rates_and_noise_follow_
 
 def test_the_released_generator_is_an_average_that_soon_forgets_the_first_weights():
     settings = tiny(REPAIRED, generator_decay=0.3)
-    gan = algorithm.new_gan(settings, seed=0, device=CPU)
+    gan = new(settings)
     wanted = weights(gan.generator_net)
-    rng = generator_on(CPU, reproducible_seed=1)
+    rng = source(1)
     for index in range(2 * EACH):
         algorithm.repaired_step(gan, *records(), settings=settings, index=index, rng=rng)
         if index % EACH == EACH - 1:
@@ -342,32 +324,15 @@ def test_the_released_generator_is_an_average_that_soon_forgets_the_first_weight
         close(weights(gan.averaged_net), wanted)
 
 
-def shared_start(name):
-    """Discriminator after two iterations without noise."""
-    settings = noisy(tiny(READINGS[name]), Constant(0.0))
-    gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    rows, labels = records(20)
-    step, rng = algorithm.step_of(settings), generator_on(CPU, reproducible_seed=1)
-    list(train(step, gan, Data(rows, labels, 20), settings=settings, rng=rng, steps=2 * EACH))
-    return weights(gan.discriminator)
-
-
-def test_multiplicative_noise_shares_batches_latents_and_initial_weights_with_the_loss_value():
-    """As the module says of these two with one seed: at a scale of 0 they are the same run."""
-    close(shared_start("multiplicative"), shared_start("loss-value"))
-
-
 # The repaired step.
 
 
 def listed(settings, rows, labels, index=0):
     """Each example's gradient by itself, clipped, added up, over the *expected* batch size."""
     bound, scale = settings.noise.max_grad_norm, settings.label_scale or 1.0
-    start = algorithm.new_gan(settings, seed=0, device=CPU)
+    start = new(settings)
     d = [p.detach().requires_grad_() for p in start.discriminator.parameters()]
-    fakes, fake_labels = imagined(
-        list(start.generator_net.parameters()), generator_on(CPU, reproducible_seed=1)
-    )
+    fakes, fake_labels = imagined(list(start.generator_net.parameters()), source(1))
     total, scaled_down = [torch.zeros_like(p) for p in d], 0
     for inputs, told, sign in ((rows, labels, -1), (fakes.detach(), fake_labels, 1)):
         for i in range(len(inputs)):
@@ -419,11 +384,12 @@ def test_one_record_moves_the_update_by_at_most_the_clip_norm(network):
 
 def test_the_noise_is_normal_on_every_coordinate_at_the_iterations_multiplier():
     """Of empty batches too: the noise alone is then released; N(0, (z C)^2) over 5, each step."""
-    multipliers = PiecewiseConstant((3.0, 0.7), (1,))
     settings = tiny(REPAIRED, discriminator_optimizer=Sgd(Constant(1.0)))
     steps = 30
     for index, multiplier in ((1, 3.0), (2, 0.7)):
-        _, added, _ = moves(settings, multipliers, batch=records(0), seeds=steps, index=index)
+        _, added, _ = moves(
+            settings, lambda i: (3.0, 0.7)[i], batch=records(0), seeds=steps, index=index
+        )
         z = added.numpy() * BATCH / (multiplier * 0.5)  # (steps, coordinates)
         assert stats.kstest(z.ravel(), "norm").pvalue > LEAST_P
         assert two_sided(stats.chi2(z.size), float((z**2).sum())) > LEAST_P
@@ -433,15 +399,15 @@ def test_the_noise_is_normal_on_every_coordinate_at_the_iterations_multiplier():
         assert two_sided(stats.chi2(steps), float((together**2).sum())) > LEAST_P
 
 
-@pytest.mark.parametrize("name", [*READINGS, "repaired"])
+@pytest.mark.parametrize("name", STEPS)
 def test_nothing_private_reaches_what_is_generated(name):
     """The generator is asked for labels and fed latents that no private record or label moves."""
-    settings = noisy(tiny(REPAIRED if name == "repaired" else READINGS[name]), Constant(1.0))
+    settings = noisy(tiny(STEPS[name]), Constant(1.0))
     asked = []
     for rows, labels in (records(), records(seed=9), (records()[0], records()[1] * 0)):
-        gan = algorithm.new_gan(settings, seed=0, device=CPU)
+        gan = new(settings)
         gan.generator_net.register_forward_pre_hook(lambda _, inputs: asked.append(inputs))
-        rng = generator_on(CPU, reproducible_seed=1)
+        rng = source(1)
         algorithm.step_of(settings)(gan, rows, labels, settings=settings, index=1, rng=rng)
     assert len(asked) == 6  # for the discriminator's step and for the generator's
     for first, again in ((0, 2), (0, 4), (1, 3), (1, 5)):
@@ -451,16 +417,17 @@ def test_nothing_private_reaches_what_is_generated(name):
 
 def test_fake_labels_are_drawn_uniformly():
     settings = tiny(REPAIRED, sampling=PoissonSampling(6000), classes=7)
-    gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    _, labels = algorithm._fakes(gan, settings, generator_on(CPU, reproducible_seed=1))
-    counts = torch.bincount(labels, minlength=7).numpy()
-    assert counts.sum() == 6000
-    assert stats.chisquare(counts).pvalue > LEAST_P
+    asked, gan = [], new(settings)
+    gan.generator_net.register_forward_pre_hook(lambda _, inputs: asked.append(inputs[1]))
+    stepped_with = {"settings": settings, "index": 0, "rng": source(1)}
+    algorithm.repaired_step(gan, *records(), **stepped_with)
+    assert stats.chisquare(torch.bincount(asked[0], minlength=7).numpy()).pvalue > LEAST_P
+    assert len(asked[0]) == 6000
 
 
-@pytest.mark.parametrize("name", [*READINGS, "repaired"])
+@pytest.mark.parametrize("name", STEPS)
 def test_labels_are_not_looked_at_where_records_have_none(name):
-    settings = tiny(REPAIRED if name == "repaired" else READINGS[name], classes=0)
+    settings = tiny(STEPS[name], classes=0)
     rows, labels = records()
     ends = [
         weights(stepped(settings, 1, rows, told)[0].discriminator)
@@ -476,7 +443,7 @@ def test_labels_are_not_looked_at_where_records_have_none(name):
 @pytest.mark.parametrize(("network", "features"), [(Mlp(4), 6), (Dcgan(2), 9), (Dcgan(2), 16)])
 def test_gradients_of_one_example_each_are_those_of_torch_func(network, features, scale):
     settings = tiny(REPAIRED, network=network, features=features, label_scale=scale)
-    discriminator = algorithm.new_gan(settings, seed=0, device=CPU).discriminator.double()
+    discriminator = new(settings).discriminator.double()
     rows, labels = records(4, features=features)
     parameters = {name: p.detach() for name, p in discriminator.named_parameters()}
     for loss in (called_real, called_fake):
@@ -498,10 +465,10 @@ def test_gradients_of_one_example_each_are_those_of_torch_func(network, features
             torch.testing.assert_close(total, expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("features", [16, 20, 25, 70, 784])
+@pytest.mark.parametrize("features", [4, 6, 9, 16, 20, 25, 42, 70, 90, 100, 784])
 def test_the_texts_networks_use_every_feature_and_keep_examples_apart(features):
     settings = tiny(REPAIRED, network=Dcgan(2), features=features)
-    gan = algorithm.new_gan(settings, seed=0, device=CPU)
+    gan = new(settings)
     for network in (gan.discriminator, gan.generator_net):
         kinds = {type(module).__name__ for module in network.modules()}
         assert not {kind for kind in kinds if "Norm" in kind or "Dropout" in kind}, kinds
@@ -517,19 +484,9 @@ def test_the_texts_networks_use_every_feature_and_keep_examples_apart(features):
         assert not seen[[j for j in range(4) if j != i]].any()
     other = gan.discriminator(rows, (labels + 1) % CLASSES)
     assert (other != logits).all()
-    made = gan.generator_net(
-        torch.randn(4, LATENT, generator=generator_on(CPU, reproducible_seed=0)), labels
-    )
+    made = gan.generator_net(torch.randn(4, LATENT, generator=source(0)), labels)
     assert made.shape == (4, features)
     assert (made.std(0) > 0).all()
-
-
-@pytest.mark.parametrize("features", [4, 6, 9, 42, 90, 100])
-def test_the_texts_generator_makes_whole_records_of_any_size(features):
-    settings = tiny(REPAIRED, network=Dcgan(2), features=features)
-    gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    fakes, _ = algorithm._fakes(gan, settings, generator_on(CPU, reproducible_seed=1))
-    assert fakes.shape == (BATCH, features)
 
 
 def test_new_networks_repeat_with_their_seed_and_leave_the_global_state_alone():
@@ -541,14 +498,10 @@ def test_new_networks_repeat_with_their_seed_and_leave_the_global_state_alone():
     assert equal(weights(first.averaged_net), weights(first.generator_net))
     pairs = zip(first.averaged_net.parameters(), first.generator_net.parameters(), strict=True)
     assert all(a.data_ptr() != b.data_ptr() for a, b in pairs)
-
-
-def test_the_papers_networks_have_the_codes_sizes():
-    gan = algorithm.new_gan(SETTINGS, seed=0, device=CPU)
-    shapes = [tuple(p.shape) for p in gan.discriminator.parameters() if p.ndim == 2]
-    assert shapes == [(256, 794), (256, 256), (1, 256)]
-    shapes = [tuple(p.shape) for p in gan.generator_net.parameters() if p.ndim == 2]
-    assert shapes == [(256, 110), (256, 256), (784, 256)]
+    gan, sizes = new(SETTINGS), []  # as in the code
+    for network in (gan.discriminator, gan.generator_net):
+        sizes.append([tuple(p.shape) for p in network.parameters() if p.ndim == 2])
+    assert sizes == [[(256, 794), (256, 256), (1, 256)], [(256, 110), (256, 256), (784, 256)]]
 
 
 @pytest.mark.parametrize("network", [Mlp(4), Dcgan(2)])
@@ -561,44 +514,31 @@ def test_a_label_scale_of_0_hides_the_label_or_is_refused(network):
 def test_records_of_categories_are_soft_while_training_and_drawn_as_codes():
     """Released codes follow each part's softmax: 3 and 2 labels, 4,000 draws, chi-squared."""
     outputs = torch.tensor([[0.3, -1.0, 1.2, 0.0, 0.8]]).expand(4000, 5)
-    rng = generator_on(CPU, reproducible_seed=3)
-    soft = networks.shaped(outputs, (3, 2), rng=rng)
+    rng = source(3)
+    soft = algorithm.shaped(outputs, (3, 2), rng=rng)
     assert soft.shape == (4000, 5)
     assert soft.min() >= 0
-    for part, logits in zip(soft.split((3, 2), 1), outputs[0].split((3, 2)), strict=True):
-        torch.testing.assert_close(part.sum(1), torch.ones(4000))
-        expected = 4000 * logits.softmax(0).double().numpy()
-        leading = np.bincount(part.argmax(1).numpy(), minlength=len(logits))
-        assert stats.chisquare(leading, expected * 4000 / expected.sum()).pvalue > LEAST_P
-    codes = networks.drawn(outputs, (3, 2), rng=rng)
+    codes = algorithm.drawn(outputs, (3, 2), rng=rng)
     assert codes.dtype == torch.int64
     assert codes.shape == (4000, 2)
-    for column, logits in zip(codes.T, outputs[0].split((3, 2)), strict=True):
-        expected = 4000 * logits.softmax(0).double().numpy()
-        counts = np.bincount(column.numpy(), minlength=len(logits))
-        assert stats.chisquare(counts, expected * 4000 / expected.sum()).pvalue > LEAST_P
+    parts = zip(soft.split((3, 2), 1), codes.T, outputs[0].split((3, 2)), strict=True)
+    for part, column, logits in parts:
+        torch.testing.assert_close(part.sum(1), torch.ones(4000))
+        expected = logits.softmax(0).double().numpy()
+        for drawn in (part.argmax(1), column):  # the softened ones' leading label, and the codes
+            counts = np.bincount(drawn.numpy(), minlength=len(logits))
+            assert stats.chisquare(counts, expected * 4000 / expected.sum()).pvalue > LEAST_P
 
 
 def test_images_are_released_in_their_range_from_the_averaged_generator():
     settings = tiny(REPAIRED)
-    gan = algorithm.new_gan(settings, seed=0, device=CPU)
-    labels = torch.arange(9) % CLASSES
-    images = algorithm.generate(
-        gan, labels, settings=settings, rng=generator_on(CPU, reproducible_seed=0)
-    )
-    assert images.shape == (9, FEATURES)
-    assert -1 <= images.min() <= images.max() <= 1
-    with torch.no_grad():
-        for p in gan.generator_net.parameters():
-            p.zero_()
-    again = algorithm.generate(
-        gan, labels, settings=settings, rng=generator_on(CPU, reproducible_seed=0)
-    )
-    assert torch.equal(images, again)
-    with torch.no_grad():
-        for p in gan.averaged_net.parameters():
-            p.zero_()
-    nothing = algorithm.generate(
-        gan, labels, settings=settings, rng=generator_on(CPU, reproducible_seed=0)
-    )
-    assert not nothing.any()
+    gan, labels, made = new(settings), torch.arange(9) % CLASSES, []
+    for silent in ((), gan.generator_net.parameters(), gan.averaged_net.parameters()):
+        with torch.no_grad():
+            for p in silent:
+                p.zero_()
+        made.append(algorithm.generate(gan, labels, settings=settings, rng=source(0)))
+    assert made[0].shape == (9, FEATURES)
+    assert -1 <= made[0].min() <= made[0].max() <= 1
+    assert torch.equal(made[0], made[1])
+    assert not made[2].any()

@@ -6,7 +6,8 @@ data. No real data, nothing stored outside a temporary folder.
 
 import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,16 +18,24 @@ import torch
 from dpkit.common.progress import silent
 from dpkit.common.records import SCALES, write_json
 from dpkit.papers.experiments import run as run_module
-from dpkit.papers.experiments.part import Part, Result
+from dpkit.papers.experiments.part import Result
 from dpkit.papers.experiments.reproduce import reproduce
-from dpkit.papers.rdp_gan import experiments, repaired, runs, tables, tasks
-from dpkit.papers.rdp_gan.experiments import PUBLISHED
-from dpkit.papers.rdp_gan.runs import Judged
-from dpkit.papers.rdp_gan.settings import NON_PRIVATE, SETTINGS, GradientNoise, Mlp
-from dpkit.papers.rdp_gan.tuning import Tuning
+from dpkit.papers.rdp_gan import experiments, repaired, tasks
+from dpkit.papers.rdp_gan.experiments import PUBLISHED, Judged
+from dpkit.papers.rdp_gan.settings import (
+    DCGAN,
+    DP_GAN,
+    NON_PRIVATE,
+    SETTINGS,
+    GradientNoise,
+    Mlp,
+    Tuning,
+)
+from dpkit.papers.rdp_gan.tables import TITLES, ablation_rows
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant, ExponentialDecay
+from dpkit.training.optimizers import Adam
 from dpkit.training.types import Data
 
 SIZE, JUDGED, POINTS = 40, 100, 20
@@ -82,22 +91,19 @@ def made_up(records, features):
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     features = {"digits": 6}
-    for module in (runs, experiments):
-        monkeypatch.setattr(
-            module, "task", lambda name, *, scale: made_up(name, features.get(name, 5))
-        )
-    monkeypatch.setattr(runs, "JUDGED", dict.fromkeys(SCALES, JUDGED))
-    monkeypatch.setattr(runs, "CURVE_EVERY", 2)
-    monkeypatch.setattr(runs, "CURVE_RECORDS", POINTS)
+    changed = {
+        "task": lambda name, *, scale: made_up(name, features.get(name, 5)),
+        "JUDGED": dict.fromkeys(SCALES, JUDGED),
+        "CURVE_EVERY": 2,
+        "CURVE_RECORDS": POINTS,
+    }
+    for name, instead in changed.items():
+        monkeypatch.setattr(experiments, name, instead)
     return features
 
 
 def run(settings, records="digits", **more):
     return Judged.of("key", records, settings, 0, "reduced", "cpu", silent, **more)
-
-
-def with_seed(judged, seed):
-    return judged._replace(run=judged.run._replace(seed=seed))
 
 
 def plain(values):
@@ -141,12 +147,6 @@ def test_what_is_stored_is_json_and_the_same_each_time(name, tmp_path):
     assert first.device == "cpu"
 
 
-def test_the_seed_decides():
-    values = [with_seed(RUNS["repaired"], seed).compute().values for seed in (0, 1)]
-    assert values[0]["scores"] != values[1]["scores"]
-    assert values[0]["epsilon_proven"] == values[1]["epsilon_proven"]
-
-
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_runs_claim_what_was_claimed_and_prove_nothing(name):
     values = RUNS[name].compute().values
@@ -159,58 +159,48 @@ def test_published_runs_claim_what_was_claimed_and_prove_nothing(name):
 
 
 @pytest.mark.parametrize("name", ["repaired", "repaired-census", "tuned", "tuned-census"])
-def test_repaired_runs_prove_no_more_than_they_claim(name):
+def test_repaired_runs_prove_no_more_than_they_claim_and_tell_their_noise(name):
     values = RUNS[name].compute().values
     assert values["epsilon_claimed"] == 1.0
     assert 0 < values["epsilon_proven"] <= 1.0
     assert (values["delta"], values["adjacency"]) == (1e-5, "add-remove")
+    iterations, noises = values["curve"]["iterations"], values["curve"]["noise"]
     if "tuned" in name:
         assert values["epsilon_proven"] == 1.0
         assert "filter" in values["method"]
         assert any("fixed before" in one for one in values["assumptions"])
+        # the threshold of 1 is met by nothing: noise halves after iterations 2, 4, ...
+        assert values["iterations"] < 12
+        assert noises == [20.0 * 0.5**i for i in range(len(noises))]
+        assert len(noises) >= 2
     else:
         ledger = REPAIRED.ledger(public_size=SIZE)
         assert values["epsilon_proven"] == pld.epsilon(ledger, delta=1e-5).epsilon
+        schedule = REPAIRED.noise.schedule  # counted from 0: iteration 2 is the second
+        assert (iterations, noises) == ([2, 4, 6], [schedule(1), schedule(3), schedule(5)])
+        other = RUNS[name]._replace(run=RUNS[name].run._replace(seed=1)).compute().values
+        assert values["scores"] != other["scores"]
+        assert values["epsilon_proven"] == other["epsilon_proven"]
 
 
-def test_a_run_tells_its_schedules_noise_at_the_points_of_its_curve():
-    curve = RUNS["repaired"].compute().values["curve"]
-    schedule = REPAIRED.noise.schedule  # counted from 0: iteration 2 is the second
-    assert curve["iterations"] == [2, 4, 6]
-    assert curve["noise"] == [schedule(1), schedule(3), schedule(5)]
-
-
-def test_a_run_that_would_overspend_computes_nothing():
+def test_a_run_that_would_overspend_computes_nothing(tmp_path):
+    """One that is tuned and can afford nothing ends after 0 iterations."""
     dear = replace(REPAIRED, noise=GradientNoise(Constant(1.0), 0.5))
     with pytest.raises(ValueError, match="more than target_epsilon"):
         run(dear).compute()
-
-
-def test_a_tuned_run_that_can_afford_nothing_ends_after_0_iterations(tmp_path):
     dear = replace(TUNED, noise=GradientNoise(Constant(0.6), 0.5))
     for records in ("digits", "census"):
-        result = run(dear, records).compute()
-        assert result.values["iterations"] == 0
-        assert list(result.values["scores"]) == ["0"]
-        assert result.values["curve"] == {"iterations": [], "accuracy": [], "noise": []}
-        assert result.values["epsilon_proven"] == 1.0
-        write_json(tmp_path / "record.json", result.values)
-
-
-def test_a_tuned_run_tells_the_noise_of_each_iteration():
-    """The threshold of 1 is met by nothing: noise halves after iterations 2, 4, ..."""
-    values = RUNS["tuned"].compute().values
-    assert values["iterations"] < 12
-    noises = values["curve"]["noise"]
-    assert noises == [20.0 * 0.5**i for i in range(len(noises))]
-    assert len(noises) >= 2
+        values = run(dear, records).compute().values
+        assert (values["iterations"], values["epsilon_proven"]) == (0, 1.0)
+        assert list(values["scores"]) == ["0"]
+        assert values["curve"] == {"iterations": [], "accuracy": [], "noise": []}
+        write_json(tmp_path / "record.json", values)
 
 
 def test_published_tuning_reads_the_papers_accuracy_within_the_papers_budget():
     """tau 0.5 is met by no step: 0.7 of the noise after each, until Theorem 4's total is spent."""
     values = RUNS["tuned-as-published"].compute().values
-    assert values["epsilon_proven"] == "inf"
-    assert values["epsilon_claimed"] == 0.5
+    assert (values["epsilon_proven"], values["epsilon_claimed"]) == ("inf", 0.5)
     assert values["iterations"] == len(values["curve"]["noise"]) * 2
 
 
@@ -232,7 +222,7 @@ def test_a_gan_a_digit_sees_its_own_digit_alone(monkeypatch):
     monkeypatch.setattr(run_module, "train", spied)
     task = made_up("digits", 6)
     task = task._replace(judge=lambda made, asked: judged.append((made, asked)) or {"accuracy": 0})
-    monkeypatch.setattr(runs, "task", lambda name, *, scale: task)
+    monkeypatch.setattr(experiments, "task", lambda name, *, scale: task)
     curve = run(small(SETTINGS), kept=(3,), by_digit=True).compute().values["curve"]
     assert sizes == [(4, 4)] * 10
     assert np.shape(curve["by_digit"]) == (10, 3)
@@ -243,23 +233,18 @@ def test_a_gan_a_digit_sees_its_own_digit_alone(monkeypatch):
         assert Counter(asked.tolist()) == dict.fromkeys(range(10), JUDGED // 10)
 
 
-def test_a_gan_a_digit_is_trained_on_all_images_of_its_digit_however_many(monkeypatch):
+def test_a_gan_a_digit_is_trained_and_asked_for_its_own_digit_however_many(monkeypatch):
     """A tenth of the images is no digit's own number, neither of MNIST's nor of scikit-learn's."""
-    task = made_up("digits", 6)
+    asked, task = [], made_up("digits", 6)
     labels = task.data.labels.clone()
     labels[0] = 1  # three images of 0, five of 1
-    task = task._replace(data=task.data._replace(labels=labels))
-    monkeypatch.setattr(runs, "task", lambda name, *, scale: task)
+    task = task._replace(
+        data=task.data._replace(labels=labels),
+        accuracy=lambda made, labels: asked.append(set(labels.tolist())) or 0.5,
+    )
+    monkeypatch.setattr(experiments, "task", lambda name, *, scale: task)
     values = run(small(SETTINGS), by_digit=True).compute().values
     assert len(values["curve"]["by_digit"]) == 10
-
-
-def test_a_digits_accuracy_is_asked_of_its_own_digit(monkeypatch):
-    asked = []
-    task = made_up("digits", 6)
-    task = task._replace(accuracy=lambda made, labels: asked.append(set(labels.tolist())) or 0.5)
-    monkeypatch.setattr(runs, "task", lambda name, *, scale: task)
-    run(small(SETTINGS), by_digit=True).compute()
     assert asked == [{digit} for digit in range(10) for _ in range(3)]
 
 
@@ -277,33 +262,29 @@ def test_samples_are_five_images_a_label_and_never_table_records(quick):
 def test_samples_are_shown_label_by_label_in_their_whole_range():
     images = np.stack([np.full(784, -1 + 0.02 * i, np.float32) for i in range(100)])
     labels = np.arange(100) % 10
-    shown = runs._shown(images, labels)
+    shown = experiments._shown(images, labels)
     first = np.round(127.5 * 0.02 * np.arange(50))
     assert np.abs(shown[:, 0, 0].astype(float) - first).max() <= 1
-    ends = runs._shown(np.tile(np.array([[-1.0], [1.0]], np.float32), (50, 784)), labels)
+    ends = experiments._shown(np.tile(np.array([[-1.0], [1.0]], np.float32), (50, 784)), labels)
     assert {int(one) for one in np.unique(ends)} == {0, 255}
 
 
 def test_no_guarantee_is_made_up_for_tuned_noise_whose_test_is_free():
     """`adaptive.tuned` refuses such a run; nothing else may price it by the plan it left."""
-    free = replace(TUNED, tuning=Tuning(0.5, 1.0, count_noise=0.0))
+    free = run(replace(TUNED, tuning=Tuning(0.5, 1.0, count_noise=0.0)))
     with pytest.raises(ValueError, match="must be a finite number > 0, got 0"):
-        run(free).compute()
-
-
-def test_tuned_noise_with_a_free_test_has_no_guarantee_by_itself_either():
-    free = replace(TUNED, tuning=Tuning(0.5, 1.0, count_noise=0.0), target_epsilon=5.0)
+        free.compute()
     with pytest.raises(ValueError, match="tuned"):
-        runs._priced(free, SIZE)
+        free.prices({})
 
 
 @pytest.mark.parametrize("name", ["loss-value", "repaired-census"])
 def test_a_record_describes_the_networks_that_were_trained(name, monkeypatch):
     """Features, classes and declared size: without them its epsilon cannot be computed again."""
     used = []
-    real = runs.algorithm.new_gan
+    real = experiments.algorithm.new_gan
     monkeypatch.setattr(
-        runs.algorithm, "new_gan", lambda s, **more: used.append(s) or real(s, **more)
+        experiments.algorithm, "new_gan", lambda s, **more: used.append(s) or real(s, **more)
     )
     values, described = RUNS[name].compute().values, RUNS[name].part.settings
     told = {**described, **values, **values.get("trained", {})}
@@ -329,13 +310,10 @@ def test_scores_of_good_and_of_collapsed_records_can_be_stored(name):
     task = tasks.task(name, scale="reduced")
     good = pixels() if name == "digits" else (codes(), np.zeros(200))
     for made in (good, (good[0] * 0, good[1])):
-        values = task.judge(*made)
+        values, right = task.judge(*made), task.correct(*made)
         assert plain(values) == values
-        assert values["accuracy"] == task.accuracy(*made)
-        assert 0 <= values["accuracy"] <= 1
-        right = task.correct(*made)
-        assert right == int(right)
-        assert 0 <= right <= len(task.data.features)
+        assert 0 <= values["accuracy"] == task.accuracy(*made) <= 1
+        assert 0 <= right == int(right) <= len(task.data.features)
     assert len(task.data.features) == task.data.public_size
     assert task.data.features.dtype == torch.float32
 
@@ -377,7 +355,9 @@ def planned(monkeypatch):
 
     def noted(records, **wanted):
         asked.append({"records": records, **wanted})
-        return replace(REPAIRED, chosen=json.dumps(asked[-1], sort_keys=True))
+        own = Adam(Constant(wanted["target_epsilon"] / 1_000))  # what ablations exchange
+        chosen = json.dumps(asked[-1], sort_keys=True)
+        return replace(REPAIRED, discriminator_optimizer=own, chosen=chosen)
 
     monkeypatch.setattr(experiments, "repaired", noted)
 
@@ -440,16 +420,9 @@ def test_sweeps_have_other_rates_than_the_tables(planned):
         assert {one["target_epsilon"] for one in asked} == {0.5}
 
 
-def test_printed_iterations_are_kept_where_the_schedules_end():
-    assert tables.PRINTED_ITERATIONS == {
-        "digits": {"time": 657, "step": 564, "exp": 902, "ant": 868},
-        "census": {"time": 632, "step": 532, "exp": 894, "ant": 845},
-    }
-
-
 @pytest.mark.parametrize("records", repaired.RECORDS)
 def test_a_reduced_tuned_run_tests_its_accuracy_at_least_once(records):
-    settings = experiments._repaired(records, "reduced", 5.0, "ant")
+    settings = experiments._repaired(records, "reduced", 5.0, decay_name="ant")
     assert settings.iterations >= settings.tuning.every
 
 
@@ -460,24 +433,26 @@ def test_the_largest_losses_are_seen_before_each_step(monkeypatch):
 
     def spied(gan, features, labels, **more):
         with torch.no_grad():
-            seen.append(experiments.called_real(gan.discriminator(features, labels)))
+            losses = experiments.called_real(gan.discriminator(features, labels))
         record = real(gan, features, labels, **more)
-        seen[-1] = (seen[-1], record.discriminator_loss)
+        seen.append((losses.max().item(), losses.mean().item(), record.discriminator_loss))
         return record
 
     monkeypatch.setattr(experiments.algorithm, "loss_value_step", spied)
     settings = replace(small(NON_PRIVATE), sampling=ShuffledBatches(16))
-    values = [
+    found = [
         experiments._largest_loss(run(settings, name).run).values
         for name in ("digits", "digits", "census")
     ]
-    assert values[0] == values[1]
-    assert plain(values[2]) == values[2]
-    mine, steps = seen[:12], 12
-    assert len(seen) == 3 * steps
-    assert values[0]["one_record"] == max(losses.max().item() for losses, _ in mine)
-    assert values[0]["mean_of_a_batch"] == max(losses.mean().item() for losses, _ in mine)
-    assert values[0]["batch_total"] == max(total for _, total in mine)
+    assert found[0] == found[1]
+    assert plain(found[2]) == found[2]
+    assert len(seen) == 3 * 12
+    largest = [max(column) for column in zip(*seen[:12], strict=True)]
+    assert [found[0][n] for n in ("one_record", "mean_of_a_batch", "batch_total")] == largest
+
+
+def one_part(settings, **_):
+    return [run(settings).part]
 
 
 def test_stored_parts_are_reproduced_once(tmp_path, monkeypatch):
@@ -488,16 +463,86 @@ def test_stored_parts_are_reproduced_once(tmp_path, monkeypatch):
         computed.append(self.run.key)
         return Result({"iterations": 0}, {}, "cpu")
 
+    def told(settings):
+        plans = {"table_2": partial(one_part, settings)}
+        return list(reproduce("rdp_gan", "table_2", plans=plans, scale="reduced", results=tmp_path))
+
     monkeypatch.setattr(Judged, "compute", counted)
-    part = run(small(SETTINGS)).part
-    assert isinstance(part, Part)
-    asked = {"scale": "reduced", "results": tmp_path}
-    for _ in range(2):
-        told = list(reproduce("rdp_gan", "table_2", plans={"table_2": lambda **_: [part]}, **asked))
-        assert len(told) == 1
+    assert [len(told(small(SETTINGS))) for _ in range(2)] == [1, 1]
     assert computed == ["key"]
     record = json.loads(next(tmp_path.rglob("*.json")).read_text())
-    assert record["provenance"]["settings"] == part.settings
-    changed = run(replace(small(SETTINGS), noise=SETTINGS.noise, iterations=7)).part
+    assert record["provenance"]["settings"] == run(small(SETTINGS)).part.settings
     with pytest.raises(ValueError, match="iterations differ"):
-        list(reproduce("rdp_gan", "table_2", plans={"table_2": lambda **_: [changed]}, **asked))
+        told(replace(small(SETTINGS), iterations=7))
+
+
+# The ablations.
+
+
+OWN_RATES = {"generator_optimizer", "discriminator_optimizer"}
+CHANGED = {
+    "dp-gan-no-noise": (DP_GAN, {"noise"}),
+    "dp-gan-no-norm": (DP_GAN, {"noise"}),
+    "dp-gan-longer": (DP_GAN, {"discriminator_steps", "iterations"}),
+    "dcgan-label": (DCGAN, {"label_scale"}),
+    "dcgan-rate": (DCGAN, OWN_RATES),
+    "dcgan-both": (DCGAN, OWN_RATES | {"label_scale"}),
+    "none-one-gan": (NON_PRIVATE, set()),
+}
+
+
+def differing(one, other):
+    return {f.name for f in fields(one) if getattr(one, f.name) != getattr(other, f.name)}
+
+
+def test_each_run_changes_what_its_name_says_and_nothing_else():
+    runs = experiments.other_baselines("paper") | experiments.other_labels("paper")
+    assert set(runs) == set(CHANGED)
+    for key, settings in runs.items():
+        first, changed = CHANGED[key]
+        assert differing(settings, first) == changed, key
+    of_table_4 = {"repaired-constant-5", "repaired-constant-0.5", "dp-gan", "dcgan-loss-value"}
+    planned = {*runs, *experiments.other_settings("small"), *of_table_4, "none"}
+    assert planned == set(TITLES)
+
+
+def test_repaired_runs_with_the_others_settings_keep_their_own_epsilon():
+    size = 60_000
+    made = partial(repaired.repaired, "digits", public_size=size)
+    low, high = made(target_epsilon=0.5), made(target_epsilon=5.0)
+    found = experiments.other_settings("paper")
+    for key, first, changed in (
+        ("repaired-5-batch", high, {"noise", "sampling"}),
+        ("repaired-5-rate", high, {"discriminator_optimizer"}),
+        ("repaired-5-both", low, {"noise", "target_epsilon"}),
+        ("repaired-0.5-both", high, {"noise", "target_epsilon"}),
+    ):
+        settings, epsilon = found.pop(key), float(key.split("-")[1])
+        assert differing(settings, first) == changed
+        spent = pld.epsilon(settings.ledger(public_size=size), delta=1e-5).epsilon
+        assert 0.99 * epsilon < spent <= epsilon
+    assert not found
+
+
+def test_the_baselines_are_trained_digit_by_digit_as_in_table_4():
+    asked = {"scale": "small", "seeds": 2, "device": "cpu", "progress": silent}
+    parts = {part.name: part.settings for part in experiments.PLANS["ablations"](**asked)}
+    by_digit = {name for name, said in parts.items() if said["by_digit"]}
+    assert by_digit == {f"dp-gan-{change}-seed0" for change in ("no-noise", "no-norm", "longer")}
+    assert "repaired-5-both-seed1" in parts
+    assert "dcgan-both-seed1" not in parts
+
+
+def test_rows_take_each_run_at_its_end_and_leave_out_what_is_not_stored():
+    def part(score, iterations):
+        scores = {"accuracy": score, "spread": 0.5, "trained_on_generated": score / 2}
+        others = dict.fromkeys(scores, 0.0)
+        return {"values": {"iterations": iterations, "scores": {"5": others, "9": scores}}}
+
+    stored = {f"repaired-5-both-seed{n}": part(0.6 + n / 10, 9) for n in range(3)}
+    (row,) = ablation_rows(stored | {"repaired-5-both-later": part(0.0, 9)})
+    assert row["run"] == "epsilon 5, batch 128, rate 0.001"
+    assert row["seeds"] == 3
+    assert row["accuracy"] == pytest.approx(0.7)
+    assert row["accuracy_range"] == pytest.approx((0.6, 0.8))
+    assert row["trained_on_generated"] == pytest.approx(0.35)

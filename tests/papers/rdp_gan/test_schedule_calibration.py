@@ -2,8 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,9 +21,11 @@ from dpkit.privacy import (
     pld,
     rdp,
 )
-from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear, StepDecay, TimeDecay, Warmup
+from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear, StepDecay, TimeDecay
 
+NAN, INF = float("nan"), float("inf")
 DELTA, RATE, EACH = 1e-5, 0.1, 3
+FIVE = Constant(5.0)
 ACCOUNTANTS = {
     "pld": pld.epsilon,
     "rdp": rdp.epsilon,
@@ -34,16 +36,11 @@ ACCOUNTANTS = {
     "advanced": composition.advanced,
 }
 DEAR = ("rdp, optimal at order 6", "advanced")
+MISLED = pytest.mark.slow("a search misled by an accountant that is itself a search")
 every_accountant = pytest.mark.parametrize(
     "accountant",
     [
-        pytest.param(
-            price,
-            id=name,
-            marks=[pytest.mark.slow("a search misled by an accountant that is itself a search")]
-            if name in DEAR
-            else [],
-        )
+        pytest.param(price, id=name, marks=MISLED if name in DEAR else ())
         for name, price in ACCOUNTANTS.items()
     ],
 )
@@ -53,7 +50,17 @@ def sampled(noise: float) -> SampledGaussian:
     return SampledGaussian(noise, RATE)
 
 
-def by_hand(noises: list[float], accountant: Callable[..., Guarantee]) -> float:
+def start_of(target: float = 1.0, schedule: Any = Constant, **changed: Any):
+    given = {"iterations": 3, "releases_each": EACH, "release": sampled, "delta": DELTA}
+    return initial_noise(target, schedule=schedule, **(given | changed))
+
+
+def count_of(target: float = 1.0, schedule: Any = FIVE, **changed: Any):
+    given = {"releases_each": EACH, "release": sampled, "delta": DELTA}
+    return iterations_within(target, schedule=schedule, **(given | changed))
+
+
+def by_hand(noises: list[float], accountant: Any) -> float:
     """Epsilon of EACH releases with each of the noises."""
     return accountant([Release(sampled(z), EACH) for z in noises], delta=DELTA).epsilon
 
@@ -66,8 +73,8 @@ FORMULAS = {
     ),
     "step": (lambda start: StepDecay(start, 0.6, 2), lambda start, t: start * 0.6 ** (t // 2)),
     "constant": (Constant, lambda start, t: start),
-    "warmup": (
-        lambda start: Warmup(Constant(start), 3),
+    "rising": (
+        lambda start: lambda t: start * min((t + 1) / 3, 1.0),
         lambda start, t: start * min((t + 1) / 3, 1.0),
     ),
 }
@@ -76,15 +83,7 @@ FORMULAS = {
 @every_accountant
 def test_the_start_is_enough_and_a_little_less_is_not(accountant):
     schedule, formula = FORMULAS["time"]
-    start, guarantee, iterations = initial_noise(
-        2.0,
-        schedule=schedule,
-        iterations=3,
-        releases_each=EACH,
-        release=sampled,
-        delta=DELTA,
-        accountant=accountant,
-    )
+    start, guarantee, iterations = start_of(2.0, schedule, accountant=accountant)
 
     def spent(start: float) -> float:
         return by_hand([formula(start, t) for t in range(3)], accountant)
@@ -100,16 +99,7 @@ def test_the_start_is_enough_and_a_little_less_is_not(accountant):
 def test_the_start_against_every_start_of_a_fine_list(name: str, target: float):
     schedule, formula = FORMULAS[name]
     price = partial(rdp.epsilon, orders=[1.5, 4, 16, 64, 256, 1024])
-    found = initial_noise(
-        target,
-        schedule=schedule,
-        iterations=4,
-        releases_each=EACH,
-        release=sampled,
-        delta=DELTA,
-        accountant=price,
-        tolerance=1e-4,
-    )
+    found = start_of(target, schedule, iterations=4, accountant=price, tolerance=1e-4)
     starts = found.start * np.exp(np.arange(-100, 100) * 1e-3)
     prices = [by_hand([formula(start, t) for t in range(4)], price) for start in starts]
     first = starts[np.argmax(np.array(prices) <= target)]
@@ -119,14 +109,7 @@ def test_the_start_against_every_start_of_a_fine_list(name: str, target: float):
 
 @every_accountant
 def test_iterations_are_the_last_that_fit(accountant):
-    found = iterations_within(
-        2.0,
-        schedule=TimeDecay(9.0, 1.0),
-        releases_each=EACH,
-        release=sampled,
-        delta=DELTA,
-        accountant=accountant,
-    )
+    found = count_of(2.0, TimeDecay(9.0, 1.0), accountant=accountant)
     noises, price, count = [9.0], 0.0, 0
     while (again := by_hand(noises, accountant)) <= 2.0:
         price, count = again, count + 1
@@ -143,85 +126,58 @@ def test_iterations_are_the_last_that_fit(accountant):
 )
 @pytest.mark.parametrize("target", [0.3, 1.0, 6.0])
 def test_iterations_against_one_after_another(schedule, target: float):
-    price = partial(rdp.epsilon, orders=[1.5, 4, 16, 64])
-    found = iterations_within(
-        target,
-        schedule=schedule,
-        releases_each=2,
-        release=sampled,
-        delta=DELTA,
-        accountant=price,
-        most=400,
-    )
-    cost, count = rdp.curve([], price.keywords["orders"])[1], 0
+    orders = [1.5, 4, 16, 64]
+    price = partial(rdp.epsilon, orders=orders)
+    found = count_of(target, schedule, releases_each=2, accountant=price, most=400)
+    cost, count = rdp.curve([], orders)[1], 0
     while count < 400:
-        cost = cost + 2 * sampled(schedule(count)).rdp(price.keywords["orders"])
-        orders = np.array(price.keywords["orders"])
-        if not rdp.improved(orders, cost, DELTA).min() <= target:
+        cost = cost + 2 * sampled(schedule(count)).rdp(orders)
+        if not rdp.improved(np.array(orders), cost, DELTA).min() <= target:
             break
         count += 1
     assert found.iterations == count
     assert found.guarantee.epsilon <= target
 
 
-def test_more_iterations_need_more_noise_and_a_higher_target_less():
+def test_starts_and_iterations_rise_and_fall_as_they_should():
+    """More iterations need more noise, a higher target less; iterations rise with both."""
+    price = partial(rdp.epsilon, orders=[8, 32])
+
     def start(target: float, iterations: int) -> float:
-        return initial_noise(
-            target,
-            schedule=lambda s: TimeDecay(s, 0.1),
-            iterations=iterations,
-            releases_each=2,
-            release=sampled,
-            delta=DELTA,
-            accountant=partial(rdp.epsilon, orders=[8, 32]),
-        ).start
+        asked = {"iterations": iterations, "releases_each": 2, "accountant": price}
+        return start_of(target, lambda s: TimeDecay(s, 0.1), **asked).start
 
-    starts = [start(1.5, n) for n in (1, 2, 4, 8, 16, 32, 64)]
-    assert all(low < high for low, high in itertools.pairwise(starts))
-    starts = [start(target, 10) for target in (8.0, 4.0, 2.0, 1.5, 1.0)]
-    assert all(low < high for low, high in itertools.pairwise(starts))
-
-
-def test_iterations_rise_with_target_and_start():
     def count(target: float, start: float) -> int:
-        return iterations_within(
-            target,
-            schedule=TimeDecay(start, 0.05),
-            releases_each=5,
-            release=sampled,
-            delta=DELTA,
-            accountant=partial(rdp.epsilon, orders=[8, 32]),
-        ).iterations
+        schedule = TimeDecay(start, 0.05)
+        return count_of(target, schedule, releases_each=5, accountant=price).iterations
 
-    counts = [count(target, 20.0) for target in (0.5, 1.0, 2.0, 4.0, 8.0)]
-    assert counts == sorted(set(counts))
-    counts = [count(2.0, start) for start in (2.0, 4.0, 8.0, 16.0, 32.0)]
-    assert counts == sorted(set(counts))
+    for rising in (
+        [start(1.5, n) for n in (1, 2, 4, 8, 16, 32, 64)],
+        [start(target, 10) for target in (8.0, 4.0, 2.0, 1.5, 1.0)],
+        [count(target, 20.0) for target in (0.5, 1.0, 2.0, 4.0, 8.0)],
+        [count(2.0, start) for start in (2.0, 4.0, 8.0, 16.0, 32.0)],
+    ):
+        assert all(low < high for low, high in itertools.pairwise(rising)), rising
 
 
 def test_a_start_and_the_iterations_it_affords_agree():
-    options = {"releases_each": 5, "release": sampled, "delta": DELTA, "accountant": pld.epsilon}
-    start = initial_noise(
-        1.0, schedule=lambda s: StepDecay(s, 0.5, 10), iterations=40, **options
-    ).start
-    assert iterations_within(1.0, schedule=StepDecay(start, 0.5, 10), **options).iterations == 40
-    less = StepDecay(start * 0.99, 0.5, 10)
-    assert iterations_within(1.0, schedule=less, **options).iterations == 39
+    start = start_of(1.0, lambda s: StepDecay(s, 0.5, 10), iterations=40, releases_each=5).start
+    for factor, count in ((1.0, 40), (0.99, 39)):
+        schedule = StepDecay(start * factor, 0.5, 10)
+        assert count_of(1.0, schedule, releases_each=5).iterations == count
 
 
 def test_the_certified_pair_of_a_thousand_iterations():
     """5,000 releases of 64 of 20,000 records, and epsilon .5 in all."""
+
+    def release(noise: float) -> SampledGaussian:
+        return SampledGaussian(noise, 64 / 20_000)
+
     schedule = partial(StepDecay, factor=0.5, every=100)
-    start, guarantee, _ = initial_noise(
-        0.5,
-        schedule=schedule,
-        iterations=1000,
-        releases_each=5,
-        delta=1e-5,
-        release=lambda noise: SampledGaussian(noise, 64 / 20_000),
-    )
+    asked = {"iterations": 1000, "releases_each": 5, "release": release}
+    start, guarantee, _ = start_of(0.5, schedule, **asked)
     assert 0.4985 < guarantee.lower <= guarantee.epsilon <= 0.5
-    again = [Release(SampledGaussian(start / 2**k, 64 / 20_000), 500) for k in range(10)]
+    again = [Release(release(start / 2**k), 500) for k in range(10)]
     assert pld.epsilon(again, delta=1e-5)[:2] == guarantee[:2]
 
 
@@ -232,13 +188,12 @@ def test_releases_that_cost_next_to_nothing_are_priced_as_well():
         ledgers.append(ledger)
         return rdp.epsilon(ledger, orders=[32], **options)
 
-    found = initial_noise(
+    found = start_of(
         0.5,
-        schedule=lambda start: ExponentialDecay(start, 0.01),
+        lambda start: ExponentialDecay(start, 0.01),
         iterations=1000,
         releases_each=5,
         release=lambda noise: SampledGaussian(noise, 0.0032),
-        delta=DELTA,
         accountant=price,
     )
     assert len(ledgers[-1]) == 1000
@@ -268,28 +223,93 @@ def test_a_price_that_leaps_still_ends_close_to_its_edge():
     def release(noise: float) -> Gaussian:
         return Gaussian(2.0 ** math.floor(math.log2(noise)))
 
-    found = initial_noise(
-        3.0, schedule=Constant, iterations=1, releases_each=1, release=release, delta=DELTA
-    )
+    found = start_of(3.0, iterations=1, releases_each=1, release=release)
     assert found.start == pytest.approx(2.0, rel=2e-3)
     assert found.start >= 2.0
     assert found.guarantee.epsilon < 2.5
 
 
-def test_no_iteration_fits():
-    one = {"releases_each": 1, "delta": DELTA}
-    none = iterations_within(0.01, schedule=Constant(1.0), release=sampled, **one)
+def test_no_more_iterations_than_fit_are_asked_for_or_have_noise():
+    none = count_of(0.01, Constant(1.0), releases_each=1)
     assert (none.iterations, none.guarantee.epsilon, none.start) == (0, 0.0, 1.0)
-    bare = iterations_within(
-        9.0, schedule=Constant(1.0), release=lambda _: NoGuarantee("raw"), **one
-    )
-    assert bare.iterations == 0
-
-
-def test_no_more_iterations_than_asked_for_or_than_have_noise():
-    one = {"releases_each": 1, "release": sampled, "delta": DELTA, "accountant": rdp.epsilon}
-    noises = [30.0, 20.0, 10.0, 5.0]
-    for schedule, most in [(Constant(30.0), 4), (lambda step: noises[step], 4)]:
-        assert iterations_within(5.0, schedule=schedule, most=most, **one).iterations == 4
-    ends = iterations_within(500.0, schedule=Linear(30.0, -1.0, over=10), **one)
+    assert count_of(9.0, Constant(1.0), release=lambda _: NoGuarantee("raw")).iterations == 0
+    one = {"releases_each": 1, "accountant": rdp.epsilon}
+    for schedule in (Constant(30.0), [30.0, 20.0, 10.0, 5.0].__getitem__):
+        assert count_of(5.0, schedule, most=4, **one).iterations == 4
+    ends = count_of(500.0, Linear(30.0, -1.0, over=10), **one)
     assert ends.iterations == 10  # the noise at step 10 is negative
+
+
+def test_an_accountant_that_says_nan_lets_nothing_through():
+    def broken(ledger, *, delta: float) -> Guarantee:
+        return pld.epsilon([], delta=delta)._replace(epsilon=NAN)
+
+    assert count_of(accountant=broken).iterations == 0
+    with pytest.raises(ValueError, match="no start of the schedule meets epsilon 1"):
+        start_of(accountant=broken)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: start_of(NAN), "target_epsilon must be a finite number > 0, got nan"),
+        (lambda: start_of(0.0), "target_epsilon must be a finite number > 0, got 0"),
+        (lambda: start_of(iterations=0), "iterations must be an integer >= 1, got 0"),
+        (lambda: start_of(iterations=NAN), "iterations must be an integer >= 1, got nan"),
+        (lambda: start_of(releases_each=0), "releases_each must be an integer >= 1, got 0"),
+        (lambda: start_of(delta=NAN), r"delta must lie in \(0, 1\)"),
+        (lambda: start_of(tolerance=NAN), r"tolerance must lie in \(0, 1\)"),
+        (
+            lambda: start_of(1.0, lambda s: lambda step: NAN if step == 2 else s),
+            "step 2 of the schedule: noise_multiplier must be .* got nan",
+        ),
+        (
+            lambda: start_of(1.0, lambda s: lambda step: s * (1 - step)),
+            "step 1 of the schedule: noise_multiplier must be .* got 0.0",
+        ),
+        (
+            lambda: start_of(1.0, lambda s: ExponentialDecay(s, 0.06), iterations=1000),
+            r"no start of the schedule meets epsilon 1.0 with noise multipliers in \[1e-09, 1e",
+        ),
+        (
+            lambda: start_of(1.0, lambda s: ExponentialDecay(s, 5.0), iterations=1000),
+            "no start of the schedule meets",
+        ),
+        (
+            lambda: start_of(1e-9, accountant=partial(rdp.epsilon, orders=[2])),
+            "no start of the schedule meets epsilon 1e-09",
+        ),
+        (
+            lambda: start_of(release=lambda _: NoGuarantee("raw data"), accountant=rdp.epsilon),
+            "no start of the schedule meets",
+        ),
+        (
+            lambda: start_of(1e25, accountant=rdp.epsilon),
+            r"target_epsilon 1e\+25 is met by the smallest noise",
+        ),
+        (
+            lambda: start_of(release=lambda noise: SampledGaussian(noise, 2.0)),
+            r"sample_rate must lie in \[0, 1\], got 2",
+        ),
+        (lambda: count_of(NAN), "target_epsilon must be a finite number > 0, got nan"),
+        (lambda: count_of(most=0), "most must be an integer >= 1, got 0"),
+        (lambda: count_of(releases_each=NAN), "releases_each must be an integer >= 1, got nan"),
+        (lambda: count_of(delta=0.0), r"delta must lie in \(0, 1\)"),
+        (
+            lambda: count_of(1.0, lambda step: NAN if step == 7 else 5.0),
+            "step 7 of the schedule: noise_multiplier must lie in .* got nan",
+        ),
+        (lambda: count_of(1.0, lambda step: 0.0), "step 0 of the schedule: .* got 0.0"),
+        (lambda: count_of(1.0, lambda step: INF), "step 0 of the schedule: .* got inf"),
+    ],
+)
+def test_bad_values_are_refused(call, message: str):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_schedule_that_ignores_its_start_is_an_error():
+    for noise in (0.5, 50.0):
+        release = partial(lambda own, _: sampled(own), noise)
+        with pytest.raises(ArithmeticError, match="its price must fall as the start rises"):
+            start_of(1.0, lambda _: Constant(1.0), release=release, accountant=rdp.epsilon)
