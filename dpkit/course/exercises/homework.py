@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
-from dpkit.course.exercises.answers import readings
+from dpkit.course.exercises.sheet import readings
 from dpkit.privacy import Release, SampledGaussian, pld
 
 CODE = '''\

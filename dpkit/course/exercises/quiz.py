@@ -6,7 +6,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from dpkit.course.exercises.kinds import Choice
+from dpkit.course.exercises.sheet import Choice
 
 
 class Quiz(widgets.VBox):

@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 
 from dpkit.course import exercises
-from dpkit.course.exercises.answers import as_number, readings
-from dpkit.course.exercises.exercise import Exercise
-from dpkit.course.exercises.kinds import Choice, Function, Guess, Number
-from dpkit.course.exercises.sheet import Sheet
+from dpkit.course.exercises.sheet import (
+    Choice,
+    Exercise,
+    Function,
+    Guess,
+    Number,
+    Sheet,
+    as_number,
+    readings,
+)
 
 MODULES = sorted(
     path.stem
