@@ -71,7 +71,7 @@ for noise in (1.0, 0.5):
 # can turn the whole round.
 
 # %%
-from dpkit.course.explorers.claims_wall_card import card
+from dpkit.course.explorers.claims_wall import card
 
 card("ledger/ctab-gan-batch-as-microbatch")
 

@@ -10,8 +10,8 @@ import ipywidgets as widgets
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
 from dpkit.course.explorers.certified import draw_by_step, rdp_by_step
+from dpkit.course.explorers.controls import delta_control, run_controls, run_input
 from dpkit.course.explorers.explorer import Explorer
-from dpkit.course.explorers.run_controls import delta_control, run_controls, run_input
 from dpkit.privacy import Guarantee, Release, Unsupported, gdp, pld, rdp
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 

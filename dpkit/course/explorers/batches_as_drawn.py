@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from dpkit.common import plots
 from dpkit.common.show import Table, at_most, interval
-from dpkit.course.explorers.explorer import LATER, Explorer, logarithmic
-from dpkit.course.explorers.run_controls import delta_control, steps_control
+from dpkit.course.explorers.controls import delta_control, logarithmic, steps_control
+from dpkit.course.explorers.explorer import LATER, Explorer
 from dpkit.privacy import as_drawn
 
 QUICK = ("poisson", "truncated", "fixed")  # the others take a second

@@ -10,13 +10,16 @@ import numpy as np
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
-from dpkit.course.explorers.explorer import LATER, Explorer, choice, logarithmic, number
-from dpkit.course.explorers.run_controls import (
+from dpkit.course.explorers.controls import (
     RunInput,
     adjacency_control,
     check_sample_rate,
+    choice,
     delta_control,
+    logarithmic,
+    number,
 )
+from dpkit.course.explorers.explorer import LATER, Explorer
 from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, pld, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES
 

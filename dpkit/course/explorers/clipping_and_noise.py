@@ -11,7 +11,8 @@ from matplotlib.patches import Circle, Rectangle
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
-from dpkit.course.explorers.explorer import Explorer, choice, control, logarithmic
+from dpkit.course.explorers.controls import choice, control, logarithmic
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import Gaussian, Release, gdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping, PerCoordinateClipping
 from dpkit.privacy.wrong_clipping import ClippedAfterMean, actual_noise_multiplier

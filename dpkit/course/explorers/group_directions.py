@@ -13,7 +13,8 @@ from matplotlib.patches import Circle, Rectangle
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, counted, interval
 from dpkit.course.explorers.certified import LEAST_CERTIFIED, certified, finding
-from dpkit.course.explorers.explorer import Explorer, choice, logarithmic, whole
+from dpkit.course.explorers.controls import choice, logarithmic, whole
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.papers.dpgan.budget import TABLE_7
 from dpkit.papers.dpgan.settings import MNIST, Settings

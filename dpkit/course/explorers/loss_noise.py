@@ -8,7 +8,8 @@ import numpy as np
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, counted, interval
 from dpkit.course.explorers.certified import certified, finding
-from dpkit.course.explorers.explorer import Explorer, choice, logarithmic, number, whole
+from dpkit.course.explorers.controls import choice, logarithmic, number, whole
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import DELTA, LossValueNoise
 from dpkit.privacy import SampledGaussian, pld

@@ -11,8 +11,13 @@ from scipy.special import ndtr
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most, counted, interval
-from dpkit.course.explorers.explorer import Explorer, logarithmic
-from dpkit.course.explorers.run_controls import delta_control, run_input, sample_rate_control
+from dpkit.course.explorers.controls import (
+    delta_control,
+    logarithmic,
+    run_input,
+    sample_rate_control,
+)
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.mechanisms import Floats
 

@@ -10,7 +10,8 @@ from matplotlib.patheffects import withStroke
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most
-from dpkit.course.explorers.explorer import Explorer, control, logarithmic
+from dpkit.course.explorers.controls import control, logarithmic
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.adadp.example import (
     NOISE_MULTIPLIER,
     POWERS,

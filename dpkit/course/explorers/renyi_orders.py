@@ -8,8 +8,8 @@ import numpy as np
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most
+from dpkit.course.explorers.controls import RunInput, delta_control, run_controls, run_input
 from dpkit.course.explorers.explorer import LATER, Explorer
-from dpkit.course.explorers.run_controls import RunInput, delta_control, run_controls, run_input
 from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.privacy import conversions, rdp
 from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats

@@ -9,7 +9,8 @@ import ipywidgets as widgets
 from dpkit.common import plots
 from dpkit.common.show import Table, at_most, interval
 from dpkit.course.explorers.certified import certified
-from dpkit.course.explorers.explorer import Explorer, control
+from dpkit.course.explorers.controls import control
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.dp_cgan import claims
 from dpkit.papers.dp_cgan.settings import SETTINGS
 

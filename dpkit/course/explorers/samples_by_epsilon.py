@@ -9,7 +9,8 @@ import numpy as np
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most
-from dpkit.course.explorers.explorer import Explorer, choice, control
+from dpkit.course.explorers.controls import choice, control
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.comparison.tables import EPSILONS, TITLES, run_name
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.rows import values

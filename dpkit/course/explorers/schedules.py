@@ -8,13 +8,16 @@ import numpy as np
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
 from dpkit.course.explorers.certified import GAP, draw_by_step
-from dpkit.course.explorers.explorer import Explorer, choice, logarithmic, whole
-from dpkit.course.explorers.run_controls import (
+from dpkit.course.explorers.controls import (
     check_sample_rate,
+    choice,
     delta_control,
+    logarithmic,
     sample_rate_control,
     steps_control,
+    whole,
 )
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
 from dpkit.privacy.mechanisms.privacy_loss import Floats
 from dpkit.privacy.schedules import Schedule

@@ -9,8 +9,8 @@ from scipy.special import ndtr
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, counted, interval
-from dpkit.course.explorers.explorer import Explorer, logarithmic, whole
-from dpkit.course.explorers.run_controls import delta_control
+from dpkit.course.explorers.controls import delta_control, logarithmic, whole
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import Gaussian, Release, SampledGaussian, gdp, pld, shuffled
 from dpkit.privacy.mechanisms import Floats
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
-from dpkit.course.explorers.explorer import Explorer, logarithmic
-from dpkit.course.explorers.run_controls import RunInput, run_controls, run_input
+from dpkit.course.explorers.controls import RunInput, logarithmic, run_controls, run_input
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import pld, rdp, tradeoff
 from dpkit.privacy.mechanisms import Floats
 

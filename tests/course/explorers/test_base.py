@@ -9,9 +9,8 @@ from PIL import Image
 
 from dpkit.common import plots
 from dpkit.course.explorers import Accountant, BatchesAsDrawn
-from dpkit.course.explorers.explorer import DRAFT
+from dpkit.course.explorers.explorer import ASK, DRAFT, OPENS
 from dpkit.course.explorers.moving_picture import GHOST, Frame, follow
-from dpkit.course.explorers.toolbar import ASK, OPENS
 from dpkit.papers.dp_cgan import claims as dp_cgan
 from dpkit.papers.small_images.settings import PUBLIC_SIZE
 from dpkit.papers.small_images.settings import SETTINGS as SMALL_IMAGES
@@ -43,31 +42,31 @@ def test_a_setting_moves_all_at_once_and_the_first_sets_back(explorer, monkeypat
     opens, asked = held(explorer), []
     compute = explorer.compute
     monkeypatch.setattr(explorer, "compute", lambda **v: asked.append(v) or compute(**v))
-    explorer.toolbar.preset.value = "where a limit theorem fails"
+    explorer.setting.value = "where a limit theorem fails"
     assert len(asked) == 1
     assert held(explorer) == opens | Accountant.presets["where a limit theorem fails"]
     assert "GDP is too small" in explorer.sentence.value
     explorer.values["steps"].value = 500.0
-    assert explorer.toolbar.preset.value is None  # no longer that setting: it can be chosen again
-    explorer.toolbar.preset.value = OPENS
+    assert explorer.setting.value is None  # no longer that setting: it can be chosen again
+    explorer.setting.value = OPENS
     assert held(explorer) == opens
 
 
 def test_a_guess_comes_before_the_numbers(explorer):
-    explorer.toolbar.switch.value = True
+    explorer.switch.value = True
     assert explorer.numbers.value == ASK
     assert bytes(explorer.picture.value) == b""
     assert explorer.sentence.value == ""
     explorer.values["steps"].value = 20_000.0
     assert explorer.numbers.value == ASK
-    explorer.toolbar.field.value = "about 8"
-    explorer.toolbar.button.click()
+    explorer.guess.value = "about 8"
+    explorer.button.click()
     assert "You guessed about 8. " in explorer.sentence.value
     assert escape(explorer.says(explorer.result)) in explorer.sentence.value
-    assert explorer.toolbar.field.value == ""
+    assert explorer.guess.value == ""
     explorer.values["steps"].value = 30_000.0  # the next guess
     assert explorer.numbers.value == ASK
-    explorer.toolbar.switch.value = False
+    explorer.switch.value = False
     assert explorer.result["run"].steps == 30_000
 
 

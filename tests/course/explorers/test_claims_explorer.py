@@ -14,9 +14,15 @@ from dpkit import papers
 from dpkit.common import paths
 from dpkit.common.show import at_most
 from dpkit.course.explorers import ClaimsWall
-from dpkit.course.explorers.claims_wall_card import card, computed
-from dpkit.course.explorers.claims_wall_checked import ALL, VERDICTS, checked, matching
-from dpkit.course.explorers.claims_wall_tiles import LOOKS
+from dpkit.course.explorers.claims_wall import (
+    ALL,
+    LOOKS,
+    VERDICTS,
+    card,
+    checked,
+    computed,
+    matching,
+)
 from dpkit.papers import claims
 from dpkit.papers.claims import Claim, Code, Curve, Evidence, Measured
 
@@ -314,7 +320,7 @@ def test_import_checks_no_claim():
     code = (
         "from dpkit import claims; claims.check = None\n"
         "import dpkit.course.explorers.claims_wall\n"
-        "import dpkit.course.explorers.claims_wall_checked as c\n"
+        "import dpkit.course.explorers.claims_wall as c\n"
         "assert c._checked.cache_info().misses == 0"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

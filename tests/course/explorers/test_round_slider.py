@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from dpkit.course.explorers.round_slider import RoundSlider, round_stops
+from dpkit.course.explorers.controls import RoundSlider, round_stops
 
 
 @pytest.fixture

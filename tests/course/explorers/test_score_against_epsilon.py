@@ -16,8 +16,7 @@ from scipy.stats import norm
 from dpkit.common.records import describe
 from dpkit.common.show import at_least, at_most
 from dpkit.course.explorers import ScoreAgainstEpsilon
-from dpkit.course.explorers.score_against_epsilon import NO_SCORES
-from dpkit.course.explorers.score_against_epsilon_drawing import TICKS, _plain
+from dpkit.course.explorers.score_against_epsilon import NO_SCORES, TICKS, _plain
 from dpkit.course.explorers.score_against_epsilon_numbers import AXES, VARIED, _pld, planned, price
 from dpkit.papers.experiments import store
 from dpkit.papers.small_images.settings import (

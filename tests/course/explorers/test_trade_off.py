@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpkit.course.explorers import TradeOff, trade_off
-from dpkit.course.explorers.run_controls import RunInput
+from dpkit.course.explorers.controls import RunInput
 from dpkit.course.explorers.trade_off import POSSIBLE, REFUTES, WORSE
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp, tradeoff
 
