@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
 from dpkit.course.explorers.certified import draw_by_step, rdp_by_step
-from dpkit.course.explorers.controls import delta_control, run_controls, run_input
+from dpkit.course.explorers.controls import DELTA, run_controls, run_input
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import Guarantee, Release, Unsupported, gdp, pld, rdp
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
@@ -26,6 +26,7 @@ class Accountant(Explorer):
     """Noise, rate, steps and delta of a run: all accountants side by side, and epsilon by step."""
 
     title = "What does this run cost?"
+    controls: ClassVar = {**run_controls(1.1, 10_000), "delta": DELTA}
     presets: ClassVar = {
         "DP-CGAN, as charged": {"noise_multiplier": 1.232, "steps": 30_303.0},
         "Small Images, as charged": {
@@ -50,8 +51,7 @@ class Accountant(Explorer):
         self.call = widgets.HTML()
         keep.on_click(self._keep)
         forget.on_click(self._forget)
-        controls = {**run_controls(1.1, 10_000), "delta": delta_control()}
-        super().__init__(controls, widgets.HBox([keep, forget]))
+        super().__init__(widgets.HBox([keep, forget]))
         self.left.children = (*self.left.children, self.call, self.comparison)
 
     @staticmethod

@@ -72,7 +72,7 @@ class ClaimsWall(Explorer):
         self.legend = widgets.HTML()
         self.tiles = Tiles(self._press)
         super().__init__(
-            {
+            controls={
                 "paper": choice("paper", names, "Whose claims", width=220),
                 "verdict": choice("verdict", VERDICTS, "Only claims with this verdict", width=240),
                 "word": control(

@@ -27,47 +27,37 @@ BEFORE, WITHOUT, WITH = "#808080", plots.COLOURS[0], plots.COLOURS[1]
 
 
 class ClippingAndNoise(Explorer):
-    """A batch's gradients, clipped by a rule and noised: what one more record changes."""
+    """A batch's gradients, clipped by a rule and noised: what one more record changes.
+
+    It opens with forty gradients clipped flat at 1, noise multiplier 1.1, a record of length 5.
+    """
 
     title = "What does clipping bound, and what does noise hide?"
+    controls: ClassVar = {
+        "rule": choice("rule", RULES, "What is clipped: each example, or only the mean"),
+        "max_grad_norm": logarithmic(
+            "clip norm", -1, 1, 1.0, "Of an example, a coordinate, a group, or the mean"
+        ),
+        "noise_multiplier": logarithmic(
+            "noise multiplier", -1, 1, 1.1, "Noise standard deviation / clip norm"
+        ),
+        "batch_size": control(
+            *(widgets.IntText, 240, "batch size", f"Examples in the batch, 1 to {MOST_EXAMPLES}"),
+            value=40,
+        ),
+        "length": logarithmic(
+            "record's length", -1, 4, 5.0, "L2 norm of the one record's gradient"
+        ),
+        "angle": control(
+            *(widgets.FloatSlider, 420, "record's angle", "Degrees from the first coordinate"),
+            **{"value": 120.0, "max": 360.0, "step": 1.0},
+        ),
+    }
     presets: ClassVar = {
         "one very long record": {"length": 1000.0},
         "the same, clipped after the mean": {"length": 1000.0, "rule": WRONG},
         "per coordinate": {"rule": "per coordinate"},
     }
-
-    def __init__(self) -> None:
-        """Forty gradients clipped flat at 1, noise multiplier 1.1, a record of length 5."""
-        super().__init__(
-            {
-                "rule": choice("rule", RULES, "What is clipped: each example, or only the mean"),
-                "max_grad_norm": logarithmic(
-                    "clip norm", -1, 1, 1.0, "Of an example, a coordinate, a group, or the mean"
-                ),
-                "noise_multiplier": logarithmic(
-                    "noise multiplier", -1, 1, 1.1, "Noise standard deviation / clip norm"
-                ),
-                "batch_size": control(
-                    widgets.IntText,
-                    240,
-                    "batch size",
-                    f"Examples in the batch, 1 to {MOST_EXAMPLES}",
-                    value=40,
-                ),
-                "length": logarithmic(
-                    "record's length", -1, 4, 5.0, "L2 norm of the one record's gradient"
-                ),
-                "angle": control(
-                    widgets.FloatSlider,
-                    420,
-                    "record's angle",
-                    "Degrees from the first coordinate",
-                    value=120.0,
-                    max=360.0,
-                    step=1.0,
-                ),
-            }
-        )
 
     @staticmethod
     def compute(

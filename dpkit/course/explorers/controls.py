@@ -4,7 +4,8 @@ A slider over round numbers has a field beside it that takes any number as it is
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import ipywidgets as widgets
@@ -32,6 +33,9 @@ def round_stops(low: float, high: float, value: float) -> list[float]:
     whole = least >= 1 and float(value).is_integer()
     inside = {one for one in found if least < one < most and not (whole and not one.is_integer())}
     return sorted(inside | {least, most, float(value)})
+
+
+Make = Callable[[], Any]  # a widget, anew for each explorer
 
 
 class RoundSlider(widgets.HBox):
@@ -75,8 +79,8 @@ class RoundSlider(widgets.HBox):
         super().__init__((self.slider, self.field), layout=layout, tooltip=tooltip)
         self.value = value
         self._moving = False
-        self.slider.observe(self._slid, names="value")
-        self.field.observe(self._typed, names="value")
+        self.slider.observe(self._moved, names="value")
+        self.field.observe(self._moved, names="value")
         self.observe(self._set, names="value")
 
     def _nearest(self, value: float) -> int:
@@ -85,13 +89,9 @@ class RoundSlider(widgets.HBox):
             return 0
         return min(range(len(self.stops)), key=lambda i: abs(math.log(self.stops[i] / value)))
 
-    def _slid(self, change: Any) -> None:
+    def _moved(self, change: Any) -> None:
         if not self._moving:
-            self.value = self.stops[change.new]
-
-    def _typed(self, change: Any) -> None:
-        if not self._moving:
-            self.value = change.new
+            self.value = self.stops[change.new] if change.owner is self.slider else change.new
 
     def _set(self, change: Any) -> None:
         """Bring slider and field to the value without their answering."""
@@ -103,27 +103,28 @@ class RoundSlider(widgets.HBox):
             self._moving = False
 
 
-def control(kind: Any, width: int, description: str, tooltip: str, **traits: Any) -> Any:
-    """A widget of that kind with its name beside it, `width` pixels wide."""
-    layout = widgets.Layout(width=f"{width}px")
+def control(kind: Any, width: int, description: str, tooltip: str, **traits: Any) -> Make:
+    """What makes a widget of that kind with its name beside it, `width` pixels wide."""
     style = {"description_width": "initial"}
-    return kind(description=description, tooltip=tooltip, layout=layout, style=style, **traits)
+    given = {"description": description, "tooltip": tooltip, "style": style, **traits}
+    return lambda: kind(layout=widgets.Layout(width=f"{width}px"), **given)
 
 
 def logarithmic(
     description: str, low: float, high: float, value: float, tooltip: str, **traits: Any
-) -> RoundSlider:
+) -> Make:
     """A slider over round numbers from 10^low to 10^high, with a field for any other."""
-    return RoundSlider(description, round_stops(low, high, value), value, tooltip, **traits)
+    stops = round_stops(low, high, value)
+    return partial(RoundSlider, description, stops, value, tooltip, **traits)
 
 
-def whole(description: str, low: int, high: int, value: int, tooltip: str, **traits: Any) -> Any:
+def whole(description: str, low: int, high: int, value: int, tooltip: str, **traits: Any) -> Make:
     """A slider over whole numbers."""
     kind = widgets.IntSlider
     return control(kind, 420, description, tooltip, value=value, min=low, max=high, **traits)
 
 
-def number(description: str, value: float, tooltip: str) -> Any:
+def number(description: str, value: float, tooltip: str) -> Make:
     """A number to type, of any size: `compute` refuses one that is out of range."""
     return control(widgets.FloatText, 240, description, tooltip, value=value)
 
@@ -135,7 +136,7 @@ def choice(
     *,
     width: int = 320,
     **traits: Any,
-) -> Any:
+) -> Make:
     """One of a few names, or of a few values by name."""
     pairs = list(options.items()) if isinstance(options, Mapping) else options
     return control(widgets.Dropdown, width, description, tooltip, options=pairs, **traits)
@@ -182,25 +183,19 @@ def run_controls(noise_multiplier: float, steps: int) -> dict[str, Any]:
         ),
         "sample_rate": sample_rate_control(-5),
         "steps": steps_control(6, steps),
-        "adjacency": adjacency_control(),
+        "adjacency": ADJACENCY,
     }
 
 
-def sample_rate_control(low: float) -> Any:
+def sample_rate_control(low: float) -> Make:
     """A sample rate from 10^low to 1."""
     return logarithmic("sample rate", low, 0, 0.01, "Probability that a record is in a batch")
 
 
-def steps_control(high: float, steps: int) -> Any:
+def steps_control(high: float, steps: int) -> Make:
     """A number of steps from 1 to 10^high."""
     return logarithmic("steps", 0, high, steps, "Noisy updates")
 
 
-def delta_control() -> Any:
-    """Delta, to type."""
-    return number("delta", 1e-5, "Of (epsilon, delta)-DP, in (0, 1)")
-
-
-def adjacency_control() -> Any:
-    """Add-remove or replace-one."""
-    return choice("adjacency", ADJACENCIES, "What neighbouring data sets differ by")
+DELTA = number("delta", 1e-5, "Of (epsilon, delta)-DP, in (0, 1)")
+ADJACENCY = choice("adjacency", ADJACENCIES, "What neighbouring data sets differ by")

@@ -15,7 +15,7 @@ import ipywidgets as widgets
 
 from dpkit.common.plots import Picture
 from dpkit.common.show import Table
-from dpkit.course.explorers.controls import control
+from dpkit.course.explorers.controls import Make, control
 from dpkit.course.explorers.moving_picture import Frame, follow
 
 DELAY = 0.005  # seconds after a move, in which others are waited for, until a picture is drawn
@@ -36,16 +36,19 @@ class Explorer(widgets.VBox):
         numbers: HTML of the present numbers, or of the sentence that says why there are none.
         picture: the drawing, empty where there is nothing to draw.
         left: the column of controls and numbers.
+        controls: name -> what makes the control, of a subclass whose controls are always the same.
         presets: settings worth a look, by name; each sets some of the values, and the others back.
         toolbar: the choice of a setting and, where it is switched on, a guess that must come first.
     """
 
     title: str
+    controls: Mapping[str, Make] = {}
     presets: Mapping[str, Mapping[str, Any]] = {}
 
-    def __init__(self, values: dict[str, Any], *more: widgets.Widget) -> None:
-        """Args: values, the controls by name; more, further widgets above the numbers."""
-        self.values = values
+    def __init__(self, *more: widgets.Widget, controls: Mapping[str, Make] | None = None) -> None:
+        """Args: more, further widgets above the numbers; controls, in place of the class's own."""
+        made = self.controls if controls is None else controls
+        self.values: dict[str, Any] = {name: make() for name, make in made.items()}
         self.sentence = widgets.HTML()
         self.numbers = widgets.HTML()
         self.picture = widgets.Image(format="png", layout=widgets.Layout(max_width="100%"))
@@ -56,10 +59,10 @@ class Explorer(widgets.VBox):
         self._frame = Frame()
         self._drawn: tuple[dict[str, Any], Picture] | None = None
         self.result: dict[str, Any] | None = None
-        self._opens = {name: one.value for name, one in values.items()}
+        self._opens = {name: one.value for name, one in self.values.items()}
         told = "Set all controls at once; the first sets them back"
         names = [OPENS, *self.presets]
-        self.setting = control(widgets.Dropdown, 250, "setting", told, options=names)
+        self.setting = control(widgets.Dropdown, 250, "setting", told, options=names)()
         narrow = widgets.Layout(width="auto")
         self.switch = widgets.ToggleButton(
             description="Guess first",
@@ -82,15 +85,15 @@ class Explorer(widgets.VBox):
         self.button.on_click(self._reveal)
         above = (self.toolbar,) if self.presets else ()
         heading = widgets.HTML(f"<h3>{escape(self.title)}</h3>")
-        controls = (heading, *above, *values.values(), *more)
-        self.shown = (*controls, self.sentence, self.numbers, self.picture, self.words)
+        parts = (heading, *above, *self.values.values(), *more)
+        self.shown = (*parts, self.sentence, self.numbers, self.picture, self.words)
         column = widgets.Layout(width="450px")
-        self.left = widgets.VBox((*controls[1:], self.numbers), layout=column)
+        self.left = widgets.VBox((*parts[1:], self.numbers), layout=column)
         beside = widgets.Layout(flex="1 1 450px", max_width="760px", min_width="0")
         right = widgets.VBox((self.sentence, self.picture, self.words), layout=beside)
         wrapped = widgets.Layout(flex_flow="row wrap", grid_gap="0 16px")
         super().__init__((heading, widgets.HBox((self.left, right), layout=wrapped)))
-        for one in values.values():
+        for one in self.values.values():
             one.observe(self._changed, names="value")
         self.update()
 

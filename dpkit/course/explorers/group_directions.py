@@ -26,6 +26,7 @@ CHARGED, ADDED = "as charged", "as the code adds it"
 NOISES = (CHARGED, ADDED)
 EACH = 64  # examples a device
 DELTA, RECORDS = MNIST.target_delta, MNIST.private_examples
+LEAST = math.log10(MNIST.noise_multiplier) - 0.5  # so that the slider stops at the paper's noise
 LEAST_NOISE, MOST_NOISE = 0.1, 1e4
 MOST_GROUPS, MOST_DEVICES, MOST_ITERATIONS = 16, 16, 100_000
 GROUPS = (1, 2, 5, 7, 9)
@@ -44,52 +45,41 @@ PARTS = (
 
 
 class GroupDirections(Explorer):
-    """Groups clipped apart: one alone, each charged by itself, and all that a record moves."""
+    """Groups clipped apart: one alone, each charged by itself, and all that a record moves.
+
+    It opens with the paper's run on MNIST before grouping: seven groups, 560 iterations.
+    """
 
     title = "How far does one record move k groups?"
+    controls: ClassVar = {
+        "groups": choice(
+            "groups k",
+            {str(k): k for k in GROUPS},
+            "Parts of the gradient clipped apart: 7 are the tensors, 5 have one of biases",
+            value=7,
+        ),
+        "noise_multiplier": logarithmic(
+            *("noise multiplier z", LEAST, LEAST + 1.5, MNIST.noise_multiplier),
+            "Noise standard deviation / clip norm, of each group; the paper: "
+            f"{MNIST.noise_multiplier:.4f}",
+            continuous_update=False,
+        ),
+        "devices": choice(
+            "devices x batch", DEVICES, "The paper's runs are on four devices", value=4
+        ),
+        "noise": choice("noise", NOISES, "z C, or what the public code's division leaves of it"),
+        "iterations": whole(
+            *("iterations", 10, MOST_SHOWN, TABLE_7["mnist"][0]),
+            "Each of 4 critic steps; Table 7 allows 560 to 7 groups, 780 to 5",
+            step=10,
+            continuous_update=False,
+        ),
+    }
     presets: ClassVar = {
         "one group": {"groups": 1},
         "the noise that the code adds": {"noise": ADDED},
         "twice the noise": {"noise_multiplier": 2.0},
     }
-
-    def __init__(self) -> None:
-        """The paper's run on MNIST before grouping: seven groups, 560 iterations."""
-        paper = MNIST.noise_multiplier
-        least = math.log10(paper) - 0.5  # so that the slider stops at the paper's noise itself
-        super().__init__(
-            {
-                "groups": choice(
-                    "groups k",
-                    {str(k): k for k in GROUPS},
-                    "Parts of the gradient clipped apart: 7 are the tensors, 5 have one of biases",
-                    value=7,
-                ),
-                "noise_multiplier": logarithmic(
-                    "noise multiplier z",
-                    least,
-                    least + 1.5,
-                    paper,
-                    f"Noise standard deviation / clip norm, of each group; the paper: {paper:.4f}",
-                    continuous_update=False,
-                ),
-                "devices": choice(
-                    "devices x batch", DEVICES, "The paper's runs are on four devices", value=4
-                ),
-                "noise": choice(
-                    "noise", NOISES, "z C, or what the public code's division leaves of it"
-                ),
-                "iterations": whole(
-                    "iterations",
-                    10,
-                    MOST_SHOWN,
-                    TABLE_7["mnist"][0],
-                    "Each of 4 critic steps; Table 7 allows 560 to 7 groups, 780 to 5",
-                    step=10,
-                    continuous_update=False,
-                ),
-            }
-        )
 
     @staticmethod
     def compute(

@@ -11,12 +11,7 @@ from scipy.special import ndtr
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most, counted, interval
-from dpkit.course.explorers.controls import (
-    delta_control,
-    logarithmic,
-    run_input,
-    sample_rate_control,
-)
+from dpkit.course.explorers.controls import DELTA, logarithmic, run_input, sample_rate_control
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.mechanisms import Floats
@@ -48,29 +43,25 @@ class Sum(NamedTuple):
 
 
 class LossesAddUp(Explorer):
-    """Noise, rate and steps: the histogram of the privacy loss, which each step convolves."""
+    """Noise, rate and steps: the histogram of the privacy loss, which each step convolves.
+
+    It opens with 100 steps at sample rate 0.01 with noise multiplier 1.
+    """
 
     title = "How do privacy losses add up?"
+    controls: ClassVar = {
+        "steps": logarithmic("steps", 0, math.log10(MOST_STEPS), 100, "Noisy updates, added up"),
+        "noise_multiplier": logarithmic(
+            "noise multiplier", -0.3, 2, 1.0, "Noise standard deviation / clip norm"
+        ),
+        "sample_rate": sample_rate_control(-4),
+        "delta": DELTA,
+    }
     presets: ClassVar = {
         "one step": {"steps": 1.0},
         "a bell that is wrong": {"noise_multiplier": 0.5, "sample_rate": 1e-3, "steps": 2_000.0},
         "everyone in every batch": {"noise_multiplier": 20.0, "sample_rate": 1.0},
     }
-
-    def __init__(self) -> None:
-        """100 steps at sample rate 0.01 with noise multiplier 1."""
-        noise = logarithmic(
-            "noise multiplier", -0.3, 2, 1.0, "Noise standard deviation / clip norm"
-        )
-        steps = logarithmic("steps", 0, math.log10(MOST_STEPS), 100, "Noisy updates, added up")
-        super().__init__(
-            {
-                "steps": steps,
-                "noise_multiplier": noise,
-                "sample_rate": sample_rate_control(-4),
-                "delta": delta_control(),
-            }
-        )
 
     @staticmethod
     def compute(

@@ -67,35 +67,35 @@ class Shape(NamedTuple):
     cosine: float
 
 
+def _slider(name: str, low: float, high: float, value: float) -> Any:
+    moves = "How far one record moves this coordinate"
+    tooltip = moves if low > 0 else "The query's true value in this coordinate"
+    ends = {"min": low, "max": high, "step": 0.5}
+    return control(widgets.FloatSlider, 420, name, tooltip, value=value, **ends)
+
+
 class NoiseShapes(Explorer):
-    """Noise of four shapes around a query's value, at one price: which keeps the direction best?"""
+    """Noise of four shapes around a query's value, at one price: which keeps the direction best?
+
+    It opens with AdaDP's example: sensitivities 12 and 6, value (10, 5), noise multiplier 1.
+    """
 
     title = "Should the noise follow the sensitivity?"
+    controls: ClassVar = {
+        "sensitivity_1": _slider("sensitivity 1", 0.5, 30, SENSITIVITIES[0]),
+        "sensitivity_2": _slider("sensitivity 2", 0.5, 30, SENSITIVITIES[1]),
+        "value_1": _slider("value 1", -50, 50, VALUES[0]),
+        "value_2": _slider("value 2", -50, 50, VALUES[1]),
+        "noise_multiplier": logarithmic(
+            *("noise multiplier sigma_*", -1, 1, NOISE_MULTIPLIER),
+            "Of the one Gaussian that costs as much: H is 1 / sigma_*^2",
+        ),
+    }
     presets: ClassVar = {
         "a longer value": {"value_1": 50.0, "value_2": 25.0},
         "the small one moves most": {"value_1": 5.0, "value_2": 10.0},
         "equal sensitivities": {"sensitivity_2": 12.0},
     }
-
-    def __init__(self) -> None:
-        """AdaDP's example: sensitivities 12 and 6, value (10, 5), noise multiplier 1."""
-        moves = "How far one record moves this coordinate"
-        value = "The query's true value in this coordinate"
-        super().__init__(
-            {
-                "sensitivity_1": _slider("sensitivity 1", 0.5, 30, SENSITIVITIES[0], moves),
-                "sensitivity_2": _slider("sensitivity 2", 0.5, 30, SENSITIVITIES[1], moves),
-                "value_1": _slider("value 1", -50, 50, VALUES[0], value),
-                "value_2": _slider("value 2", -50, 50, VALUES[1], value),
-                "noise_multiplier": logarithmic(
-                    "noise multiplier sigma_*",
-                    -1,
-                    1,
-                    NOISE_MULTIPLIER,
-                    "Of the one Gaussian that costs as much: H is 1 / sigma_*^2",
-                ),
-            }
-        )
 
     @staticmethod
     def compute(
@@ -179,12 +179,6 @@ class NoiseShapes(Explorer):
             f"{at_most(shapes[0].price.epsilon, 3)} at delta {DELTA:g}. Best: {_best(result)}."
         )
         return plots.picture(figure, words)
-
-
-def _slider(description: str, low: float, high: float, value: float, tooltip: str) -> Any:
-    kind = widgets.FloatSlider
-    ends = {"min": low, "max": high, "step": 0.5}
-    return control(kind, 420, description, tooltip, value=value, **ends)
 
 
 def _cosine(power: float, sensitivities: Any, values: Any, noise_multiplier: float) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import ipywidgets as widgets
 import numpy as np
@@ -34,7 +34,7 @@ BUTTONS = {
 WORTH = 0.5  # of the true epsilon, that is asked for after the game
 TRIALS = tuple(k * 10**power for power in range(1, 9) for k in (1, 2, 5))  # rounds
 HEADINGS = ("what", "value", "note")
-COLOURS = dict(zip((OUT, IN), plots.COLOURS, strict=False))  # of the two worlds
+COLOURS: dict[str, str] = dict(zip((OUT, IN), plots.COLOURS, strict=False))  # of the two worlds
 WIDE = 3.2  # standard deviations that are drawn beyond either count
 BELOW, STEP = -0.1, 0.028  # of the tallest curve: where the rounds played begin, and go on
 ROOM = 1.2  # of the release's epsilon, or of what twenty rounds can show
@@ -70,32 +70,35 @@ class PlayTheAttacker(Explorer):
     """Twenty noisy counts: was the record in? Your score, the best one's, and your epsilon."""
 
     title = "Can you tell who was in?"
+    controls: ClassVar = {
+        "noise_multiplier": logarithmic(
+            *("noise multiplier", -0.5, 1, 1.0),
+            "Standard deviation of the noise on the count, in people; a new game",
+        ),
+        "help": choice("help", HELP, "Whether the two curves are drawn beside the number"),
+        "seed": whole("game", 0, 999, FIRST, "Which twenty rounds are dealt"),
+        "guesses": control(
+            *(
+                widgets.Text,
+                420,
+                "guesses",
+                "I, O or P of each round played, written by the buttons",
+            ),
+            value="",
+            disabled=True,
+        ),
+    }
 
     def __init__(self) -> None:
         """Noise multiplier 1, no round played."""
         self._dealing = False
-        guesses = "I, O or P of each round played, written by the buttons"
         self.buttons = [
             widgets.Button(description=name, tooltip=told, layout=widgets.Layout(width="110px"))
             for name, told in BUTTONS.items()
         ]
         for button in self.buttons:
             button.on_click(self._pressed)
-        super().__init__(
-            {
-                "noise_multiplier": logarithmic(
-                    "noise multiplier",
-                    -0.5,
-                    1,
-                    1.0,
-                    "Standard deviation of the noise on the count, in people; a new game",
-                ),
-                "help": choice("help", HELP, "Whether the two curves are drawn beside the number"),
-                "seed": whole("game", 0, 999, FIRST, "Which twenty rounds are dealt"),
-                "guesses": control(widgets.Text, 420, "guesses", guesses, value="", disabled=True),
-            },
-            widgets.HBox(self.buttons),
-        )
+        super().__init__(widgets.HBox(self.buttons))
 
     @staticmethod
     def compute(*, noise_multiplier: float, help: str, seed: int, guesses: str) -> dict[str, Any]:

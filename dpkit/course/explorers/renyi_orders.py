@@ -8,7 +8,7 @@ import numpy as np
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most
-from dpkit.course.explorers.controls import RunInput, delta_control, run_controls, run_input
+from dpkit.course.explorers.controls import DELTA, RunInput, run_controls, run_input
 from dpkit.course.explorers.explorer import LATER, Explorer
 from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.privacy import conversions, rdp
@@ -24,18 +24,18 @@ HEADINGS = ("conversion", "orders", "epsilon", "best order", "more than the sear
 
 
 class RenyiOrders(Explorer):
-    """Noise, rate, steps and delta: RDP by order, and which order decides epsilon."""
+    """Noise, rate, steps and delta: RDP by order, and which order decides epsilon.
+
+    It opens with 100 steps at sample rate 0.01, noise multiplier 4: the best order is large.
+    """
 
     title = "Which order decides?"
+    controls: ClassVar = {**run_controls(4.0, 100), "delta": DELTA}
     presets: ClassVar = {
         "much noise, one step": {"noise_multiplier": 50.0, "steps": 1.0},
         "little noise": {"noise_multiplier": 0.7, "steps": 1_000.0},
         "DP-CGAN, as charged": {"noise_multiplier": 1.232, "steps": 30_303.0},
     }
-
-    def __init__(self) -> None:
-        """100 steps at sample rate 0.01 with noise multiplier 4: the best order is large."""
-        super().__init__({**run_controls(4.0, 100), "delta": delta_control()})
 
     @staticmethod
     def compute(*, delta: float, **run: Any) -> dict[str, Any]:

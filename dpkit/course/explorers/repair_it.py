@@ -49,17 +49,20 @@ ALL = dict.fromkeys(CORRECTIONS, True)
 
 
 class RepairIt(Explorer):
-    """Five check boxes: DP-CGAN's 9.6, counted with one correction after another."""
+    """Five check boxes: DP-CGAN's 9.6, counted with one correction after another.
+
+    It opens as charged: nothing is corrected.
+    """
 
     title = "What is left of epsilon 9.6?"
+    controls: ClassVar = {
+        name: control(widgets.Checkbox, 430, one.title, f"Count it: {one.why}", indent=False)
+        for name, one in CORRECTIONS.items()
+    }
     presets: ClassVar = {
         "all five": ALL,
         "all but the generator's labels": {**ALL, "generator": False},
     }
-
-    def __init__(self) -> None:
-        """As charged: nothing is corrected."""
-        super().__init__({name: _box(one) for name, one in CORRECTIONS.items()})
 
     @staticmethod
     def compute(

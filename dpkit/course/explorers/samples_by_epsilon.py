@@ -37,7 +37,7 @@ class SamplesByEpsilon(Explorer):
         """The repaired DP-CGAN at epsilon 10."""
         titles = {title: method for method, title in TITLES.items() if _stored_epsilons(method)}
         super().__init__(
-            {
+            controls={
                 "method": choice("method", titles, "Who draws", value="dp_cgan", width=430),
                 "epsilon": control(
                     widgets.SelectionSlider,

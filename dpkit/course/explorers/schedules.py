@@ -9,9 +9,9 @@ from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
 from dpkit.course.explorers.certified import GAP, draw_by_step
 from dpkit.course.explorers.controls import (
+    DELTA,
     check_sample_rate,
     choice,
-    delta_control,
     logarithmic,
     sample_rate_control,
     steps_control,
@@ -35,37 +35,32 @@ ADAPTIVE = (
 
 
 class Schedules(Explorer):
-    """Decay of the noise over a run: epsilon by RDP and PLD, and the constant noise like it."""
+    """Decay of the noise over a run: epsilon by RDP and PLD, and the constant noise like it.
+
+    It opens with exponential decay from 1.6 to 0.8 over 2,000 steps at sample rate 0.01.
+    """
 
     title = "What does noise that decays cost?"
+    controls: ClassVar = {
+        "kind": choice(
+            *("decay", KINDS, "How the noise goes from its start to its end"), value="exponential"
+        ),
+        "start": logarithmic(
+            "noise at the start", -0.5, 1, 1.6, "Noise standard deviation / clip norm"
+        ),
+        "end": logarithmic("noise at the end", -0.5, 1, 0.8, "Noise multiplier of the last step"),
+        "drops": whole(
+            "drops (step)", 1, UP - 1, 4, "How often the noise drops, by the same factor"
+        ),
+        "steps": steps_control(4.5, 2_000),
+        "sample_rate": sample_rate_control(-4),
+        "delta": DELTA,
+    }
     presets: ClassVar = {
         "from 4 to 0.6": {"start": 4.0, "end": 0.6},
         "four drops": {"kind": "step", "drops": 4},
         "constant": {"kind": "constant", "start": 1.0},
     }
-
-    def __init__(self) -> None:
-        """Exponential decay from 1.6 to 0.8 over 2,000 steps at sample rate 0.01."""
-        kind = choice(
-            "decay", KINDS, "How the noise goes from its start to its end", value="exponential"
-        )
-        super().__init__(
-            {
-                "kind": kind,
-                "start": logarithmic(
-                    "noise at the start", -0.5, 1, 1.6, "Noise standard deviation / clip norm"
-                ),
-                "end": logarithmic(
-                    "noise at the end", -0.5, 1, 0.8, "Noise multiplier of the last step"
-                ),
-                "drops": whole(
-                    "drops (step)", 1, UP - 1, 4, "How often the noise drops, by the same factor"
-                ),
-                "steps": steps_control(4.5, 2_000),
-                "sample_rate": sample_rate_control(-4),
-                "delta": delta_control(),
-            }
-        )
 
     @staticmethod
     def compute(

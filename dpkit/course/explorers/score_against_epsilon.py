@@ -79,7 +79,7 @@ class ScoreAgainstEpsilon(Explorer):
         last = max(run.settings.max_steps for run in planned("figure_1", scale=scale))
         self.compute = partial(type(self).compute, scale=scale, stored=stored)
         super().__init__(
-            {
+            controls={
                 "figure": choice("figure", FIGURES, "What the paper's figure varies", width=520),
                 "axis": choice(
                     "epsilon",
