@@ -296,7 +296,7 @@ def case(name, told):
 # %%
 from IPython.display import HTML
 
-from dpkit.course.exercises.cases import CASES
+from dpkit.course.exercises.how_guarantees_break import CASES
 
 HTML(f"<ol>{''.join(case(name, told) for name, told in CASES.items())}</ol>")
 
