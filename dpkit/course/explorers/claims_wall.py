@@ -191,9 +191,7 @@ class ClaimsWall(Explorer):
         data = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
         chosen = self._chosen()
         wall = wall_of(chosen, self.values["claim"].value) + legend(chosen)
-        data["text/html"] = (
-            f"<h3>{escape(self.title)}</h3>{wall}{self.sentence.value}{self.numbers.value}"
-        )
+        data["text/html"] = data["text/html"].replace("</h3>", f"</h3>{wall}", 1)
         return data
 
 

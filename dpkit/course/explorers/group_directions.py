@@ -17,7 +17,7 @@ from dpkit.course.explorers.controls import choice, logarithmic, whole
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.papers.dpgan.budget import TABLE_7
-from dpkit.papers.dpgan.settings import MNIST, Settings
+from dpkit.papers.dpgan.settings import MNIST
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, rdp
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import ShuffledBatches
@@ -107,15 +107,18 @@ class GroupDirections(Explorer):
         checks.in_range(1, MOST_ITERATIONS, iterations=iterations)
         checks.in_range(LEAST_NOISE, MOST_NOISE, noise_multiplier=noise_multiplier)
         checks.one_of(NOISES, noise=noise)
-        settings = _settings(noise_multiplier, devices, noise)
+        settings = replace(  # the paper's run on MNIST, with these
+            MNIST,
+            noise_multiplier=noise_multiplier,
+            sampling=ShuffledBatches(EACH * devices),
+            devices=devices,
+            noise_over_sqrt_batch=noise == ADDED,
+        )
         rate = settings.expected_batch_size / settings.private_examples
         added = noise_multiplier / settings.noise_divisor
         run = {
-            "groups": groups,
-            "noise_multiplier": noise_multiplier,
-            "devices": devices,
-            "noise": noise,
-            "iterations": iterations,
+            **{"groups": groups, "noise_multiplier": noise_multiplier, "devices": devices},
+            **{"noise": noise, "iterations": iterations},
             "batch": settings.expected_batch_size,
             "sample_rate": rate,
             "steps": MNIST.critic_steps * iterations,
@@ -153,7 +156,9 @@ class GroupDirections(Explorer):
             (name, at_most(result[key]), BY_RDP, assumed, finding(result[key], pair))
             for key, (name, assumed) in by_rdp.items()
         ]
-        proven = "proven from both sides" if math.isfinite(pair[1]) else _not_priced(result)
+        proven = "proven from both sides" if math.isfinite(pair[1]) else "no bound found"
+        if result["effective"] < LEAST_CERTIFIED:
+            proven = f"not computed: noise below {LEAST_CERTIFIED:g} of what a record moves"
         rows.append((f"{_together(k)}: certified", interval(*pair), "PLD", moves, proven))
         run = (
             f"All of {result['steps']} critic steps, add-remove, Poisson batches at rate "
@@ -203,23 +208,6 @@ def epsilon(noise_multiplier: float, sample_rate: float, releases: int) -> float
 def _curve(noise_multiplier: float, sample_rate: float) -> tuple[Floats, Floats]:
     """One release's RDP at the paper's 151 orders: where the noise is little, it takes a while."""
     return rdp.curve([Release(SampledGaussian(noise_multiplier, sample_rate))], OPACUS_ORDERS)
-
-
-def _settings(noise_multiplier: float, devices: int, noise: str) -> Settings:
-    """The paper's run on MNIST, with these."""
-    return replace(
-        MNIST,
-        noise_multiplier=noise_multiplier,
-        sampling=ShuffledBatches(EACH * devices),
-        devices=devices,
-        noise_over_sqrt_batch=noise == ADDED,
-    )
-
-
-def _not_priced(result: dict[str, Any]) -> str:
-    if result["effective"] < LEAST_CERTIFIED:
-        return f"not computed: noise below {LEAST_CERTIFIED:g} of what a record moves"
-    return "no bound found"
 
 
 def _together(groups: int) -> str:

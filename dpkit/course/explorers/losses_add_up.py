@@ -101,13 +101,9 @@ class LossesAddUp(Explorer):
         losses = counted(result["run"].steps, "loss", "losses")
         price = f"The sum of {losses} costs epsilon {at_most(high)}"
         bell, delta = result["by_bell"], result["delta"]
-        verdict = (
-            f"too small, {bell:.4g}"
-            if bell < low
-            else f"larger, {bell:.4g}"
-            if bell > high
-            else "the same"
-        )
+        verdict = "the same"
+        if not low <= bell <= high:
+            verdict = f"{'too small' if bell < low else 'larger'}, {bell:.4g}"
         return f"{price} at delta {delta:g}; by its bell curve it would be {verdict}."
 
     def table(self, result: dict[str, Any]) -> Table:
@@ -136,10 +132,8 @@ class LossesAddUp(Explorer):
             ax.fill_between(xs, LEAST_DENSITY, density, color="0.85", linewidth=0, step="mid")
             ax.plot(xs, shown, color=plots.COLOURS[0], linewidth=1.6)
             ax.plot(xs, bell, color=plots.COLOURS[1], linewidth=1.4, linestyle="--")
-            tail = xs >= epsilon
-            ax.fill_between(
-                xs, LEAST_DENSITY, density, where=tail, color=REFUSED, alpha=0.5, linewidth=0
-            )
+            tail: Any = {"where": xs >= epsilon, "color": REFUSED, "alpha": 0.5, "linewidth": 0}
+            ax.fill_between(xs, LEAST_DENSITY, density, **tail)
             ax.axvline(epsilon, color=REFUSED, linewidth=1.2)
             ax.set(xlim=(low, high), xlabel="summed privacy loss (nats)")
             ax.set_title(y=1.0, label=title, fontsize=10)

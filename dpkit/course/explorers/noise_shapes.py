@@ -1,5 +1,6 @@
 """The shape of noise: four ways to share it out over two coordinates, at one privacy level."""
 
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import ipywidgets as widgets
@@ -126,10 +127,20 @@ class NoiseShapes(Explorer):
         checks.in_range(1 / MOST, MOST, noise_multiplier=noise_multiplier)
         if not max(abs(value_1), abs(value_2)) >= 1 / MOST:
             raise ValueError("value_1 and value_2 are both 0: a point has no direction; move one")
-        given = (sensitivity_1, sensitivity_2), (value_1, value_2), noise_multiplier
-        curve = [_cosine(power, *given) for power in CURVE.tolist()]
-        shapes = [_shape(name, *given) for name in POWERS]
-        return {"shapes": shapes, "curve": curve, "values": given[1], "noise": noise_multiplier}
+        sensitivities, values = (sensitivity_1, sensitivity_2), (value_1, value_2)
+        noises = partial(shaped, sensitivities, noise_multiplier=noise_multiplier)
+        curve = [exact_mean_cosine(values, noises(power=power)) for power in CURVE.tolist()]
+        shapes = []
+        for name, power in POWERS.items():
+            noise = noises(power=power)
+            used, spent = (
+                privacy_used(sensitivities, noise),
+                price(sensitivities, noise, delta=DELTA),
+            )
+            variance = sum(sigma**2 for sigma in noise)
+            cosine = exact_mean_cosine(values, noise)
+            shapes.append(Shape(name, noise, used, spent, variance, cosine))
+        return {"shapes": shapes, "curve": curve, "values": values, "noise": noise_multiplier}
 
     def says(self, result: dict[str, Any]) -> str:
         """The shape that keeps the direction best."""
@@ -179,23 +190,6 @@ class NoiseShapes(Explorer):
             f"{at_most(shapes[0].price.epsilon, 3)} at delta {DELTA:g}. Best: {_best(result)}."
         )
         return plots.picture(figure, words)
-
-
-def _cosine(power: float, sensitivities: Any, values: Any, noise_multiplier: float) -> float:
-    noise = shaped(sensitivities, power=power, noise_multiplier=noise_multiplier)
-    return exact_mean_cosine(values, noise)
-
-
-def _shape(name: str, sensitivities: Any, values: Any, noise_multiplier: float) -> Shape:
-    noise = shaped(sensitivities, power=POWERS[name], noise_multiplier=noise_multiplier)
-    return Shape(
-        name,
-        noise,
-        privacy_used(sensitivities, noise),
-        price(sensitivities, noise, delta=DELTA),
-        sum(sigma**2 for sigma in noise),
-        exact_mean_cosine(values, noise),
-    )
 
 
 def _best(result: dict[str, Any]) -> str:

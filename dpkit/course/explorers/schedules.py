@@ -138,7 +138,7 @@ class Schedules(Explorer):
         """With certified pairs along the run."""
         few = np.unique(np.linspace(0, result["steps"], 4).astype(int)[1:-1].clip(min=1))
         down, up, rate, delta = (result[name] for name in ("down", "up", "sample_rate", "delta"))
-        return {**result, "along": [(n, _pair(down[:n], up[:n], rate, delta)) for n in few]}
+        return {**result, "along": [(n, *_pair(down[:n], up[:n], rate, delta)) for n in few]}
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left the noise of every step, and the constant; right epsilon by step."""
@@ -153,10 +153,9 @@ class Schedules(Explorer):
         plots.lines(left, curves, x="step", y="noise multiplier")
         counts = np.unique(np.linspace(1, steps, POINTS).astype(int))
         spent = by_step(result, counts)
-        along = [*result.get("along", ()), (steps, (result["lower"], result["pld"]))]
-        few, pairs = [n for n, _ in along], [pair for _, pair in along]
-        right.set_ylim(0, 1.08 * max(spent[-1], pairs[-1][1]) or 1)
-        draw_by_step(right, (counts, spent), (few, pairs), result["delta"])
+        pairs = [*result.get("along", ()), (steps, result["lower"], result["pld"])]
+        right.set_ylim(0, 1.08 * max(spent[-1], result["pld"]) or 1)
+        draw_by_step(right, (counts, spent), pairs, result["delta"])
         words = (
             f"Left: the noise goes from {noises[0]:.3g} at the first to {noises[-1]:.3g} at the "
             f"last of {steps} steps; a constant noise of {_alike(result)} costs the "

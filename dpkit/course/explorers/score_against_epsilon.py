@@ -99,21 +99,7 @@ class ScoreAgainstEpsilon(Explorer):
             }
         )
 
-    @staticmethod
-    def compute(
-        *,
-        figure: str,
-        axis: str,
-        steps: int,
-        scale: str = "reduced",
-        stored: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
-        """Every run of the figure at that step: `numbers`.
-
-        Raises:
-            ValueError: a value is out of range, or a stored run is broken or of other settings.
-        """
-        return numbers(figure=figure, axis=axis, steps=steps, scale=scale, stored=stored)
+    compute: Any = staticmethod(numbers)
 
     def says(self, result: dict[str, Any]) -> str:
         """The epsilons of the first run, charged and proven."""

@@ -105,7 +105,12 @@ def planned(figure: str, *, scale: str) -> list[Planned]:
 
 
 def numbers(
-    *, figure: str, axis: str, steps: int, scale: str, stored: Mapping[str, Any] | None
+    *,
+    figure: str,
+    axis: str,
+    steps: int,
+    scale: str = "reduced",
+    stored: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A figure's runs, read up to one step: scores where they are stored, and three epsilons.
 
@@ -131,13 +136,11 @@ def numbers(
     parts = loaded(scale) if stored is None else stored
     curves = {run.value: one for run in runs if (one := curves_of(parts, run.key, run.settings))}
     level = seeds(parts, "non-private")
-    level_curves = curves_of(level, "non-private", None)
+    stored_ends = (*curves.values(), curves_of(level, "non-private", None))
     lasts = [run.settings.max_steps for run in runs]
-    lasts += [one.steps[-1] for ones in (*curves.values(), level_curves) for one in ones]
-    end = min(lasts)
+    end = min(*lasts, *(one.steps[-1] for ones in stored_ends for one in ones))
     at = min(steps, end)
     joined = {value: _mean(ones, end) for value, ones in curves.items()}
-    joined = {value: curve for value, curve in joined.items() if curve.steps}
     return {
         "figure": figure,
         "what": VARIED[figure],
@@ -147,7 +150,7 @@ def numbers(
         "steps": at,
         "end": end,
         "runs": runs,
-        "curves": joined,
+        "curves": {value: curve for value, curve in joined.items() if curve.steps},
         "level": tables.level_of(tables.until(level, end)),
         "rows": [_row(run, curves.get(run.value, []), at) for run in runs],
     }
@@ -183,29 +186,21 @@ def _one_pass(noise_multiplier: float) -> float:
 
 def _mean(curves: Sequence[Curve], end: int) -> Curve:
     """The mean over seeds, at the steps up to `end` that all of them were judged at."""
-    shared = set.intersection(*(set(one.steps) for one in curves))
-    steps = [step for step in curves[0].steps if step in shared and step <= end]
-    at = [[one.steps.index(step) for step in steps] for one in curves]
-    scores = [[one.scores[i] for i in places] for one, places in zip(curves, at, strict=True)]
-    spreads = [[one.spreads[i] for i in places] for one, places in zip(curves, at, strict=True)]
-    return Curve(steps, np.mean(scores, axis=0).tolist(), np.mean(spreads, axis=0).tolist())
+    points = [dict(zip(one.steps, zip(*one[1:], strict=True), strict=True)) for one in curves]
+    steps = [step for step in curves[0].steps if step <= end and all(step in p for p in points)]
+    means = np.mean([[p[step] for step in steps] for p in points], axis=0).reshape(-1, 2)
+    return Curve(steps, *means.T.tolist())
 
 
 def _row(run: Planned, curves: Sequence[Curve], at: int) -> Row:
     joined = _mean(curves, at) if curves else Curve([], [], [])
     step = joined.steps[-1] if joined.steps else at
-    score = spread = lowest = highest = None
-    if joined.steps:
-        score, spread = joined.scores[-1], joined.spreads[-1]
-        each = [one.scores[one.steps.index(step)] for one in curves]
-        lowest, highest = min(each), max(each)
+    each = [one.scores[one.steps.index(step)] for one in curves] if joined.steps else []
     return Row(
         run.value,
         step,
-        score,
-        spread,
-        lowest,
-        highest,
+        *((joined.scores[-1], joined.spreads[-1]) if each else (None, None)),
+        *((min(each), max(each)) if each else (None, None)),
         len(curves),
         **{axis: price(axis, run.settings, step) for axis in AXES},
         at_least=_one_pass(run.settings.noise_multiplier) if step >= PASS else 0.0,

@@ -78,13 +78,12 @@ class TradeOff(Explorer):
             float(tradeoff.from_profile(epsilons, d, [alpha])[0]) for d in (deltas, pairs["rdp"])
         )
         opposite = float(tradeoff.from_profile(epsilons, deltas, [1 - alpha])[0])
-        if beta < least or 1 - beta < opposite:
-            verdict = REFUTES
-        else:
-            verdict = WORSE if beta > 1 - alpha else POSSIBLE
-        point = {"run": described, "alpha": alpha, "beta": beta, "verdict": verdict}
+        verdict = WORSE if beta > 1 - alpha else POSSIBLE
         return {
-            **point,
+            "run": described,
+            "alpha": alpha,
+            "beta": beta,
+            "verdict": REFUTES if beta < least or 1 - beta < opposite else verdict,
             "least_beta": least,
             "by_rdp": by_rdp,
             "advantage": float(deltas[0]),  # delta at epsilon 0 bounds 1 - alpha - beta
