@@ -3,7 +3,6 @@
 import json
 import math
 from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -179,19 +178,6 @@ def test_the_accounting_alone_moves_a_run():
     assert by_value(computed(figure="figure_2", steps=468))[0.5].at_least == row.at_least
 
 
-def test_runs_are_those_that_are_planned():
-    values = {name: [run.value for run in planned(name, scale="paper")] for name in VARIED}
-    assert values["figure_1"] == [0.1, 1, 100]
-    assert values["figure_2"] == [0.5, 0.8, 0.9, 1]
-    assert values["figure_3"] == [16, 32, 96, 128]
-    short = planned("figure_3", scale="reduced")
-    assert [run.value for run in short] == [8, 16, 32, 64, 96, 128]
-    assert [run.settings.max_steps for run in short] == [2_000, 3_000, *[2_000] * 4]
-    for scale in EVERY:
-        for name in VARIED:
-            assert [run.key for run in planned(name, scale=scale)].count("base") == 1
-
-
 @pytest.mark.torch
 def test_runs_and_prices_are_those_of_the_paper():
     pytest.importorskip("torch")
@@ -209,6 +195,9 @@ def test_runs_and_prices_are_those_of_the_paper():
         assert price("charged", run.settings, 1_500) == claimed
         proven = experiments.proven_epsilon(run.settings, **size)
         assert price("proven", run.settings, 1_500) == proven
+    short = planned("figure_3", scale="reduced")  # what is pinned here, as the paper's own
+    assert [run.value for run in short] == [8, 16, 32, 64, 96, 128]
+    assert [run.settings.max_steps for run in short] == [2_000, 3_000, *[2_000] * 4]
     stored = deepcopy(ALL)
     for one in stored.values():  # what tables asks of a curve, and is not read here
         curve = one["values"]["curve"]
@@ -381,12 +370,6 @@ def test_short_axes_have_a_few_plain_numbers(limits):
     ticks = ax.get_xticks()
     assert 2 <= len(ticks) <= TICKS
     assert limits[0] <= min(ticks) < max(ticks) <= limits[1]
-
-
-def test_other_settings_are_not_taken_for_the_figures():
-    other = replace(reduced(SETTINGS), noise_multiplier=0.6)
-    with pytest.raises(ValueError, match=r"base-seed0 has noise_multiplier.*0\.6"):
-        computed(stored=part("base", other, [2.0]))
 
 
 @pytest.mark.filterwarnings("error")
