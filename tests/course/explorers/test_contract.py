@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from html import escape
 from importlib import import_module
-from io import BytesIO
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from ipywidgets.widgets.widget import _instances
-from PIL import Image
+from lab import pixels
 
 from dpkit.common.plots import Picture
 from dpkit.common.show import at_least, at_most, interval
@@ -767,10 +766,6 @@ def test_every_setting_has_numbers(explorer):
     for values in explorer.presets.values():
         assert set(values) <= set(opens)
         assert explorer.compute(**opens | values)
-
-
-def pixels(png):
-    return np.asarray(Image.open(BytesIO(png)).convert("L"), dtype=float)
 
 
 # A frame of each kind: bars, circles, images, areas, logarithmic axes, two panels.
