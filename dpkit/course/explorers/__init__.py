@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from dpkit.common.lazy import on_demand
 
 if TYPE_CHECKING:
-    # ruff: noqa: F401 (read by `on_demand`)
     from dpkit.course.explorers.accountant import Accountant
     from dpkit.course.explorers.batches_as_drawn import BatchesAsDrawn
     from dpkit.course.explorers.calibration import Calibration
@@ -26,5 +25,25 @@ if TYPE_CHECKING:
     from dpkit.course.explorers.score_against_epsilon import ScoreAgainstEpsilon
     from dpkit.course.explorers.shuffled_or_poisson import ShuffledOrPoisson
     from dpkit.course.explorers.trade_off import TradeOff
+
+__all__ = [
+    "Accountant",
+    "BatchesAsDrawn",
+    "Calibration",
+    "ClaimsWall",
+    "ClippingAndNoise",
+    "GroupDirections",
+    "LossNoise",
+    "LossesAddUp",
+    "NoiseShapes",
+    "PlayTheAttacker",
+    "RenyiOrders",
+    "RepairIt",
+    "SamplesByEpsilon",
+    "Schedules",
+    "ScoreAgainstEpsilon",
+    "ShuffledOrPoisson",
+    "TradeOff",
+]
 
 __getattr__, __dir__ = on_demand(__name__)

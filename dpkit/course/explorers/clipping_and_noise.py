@@ -43,15 +43,23 @@ class ClippingAndNoise(Explorer):
             "noise multiplier", -1, 1, 1.1, "Noise standard deviation / clip norm"
         ),
         "batch_size": control(
-            *(widgets.IntText, 240, "batch size", f"Examples in the batch, 1 to {MOST_EXAMPLES}"),
+            widgets.IntText,
+            240,
+            "batch size",
+            f"Examples in the batch, 1 to {MOST_EXAMPLES}",
             value=40,
         ),
         "length": logarithmic(
             "record's length", -1, 4, 5.0, "L2 norm of the one record's gradient"
         ),
         "angle": control(
-            *(widgets.FloatSlider, 420, "record's angle", "Degrees from the first coordinate"),
-            **{"value": 120.0, "max": 360.0, "step": 1.0},
+            widgets.FloatSlider,
+            420,
+            "record's angle",
+            "Degrees from the first coordinate",
+            value=120.0,
+            max=360.0,
+            step=1.0,
         ),
     }
     presets: ClassVar = {

@@ -59,7 +59,10 @@ class GroupDirections(Explorer):
             value=7,
         ),
         "noise_multiplier": logarithmic(
-            *("noise multiplier z", LEAST, LEAST + 1.5, MNIST.noise_multiplier),
+            "noise multiplier z",
+            LEAST,
+            LEAST + 1.5,
+            MNIST.noise_multiplier,
             "Noise standard deviation / clip norm, of each group; the paper: "
             f"{MNIST.noise_multiplier:.4f}",
             continuous_update=False,
@@ -69,7 +72,10 @@ class GroupDirections(Explorer):
         ),
         "noise": choice("noise", NOISES, "z C, or what the public code's division leaves of it"),
         "iterations": whole(
-            *("iterations", 10, MOST_SHOWN, TABLE_7["mnist"][0]),
+            "iterations",
+            10,
+            MOST_SHOWN,
+            TABLE_7["mnist"][0],
             "Each of 4 critic steps; Table 7 allows 560 to 7 groups, 780 to 5",
             step=10,
             continuous_update=False,

@@ -50,11 +50,15 @@ class LossNoise(Explorer):
     title = "What does noise on the loss buy?"
     controls: ClassVar = {
         "noise_std": logarithmic(
-            *("noise sigma", math.log10(LEAST_NOISE), math.log10(MOST_NOISE), 10.0),
+            "noise sigma",
+            math.log10(LEAST_NOISE),
+            math.log10(MOST_NOISE),
+            10.0,
             "Standard deviation of the noise, in the loss's own unit",
         ),
         "largest_loss": number(
-            *("largest loss C", 20.0),
+            "largest loss C",
+            20.0,
             "Table II takes 20 and 23 on Adult, 25 and 28 on MNIST, for batches 64 and 128",
         ),
         "batch": choice("batch", BATCHES, "Records a step, on average"),
@@ -66,7 +70,10 @@ class LossNoise(Explorer):
             "generator iterations n_g", 0, math.log10(3000), 1000, "Each of n_d steps"
         ),
         "order": logarithmic(
-            *("order alpha", math.log10(1.1), math.log10(64), 2.0),
+            "order alpha",
+            math.log10(1.1),
+            math.log10(64),
+            2.0,
             "Of the Renyi divergence; 2 is best for Theorems 1 to 4",
         ),
     }

@@ -88,7 +88,10 @@ class NoiseShapes(Explorer):
         "value_1": _slider("value 1", -50, 50, VALUES[0]),
         "value_2": _slider("value 2", -50, 50, VALUES[1]),
         "noise_multiplier": logarithmic(
-            *("noise multiplier sigma_*", -1, 1, NOISE_MULTIPLIER),
+            "noise multiplier sigma_*",
+            -1,
+            1,
+            NOISE_MULTIPLIER,
             "Of the one Gaussian that costs as much: H is 1 / sigma_*^2",
         ),
     }

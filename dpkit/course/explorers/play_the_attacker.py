@@ -72,7 +72,10 @@ class PlayTheAttacker(Explorer):
     title = "Can you tell who was in?"
     controls: ClassVar = {
         "noise_multiplier": logarithmic(
-            *("noise multiplier", -0.5, 1, 1.0),
+            "noise multiplier",
+            -0.5,
+            1,
+            1.0,
             "Standard deviation of the noise on the count, in people; a new game",
         ),
         "help": choice("help", HELP, "Whether the two curves are drawn beside the number"),

@@ -43,7 +43,7 @@ class Schedules(Explorer):
     title = "What does noise that decays cost?"
     controls: ClassVar = {
         "kind": choice(
-            *("decay", KINDS, "How the noise goes from its start to its end"), value="exponential"
+            "decay", KINDS, "How the noise goes from its start to its end", value="exponential"
         ),
         "start": logarithmic(
             "noise at the start", -0.5, 1, 1.6, "Noise standard deviation / clip norm"

@@ -44,7 +44,10 @@ class ShuffledOrPoisson(Explorer):
     title = "Shuffled, or by chance?"
     controls: ClassVar = {
         "noise_multiplier": logarithmic(
-            *("noise multiplier", math.log10(LEAST_NOISE), math.log10(MOST_NOISE), 0.5),
+            "noise multiplier",
+            math.log10(LEAST_NOISE),
+            math.log10(MOST_NOISE),
+            0.5,
             "Noise standard deviation / clip norm C",
         ),
         "batches": logarithmic(

@@ -45,11 +45,17 @@ class TradeOff(Explorer):
     controls: ClassVar = {
         **run_controls(2.0, 10_000),
         "alpha": logarithmic(
-            *("alpha: false positive rate", math.log10(LEAST_ALPHA), 0, 0.1),
+            "alpha: false positive rate",
+            math.log10(LEAST_ALPHA),
+            0,
+            0.1,
             "Chance that the attacker calls a record a member that is none",
         ),
         "beta": logarithmic(
-            *("beta: false negative rate", math.log10(LEAST_ALPHA), 0, 0.85),
+            "beta: false negative rate",
+            math.log10(LEAST_ALPHA),
+            0,
+            0.85,
             "Chance that the attacker misses a member",
         ),
     }

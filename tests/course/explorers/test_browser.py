@@ -127,7 +127,7 @@ def _check_moves(page, box, own: Any) -> None:
 
 def _python(title: str) -> Any:
     """The explorer of that title without a browser."""
-    kinds = (getattr(explorers_of, name) for name in dir(explorers_of))
+    kinds = (getattr(explorers_of, name) for name in explorers_of.__all__)
     return next(kind for kind in kinds if kind.title == title)()
 
 

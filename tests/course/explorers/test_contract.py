@@ -544,7 +544,7 @@ ITS_OWN = pytest.mark.slow("this explorer's own controls, numbers, pictures or r
 
 
 @pytest.fixture(
-    params=[pytest.param(x, marks=() if x in QUICK else ITS_OWN) for x in dir(explorers)]
+    params=[pytest.param(x, marks=() if x in QUICK else ITS_OWN) for x in explorers.__all__]
 )
 def explorer(request: pytest.FixtureRequest) -> Explorer:
     """As it opens, opened once; each test sets back what it moves."""
@@ -619,7 +619,7 @@ def test_every_explorer_has_a_case():
     for module in pkgutil.iter_modules(explorers.__path__, "dpkit.course.explorers."):
         import_module(module.name)
     written = {one.__name__ for one in Explorer.__subclasses__()}
-    assert written == set(dir(explorers)) == CASES.keys()
+    assert written == set(explorers.__all__) == CASES.keys()
 
 
 def test_every_control_has_a_help_text(explorer):
@@ -788,7 +788,7 @@ FRAMES = {
             if name in FRAMES
             else [pytest.mark.slow("a draft that lacks what only this explorer draws")],
         )
-        for name in dir(explorers)
+        for name in explorers.__all__
     ],
     indirect=True,
 )
