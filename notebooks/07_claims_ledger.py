@@ -97,7 +97,7 @@ for rule in (as_it_was, as_it_should_be):
 # The kit knows the slip by name as well, and agrees:
 
 # %%
-from dpkit.course.explorers.claims_wall_card import card
+from dpkit.course.explorers.claims_wall import card
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
 slip = ClippedAfterMean(max_grad_norm=1.0, batch_size=100)

@@ -71,7 +71,7 @@ for noise in (1.0, 0.5):
 # can turn the whole round.
 
 # %%
-from dpkit.course.explorers.claims_wall_card import card
+from dpkit.course.explorers.claims_wall import card
 
 card("ledger/ctab-gan-batch-as-microbatch")
 
@@ -296,7 +296,7 @@ def case(name, told):
 # %%
 from IPython.display import HTML
 
-from dpkit.course.exercises.cases import CASES
+from dpkit.course.exercises.how_guarantees_break import CASES
 
 HTML(f"<ol>{''.join(case(name, told) for name, told in CASES.items())}</ol>")
 

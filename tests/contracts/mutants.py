@@ -865,8 +865,8 @@ MUTANTS = (
     Mutant(
         "an attacker who may not answer the opposite",
         "course/explorers/trade_off.py",
-        "if beta < least or 1 - beta < opposite:",
-        "if beta < least:",
+        "REFUTES if beta < least or 1 - beta < opposite else verdict",
+        "REFUTES if beta < least else verdict",
         "tests/course/explorers/test_trade_off.py::test_verdicts_on_points",
     ),
     Mutant(

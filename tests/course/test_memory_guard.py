@@ -30,47 +30,36 @@ def group(folder: Path, limit: int | str, usage: int) -> None:
     )
 
 
-def is_about(found: Memory | None, limit: float, used: float, source: str) -> bool:
-    assert found is not None
-    assert found.limit == pytest.approx(limit, abs=0.01)
-    assert found.left == pytest.approx(limit - used, abs=0.01)
-    return found.source == source
-
-
-def test_a_machine_without_limits(tmp_path: Path):
-    found = memory(machine(tmp_path, 8000, 6000))
-    assert is_about(found, 8000, 2000, "this machine")
-    assert found is not None
-    assert found.left == pytest.approx(6000, abs=0.01)
-
-
-def test_version_2_with_the_limit_on_a_group_above(tmp_path: Path):
-    mount = machine(tmp_path, cgroup="0::/kube/pod/me\n") / "sys" / "fs" / "cgroup"
-    group(mount / "kube" / "pod" / "me", "max", 100 * MB)
-    group(mount / "kube" / "pod", 2000 * MB, 700 * MB)
-    group(mount / "kube", 5000 * MB, 900 * MB)
-    assert is_about(memory(tmp_path), 2000, 670, "cgroup v2")
-
-
-@pytest.mark.parametrize("seen_as", ["/", "/../..", "/docker/not-seen-from-within"])
-def test_version_2_inside_a_container(tmp_path: Path, seen_as: str):
-    mount = machine(tmp_path, cgroup=f"0::{seen_as}\n") / "sys" / "fs" / "cgroup"
-    group(mount, 450 * MB, 400 * MB)
-    assert is_about(memory(tmp_path), 450, 370, "cgroup v2")
-
-
-def test_a_machine_with_less_than_the_limit_is_what_counts(tmp_path: Path):
-    mount = machine(tmp_path, 8000, 300, cgroup="0::/\n") / "sys" / "fs" / "cgroup"
-    group(mount, 2000 * MB, 100 * MB)
-    assert is_about(memory(tmp_path), 8000, 7700, "this machine")
-
-
-def test_an_overrun_limit_leaves_nothing(tmp_path: Path):
-    mount = machine(tmp_path, cgroup="0::/\n") / "sys" / "fs" / "cgroup"
-    group(mount, 400 * MB, 500 * MB)
+@pytest.mark.parametrize(
+    ("available", "process", "groups", "limit", "left", "source"),
+    [
+        (6000, "", {}, 8000, 6000, "this machine"),
+        # the limit is on a group above
+        (
+            *(6000, "/pods/pod/me"),
+            {"pods/pod/me": ("max", 100), "pods/pod": (2000, 700), "pods": (5000, 900)},
+            *(2000, 1330, "cgroup v2"),
+        ),
+        # inside a container
+        *(
+            (6000, seen_as, {".": (450, 400)}, 450, 80, "cgroup v2")
+            for seen_as in ("/", "/../..", "/docker/not-seen-from-within")
+        ),
+        (300, "/", {".": (2000, 100)}, 8000, 300, "this machine"),  # it has less than the limit
+        (6000, "/", {".": (400, 500)}, 400, 0, "cgroup v2"),  # overrun
+    ],
+)
+def test_the_limit_under_which_least_is_left(
+    tmp_path: Path, available, process, groups, limit, left, source
+):
+    machine(tmp_path, 8000, available, cgroup=f"0::{process}\n" if process else "")
+    for name, (most, used) in groups.items():
+        most = most if most == "max" else most * MB
+        group(tmp_path / "sys/fs/cgroup" / name, most, used * MB)
     found = memory(tmp_path)
     assert found is not None
-    assert found.left == 0
+    assert (found.limit, found.left) == pytest.approx((limit, left), abs=0.01)
+    assert found.source == source
 
 
 def test_where_nothing_is_known_nothing_is_refused(tmp_path: Path, monkeypatch):

@@ -25,7 +25,7 @@ def command(folder: Path, workers: int) -> list[str]:
     spread = ["-n", str(workers), "--dist", "loadscope"] if workers > 1 else []
     return [
         *(sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"),
-        *("-p", "kernels", "-p", "compare_numbers", "--nbval", "--nbval-current-env"),
+        *("-p", "compare_numbers", "--nbval", "--nbval-current-env"),
         *("--nbval-sanitize-with", str(SANITIZE)),
         *(f"--nbval-cell-timeout={CELL_TIMEOUT}", *spread, str(folder)),
     ]
@@ -37,7 +37,7 @@ def compare(
     """Compare all notebooks of a folder; the return code is 0 where every output agrees."""
     environment = os.environ | variables | {"PYTEST_ADDOPTS": ""}
     environment.pop("DPKIT_DATA", None)
-    # where `kernels` lies, and this checkout's dpkit, whichever is installed
+    # where the plugin lies, and this checkout's dpkit, whichever is installed
     environment["PYTHONPATH"] = f"{Path(__file__).resolve().parent}{os.pathsep}{CHECKOUT}"
     return subprocess.run(
         command(folder, workers),

@@ -69,10 +69,10 @@ def run(source: Path) -> Ran:
         client.on_cell_executed = lambda **_: peak.append(peak_memory(client))
         with tempfile.TemporaryDirectory(prefix="ipython-") as profile:
             client.execute(env=kernel_environment(profile))
-    except CellExecutionError as error:
-        raise Unstorable(f"{failing_cell(notebook)}\n{error}") from error
-    except (CellTimeoutError, DeadKernelError) as error:
-        raise Unstorable(f"{failing_cell(notebook)}\n{type(error).__name__}: {error}") from error
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        started = [i for i, cell in code_cells(notebook) if cell.execution_count is not None]
+        where = f"cell {started[-1]}" if started else "before the first cell"
+        raise Unstorable(f"{where}\n{type(error).__name__}: {error}") from error
     seconds = time.monotonic() - began
     notebook = cleaned(notebook)
     refuse_volatile(notebook)
@@ -111,12 +111,6 @@ def peak_memory(client: NotebookClient) -> float:
         return 0.0
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     return int(found[1]) / 1000 if found else 0.0
-
-
-def failing_cell(notebook: NotebookNode) -> str:
-    """Which cell was the last to start, in words."""
-    started = [i for i, cell in code_cells(notebook) if cell.execution_count is not None]
-    return f"cell {started[-1]}" if started else "before the first cell"
 
 
 def cleaned(notebook: NotebookNode) -> NotebookNode:

@@ -44,18 +44,6 @@ def up(value: float, step: int) -> int:
     return math.ceil(value / step) * step
 
 
-def rounded_seconds(measured: float) -> int:
-    """The figure to write for a measured time."""
-    generous = 1.5 * measured
-    return up(generous, 5 if generous <= 60 else 10 if generous <= 120 else 60)
-
-
-def rounded_megabytes(measured: float) -> int:
-    """The figure to write for a measured peak."""
-    generous = 1.05 * measured
-    return up(generous, 10 if generous <= 1000 else 50)
-
-
 def figures(stated: Figures, seconds: float, megabytes: float | None) -> Figures:
     """What to state after a measurement: the same where it still fits.
 
@@ -66,9 +54,11 @@ def figures(stated: Figures, seconds: float, megabytes: float | None) -> Figures
     """
     time, memory = stated
     if not stated.seconds / 5 <= seconds <= stated.seconds:
-        time = rounded_seconds(seconds)
+        generous = 1.5 * seconds
+        time = up(generous, 5 if generous <= 60 else 10 if generous <= 120 else 60)
     if megabytes is not None and not 0.8 * stated.megabytes <= megabytes <= stated.megabytes:
-        memory = rounded_megabytes(megabytes)
+        generous = 1.05 * megabytes
+        memory = up(generous, 10 if generous <= 1000 else 50)
     return Figures(time, memory)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
-from dpkit.course.exercises.answers import readings
+from dpkit.course.exercises.sheet import readings
 from dpkit.privacy import Release, SampledGaussian, pld
 
 CODE = '''\
@@ -53,7 +53,7 @@ class Fault(NamedTuple):
     """`right` in CODE becomes `wrong`.
 
     `covered` is by how much the noise multiplier is smaller than it is charged (infinite: nothing
-    covers it), and `releases` how many there are for each that is charged.
+    covers it).
     """
 
     right: str
@@ -61,7 +61,6 @@ class Fault(NamedTuple):
     why: str
     covered: Callable[[Settings], float]
     clip_norm: float = 2.0
-    releases: int = 1
 
 
 FAULTS = {
@@ -139,7 +138,6 @@ FAULTS = {
         "[Release(step, STEPS // 10)]",
         "Every step is a release, and only one in ten is charged.",
         lambda run: 1.0,
-        releases=10,
     ),
 }
 

@@ -6,20 +6,26 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from dpkit.course.exercises.kinds import Choice
-
 
 class Quiz(widgets.VBox):
     """Questions below each other; a line counts those that are right."""
 
-    def __init__(self, questions: Sequence[Choice]) -> None:
-        """Show these questions, none answered."""
+    def __init__(self, questions: Sequence[Any]) -> None:
+        """Show these questions, each a `Choice`, none answered."""
         self.questions = questions
-        self.buttons = [_buttons(question) for question in questions]
+        self.buttons = [
+            widgets.RadioButtons(
+                options=list(question.options),
+                value=None,
+                layout=widgets.Layout(width="auto"),
+                tooltip=question.question,
+            )
+            for question in questions
+        ]
         self.replies = [widgets.HTML() for _ in questions]
         self.progress = widgets.HTML()
         rows = zip(questions, self.buttons, self.replies, strict=True)
-        parts = [part for row in rows for part in (widgets.HTML(_asked(row[0])), *row[1:])]
+        parts = [part for row in rows for part in (widgets.HTML(row[0]._repr_html_()), *row[1:])]
         super().__init__([*parts, self.progress])
         for button in self.buttons:
             button.observe(self._answered, names="value")
@@ -29,7 +35,7 @@ class Quiz(widgets.VBox):
         index = self.buttons.index(change.owner)
         question = self.questions[index]
         found = question.judge(change.new)
-        question.done = question.done or found.right is True
+        question.done |= found.right
         self.replies[index].value = f"<p role='status'>{escape(found.text)}</p>"
         self._count()
 
@@ -45,23 +51,9 @@ class Quiz(widgets.VBox):
         bundle: Any = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
         data = dict(bundle[0] if isinstance(bundle, tuple) else bundle)
         data["text/plain"] = repr(self)
-        data["text/html"] = "".join(map(_with_options, self.questions))
+        data["text/html"] = "".join(
+            f"{question._repr_html_()}<ol type='a'>"
+            f"{''.join(f'<li>{escape(option)}</li>' for option in question.options)}</ol>"
+            for question in self.questions
+        )
         return data
-
-
-def _asked(question: Choice) -> str:
-    return f"<p><b>{question.place}.</b> {escape(question.question)}</p>"
-
-
-def _with_options(question: Choice) -> str:
-    options = "".join(f"<li>{escape(option)}</li>" for option in question.options)
-    return f"{_asked(question)}<ol type='a'>{options}</ol>"
-
-
-def _buttons(question: Choice) -> widgets.RadioButtons:
-    return widgets.RadioButtons(
-        options=list(question.options),
-        value=None,
-        layout=widgets.Layout(width="auto"),
-        tooltip=question.question,
-    )

@@ -1,15 +1,239 @@
 """The sheet of exercises of one notebook, and how far a reader has come with it.
 
-An exercise is written as the function that answers it: its docstring is the question, its body is
-the solution that a reader may ask for, and what it returns is what an answer is compared with.
+An exercise is a question that checks an answer, gives hints one by one, and shows its solution. It
+is written as the function that answers it: its docstring is the question, its body is the solution
+that a reader may ask for, and what it returns is what an answer is compared with.
 """
 
+import ast
+import copy
+import inspect
+import math
+import re
+import textwrap
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from hashlib import sha256
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from dpkit.common.missing import remedied
-from dpkit.course.exercises.exercise import Exercise
-from dpkit.course.exercises.kinds import Choice, Function, Guess, Number
+
+LETTERS = "abcdefgh"
+THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+EITHER = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # thousands, or three decimals
+WITHOUT_END = {"none", "infinity", "infinite", "no finite epsilon", "\N{INFINITY}"}
+
+
+class Judgement(NamedTuple):
+    """What is said of an answer, and whether it is right."""
+
+    right: bool
+    text: str
+
+
+class Exercise:
+    """A question of a notebook.
+
+    Attributes:
+        question: in words.
+        hints: from the first nudge to nearly the answer.
+        because: what the right answer means.
+        done: whether it was answered.
+    """
+
+    sheet: "Sheet"
+    place: int
+
+    def __init__(self, question: str, hints: Sequence[str], because: str) -> None:
+        """Ask a question."""
+        self.question = question
+        self.hints = hints
+        self.because = because
+        self.done = False
+
+    @abstractmethod
+    def judge(self, answer: Any) -> Judgement:
+        """Compare an answer that is not empty with the right one."""
+
+    @abstractmethod
+    def solution(self) -> None:
+        """Print the solution."""
+
+    def check(self, answer: Any = ...) -> None:
+        """Print whether the answer is right, and how far the sheet is done."""
+        told = answer.strip().strip(".") if isinstance(answer, str) else answer
+        empty = isinstance(told, str | list | tuple | dict | set) and not told
+        if empty or told is None or told is ...:
+            what = "Not answered yet: put your answer in place of the dots."
+            helps = " hint() helps." if self.hints else ""
+            print(f"{self}\n{what}{helps} ({self.sheet.progress})")
+            return
+        found = self.judge(answer)
+        self.done |= found.right
+        print(f"{found.text} ({self.sheet.progress})")
+
+    def hint(self, number: int = 1) -> None:
+        """Print a hint.
+
+        Raises:
+            ValueError: there is no hint of that number.
+        """
+        if number not in range(1, len(self.hints) + 1):
+            raise ValueError(f"number must lie in 1..{len(self.hints)}, got {number}")
+        print(f"Hint {number} of {len(self.hints)}: {self.hints[number - 1]}")
+
+    def __repr__(self) -> str:
+        return textwrap.fill(f"{self.place}. {self.question}", 100)
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>{self.place}.</b> {escape(self.question)}</p>"
+
+
+class Number(Exercise):
+    """A number to compute."""
+
+    def __init__(
+        self,
+        reference: Callable[[], float],
+        hints: Sequence[str],
+        because: str,
+        mistakes: Mapping[str, Callable[[], float]],
+        tolerance: float,
+    ) -> None:
+        """Ask what `reference` computes; see `Sheet.number`."""
+        super().__init__(asked(reference), hints, because)
+        self.reference = reference
+        self.mistakes = mistakes
+        self.tolerance = tolerance
+
+    @cached_property
+    def right(self) -> float:
+        """The number asked for."""
+        return float(self.reference())
+
+    def near(self, number: float, right: float) -> bool:
+        """Whether a number is as good as the right one."""
+        return math.isclose(number, right, rel_tol=self.tolerance, abs_tol=1e-12)
+
+    def judge(self, answer: Any) -> Judgement:
+        """Right within the tolerance; a likely mistake is named."""
+        try:
+            numbers = readings(answer)
+        except ValueError as error:
+            return Judgement(False, f"{error}")
+        if any(self.near(one, self.right) for one in numbers):
+            return Judgement(True, f"Right: {self.right:.4g}. {self.because}".strip())
+        for said, mistaken in self.mistakes.items():
+            for one in numbers:
+                if self.near(one, mistaken()):
+                    return Judgement(False, f"Not {one:.4g}: {said}")
+        side = "large" if numbers[0] > self.right else "small"
+        return Judgement(False, f"Not {numbers[0]:.4g}: too {side}.")
+
+    def solution(self) -> None:
+        """Print the reference's code, its number and what it means."""
+        code = source(self.reference, header=False)
+        print(f"{code}\nThis is {self.right:.4g}. {self.because}".strip())
+
+
+class Guess(Number):
+    """A number to guess before it is shown; every number counts, and a near one is praised."""
+
+    def judge(self, answer: Any) -> Judgement:
+        """The true number beside the guess."""
+        try:
+            number = min(readings(answer), key=lambda one: abs(one - self.right))
+        except ValueError as error:
+            return Judgement(False, f"{error}")
+        near = "Well guessed" if self.near(number, self.right) else "You guessed"
+        text = f"{near}: {number:.4g}. It is {self.right:.4g}. {self.because}"
+        return Judgement(True, text.strip())
+
+
+class Function(Exercise):
+    """A function to write, compared with the reference on examples."""
+
+    def __init__(
+        self,
+        reference: Callable[..., Any],
+        hints: Sequence[str],
+        because: str,
+        examples: Sequence[tuple[Any, ...]],
+    ) -> None:
+        """Ask for what `reference` does; see `Sheet.function`."""
+        super().__init__(asked(reference), hints, because)
+        self.reference = reference
+        self.examples = examples
+
+    def judge(self, answer: Any) -> Judgement:
+        """Right if it agrees on all examples; else the first that it misses."""
+        if not callable(answer):
+            return Judgement(False, f"A function is asked for, without brackets; got {answer!r}.")
+        for example in self.examples:
+            shown = ", ".join(map(_short, example))
+            try:
+                got = np.asarray(answer(*copy.deepcopy(example)), dtype=float)
+            except Exception as error:
+                what = f"{type(error).__name__}: {error}"
+                return Judgement(False, f"Your function raised {what}, for {shown}.")
+            wanted = np.asarray(self.reference(*copy.deepcopy(example)), dtype=float)
+            if got.shape != wanted.shape:
+                what = f"has the shape {got.shape}, not {wanted.shape}"
+                return Judgement(False, f"Not yet: for {shown} the result {what}.")
+            if not np.allclose(got, wanted, rtol=1e-6, atol=1e-9):
+                what = f"{_short(got)}, not {_short(wanted)}"
+                return Judgement(False, f"Not yet: for {shown} the result is {what}.")
+        return Judgement(True, f"Right, on {len(self.examples)} examples. {self.because}".strip())
+
+    def solution(self) -> None:
+        """Print the reference's code and what it means."""
+        print(f"{source(self.reference, header=True)}\n{self.because}".strip())
+
+
+class Choice(Exercise):
+    """One of a few sentences; each has its own reply."""
+
+    def __init__(
+        self, question: str, right: str, options: Mapping[str, str], hints: Sequence[str]
+    ) -> None:
+        """Ask which of the options is right; see `Sheet.choice`.
+
+        Raises:
+            ValueError: the right sentence is none of the options.
+        """
+        if right not in options:
+            raise ValueError(f"right must be one of the options, got {right!r}")
+        super().__init__(question, hints, options[right])
+        self.right = right
+        # in an order that says nothing, and is always the same
+        mixed = sorted(options, key=lambda option: sha256(option.encode()).hexdigest())
+        self.options = {option: options[option] for option in mixed}
+        self.letters = dict(zip(LETTERS, mixed, strict=False))  # letter -> option
+
+    def judge(self, answer: Any) -> Judgement:
+        """By its letter or its words."""
+        said = str(answer).strip().strip("().").casefold()
+        if lettered := re.match(rf"([{LETTERS}])\)\s", said):  # a line that was copied
+            said = lettered[1]
+        known = {**self.letters, **{one.rstrip(".").casefold(): one for one in self.options}}
+        if said not in known:
+            return Judgement(False, f"Answer with a letter, one of {', '.join(self.letters)}.")
+        taken = known[said]
+        right = taken == self.right
+        return Judgement(right, f"{'Right' if right else 'No'}. {self.options[taken]}")
+
+    def solution(self) -> None:
+        """Print the right letter, the sentence and why."""
+        (letter,) = (letter for letter, option in self.letters.items() if option == self.right)
+        print(f"({letter}) {self.right} {self.because}")
+
+    def __repr__(self) -> str:
+        options = (f"   ({letter}) {option}" for letter, option in self.letters.items())
+        return "\n".join([super().__repr__(), *options])
 
 
 class Sheet:
@@ -40,11 +264,8 @@ class Sheet:
             mistakes: what to say of a likely wrong answer -> that answer.
             tolerance: by which part of the right number an answer may miss it.
         """
-
-        def of(reference: Callable[[], float]) -> Number:
-            return self._add(Number(reference, hints, because, mistakes or {}, tolerance))
-
-        return of
+        given = hints, because, mistakes or {}, tolerance
+        return lambda reference: self._add(Number(reference, *given))
 
     def guess(
         self, because: str = "", within: float = 0.2
@@ -55,21 +276,13 @@ class Sheet:
             because: what the number means.
             within: by which part of the number a guess may miss it and be called well guessed.
         """
-
-        def of(reference: Callable[[], float]) -> Guess:
-            return self._add(Guess(reference, (), because, tolerance=within))
-
-        return of
+        return lambda reference: self._add(Guess(reference, (), because, {}, within))
 
     def function(
         self, *hints: str, examples: Sequence[tuple[Any, ...]], because: str = ""
     ) -> Callable[[Callable[..., Any]], Function]:
         """Make an exercise of the function that a reader should write, compared on the examples."""
-
-        def of(reference: Callable[..., Any]) -> Function:
-            return self._add(Function(reference, hints, because, examples))
-
-        return of
+        return lambda reference: self._add(Function(reference, hints, because, examples))
 
     def choice(self, question: str, right: str, options: Mapping[str, str], *hints: str) -> Choice:
         """Ask for one of a few sentences.
@@ -104,3 +317,70 @@ class Sheet:
             from dpkit.course.exercises.quiz import Quiz
 
         return Quiz([one for one in self.exercises if isinstance(one, Choice)])
+
+
+def asked(reference: Callable[..., Any]) -> str:
+    """The docstring of a reference answer, on one line: its question."""
+    return " ".join(inspect.getdoc(reference).split())  # type: ignore[union-attr]
+
+
+def source(reference: Callable[..., Any], *, header: bool) -> str:
+    """The code of a reference answer without decorator and question, with or without its `def`."""
+    text = textwrap.dedent(inspect.getsource(reference))
+    (node,) = ast.parse(text).body
+    assert isinstance(node, ast.FunctionDef)
+    lines = text.splitlines()
+    body = lines[node.body[1].lineno - 1 :]
+    if not header:
+        return textwrap.dedent("\n".join(body))
+    return "\n".join([*lines[node.lineno - 1 : node.body[0].lineno - 1], *body])
+
+
+def as_number(answer: Any) -> float:
+    """The number that is meant: a Python, NumPy or torch number, a Guarantee, or text.
+
+    Text may have thousands separators ("1,108"), a decimal comma ("0,87") or a per cent sign
+    ("10.5 %" is 0.105); "none" is an infinite epsilon.
+
+    Raises:
+        ValueError: it is no number, or NaN.
+    """
+    value = getattr(answer, "epsilon", answer)
+    if isinstance(value, str):
+        value = _read(value)
+    try:
+        number = float(value.item() if hasattr(value, "item") else value)
+    except (TypeError, ValueError, RuntimeError):
+        number = None
+    if number is None or isinstance(value, bool):
+        raise ValueError(f"A number is asked for, got {answer!r}.")
+    if math.isnan(number):
+        raise ValueError("A number is asked for, got nan.")
+    return number
+
+
+def readings(answer: Any) -> tuple[float, ...]:
+    """What an answer may mean: "1,108" is 1108 or, with a decimal comma, 1.108.
+
+    Raises:
+        ValueError: as `as_number`.
+    """
+    number = as_number(answer)
+    if isinstance(answer, str) and EITHER.fullmatch(answer.strip()):
+        return number, as_number(answer.replace(",", "."))
+    return (number,)
+
+
+def _read(text: str) -> Any:
+    text = text.strip().casefold().replace("_", "").replace("\N{MINUS SIGN}", "-")
+    if text in WITHOUT_END:
+        return math.inf
+    if text.endswith("%"):
+        return float(_read(text.removesuffix("%"))) / 100
+    return text.replace(",", "" if THOUSANDS.fullmatch(text) else ".")
+
+
+def _short(value: Any) -> str:
+    if callable(value):
+        return getattr(value, "__name__", "a function")
+    return np.array2string(np.asarray(value), precision=4, separator=", ", threshold=20)

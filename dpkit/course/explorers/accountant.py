@@ -10,8 +10,8 @@ import ipywidgets as widgets
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
 from dpkit.course.explorers.certified import draw_by_step, rdp_by_step
+from dpkit.course.explorers.controls import DELTA, run_controls, run_input
 from dpkit.course.explorers.explorer import Explorer
-from dpkit.course.explorers.run_controls import delta_control, run_controls, run_input
 from dpkit.privacy import Guarantee, Release, Unsupported, gdp, pld, rdp
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
@@ -26,6 +26,7 @@ class Accountant(Explorer):
     """Noise, rate, steps and delta of a run: all accountants side by side, and epsilon by step."""
 
     title = "What does this run cost?"
+    controls: ClassVar = {**run_controls(1.1, 10_000), "delta": DELTA}
     presets: ClassVar = {
         "DP-CGAN, as charged": {"noise_multiplier": 1.232, "steps": 30_303.0},
         "Small Images, as charged": {
@@ -43,15 +44,16 @@ class Accountant(Explorer):
 
     def __init__(self) -> None:
         """A run of 10,000 steps at sample rate 0.01 with noise multiplier 1.1."""
-        keep = widgets.Button(description="Keep to compare", tooltip="Keep these numbers below")
-        forget = widgets.Button(description="Forget", tooltip="Empty the list of kept settings")
+        keep, forget = self.buttons = [
+            widgets.Button(description="Keep to compare", tooltip="Keep these numbers below"),
+            widgets.Button(description="Forget", tooltip="Empty the list of kept settings"),
+        ]
         self.kept: list[dict[str, Any]] = []
         self.comparison = widgets.HTML()
         self.call = widgets.HTML()
-        keep.on_click(self._keep)
-        forget.on_click(self._forget)
-        controls = {**run_controls(1.1, 10_000), "delta": delta_control()}
-        super().__init__(controls, widgets.HBox([keep, forget]))
+        keep.on_click(self._compare)
+        forget.on_click(self._compare)
+        super().__init__(widgets.HBox([keep, forget]))
         self.left.children = (*self.left.children, self.call, self.comparison)
 
     @staticmethod
@@ -106,10 +108,8 @@ class Accountant(Explorer):
         (one, steps), delta = result["run"], result["delta"]
         counts = sorted({max(steps * (i + 1) // BAND, 1) for i in range(BAND - 1)} - {steps})
         pairs = [pld.epsilon([Release(one, n)], delta=delta, gap=0.01) for n in counts]
-        return {
-            **result,
-            "along": [(n, p.lower, p.epsilon) for n, p in zip(counts, pairs, strict=True)],
-        }
+        along = [(n, p.lower, p.epsilon) for n, p in zip(counts, pairs, strict=True)]
+        return {**result, "along": along}
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Every accountant's epsilon on one axis; RDP by step, and certified pairs."""
@@ -121,12 +121,7 @@ class Accountant(Explorer):
         curve = rdp_by_step(one, counts, delta)
         last = (steps, result["rows"][0][2], result["rows"][0][1])
         pairs = [*result.get("along", ()), last]
-        draw_by_step(
-            right,
-            (counts, curve),
-            ([n for n, _, _ in pairs], [(low, high) for _, low, high in pairs]),
-            delta,
-        )
+        draw_by_step(right, (counts, curve), pairs, delta)
         right.set_ylim(bottom=0)
         each = [f"{name} {at_most(value)}" for name, value, _, _ in result["rows"][1:]]
         words = (
@@ -136,19 +131,11 @@ class Accountant(Explorer):
         )
         return plots.picture(figure, words)
 
-    def _keep(self, _: Any) -> None:
-        if self.result is not None and self.result not in self.kept:
+    def _compare(self, pressed: Any) -> None:
+        if pressed is self.buttons[1]:
+            self.kept.clear()
+        elif self.result is not None and self.result not in self.kept:
             self.kept.append(self.result)
-        self._compare()
-
-    def _forget(self, _: Any) -> None:
-        self.kept.clear()
-        self._compare()
-
-    def _compare(self) -> None:
-        if not self.kept:
-            self.comparison.value = ""
-            return
         rows = []
         for one in self.kept:
             (step, steps), by_name = one["run"], {row[0]: at_most(row[1]) for row in one["rows"]}
@@ -156,7 +143,7 @@ class Accountant(Explorer):
             settings = [f"{number:.4g}" for number in numbers]
             rows.append((*settings, step.adjacency, by_name["PLD"], by_name["RDP"]))
         headings = ("noise", "rate", "steps", "delta", "adjacency", "PLD", "RDP")
-        self.comparison.value = "<b>Kept</b>" + Table(headings, rows).html()
+        self.comparison.value = "<b>Kept</b>" + Table(headings, rows).html() if rows else ""
 
 
 def _draw_accountants(ax: Any, result: dict[str, Any]) -> None:

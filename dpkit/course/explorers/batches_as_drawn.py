@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 from dpkit.common import plots
 from dpkit.common.show import Table, at_most, interval
-from dpkit.course.explorers.explorer import LATER, Explorer, logarithmic
-from dpkit.course.explorers.run_controls import delta_control, steps_control
+from dpkit.course.explorers.controls import DELTA, logarithmic, steps_control
+from dpkit.course.explorers.explorer import LATER, Explorer
 from dpkit.privacy import as_drawn
 
 QUICK = ("poisson", "truncated", "fixed")  # the others take a second
@@ -15,9 +15,21 @@ HEADINGS = ("batches", "epsilon", "adjacency", "drawn")
 
 
 class BatchesAsDrawn(Explorer):
-    """Noise, batch, data, steps and delta of a run: its cost as its batches are drawn."""
+    """Noise, batch, data, steps and delta of a run: its cost as its batches are drawn.
+
+    It opens with 10 passes over 60,000 records in batches of 600 with noise multiplier 1.
+    """
 
     title = "How were the batches drawn?"
+    controls: ClassVar = {
+        "noise_multiplier": logarithmic(
+            "noise multiplier", -0.5, 2, 1.0, "Noise standard deviation / clip norm"
+        ),
+        "batch_size": logarithmic("batch", 1, 4, 600, "Records a batch, on average or always"),
+        "data_size": logarithmic("data", 1, 6, 60_000, "Number of records, which is public"),
+        "steps": steps_control(5, 1000),
+        "delta": DELTA,
+    }
     presets: ClassVar = {
         "one pass": {"steps": 100.0},
         "Small Images, as charged": {
@@ -27,16 +39,6 @@ class BatchesAsDrawn(Explorer):
         },
         "DP-CGAN, as charged": {"noise_multiplier": 1.232, "steps": 30_303.0},
     }
-
-    def __init__(self) -> None:
-        """10 passes over 60,000 records in batches of 600 with noise multiplier 1."""
-        noise = logarithmic(
-            "noise multiplier", -0.5, 2, 1.0, "Noise standard deviation / clip norm"
-        )
-        batch = logarithmic("batch", 1, 4, 600, "Records a batch, on average or always")
-        data = logarithmic("data", 1, 6, 60_000, "Number of records, which is public")
-        controls = {"noise_multiplier": noise, "batch_size": batch, "data_size": data}
-        super().__init__({**controls, "steps": steps_control(5, 1000), "delta": delta_control()})
 
     @staticmethod
     def compute(

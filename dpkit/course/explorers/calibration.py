@@ -10,13 +10,16 @@ import numpy as np
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
-from dpkit.course.explorers.explorer import LATER, Explorer, choice, logarithmic, number
-from dpkit.course.explorers.run_controls import (
+from dpkit.course.explorers.controls import (
+    ADJACENCY,
+    DELTA,
     RunInput,
-    adjacency_control,
     check_sample_rate,
-    delta_control,
+    choice,
+    logarithmic,
+    number,
 )
+from dpkit.course.explorers.explorer import LATER, Explorer
 from dpkit.privacy import Guarantee, Release, SampledGaussian, calibrate, pld, rdp
 from dpkit.privacy.mechanisms import ADJACENCIES
 
@@ -64,9 +67,21 @@ class Solution(NamedTuple):
 
 
 class Calibration(Explorer):
-    """Target epsilon and two of noise, steps and rate: the third, always on the private side."""
+    """Target epsilon and two of noise, steps and rate: the third, always on the private side.
+
+    It opens with the noise for epsilon 2 at delta 1e-5: 10,000 steps at sample rate 0.01.
+    """
 
     title = "How much noise, how many steps, how large a batch?"
+    controls: ClassVar = {
+        "find": choice("find", FIND, "Which of the three to compute from the others"),
+        "target_epsilon": logarithmic("target epsilon", -1, 1.5, 2.0, "Nats, > 0"),
+        "delta": DELTA,
+        "noise_multiplier": number(NOISE, 1.1, "Standard deviation / clip norm, > 0"),
+        "sample_rate": number(RATE, 0.01, "Chance to be in a batch, in (0, 1]"),
+        "steps": number(STEPS, 10_000, "Noisy updates, a whole number"),
+        "adjacency": ADJACENCY,
+    }
     presets: ClassVar = {
         "epsilon 9.6, DP-CGAN's steps": {"target_epsilon": 9.6, "steps": 30_303},
         "epsilon 1, noise 1: how long?": {
@@ -80,20 +95,6 @@ class Calibration(Explorer):
             "noise_multiplier": 1.0,
         },
     }
-
-    def __init__(self) -> None:
-        """The noise for epsilon 2 at delta 1e-5: 10,000 steps at sample rate 0.01."""
-        super().__init__(
-            {
-                "find": choice("find", FIND, "Which of the three to compute from the others"),
-                "target_epsilon": logarithmic("target epsilon", -1, 1.5, 2.0, "Nats, > 0"),
-                "delta": delta_control(),
-                "noise_multiplier": number(NOISE, 1.1, "Standard deviation / clip norm, > 0"),
-                "sample_rate": number(RATE, 0.01, "Chance to be in a batch, in (0, 1]"),
-                "steps": number(STEPS, 10_000, "Noisy updates, a whole number"),
-                "adjacency": adjacency_control(),
-            }
-        )
 
     @staticmethod
     def compute(**values: Any) -> dict[str, Any]:

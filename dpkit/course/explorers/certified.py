@@ -55,11 +55,11 @@ def rdp_by_step(mechanism: Mechanism, counts: Sequence[int], delta: float) -> li
 def draw_by_step(
     ax: Axes,
     curve: tuple[Any, Sequence[float]],
-    pairs: tuple[Any, Sequence[tuple[float, float]]],
+    pairs: Sequence[tuple[int, float, float]],
     delta: float,
 ) -> None:
-    """RDP's epsilon after many numbers of steps, and PLD's (lower, upper) after a few."""
-    few, (lower, upper) = pairs[0], zip(*pairs[1], strict=True)
+    """RDP's epsilon after many numbers of steps, and PLD's (steps, lower, upper) after a few."""
+    few, lower, upper = zip(*pairs, strict=True)
     lines: Any = {"RDP": curve, "PLD": (few, upper)}
     plots.lines(ax, lines, x="steps", y=f"epsilon at delta {delta:g}")
     colour = plots.MEANINGS["PLD"]

@@ -1,29 +1,61 @@
-"""What the papers say, computed again: a wall of all claims, and the card of the one chosen."""
+"""What the papers say, computed again: a wall of all claims, and the card of the one chosen.
+
+On the wall each claim is a tile, by paper: a colour and a sign for its verdict, to look at or to
+choose. On its card said and computed stand side by side, a line of code as it was and should be.
+"""
 
 import math
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from html import escape
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import ipywidgets as widgets
 
 from dpkit import papers
-from dpkit.common import plots
-from dpkit.common.show import Table
-from dpkit.course.explorers import claims_wall_tiles as tiles
-from dpkit.course.explorers.claims_wall_card import card_of, computed
-from dpkit.course.explorers.claims_wall_checked import (
-    ALL,
-    VERDICTS,
-    by_id,
-    checked,
-    curve_of,
-    matching,
-)
-from dpkit.course.explorers.explorer import FINE, Explorer, choice, control
-from dpkit.papers.claims import Claim, Verdict
+from dpkit.common import checks, plots
+from dpkit.common.show import Table, at_least, at_most
+from dpkit.course.explorers.controls import choice, control
+from dpkit.course.explorers.explorer import FINE, Explorer
+from dpkit.papers import claims
+from dpkit.papers.claims import CAUSES, OUTCOMES, Claim, Curve, Outcome, Verdict, counted
 
+ALL = "all"
+VERDICTS = (ALL, *OUTCOMES)
+CACHED = 1024  # claims
 ROOM: Any = {"left": 0.13, "right": 0.86, "bottom": 0.16, "top": 0.95}
 OPENS = "dp_cgan/per-tensor-clipping"  # a line of code, a number and a curve
+
+
+class Look(NamedTuple):
+    """How a verdict looks: its sign, and the colours of a tile and of the sign on it."""
+
+    sign: str
+    tile: str
+    ink: str
+
+
+# Blue and vermilion differ to all common kinds of colour vision (Okabe and Ito 2008); each sign is
+# legible on its tile (contrast 4.5 and more)
+LOOKS: dict[Outcome, Look] = {
+    "holds": Look("✓", "#0072B2", "white"),
+    "fails": Look("✗", "#BC4700", "white"),
+    "computed": Look("=", "#5F6368", "white"),
+    "cannot be checked": Look("?", "#E3E3E3", "#202124"),
+}
+SIZE = 30  # pixels, of a tile
+TILE = f"width:{SIZE - 2}px;height:{SIZE - 2}px;line-height:{SIZE - 2}px;text-align:center;"
+TILE += "border-radius:3px;font-weight:bold;font-size:15px;"
+FRAME = "max-width:940px;padding:8px 16px;background-color:#FFFFFF;color:#202124;line-height:1.45;"
+CODE = "margin:2px 0;padding:6px 8px;background-color:#F1F3F4;color:#202124;"
+CODE += "white-space:pre-wrap;font-family:monospace"
+CELL = "text-align:left;vertical-align:top;width:50%;padding:2px 12px 4px 0;line-height:1.45"
+LINK = "color:#0B57D0;text-decoration:underline"
+MONOSPACE = ("as it was", "as it should be")
+WIDE = "style='width:100%;table-layout:fixed;margin:0'"
 
 
 class ClaimsWall(Explorer):
@@ -38,9 +70,9 @@ class ClaimsWall(Explorer):
         shown = OPENS if OPENS in every else every[0]
         self._filtering = False
         self.legend = widgets.HTML()
-        self.tiles = tiles.Tiles(self._press)
+        self.tiles = Tiles(self._press)
         super().__init__(
-            {
+            controls={
                 "paper": choice("paper", names, "Whose claims", width=220),
                 "verdict": choice("verdict", VERDICTS, "Only claims with this verdict", width=240),
                 "word": control(
@@ -87,8 +119,7 @@ class ClaimsWall(Explorer):
     def table(self, result: dict[str, Any]) -> Table:
         """The claim's card."""
         found = Verdict(**{name: result[name] for name in Verdict._fields})
-        note = f"{len(result['chosen'])} of {result['all']} claims are on the wall."
-        return card_of(found, note)
+        return card_of(found, f"{len(result['chosen'])} of {result['all']} claims are on the wall.")
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """The claim's curve, where it has one, beside what is stated."""
@@ -122,8 +153,7 @@ class ClaimsWall(Explorer):
             return
         claim = self.values["claim"]
         if change["owner"] is not claim:
-            before = claim.value
-            options = self._chosen()
+            before, options = claim.value, self._chosen()
             self._filtering = True
             try:
                 claim.options = options
@@ -140,7 +170,7 @@ class ClaimsWall(Explorer):
     def _mark(self) -> None:
         """Let the wall show what the controls choose."""
         chosen = self._chosen()
-        self.legend.value = tiles.legend(chosen)
+        self.legend.value = legend(chosen)
         self.tiles.show(chosen, self.values["claim"].value)
 
     def _set_picture(self, picture: plots.Picture | None, dpi: float = FINE) -> None:
@@ -149,14 +179,288 @@ class ClaimsWall(Explorer):
 
     def __repr__(self) -> str:
         title, _, rest = super().__repr__().partition("\n")
-        return "\n".join((title, tiles.line(self._chosen()), rest))
+        signs = [
+            f"{paper.NAME:<14}{''.join(LOOKS[one.verdict].sign for one in found)}"
+            for paper, found in by_paper(self._chosen())
+            if found
+        ]
+        return "\n".join((title, *signs, rest))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **kwargs: Any) -> Any:
         """As every explorer's, with the wall above the card in the static text."""
         data = super()._repr_mimebundle_(include=include, exclude=exclude, **kwargs)
         chosen = self._chosen()
-        wall = tiles.wall(chosen, self.values["claim"].value) + tiles.legend(chosen)
-        data["text/html"] = (
-            f"<h3>{escape(self.title)}</h3>{wall}{self.sentence.value}{self.numbers.value}"
-        )
+        wall = wall_of(chosen, self.values["claim"].value) + legend(chosen)
+        data["text/html"] = data["text/html"].replace("</h3>", f"</h3>{wall}", 1)
         return data
+
+
+class Tiles(widgets.VBox):
+    """Tiles that can be pressed, a row for each paper.
+
+    Buttons are made once; what is chosen only moves them in and out of their rows. They share four
+    styles and two layouts, so that a hundred of them are as quick as a few.
+    """
+
+    def __init__(self, press: Callable[[str], None]) -> None:
+        """Args: press, called with the id of the claim whose tile is pressed."""
+        self.looks = {
+            verdict: widgets.ButtonStyle(
+                button_color=look.tile, text_color=look.ink, font_weight="bold", font_size="15px"
+            )
+            for verdict, look in LOOKS.items()
+        }
+        square = {"width": f"{SIZE}px", "height": f"{SIZE}px", "padding": "0", "margin": "1px"}
+        self.at_rest, self.pressed = (
+            widgets.Layout(**square, border=border)
+            for border in ("2px solid transparent", "3px solid #202124")
+        )
+        look = self.looks["computed"]  # its verdict's, when it is shown
+        self.buttons = {one: widgets.Button(layout=self.at_rest, style=look) for one in by_id()}
+        for identity, button in self.buttons.items():
+            button.on_click(lambda _, identity=identity: press(identity))
+        self.rows = {paper.NAME: _row() for paper in papers.with_claims()}
+        super().__init__(tuple(self.rows.values()))
+
+    def show(self, chosen: Sequence[str], shown: str | None) -> None:
+        """Let the wall hold the chosen claims' tiles, and mark the one that is shown."""
+        for paper, found in by_paper(chosen):
+            for one in found:
+                button = self.buttons[one.claim.id]
+                button.description, button.tooltip = LOOKS[one.verdict].sign, title_of(one)
+                button.style = self.looks[one.verdict]
+                button.layout = self.pressed if one.claim.id == shown else self.at_rest
+            row = self.rows[paper.NAME]
+            label, tiles = row.children
+            label.value = heading(paper, found)
+            tiles.children = tuple(self.buttons[one.claim.id] for one in found)
+            row.layout.display = None if found else "none"
+
+
+def _row() -> Any:
+    label = widgets.HTML(layout=widgets.Layout(width="240px", flex="0 0 auto"))
+    tiles = widgets.HBox(layout=widgets.Layout(flex_flow="row wrap", align_content="flex-start"))
+    return widgets.HBox((label, tiles), layout=widgets.Layout(margin="4px 0"))
+
+
+def legend(chosen: Sequence[str]) -> str:
+    """What the signs mean, and how many of the chosen claims have each, as HTML."""
+    count = Counter(checked(by_id()[one]).verdict for one in chosen)
+    parts = (
+        f"{tile(verdict)} {count[verdict]} "
+        f"{verdict if count[verdict] == 1 else several} &nbsp; &nbsp;"
+        for verdict, several in OUTCOMES.items()
+    )
+    return f"<div>{''.join(parts)}</div>"
+
+
+def tile(verdict: Outcome, title: str = "", *, chosen: bool = False) -> str:
+    """One tile as HTML."""
+    sign, colour, ink = LOOKS[verdict]
+    edge = "outline:3px solid #202124;outline-offset:1px;" if chosen else ""
+    style = f"display:inline-block;margin:2px;{TILE}{edge}"
+    told = f" title='{escape(title, quote=True)}'" if title else ""
+    return f"<span style='{style}background-color:{colour};color:{ink}'{told}>{sign}</span>"
+
+
+def title_of(found: Verdict) -> str:
+    """What a tile says when it is pointed at."""
+    return f"{found.claim.name}: {found.verdict}. {found.claim.says}"
+
+
+def wall_of(chosen: Sequence[str], shown: str | None) -> str:
+    """All tiles of the chosen claims, as an HTML table with a row for each paper."""
+    rows = []
+    for paper, found in by_paper(chosen):
+        tiles = (tile(v.verdict, title_of(v), chosen=v.claim.id == shown) for v in found)
+        cells = (heading(paper, found), f"<div style='max-width:720px'>{''.join(tiles)}</div>")
+        if found:
+            rows.append("".join(f"<td style='text-align:left'>{cell}</td>" for cell in cells))
+    return f"<table><tbody>{''.join(f'<tr>{row}</tr>' for row in rows)}</tbody></table>"
+
+
+def heading(paper: ModuleType, found: Sequence[Verdict]) -> str:
+    """A paper's name, its authors, and how its claims fare, as HTML."""
+    name, _, authors = paper.TITLE.partition(" (")
+    below = f"{escape(authors.removesuffix(')'))}<br>{counted(found)}"
+    small = f"<span style='font-size:85%'>{below}</span>"
+    return f"<div style='line-height:1.35'><b>{escape(name)}</b><br>{small}</div>"
+
+
+class Card(Table):
+    """A claim's rows: (name, text), with an empty name where a text goes on."""
+
+    def html(self, *, folded: bool = False) -> str:
+        """As a card in the colour of its verdict, notes and all."""
+        cells: dict[str, Any] = {}  # name -> text, whose lines are joined
+        for name, text in self.rows:
+            name = name or [*cells][-1]
+            cells[name] = f"{cells[name]}\n{text}" if name in cells else text
+        verdict = cells["verdict"]
+        edge = f"border-left:8px solid {LOOKS[verdict].tile};"
+        pairs = (_side_by_side(pair, cells) for pair in (MONOSPACE, ("stated", "computed")))
+        parts = (
+            f"{tile(verdict)} {_small('verdict')} <b>{escape(verdict)}</b> &nbsp; "
+            f"{_small(self.headings[0])} <b>{escape(self.headings[1])}</b>",
+            _text("said", cells, size=115),
+            f"{_text('where', cells)}{_text('paper', cells)}{_link(cells.get('notebook', ''))}",
+            f"<table {WIDE}>{''.join(pairs)}</table>",
+            *(_text(name, cells) for name in ("cause", "explanation")),
+            *map(_small, self.notes),
+        )
+        inside = "".join(f"<div style='margin:5px 0'>{part}</div>" for part in parts if part)
+        return f"<div style='{FRAME}{edge}'>{inside}</div>"
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+
+def card(identity: str) -> Card:
+    """The card of a claim, to show in a notebook.
+
+    Raises:
+        ValueError: there is no claim of that id.
+    """
+    known = by_id()
+    if identity not in known:
+        raise ValueError(f"claim must be the id of one, such as {next(iter(known))}; {identity!r}")
+    return card_of(checked(known[identity]))
+
+
+def card_of(found: Verdict, *notes: str) -> Card:
+    """The card of a checked claim, with sentences below it."""
+    claim, paper = found.claim, papers.named(found.claim.paper, papers.with_claims())
+    rows = [("verdict", found.verdict), ("said", claim.says), ("where", claim.where)]
+    if claim.code is not None:
+        for name, text in zip(MONOSPACE, (claim.code.was, claim.code.should), strict=True):
+            first, *others = text.splitlines()
+            rows += [(name, first), *(("", line) for line in others)]
+        rows.append(("cause", f"{claim.code.cause}: {CAUSES[claim.code.cause]}"))
+    rows += [
+        ("stated", stated(claim)),
+        ("computed", computed(claim, found.computed)),
+        ("explanation", found.explanation),
+        ("paper", paper.TITLE),
+    ]
+    if name := vars(paper).get("NOTEBOOK"):  # not getattr, which looks into modules that need torch
+        rows.append(("notebook", f"{name}.ipynb"))
+    return Card(("claim", claim.id), rows, notes)
+
+
+def stated(claim: Claim) -> str:
+    """What is said in numbers, and how the computed value relates to it."""
+    if claim.stated is None:
+        return "no number"
+    within = f", within {claim.tolerance:g}" if claim.tolerance else ""
+    relation = "" if claim.kind == "unchecked" else f"{claim.kind} "
+    return f"{relation}{claim.stated:.10g}{within}"
+
+
+def computed(claim: Claim, value: float) -> str:
+    """The computed value in words, rounded the way that the claim's comparison goes."""
+    if not value or not math.isfinite(value):
+        return claim.shown(value) or "-"
+    if claim.kind == "at most":
+        return at_most(value)
+    if claim.kind == "at least":
+        return at_least(value)
+    if claim.kind == "equals" and claim.tolerance:  # a digit more than the comparison needs
+        value = round(value, 1 - math.floor(math.log10(claim.tolerance)))
+    return f"{value:.10g}" if claim.kind == "equals" else f"{value:.4g}"
+
+
+def _text(name: str, cells: dict[str, str], size: int = 100) -> str:
+    if name not in cells:
+        return ""
+    told = f"<span style='font-size:{size}%'>{escape(cells[name])}</span>"
+    return f"<div>{_small(name)} {told}</div>"
+
+
+def _side_by_side(names: tuple[str, str], cells: dict[str, str]) -> str:
+    if names[0] not in cells:
+        return ""
+    ends = "<br><b style='font-size:115%'>{}</b>", f"<pre style='{CODE}'>{{}}</pre>"
+    value = ends[names == MONOSPACE]
+    both = (_small(name) + value.format(escape(cells[name])) for name in names)
+    inside = "".join(f"<td style={CELL!r}>{cell}</td>" for cell in both)
+    return f"<tr style='background-color:transparent'>{inside}</tr>"
+
+
+def _small(text: str) -> str:
+    return f"<span style='font-size:85%;color:#5F6368'>{escape(text)}</span>"
+
+
+def _link(notebook: str) -> str:
+    """To the paper's notebook; under Voila, which serves one page alone, only its name."""
+    if not notebook:
+        return ""
+    alone = os.environ.get("SERVER_SOFTWARE", "").startswith("voila")
+    name = escape(notebook)
+    link = f"<a href='{name}' target='_blank' style='{LINK}'>{name}</a>"
+    return f"<div>{_small('notebook')} {name if alone else link}</div>"
+
+
+def matching(paper: str, verdict: str, word: str = "") -> tuple[str, ...]:
+    """Ids of the claims of that paper with that verdict that mention the word.
+
+    Args:
+        paper: its package's name; "all" leaves it open.
+        verdict: one of VERDICTS.
+        word: any part of what there is to say of a claim, in capitals or not.
+
+    Raises:
+        ValueError: the paper or the verdict is unknown.
+    """
+    checks.one_of(VERDICTS, verdict=verdict)
+    every = by_id().values() if paper == ALL else papers.named(paper, papers.with_claims()).CLAIMS
+    found = tuple(c for c in every if verdict == ALL or checked(c).verdict == verdict)
+    wanted = word.strip().casefold()
+    return tuple(c.id for c in found if not wanted or wanted in _said(c).casefold())
+
+
+def by_id() -> dict[str, Claim]:
+    """All claims of all papers, and of later literature."""
+    return {claim.id: claim for paper in papers.with_claims() for claim in paper.CLAIMS}
+
+
+def by_paper(chosen: Sequence[str]) -> Iterator[tuple[ModuleType, list[Verdict]]]:
+    """Each paper, and the verdicts on those of its claims that are chosen."""
+    for paper in papers.with_claims():
+        yield paper, [checked(claim) for claim in paper.CLAIMS if claim.id in set(chosen)]
+
+
+def checked(claim: Claim) -> Verdict:
+    """The verdict, computed once, and again when the stored evidence is another.
+
+    A check that fails is a claim that cannot be checked, and its explanation says why.
+    """
+    if claim.evidence is None:
+        return _checked(claim.id, None)
+    path = claim.evidence.path
+    changed = path.stat().st_mtime_ns if path.exists() else None
+    return _checked(claim.id, (str(path), changed))
+
+
+@lru_cache(CACHED)
+def curve_of(identity: str) -> Curve | None:
+    """The claim's curve, where it has one."""
+    curve = by_id()[identity].curve
+    return None if curve is None else curve()
+
+
+@lru_cache(CACHED)
+def _checked(identity: str, _evidence: tuple[str, int | None] | None) -> Verdict:
+    claim = by_id()[identity]
+    try:
+        return claims.check(claim)
+    except (ValueError, ArithmeticError, OSError) as error:
+        return Verdict(claim, math.nan, "cannot be checked", f"The check failed: {error}")
+
+
+def _said(claim: Claim) -> str:
+    """All that is said of a claim, its line of code included."""
+    code = () if claim.code is None else (claim.code.was, claim.code.should, claim.code.cause)
+    return " ".join((claim.id, claim.where, claim.says, checked(claim).explanation, *code))

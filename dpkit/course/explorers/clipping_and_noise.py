@@ -1,6 +1,7 @@
 """What clipping bounds and noise hides: a cloud of gradients in 2-D, and one record that moves."""
 
 import math
+from functools import partial
 from typing import Any, ClassVar
 
 import ipywidgets as widgets
@@ -11,7 +12,8 @@ from matplotlib.patches import Circle, Rectangle
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
-from dpkit.course.explorers.explorer import Explorer, choice, control, logarithmic
+from dpkit.course.explorers.controls import choice, control, logarithmic
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import Gaussian, Release, gdp
 from dpkit.privacy.clipping import FlatClipping, GroupClipping, PerCoordinateClipping
 from dpkit.privacy.wrong_clipping import ClippedAfterMean, actual_noise_multiplier
@@ -26,47 +28,45 @@ BEFORE, WITHOUT, WITH = "#808080", plots.COLOURS[0], plots.COLOURS[1]
 
 
 class ClippingAndNoise(Explorer):
-    """A batch's gradients, clipped by a rule and noised: what one more record changes."""
+    """A batch's gradients, clipped by a rule and noised: what one more record changes.
+
+    It opens with forty gradients clipped flat at 1, noise multiplier 1.1, a record of length 5.
+    """
 
     title = "What does clipping bound, and what does noise hide?"
+    controls: ClassVar = {
+        "rule": choice("rule", RULES, "What is clipped: each example, or only the mean"),
+        "max_grad_norm": logarithmic(
+            "clip norm", -1, 1, 1.0, "Of an example, a coordinate, a group, or the mean"
+        ),
+        "noise_multiplier": logarithmic(
+            "noise multiplier", -1, 1, 1.1, "Noise standard deviation / clip norm"
+        ),
+        "batch_size": control(
+            widgets.IntText,
+            240,
+            "batch size",
+            f"Examples in the batch, 1 to {MOST_EXAMPLES}",
+            value=40,
+        ),
+        "length": logarithmic(
+            "record's length", -1, 4, 5.0, "L2 norm of the one record's gradient"
+        ),
+        "angle": control(
+            widgets.FloatSlider,
+            420,
+            "record's angle",
+            "Degrees from the first coordinate",
+            value=120.0,
+            max=360.0,
+            step=1.0,
+        ),
+    }
     presets: ClassVar = {
         "one very long record": {"length": 1000.0},
         "the same, clipped after the mean": {"length": 1000.0, "rule": WRONG},
         "per coordinate": {"rule": "per coordinate"},
     }
-
-    def __init__(self) -> None:
-        """Forty gradients clipped flat at 1, noise multiplier 1.1, a record of length 5."""
-        super().__init__(
-            {
-                "rule": choice("rule", RULES, "What is clipped: each example, or only the mean"),
-                "max_grad_norm": logarithmic(
-                    "clip norm", -1, 1, 1.0, "Of an example, a coordinate, a group, or the mean"
-                ),
-                "noise_multiplier": logarithmic(
-                    "noise multiplier", -1, 1, 1.1, "Noise standard deviation / clip norm"
-                ),
-                "batch_size": control(
-                    widgets.IntText,
-                    240,
-                    "batch size",
-                    f"Examples in the batch, 1 to {MOST_EXAMPLES}",
-                    value=40,
-                ),
-                "length": logarithmic(
-                    "record's length", -1, 4, 5.0, "L2 norm of the one record's gradient"
-                ),
-                "angle": control(
-                    widgets.FloatSlider,
-                    420,
-                    "record's angle",
-                    "Degrees from the first coordinate",
-                    value=120.0,
-                    max=360.0,
-                    step=1.0,
-                ),
-            }
-        )
 
     @staticmethod
     def compute(
@@ -93,16 +93,21 @@ class ClippingAndNoise(Explorer):
         cloud = gradients(batch_size)
         turned = math.radians(angle)
         record = length * np.array([[math.cos(turned), math.sin(turned)]])
-        if rule == WRONG:
-            release = _after_mean(cloud, record, max_grad_norm, noise_multiplier)
-        else:
-            release = _each_example(rule, cloud, record, max_grad_norm, noise_multiplier)
+        released = _after_mean if rule == WRONG else partial(_each_example, rule)
+        release = released(cloud, record, max_grad_norm, noise_multiplier)
         claimed, proven = release.pop("multipliers")
-        setting = {"rule": rule, "max_grad_norm": max_grad_norm, "batch_size": batch_size}
-        prices = {"claimed": _priced(claimed), "proven": _priced(proven)}
-        moved = float(np.linalg.norm(release["with"] - release["without"]))
-        clouds = {"cloud": cloud, "record": record[0], "length": length, "moved": moved}
-        return {**setting, **prices, **clouds, **release}
+        return {
+            "rule": rule,
+            "max_grad_norm": max_grad_norm,
+            "batch_size": batch_size,
+            "claimed": _priced(claimed),
+            "proven": _priced(proven),
+            "cloud": cloud,
+            "record": record[0],
+            "length": length,
+            "moved": float(np.linalg.norm(release["with"] - release["without"])),
+            **release,
+        }
 
     def says(self, result: dict[str, Any]) -> str:
         """How far the record moves what is released, and what a step costs."""
@@ -220,24 +225,17 @@ def _priced(noise: float) -> dict[str, float]:
 
 def _note(result: dict[str, Any]) -> str:
     bound = f"{result['max_grad_norm']:.3g}"
-    if result["rule"] == "flat":
-        return f"Every gradient is scaled to length {bound} or less: one circle, one bound."
-    if result["rule"] == "per coordinate":
-        return (
-            f"Every coordinate is cut to [-{bound}, {bound}]: a record moves both, and each gets "
-            "the square root of 2 times the noise, so the noise multiplier is kept."
-        )
-    if result["rule"] == "per group":
-        return (
-            f"Every group is clipped at {bound} and noised for {bound}; one record moves both "
-            "groups, so the noise multiplier of the two together is smaller by the square root "
-            "of 2."
-        )
-    return (
-        f"No example is clipped, the mean is: a large record turns it across the ball of radius "
-        f"{bound}, while the noise is that of a mean of clipped examples. What was claimed is "
-        f"{2 * result['batch_size']} times the noise multiplier that is left."
-    )
+    return {
+        "flat": f"Every gradient is scaled to length {bound} or less: one circle, one bound.",
+        "per coordinate": f"Every coordinate is cut to [-{bound}, {bound}]: a record moves both, "
+        "and each gets the square root of 2 times the noise, so the noise multiplier is kept.",
+        "per group": f"Every group is clipped at {bound} and noised for {bound}; one record moves "
+        "both groups, so the noise multiplier of the two together is smaller by the square root "
+        "of 2.",
+        WRONG: "No example is clipped, the mean is: a large record turns it across the ball of "
+        f"radius {bound}, while the noise is that of a mean of clipped examples. What was claimed "
+        f"is {2 * result['batch_size']} times the noise multiplier that is left.",
+    }[result["rule"]]
 
 
 def _draw_gradients(ax: Axes, result: dict[str, Any]) -> None:

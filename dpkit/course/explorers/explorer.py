@@ -7,7 +7,7 @@ trusted, the same table stands as static text.
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -15,13 +15,14 @@ import ipywidgets as widgets
 
 from dpkit.common.plots import Picture
 from dpkit.common.show import Table
+from dpkit.course.explorers.controls import Make, control
 from dpkit.course.explorers.moving_picture import Frame, follow
-from dpkit.course.explorers.round_slider import RoundSlider, round_stops
-from dpkit.course.explorers.toolbar import ASK, OPENS, Toolbar
 
 DELAY = 0.005  # seconds after a move, in which others are waited for, until a picture is drawn
 REST = 0.4  # seconds without a move, after which what takes long is computed and drawn, too
 DRAFT, FINE, WIDE = 78, 156, 78  # dots an inch while it moves and when it rests; CSS pixels an inch
+OPENS = "as it opens"
+ASK = "<p role='status'>Your guess? Then press <b>Show</b>.</p>"
 LATER = "when nothing moves"  # in a table, in place of what `late` adds
 LARGE = "font-size:1.25em; line-height:1.3; font-weight:600; margin:4px 0"
 
@@ -35,15 +36,19 @@ class Explorer(widgets.VBox):
         numbers: HTML of the present numbers, or of the sentence that says why there are none.
         picture: the drawing, empty where there is nothing to draw.
         left: the column of controls and numbers.
+        controls: name -> what makes the control, of a subclass whose controls are always the same.
         presets: settings worth a look, by name; each sets some of the values, and the others back.
+        toolbar: the choice of a setting and, where it is switched on, a guess that must come first.
     """
 
     title: str
+    controls: Mapping[str, Make] = {}
     presets: Mapping[str, Mapping[str, Any]] = {}
 
-    def __init__(self, values: dict[str, Any], *more: widgets.Widget) -> None:
-        """Args: values, the controls by name; more, further widgets above the numbers."""
-        self.values = values
+    def __init__(self, *more: widgets.Widget, controls: Mapping[str, Make] | None = None) -> None:
+        """Args: more, further widgets above the numbers; controls, in place of the class's own."""
+        made = self.controls if controls is None else controls
+        self.values: dict[str, Any] = {name: make() for name, make in made.items()}
         self.sentence = widgets.HTML()
         self.numbers = widgets.HTML()
         self.picture = widgets.Image(format="png", layout=widgets.Layout(max_width="100%"))
@@ -54,21 +59,42 @@ class Explorer(widgets.VBox):
         self._frame = Frame()
         self._drawn: tuple[dict[str, Any], Picture] | None = None
         self.result: dict[str, Any] | None = None
-        opens = {name: one.value for name, one in values.items()}
-        settings = {OPENS: opens, **{name: {**opens, **one} for name, one in self.presets.items()}}
-        self.toolbar = Toolbar(settings, self._set_values, self._reveal, self._ask)
+        self._opens = {name: one.value for name, one in self.values.items()}
+        told = "Set all controls at once; the first sets them back"
+        names = [OPENS, *self.presets]
+        self.setting = control(widgets.Dropdown, 250, "setting", told, options=names)()
+        narrow = widgets.Layout(width="auto")
+        self.switch = widgets.ToggleButton(
+            description="Guess first",
+            tooltip="Numbers and picture wait for your guess",
+            layout=narrow,
+        )
+        self.guess = widgets.Text(
+            placeholder="your guess",
+            tooltip="What you expect, in your own words",
+            layout=widgets.Layout(width="110px"),
+        )
+        self.button = widgets.Button(
+            description="Show", tooltip="Show numbers and picture", layout=narrow
+        )
+        self.toolbar = widgets.HBox(
+            (self.setting, self.switch), layout=widgets.Layout(flex_flow="row wrap", width="450px")
+        )
+        self.setting.observe(self._set, names="value")
+        self.switch.observe(self._switched, names="value")
+        self.button.on_click(self._reveal)
         above = (self.toolbar,) if self.presets else ()
         heading = widgets.HTML(f"<h3>{escape(self.title)}</h3>")
-        controls = (heading, *above, *values.values(), *more)
-        self.shown = (*controls, self.sentence, self.numbers, self.picture, self.words)
-        narrow = widgets.Layout(width="450px")
-        self.left = widgets.VBox((*controls[1:], self.numbers), layout=narrow)
+        parts = (heading, *above, *self.values.values(), *more)
+        self.shown = (*parts, self.sentence, self.numbers, self.picture, self.words)
+        column = widgets.Layout(width="450px")
+        self.left = widgets.VBox((*parts[1:], self.numbers), layout=column)
         beside = widgets.Layout(flex="1 1 450px", max_width="760px", min_width="0")
         right = widgets.VBox((self.sentence, self.picture, self.words), layout=beside)
         wrapped = widgets.Layout(flex_flow="row wrap", grid_gap="0 16px")
         super().__init__((heading, widgets.HBox((self.left, right), layout=wrapped)))
-        for control in values.values():
-            control.observe(self._changed, names="value")
+        for one in self.values.values():
+            one.observe(self._changed, names="value")
         self.update()
 
     @staticmethod
@@ -101,11 +127,13 @@ class Explorer(widgets.VBox):
         self._show_numbers()
         self._show_late()
 
-    def _set_values(self, values: Mapping[str, Any]) -> None:
+    def _set(self, change: Any) -> None:
         """Set controls together; one change is announced."""
+        if change.new is None:
+            return
         self._held = True
         try:
-            for name, value in values.items():
+            for name, value in {**self._opens, **self.presets.get(change.new, {})}.items():
                 self.values[name].value = value
         finally:
             self._held = False
@@ -113,12 +141,12 @@ class Explorer(widgets.VBox):
 
     def _changed(self, _: Any) -> None:
         if not self._held:
-            self.toolbar.again()
+            self.setting.value = None  # it was moved away from: let it be chosen again
             self._follow()
 
     def _follow(self) -> None:
         """Show the numbers now, the picture soon, and the rest when no more moves come."""
-        if self.toolbar.guessing:
+        if self.switch.value:
             self._ask()
             return
         self._show_numbers()
@@ -148,10 +176,16 @@ class Explorer(widgets.VBox):
         self.result, self.numbers.value = None, ASK
         self._set_picture(None)
 
-    def _reveal(self) -> None:
-        guessed = self.toolbar.guessed()
+    def _switched(self, change: Any) -> None:
+        more = (self.guess, self.button) if change.new else ()
+        self.toolbar.children = (self.setting, self.switch, *more)
+        (self._ask if change.new else self._reveal)()
+
+    def _reveal(self, _: Any = None) -> None:
+        told, self.guess.value = self.guess.value.strip(), ""
         self.update()
         if self.result is not None:
+            guessed = f"You guessed {told}. " if told else ""
             self.sentence.value = _large(guessed + self.says(self.result))
 
     def _show_numbers(self) -> None:
@@ -214,7 +248,8 @@ class Explorer(widgets.VBox):
             self.picture.value = self._frame.png(figure, dpi)
         if figure is not None:  # of one size, however fine
             self.picture.width = str(round(figure.get_figwidth() * WIDE))
-        self.words.value = _small(picture.words)
+        summary, told = "The picture in words", escape(picture.words)
+        self.words.value = f"<details><summary>{summary}</summary><small>{told}</small></details>"
 
     def __repr__(self) -> str:
         if self.result is None:
@@ -240,47 +275,3 @@ def _sentence(error: Exception) -> str:
 
 def _large(text: str) -> str:
     return f"<p aria-live='polite' style='{LARGE}'>{escape(text)}</p>"
-
-
-def _small(text: str) -> str:
-    return (
-        f"<details><summary>The picture in words</summary><small>{escape(text)}</small></details>"
-    )
-
-
-def control(kind: Any, width: int, description: str, tooltip: str, **traits: Any) -> Any:
-    """A widget of that kind with its name beside it, `width` pixels wide."""
-    layout = widgets.Layout(width=f"{width}px")
-    style = {"description_width": "initial"}
-    return kind(description=description, tooltip=tooltip, layout=layout, style=style, **traits)
-
-
-def logarithmic(
-    description: str, low: float, high: float, value: float, tooltip: str, **traits: Any
-) -> RoundSlider:
-    """A slider over round numbers from 10^low to 10^high, with a field for any other."""
-    return RoundSlider(description, round_stops(low, high, value), value, tooltip, **traits)
-
-
-def whole(description: str, low: int, high: int, value: int, tooltip: str, **traits: Any) -> Any:
-    """A slider over whole numbers."""
-    kind = widgets.IntSlider
-    return control(kind, 420, description, tooltip, value=value, min=low, max=high, **traits)
-
-
-def number(description: str, value: float, tooltip: str) -> Any:
-    """A number to type, of any size: `compute` refuses one that is out of range."""
-    return control(widgets.FloatText, 240, description, tooltip, value=value)
-
-
-def choice(
-    description: str,
-    options: Sequence[str] | Mapping[str, Any],
-    tooltip: str,
-    *,
-    width: int = 320,
-    **traits: Any,
-) -> Any:
-    """One of a few names, or of a few values by name."""
-    pairs = list(options.items()) if isinstance(options, Mapping) else options
-    return control(widgets.Dropdown, width, description, tooltip, options=pairs, **traits)

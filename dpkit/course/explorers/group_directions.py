@@ -13,9 +13,11 @@ from matplotlib.patches import Circle, Rectangle
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, counted, interval
 from dpkit.course.explorers.certified import LEAST_CERTIFIED, certified, finding
-from dpkit.course.explorers.explorer import Explorer, choice, logarithmic, whole
+from dpkit.course.explorers.controls import choice, logarithmic, whole
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.claims import OPACUS_ORDERS
-from dpkit.papers.dpgan.settings import MNIST, TABLE_7, Settings
+from dpkit.papers.dpgan.budget import TABLE_7
+from dpkit.papers.dpgan.settings import MNIST
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, rdp
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import ShuffledBatches
@@ -24,6 +26,7 @@ CHARGED, ADDED = "as charged", "as the code adds it"
 NOISES = (CHARGED, ADDED)
 EACH = 64  # examples a device
 DELTA, RECORDS = MNIST.target_delta, MNIST.private_examples
+LEAST = math.log10(MNIST.noise_multiplier) - 0.5  # so that the slider stops at the paper's noise
 LEAST_NOISE, MOST_NOISE = 0.1, 1e4
 MOST_GROUPS, MOST_DEVICES, MOST_ITERATIONS = 16, 16, 100_000
 GROUPS = (1, 2, 5, 7, 9)
@@ -42,52 +45,47 @@ PARTS = (
 
 
 class GroupDirections(Explorer):
-    """Groups clipped apart: one alone, each charged by itself, and all that a record moves."""
+    """Groups clipped apart: one alone, each charged by itself, and all that a record moves.
+
+    It opens with the paper's run on MNIST before grouping: seven groups, 560 iterations.
+    """
 
     title = "How far does one record move k groups?"
+    controls: ClassVar = {
+        "groups": choice(
+            "groups k",
+            {str(k): k for k in GROUPS},
+            "Parts of the gradient clipped apart: 7 are the tensors, 5 have one of biases",
+            value=7,
+        ),
+        "noise_multiplier": logarithmic(
+            "noise multiplier z",
+            LEAST,
+            LEAST + 1.5,
+            MNIST.noise_multiplier,
+            "Noise standard deviation / clip norm, of each group; the paper: "
+            f"{MNIST.noise_multiplier:.4f}",
+            continuous_update=False,
+        ),
+        "devices": choice(
+            "devices x batch", DEVICES, "The paper's runs are on four devices", value=4
+        ),
+        "noise": choice("noise", NOISES, "z C, or what the public code's division leaves of it"),
+        "iterations": whole(
+            "iterations",
+            10,
+            MOST_SHOWN,
+            TABLE_7["mnist"][0],
+            "Each of 4 critic steps; Table 7 allows 560 to 7 groups, 780 to 5",
+            step=10,
+            continuous_update=False,
+        ),
+    }
     presets: ClassVar = {
         "one group": {"groups": 1},
         "the noise that the code adds": {"noise": ADDED},
         "twice the noise": {"noise_multiplier": 2.0},
     }
-
-    def __init__(self) -> None:
-        """The paper's run on MNIST before grouping: seven groups, 560 iterations."""
-        paper = MNIST.noise_multiplier
-        least = math.log10(paper) - 0.5  # so that the slider stops at the paper's noise itself
-        super().__init__(
-            {
-                "groups": choice(
-                    "groups k",
-                    {str(k): k for k in GROUPS},
-                    "Parts of the gradient clipped apart: 7 are the tensors, 5 have one of biases",
-                    value=7,
-                ),
-                "noise_multiplier": logarithmic(
-                    "noise multiplier z",
-                    least,
-                    least + 1.5,
-                    paper,
-                    f"Noise standard deviation / clip norm, of each group; the paper: {paper:.4f}",
-                    continuous_update=False,
-                ),
-                "devices": choice(
-                    "devices x batch", DEVICES, "The paper's runs are on four devices", value=4
-                ),
-                "noise": choice(
-                    "noise", NOISES, "z C, or what the public code's division leaves of it"
-                ),
-                "iterations": whole(
-                    "iterations",
-                    10,
-                    MOST_SHOWN,
-                    TABLE_7["mnist"][0],
-                    "Each of 4 critic steps; Table 7 allows 560 to 7 groups, 780 to 5",
-                    step=10,
-                    continuous_update=False,
-                ),
-            }
-        )
 
     @staticmethod
     def compute(
@@ -115,15 +113,18 @@ class GroupDirections(Explorer):
         checks.in_range(1, MOST_ITERATIONS, iterations=iterations)
         checks.in_range(LEAST_NOISE, MOST_NOISE, noise_multiplier=noise_multiplier)
         checks.one_of(NOISES, noise=noise)
-        settings = _settings(noise_multiplier, devices, noise)
+        settings = replace(  # the paper's run on MNIST, with these
+            MNIST,
+            noise_multiplier=noise_multiplier,
+            sampling=ShuffledBatches(EACH * devices),
+            devices=devices,
+            noise_over_sqrt_batch=noise == ADDED,
+        )
         rate = settings.expected_batch_size / settings.private_examples
         added = noise_multiplier / settings.noise_divisor
         run = {
-            "groups": groups,
-            "noise_multiplier": noise_multiplier,
-            "devices": devices,
-            "noise": noise,
-            "iterations": iterations,
+            **{"groups": groups, "noise_multiplier": noise_multiplier, "devices": devices},
+            **{"noise": noise, "iterations": iterations},
             "batch": settings.expected_batch_size,
             "sample_rate": rate,
             "steps": MNIST.critic_steps * iterations,
@@ -161,7 +162,9 @@ class GroupDirections(Explorer):
             (name, at_most(result[key]), BY_RDP, assumed, finding(result[key], pair))
             for key, (name, assumed) in by_rdp.items()
         ]
-        proven = "proven from both sides" if math.isfinite(pair[1]) else _not_priced(result)
+        proven = "proven from both sides" if math.isfinite(pair[1]) else "no bound found"
+        if result["effective"] < LEAST_CERTIFIED:
+            proven = f"not computed: noise below {LEAST_CERTIFIED:g} of what a record moves"
         rows.append((f"{_together(k)}: certified", interval(*pair), "PLD", moves, proven))
         run = (
             f"All of {result['steps']} critic steps, add-remove, Poisson batches at rate "
@@ -211,23 +214,6 @@ def epsilon(noise_multiplier: float, sample_rate: float, releases: int) -> float
 def _curve(noise_multiplier: float, sample_rate: float) -> tuple[Floats, Floats]:
     """One release's RDP at the paper's 151 orders: where the noise is little, it takes a while."""
     return rdp.curve([Release(SampledGaussian(noise_multiplier, sample_rate))], OPACUS_ORDERS)
-
-
-def _settings(noise_multiplier: float, devices: int, noise: str) -> Settings:
-    """The paper's run on MNIST, with these."""
-    return replace(
-        MNIST,
-        noise_multiplier=noise_multiplier,
-        sampling=ShuffledBatches(EACH * devices),
-        devices=devices,
-        noise_over_sqrt_batch=noise == ADDED,
-    )
-
-
-def _not_priced(result: dict[str, Any]) -> str:
-    if result["effective"] < LEAST_CERTIFIED:
-        return f"not computed: noise below {LEAST_CERTIFIED:g} of what a record moves"
-    return "no bound found"
 
 
 def _together(groups: int) -> str:

@@ -8,7 +8,8 @@ import numpy as np
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, counted, interval
 from dpkit.course.explorers.certified import certified, finding
-from dpkit.course.explorers.explorer import Explorer, choice, logarithmic, number, whole
+from dpkit.course.explorers.controls import choice, logarithmic, number, whole
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.settings import DELTA, LossValueNoise
 from dpkit.privacy import SampledGaussian, pld
@@ -42,48 +43,45 @@ class LossNoise(Explorer):
     """Noise on a loss of at most C: the paper's formulas, certified bounds, and what training has.
 
     Certified is a mechanism that publishes the noised losses themselves.
+
+    It opens with the paper's Adult run: noise 10, C 20, batches of 64, 1,000 x 5 steps, order 2.
     """
 
     title = "What does noise on the loss buy?"
+    controls: ClassVar = {
+        "noise_std": logarithmic(
+            "noise sigma",
+            math.log10(LEAST_NOISE),
+            math.log10(MOST_NOISE),
+            10.0,
+            "Standard deviation of the noise, in the loss's own unit",
+        ),
+        "largest_loss": number(
+            "largest loss C",
+            20.0,
+            "Table II takes 20 and 23 on Adult, 25 and 28 on MNIST, for batches 64 and 128",
+        ),
+        "batch": choice("batch", BATCHES, "Records a step, on average"),
+        "records": choice("records N", RECORDS, "In the training set"),
+        "discriminator_steps": whole(
+            "discriminator steps n_d", 1, 10, 5, "Noised losses in each generator iteration"
+        ),
+        "iterations": logarithmic(
+            "generator iterations n_g", 0, math.log10(3000), 1000, "Each of n_d steps"
+        ),
+        "order": logarithmic(
+            "order alpha",
+            math.log10(1.1),
+            math.log10(64),
+            2.0,
+            "Of the Renyi divergence; 2 is best for Theorems 1 to 4",
+        ),
+    }
     presets: ClassVar = {
         "n_g 1: Theorem 2 is refuted": {"iterations": 1.0},
         "MNIST, as published": {"largest_loss": 25.0, "records": 60_000},
         "much more noise": {"noise_std": 300.0},
     }
-
-    def __init__(self) -> None:
-        """The paper's Adult run: noise 10, C 20, batches of 64, 1,000 times 5 steps, order 2."""
-        super().__init__(
-            {
-                "noise_std": logarithmic(
-                    "noise sigma",
-                    math.log10(LEAST_NOISE),
-                    math.log10(MOST_NOISE),
-                    10.0,
-                    "Standard deviation of the noise, in the loss's own unit",
-                ),
-                "largest_loss": number(
-                    "largest loss C",
-                    20.0,
-                    "Table II takes 20 and 23 on Adult, 25 and 28 on MNIST, for batches 64 and 128",
-                ),
-                "batch": choice("batch", BATCHES, "Records a step, on average"),
-                "records": choice("records N", RECORDS, "In the training set"),
-                "discriminator_steps": whole(
-                    "discriminator steps n_d", 1, 10, 5, "Noised losses in each generator iteration"
-                ),
-                "iterations": logarithmic(
-                    "generator iterations n_g", 0, math.log10(3000), 1000, "Each of n_d steps"
-                ),
-                "order": logarithmic(
-                    "order alpha",
-                    math.log10(1.1),
-                    math.log10(64),
-                    2.0,
-                    "Of the Renyi divergence; 2 is best for Theorems 1 to 4",
-                ),
-            }
-        )
 
     @staticmethod
     def compute(

@@ -11,8 +11,8 @@ from scipy.special import ndtr
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most, counted, interval
-from dpkit.course.explorers.explorer import Explorer, logarithmic
-from dpkit.course.explorers.run_controls import delta_control, run_input, sample_rate_control
+from dpkit.course.explorers.controls import DELTA, logarithmic, run_input, sample_rate_control
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import SampledGaussian, pld
 from dpkit.privacy.mechanisms import Floats
 
@@ -43,29 +43,25 @@ class Sum(NamedTuple):
 
 
 class LossesAddUp(Explorer):
-    """Noise, rate and steps: the histogram of the privacy loss, which each step convolves."""
+    """Noise, rate and steps: the histogram of the privacy loss, which each step convolves.
+
+    It opens with 100 steps at sample rate 0.01 with noise multiplier 1.
+    """
 
     title = "How do privacy losses add up?"
+    controls: ClassVar = {
+        "steps": logarithmic("steps", 0, math.log10(MOST_STEPS), 100, "Noisy updates, added up"),
+        "noise_multiplier": logarithmic(
+            "noise multiplier", -0.3, 2, 1.0, "Noise standard deviation / clip norm"
+        ),
+        "sample_rate": sample_rate_control(-4),
+        "delta": DELTA,
+    }
     presets: ClassVar = {
         "one step": {"steps": 1.0},
         "a bell that is wrong": {"noise_multiplier": 0.5, "sample_rate": 1e-3, "steps": 2_000.0},
         "everyone in every batch": {"noise_multiplier": 20.0, "sample_rate": 1.0},
     }
-
-    def __init__(self) -> None:
-        """100 steps at sample rate 0.01 with noise multiplier 1."""
-        noise = logarithmic(
-            "noise multiplier", -0.3, 2, 1.0, "Noise standard deviation / clip norm"
-        )
-        steps = logarithmic("steps", 0, math.log10(MOST_STEPS), 100, "Noisy updates, added up")
-        super().__init__(
-            {
-                "steps": steps,
-                "noise_multiplier": noise,
-                "sample_rate": sample_rate_control(-4),
-                "delta": delta_control(),
-            }
-        )
 
     @staticmethod
     def compute(
@@ -105,13 +101,9 @@ class LossesAddUp(Explorer):
         losses = counted(result["run"].steps, "loss", "losses")
         price = f"The sum of {losses} costs epsilon {at_most(high)}"
         bell, delta = result["by_bell"], result["delta"]
-        verdict = (
-            f"too small, {bell:.4g}"
-            if bell < low
-            else f"larger, {bell:.4g}"
-            if bell > high
-            else "the same"
-        )
+        verdict = "the same"
+        if not low <= bell <= high:
+            verdict = f"{'too small' if bell < low else 'larger'}, {bell:.4g}"
         return f"{price} at delta {delta:g}; by its bell curve it would be {verdict}."
 
     def table(self, result: dict[str, Any]) -> Table:
@@ -140,10 +132,8 @@ class LossesAddUp(Explorer):
             ax.fill_between(xs, LEAST_DENSITY, density, color="0.85", linewidth=0, step="mid")
             ax.plot(xs, shown, color=plots.COLOURS[0], linewidth=1.6)
             ax.plot(xs, bell, color=plots.COLOURS[1], linewidth=1.4, linestyle="--")
-            tail = xs >= epsilon
-            ax.fill_between(
-                xs, LEAST_DENSITY, density, where=tail, color=REFUSED, alpha=0.5, linewidth=0
-            )
+            tail: Any = {"where": xs >= epsilon, "color": REFUSED, "alpha": 0.5, "linewidth": 0}
+            ax.fill_between(xs, LEAST_DENSITY, density, **tail)
             ax.axvline(epsilon, color=REFUSED, linewidth=1.2)
             ax.set(xlim=(low, high), xlabel="summed privacy loss (nats)")
             ax.set_title(y=1.0, label=title, fontsize=10)

@@ -43,7 +43,8 @@ class Frame:
             canvas = FigureCanvasAgg(figure)
             for ax in figure.axes:
                 ax.apply_aspect()
-            everything = {*figure.get_children(), *_children(figure.axes)} - {*figure.axes}
+            parts = chain(figure.get_children(), *(ax.get_children() for ax in figure.axes))
+            everything = {*parts} - {*figure.axes}
             frame = dict(_frame(figure))
             layers = {
                 look: self._layers.get(look) or _drawn(canvas, everything - {*parts})
@@ -55,7 +56,10 @@ class Frame:
                 for layer in others:
                     self._below.alpha_composite(layer)
             content = _drawn(canvas, {*chain(*frame.values())})
-            return _encoded(Image.alpha_composite(self._below, content))
+            buffer = BytesIO()
+            whole = Image.alpha_composite(self._below, content).convert("RGB")
+            whole.save(buffer, "png", compress_level=1)
+            return buffer.getvalue()
         finally:
             figure.dpi = own
 
@@ -69,11 +73,6 @@ def _frame(figure: Figure) -> Iterator[tuple[Look, tuple[Artist, ...]]]:
         yield box, (ax.patch, *ax.spines.values())
         for axis in (ax.xaxis, ax.yaxis):
             yield (*box, axis.axis_name, *_look(axis)), (axis,)
-
-
-def _children(axes: Iterable[Axes]) -> Iterator[Artist]:
-    for ax in axes:
-        yield from ax.get_children()
 
 
 def _look(axis: Axis) -> Iterator[object]:
@@ -104,12 +103,6 @@ def _drawn(canvas: FigureCanvasAgg, hidden: Iterable[Artist]) -> Image.Image:
     return Image.fromarray(np.array(canvas.buffer_rgba()))
 
 
-def _encoded(image: Image.Image) -> bytes:
-    buffer = BytesIO()
-    image.convert("RGB").save(buffer, "png", compress_level=1)
-    return buffer.getvalue()
-
-
 def follow(figure: Figure, before: Figure) -> None:
     """Keep the axes of the picture before, where they fit, and draw its curves in grey.
 
@@ -117,14 +110,12 @@ def follow(figure: Figure, before: Figure) -> None:
     """
     for ax, old in zip(figure.axes, before.axes, strict=False):
         if _kind(ax) == _kind(old):
-            new = ax.get_xlim(), ax.get_ylim()
+            new, last = ((one.get_xlim(), one.get_ylim()) for one in (ax, old))
             _ghosts(ax, old)
-            kept = (
-                _kept(new[0], old.get_xlim(), ax.get_xscale()),
-                _kept(new[1], old.get_ylim(), ax.get_yscale()),
-            )
-            if ax.get_aspect() != "auto" and kept != (old.get_xlim(), old.get_ylim()):
-                kept = _widened(new[0]), _widened(new[1])  # alike, for a circle to stay one
+            kept = tuple(map(_kept, new, last, (ax.get_xscale(), ax.get_yscale())))
+            if ax.get_aspect() != "auto" and kept != last:  # alike, for a circle to stay one
+                room = [ROOM * (high - low) for low, high in new]
+                kept = [(low - r, high + r) for (low, high), r in zip(new, room, strict=True)]
             ax.set(xlim=kept[0], ylim=kept[1])
 
 
@@ -141,12 +132,6 @@ def _ghosts(ax: Axes, old: Axes) -> None:
         )
         if curve and line.get_gid() != GHOST:
             ax.add_line(Line2D(*xy.T, color=GREY, linewidth=1.5, zorder=0.5, gid=GHOST))
-
-
-def _widened(limits: Limits) -> Limits:
-    low, high = limits
-    room = ROOM * (high - low)
-    return low - room, high + room
 
 
 def _kept(new: Limits, old: Limits, scale: str) -> Limits:

@@ -1,5 +1,6 @@
 """The shape of noise: four ways to share it out over two coordinates, at one privacy level."""
 
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import ipywidgets as widgets
@@ -10,7 +11,8 @@ from matplotlib.patheffects import withStroke
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most
-from dpkit.course.explorers.explorer import Explorer, control, logarithmic
+from dpkit.course.explorers.controls import control, logarithmic
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.adadp.example import (
     NOISE_MULTIPLIER,
     POWERS,
@@ -66,35 +68,38 @@ class Shape(NamedTuple):
     cosine: float
 
 
+def _slider(name: str, low: float, high: float, value: float) -> Any:
+    moves = "How far one record moves this coordinate"
+    tooltip = moves if low > 0 else "The query's true value in this coordinate"
+    ends = {"min": low, "max": high, "step": 0.5}
+    return control(widgets.FloatSlider, 420, name, tooltip, value=value, **ends)
+
+
 class NoiseShapes(Explorer):
-    """Noise of four shapes around a query's value, at one price: which keeps the direction best?"""
+    """Noise of four shapes around a query's value, at one price: which keeps the direction best?
+
+    It opens with AdaDP's example: sensitivities 12 and 6, value (10, 5), noise multiplier 1.
+    """
 
     title = "Should the noise follow the sensitivity?"
+    controls: ClassVar = {
+        "sensitivity_1": _slider("sensitivity 1", 0.5, 30, SENSITIVITIES[0]),
+        "sensitivity_2": _slider("sensitivity 2", 0.5, 30, SENSITIVITIES[1]),
+        "value_1": _slider("value 1", -50, 50, VALUES[0]),
+        "value_2": _slider("value 2", -50, 50, VALUES[1]),
+        "noise_multiplier": logarithmic(
+            "noise multiplier sigma_*",
+            -1,
+            1,
+            NOISE_MULTIPLIER,
+            "Of the one Gaussian that costs as much: H is 1 / sigma_*^2",
+        ),
+    }
     presets: ClassVar = {
         "a longer value": {"value_1": 50.0, "value_2": 25.0},
         "the small one moves most": {"value_1": 5.0, "value_2": 10.0},
         "equal sensitivities": {"sensitivity_2": 12.0},
     }
-
-    def __init__(self) -> None:
-        """AdaDP's example: sensitivities 12 and 6, value (10, 5), noise multiplier 1."""
-        moves = "How far one record moves this coordinate"
-        value = "The query's true value in this coordinate"
-        super().__init__(
-            {
-                "sensitivity_1": _slider("sensitivity 1", 0.5, 30, SENSITIVITIES[0], moves),
-                "sensitivity_2": _slider("sensitivity 2", 0.5, 30, SENSITIVITIES[1], moves),
-                "value_1": _slider("value 1", -50, 50, VALUES[0], value),
-                "value_2": _slider("value 2", -50, 50, VALUES[1], value),
-                "noise_multiplier": logarithmic(
-                    "noise multiplier sigma_*",
-                    -1,
-                    1,
-                    NOISE_MULTIPLIER,
-                    "Of the one Gaussian that costs as much: H is 1 / sigma_*^2",
-                ),
-            }
-        )
 
     @staticmethod
     def compute(
@@ -125,10 +130,20 @@ class NoiseShapes(Explorer):
         checks.in_range(1 / MOST, MOST, noise_multiplier=noise_multiplier)
         if not max(abs(value_1), abs(value_2)) >= 1 / MOST:
             raise ValueError("value_1 and value_2 are both 0: a point has no direction; move one")
-        given = (sensitivity_1, sensitivity_2), (value_1, value_2), noise_multiplier
-        curve = [_cosine(power, *given) for power in CURVE.tolist()]
-        shapes = [_shape(name, *given) for name in POWERS]
-        return {"shapes": shapes, "curve": curve, "values": given[1], "noise": noise_multiplier}
+        sensitivities, values = (sensitivity_1, sensitivity_2), (value_1, value_2)
+        noises = partial(shaped, sensitivities, noise_multiplier=noise_multiplier)
+        curve = [exact_mean_cosine(values, noises(power=power)) for power in CURVE.tolist()]
+        shapes = []
+        for name, power in POWERS.items():
+            noise = noises(power=power)
+            used, spent = (
+                privacy_used(sensitivities, noise),
+                price(sensitivities, noise, delta=DELTA),
+            )
+            variance = sum(sigma**2 for sigma in noise)
+            cosine = exact_mean_cosine(values, noise)
+            shapes.append(Shape(name, noise, used, spent, variance, cosine))
+        return {"shapes": shapes, "curve": curve, "values": values, "noise": noise_multiplier}
 
     def says(self, result: dict[str, Any]) -> str:
         """The shape that keeps the direction best."""
@@ -178,29 +193,6 @@ class NoiseShapes(Explorer):
             f"{at_most(shapes[0].price.epsilon, 3)} at delta {DELTA:g}. Best: {_best(result)}."
         )
         return plots.picture(figure, words)
-
-
-def _slider(description: str, low: float, high: float, value: float, tooltip: str) -> Any:
-    kind = widgets.FloatSlider
-    ends = {"min": low, "max": high, "step": 0.5}
-    return control(kind, 420, description, tooltip, value=value, **ends)
-
-
-def _cosine(power: float, sensitivities: Any, values: Any, noise_multiplier: float) -> float:
-    noise = shaped(sensitivities, power=power, noise_multiplier=noise_multiplier)
-    return exact_mean_cosine(values, noise)
-
-
-def _shape(name: str, sensitivities: Any, values: Any, noise_multiplier: float) -> Shape:
-    noise = shaped(sensitivities, power=POWERS[name], noise_multiplier=noise_multiplier)
-    return Shape(
-        name,
-        noise,
-        privacy_used(sensitivities, noise),
-        price(sensitivities, noise, delta=DELTA),
-        sum(sigma**2 for sigma in noise),
-        exact_mean_cosine(values, noise),
-    )
 
 
 def _best(result: dict[str, Any]) -> str:

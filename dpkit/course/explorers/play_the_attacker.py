@@ -2,16 +2,17 @@
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import ipywidgets as widgets
 import numpy as np
+from matplotlib.axes import Axes
 from scipy.special import betaincinv, ndtr
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
-from dpkit.course.explorers.explorer import Explorer, choice, control, logarithmic, whole
-from dpkit.course.explorers.play_the_attacker_drawing import draw_evidence, draw_rounds
+from dpkit.course.explorers.controls import choice, control, logarithmic, whole
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import Gaussian, Guarantee, Release, gdp
 from dpkit.privacy.mechanisms import Floats
 
@@ -24,9 +25,19 @@ LEAST_NOISE, MOST_NOISE = 0.1, 100.0
 HELP = ("both curves", "the number alone")
 IN, OUT, PASS = "IOP"
 WORDS = {IN: "in", OUT: "out", PASS: "passed"}
+BUTTONS = {
+    "In": "The record is in the count",
+    "Out": "The record is not in the count",
+    "Pass": "No guess in this round",
+    "New game": "Other rounds, from the first",
+}
 WORTH = 0.5  # of the true epsilon, that is asked for after the game
 TRIALS = tuple(k * 10**power for power in range(1, 9) for k in (1, 2, 5))  # rounds
 HEADINGS = ("what", "value", "note")
+COLOURS: dict[str, str] = dict(zip((OUT, IN), plots.COLOURS, strict=False))  # of the two worlds
+WIDE = 3.2  # standard deviations that are drawn beyond either count
+BELOW, STEP = -0.1, 0.028  # of the tallest curve: where the rounds played begin, and go on
+ROOM = 1.2  # of the release's epsilon, or of what twenty rounds can show
 FIXED = (
     "Each end of your interval holds with 95 % confidence for a number of rounds that is fixed "
     "beforehand, and where you pass because of the number that you see: to stop, or to pass, "
@@ -59,32 +70,38 @@ class PlayTheAttacker(Explorer):
     """Twenty noisy counts: was the record in? Your score, the best one's, and your epsilon."""
 
     title = "Can you tell who was in?"
+    controls: ClassVar = {
+        "noise_multiplier": logarithmic(
+            "noise multiplier",
+            -0.5,
+            1,
+            1.0,
+            "Standard deviation of the noise on the count, in people; a new game",
+        ),
+        "help": choice("help", HELP, "Whether the two curves are drawn beside the number"),
+        "seed": whole("game", 0, 999, FIRST, "Which twenty rounds are dealt"),
+        "guesses": control(
+            *(
+                widgets.Text,
+                420,
+                "guesses",
+                "I, O or P of each round played, written by the buttons",
+            ),
+            value="",
+            disabled=True,
+        ),
+    }
 
     def __init__(self) -> None:
         """Noise multiplier 1, no round played."""
         self._dealing = False
-        guesses = "I, O or P of each round played, written by the buttons"
         self.buttons = [
-            _button("In", IN, "The record is in the count", self._guess),
-            _button("Out", OUT, "The record is not in the count", self._guess),
-            _button("Pass", PASS, "No guess in this round", self._guess),
-            _button("New game", "", "Other rounds, from the first", self._again),
+            widgets.Button(description=name, tooltip=told, layout=widgets.Layout(width="110px"))
+            for name, told in BUTTONS.items()
         ]
-        super().__init__(
-            {
-                "noise_multiplier": logarithmic(
-                    "noise multiplier",
-                    -0.5,
-                    1,
-                    1.0,
-                    "Standard deviation of the noise on the count, in people; a new game",
-                ),
-                "help": choice("help", HELP, "Whether the two curves are drawn beside the number"),
-                "seed": whole("game", 0, 999, FIRST, "Which twenty rounds are dealt"),
-                "guesses": control(widgets.Text, 420, "guesses", guesses, value="", disabled=True),
-            },
-            widgets.HBox(self.buttons),
-        )
+        for button in self.buttons:
+            button.on_click(self._pressed)
+        super().__init__(widgets.HBox(self.buttons))
 
     @staticmethod
     def compute(*, noise_multiplier: float, help: str, seed: int, guesses: str) -> dict[str, Any]:
@@ -157,8 +174,8 @@ class PlayTheAttacker(Explorer):
         """Left the numbers seen, right what your guesses prove, round by round."""
         room = {"left": 0.05, "right": 0.97, "bottom": 0.14, "top": 0.9, "wspace": 0.2}
         figure, (left, right) = plots.figure(width=9.6, height=3.8, panels=2, **room)
-        draw_rounds(left, result, WITHOUT)
-        draw_evidence(right, result)
+        _draw_rounds(left, result)
+        _draw_evidence(right, result)
         you = result["you"]
         curves = (
             f"two bell curves of width {result['noise']:.3g}, around {WITHOUT} (out) and "
@@ -173,14 +190,12 @@ class PlayTheAttacker(Explorer):
         )
         return plots.picture(figure, words)
 
-    def _guess(self, button: Any) -> None:
-        guesses = self.values["guesses"]
-        if len(guesses.value) < ROUNDS:
-            guesses.value += LETTERS[button.description]
-
-    def _again(self, _: Any) -> None:
-        seed = self.values["seed"]
-        seed.value = (seed.value + 1) % (seed.max + 1)
+    def _pressed(self, button: Any) -> None:
+        guesses, seed = self.values["guesses"], self.values["seed"]
+        if button is self.buttons[-1]:
+            seed.value = (seed.value + 1) % (seed.max + 1)
+        elif len(guesses.value) < ROUNDS:
+            guesses.value += button.description[0]
 
     def _changed(self, change: Any) -> None:
         if self._dealing:  # one change is one answer, given below
@@ -194,9 +209,6 @@ class PlayTheAttacker(Explorer):
         super()._changed(change)
         for button in self.buttons[:-1]:
             button.disabled = len(self.values["guesses"].value) >= ROUNDS
-
-
-LETTERS = {"In": IN, "Out": OUT, "Pass": PASS}
 
 
 def deal(noise_multiplier: float, seed: int) -> Rounds:
@@ -268,13 +280,6 @@ def needed(noise_multiplier: float) -> int | None:
     return None
 
 
-def _button(name: str, letter: str, tooltip: str, pressed: Any) -> Any:
-    layout = widgets.Layout(width="110px")
-    button = widgets.Button(description=name, tooltip=tooltip, layout=layout)
-    button.on_click(pressed)
-    return button
-
-
 def _told(found: Score) -> str:
     return f"{found.right} of {found.guessed} right" if found.guessed else "no guess yet"
 
@@ -322,3 +327,59 @@ def _lesson(result: dict[str, Any]) -> str:
         f"who accuses only where the number is far out gets nearer to {at_most(true, 3)}, but "
         f"needs {rounds} rounds for half of it."
     )
+
+
+def _draw_rounds(ax: Axes, result: dict[str, Any]) -> None:
+    """Both curves, where they help, the number of the present round, and the rounds played."""
+    noise, seen, played = result["noise"], result["seen"], len(result["guesses"])
+    ends = WITHOUT - WIDE * noise, WITHOUT + 1 + WIDE * noise
+    if result["help"]:
+        across: Floats = np.linspace(*ends, 201)
+        for count, world, side in ((WITHOUT, OUT, -1), (WITHOUT + 1, IN, 1)):
+            colour = COLOURS[world]
+            height = np.exp(-(((across - count) / noise) ** 2) / 2)
+            ax.plot(across, height, color=colour, linewidth=1.8)
+            ax.fill_between(across, 0, height, color=colour, alpha=0.08, linewidth=0)
+            place = count + side * 1.2 * noise, float(np.exp(-0.72))
+            align: Any = {"ha": "right" if side < 0 else "left", "color": colour, "bbox": None}
+            plots.note(ax, f"{WORDS[world]}: {count}", place, (5 * side, 3), **align)
+    for index, guess in enumerate(result["guesses"]):  # each in the colour of its truth
+        truth = IN if result["present"][index] else OUT
+        marker = "_" if guess == PASS else "o" if guess == truth else "x"
+        at = seen[index], BELOW - STEP * index
+        ax.plot(*at, marker, color=COLOURS[truth], markersize=6, clip_on=False)
+    if len(seen) > played:
+        ax.plot([seen[-1]] * 2, [0, 1], color="black", linewidth=2)
+        style: Any = {"ha": "center", "va": "bottom", "bbox": None}
+        plots.note(ax, f"{seen[-1]:.2f}: in or out?", (seen[-1], 1), (0, 3), **style)
+    ax.axhline(0, color="0.3", linewidth=1)
+    low, high = min(*ends, *seen), max(*ends, *seen)
+    ax.set(xlim=(low, high), ylim=(BELOW - 20 * STEP - 0.03, 1.2), yticks=[])
+    ax.spines["left"].set_visible(False)
+    ax.set_xlabel("noisy count; below, the rounds played: o right, x wrong", fontsize=9)
+    ax.set_title(y=1.0, label="What you see", fontsize=11)
+
+
+def _draw_evidence(ax: Axes, result: dict[str, Any]) -> None:
+    """The interval of your epsilon by rounds played, the most there is, and the release's."""
+    ceiling, true, played = result["ceiling"], result["true"].epsilon, len(result["intervals"])
+    rounds = np.arange(1, len(ceiling) + 1)
+    top = ROOM * max(true, ceiling[-1])
+    ax.plot(rounds, ceiling, ":", color="0.35", linewidth=1.5)
+    last = (rounds[-1], ceiling[-1])
+    plots.note(ax, "all guesses right", last, (-2, 5), ha="right", bbox=None, color="0.35")
+    ax.axhline(true, color="black", linestyle="--", linewidth=1.2)
+    over = true < ceiling[-1]
+    style: Any = {"ha": "left", "va": "bottom" if over else "top"}
+    plots.note(ax, f"the release: {true:.3g}", (1, true), (0, 3 if over else -3), **style)
+    if played:
+        low, high = np.array(result["intervals"]).T
+        steps, high = rounds[:played], np.minimum(high, top)
+        ax.fill_between(steps, low, high, step="mid", color=COLOURS[IN], alpha=0.15, linewidth=0)
+        ax.step(steps, low, where="mid", color=COLOURS[IN], linewidth=1.8)
+        side: Any = {"ha": "left" if played < 12 else "right", "color": COLOURS[IN], "bbox": None}
+        told = f"you: at least {at_least(low[-1], 3)}"
+        plots.note(ax, told, (played, low[-1]), (5 if played < 12 else -14, 4), **side)
+    ax.set(xlim=(0.5, len(ceiling) + 0.5), ylim=(0, top), xlabel="rounds", ylabel="epsilon (nats)")
+    ax.set_xticks(range(0, len(ceiling) + 1, 5))
+    ax.set_title(y=1.0, label="What your guesses prove", fontsize=11)

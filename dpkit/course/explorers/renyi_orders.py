@@ -8,8 +8,8 @@ import numpy as np
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most
+from dpkit.course.explorers.controls import DELTA, RunInput, run_controls, run_input
 from dpkit.course.explorers.explorer import LATER, Explorer
-from dpkit.course.explorers.run_controls import RunInput, delta_control, run_controls, run_input
 from dpkit.papers.claims import OPACUS_ORDERS
 from dpkit.privacy import conversions, rdp
 from dpkit.privacy.mechanisms import LARGEST_ORDER, Floats
@@ -24,18 +24,18 @@ HEADINGS = ("conversion", "orders", "epsilon", "best order", "more than the sear
 
 
 class RenyiOrders(Explorer):
-    """Noise, rate, steps and delta: RDP by order, and which order decides epsilon."""
+    """Noise, rate, steps and delta: RDP by order, and which order decides epsilon.
+
+    It opens with 100 steps at sample rate 0.01, noise multiplier 4: the best order is large.
+    """
 
     title = "Which order decides?"
+    controls: ClassVar = {**run_controls(4.0, 100), "delta": DELTA}
     presets: ClassVar = {
         "much noise, one step": {"noise_multiplier": 50.0, "steps": 1.0},
         "little noise": {"noise_multiplier": 0.7, "steps": 1_000.0},
         "DP-CGAN, as charged": {"noise_multiplier": 1.232, "steps": 30_303.0},
     }
-
-    def __init__(self) -> None:
-        """100 steps at sample rate 0.01 with noise multiplier 4: the best order is large."""
-        super().__init__({**run_controls(4.0, 100), "delta": delta_control()})
 
     @staticmethod
     def compute(*, delta: float, **run: Any) -> dict[str, Any]:
@@ -76,26 +76,20 @@ class RenyiOrders(Explorer):
             )
             for conversion, name, value, order in result["rows"]
         ]
-        if result["optimal"] is None:
-            rows.append(("optimal", "as drawn", LATER, "", ""))
-        else:
-            value, order = result["optimal"]
-            rows.append(("optimal", "as drawn", at_most(value), f"{order:.4g}", ""))
+        value, order = result["optimal"] or (None, None)
+        epsilon = LATER if value is None else at_most(value)
+        rows.append(("optimal", "as drawn", epsilon, f"{order:.4g}" if order else "", ""))
         (step, steps), delta = result["run"], result["delta"]
-        run = f"{steps} steps, delta {delta:g}, {step.adjacency}"
-        return Table(
-            HEADINGS,
-            rows,
-            (
-                f"{run}, Poisson batches. Each is proven; at every order, optimal <= improved <= "
-                "classic.",
-                "Opacus' default list: 1.1 to 10.9 by tenths, 12 to 63.",
-            ),
+        note = (
+            f"{steps} steps, delta {delta:g}, {step.adjacency}, Poisson batches. Each is proven; "
+            "at every order, optimal <= improved <= classic."
         )
+        opacus = "Opacus' default list: 1.1 to 10.9 by tenths, 12 to 63."
+        return Table(HEADINGS, rows, (note, opacus))
 
     def late(self, result: dict[str, Any]) -> dict[str, Any]:
         """With the optimal conversion, which takes some tenths of a second."""
-        orders, costs, _ = _near(*_key(result))
+        orders, costs, _ = _near(result["run"], result["rows"][0][3])
         curve = _by(conversions.named("optimal"), orders, costs, result["delta"])
         best = int(np.argmin(curve))
         optimal = float(curve[best]), float(orders[best])
@@ -103,7 +97,7 @@ class RenyiOrders(Explorer):
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """RDP by order, and epsilon by order under each conversion."""
-        orders, costs, order = _near(*_key(result))
+        orders, costs, order = _near(result["run"], result["rows"][0][3])
         curves = {
             name: _by(conversions.named(name), orders, costs, result["delta"])
             for name in ("improved", "classic")
@@ -122,11 +116,8 @@ class RenyiOrders(Explorer):
         for axis in (left.xaxis, left.yaxis, right.xaxis):
             plots.plain(axis, subs=(1,) if axis is not right.xaxis else (1, 2, 5), numticks=6)
         top = SHOWN * (least if least > 0 else float(curves["classic"].min()))
-        drawn = {}
-        for name, values in curves.items():
-            kept = values <= top
-            drawn[name] = (orders[kept], values[kept])
-        drawn = {name: xy for name, xy in drawn.items() if xy[0].size}
+        kept = {name: values <= top for name, values in curves.items()}
+        drawn = {name: (orders[k], curves[name][k]) for name, k in kept.items() if k.any()}
         plots.lines(right, drawn, x="order", y=f"epsilon (nats) at delta {result['delta']:g}")
         right.set(ylim=(0, top))
         right.set_title(y=1.0, label="Epsilon by order")
@@ -146,12 +137,8 @@ class RenyiOrders(Explorer):
         return plots.picture(figure, f"{words}.")
 
 
-def _key(result: dict[str, Any]) -> tuple[Any, ...]:
-    return result["run"], result["delta"], result["rows"][0][3]
-
-
 @lru_cache(maxsize=16)
-def _near(run: RunInput, delta: float, best: float) -> tuple[Floats, Floats, float]:
+def _near(run: RunInput, best: float) -> tuple[Floats, Floats, float]:
     """Orders around the best one, their RDP, and that one."""
     best = max(best, 1 + 1e-6)  # of few digits, and orders are above 1
     spread = 1 + (best - 1) * np.geomspace(1 / 12, 12, NEAR)

@@ -2,14 +2,15 @@
 
 import math
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import ipywidgets as widgets
 
 from dpkit.common import plots
 from dpkit.common.show import Table, at_most, interval
 from dpkit.course.explorers.certified import certified
-from dpkit.course.explorers.explorer import Explorer, control
+from dpkit.course.explorers.controls import control
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.dp_cgan import claims
 from dpkit.papers.dp_cgan.settings import SETTINGS
 
@@ -22,64 +23,50 @@ METHOD = (
 )
 
 
-class Correction(NamedTuple):
-    """What is counted, and why."""
-
-    title: str
-    why: str
-
-
-CORRECTIONS = {
-    "noise": Correction(
-        "noise multiplier 1.12", "the accountant was given noise x clip norm, 1.232"
-    ),
-    "rate": Correction("sample rate 600/55,000", "5,000 of the 60,000 images were held out"),
-    "tensors": Correction(
-        "four tensors clipped apart", "one record moves each by C, together by 2C"
-    ),
-    "fakes": Correction(
-        "fakes with the record's label", "their gradients depend on it, too: twice as far"
-    ),
-    "generator": Correction(
-        "the generator's labels", "its update reads the batch's labels without any noise"
+CORRECTIONS = {  # what is counted, and why
+    "noise": ("noise multiplier 1.12", "the accountant was given noise x clip norm, 1.232"),
+    "rate": ("sample rate 600/55,000", "5,000 of the 60,000 images were held out"),
+    "tensors": ("four tensors clipped apart", "one record moves each by C, together by 2C"),
+    "fakes": ("fakes with the record's label", "their gradients depend on it, too: twice as far"),
+    "generator": (
+        *("the generator's labels", "its update reads the batch's labels without any noise"),
     ),
 }
-ALL = dict.fromkeys(CORRECTIONS, True)
+ALL, NONE = dict.fromkeys(CORRECTIONS, True), dict.fromkeys(CORRECTIONS, False)
 
 
 class RepairIt(Explorer):
-    """Five check boxes: DP-CGAN's 9.6, counted with one correction after another."""
+    """Five check boxes: DP-CGAN's 9.6, counted with one correction after another.
+
+    It opens as charged: nothing is corrected.
+    """
 
     title = "What is left of epsilon 9.6?"
+    controls: ClassVar = {
+        name: control(widgets.Checkbox, 430, title, f"Count it: {why}", indent=False)
+        for name, (title, why) in CORRECTIONS.items()
+    }
     presets: ClassVar = {
         "all five": ALL,
         "all but the generator's labels": {**ALL, "generator": False},
     }
 
-    def __init__(self) -> None:
-        """As charged: nothing is corrected."""
-        super().__init__({name: _box(one) for name, one in CORRECTIONS.items()})
-
     @staticmethod
-    def compute(
-        *, noise: bool, rate: bool, tensors: bool, fakes: bool, generator: bool
-    ) -> dict[str, Any]:
-        """Epsilon with the chosen corrections, and along them.
+    def compute(**chosen: bool) -> dict[str, Any]:
+        """Epsilon with the chosen corrections, and along them; Args: CORRECTIONS, each by name.
 
         `pair` is certified, of the same releases; both are inf with the generator's labels.
         """
-        chosen = {"noise": noise, "rate": rate, "tensors": tensors, "fakes": fakes}
-        chosen["generator"] = generator
-        along, so_far = {}, dict.fromkeys(CORRECTIONS, False)
+        along, so_far = {}, NONE
         for name, on in chosen.items():
             if on:
-                so_far[name] = True
+                so_far = {**so_far, name: True}
                 along[name] = spent(**so_far)
-        last = spent(**so_far)
         multiplier, sample_rate = setting(**so_far)
-        steps = claims.charged_steps()
-        pair = (0.0, math.inf) if generator else certified(multiplier, sample_rate, steps, DELTA)
-        return {"along": along, "epsilon": last, "noise": multiplier, "steps": steps, "pair": pair}
+        run = {"noise": multiplier, "steps": claims.charged_steps(), "pair": (0.0, math.inf)}
+        if not so_far["generator"]:
+            run["pair"] = certified(multiplier, sample_rate, run["steps"], DELTA)
+        return {"along": along, "epsilon": spent(**so_far), **run}
 
     def says(self, result: dict[str, Any]) -> str:
         """What is left of the claim."""
@@ -93,11 +80,10 @@ class RepairIt(Explorer):
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each correction."""
-        rows = [("as charged", "the code's own accountant", at_most(spent(**_none())))]
-        for name, one in CORRECTIONS.items():
+        rows = [("as charged", "the code's own accountant", at_most(spent(**NONE)))]
+        for name, (title, why) in CORRECTIONS.items():
             value = result["along"].get(name)
-            told = "not counted" if value is None else at_most(value)
-            rows.append((one.title, one.why, told))
+            rows.append((title, why, "not counted" if value is None else at_most(value)))
         price = "none" if math.isinf(result["pair"][1]) else interval(*result["pair"])
         return Table(
             HEADINGS,
@@ -115,8 +101,8 @@ class RepairIt(Explorer):
         """A bar for each correction that is counted, beside what was claimed."""
         room: Any = {"left": 0.36, "right": 0.9, "bottom": 0.17, "top": 0.97}
         figure, (ax,) = plots.figure(width=7.6, height=3.0, **room)
-        rows = {"as charged": spent(**_none())}
-        rows |= {CORRECTIONS[name].title: value for name, value in result["along"].items()}
+        rows = {"as charged": spent(**NONE)}
+        rows |= {CORRECTIONS[name][0]: value for name, value in result["along"].items()}
         top = 20_000.0  # the same axis whatever is chosen
         for place, value in enumerate(rows.values()):
             colour = plots.MEANINGS["proven" if place else "charged"]
@@ -149,11 +135,3 @@ def spent(**corrections: bool) -> float:
     if corrections["generator"]:
         return claims.no_guarantee()
     return claims.spent(*setting(**corrections))
-
-
-def _none() -> dict[str, bool]:
-    return dict.fromkeys(CORRECTIONS, False)
-
-
-def _box(one: Correction) -> Any:
-    return control(widgets.Checkbox, 430, one.title, f"Count it: {one.why}", indent=False)

@@ -9,7 +9,8 @@ import numpy as np
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_most
-from dpkit.course.explorers.explorer import Explorer, choice, control
+from dpkit.course.explorers.controls import choice, control
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.comparison.tables import EPSILONS, TITLES, run_name
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.rows import values
@@ -36,7 +37,7 @@ class SamplesByEpsilon(Explorer):
         """The repaired DP-CGAN at epsilon 10."""
         titles = {title: method for method, title in TITLES.items() if _stored_epsilons(method)}
         super().__init__(
-            {
+            controls={
                 "method": choice("method", titles, "Who draws", value="dp_cgan", width=430),
                 "epsilon": control(
                     widgets.SelectionSlider,
@@ -72,10 +73,9 @@ class SamplesByEpsilon(Explorer):
         """The accuracy at this epsilon."""
         runs = result["runs"][result["epsilon"]]
         proven = at_most(max(one["epsilon_proven"] for one in runs), 3)
-        return (
-            f"{_title(result)}: a classifier trained on it is right {_accuracy(runs)[0]:.1f} % of "
-            f"the time, for epsilon {proven} at delta {runs[0]['delta']:g}."
-        )
+        right = f"a classifier trained on it is right {_accuracy(runs)[0]:.1f} % of the time"
+        delta = runs[0]["delta"]
+        return f"{TITLES[result['method']]}: {right}, for epsilon {proven} at delta {delta:g}."
 
     def table(self, result: dict[str, Any]) -> Table:
         """A row for each epsilon that is stored."""
@@ -85,7 +85,8 @@ class SamplesByEpsilon(Explorer):
             proven = at_most(max(one["epsilon_proven"] for one in runs))
             rows.append((proven, f"{middle:.1f}", str(len(runs)), f"{low:.1f} to {high:.1f}"))
         runs = result["runs"][result["epsilon"]]
-        note = f"{_title(result)}; delta {runs[0]['delta']:g}, {runs[0]['adjacency']}, by PLD."
+        title = TITLES[result["method"]]
+        note = f"{title}; delta {runs[0]['delta']:g}, {runs[0]['adjacency']}, by PLD."
         return Table(HEADINGS, rows, (note, ACCURACY))
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
@@ -107,12 +108,8 @@ class SamplesByEpsilon(Explorer):
         right.set(xlim=(0.4, 13), ylim=(0, 100))
         plots.plain(right.xaxis, subs=(1, 3, 5))
         each = ", ".join(f"{a:.1f} % at {e:g}" for e, a in zip(epsilons, accuracies, strict=True))
-        words = f"Left: digits by {_title(result)} at epsilon {result['epsilon']:g}. Right: {each}."
-        return plots.picture(figure, words)
-
-
-def _title(result: dict[str, Any]) -> str:
-    return TITLES[result["method"]]
+        left_shows = f"digits by {TITLES[result['method']]} at epsilon {result['epsilon']:g}"
+        return plots.picture(figure, f"Left: {left_shows}. Right: {each}.")
 
 
 def _accuracy(runs: list[dict[str, Any]]) -> tuple[float, float, float]:

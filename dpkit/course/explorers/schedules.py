@@ -8,13 +8,16 @@ import numpy as np
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
 from dpkit.course.explorers.certified import GAP, draw_by_step
-from dpkit.course.explorers.explorer import Explorer, choice, logarithmic, whole
-from dpkit.course.explorers.run_controls import (
+from dpkit.course.explorers.controls import (
+    DELTA,
     check_sample_rate,
-    delta_control,
+    choice,
+    logarithmic,
     sample_rate_control,
     steps_control,
+    whole,
 )
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
 from dpkit.privacy.mechanisms.privacy_loss import Floats
 from dpkit.privacy.schedules import Schedule
@@ -32,37 +35,32 @@ ADAPTIVE = (
 
 
 class Schedules(Explorer):
-    """Decay of the noise over a run: epsilon by RDP and PLD, and the constant noise like it."""
+    """Decay of the noise over a run: epsilon by RDP and PLD, and the constant noise like it.
+
+    It opens with exponential decay from 1.6 to 0.8 over 2,000 steps at sample rate 0.01.
+    """
 
     title = "What does noise that decays cost?"
+    controls: ClassVar = {
+        "kind": choice(
+            "decay", KINDS, "How the noise goes from its start to its end", value="exponential"
+        ),
+        "start": logarithmic(
+            "noise at the start", -0.5, 1, 1.6, "Noise standard deviation / clip norm"
+        ),
+        "end": logarithmic("noise at the end", -0.5, 1, 0.8, "Noise multiplier of the last step"),
+        "drops": whole(
+            "drops (step)", 1, UP - 1, 4, "How often the noise drops, by the same factor"
+        ),
+        "steps": steps_control(4.5, 2_000),
+        "sample_rate": sample_rate_control(-4),
+        "delta": DELTA,
+    }
     presets: ClassVar = {
         "from 4 to 0.6": {"start": 4.0, "end": 0.6},
         "four drops": {"kind": "step", "drops": 4},
         "constant": {"kind": "constant", "start": 1.0},
     }
-
-    def __init__(self) -> None:
-        """Exponential decay from 1.6 to 0.8 over 2,000 steps at sample rate 0.01."""
-        kind = choice(
-            "decay", KINDS, "How the noise goes from its start to its end", value="exponential"
-        )
-        super().__init__(
-            {
-                "kind": kind,
-                "start": logarithmic(
-                    "noise at the start", -0.5, 1, 1.6, "Noise standard deviation / clip norm"
-                ),
-                "end": logarithmic(
-                    "noise at the end", -0.5, 1, 0.8, "Noise multiplier of the last step"
-                ),
-                "drops": whole(
-                    "drops (step)", 1, UP - 1, 4, "How often the noise drops, by the same factor"
-                ),
-                "steps": steps_control(4.5, 2_000),
-                "sample_rate": sample_rate_control(-4),
-                "delta": delta_control(),
-            }
-        )
 
     @staticmethod
     def compute(
@@ -140,7 +138,7 @@ class Schedules(Explorer):
         """With certified pairs along the run."""
         few = np.unique(np.linspace(0, result["steps"], 4).astype(int)[1:-1].clip(min=1))
         down, up, rate, delta = (result[name] for name in ("down", "up", "sample_rate", "delta"))
-        return {**result, "along": [(n, _pair(down[:n], up[:n], rate, delta)) for n in few]}
+        return {**result, "along": [(n, *_pair(down[:n], up[:n], rate, delta)) for n in few]}
 
     def draw(self, result: dict[str, Any]) -> plots.Picture:
         """Left the noise of every step, and the constant; right epsilon by step."""
@@ -155,10 +153,9 @@ class Schedules(Explorer):
         plots.lines(left, curves, x="step", y="noise multiplier")
         counts = np.unique(np.linspace(1, steps, POINTS).astype(int))
         spent = by_step(result, counts)
-        along = [*result.get("along", ()), (steps, (result["lower"], result["pld"]))]
-        few, pairs = [n for n, _ in along], [pair for _, pair in along]
-        right.set_ylim(0, 1.08 * max(spent[-1], pairs[-1][1]) or 1)
-        draw_by_step(right, (counts, spent), (few, pairs), result["delta"])
+        pairs = [*result.get("along", ()), (steps, result["lower"], result["pld"])]
+        right.set_ylim(0, 1.08 * max(spent[-1], result["pld"]) or 1)
+        draw_by_step(right, (counts, spent), pairs, result["delta"])
         words = (
             f"Left: the noise goes from {noises[0]:.3g} at the first to {noises[-1]:.3g} at the "
             f"last of {steps} steps; a constant noise of {_alike(result)} costs the "

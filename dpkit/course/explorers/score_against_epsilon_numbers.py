@@ -1,17 +1,29 @@
-"""Scores of stored runs joined with three epsilons: the numbers behind `ScoreAgainstEpsilon`."""
+"""Scores of stored runs joined with three epsilons: the numbers behind `ScoreAgainstEpsilon`.
 
+Stored runs of Small Images are curves of inception score by step; what is broken is refused.
+"""
+
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpkit.common import checks
-from dpkit.course.explorers.score_against_epsilon_runs import Curve, curves_of, loaded
+from dpkit.common import checks, records
+from dpkit.papers.experiments import store
 from dpkit.papers.experiments.rows import seeds
 from dpkit.papers.small_images import tables
-from dpkit.papers.small_images.settings import ORDERS, PUBLIC_SIZE, SETTINGS, Settings, settings_of
+from dpkit.papers.small_images.settings import (
+    FIGURES,
+    ORDERS,
+    PUBLIC_SIZE,
+    SETTINGS,
+    Settings,
+    settings_of,
+)
 from dpkit.privacy import Release, pld, rdp, shuffled
 from dpkit.privacy.ledger import Guarantee
 
@@ -29,6 +41,20 @@ AXES = {
 DELTA = SETTINGS.target_delta
 FINE, COARSE = 1e-3, 1e-2  # relative gaps of certified pairs: of a number, of a picture's point
 PASS = PUBLIC_SIZE // SETTINGS.expected_batch_size  # batches of a pass, without a short last one
+RECORDS = "mnist"  # whose public size the prices take
+
+
+class Curve(NamedTuple):
+    """A run's score by step.
+
+    steps: at which the generator was scored, increasing.
+    scores: its inception score there.
+    spreads: standard deviation of that score over splits of the generated images.
+    """
+
+    steps: list[int]
+    scores: list[float]
+    spreads: list[float]
 
 
 class Planned(NamedTuple):
@@ -79,7 +105,12 @@ def planned(figure: str, *, scale: str) -> list[Planned]:
 
 
 def numbers(
-    *, figure: str, axis: str, steps: int, scale: str, stored: Mapping[str, Any] | None
+    *,
+    figure: str,
+    axis: str,
+    steps: int,
+    scale: str = "reduced",
+    stored: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A figure's runs, read up to one step: scores where they are stored, and three epsilons.
 
@@ -105,13 +136,11 @@ def numbers(
     parts = loaded(scale) if stored is None else stored
     curves = {run.value: one for run in runs if (one := curves_of(parts, run.key, run.settings))}
     level = seeds(parts, "non-private")
-    level_curves = curves_of(level, "non-private", None)
+    stored_ends = (*curves.values(), curves_of(level, "non-private", None))
     lasts = [run.settings.max_steps for run in runs]
-    lasts += [one.steps[-1] for ones in (*curves.values(), level_curves) for one in ones]
-    end = min(lasts)
+    end = min(*lasts, *(one.steps[-1] for ones in stored_ends for one in ones))
     at = min(steps, end)
     joined = {value: _mean(ones, end) for value, ones in curves.items()}
-    joined = {value: curve for value, curve in joined.items() if curve.steps}
     return {
         "figure": figure,
         "what": VARIED[figure],
@@ -121,7 +150,7 @@ def numbers(
         "steps": at,
         "end": end,
         "runs": runs,
-        "curves": joined,
+        "curves": {value: curve for value, curve in joined.items() if curve.steps},
         "level": tables.level_of(tables.until(level, end)),
         "rows": [_row(run, curves.get(run.value, []), at) for run in runs],
     }
@@ -157,30 +186,87 @@ def _one_pass(noise_multiplier: float) -> float:
 
 def _mean(curves: Sequence[Curve], end: int) -> Curve:
     """The mean over seeds, at the steps up to `end` that all of them were judged at."""
-    shared = set.intersection(*(set(one.steps) for one in curves))
-    steps = [step for step in curves[0].steps if step in shared and step <= end]
-    at = [[one.steps.index(step) for step in steps] for one in curves]
-    scores = [[one.scores[i] for i in places] for one, places in zip(curves, at, strict=True)]
-    spreads = [[one.spreads[i] for i in places] for one, places in zip(curves, at, strict=True)]
-    return Curve(steps, np.mean(scores, axis=0).tolist(), np.mean(spreads, axis=0).tolist())
+    points = [dict(zip(one.steps, zip(*one[1:], strict=True), strict=True)) for one in curves]
+    steps = [step for step in curves[0].steps if step <= end and all(step in p for p in points)]
+    means = np.mean([[p[step] for step in steps] for p in points], axis=0).reshape(-1, 2)
+    return Curve(steps, *means.T.tolist())
 
 
 def _row(run: Planned, curves: Sequence[Curve], at: int) -> Row:
     joined = _mean(curves, at) if curves else Curve([], [], [])
     step = joined.steps[-1] if joined.steps else at
-    score = spread = lowest = highest = None
-    if joined.steps:
-        score, spread = joined.scores[-1], joined.spreads[-1]
-        each = [one.scores[one.steps.index(step)] for one in curves]
-        lowest, highest = min(each), max(each)
+    each = [one.scores[one.steps.index(step)] for one in curves] if joined.steps else []
     return Row(
         run.value,
         step,
-        score,
-        spread,
-        lowest,
-        highest,
+        *((joined.scores[-1], joined.spreads[-1]) if each else (None, None)),
+        *((min(each), max(each)) if each else (None, None)),
         len(curves),
         **{axis: price(axis, run.settings, step) for axis in AXES},
         at_least=_one_pass(run.settings.noise_multiplier) if step >= PASS else 0.0,
     )
+
+
+def loaded(scale: str) -> dict[str, Any]:
+    """All stored parts of the figures and of what they share, by name; empty where there are none.
+
+    Raises:
+        ValueError: a file is not whole JSON.
+    """
+    plans = [store.load("small_images", plan, scale=scale) for plan in ("common", *FIGURES)]
+    return {name: part for parts in plans for name, part in parts.items()}
+
+
+def curves_of(parts: Mapping[str, Any], key: str, settings: Settings | None) -> list[Curve]:
+    """The curves of the run `key`, one for each seed that is stored.
+
+    Args:
+        parts: stored parts by name, such as "base-seed0".
+        key: a run's name, such as "base".
+        settings: what the run's price is computed from, to which the stored noise, batches and
+            delta must agree; None where the run has no price.
+
+    Raises:
+        ValueError: a part is not a run of these settings with a score at every point.
+    """
+    return [_curve(name, part, settings) for name, part in seeds(parts, key).items()]
+
+
+def _curve(name: str, part: Any, settings: Settings | None) -> Curve:
+    again = "; delete it and reproduce it"
+    try:
+        columns = part["values"]["curve"]
+        found = [columns[column] for column in ("steps", "inception", "inception_spread")]
+        described = part["provenance"]["settings"]
+        own = tuple(described[field] for field in ("noise_multiplier", "sampling", "target_delta"))
+        own += (described.get("records", RECORDS),)
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"stored run {name} lacks {error}{again}") from error
+    steps, scores, spreads = found
+    if not all(isinstance(column, list) and column for column in found):
+        raise ValueError(f"stored run {name} has a curve without points{again}")
+    if not len(steps) == len(scores) == len(spreads):
+        raise ValueError(f"stored run {name} has columns of different lengths{again}")
+    if not all(isinstance(step, int) and step > 0 for step in steps) or not all(
+        before < after for before, after in pairwise(steps)
+    ):
+        raise ValueError(f"stored run {name} has steps that are not whole and increasing{again}")
+    if not all(_is_number(one) and one > 0 for one in scores):
+        raise ValueError(f"stored run {name} has an inception score that is no number > 0{again}")
+    if not all(_is_number(one) and one >= 0 for one in spreads):
+        raise ValueError(f"stored run {name} has a spread that is no number >= 0{again}")
+    if settings is not None and own != _priced(settings):
+        raise ValueError(
+            f"stored run {name} has noise_multiplier, sampling, target_delta and records {own}, "
+            f"and the figure has {_priced(settings)}{again}"
+        )
+    return Curve(*found)
+
+
+def _priced(settings: Settings) -> tuple[Any, ...]:
+    sampling = records.describe(settings.sampling)
+    return settings.noise_multiplier, sampling, settings.target_delta, RECORDS
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -9,8 +9,8 @@ from scipy.special import ndtr
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most, counted, interval
-from dpkit.course.explorers.explorer import Explorer, logarithmic, whole
-from dpkit.course.explorers.run_controls import delta_control
+from dpkit.course.explorers.controls import DELTA, logarithmic, whole
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import Gaussian, Release, SampledGaussian, gdp, pld, shuffled
 from dpkit.privacy.mechanisms import Floats
 
@@ -36,30 +36,31 @@ class Drawn(NamedTuple):
 
 
 class ShuffledOrPoisson(Explorer):
-    """Noise and batches: where the record is, which sum is the largest, and what is proven."""
+    """Noise and batches: where the record is, which sum is the largest, and what is proven.
+
+    It opens with 100 batches at noise multiplier 0.5: one pass.
+    """
 
     title = "Shuffled, or by chance?"
+    controls: ClassVar = {
+        "noise_multiplier": logarithmic(
+            "noise multiplier",
+            math.log10(LEAST_NOISE),
+            math.log10(MOST_NOISE),
+            0.5,
+            "Noise standard deviation / clip norm C",
+        ),
+        "batches": logarithmic(
+            "batches", 0.301, 3, 100.0, "In one pass; the record is in one on average"
+        ),
+        "seed": whole("draw", 0, 999, 4, "Which batches and which noise are drawn"),
+        "delta": DELTA,
+    }
     presets: ClassVar = {
         "Small Images: noise 0.5": {"noise_multiplier": 0.5, "batches": 469.0},
         "ten batches": {"batches": 10.0},
         "more noise": {"noise_multiplier": 2.0},
     }
-
-    def __init__(self) -> None:
-        """100 batches at noise multiplier 0.5: one pass."""
-        low, high = math.log10(LEAST_NOISE), math.log10(MOST_NOISE)
-        super().__init__(
-            {
-                "noise_multiplier": logarithmic(
-                    "noise multiplier", low, high, 0.5, "Noise standard deviation / clip norm C"
-                ),
-                "batches": logarithmic(
-                    "batches", 0.301, 3, 100.0, "In one pass; the record is in one on average"
-                ),
-                "seed": whole("draw", 0, 999, 4, "Which batches and which noise are drawn"),
-                "delta": delta_control(),
-            }
-        )
 
     @staticmethod
     def compute(

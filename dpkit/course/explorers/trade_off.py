@@ -8,8 +8,8 @@ import numpy as np
 
 from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
-from dpkit.course.explorers.explorer import Explorer, logarithmic
-from dpkit.course.explorers.run_controls import RunInput, run_controls, run_input
+from dpkit.course.explorers.controls import RunInput, logarithmic, run_controls, run_input
+from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import pld, rdp, tradeoff
 from dpkit.privacy.mechanisms import Floats
 
@@ -36,37 +36,34 @@ MEASURED = (
 
 
 class TradeOff(Explorer):
-    """Noise, rate and steps of a run, and a point (alpha, beta): may an attacker be there?"""
+    """Noise, rate and steps of a run, and a point (alpha, beta): may an attacker be there?
+
+    It opens with 10,000 steps at sample rate 0.01, noise multiplier 2; alpha 0.1, beta 0.85.
+    """
 
     title = "Can this attacker exist?"
+    controls: ClassVar = {
+        **run_controls(2.0, 10_000),
+        "alpha": logarithmic(
+            "alpha: false positive rate",
+            math.log10(LEAST_ALPHA),
+            0,
+            0.1,
+            "Chance that the attacker calls a record a member that is none",
+        ),
+        "beta": logarithmic(
+            "beta: false negative rate",
+            math.log10(LEAST_ALPHA),
+            0,
+            0.85,
+            "Chance that the attacker misses a member",
+        ),
+    }
     presets: ClassVar = {
         "an attacker who refutes": {"alpha": 0.01, "beta": 0.5},
         "DP-CGAN, as charged": {"noise_multiplier": 1.232, "steps": 30_303.0},
         "one step, everyone in it": {"noise_multiplier": 1.0, "sample_rate": 1.0, "steps": 1.0},
     }
-
-    def __init__(self) -> None:
-        """10,000 steps at sample rate 0.01 with noise multiplier 2; alpha 0.1, beta 0.85."""
-        least = math.log10(LEAST_ALPHA)
-        super().__init__(
-            {
-                **run_controls(2.0, 10_000),
-                "alpha": logarithmic(
-                    "alpha: false positive rate",
-                    least,
-                    0,
-                    0.1,
-                    "Chance that the attacker calls a record a member that is none",
-                ),
-                "beta": logarithmic(
-                    "beta: false negative rate",
-                    least,
-                    0,
-                    0.85,
-                    "Chance that the attacker misses a member",
-                ),
-            }
-        )
 
     @staticmethod
     def compute(*, alpha: float, beta: float, **run: Any) -> dict[str, Any]:
@@ -87,13 +84,12 @@ class TradeOff(Explorer):
             float(tradeoff.from_profile(epsilons, d, [alpha])[0]) for d in (deltas, pairs["rdp"])
         )
         opposite = float(tradeoff.from_profile(epsilons, deltas, [1 - alpha])[0])
-        if beta < least or 1 - beta < opposite:
-            verdict = REFUTES
-        else:
-            verdict = WORSE if beta > 1 - alpha else POSSIBLE
-        point = {"run": described, "alpha": alpha, "beta": beta, "verdict": verdict}
+        verdict = WORSE if beta > 1 - alpha else POSSIBLE
         return {
-            **point,
+            "run": described,
+            "alpha": alpha,
+            "beta": beta,
+            "verdict": REFUTES if beta < least or 1 - beta < opposite else verdict,
             "least_beta": least,
             "by_rdp": by_rdp,
             "advantage": float(deltas[0]),  # delta at epsilon 0 bounds 1 - alpha - beta

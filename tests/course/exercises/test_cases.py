@@ -1,6 +1,6 @@
 """The thirty cases: each is a claim, and what is run does not tell its verdict."""
 
-from dpkit.course.exercises.cases import CASES
+from dpkit.course.exercises.how_guarantees_break import CASES
 from dpkit.papers import with_claims
 from dpkit.papers.claims import CAUSES, check
 

@@ -68,30 +68,17 @@ def test_every_fault_costs_more_than_is_charged(name):
         assert one.epsilon > 1.2 * charged()
 
 
-def test_noise_that_is_known_to_all_is_taken_off():
-    one = task("a known seed")
+def test_what_has_no_finite_epsilon_shows_the_record():
+    one = task("a known seed")  # its noise is taken off
     assert np.array_equal(*(published(one, [], Noise(size))[0] for size in (0.0, 1.0)))
-
-
-def test_a_coordinate_without_noise_shows_the_record():
     one = task("one coordinate without noise")
     a, b = (published(one, r, Noise(5.0))[0][0] for r in ([], [[1.0, 0, 0, 0]]))
-    clean = published(one, [], Noise(0.0))[0][0]
-    assert a[0] == clean[0]
-    assert b[0] != a[0]
-
-
-def test_every_other_step_is_without_noise():
+    assert published(one, [], Noise(0.0))[0][0][0] == a[0] != b[0]
     one = task("noise every other step", steps=2)
     quiet, noisy = (published(one, [], Noise(size))[0] for size in (0.0, 1.0))
     assert np.array_equal(np.diff(noisy, axis=0), np.diff(quiet, axis=0))
-
-
-def test_where_the_run_ends_shows_the_record():
     one = task("stopped by a private loss", steps=5)
-    lengths = [
-        len(published(one, r, Noise(1.0))[0]) for r in (np.zeros((1, 4)), 9 * np.ones((1, 4)))
-    ]
+    lengths = [len(published(one, size * np.ones((1, 4)), Noise(1.0))[0]) for size in (0, 9)]
     assert lengths == [5, 1]
 
 

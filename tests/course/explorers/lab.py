@@ -8,10 +8,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
+
+import numpy as np
+from PIL import Image
 
 CHROMIUM = next(
     (p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None
@@ -34,6 +38,11 @@ RUN_ALL = """async () => {
     await app.commands.execute('notebook:run-all-cells');
     return panel.sessionContext.session.kernel.id;
 }"""
+
+
+def pixels(png: bytes) -> np.ndarray:
+    """A picture in grey, (height, width)."""
+    return np.asarray(Image.open(BytesIO(png)).convert("L"), dtype=float)
 
 
 def free_port() -> int:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from dpkit.common.show import at_least, at_most
 from dpkit.course.explorers.accountant import Accountant
 from dpkit.privacy import Release, SampledGaussian, gdp, moments, pld, rdp
 
@@ -13,11 +12,6 @@ SETTING = {
     "delta": 1e-6,
     "adjacency": "add-remove",
 }
-
-
-@pytest.fixture
-def explorer() -> Accountant:
-    return Accountant()
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
@@ -42,25 +36,18 @@ def test_batches_of_all_records_cost_the_same_where_their_size_is_fixed():
     assert epsilons["PLD, fixed size"] == pytest.approx(epsilons["PLD"], rel=1e-3)
 
 
-def test_the_call_that_gives_the_same_follows_the_numbers(explorer):
+def test_the_call_follows_the_numbers_and_settings_are_kept_to_compare():
+    explorer = Accountant()
     explorer.values["noise_multiplier"].value = 1.4
     assert "SampledGaussian(1.4, 0.01" in explorer.call.value
     explorer.values["delta"].value = 0.0
     assert explorer.call.value == ""
-
-
-def test_settings_are_kept_to_compare(explorer):
-    explorer._keep(None)
-    explorer._keep(None)  # the same once
+    explorer.values["delta"].value = 1e-5
+    keep, forget = explorer.buttons
+    keep.click()
+    keep.click()  # the same once
     explorer.values["noise_multiplier"].value = 2.0
-    explorer._keep(None)
+    keep.click()
     assert explorer.comparison.value.count("<tr>") == 3  # with the headings
-    explorer._forget(None)
+    forget.click()
     assert explorer.comparison.value == ""
-
-
-def test_the_words_have_both_ends_of_the_pair(explorer):
-    run = {"noise_multiplier": 50.0, "sample_rate": 1.0, "steps": 3, "adjacency": "add-remove"}
-    words = explorer.draw(Accountant.compute(**run, delta=1e-5)).words
-    pair = pld.epsilon([Release(SampledGaussian(50.0, 1.0), 3)], delta=1e-5)
-    assert words.endswith(f"between {at_least(pair.lower)} and {at_most(pair.epsilon)}.")

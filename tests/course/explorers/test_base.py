@@ -1,17 +1,15 @@
 """What all explorers get from their base: settings by name, a guess, a picture that follows."""
 
 from html import escape
-from io import BytesIO
 
 import numpy as np
 import pytest
-from PIL import Image
+from lab import pixels
 
 from dpkit.common import plots
 from dpkit.course.explorers import Accountant, BatchesAsDrawn
-from dpkit.course.explorers.explorer import DRAFT
+from dpkit.course.explorers.explorer import ASK, DRAFT, OPENS
 from dpkit.course.explorers.moving_picture import GHOST, Frame, follow
-from dpkit.course.explorers.toolbar import ASK, OPENS
 from dpkit.papers.dp_cgan import claims as dp_cgan
 from dpkit.papers.small_images.settings import PUBLIC_SIZE
 from dpkit.papers.small_images.settings import SETTINGS as SMALL_IMAGES
@@ -20,10 +18,6 @@ from dpkit.papers.small_images.settings import SETTINGS as SMALL_IMAGES
 @pytest.fixture
 def explorer() -> Accountant:
     return Accountant()
-
-
-def held(explorer):
-    return {name: control.value for name, control in explorer.values.items()}
 
 
 def test_papers_settings_are_the_papers():
@@ -40,34 +34,35 @@ def test_papers_settings_are_the_papers():
 
 
 def test_a_setting_moves_all_at_once_and_the_first_sets_back(explorer, monkeypatch):
-    opens, asked = held(explorer), []
+    held = lambda: {name: control.value for name, control in explorer.values.items()}  # noqa: E731
+    opens, asked = held(), []
     compute = explorer.compute
     monkeypatch.setattr(explorer, "compute", lambda **v: asked.append(v) or compute(**v))
-    explorer.toolbar.preset.value = "where a limit theorem fails"
+    explorer.setting.value = "where a limit theorem fails"
     assert len(asked) == 1
-    assert held(explorer) == opens | Accountant.presets["where a limit theorem fails"]
+    assert held() == opens | Accountant.presets["where a limit theorem fails"]
     assert "GDP is too small" in explorer.sentence.value
     explorer.values["steps"].value = 500.0
-    assert explorer.toolbar.preset.value is None  # no longer that setting: it can be chosen again
-    explorer.toolbar.preset.value = OPENS
-    assert held(explorer) == opens
+    assert explorer.setting.value is None  # no longer that setting: it can be chosen again
+    explorer.setting.value = OPENS
+    assert held() == opens
 
 
 def test_a_guess_comes_before_the_numbers(explorer):
-    explorer.toolbar.switch.value = True
+    explorer.switch.value = True
     assert explorer.numbers.value == ASK
     assert bytes(explorer.picture.value) == b""
     assert explorer.sentence.value == ""
     explorer.values["steps"].value = 20_000.0
     assert explorer.numbers.value == ASK
-    explorer.toolbar.field.value = "about 8"
-    explorer.toolbar.button.click()
+    explorer.guess.value = "about 8"
+    explorer.button.click()
     assert "You guessed about 8. " in explorer.sentence.value
     assert escape(explorer.says(explorer.result)) in explorer.sentence.value
-    assert explorer.toolbar.field.value == ""
+    assert explorer.guess.value == ""
     explorer.values["steps"].value = 30_000.0  # the next guess
     assert explorer.numbers.value == ASK
-    explorer.toolbar.switch.value = False
+    explorer.switch.value = False
     assert explorer.result["run"].steps == 30_000
 
 
@@ -91,6 +86,9 @@ def test_what_was_drawn_before_stays_in_grey_on_the_same_axes():
     again = drawn([1, 2, 7])
     follow(again, after)
     assert len(again.axes[0].lines) == 2  # the ghost of a ghost is gone
+    other = drawn([1, 4, 10], log=True)
+    follow(other, before)
+    assert len(other.axes[0].lines) == 1  # other axes have none
 
 
 @pytest.mark.parametrize("log", [False, True])
@@ -117,19 +115,13 @@ def test_circles_stay_circles():
     before, after = drawn([0, 1, 2]), drawn([0, 2, 3])
     for figure in (before, after):
         figure.axes[0].set(aspect="equal", xlim=(0, 3), ylim=figure.axes[0].get_ylim())
-    shape = [after.axes[0].get_ylim(), after.axes[0].get_xlim()]
+    ax = after.axes[0]
+    shape = np.array([ax.get_ylim(), ax.get_xlim()])
     follow(after, before)
-    kept = [after.axes[0].get_ylim(), after.axes[0].get_xlim()]
-    of = [
-        (high - low) / (most - least)
-        for (low, high), (least, most) in zip(kept, shape, strict=True)
-    ]
-    assert of[0] == pytest.approx(of[1])
+    kept = np.array([ax.get_ylim(), ax.get_xlim()])
+    grown = np.diff(kept) / np.diff(shape)
+    assert grown[0] == pytest.approx(grown[1])
     assert kept[0][1] > shape[0][1]
-
-
-def pixels(png):
-    return np.asarray(Image.open(BytesIO(png)).convert("L"), dtype=float)
 
 
 @pytest.mark.parametrize(
@@ -153,6 +145,8 @@ def test_what_changes_of_a_frame_is_drawn_again(change):
     after = pixels(frame.png(figure, DRAFT))
     assert not np.array_equal(before, after)
     assert np.array_equal(after, pixels(Frame().png(figure, DRAFT)))
+    one = plots.figure(left=0.1)[0]  # fewer axes, which leave nothing of those before
+    assert np.array_equal(pixels(frame.png(one, DRAFT)), pixels(Frame().png(one, DRAFT)))
     assert figure.dpi == 100
     assert axes[0].spines["left"].get_visible()
 
@@ -164,19 +158,6 @@ def test_axes_alike_in_one_place_have_a_frame_each():
         one.set(ylim=(0, 1), xlim=(0, 1))
     kept, whole = pixels(Frame().png(figure, DRAFT)), pixels(plots.picture(figure, "").png(DRAFT))
     assert np.mean(abs(kept - whole) > 32) < 0.001
-
-
-def test_fewer_axes_leave_nothing_of_those_before():
-    frame = Frame()
-    frame.png(plots.figure(panels=2, left=0.1)[0], DRAFT)
-    one = plots.figure(left=0.1)[0]
-    assert np.array_equal(pixels(frame.png(one, DRAFT)), pixels(Frame().png(one, DRAFT)))
-
-
-def test_other_axes_have_no_ghost():
-    before, after = drawn([1, 4, 10]), drawn([1, 4, 10], log=True)
-    follow(after, before)
-    assert len(after.axes[0].lines) == 1
 
 
 def test_a_name_with_a_meaning_has_its_colour():

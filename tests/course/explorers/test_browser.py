@@ -14,8 +14,8 @@ import lab
 import pytest
 
 from dpkit.course import explorers as explorers_of
+from dpkit.course.explorers.controls import RoundSlider
 from dpkit.course.explorers.explorer import LATER, REST
-from dpkit.course.explorers.round_slider import RoundSlider
 
 sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = [

@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from html import escape
 from importlib import import_module
-from io import BytesIO
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from ipywidgets.widgets.widget import _instances
-from PIL import Image
+from lab import pixels
 
 from dpkit.common.plots import Picture
 from dpkit.common.show import at_least, at_most, interval
@@ -64,47 +63,50 @@ class Case(NamedTuple):
     unmoved: tuple[str, ...] = ()
 
 
-def each(bad: tuple[Any, ...], *names: str) -> list[tuple[Values, str]]:
-    """Each of these values under each name, refused by that name."""
-    return [({name: value}, name) for name in names for value in bad]
+def moves(**values: Any) -> list[tuple[str, Any]]:
+    return list(values.items())
+
+
+def each(**bad: tuple[Any, ...]) -> list[tuple[Values, str]]:
+    """Each of these values under its name, refused by that name."""
+    return [({name: value}, name) for name, values in bad.items() for value in values]
 
 
 CASES = {
     "Accountant": Case(
-        moves=[
-            ("noise_multiplier", 1.4),
-            ("sample_rate", 0.02),
-            ("steps", 500.0),
-            ("delta", 1e-6),
-            ("adjacency", "replace-one"),
-        ],
+        moves=moves(
+            noise_multiplier=1.4, sample_rate=0.02, steps=500.0, delta=1e-6, adjacency="replace-one"
+        ),
         numbers=lambda found: (
             *(at_most(epsilon) for _, epsilon, _, _ in found["rows"]),
             at_least(found["rows"][0][2]),
         ),
-        words=lambda found: (f"RDP to {at_most(found['rows'][1][1])}",),
-        refused=[
-            *(({"delta": bad}, r"delta must lie in \(0, 1\)") for bad in DELTAS),
-            *each((0.0, 1.5), "sample_rate"),
-            *each((0.0, NAN), "noise_multiplier"),
-            *each((0, NAN), "steps"),
-            *each(("both",), "adjacency"),
-        ],
+        words=lambda found: (
+            f"RDP to {at_most(found['rows'][1][1])}",
+            f"between {at_least(found['rows'][0][2])} and {at_most(found['rows'][0][1])}.",
+        ),
+        refused=each(
+            delta=DELTAS,
+            sample_rate=(0.0, 1.5),
+            noise_multiplier=(0.0, NAN),
+            steps=(0, NAN),
+            adjacency=("both",),
+        ),
         extremes=[
             {"noise_multiplier": 100.0, "sample_rate": 1e-5, "steps": 1.0},
             {"noise_multiplier": 50.0, "sample_rate": 1.0, "steps": 3.0},
         ],
     ),
     "Calibration": Case(
-        moves=[
-            ("target_epsilon", 2.1),
-            ("delta", 1e-6),
-            ("sample_rate", 0.02),
-            ("steps", 5_000.0),
-            ("adjacency", "replace-one"),
-            ("find", calibration.STEPS),
-            ("noise_multiplier", 4.0),
-        ],
+        moves=moves(
+            target_epsilon=2.1,
+            delta=1e-6,
+            sample_rate=0.02,
+            steps=5_000.0,
+            adjacency="replace-one",
+            find=calibration.STEPS,
+            noise_multiplier=4.0,
+        ),
         numbers=lambda found: (
             f"{found['PLD'].value}",
             at_most(found["PLD"].epsilon),
@@ -114,10 +116,12 @@ CASES = {
         ),
         words=lambda found: ("noise multipliers from", at_most(found["PLD"].value, 3)),
         refused=[
-            *each((0.0, 1.0, NAN), "delta"),
-            *each((0.0, 1.1, NAN), "sample_rate"),
-            *each((0.0, 2.5, INF, NAN), "steps"),
-            *each((0.0, -1.0, NAN), "target_epsilon"),
+            *each(
+                delta=(0.0, 1.0, NAN),
+                sample_rate=(0.0, 1.1, NAN),
+                steps=(0.0, 2.5, INF, NAN),
+                target_epsilon=(0.0, -1.0, NAN),
+            ),
             ({"target_epsilon": 1e-20, "delta": 1e-300}, "no noise below"),
             ({"find": calibration.STEPS, "target_epsilon": 1e-6}, "already one step"),
             ({"find": calibration.RATE, "noise_multiplier": 0.0}, "noise_multiplier"),
@@ -125,12 +129,9 @@ CASES = {
         extremes=[{"target_epsilon": 50.0, "sample_rate": 1.0, "steps": 10.0}, {"delta": 0.5}],
     ),
     "ClaimsWall": Case(
-        moves=[
-            ("claim", "dp_cgan/label-leak"),
-            ("verdict", "computed"),
-            ("paper", "small_images"),
-            ("word", "Beaulieu"),
-        ],
+        moves=moves(
+            claim="dp_cgan/label-leak", verdict="computed", paper="small_images", word="Beaulieu"
+        ),
         numbers=lambda found: (found["claim"].id, found["verdict"], at_most(found["computed"])),
         words=lambda found: (at_most(found["computed"]),),
         refused=[
@@ -147,14 +148,14 @@ CASES = {
         extremes=[{"claim": "dp_cgan/label-leak"}, {"claim": "dpgan/table-7-mnist-after"}],
     ),
     "ClippingAndNoise": Case(
-        moves=[
-            ("angle", 10.0),
-            ("length", 0.4),
-            ("batch_size", 12),
-            ("noise_multiplier", 2.0),
-            ("max_grad_norm", 0.5),
-            ("rule", "per group"),
-        ],
+        moves=moves(
+            angle=10.0,
+            length=0.4,
+            batch_size=12,
+            noise_multiplier=2.0,
+            max_grad_norm=0.5,
+            rule="per group",
+        ),
         unmoved=("angle",),
         numbers=lambda found: (
             at_most(found["proven"]["epsilon"]),
@@ -163,8 +164,13 @@ CASES = {
         ),
         words=lambda found: (at_most(found["proven"]["epsilon"], 3), f"{found['moved']:.3g}"),
         refused=[
-            *each((NAN, INF, -INF, -1000), "max_grad_norm", "noise_multiplier", "length", "angle"),
-            *each((NAN, INF, -INF, -1000, -3, 0, 501, 10**9), "batch_size"),
+            *each(
+                max_grad_norm=(NAN, INF, -INF, -1000),
+                noise_multiplier=(NAN, INF, -INF, -1000),
+                length=(NAN, INF, -INF, -1000),
+                angle=(NAN, INF, -INF, -1000),
+                batch_size=(NAN, INF, -INF, -1000, -3, 0, 501, 10**9),
+            ),
             ({"rule": "none"}, "rule must be one of flat"),
         ],
         extremes=[
@@ -177,13 +183,7 @@ CASES = {
         ],
     ),
     "GroupDirections": Case(
-        moves=[
-            ("noise", ADDED),
-            ("groups", 2),
-            ("devices", 1),
-            ("iterations", 20),
-            ("noise_multiplier", 3.0),
-        ],
+        moves=moves(noise=ADDED, groups=2, devices=1, iterations=20, noise_multiplier=3.0),
         numbers=lambda found: (
             *(at_most(found[name]) for name in ("alone", "charge", "together")),
             interval(*found["pair"]),
@@ -193,13 +193,13 @@ CASES = {
             group_directions.PARTS,
         ),
         words=lambda found: (interval(*found["pair"]), "C sqrt(7)", at_most(found["charge"], 3)),
-        refused=[
-            *each((0, 17, 2.0, True), "groups"),
-            *each((0, 17, NAN), "devices"),
-            *each((0, 1e3, 100_001), "iterations"),
-            *each((0.0, 0.09, -1.0, NAN, INF), "noise_multiplier"),
-            *each(("off",), "noise"),
-        ],
+        refused=each(
+            groups=(0, 17, 2.0, True),
+            devices=(0, 17, NAN),
+            iterations=(0, 1e3, 100_001),
+            noise_multiplier=(0.0, 0.09, -1.0, NAN, INF),
+            noise=("off",),
+        ),
         extremes=[
             {"groups": 1, "devices": 1, "iterations": 3000},
             {"groups": 9, "noise_multiplier": 10.86, "iterations": 10},
@@ -207,15 +207,15 @@ CASES = {
         ],
     ),
     "LossNoise": Case(
-        moves=[
-            ("noise_std", 20.0),
-            ("records", 60_000),
-            ("largest_loss", 25.0),
-            ("batch", 128),
-            ("discriminator_steps", 2),
-            ("iterations", 100.0),
-            ("order", 4.0),
-        ],
+        moves=moves(
+            noise_std=20.0,
+            records=60_000,
+            largest_loss=25.0,
+            batch=128,
+            discriminator_steps=2,
+            iterations=100.0,
+            order=4.0,
+        ),
         numbers=lambda found: (
             interval(*found["pair"]),
             interval(*found["pair_each"]),
@@ -224,14 +224,15 @@ CASES = {
             loss_noise.CONSTANT,
         ),
         words=lambda found: (interval(*found["pair"], 3), "no finite epsilon"),
-        refused=[
-            *each((0.0, NAN), "noise_std"),
-            *each((0.0, -1.0, NAN, INF, 6401.0, 1e-300, 1e9), "largest_loss"),
-            *each((0, 20_001), "batch"),
-            *each((0,), "records", "discriminator_steps"),
-            *each((0.0, NAN), "iterations"),
-            *each((1.0, NAN, 2.0**20 + 1), "order"),
-        ],
+        refused=each(
+            noise_std=(0.0, NAN),
+            largest_loss=(0.0, -1.0, NAN, INF, 6401.0, 1e-300, 1e9),
+            batch=(0, 20_001),
+            records=(0,),
+            discriminator_steps=(0,),
+            iterations=(0.0, NAN),
+            order=(1.0, NAN, 2.0**20 + 1),
+        ),
         extremes=[
             {"noise_std": 0.3, "largest_loss": 150.0, "order": 64.0, "discriminator_steps": 10},
             {"noise_std": 300.0, "largest_loss": 0.01, "iterations": 1.0, "discriminator_steps": 1},
@@ -240,19 +241,16 @@ CASES = {
         ],
     ),
     "LossesAddUp": Case(
-        moves=[
-            ("steps", 1000.0),
-            ("noise_multiplier", 2.0),
-            ("sample_rate", 0.02),
-            ("delta", 1e-6),
-        ],
+        moves=moves(steps=1000.0, noise_multiplier=2.0, sample_rate=0.02, delta=1e-6),
         numbers=lambda found: (interval(*found["pair"]), f"{found['by_bell']:.4g}"),
         words=lambda found: (at_most(found["pair"][1], 3), f"{found['by_bell']:.3g}"),
         refused=[
-            *(({"delta": bad}, "delta must") for bad in DELTAS),
-            *each((0.0, NAN), "noise_multiplier"),
-            *each((0.0, 1.5, NAN), "sample_rate"),
-            *each((0.0, 1e7, NAN), "steps"),
+            *each(
+                delta=DELTAS,
+                noise_multiplier=(0.0, NAN),
+                sample_rate=(0.0, 1.5, NAN),
+                steps=(0.0, 1e7, NAN),
+            ),
             ({"noise_multiplier": 0.01, "sample_rate": 1.0}, "take more noise"),
         ],
         extremes=[
@@ -263,13 +261,9 @@ CASES = {
         ],
     ),
     "NoiseShapes": Case(
-        moves=[
-            ("sensitivity_1", 20.0),
-            ("sensitivity_2", 3.0),
-            ("value_1", -4.0),
-            ("value_2", 30.0),
-            ("noise_multiplier", 2.0),
-        ],
+        moves=moves(
+            sensitivity_1=20.0, sensitivity_2=3.0, value_1=-4.0, value_2=30.0, noise_multiplier=2.0
+        ),
         numbers=lambda found: (
             *(at_most(shape.price.epsilon) for shape in found["shapes"]),
             *(f"{shape.cosine:.4f}" for shape in found["shapes"]),
@@ -283,9 +277,13 @@ CASES = {
             at_most(found["shapes"][0].price.epsilon, 3),
         ),
         refused=[
-            *each((0.0, -1.0, NAN, INF, 101.0), "sensitivity_1", "sensitivity_2"),
-            *each((NAN, INF, -INF, 101.0), "value_1", "value_2"),
-            *each((0.0, NAN, INF), "noise_multiplier"),
+            *each(
+                sensitivity_1=(0.0, -1.0, NAN, INF, 101.0),
+                sensitivity_2=(0.0, -1.0, NAN, INF, 101.0),
+                value_1=(NAN, INF, -INF, 101.0),
+                value_2=(NAN, INF, -INF, 101.0),
+                noise_multiplier=(0.0, NAN, INF),
+            ),
             ({"value_1": 0.0, "value_2": 0.0}, "has no direction"),
         ],
         extremes=[
@@ -296,12 +294,7 @@ CASES = {
         ],
     ),
     "PlayTheAttacker": Case(
-        moves=[
-            ("noise_multiplier", 2.0),
-            ("help", play_the_attacker.HELP[1]),
-            ("seed", 3),
-            ("guesses", "IOP"),
-        ],
+        moves=moves(noise_multiplier=2.0, help=play_the_attacker.HELP[1], seed=3, guesses="IOP"),
         numbers=lambda found: (
             f"{found['seen'][-1]:.2f}",
             at_most(found["true"].epsilon),
@@ -315,12 +308,12 @@ CASES = {
             at_most(found["true"].epsilon, 3),
             at_least(found["ceiling"][-1], 3),
         ),
-        refused=[
-            *each((0.0, -1.0, NAN, INF, 101.0), "noise_multiplier"),
-            *each(("none", None), "help"),
-            *each((-1, 1.5, NAN), "seed"),
-            *each(("IOX", "i", 21 * "I"), "guesses"),
-        ],
+        refused=each(
+            noise_multiplier=(0.0, -1.0, NAN, INF, 101.0),
+            help=("none", None),
+            seed=(-1, 1.5, NAN),
+            guesses=("IOX", "i", 21 * "I"),
+        ),
         extremes=[
             {"guesses": 20 * "I"},
             {"guesses": 20 * "P", "help": play_the_attacker.HELP[1]},
@@ -330,20 +323,15 @@ CASES = {
         unmoved=("help",),
     ),
     "BatchesAsDrawn": Case(
-        moves=[
-            ("steps", 50.0),
-            ("noise_multiplier", 2.0),
-            ("batch_size", 300.0),
-            ("data_size", 30_000.0),
-            ("delta", 1e-6),
-        ],
+        moves=moves(
+            steps=50.0, noise_multiplier=2.0, batch_size=300.0, data_size=30_000.0, delta=1e-6
+        ),
         numbers=lambda found: (at_most(found["found"]["fixed"].epsilon),),
         words=lambda found: (at_most(found["found"]["poisson"].epsilon),),
         refused=[
-            *each((0.0, 1.0, NAN), "delta"),
+            *each(delta=(0.0, 1.0, NAN), noise_multiplier=(0.0, NAN)),
             ({"batch_size": 0.0}, "batch must"),
             ({"batch_size": 70_000.0}, "batch must"),
-            *each((0.0, NAN), "noise_multiplier"),
         ],
         extremes=[
             {"noise_multiplier": 100.0, "batch_size": 10.0, "data_size": 10.0, "steps": 1.0},
@@ -353,22 +341,17 @@ CASES = {
         ],
     ),
     "RenyiOrders": Case(
-        moves=[
-            ("noise_multiplier", 5.0),
-            ("sample_rate", 0.02),
-            ("steps", 50.0),
-            ("delta", 1e-6),
-            ("adjacency", "replace-one"),
-        ],
+        moves=moves(
+            noise_multiplier=5.0, sample_rate=0.02, steps=50.0, delta=1e-6, adjacency="replace-one"
+        ),
         numbers=lambda found: (
             *(at_most(epsilon) for _, _, epsilon, _ in found["rows"]),
             at_most(found["optimal"][0]),
         ),
         words=lambda found: (at_most(found["rows"][0][2]),),
-        refused=[
-            *each((0.0, 1.0, NAN), "delta"),
-            *each((0.0,), "sample_rate", "steps", "noise_multiplier"),
-        ],
+        refused=each(
+            delta=(0.0, 1.0, NAN), sample_rate=(0.0,), steps=(0.0,), noise_multiplier=(0.0,)
+        ),
         extremes=[
             {"noise_multiplier": 0.1, "sample_rate": 1.0, "steps": 1e6},
             {"noise_multiplier": 100.0, "sample_rate": 1e-5, "steps": 1.0},
@@ -385,33 +368,33 @@ CASES = {
         extremes=[repair_it.ALL, {**repair_it.ALL, "generator": False}, {"generator": True}],
     ),
     "SamplesByEpsilon": Case(
-        moves=[("epsilon", 1.0), ("method", "moments_jittered")],
+        moves=moves(epsilon=1.0, method="moments_jittered"),
         numbers=lambda found: tuple(
             at_most(max(one["epsilon_proven"] for one in runs)) for runs in found["runs"].values()
         ),
         words=lambda found: (f"at epsilon {found['epsilon']:g}",),
         refused=[
+            *each(epsilon=(2.0, NAN)),
             ({"method": "gan"}, "method must be one of"),
             ({"epsilon": 0.5}, r"epsilon 0.5 of DP-CGAN, repaired is not stored; 1, 10"),
-            *each((2.0, NAN), "epsilon"),
         ],
         extremes=[{"method": "moments_jittered", "epsilon": 0.5}],
         unmoved=("epsilon",),
     ),
     "ShuffledOrPoisson": Case(
-        moves=[("noise_multiplier", 1.0), ("batches", 469.0), ("seed", 5), ("delta", 1e-6)],
+        moves=moves(noise_multiplier=1.0, batches=469.0, seed=5, delta=1e-6),
         numbers=lambda found: (
             interval(*found["poisson"]),
             at_least(found["shuffled"][0]),
             at_most(found["shuffled"][1]),
         ),
         words=lambda found: (at_most(found["shuffled"][1], 3),),
-        refused=[
-            *(({"delta": bad}, "delta must") for bad in DELTAS),
-            *each((0.0, 11.0, NAN), "noise_multiplier"),
-            *each((1.0, 1e4, NAN), "batches"),
-            *each((-1, 1.5, NAN), "seed"),
-        ],
+        refused=each(
+            delta=DELTAS,
+            noise_multiplier=(0.0, 11.0, NAN),
+            batches=(1.0, 1e4, NAN),
+            seed=(-1, 1.5, NAN),
+        ),
         extremes=[
             {"noise_multiplier": 0.2, "batches": 1000.0},
             {"noise_multiplier": 10.0, "batches": 2.0},
@@ -442,8 +425,13 @@ CASES = {
             at_least(found["lower"], 3),
         ),
         refused=[
-            *(({"delta": bad}, "delta must") for bad in DELTAS),
-            *each((NAN, INF, -1.0, 0.0), "start", "end", "steps", "sample_rate"),
+            *each(
+                delta=DELTAS,
+                start=(NAN, INF, -1.0, 0.0),
+                end=(NAN, INF, -1.0, 0.0),
+                steps=(NAN, INF, -1.0, 0.0),
+                sample_rate=(NAN, INF, -1.0, 0.0),
+            ),
             ({"kind": "adaptive"}, "kind must be one of constant"),
             ({"kind": "step", "drops": 0}, "drops"),
             ({"end": 5.0}, "linear may rise"),
@@ -451,7 +439,7 @@ CASES = {
         extremes=[{"delta": 0.9}, {"steps": 1.0, "sample_rate": 1.0}],
     ),
     "ScoreAgainstEpsilon": Case(
-        moves=[("axis", "proven"), ("steps", 1_250), ("figure", "figure_2")],
+        moves=moves(axis="proven", steps=1_250, figure="figure_2"),
         unmoved=("axis",),
         numbers=lambda found: (
             *(f"{row.score:.3f}" for row in found["rows"]),
@@ -471,22 +459,20 @@ CASES = {
             *(at_most(row.charged.epsilon) for row in found["rows"]),
             "non-private level",
         ),
-        refused=[
-            *each(("figure_4", None), "figure"),
-            *each(("exact", ""), "axis"),
-            *each((0, -250, 250.0, NAN, True), "steps"),
-        ],
+        refused=each(
+            figure=("figure_4", None), axis=("exact", ""), steps=(0, -250, 250.0, NAN, True)
+        ),
         extremes=[{"steps": 250}, {"figure": "figure_2", "axis": "certified"}],
     ),
     "TradeOff": Case(
-        moves=[
-            ("alpha", 0.3),
-            ("beta", 0.3),
-            ("steps", 50.0),
-            ("sample_rate", 0.02),
-            ("noise_multiplier", 3.0),
-            ("adjacency", "replace-one"),
-        ],
+        moves=moves(
+            alpha=0.3,
+            beta=0.3,
+            steps=50.0,
+            sample_rate=0.02,
+            noise_multiplier=3.0,
+            adjacency="replace-one",
+        ),
         numbers=lambda found: (
             f"at least {at_least(found['least_beta'])}",
             f"at least {at_least(found['by_rdp'])}",
@@ -494,13 +480,13 @@ CASES = {
             at_most(found["advantage"]),
         ),
         words=lambda found: (at_least(found["least_beta"], 3),),
-        refused=[
-            *each((0.0, NAN), "noise_multiplier"),
-            *each((0.0, 1.5, NAN), "sample_rate"),
-            *each((0.0, INF, NAN), "steps"),
-            *each((-0.1, 1.1, NAN), "alpha"),
-            *each((NAN,), "beta"),
-        ],
+        refused=each(
+            noise_multiplier=(0.0, NAN),
+            sample_rate=(0.0, 1.5, NAN),
+            steps=(0.0, INF, NAN),
+            alpha=(-0.1, 1.1, NAN),
+            beta=(NAN,),
+        ),
         extremes=[
             {"noise_multiplier": 0.1, "sample_rate": 1.0, "steps": 1e6},
             {"noise_multiplier": 100.0, "sample_rate": 1e-5, "steps": 1.0},
@@ -780,10 +766,6 @@ def test_every_setting_has_numbers(explorer):
     for values in explorer.presets.values():
         assert set(values) <= set(opens)
         assert explorer.compute(**opens | values)
-
-
-def pixels(png):
-    return np.asarray(Image.open(BytesIO(png)).convert("L"), dtype=float)
 
 
 # A frame of each kind: bars, circles, images, areas, logarithmic axes, two panels.

@@ -50,6 +50,6 @@ def test_the_bell_is_exact_where_the_loss_is_normal():
 
 def test_a_bell_that_is_too_small_is_said_to_be():
     explorer = LossesAddUp()
-    explorer.toolbar.preset.value = "a bell that is wrong"
+    explorer.setting.value = "a bell that is wrong"
     assert explorer.result["by_bell"] < explorer.result["pair"][0]
     assert "too small" in explorer.sentence.value

@@ -70,7 +70,10 @@ def test_cosines_agree_with_draws(changed):
         assert abs(drawn.value - shape.cosine) < 4 * drawn.standard_error
 
 
-def test_what_the_notebook_says_of_the_order():
+def test_what_the_notebook_says_of_the_order(explorer):
+    assert "Best of the four: square root." in explorer.table(computed()).text()
+    equal = explorer.table(computed(sensitivity_2=12.0)).text()
+    assert "Best of the four: all alike." in equal
     found = cosines()
     assert found["square root"] > found["uniform"] > found["adaptive"] > found["inverse"]
     longer = cosines(value_1=50.0, value_2=25.0)
@@ -88,13 +91,6 @@ def test_one_unit_for_all_lengths_changes_nothing():
         assert other.variance == pytest.approx(3.5**2 * one.variance)
 
 
-def test_the_curve_passes_through_the_shapes():
-    found = computed()
-    for shape in found["shapes"]:
-        power = example.POWERS[shape.name]
-        assert np.interp(power, CURVE, found["curve"]) == pytest.approx(shape.cosine, abs=1e-9)
-
-
 def test_the_note_on_the_paper_tells_what_the_example_finds():
     for name, printed in example.PRINTED_COSINES.items():
         assert f"{printed:.2f} ({name})" in PRINTED
@@ -102,10 +98,14 @@ def test_the_note_on_the_paper_tells_what_the_example_finds():
         assert f"{exact:.3f}" in PRINTED
 
 
-def test_the_best_is_named(explorer):
-    assert "Best of the four: square root." in explorer.table(computed()).text()
-    equal = explorer.table(computed(sensitivity_2=12.0)).text()
-    assert "Best of the four: all alike." in equal
+def test_dots_stand_on_the_curve_at_their_powers_in_the_colours_of_their_ellipses():
+    found, ax = computed(), Figure().add_subplot()
+    _draw_cosines(ax, found)
+    for dot, shape in zip(ax.lines[1:], found["shapes"], strict=True):
+        power = example.POWERS[shape.name]
+        assert np.array(dot.get_xydata())[0].tolist() == [power, shape.cosine]
+        assert dot.get_color() == COLOURS[shape.name]
+        assert np.interp(power, CURVE, found["curve"]) == pytest.approx(shape.cosine, abs=1e-9)
 
 
 @pytest.mark.parametrize("changed", SETTINGS)
@@ -119,18 +119,6 @@ def test_ellipses_are_one_standard_deviation_around_the_value(changed):
     (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
     assert left < min(0, found["values"][0]) < max(0, found["values"][0]) < right
     assert bottom < min(0, found["values"][1]) < max(0, found["values"][1]) < top
-
-
-def test_an_inverse_far_wider_than_the_rest_goes_beyond_the_picture():
-    ax = Figure().add_subplot()
-    _draw_ellipses(ax, computed(sensitivity_1=30.0, sensitivity_2=0.5))
+    _draw_ellipses(ax, computed(sensitivity_1=30.0, sensitivity_2=0.5))  # far wider than the rest
     assert "inverse goes on" in ax.get_title()
     assert ax.get_ylim()[1] < 200
-
-
-def test_dots_stand_at_their_powers_in_the_colours_of_their_ellipses():
-    found, ax = computed(), Figure().add_subplot()
-    _draw_cosines(ax, found)
-    for dot, shape in zip(ax.lines[1:], found["shapes"], strict=True):
-        assert np.array(dot.get_xydata())[0].tolist() == [example.POWERS[shape.name], shape.cosine]
-        assert dot.get_color() == COLOURS[shape.name]

@@ -64,11 +64,3 @@ def test_a_cap_costs_much_where_little_is_spent():
     assert rows["improved", "2 to 64"][1] == 64
     assert rows["improved", "2 to 64"][0] > 1.3 * rows["improved", "search"][0]
     assert rows["improved", "Opacus' default"][1] == 63
-
-
-def test_opacus_list():
-    """1.1 to 10.9 by tenths and 12 to 63, as its RDPAccountant.DEFAULT_ALPHAS."""
-    assert len(OPACUS_ORDERS) == 99 + 52
-    assert OPACUS_ORDERS[0] == 1.1
-    assert OPACUS_ORDERS[98] == 10.9
-    assert OPACUS_ORDERS[99:] == tuple(range(12, 64))

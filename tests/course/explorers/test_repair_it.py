@@ -27,27 +27,19 @@ def test_each_correction_is_a_claim():
         assert math.isinf(value) if math.isinf(computed) else value == pytest.approx(computed)
 
 
-def test_uncorrected_it_is_what_was_charged():
-    found = RepairIt.compute(**NONE)
-    assert found["epsilon"] <= 9.6
-    assert claims.spent(claims.CODE_NOISE, claims.CODE_RATE) == found["epsilon"]
-
-
 def test_noise_over_sensitivity_is_the_papers():
     assert setting(**NONE | {"noise": True})[0] == claims.ONE_CLIP
     assert setting(**NONE | {"noise": True, "tensors": True})[0] == claims.REAL_PART
     assert setting(**ALL)[0] == pytest.approx(claims.BOTH_PARTS)
 
 
-def test_the_certified_pair_is_below_the_papers_method():
+def test_the_certified_pair_is_below_the_papers_method_and_without_label_noise_is_none():
+    charged = RepairIt.compute(**NONE)["epsilon"]
+    assert charged == claims.spent(claims.CODE_NOISE, claims.CODE_RATE) <= 9.6
+    found = RepairIt.compute(**NONE | {"generator": True})
+    assert found["epsilon"] == found["pair"][1] == math.inf
+    assert "No finite epsilon" in RepairIt().says(found)
     for name in ("noise", "rate", "tensors", "fakes"):
         found = RepairIt.compute(**NONE | {name: True})
         low, high = found["pair"]
         assert 0 < low <= high <= found["epsilon"]
-
-
-def test_labels_without_noise_have_no_epsilon():
-    found = RepairIt.compute(**NONE | {"generator": True})
-    assert found["epsilon"] == math.inf
-    assert found["pair"][1] == math.inf
-    assert "No finite epsilon" in RepairIt().says(found)

@@ -5,17 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from dpkit.course.explorers.round_slider import RoundSlider, round_stops
+from dpkit.course.explorers.controls import RoundSlider, round_stops
 
 
 @pytest.fixture
 def slider() -> RoundSlider:
     return RoundSlider("noise", round_stops(-1, 2, 1.0859), 1.0859, "a tooltip")
-
-
-def test_it_begins_with_its_value_which_is_a_stop(slider: RoundSlider):
-    assert slider.value == slider.field.value == 1.0859
-    assert slider.stops[slider.slider.value] == 1.0859
 
 
 def test_stops_are_round_and_hold_both_ends():
@@ -34,19 +29,16 @@ def test_stops_of_whole_numbers_are_whole():
     assert {1.0, 2.0, 15.0, 2_000.0} <= set(stops)
 
 
-def test_a_typed_number_is_kept_and_the_slider_goes_near(slider: RoundSlider):
-    slider.field.value = 0.3141
-    assert slider.value == 0.3141
-    assert slider.stops[slider.slider.value] == 0.32
-    assert slider.field.value == 0.3141
-
-
-def test_a_moved_slider_gives_its_stop(slider: RoundSlider):
+def test_a_moved_slider_gives_its_stop_and_a_typed_number_is_kept(slider: RoundSlider):
+    assert slider.value == slider.field.value == slider.stops[slider.slider.value] == 1.0859
     seen = []
     slider.observe(lambda change: seen.append(change.new), names="value")
     slider.slider.value += 1
     assert seen == [slider.stops[slider.slider.value]]
     assert slider.field.value == slider.value == 1.1
+    slider.field.value = 0.3141
+    assert slider.value == slider.field.value == 0.3141
+    assert slider.stops[slider.slider.value] == 0.32  # goes near
 
 
 @pytest.mark.parametrize("value", [-1.0, 0.0, math.nan, math.inf, 1e9])

@@ -101,19 +101,12 @@ def test_the_line_ends_at_the_accountants_number():
     assert curve[0] == rdp.epsilon(ledger, delta=1e-5, orders=rdp.ORDERS).epsilon
 
 
-def test_a_run_that_costs_nothing_takes_noise_of_any_size(explorer):
-    """At delta 0.9 epsilon is 0."""
-    assert "any size" in explorer.table(computed(delta=0.9)).text()
-
-
-def test_notes_tell_of_rounding_and_of_what_is_not_offered(explorer):
+def test_notes_tell_of_rounding_and_what_a_decay_does_not_read_cannot_be_moved(
+    explorer, monkeypatch
+):
     assert f"rounded to {DOWN} levels: down" in repr(explorer)
     assert "its own noise" in explorer.table(computed(kind="constant")).text()
-    assert "adaptive" not in explorer.values["kind"].options
-    assert "its own price" in repr(explorer)
-
-
-def test_what_a_decay_does_not_read_cannot_be_moved(explorer, monkeypatch):
+    assert "any size" in explorer.table(computed(delta=0.9)).text()  # epsilon is 0
     monkeypatch.setattr(explorer, "draw", lambda _: Picture(None, ""))
     for kind in KINDS:
         explorer.values["kind"].value = kind

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from dpkit.course.explorers import TradeOff, trade_off
-from dpkit.course.explorers.run_controls import RunInput
 from dpkit.course.explorers.trade_off import POSSIBLE, REFUTES, WORSE
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp, tradeoff
 
@@ -82,15 +81,10 @@ def test_verdicts_on_points():
     assert computed(alpha=0.0, beta=1.0)["verdict"] == POSSIBLE
 
 
-def test_curves_are_remembered_by_run_alone():
-    runs = [RunInput(SampledGaussian(2.0, 0.01, a), 1000) for a in ("add-remove", "replace-one")]
-    ones = [trade_off._pairs(run) for run in runs]
-    assert not np.array_equal(ones[0]["deltas"], ones[1]["deltas"])
-    assert trade_off._pairs(runs[0]) is ones[0]
-
-
 def test_moving_the_point_asks_no_accountant(explorer, monkeypatch):
     computed()
     monkeypatch.setattr(trade_off.pld, "delta", None)
     monkeypatch.setattr(trade_off.rdp, "delta", None)
     assert explorer.draw(computed(alpha=0.3, beta=0.3)).png() != b""
+    with pytest.raises(TypeError):  # another run asks them
+        computed(adjacency="replace-one", noise_multiplier=2.125)
