@@ -8,7 +8,7 @@ import typer
 
 from dpkit import __version__
 from dpkit.commands import accounting, data, of_papers, sample, supports, train
-from dpkit.common.missing import remedied
+from dpkit.common.lazy import remedied
 
 app = typer.Typer(
     name="dpkit",

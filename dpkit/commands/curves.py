@@ -12,7 +12,7 @@ import numpy as np
 
 from dpkit import __version__
 from dpkit.commands.pricing import Pricing
-from dpkit.common import records
+from dpkit.common import files
 from dpkit.privacy.ledger import Guarantee, Releases
 
 DELTAS = np.logspace(-12, -1, 23)
@@ -65,7 +65,7 @@ def write(paths: list[str], pricing: Pricing, ledger: Releases, delta: float) ->
     found = points(pricing, ledger, delta)
     contents = [make(found) for make in writers]
     for path, content in zip(paths, contents, strict=True):
-        records.write_bytes(Path(path), content)
+        files.write_bytes(Path(path), content)
 
 
 def points(pricing: Pricing, ledger: Releases, delta: float) -> list[Point]:

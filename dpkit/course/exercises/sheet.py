@@ -7,7 +7,7 @@ the solution that a reader may ask for, and what it returns is what an answer is
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dpkit.common.missing import remedied
+from dpkit.common.lazy import remedied
 from dpkit.course.exercises.exercise import Exercise
 from dpkit.course.exercises.kinds import Choice, Function, Guess, Number
 

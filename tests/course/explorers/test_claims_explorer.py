@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from dpkit import papers
-from dpkit.common import paths
+from dpkit.common import files
 from dpkit.common.show import at_most
 from dpkit.course.explorers import ClaimsWall
 from dpkit.course.explorers.claims_wall_card import card, computed
@@ -272,7 +272,7 @@ def test_a_stated_value_that_cannot_be_compared_is_shown_as_it_is(made_up):
 
 
 def test_evidence_that_arrives_is_read(made_up, monkeypatch, tmp_path):
-    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
+    monkeypatch.setattr(files, "results_dir", lambda: tmp_path)
     evidence = Evidence("made_up/evidence", {"n": 1}, lambda: Measured({"a": 0.5}, {}))
     claim = claim_of("evidence", evidence=evidence, compute=lambda values: values["a"])
     explorer = made_up(claim)
