@@ -24,7 +24,6 @@ from pathlib import Path
 from reprlib import Repr
 from typing import Any, NamedTuple
 
-from dpkit.commands import own_ledgers
 from dpkit.common import checks
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
@@ -44,6 +43,9 @@ AS_JSON = "save the accountant's state as JSON: json.dump(accountant.state_dict(
 _shown = Repr()
 _shown.maxstring = _shown.maxother = 120
 short = _shown.repr
+METADATA = "dpkit"  # in a safetensors file: what `PrivateGan.save` says of the release, as JSON
+LONGEST_HEADER = 100_000_000  # bytes; what the library itself reads
+BY_HAND = "type --noise-multiplier, --sample-rate and --steps instead"
 
 
 class _Row(NamedTuple):
@@ -89,7 +91,7 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
 
 def _rows(file: Path) -> Iterator[_Row]:
     if file.suffix == ".safetensors":
-        return _listed(str(file), own_ledgers.released_rows(file))
+        return _listed(str(file), released_rows(file))
     with file.open("rb") as stream:
         start = stream.read(len(CHECKPOINT))
     if start == CHECKPOINT:
@@ -119,8 +121,8 @@ def _text_rows(file: Path) -> Iterator[_Row]:
     content = _json_content(file, text)
     if isinstance(content, list):
         return _listed(str(file), content)
-    if own_ledgers.is_checkpoints(content):
-        return _listed(str(file), own_ledgers.checkpoint_rows(str(file), content))
+    if is_checkpoints(content):
+        return _listed(str(file), checkpoint_rows(str(file), content))
     return _opacus(str(file), content)
 
 
@@ -302,3 +304,56 @@ def _refused(row: _Row, check: Callable[[], Any], remedy: str) -> Any:
         return check()
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{row.where}: {error}; {remedy}") from None
+
+
+def is_checkpoints(content: Mapping[str, Any]) -> bool:
+    """Whether this is the ledger that lies beside a checkpoint."""
+    return {"id", "charged"} <= content.keys()
+
+
+def checkpoint_rows(name: str, content: Mapping[str, Any]) -> list[Any]:
+    """What the charged steps release, done or reserved.
+
+    Raises:
+        ValueError: the ledger counts steps and does not say what one releases.
+    """
+    if not isinstance(content.get("rows"), list):
+        raise ValueError(
+            f"{name} counts {content['charged']} charged steps and does not say what they release: "
+            "it is of an older dpkit, or its settings have no ledger of Gaussian steps alone, so "
+            "that a number of steps would not price it; ask the settings' own ledger or guarantee"
+        )
+    return content["rows"]
+
+
+def released_rows(file: Path) -> list[Any]:
+    """What a released model's header says that its training released; no weights are read.
+
+    Raises:
+        ValueError: the file is no safetensors file, or holds no such ledger.
+    """
+    metadata: Any = _header(file).get("__metadata__")
+    try:
+        found = json.loads(metadata[METADATA])["ledger"]
+    except (LookupError, TypeError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise ValueError(
+            f"{file} has no list of steps under {METADATA} in its metadata, which dpkit's "
+            f"released generators have; {BY_HAND}"
+        )
+    return found
+
+
+def _header(file: Path) -> Mapping[str, Any]:
+    """The JSON at the start: 8 bytes with its length (little-endian), then itself."""
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        text = stream.read(length) if length <= LONGEST_HEADER else b""
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, Mapping) or len(text) < length:
+        raise ValueError(f"{file} is not a safetensors file: its header is damaged or missing")
+    return header

@@ -16,8 +16,7 @@ from dpkit.common import checks
 from dpkit.privacy.accountants import conversions, pld, rdp
 from dpkit.privacy.ledger import Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Adjacency, Unsupported
-from dpkit.privacy.mechanisms.base import GaussianDp, as_orders
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.base import Floats, GaussianDp, PrivacyLoss, as_orders
 
 MOST_RUNS = 10**6
 

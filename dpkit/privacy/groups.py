@@ -11,9 +11,9 @@ from dpkit.privacy import numerics
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Gaussian, Mechanism, SampledGaussian, Unsupported
+from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.group_sampled import LARGEST_GROUP, GroupSampledGaussian, together
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 LARGEST_EPSILON = 1e4  # of one record, at which the search for a group's ends

@@ -1,4 +1,7 @@
-"""A history of releases, and the guarantee an accountant gives for it."""
+"""A history of releases, and the guarantee an accountant gives for it.
+
+Files hold it as rows of numbers (`rows`), which `dpkit epsilon --ledger` reads.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,12 +16,15 @@ from dpkit.privacy.mechanisms import (
     ADJACENCIES,
     Adjacency,
     Floats,
+    Gaussian,
     GaussianDp,
     Mechanism,
+    SampledGaussian,
     Unsupported,
     as_orders,
 )
-from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss
+from dpkit.privacy.mechanisms.base import PrivacyLoss
+from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 
 class Release(NamedTuple):
@@ -217,3 +223,23 @@ def parallel(*ledgers: Releases) -> list[Release]:
     together = Ledger.of([release for part in parts for release in part.releases])
     parts = [part if part.releases else Ledger((), together.adjacency) for part in parts]
     return [Release(Parallel(tuple(parts)))]
+
+
+def rows(ledger: Releases) -> list[dict[str, Any]]:
+    """One {noise_multiplier, sample_rate, count, adjacency} for all equal steps.
+
+    For batches drawn without replacement noise_over_sensitivity stands for noise_multiplier. A sum
+    over all records has sample_rate 1.
+
+    Raises:
+        Unsupported: a release is not the noisy sum of a Poisson batch, nor of one drawn without
+            replacement, or its price holds on further assumptions: a row does not say that.
+    """
+    found = []
+    for mechanism, count in Ledger.of(ledger).releases:
+        if type(mechanism) is Gaussian:
+            mechanism = SampledGaussian(mechanism.noise_multiplier, 1.0, mechanism.adjacency)
+        if type(mechanism) not in (SampledGaussian, WithoutReplacementGaussian):
+            raise Unsupported(f"no row says all of {type(mechanism).__name__}; store it yourself")
+        found.append(vars(mechanism) | {"count": count, "adjacency": mechanism.adjacency})
+    return found

@@ -20,7 +20,7 @@ from dpkit.privacy.mechanisms import (
     SampledGaussian,
     Unsupported,
 )
-from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss
+from dpkit.privacy.mechanisms.base import PrivacyLoss
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 

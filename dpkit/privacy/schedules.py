@@ -17,7 +17,7 @@ import numpy as np
 from dpkit.common import checks
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.privacy_loss import Floats
+from dpkit.privacy.mechanisms.base import Floats
 
 
 class Schedule(Protocol):

@@ -8,8 +8,8 @@ import pytest
 
 from dpkit.commands.ledger_file import read
 from dpkit.privacy import Gaussian, Laplace, Release, SampledGaussian, Unsupported, pld
+from dpkit.privacy.ledger import rows
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
-from dpkit.privacy.rows import rows
 
 LEDGER = [Release(SampledGaussian(1.1, 0.01), 700), Release(SampledGaussian(1.2, 0.02), 300)]
 

@@ -13,7 +13,7 @@ from dpkit.privacy.accountants.pld.loss_grid import Cells, GridLoss
 from dpkit.privacy.accountants.pld.powers import Power
 from dpkit.privacy.accountants.pld.saddle import Look
 from dpkit.privacy.ledger import Ledger
-from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss, of_family, stacked
+from dpkit.privacy.mechanisms.base import PrivacyLoss, of_family, stacked
 
 H = 0.01
 FAMILIES = [

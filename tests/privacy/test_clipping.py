@@ -9,18 +9,16 @@ import dpkit.privacy
 from dpkit.papers.dpgan.clip_bounds import biases_together, clusters, group_bounds, mean_norm_bounds
 from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, clipping, divergence
 from dpkit.privacy.clipping import (
+    ClippedAfterMean,
     FlatClipping,
     GroupClipping,
+    NoiseOverSqrtBatch,
     PerCoordinateClipping,
     PerTensorClipping,
     RealFakeApart,
     RealFakeSummed,
-    Unclipped,
-)
-from dpkit.privacy.wrong_clipping import (
-    ClippedAfterMean,
-    NoiseOverSqrtBatch,
     TensorsClippedAtGroupBound,
+    Unclipped,
     actual_noise_multiplier,
 )
 

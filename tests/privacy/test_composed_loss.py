@@ -17,7 +17,7 @@ from dpkit.privacy.accountants.pld.composed_loss import chernoff_delta, chernoff
 from dpkit.privacy.accountants.pld.loss_grid import GridLoss
 from dpkit.privacy.accountants.pld.saddle import Look
 from dpkit.privacy.ledger import Ledger
-from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss
+from dpkit.privacy.mechanisms.base import PrivacyLoss
 
 H = 0.125  # spacing: a float without rounding errors, as are the nodes
 

@@ -12,8 +12,8 @@ from scipy import stats
 
 from dpkit.privacy import Gaussian
 from dpkit.privacy.mechanisms import discrete_gaussian
-from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.discrete_sampler import (
+from dpkit.privacy.mechanisms.discrete_gaussian import (
+    DiscreteGaussian,
     bernoulli_exp,
     discrete_laplace,
     sample,

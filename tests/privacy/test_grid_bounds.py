@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dpkit.privacy import Gaussian, Laplace, SampledGaussian
 from dpkit.privacy.accountants.pld import loss_grid, saddle
 from dpkit.privacy.accountants.pld.composed_loss import compose
-from dpkit.privacy.mechanisms.privacy_loss import from_atoms
+from dpkit.privacy.mechanisms.base import from_atoms
 
 EPSILONS = np.linspace(-4, 4, 81)
 

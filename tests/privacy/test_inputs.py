@@ -32,7 +32,7 @@ from dpkit.privacy import (
     tradeoff,
 )
 from dpkit.privacy.ledger import FIXED
-from dpkit.privacy.mechanisms.privacy_loss import rounding
+from dpkit.privacy.mechanisms.base import rounding
 from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import ExponentialDecay, TimeDecay, noise_ledger
 

@@ -13,8 +13,8 @@ from scipy.special import ndtr
 
 from dpkit.privacy import Gaussian, Guarantee, Release, SampledGaussian, pld, rdp
 from dpkit.privacy.ledger import Ledger
+from dpkit.privacy.mechanisms.base import PrivacyLoss, from_atoms
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss, from_atoms
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 BOTH = ("add-remove", "replace-one")

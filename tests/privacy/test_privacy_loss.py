@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dpkit.privacy import Gaussian, NoGuarantee, SampledGaussian
 from dpkit.privacy.mechanisms import Mechanism
+from dpkit.privacy.mechanisms.base import ROUNDING, from_atoms, normal_masses
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.privacy_loss import ROUNDING, from_atoms, normal_masses
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 UNIT = 2.0**-53

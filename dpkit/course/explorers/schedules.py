@@ -16,7 +16,7 @@ from dpkit.course.explorers.run_controls import (
     steps_control,
 )
 from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
-from dpkit.privacy.mechanisms.privacy_loss import Floats
+from dpkit.privacy.mechanisms.base import Floats
 from dpkit.privacy.schedules import Schedule
 
 KINDS = ("constant", "linear", "exponential", "time", "step")

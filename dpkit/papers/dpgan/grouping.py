@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from dpkit.common import checks
 from dpkit.papers.dpgan.clip_bounds import clusters, group_bounds
-from dpkit.privacy.clipping import GroupClipping, check_groups
-from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
+from dpkit.privacy.clipping import GroupClipping, TensorsClippedAtGroupBound, check_groups
 
 
 def is_bias(convolutions: int) -> tuple[bool, ...]:

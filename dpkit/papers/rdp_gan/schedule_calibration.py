@@ -17,7 +17,7 @@ from dpkit.privacy.accountants import pld
 from dpkit.privacy.calibrate import FAR, Accountant, log_over
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.privacy_loss import Floats
+from dpkit.privacy.mechanisms.base import Floats
 from dpkit.privacy.schedules import Schedule, noise_ledger, values
 
 __all__ = ["Solved", "initial_noise", "iterations_within"]

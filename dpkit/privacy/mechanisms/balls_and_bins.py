@@ -11,15 +11,18 @@ from scipy.special import gammaln
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import lognormal_sums
 from dpkit.privacy.mechanisms.base import (
+    UNIT,
     Adjacency,
+    Floats,
     GaussianDp,
+    PrivacyLoss,
     Unsupported,
     as_epsilons,
     as_orders,
     check_noise,
+    from_atoms,
 )
 from dpkit.privacy.mechanisms.lognormal_sums import Law
-from dpkit.privacy.mechanisms.privacy_loss import UNIT, Floats, PrivacyLoss, from_atoms
 from dpkit.privacy.mechanisms.renyi_integrals import log_sums
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 

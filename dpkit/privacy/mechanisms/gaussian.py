@@ -11,13 +11,16 @@ from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     ADJACENCIES,
     Adjacency,
+    Floats,
     GaussianDp,
+    PrivacyLoss,
     as_epsilons,
     as_orders,
     check_noise,
     moved_by,
+    normal_masses,
+    of_family,
 )
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, normal_masses, of_family
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 

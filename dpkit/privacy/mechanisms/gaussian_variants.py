@@ -11,9 +11,15 @@ from typing import ClassVar
 from numpy.typing import ArrayLike
 
 from dpkit.common import checks
-from dpkit.privacy.mechanisms.base import ADJACENCIES, Adjacency, GaussianDp, check_noise
+from dpkit.privacy.mechanisms.base import (
+    ADJACENCIES,
+    Adjacency,
+    Floats,
+    GaussianDp,
+    PrivacyLoss,
+    check_noise,
+)
 from dpkit.privacy.mechanisms.gaussian import Gaussian
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 
 

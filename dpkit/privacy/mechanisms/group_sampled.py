@@ -14,13 +14,15 @@ from scipy.special import log_ndtr, ndtr
 from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     Adjacency,
+    Floats,
     GaussianDp,
+    PrivacyLoss,
     Unsupported,
     as_epsilons,
     as_orders,
     check_noise,
+    normal_masses,
 )
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, normal_masses
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 
 LARGEST_GROUP = 128

@@ -11,13 +11,14 @@ from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     ADJACENCIES,
     Adjacency,
+    Floats,
     GaussianDp,
+    PrivacyLoss,
     as_epsilons,
     as_orders,
     check_noise,
     moved_by,
 )
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 
 
 @dataclass(frozen=True)

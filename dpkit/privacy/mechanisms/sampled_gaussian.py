@@ -14,20 +14,18 @@ from dpkit.privacy.mechanisms import renyi_integrals
 from dpkit.privacy.mechanisms.base import (
     ADJACENCIES,
     Adjacency,
+    Floats,
     GaussianDp,
+    PrivacyLoss,
     as_epsilons,
     as_orders,
     check_noise,
     excess,
-)
-from dpkit.privacy.mechanisms.gaussian import NODES, WEIGHTS, Gaussian
-from dpkit.privacy.mechanisms.privacy_loss import (
-    Floats,
-    PrivacyLoss,
     from_atoms,
     normal_masses,
     of_family,
 )
+from dpkit.privacy.mechanisms.gaussian import NODES, WEIGHTS, Gaussian
 
 MUCH = 50.0  # noise from which on normals 1 / noise apart are too close to be subtracted
 

@@ -11,13 +11,14 @@ from scipy.special import erf, gammaln
 from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     Adjacency,
+    Floats,
     GaussianDp,
+    PrivacyLoss,
     Unsupported,
     as_epsilons,
     as_orders,
     check_noise,
 )
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 
 EVERY = 1024  # orders up to which every moment is computed; then some, with bounds between

@@ -27,7 +27,7 @@ from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, Cells, NoGrid, R
 from dpkit.privacy.accountants.pld.saddle import Look, Moments, Seen
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import Unsupported
-from dpkit.privacy.mechanisms.privacy_loss import LEAST_MASS
+from dpkit.privacy.mechanisms.base import LEAST_MASS
 
 __all__ = ["delta", "epsilon"]
 

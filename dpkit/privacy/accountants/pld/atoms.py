@@ -9,14 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpkit.privacy.accountants.pld.loss_grid import NoGrid
-from dpkit.privacy.mechanisms.privacy_loss import (
-    LEAST_MASS,
-    ROUNDING,
-    UNIT,
-    Floats,
-    PrivacyLoss,
-    rounding,
-)
+from dpkit.privacy.mechanisms.base import LEAST_MASS, ROUNDING, UNIT, Floats, PrivacyLoss, rounding
 
 WIDENING = 100  # a node's distance from the centre, in distances to the next: at most
 FURTHEST = 1e18  # in distances near the centre

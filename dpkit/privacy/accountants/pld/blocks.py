@@ -8,7 +8,7 @@ import numpy as np
 from dpkit.privacy.accountants.pld import loss_grid, saddle
 from dpkit.privacy.accountants.pld.loss_grid import Real
 from dpkit.privacy.accountants.pld.saddle import Seen
-from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss, stacked
+from dpkit.privacy.mechanisms.base import PrivacyLoss, stacked
 
 SIZE = 2**14  # numbers in an array: those of a block fit the processor's cache
 FEW = 8  # nodes beside those of a loss: so many matter little

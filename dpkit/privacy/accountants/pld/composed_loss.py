@@ -14,7 +14,7 @@ from scipy import fft
 from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, GridLoss, NoGrid, Real, nodes
 from dpkit.privacy.accountants.pld.powers import Power
 from dpkit.privacy.accountants.pld.saddle import Look
-from dpkit.privacy.mechanisms.privacy_loss import ROUNDING, UNIT, Floats
+from dpkit.privacy.mechanisms.base import ROUNDING, UNIT, Floats
 
 FLOOR = 1e-290  # below it sums have lost digits
 ENOUGH = 1e-7  # of the tilted mass, outside the window, to look no further

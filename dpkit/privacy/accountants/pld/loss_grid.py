@@ -14,13 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit.privacy.mechanisms.privacy_loss import (
-    LEAST_MASS,
-    ROUNDING,
-    Floats,
-    PrivacyLoss,
-    rounding,
-)
+from dpkit.privacy.mechanisms.base import LEAST_MASS, ROUNDING, Floats, PrivacyLoss, rounding
 
 REACH = 32  # cells around the heaviest in which shares are exact
 MOST_NODES = 2**20
@@ -110,7 +104,7 @@ def cells(loss: PrivacyLoss, spacing: float, span: tuple[Real, Real], centre: Re
     """Cells that cover the span of losses.
 
     Args:
-        loss: of one release, or m of one family side by side (`privacy_loss.stacked`).
+        loss: of one release, or m of one family side by side (`stacked`).
         spacing: of the nodes.
         span: the least and the largest loss, each a number or (m, 1).
         centre: a node where the loss has no atoms, about where it has most of its mass

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import fft
 
 from dpkit.privacy.accountants.pld.loss_grid import Real, Whole
-from dpkit.privacy.mechanisms.privacy_loss import UNIT, Floats
+from dpkit.privacy.mechanisms.base import UNIT, Floats
 
 NEGLIGIBLE = -50.0  # log of a Fourier coefficient that is left out
 SHORT = 3  # times a convolution by chirps takes as long as a real transform of its length

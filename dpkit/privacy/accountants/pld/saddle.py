@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, stacked
+from dpkit.privacy.mechanisms.base import Floats, PrivacyLoss, stacked
 
 SCALES = np.geomspace(1e-13, 1e18, 700)  # of losses, 10 % apart
 EDGES = np.concatenate([-SCALES[::-1], [0.0], SCALES])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpkit.privacy.accountants.pld.composed_loss import Parts, infinite_mass, outside, tilted
 from dpkit.privacy.accountants.pld.loss_grid import NoGrid
 from dpkit.privacy.accountants.pld.saddle import Look
-from dpkit.privacy.mechanisms.privacy_loss import ROUNDING, UNIT, Floats
+from dpkit.privacy.mechanisms.base import ROUNDING, UNIT, Floats
 
 Complexes = NDArray[np.complex128]
 Integers = NDArray[np.int64]
