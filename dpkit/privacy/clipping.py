@@ -19,7 +19,7 @@ import numpy as np
 
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import Adjacency
-from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
+from dpkit.privacy.mechanisms.sampled_gaussian import DiagonalGaussian, GroupedGaussian
 
 
 class ClippingRule(Protocol):

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import quad
 
 from dpkit.privacy import Gaussian, SampledGaussian
-from dpkit.privacy.mechanisms.gaussian_variants import (
+from dpkit.privacy.mechanisms.sampled_gaussian import (
     DiagonalGaussian,
     GroupedGaussian,
     effective_noise,

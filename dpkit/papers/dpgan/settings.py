@@ -16,7 +16,7 @@ from dpkit.privacy.clipping import GroupClipping, TensorsClippedAtGroupBound, Un
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.mechanisms.base import NoGuarantee
-from dpkit.privacy.mechanisms.gaussian_variants import GroupedGaussian
+from dpkit.privacy.mechanisms.sampled_gaussian import GroupedGaussian
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
     Assuming,

@@ -21,13 +21,13 @@ from dpkit.privacy.mechanisms.base import (
 )
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.gaussian import Gaussian
-from dpkit.privacy.mechanisms.gaussian_variants import (
+from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.sampled_gaussian import (
     DiagonalGaussian,
     GroupedGaussian,
+    SampledGaussian,
     effective_noise,
 )
-from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
-from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 

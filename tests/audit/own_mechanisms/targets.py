@@ -77,7 +77,7 @@ LEARNED: tuple[Target, ...] = (
         "grouped-gaussian",
         "a Poisson batch's sum clipped in four groups, each at its own bound",
         [Release(GroupedGaussian(1.5, 4, 0.5))],
-        where=f"{CODE}/gaussian_variants.py",
+        where=f"{CODE}/sampled_gaussian.py",
     ),
     *learned(
         "mixed-ledger",

@@ -15,7 +15,7 @@ import numpy as np
 from dpkit.common import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.accountants import rdp
-from dpkit.privacy.accountants.pld import blocks, large, loss_grid, saddle
+from dpkit.privacy.accountants.pld import large, loss_grid, saddle
 from dpkit.privacy.accountants.pld.composed_loss import (
     Grids,
     chernoff_delta,
@@ -261,7 +261,7 @@ def _releases(ledger: Ledger, delta: float, *, attained: bool = False) -> list[S
     losses = [(mechanism.privacy_loss(), count) for mechanism, count in ledger.releases]
     if attained:
         losses = [(loss.attained or loss, count) for loss, count in losses]
-    return blocks.seen([loss for loss, _ in losses], [count for _, count in losses], tail)
+    return loss_grid.seen([loss for loss, _ in losses], [count for _, count in losses], tail)
 
 
 def _total(releases: Sequence[Seen]) -> int:
@@ -298,7 +298,7 @@ def _directions(releases: Sequence[Seen], looks: Sequence[Look], wanted: float) 
     width = np.inf
     for _ in range(8):
         spacing = loss_grid.fitted(max(float(spacing), finest), (r.loss for r in releases))
-        found = blocks.of(releases, spacing, enough=wanted / (15 * total))
+        found = loss_grid.blocks(releases, spacing, enough=wanted / (15 * total))
         counts = [block.counts for block in found]
         cells = [loss_grid.cells(b.loss, spacing, b.span, b.centre) for b in found]
         back = [one.reversed() for one in cells]
@@ -316,7 +316,7 @@ def _at_most(direction: _Direction, releases: Sequence[Seen], delta: float, epsi
     if look.epsilon > epsilon:
         return False
     parts = []
-    for loss, span, centre, counts in blocks.of(releases, spacing, enough=math.inf):
+    for loss, span, centre, counts in loss_grid.blocks(releases, spacing, enough=math.inf):
         cells = loss_grid.cells(loss, spacing, span, centre)
         parts.append((loss_grid.upper(cells.reversed() if look.reverse else cells), counts))
     if chernoff_epsilon(parts, look.saddle, delta) <= epsilon:
