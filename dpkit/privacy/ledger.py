@@ -72,11 +72,11 @@ class Ledger:
     def __post_init__(self) -> None:
         """Refuse what `of` would not have made (ValueError): a count that is no integer > 0, ..."""
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
-        entries = [_checked(entry) for entry in _listed(self.releases)]
-        if not all(one.count and one.mechanism.adjacency == self.adjacency for one in entries):
-            raise ValueError("a Ledger holds counts > 0 under its adjacency; make it by Ledger.of")
         if not isinstance(self.releases, tuple):
             raise ValueError("a Ledger holds a tuple of releases; make it by Ledger.of")
+        entries = [_checked(entry) for entry in self.releases]
+        if not all(one.count and one.mechanism.adjacency == self.adjacency for one in entries):
+            raise ValueError("a Ledger holds counts > 0 under its adjacency; make it by Ledger.of")
         object.__setattr__(self, "releases", tuple(entries))
 
     @classmethod
@@ -90,8 +90,16 @@ class Ledger:
         """
         if isinstance(entries, Ledger):
             return entries
+        listed: Any = [entries] if isinstance(entries, Release) else entries
+        if not isinstance(listed, list | tuple):
+            once = isinstance(listed, Iterable)
+            remedy = "pass list(...) of it" if once else "pass [Release(...), ...]"
+            raise ValueError(
+                "ledger must be a list of Release(mechanism, count), got "
+                f"{type(listed).__name__}; {remedy}"
+            )
         counts: dict[Mechanism, int] = {}
-        for mechanism, count in map(_checked, _listed(entries)):
+        for mechanism, count in map(_checked, listed):
             counts[mechanism] = counts.get(mechanism, 0) + count
         adjacencies: set[Adjacency] = {mechanism.adjacency for mechanism in counts}
         if len(adjacencies) > 1:
@@ -132,18 +140,6 @@ class Ledger:
 
 
 Releases = Sequence[Release] | Release | Ledger
-
-
-def _listed(entries: Any) -> Sequence[Any]:
-    if isinstance(entries, Release):
-        return [entries]
-    if isinstance(entries, list | tuple):
-        return entries
-    remedy = "pass list(...) of it" if isinstance(entries, Iterable) else "pass [Release(...), ...]"
-    raise ValueError(
-        "ledger must be a list of Release(mechanism, count), got "
-        f"{type(entries).__name__}; {remedy}"
-    )
 
 
 def _checked(entry: Any) -> Release:

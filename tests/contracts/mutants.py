@@ -88,8 +88,8 @@ MUTANTS = (
     Mutant(
         "q and 1 - q swapped",
         "privacy/mechanisms/sampled_gaussian.py",
-        "return (1 - q) * base + q * moved",
-        "return q * base + (1 - q) * moved",
+        "rest = (1 - q) * base",
+        "rest = q * base",
         "tests/privacy/test_certified_pair.py::test_common_and_hard_runs_have_a_narrow_pair",
     ),
     Mutant(
@@ -660,8 +660,8 @@ MUTANTS = (
     Mutant(
         "a row's count taken for its block's",
         "privacy/accountants/pld/composed_loss.py",
-        "self._raise(found, error, counts[some])",
-        "self._raise(found, error, counts[:1] * len(counts[some]))",
+        "in zip(counts[some], np.log(size + error), strict=True)",
+        "in zip(counts[:1] * len(counts[some]), np.log(size + error), strict=True)",
         BLOCKS,
     ),
     Mutant(

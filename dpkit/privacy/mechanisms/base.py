@@ -4,6 +4,7 @@ Also the distribution of its privacy loss, as cell masses: what a PLD accountant
 price of a release whose noise protects nothing.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,11 @@ from dpkit.common import checks
 
 Adjacency = Literal["add-remove", "replace-one"]
 ADJACENCIES: tuple[str, ...] = ("add-remove", "replace-one")
+# What the price of a batch's sum assumes beside how the batch is drawn.
+WHOLE_SUM = (
+    "a batch's noisy sum is released whole or over a public number; the size of the batch is not "
+    "released"
+)
 LARGEST_ORDER = 2**20  # of Renyi divergences; nothing cheaper than 1e-5 needs more
 Floats = NDArray[np.float64]
 UNIT = 2.0**-53
@@ -141,6 +147,27 @@ class Mechanism(Protocol):
     def gaussian_dp(self) -> GaussianDp:
         """mu of Gaussian DP: what the GDP accountant adds up."""
         ...
+
+
+class PricedAsOne(ABC):
+    """A release that costs exactly what another does, `one`."""
+
+    @property
+    @abstractmethod
+    def one(self) -> Mechanism:
+        """That release."""
+
+    def rdp(self, orders: ArrayLike) -> Floats:
+        return self.one.rdp(orders)
+
+    def profile(self, epsilons: ArrayLike) -> Floats:
+        return self.one.profile(epsilons)
+
+    def privacy_loss(self) -> PrivacyLoss:
+        return self.one.privacy_loss()
+
+    def gaussian_dp(self) -> GaussianDp:
+        return self.one.gaussian_dp()
 
 
 def as_orders(orders: ArrayLike) -> Floats:

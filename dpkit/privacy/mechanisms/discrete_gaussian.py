@@ -63,6 +63,7 @@ class DiscreteGaussian:
     sensitivity: int = 1
     adjacency: Adjacency = "add-remove"
     hides_participation: ClassVar[bool] = True
+    assumptions = ("the released quantity is an integer before the noise",)
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -75,10 +76,6 @@ class DiscreteGaussian:
                 f"noise_multiplier * sensitivity must be at most 1e13, got {scale}; "
                 "count in larger units"
             )
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return ("the released quantity is an integer before the noise",)
 
     @property
     def variance(self) -> Fraction:

@@ -44,15 +44,12 @@ class Gaussian:
     adjacency: Adjacency = "add-remove"
     hides_participation: ClassVar[bool] = True
     profile_error: ClassVar[float] = 1e-9
+    assumptions = ()
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
         check_noise(self.noise_multiplier)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return ()
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """alpha s^2 / 2, s = shift / noise standard deviation (Mironov 2017, Prop. 7)."""

@@ -19,9 +19,11 @@ from dpkit.common import checks
 from dpkit.privacy.mechanisms import renyi_integrals
 from dpkit.privacy.mechanisms.base import (
     ADJACENCIES,
+    WHOLE_SUM,
     Adjacency,
     Floats,
     GaussianDp,
+    PricedAsOne,
     PrivacyLoss,
     as_epsilons,
     as_orders,
@@ -83,15 +85,12 @@ def _masses(
     adjacency: Adjacency, noise: float | Floats, q: float | Floats, edges: Floats
 ) -> Floats:
     """Of the pair's P and Q between edges of the loss (`PrivacyLoss.masses`)."""
-
-    def mixed(base: Floats, moved: Floats) -> Floats:
-        return (1 - q) * base + q * moved
-
     x = _threshold(edges, noise, q, adjacency)
     base = other = normal_masses(x / noise)
+    rest = (1 - q) * base
     if adjacency == "replace-one":
-        other = mixed(base, normal_masses((x + 1) / noise))
-    return np.stack([mixed(base, normal_masses((x - 1) / noise)), other])
+        other = rest + q * normal_masses((x + 1) / noise)
+    return np.stack([rest + q * normal_masses((x - 1) / noise), other])
 
 
 FAMILIES: dict[Adjacency, Callable[..., Floats]] = {
@@ -117,20 +116,16 @@ class SampledGaussian:
     adjacency: Adjacency = "add-remove"
     hides_participation: ClassVar[bool] = True
     profile_error: ClassVar[float] = 1e-9
+    assumptions = (
+        "Poisson sampling: every record enters each batch independently with the sample rate",
+        WHOLE_SUM,
+    )
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
         check_noise(self.noise_multiplier)
         checks.in_range(0, 1, sample_rate=self.sample_rate)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return (
-            "Poisson sampling: every record enters each batch independently with the sample rate",
-            "a batch's noisy sum is released whole or over a public number; the size of the batch "
-            "is not released",
-        )
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """The larger direction, exact at integer and fractional orders.
@@ -239,7 +234,7 @@ def effective_noise(noise_multipliers: tuple[float, ...]) -> float:
 
 
 @dataclass(frozen=True)
-class DiagonalGaussian:
+class DiagonalGaussian(PricedAsOne):
     """A sum whose coordinate i is clipped to [-s_i, s_i], plus noise of deviation sigma_i on it.
 
     The same price as one Gaussian with 1 / sigma_*^2 = sum s_i^2 / sigma_i^2 (Xu et al. 2019,
@@ -257,6 +252,7 @@ class DiagonalGaussian:
     noise_multipliers: tuple[float, ...]
     adjacency: Adjacency = "add-remove"
     hides_participation: ClassVar[bool] = True
+    assumptions = ("each coordinate's clipping bound and noise are fixed without the private data",)
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -274,29 +270,9 @@ class DiagonalGaussian:
         """That Gaussian."""
         return Gaussian(self.noise_multiplier, self.adjacency)
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return ("each coordinate's clipping bound and noise are fixed without the private data",)
-
-    def rdp(self, orders: ArrayLike) -> Floats:
-        """Exact: see Gaussian."""
-        return self.one.rdp(orders)
-
-    def profile(self, epsilons: ArrayLike) -> Floats:
-        """Exact: see Gaussian."""
-        return self.one.profile(epsilons)
-
-    def privacy_loss(self) -> PrivacyLoss:
-        """Exact: see Gaussian."""
-        return self.one.privacy_loss()
-
-    def gaussian_dp(self) -> GaussianDp:
-        """Exact: see Gaussian."""
-        return self.one.gaussian_dp()
-
 
 @dataclass(frozen=True)
-class GroupedGaussian:
+class GroupedGaussian(PricedAsOne):
     """One batch whose gradient is clipped in k groups (layers), each at its own bound C_i.
 
     Noise of deviation z_i C_i lies on group i. All groups read the same batch, so a record moves
@@ -346,22 +322,6 @@ class GroupedGaussian:
     def assumptions(self) -> tuple[str, ...]:
         fixed = "each group's clipping bound and noise are fixed without the private data"
         return (fixed,) if self.sample_rate == 1 else (fixed, *self.one.assumptions)
-
-    def rdp(self, orders: ArrayLike) -> Floats:
-        """Exact: see SampledGaussian."""
-        return self.one.rdp(orders)
-
-    def profile(self, epsilons: ArrayLike) -> Floats:
-        """Exact: see SampledGaussian."""
-        return self.one.profile(epsilons)
-
-    def privacy_loss(self) -> PrivacyLoss:
-        """Exact: see SampledGaussian."""
-        return self.one.privacy_loss()
-
-    def gaussian_dp(self) -> GaussianDp:
-        """As SampledGaussian's: exact without sampling, else the limit of many steps."""
-        return self.one.gaussian_dp()
 
 
 def _check_tuple(name: str, values: object) -> None:

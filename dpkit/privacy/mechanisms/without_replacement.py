@@ -46,6 +46,7 @@ class WithoutReplacementGaussian:
     noise_over_sensitivity: float
     sample_rate: float
     hides_participation: ClassVar[bool] = False
+    assumptions = ("every batch is a fresh sample of a fixed size, without replacement",)
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -55,10 +56,6 @@ class WithoutReplacementGaussian:
     @property
     def adjacency(self) -> Adjacency:
         return "replace-one"
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return ("every batch is a fresh sample of a fixed size, without replacement",)
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """The least of three bounds at each order, all of which hold.

@@ -6,6 +6,7 @@ of 1e-12 keeps its digits as one of 1e-3 does.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -69,8 +70,8 @@ class ComposedLoss(NamedTuple):
             target = np.exp(np.log(target) - self.log_scale)
         if not target > FLOOR:  # the look is far from what decides
             return float("inf")
-        for start in (self._near(), 0):
-            s, first, second, doubt = self._sums(start)
+        for near in (True, False):
+            s, first, second, doubt = self._sums(near=near)
             failing = ~(first - second + doubt <= target)
             if s.size == 0 or failing[-1]:
                 return float("inf")
@@ -85,8 +86,8 @@ class ComposedLoss(NamedTuple):
         """The largest epsilon that this and its errors refute at delta, at least 0."""
         with np.errstate(over="ignore"):
             target = np.exp(np.log(delta) + self.factor - self.log_scale)
-        for start in (self._near(), 0):
-            s, first, second, doubt = self._sums(start)
+        for near in (True, False):
+            s, first, second, doubt = self._sums(near=near)
             failing = np.flatnonzero(first - second - doubt > target)
             if failing.size:
                 break
@@ -117,18 +118,17 @@ class ComposedLoss(NamedTuple):
         log_delta = min(np.log(found) + self.log_scale + self.factor, 0.0)
         return float(min(np.exp(log_delta) + self.infinite, 1.0))
 
-    def _near(self) -> int:
-        """A node a little below where epsilon is expected: none before it is likely to matter."""
-        step = max(self.losses.size // 16, 1)
-        return max(int(np.searchsorted(self.losses, self.around)) - step, 0)
+    def _sums(self, *, near: bool = False) -> tuple[Floats, Floats, Floats, Floats]:
+        """The nodes s; sums from each one on, of weights without and with exp(-s).
 
-    def _sums(self, start: int = 0) -> tuple[Floats, Floats, Floats, Floats]:
-        """The nodes s from `start`; sums from each one on, of weights without and with exp(-s).
-
+        Near: of the nodes from a little below where epsilon is expected on, which are likely to do.
         The second is relative to the node it starts at. The last is the doubt: how far errors can
         move delta / scale at epsilons from the node on.
         """
-        start = max(start, int(np.searchsorted(self.losses, self.around - 300 / self.tilt)))
+        start = int(np.searchsorted(self.losses, self.around - 300 / self.tilt))
+        if near:
+            step = max(self.losses.size // 16, 1)
+            start = max(start, int(np.searchsorted(self.losses, self.around)) - step)
         s = self.losses[start:]
         untilted = np.exp(-self.tilt * (s - self.around))
         weights = self.weights[start:] * untilted
@@ -139,8 +139,8 @@ class ComposedLoss(NamedTuple):
             sizes = np.cumsum(np.abs(weights)[::-1])[::-1]
             doubt = self.error * peak * untilted + 4 * UNIT * (s.size + 128) * sizes
         second = _discounted(weights, self.spacing)
-        near = untilted > FLOOR  # beyond, terms that matter may have vanished
-        return s[near], first[near], second[near], doubt[near]
+        kept = untilted > FLOOR  # beyond, terms that matter may have vanished
+        return s[kept], first[kept], second[kept], doubt[kept]
 
 
 def _discounted(weights: Floats, spacing: float) -> Floats:
@@ -261,12 +261,8 @@ def tilted(masses: Floats, nodes: Floats, tilt: float) -> tuple[Floats, Real]:
     return weights / total, (np.log(total) + top)[..., 0]
 
 
-def _norm(values: Floats) -> Floats:
-    """The L2 norm of the rows (..., 1), by a sum that asks for no threads.
-
-    Threads wait for each other when others work.
-    """
-    return np.sqrt(np.square(values).sum(axis=-1, keepdims=True))
+# The L2 norm of rows; along an axis it asks for no threads, which wait for each other.
+_norm = partial(np.linalg.norm, axis=-1, keepdims=True)
 
 
 def _fft_error(length: int) -> float:
@@ -319,29 +315,40 @@ class Power:
             few = SHORT * near < self.size
             end = min(start + max(ROOM // near, 1), rows) if few else start + 1
             some = slice(start, end)
-            found, error = (
-                self._lowest(weights[some], middles[some], lowest)
-                if few
-                else self._whole(weights[start], int(middles[start]))
-            )
+            if few:
+                found, error = self._lowest(weights[some], middles[some], lowest)
+            else:  # all coefficients about the middle
+                shift = -int(middles[start]) % self.size
+                padded = np.zeros(-(-(shift + weights.shape[1]) // self.size) * self.size)
+                padded[shift : shift + weights.shape[1]] = weights[start]
+                folded = padded.reshape(-1, self.size).sum(axis=0, keepdims=True)
+                error = self.rounding * np.maximum(np.sqrt(self.size) * _norm(folded), 1.0)
+                error += UNIT * weights.shape[1] / self.size
+                found = np.asarray(fft.rfft(folded))
             if self.alive.size < found.shape[1]:
                 found = found[:, self.alive]
-            self._raise(found, error, counts[some])
+            size = np.abs(found)
+            worst = self.log_worst.copy()
+            for n, logs in zip(counts[some], np.log(size + error), strict=True):
+                worst += n * logs
+            kept = ~(worst <= NEGLIGIBLE)  # what is not a number stays, and spoils the result
+            if not kept.all():
+                self.dropped = max(self.dropped, float(np.exp(worst[~kept].max())))
+                found, size = found[:, kept], size[:, kept]
+            self.alive, self.log_worst = self.alive[kept], worst[kept]
+            self.log_size, self.phase, self.drift = (
+                one[kept] for one in (self.log_size, self.phase, self.drift)
+            )
+            with np.errstate(divide="ignore"):
+                parts = zip(counts[some], np.log(size), np.angle(found), strict=True)
+            for n, logs, angles in parts:
+                self.log_size += n * logs
+                self.phase += n * angles
+                self.drift += UNIT * (np.abs(self.phase) + np.abs(self.log_size))
             start = end
         for n, at in zip(counts, (np.ravel(first) + middles).tolist(), strict=True):
             self.count += n
             self.start += int(n) * at
-
-    def _whole(self, weights: Floats, middle: int) -> tuple[Complexes, Floats]:
-        """All coefficients (1, size // 2 + 1) about the middle, and what they are off by (1, 1)."""
-        shift = -middle % self.size
-        rows = -(-(shift + weights.size) // self.size)
-        padded = np.zeros(rows * self.size)
-        padded[shift : shift + weights.size] = weights
-        folded = padded.reshape(rows, self.size).sum(axis=0, keepdims=True)
-        norm = np.sqrt(self.size) * _norm(folded)
-        error = self.rounding * np.maximum(norm, 1.0) + UNIT * weights.size / self.size
-        return np.asarray(fft.rfft(folded)), error
 
     def _lowest(
         self, weights: Floats, middles: NDArray[np.int64], count: int
@@ -372,27 +379,6 @@ class Power:
             angle = np.pi * (turn - 2 * self.size * (turn > self.size)) / self.size
             self.chirps = np.cos(angle) - 1j * np.sin(angle)
         return np.concatenate([self.chirps[:positive], self.chirps[length - positive : 0 : -1]])
-
-    def _raise(self, found: Complexes, error: Floats, counts: Sequence[float]) -> None:
-        """Multiply by the rows of coefficients that are alive, to the power of their counts."""
-        size = np.abs(found)
-        worst = self.log_worst.copy()
-        for count, logs in zip(counts, np.log(size + error), strict=True):
-            worst += count * logs
-        kept = ~(worst <= NEGLIGIBLE)  # what is not a number stays, and spoils the result
-        if not kept.all():
-            self.dropped = max(self.dropped, float(np.exp(worst[~kept].max())))
-            found, size = found[:, kept], size[:, kept]
-        self.alive, self.log_worst = self.alive[kept], worst[kept]
-        self.log_size, self.phase, self.drift = (
-            one[kept] for one in (self.log_size, self.phase, self.drift)
-        )
-        with np.errstate(divide="ignore"):
-            parts = zip(counts, np.log(size), np.angle(found), strict=True)
-        for count, logs, angles in parts:
-            self.log_size += count * logs
-            self.phase += count * angles
-            self.drift += UNIT * (np.abs(self.phase) + np.abs(self.log_size))
 
     def result(self, first: int) -> tuple[Floats, float]:
         """The weights at first, first + 1, ..., and a bound on the sum of their errors."""
