@@ -115,13 +115,8 @@ def _drawn(sampling: Sampling, assume: tuple[str, ...], adjacency: Adjacency) ->
     return mechanism(one, noise_multiplier=2.0, public_size=50, assume=assume)
 
 
-def _parallel(adjacency: Adjacency) -> Mechanism:
-    part = [Release(SampledGaussian(2.0, 0.1, adjacency))]
-    return parallel(part, part)[0].mechanism
-
-
-def _best_of(adjacency: Adjacency) -> Mechanism:
-    return best_of([Release(SampledGaussian(2.0, 0.1, adjacency))], mean=10.0)[0].mechanism
+def _steps(adjacency: Adjacency) -> list[Release]:
+    return [Release(SampledGaussian(2.0, 0.1, adjacency))]
 
 
 _MECHANISMS = (
@@ -143,8 +138,8 @@ _SAMPLINGS = (PoissonSampling(5), TruncatedPoisson(5, 8), FixedSizeBatches(5), S
 # Each name with what makes its example under an adjacency, or raises Unsupported.
 EXAMPLES: Mapping[str, Callable[[Adjacency], Mechanism]] = {
     **{type(one).__name__: partial(_under, one) for one in _MECHANISMS},
-    "Parallel": _parallel,
-    "BestOf": _best_of,
+    "Parallel": lambda adjacency: parallel(*[_steps(adjacency)] * 2)[0].mechanism,
+    "BestOf": lambda adjacency: best_of(_steps(adjacency), mean=10.0)[0].mechanism,
     **{type(one).__name__: partial(_drawn, one, ()) for one in _SAMPLINGS},
     "ShuffledBatches as Poisson": partial(_drawn, ShuffledBatches(5), (SHUFFLED_AS_POISSON,)),
 }

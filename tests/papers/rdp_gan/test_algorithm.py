@@ -28,7 +28,7 @@ from dpkit.papers.rdp_gan.settings import (
     ParameterNoise,
 )
 from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
-from dpkit.privacy.schedules import Constant, Linear, PiecewiseConstant
+from dpkit.privacy.schedules import Constant, Linear
 from dpkit.training import per_example
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
@@ -294,7 +294,7 @@ def test_the_parameter_noise_baseline_projects_each_tensor_before_its_step():
 @pytest.mark.parametrize("name", [*READINGS, "repaired"])
 def test_the_generator_moves_after_every_n_d_th_step_and_rates_and_noise_follow_it(name):
     """Iteration 0 has rate 0 and no noise; from iteration 1 on both networks move, with noise."""
-    late = PiecewiseConstant((0.0, 1.0), (1,))
+    late = Linear(0.0, 1.0, over=1)
     settings = tiny(
         REPAIRED if name == "repaired" else READINGS[name],
         discriminator_steps=3,
@@ -419,7 +419,7 @@ def test_one_record_moves_the_update_by_at_most_the_clip_norm(network):
 
 def test_the_noise_is_normal_on_every_coordinate_at_the_iterations_multiplier():
     """Of empty batches too: the noise alone is then released; N(0, (z C)^2) over 5, each step."""
-    multipliers = PiecewiseConstant((3.0, 0.7), (1,))
+    multipliers = Linear(3.0, 0.7, over=1)
     settings = tiny(REPAIRED, discriminator_optimizer=Sgd(Constant(1.0)))
     steps = 30
     for index, multiplier in ((1, 3.0), (2, 0.7)):

@@ -21,7 +21,7 @@ from dpkit.privacy import (
     pld,
     rdp,
 )
-from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear, StepDecay, TimeDecay, Warmup
+from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear, StepDecay, TimeDecay
 
 DELTA, RATE, EACH = 1e-5, 0.1, 3
 ACCOUNTANTS = {
@@ -66,10 +66,6 @@ FORMULAS = {
     ),
     "step": (lambda start: StepDecay(start, 0.6, 2), lambda start, t: start * 0.6 ** (t // 2)),
     "constant": (Constant, lambda start, t: start),
-    "warmup": (
-        lambda start: Warmup(Constant(start), 3),
-        lambda start, t: start * min((t + 1) / 3, 1.0),
-    ),
 }
 
 
