@@ -711,7 +711,7 @@ for name, one, n in (("7 groups", seven, 560), ("5 groups", paper.MNIST, 780)):
 #     scale = min(1, c[group] / norm(this tensor))                 # as published
 
 # %%
-from dpkit.privacy.clipping import TensorsClippedAtGroupBound
+from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
 
 five = tree[5]  # section 3's groups
 merged = group_bounds(bounds, five)

@@ -98,7 +98,7 @@ for rule in (as_it_was, as_it_should_be):
 
 # %%
 from dpkit.course.explorers.claims_wall_card import card
-from dpkit.privacy.clipping import ClippedAfterMean
+from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
 slip = ClippedAfterMean(max_grad_norm=1.0, batch_size=100)
 print(f"moved by at most {slip.sensitivity('add-remove'):g} C, charged for C / 100")
@@ -316,7 +316,7 @@ card("rdp_gan/loss-noise-changes-nothing")
 # The noise on the sum was divided by $\sqrt{64}$. Measured rather than derived:
 
 # %%
-from dpkit.privacy.clipping import NoiseOverSqrtBatch
+from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch
 
 rule = NoiseOverSqrtBatch(max_grad_norm=1.0, batch_size=64)
 added = rule.noise_std(1.0) * rng.standard_normal(200_000)

@@ -250,7 +250,7 @@ worlds(right, "Two bell curves one deviation apart: the canary is hidden.")
 # How far can the canary move a mean that is clipped?
 
 # %% tags=["fragment"]
-from dpkit.privacy.clipping import ClippedAfterMean
+from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
 slip = ClippedAfterMean(max_grad_norm=C, batch_size=batch)
 

@@ -9,16 +9,18 @@ import dpkit.privacy
 from dpkit.papers.dpgan.clip_bounds import biases_together, clusters, group_bounds, mean_norm_bounds
 from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, clipping, divergence
 from dpkit.privacy.clipping import (
-    ClippedAfterMean,
     FlatClipping,
     GroupClipping,
-    NoiseOverSqrtBatch,
     PerCoordinateClipping,
     PerTensorClipping,
     RealFakeApart,
     RealFakeSummed,
-    TensorsClippedAtGroupBound,
     Unclipped,
+)
+from dpkit.privacy.wrong_clipping import (
+    ClippedAfterMean,
+    NoiseOverSqrtBatch,
+    TensorsClippedAtGroupBound,
     actual_noise_multiplier,
 )
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dpkit.course.exercises.sheet import Sheet
 from dpkit.papers.small_images.prior_work import Xie
 from dpkit.privacy import Guarantee, calibrate, pld, rdp
-from dpkit.privacy.clipping import (
+from dpkit.privacy.clipping import PerTensorClipping
+from dpkit.privacy.wrong_clipping import (
     ClippedAfterMean,
     NoiseOverSqrtBatch,
-    PerTensorClipping,
     actual_noise_multiplier,
 )
 

@@ -13,13 +13,8 @@ from dpkit.common import checks, plots
 from dpkit.common.show import Table, at_least, at_most
 from dpkit.course.explorers.explorer import Explorer, choice, control, logarithmic
 from dpkit.privacy import Gaussian, Release, gdp
-from dpkit.privacy.clipping import (
-    ClippedAfterMean,
-    FlatClipping,
-    GroupClipping,
-    PerCoordinateClipping,
-    actual_noise_multiplier,
-)
+from dpkit.privacy.clipping import FlatClipping, GroupClipping, PerCoordinateClipping
+from dpkit.privacy.wrong_clipping import ClippedAfterMean, actual_noise_multiplier
 
 WRONG = "after the mean (wrong)"
 RULES = ("flat", "per coordinate", "per group", WRONG)

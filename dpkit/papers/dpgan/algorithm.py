@@ -19,8 +19,9 @@ from torch import Tensor, nn
 from dpkit.papers.dpgan import networks
 from dpkit.papers.dpgan.clip_bounds import mean_norm_bounds
 from dpkit.papers.dpgan.settings import Settings
-from dpkit.privacy.clipping import GroupClipping, TensorsClippedAtGroupBound, Unclipped
+from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import ShuffledBatches
+from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
 from dpkit.training import PerExample, clipped_sum, gradient_penalty
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import seeded

@@ -17,8 +17,8 @@ from dpkit.papers.dpgan.proof_claims import PROOFS
 from dpkit.papers.dpgan.settings import MNIST, PUBLISHED, REPAIRED, SETTINGS, Settings, ungrouped
 from dpkit.papers.dpgan.table_claims import TABLES
 from dpkit.privacy import Gaussian, GroupedGaussian, SampledGaussian, moments
-from dpkit.privacy.clipping import NoiseOverSqrtBatch, actual_noise_multiplier
 from dpkit.privacy.mechanisms import Mechanism
+from dpkit.privacy.wrong_clipping import NoiseOverSqrtBatch, actual_noise_multiplier
 
 PAPER = "dpgan"
 epsilon = AsPublished(OPACUS_ORDERS, MNIST.target_delta).of_steps

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from dpkit.common import checks
 from dpkit.papers.dpgan.clip_bounds import clusters, group_bounds
-from dpkit.privacy.clipping import GroupClipping, TensorsClippedAtGroupBound, check_groups
+from dpkit.privacy.clipping import GroupClipping, check_groups
+from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
 
 
 def is_bias(convolutions: int) -> tuple[bool, ...]:

@@ -12,7 +12,7 @@ from dpkit.papers.dpgan.budget import TABLE_7, iterations, noise_from_budget
 from dpkit.papers.dpgan.clip_bounds import biases_together
 from dpkit.papers.dpgan.grouping import PublicBounds, PublicClusters, is_bias
 from dpkit.privacy import calibrate
-from dpkit.privacy.clipping import GroupClipping, TensorsClippedAtGroupBound, Unclipped
+from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism
 from dpkit.privacy.mechanisms.base import NoGuarantee
@@ -25,6 +25,7 @@ from dpkit.privacy.sampling import (
     mechanism,
 )
 from dpkit.privacy.schedules import Constant, Linear
+from dpkit.privacy.wrong_clipping import TensorsClippedAtGroupBound
 from dpkit.training.optimizers import Adam
 
 BOUND = 4.0  # clip norm where bounds are fixed: the code's default, of g_i / (a device's batch)
@@ -103,7 +104,7 @@ class Settings:
 
         The code clips g_i / B at c_g on each device of B examples, takes the mean of the devices'
         sums, which a record moves by c_g / devices, and adds noise of z c_g / sqrt(B devices): too
-        little by sqrt(B / devices). On one device that is `clipping.NoiseOverSqrtBatch`.
+        little by sqrt(B / devices). On one device that is `wrong_clipping.NoiseOverSqrtBatch`.
         """
         if not self.noise_over_sqrt_batch:
             return 1.0

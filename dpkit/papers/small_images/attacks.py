@@ -32,8 +32,8 @@ from dpkit.papers.small_images.settings import (
 )
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import pld, rdp
-from dpkit.privacy.clipping import ClippedAfterMean
 from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
 DELTA = SETTINGS.target_delta
 BATCHES = PUBLIC_SIZE // SETTINGS.expected_batch_size  # whole ones of a pass: 468

@@ -10,15 +10,15 @@ from math import sqrt
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.privacy.clipping import (
-    ClippedAfterMean,
-    GroupClipping,
-    NoiseOverSqrtBatch,
-    actual_noise_multiplier,
-)
+from dpkit.privacy.clipping import GroupClipping
 from dpkit.privacy.ledger import Release, parallel
 from dpkit.privacy.mechanisms import Adjacency, SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.wrong_clipping import (
+    ClippedAfterMean,
+    NoiseOverSqrtBatch,
+    actual_noise_multiplier,
+)
 
 # MNIST's training images of each digit, 0 to 9: public, as anyone can count them
 DIGIT_COUNTS = (5_923, 6_742, 5_958, 6_131, 5_842, 5_421, 5_918, 6_265, 5_851, 5_949)

@@ -10,7 +10,7 @@ import pytest
 from dpkit.papers.dpgan import attacks, claims
 from dpkit.papers.dpgan.settings import MNIST, REPAIRED, SETTINGS, Settings
 from dpkit.privacy import SampledGaussian, pld
-from dpkit.privacy.clipping import (
+from dpkit.privacy.wrong_clipping import (
     NoiseOverSqrtBatch,
     TensorsClippedAtGroupBound,
     actual_noise_multiplier,

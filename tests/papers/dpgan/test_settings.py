@@ -15,14 +15,13 @@ from dpkit.papers.dpgan.clip_bounds import biases_together
 from dpkit.papers.dpgan.grouping import PublicClusters, is_bias
 from dpkit.papers.dpgan.settings import CLUSTERS, PUBLISHED, Settings, automatic, small, ungrouped
 from dpkit.privacy import SampledGaussian, calibrate, moments, pld, rdp
-from dpkit.privacy.clipping import (
-    FlatClipping,
-    GroupClipping,
+from dpkit.privacy.clipping import FlatClipping, GroupClipping
+from dpkit.privacy.sampling import SHUFFLED_AS_POISSON
+from dpkit.privacy.wrong_clipping import (
     NoiseOverSqrtBatch,
     TensorsClippedAtGroupBound,
     actual_noise_multiplier,
 )
-from dpkit.privacy.sampling import SHUFFLED_AS_POISSON
 
 MNIST, REPAIRED = dpgan.MNIST, dpgan.REPAIRED
 SIZE = MNIST.private_examples
