@@ -218,7 +218,13 @@ def epsilon(
         noise_multiplier = 2 * noise_over_sensitivity
     priced = releases if best_of is None else choice(releases, mean=best_of)
     if group_size is not None:
-        found = _of_group(pricing, priced, group_size, delta, curve)
+        leave_out({"--curve": curve or None}, "groups have no curve here")
+        if pricing.accountant != "pld":
+            raise ValueError(
+                f"--group-size is for accountant pld, got {pricing.accountant}: add "
+                "--accountant pld"
+            )
+        found = groups.epsilon(priced, group_size=group_size, delta=delta)
     else:
         if curve:
             curves.write(curve, pricing, priced, delta)
@@ -238,16 +244,6 @@ def epsilon(
         print(result["statement"])
     else:
         print(_line(found))
-
-
-def _of_group(
-    pricing: Pricing, releases: list[Release], size: int, delta: float, curve: list[str] | None
-) -> Guarantee:
-    leave_out({"--curve": curve or None}, "groups have no curve here")
-    if pricing.accountant != "pld":
-        other = pricing.accountant
-        raise ValueError(f"--group-size is for accountant pld, got {other}: add --accountant pld")
-    return groups.epsilon(releases, group_size=size, delta=delta)
 
 
 def noise(
@@ -404,21 +400,14 @@ def supports(as_json: AsJson = False) -> None:
     rows = asked.matrix()
     if as_json:
         print_json([row._asdict() for row in rows])
-    else:
-        print(_table(rows))
-
-
-def _table(rows: list) -> str:
-    """One line for each mechanism and adjacency, a column for each accountant, then the notes."""
+        return
     notes: dict[str, int] = {}
     lines: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         note = f" [{notes.setdefault(row.reason, len(notes) + 1)}]" if row.reason else ""
         cells = lines.setdefault((row.mechanism, row.adjacency), [])
         cells.append(("yes" if row.supported else "no") + note)
-    accountants = list(dict.fromkeys(row.accountant for row in rows))
-    return Table(
-        ("mechanism", "adjacency", *accountants),
-        [(*names, *cells) for names, cells in lines.items()],
-        ("", *(f"[{number}] {note}" for note, number in notes.items())),
-    ).text()
+    headings = ("mechanism", "adjacency", *dict.fromkeys(row.accountant for row in rows))
+    cells = [(*names, *cells) for names, cells in lines.items()]
+    told = [f"[{number}] {note}" for note, number in notes.items()]
+    print(Table(headings, cells, ("", *told)))

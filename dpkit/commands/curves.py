@@ -27,15 +27,6 @@ class Point(NamedTuple):
     given: str
     found: Guarantee
 
-    @property
-    def row(self) -> tuple[object, ...]:
-        """What COLUMNS name."""
-        one = self.found
-        return (
-            *(self.given, repr(one.epsilon), repr(one.delta), repr(one.lower)),
-            *(one.adjacency, one.method, __version__),
-        )
-
 
 def writer(path: str) -> Callable[[list[Point]], bytes]:
     """What makes the content of a file of that name.
@@ -84,7 +75,9 @@ def _as_csv(found: list[Point]) -> bytes:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(COLUMNS)
-    rows.writerows(one.row for one in found)
+    for given, one in found:
+        numbers = map(repr, (one.epsilon, one.delta, one.lower))
+        rows.writerow((given, *numbers, one.adjacency, one.method, __version__))
     return text.getvalue().encode()
 
 

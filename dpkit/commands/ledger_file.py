@@ -79,9 +79,8 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
         raise ValueError(
             f"{file} is not a regular file and could be endless; save the steps to one"
         )
-    rows = _rows(file)
     counts: dict[Mechanism, int] = {}
-    for row in rows:
+    for row in _rows(file):
         mechanism, count = _priced(row, adjacency)
         counts[mechanism] = counts.get(mechanism, 0) + count
     if not counts:
@@ -99,11 +98,8 @@ def _rows(file: Path) -> Iterator[_Row]:
             f"{file} is a private checkpoint of dpkit; price the ledger beside it, "
             f"{file}.ledger.json, or the released *.safetensors"
         )
-    binary = start.startswith(BINARY)
-    return _opacus(str(file), _torch_content(file)) if binary else _text_rows(file)
-
-
-def _text_rows(file: Path) -> Iterator[_Row]:
+    if start.startswith(BINARY):
+        return _opacus(str(file), _torch_content(file))
     if not file.stat().st_size <= LARGEST_TEXT:
         raise ValueError(f"{file} has over {LARGEST_TEXT} bytes; merge steps with equal settings")
     try:
@@ -121,8 +117,15 @@ def _text_rows(file: Path) -> Iterator[_Row]:
     content = _json_content(file, text)
     if isinstance(content, list):
         return _listed(str(file), content)
-    if is_checkpoints(content):
-        return _listed(str(file), checkpoint_rows(str(file), content))
+    if {"id", "charged"} <= content.keys():  # the ledger that lies beside a checkpoint
+        if not isinstance(content.get("rows"), list):
+            raise ValueError(
+                f"{file} counts {content['charged']} charged steps and does not say what they "
+                "release: it is of an older dpkit, or its settings have no ledger of Gaussian "
+                "steps alone, so that a number of steps would not price it; ask the settings' own "
+                "ledger or guarantee"
+            )
+        return _listed(str(file), content["rows"])
     return _opacus(str(file), content)
 
 
@@ -306,48 +309,13 @@ def _refused(row: _Row, check: Callable[[], Any], remedy: str) -> Any:
         raise ValueError(f"{row.where}: {error}; {remedy}") from None
 
 
-def is_checkpoints(content: Mapping[str, Any]) -> bool:
-    """Whether this is the ledger that lies beside a checkpoint."""
-    return {"id", "charged"} <= content.keys()
-
-
-def checkpoint_rows(name: str, content: Mapping[str, Any]) -> list[Any]:
-    """What the charged steps release, done or reserved.
-
-    Raises:
-        ValueError: the ledger counts steps and does not say what one releases.
-    """
-    if not isinstance(content.get("rows"), list):
-        raise ValueError(
-            f"{name} counts {content['charged']} charged steps and does not say what they release: "
-            "it is of an older dpkit, or its settings have no ledger of Gaussian steps alone, so "
-            "that a number of steps would not price it; ask the settings' own ledger or guarantee"
-        )
-    return content["rows"]
-
-
 def released_rows(file: Path) -> list[Any]:
     """What a released model's header says that its training released; no weights are read.
 
     Raises:
         ValueError: the file is no safetensors file, or holds no such ledger.
     """
-    metadata: Any = _header(file).get("__metadata__")
-    try:
-        found = json.loads(metadata[METADATA])["ledger"]
-    except (LookupError, TypeError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list):
-        raise ValueError(
-            f"{file} has no list of steps under {METADATA} in its metadata, which dpkit's "
-            f"released generators have; {BY_HAND}"
-        )
-    return found
-
-
-def _header(file: Path) -> Mapping[str, Any]:
-    """The JSON at the start: 8 bytes with its length (little-endian), then itself."""
-    with file.open("rb") as stream:
+    with file.open("rb") as stream:  # 8 bytes with the header's length (little-endian), then JSON
         length = int.from_bytes(stream.read(8), "little")
         text = stream.read(length) if length <= LONGEST_HEADER else b""
     try:
@@ -356,4 +324,13 @@ def _header(file: Path) -> Mapping[str, Any]:
         header = None
     if not isinstance(header, Mapping) or len(text) < length:
         raise ValueError(f"{file} is not a safetensors file: its header is damaged or missing")
-    return header
+    try:
+        found = json.loads(header["__metadata__"][METADATA])["ledger"]
+    except (LookupError, TypeError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise ValueError(
+            f"{file} has no list of steps under {METADATA} in its metadata, which dpkit's "
+            f"released generators have; {BY_HAND}"
+        )
+    return found

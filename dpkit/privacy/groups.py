@@ -13,8 +13,8 @@ from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
 from dpkit.privacy.mechanisms import Gaussian, Mechanism, SampledGaussian, Unsupported
 from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.group_sampled import LARGEST_GROUP, GroupSampledGaussian, together
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.sampled_gaussian import LARGEST_GROUP, GroupSampledGaussian, together
 
 LARGEST_EPSILON = 1e4  # of one record, at which the search for a group's ends
 TOLERANCE = 1e-5  # relative, of that search

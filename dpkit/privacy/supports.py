@@ -13,9 +13,12 @@ from dpkit.privacy.mechanisms import Adjacency, Gaussian, Mechanism, SampledGaus
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
-from dpkit.privacy.mechanisms.sampled_gaussian import DiagonalGaussian, GroupedGaussian
+from dpkit.privacy.mechanisms.sampled_gaussian import (
+    DiagonalGaussian,
+    GroupedGaussian,
+    GroupSampledGaussian,
+)
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.sampling import (

@@ -226,39 +226,6 @@ def test_discrete_gaussians_are_a_sum_over_integers(scale: float, count: int, de
     enclosed(pld.epsilon([Release(DiscreteGaussian(scale), count)], delta=delta), true)
 
 
-CASES = [(0.01, 1.1, 10_000), (0.01, 0.5, 1_000), (64 / 60000, 1.0, 60_000)]
-
-
-@pytest.mark.slow(
-    "an installed kit of another version that refutes the pair; stored answers of 200"
-)
-@pytest.mark.parametrize(("rate", "noise", "steps"), CASES)
-def test_two_other_kits_overlap(rate: float, noise: float, steps: int):
-    found = pld.epsilon([Release(SampledGaussian(noise, rate), steps)], delta=1e-5)
-    assert found.epsilon - found.lower <= 1e-3 * found.epsilon
-    distributions = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-    for pessimistic in (True, False):
-        theirs = distributions.from_gaussian_mechanism(
-            noise,
-            sampling_prob=rate,
-            value_discretization_interval=1e-4,
-            pessimistic_estimate=pessimistic,
-            use_connect_dots=pessimistic,
-        )
-        theirs = theirs.self_compose(steps).get_epsilon_for_delta(1e-5)
-        assert found.lower <= theirs if pessimistic else theirs <= found.epsilon
-    prv = pytest.importorskip("prv_accountant")
-    mechanism = prv.PoissonSubsampledGaussianMechanism(
-        noise_multiplier=noise, sampling_probability=rate
-    )
-    accountant = prv.PRVAccountant(
-        prvs=[mechanism], max_self_compositions=[steps], eps_error=0.05, delta_error=1e-9
-    )
-    low, _, high = accountant.compute_epsilon(delta=1e-5, num_self_compositions=[steps])
-    assert low <= found.epsilon
-    assert found.lower <= high
-
-
 @settings(max_examples=15)
 @given(
     noise=st.floats(-0.7, 2).map(lambda x: 10**x),

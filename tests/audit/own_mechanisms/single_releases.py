@@ -16,7 +16,7 @@ from dpkit.privacy.mechanisms import (
     WithoutReplacementGaussian,
 )
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
-from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
+from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from own_mechanisms.priced import single, target
 from own_mechanisms.worst_pairs import of_ledger
@@ -121,7 +121,7 @@ SINGLE: tuple[Target, ...] = (
         "group-sampled-gaussian",
         "a Poisson batch's sum plus normal noise, three records added at once",
         GroupSampledGaussian(1.0, 0.3, 3),
-        "group_sampled",
+        "sampled_gaussian",
     ),
     target(
         "best-of",
