@@ -26,8 +26,13 @@ from typing import Any, NamedTuple
 
 from dpkit.common import checks
 from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import (
+    ADJACENCIES,
+    Adjacency,
+    Mechanism,
+    SampledGaussian,
+    WithoutReplacementGaussian,
+)
 
 POISSON, WITHOUT_REPLACEMENT = "noise_multiplier", "noise_over_sensitivity"
 ADJACENCY = "adjacency"  # may be left out

@@ -7,8 +7,13 @@ from typing import Any, NamedTuple
 
 from dpkit.common import checks
 from dpkit.privacy.ledger import Guarantee, Release, Releases
-from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import (
+    ADJACENCIES,
+    Adjacency,
+    Mechanism,
+    SampledGaussian,
+    WithoutReplacementGaussian,
+)
 
 # --accountant -> the module of dpkit.privacy.accountants that prices
 ACCOUNTANTS = {"rdp": "rdp", "pld": "pld", "moments": "moments", "gdp": "gdp", "wor": "rdp"}

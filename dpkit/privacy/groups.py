@@ -10,10 +10,16 @@ from dpkit.common import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
-from dpkit.privacy.mechanisms import Gaussian, Mechanism, SampledGaussian, Unsupported
-from dpkit.privacy.mechanisms.base import NoGuarantee
-from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms import (
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    NoGuarantee,
+    RandomizedResponse,
+    SampledGaussian,
+    Unsupported,
+)
 from dpkit.privacy.mechanisms.sampled_gaussian import LARGEST_GROUP, GroupSampledGaussian, together
 
 LARGEST_EPSILON = 1e4  # of one record, at which the search for a group's ends

@@ -19,12 +19,12 @@ from dpkit.privacy.mechanisms import (
     Gaussian,
     GaussianDp,
     Mechanism,
+    PrivacyLoss,
     SampledGaussian,
     Unsupported,
+    WithoutReplacementGaussian,
     as_orders,
 )
-from dpkit.privacy.mechanisms.base import PrivacyLoss
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 
 class Release(NamedTuple):

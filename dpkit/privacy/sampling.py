@@ -14,11 +14,11 @@ from dpkit.privacy.mechanisms import (
     Gaussian,
     Mechanism,
     SampledGaussian,
+    TruncatedPoissonGaussian,
     Unsupported,
+    WithoutReplacementGaussian,
 )
 from dpkit.privacy.mechanisms.base import PricedAsOne
-from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 
 # What a caller may assume of a run where no accountant prices what it does.
 SHUFFLED_AS_POISSON = "shuffled batches priced as Poisson batches"

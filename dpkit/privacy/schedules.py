@@ -14,8 +14,7 @@ import numpy as np
 
 from dpkit.common import checks
 from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.base import Floats
+from dpkit.privacy.mechanisms import Floats, Mechanism
 
 
 class Schedule(Protocol):

@@ -6,8 +6,7 @@ from math import isfinite
 
 from dpkit.common.show import at_most, counted
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
-from dpkit.privacy.mechanisms import Gaussian, SampledGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
 from dpkit.privacy.sampling import Assuming
 
 WITHOUT_REPLACEMENT = "batches of a fixed size drawn without replacement"

@@ -9,18 +9,23 @@ from dpkit.common import checks
 from dpkit.privacy.accountants import composition, gdp, moments, pld, rdp
 from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Release, parallel
-from dpkit.privacy.mechanisms import Adjacency, Gaussian, Mechanism, SampledGaussian, Unsupported
-from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
-from dpkit.privacy.mechanisms.base import NoGuarantee
-from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
-from dpkit.privacy.mechanisms.sampled_gaussian import (
+from dpkit.privacy.mechanisms import (
+    Adjacency,
+    BallsAndBinsGaussian,
     DiagonalGaussian,
+    DiscreteGaussian,
+    Gaussian,
     GroupedGaussian,
-    GroupSampledGaussian,
+    Laplace,
+    Mechanism,
+    NoGuarantee,
+    RandomizedResponse,
+    SampledGaussian,
+    TruncatedPoissonGaussian,
+    Unsupported,
+    WithoutReplacementGaussian,
 )
-from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
     FixedSizeBatches,

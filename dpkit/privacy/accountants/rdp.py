@@ -63,8 +63,7 @@ def epsilon(
     def score(conversion: conversions.Conversion, orders: Floats, rdp: Floats) -> Floats:
         return _converted(conversion.epsilon, orders, rdp, delta, otherwise=float("inf"))
 
-    value, order = _least(ledger, orders, rule, score)
-    method = f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
+    value, method = _least(ledger, orders, rule, score)
     return ledger.guarantee(epsilon=value, delta=delta, method=method)
 
 
@@ -86,8 +85,7 @@ def delta(
         found = _converted(conversion.delta, orders, rdp, epsilon, otherwise=1.0)
         return np.maximum(found, LEAST)
 
-    value, order = _least(ledger, orders, rule, score)
-    method = f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
+    value, method = _least(ledger, orders, rule, score)
     return ledger.guarantee(epsilon=epsilon, delta=value, method=method)
 
 
@@ -114,16 +112,16 @@ def _converted(
 
 def _least(
     ledger: Ledger, orders: ArrayLike | None, rule: conversions.Conversion, score: Score
-) -> tuple[float, float]:
-    """The smallest value a conversion gives over the orders, and its order."""
+) -> tuple[float, str]:
+    """The smallest value a conversion gives over the orders, and how it was found."""
     slow = orders is None and rule.name == "optimal"
     first = partial(score, conversions.named("improved") if slow else rule)
     table = _table(ledger, NET if orders is None else orders, first)
     if not table[1].any():  # the releases do not depend on the data at all
-        return 0.0, float(table[0, 0])
-    if orders is None:
+        table[2] = 0.0
+    elif orders is None:
         table = _searched(ledger, table, first, rounds=ROUNDS)
-    if slow:
+    if slow and table[1].any():
         # The best order of `optimal` is that of `improved` or somewhat below, as trials show. No
         # proof says that it has one valley alone, so the rest of the net is looked at too.
         best = table[0, np.argmin(table[2])]
@@ -131,8 +129,8 @@ def _least(
         table = _joined(table, _table(ledger, np.setdiff1d(around, table[0]), first))
         table[2] = score(rule, table[0], table[1])
         table = _searched(ledger, table, partial(score, rule), rounds=2)
-    best = np.argmin(table[2])
-    return float(table[2, best]), float(table[0, best])
+    order, _, value = table[:, np.argmin(table[2])].tolist()
+    return value, f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
 
 
 def _table(ledger: Ledger, orders: ArrayLike, score: Callable[[Floats, Floats], Floats]) -> Floats:

@@ -15,7 +15,8 @@ from scipy import fft
 
 from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, GridLoss, NoGrid, Real, Whole, nodes
 from dpkit.privacy.accountants.pld.saddle import Look
-from dpkit.privacy.mechanisms.base import ROUNDING, UNIT, Floats
+from dpkit.privacy.mechanisms import Floats
+from dpkit.privacy.mechanisms.base import ROUNDING, UNIT
 
 FLOOR = 1e-290  # below it sums have lost digits
 ENOUGH = 1e-7  # of the tilted mass, outside the window, to look no further

@@ -26,7 +26,8 @@ from dpkit.privacy.accountants.pld.composed_loss import (
 )
 from dpkit.privacy.accountants.pld.loss_grid import NoGrid
 from dpkit.privacy.accountants.pld.saddle import Look, Moments, Seen
-from dpkit.privacy.mechanisms.base import LEAST_MASS, ROUNDING, UNIT, Floats, PrivacyLoss, rounding
+from dpkit.privacy.mechanisms import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.base import LEAST_MASS, ROUNDING, UNIT, rounding
 
 WIDENING = 100  # a node's distance from the centre, in distances to the next: at most
 FURTHEST = 1e18  # in distances near the centre

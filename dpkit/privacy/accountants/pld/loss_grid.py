@@ -18,14 +18,8 @@ from numpy.typing import NDArray
 
 from dpkit.privacy.accountants.pld import saddle
 from dpkit.privacy.accountants.pld.saddle import Seen
-from dpkit.privacy.mechanisms.base import (
-    LEAST_MASS,
-    ROUNDING,
-    Floats,
-    PrivacyLoss,
-    rounding,
-    stacked,
-)
+from dpkit.privacy.mechanisms import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.base import LEAST_MASS, ROUNDING, rounding, stacked
 
 REACH = 32  # cells around the heaviest in which shares are exact
 MOST_NODES = 2**20

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit.privacy.mechanisms.base import Floats, PrivacyLoss, stacked
+from dpkit.privacy.mechanisms import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.base import stacked
 
 SCALES = np.geomspace(1e-13, 1e18, 700)  # of losses, 10 % apart
 EDGES = np.concatenate([-SCALES[::-1], [0.0], SCALES])
@@ -144,21 +145,6 @@ def moments(releases: Sequence[Coarse]) -> Moments:
         np.concatenate(both)[order] for both in zip(rough[:4], fine[:4], strict=True)
     )
     return Moments(tilts, log, mean, variance)
-
-
-def _fewer(releases: Sequence[Coarse]) -> Sequence[Coarse]:
-    """Of very many releases those with the widest spans, and one for each group of others.
-
-    A group's counts are added up to its middle one.
-    """
-    if len(releases) <= SINGLE + GROUPS:
-        return releases
-    ordered = sorted(releases, key=lambda release: release.span[0] - release.span[1])
-    found = ordered[:SINGLE]
-    for group in np.array_split(np.arange(SINGLE, len(ordered)), GROUPS):
-        count = sum(ordered[i].count for i in group)
-        found.append(ordered[group[group.size // 2]]._replace(count=count))
-    return found
 
 
 def _moments(releases: Sequence[Coarse], half: Floats) -> Moments:
