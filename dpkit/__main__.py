@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from dpkit import __version__
-from dpkit.commands import accounting, data, of_papers, sample, supports, train
-from dpkit.common.missing import remedied
+from dpkit.commands import accounting, data, of_papers, sample, train
+from dpkit.common.lazy import remedied
 
 app = typer.Typer(
     name="dpkit",
@@ -41,7 +41,7 @@ def options(
 
 app.command()(accounting.epsilon)
 app.command()(accounting.noise)
-app.command()(supports.supports)
+app.command()(accounting.supports)
 app.command()(train.train)
 app.command()(sample.sample)
 of_papers.added_to(app)

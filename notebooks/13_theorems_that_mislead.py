@@ -492,7 +492,7 @@ for epsilon in (0.5, 1.0, 2.0):
 # %%
 from random import Random
 
-from dpkit.privacy.mechanisms.discrete_sampler import sample
+from dpkit.privacy.mechanisms.discrete_gaussian import sample
 
 draws = np.array(sample(20_000, variance=4, rng=Random(3)))  # for a release: rng=secure_source()
 for value in (-4, -1, 0, 2, 6):

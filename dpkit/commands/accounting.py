@@ -1,16 +1,21 @@
-"""epsilon and noise: what a training run costs, and the noise that a target allows."""
+"""epsilon, noise, supports: what a training run costs, and the noise that a target allows.
+
+And which accountant prices which mechanism, and why the others do not.
+"""
 
 import warnings
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from dpkit import __version__
-from dpkit.commands import as_drawn, curves
+from dpkit.commands import curves
 from dpkit.commands.output import AsJson, print_json
 from dpkit.commands.pricing import OVER_CLIP_NORM, Pricing, accountant_of, chosen, steps_of
-from dpkit.common.show import at_least, at_most
-from dpkit.privacy import groups
+from dpkit.common import checks
+from dpkit.common.show import Table, at_least, at_most, interval
+from dpkit.privacy import as_drawn, groups
 from dpkit.privacy.best_of import best_of as choice
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import is_upper_bound
@@ -179,7 +184,7 @@ def epsilon(
     """
     drawn = {"--batch-size": batch_size, "--data-size": data_size, "--largest-batch": largest_batch}
     if sampling is None:
-        as_drawn.leave_out(drawn, "it belongs to --sampling")
+        leave_out(drawn, "it belongs to --sampling")
     else:
         others = {
             "--noise-over-sensitivity": noise_over_sensitivity,
@@ -194,9 +199,9 @@ def epsilon(
             "--best-of": best_of,
             "--curve": curve or None,
         }
-        as_drawn.leave_out(others, "with --sampling each way has its own accountant and adjacency")
+        leave_out(others, "with --sampling each way has its own accountant and adjacency")
         run = {"--noise-multiplier": noise_multiplier, "--steps": steps, **drawn}
-        as_drawn.show(sampling, run, delta, as_json=as_json)
+        show(sampling, run, delta, as_json=as_json)
         return
     if accountant is None and conversion is None and orders is None:
         accountant = accountant_of(ledger)
@@ -213,7 +218,13 @@ def epsilon(
         noise_multiplier = 2 * noise_over_sensitivity
     priced = releases if best_of is None else choice(releases, mean=best_of)
     if group_size is not None:
-        found = _of_group(pricing, priced, group_size, delta, curve)
+        leave_out({"--curve": curve or None}, "groups have no curve here")
+        if pricing.accountant != "pld":
+            raise ValueError(
+                f"--group-size is for accountant pld, got {pricing.accountant}: add "
+                "--accountant pld"
+            )
+        found = groups.epsilon(priced, group_size=group_size, delta=delta)
     else:
         if curve:
             curves.write(curve, pricing, priced, delta)
@@ -233,16 +244,6 @@ def epsilon(
         print(result["statement"])
     else:
         print(_line(found))
-
-
-def _of_group(
-    pricing: Pricing, releases: list[Release], size: int, delta: float, curve: list[str] | None
-) -> Guarantee:
-    as_drawn.leave_out({"--curve": curve or None}, "groups have no curve here")
-    if pricing.accountant != "pld":
-        other = pricing.accountant
-        raise ValueError(f"--group-size is for accountant pld, got {other}: add --accountant pld")
-    return groups.epsilon(releases, group_size=size, delta=delta)
 
 
 def noise(
@@ -329,3 +330,84 @@ def _line(found: Guarantee) -> str:
         value = f"about {value}"
     assumed = "".join(f"\nassumes {one}" for one in found.assumptions)
     return f"epsilon {value} at delta {found.delta:g}, {found.adjacency} ({found.method}){assumed}"
+
+
+def leave_out(options: Mapping[str, Any], reason: str) -> None:
+    """Refuse options (ValueError) that are given, and not None, where they mean nothing."""
+    for option, value in options.items():
+        if value is not None:
+            raise ValueError(f"{option} is given, and {reason}; leave it out")
+
+
+def show(sampling: str, run: Mapping[str, Any], delta: float, *, as_json: bool) -> None:
+    """Print a line for each way of drawing batches, the one asked for first.
+
+    Args:
+        sampling: a name of as_drawn.WAYS.
+        run: the options --noise-multiplier, --steps, --batch-size, --data-size, --largest-batch.
+        delta: in (0, 1).
+        as_json: one JSON value instead.
+
+    Raises:
+        ValueError: an option is missing, of another name, or out of range.
+    """
+    checks.one_of(tuple(as_drawn.WAYS), sampling=sampling)
+    missing = [name for name, value in run.items() if value is None and name != "--largest-batch"]
+    if missing:
+        raise ValueError(f"--sampling needs {' and '.join(missing)} as well")
+    noise, steps, batch_size, data_size, largest = run.values()
+    if not 1 <= batch_size <= data_size:
+        raise ValueError(
+            f"--batch-size must lie between 1 and --data-size, got {batch_size} and {data_size}"
+        )
+    checks.whole(**{"--steps": steps})
+    if largest is not None:
+        checks.whole(batch_size, **{"--largest-batch": largest})
+    priced = as_drawn.Run(noise, batch_size, data_size, steps)
+    if largest is None:
+        largest = as_drawn.largest_batch(priced, delta=delta)
+    found = as_drawn.every_way(priced, delta=delta, largest=largest)
+    found = {sampling: found.pop(sampling), **found}
+    if as_json:
+        settings = {name[2:].replace("-", "_"): value for name, value in run.items()}
+        ways = {name: one._asdict() for name, one in found.items()}
+        print_json({**settings, "largest_batch": largest, "version": __version__, "ways": ways})
+        return
+    rows = [
+        (name, _epsilon(one), one.adjacency, as_drawn.WAYS[name]) for name, one in found.items()
+    ]
+    notes = (
+        f"At delta {delta:g}, certified; truncated batches hold {largest} records at most.",
+        "To replace a record is to remove one and to add one: compare lines of one adjacency.",
+    )
+    print(Table(("batches", "epsilon", "adjacency", "drawn"), rows, notes))
+
+
+def _epsilon(found: Guarantee) -> str:
+    return interval(found.lower, found.epsilon) if found.lower else at_most(found.epsilon)
+
+
+def supports(as_json: AsJson = False) -> None:
+    """Which accountant prices which mechanism, adjacency and way to draw batches.
+
+      python -m dpkit supports
+
+    Found by asking each accountant for the price of an example, so it takes seconds. Numbers in
+    brackets refer to the notes below the table: why there is no price, or what must be known of it.
+    """
+    from dpkit.privacy import supports as asked
+
+    rows = asked.matrix()
+    if as_json:
+        print_json([row._asdict() for row in rows])
+        return
+    notes: dict[str, int] = {}
+    lines: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        note = f" [{notes.setdefault(row.reason, len(notes) + 1)}]" if row.reason else ""
+        cells = lines.setdefault((row.mechanism, row.adjacency), [])
+        cells.append(("yes" if row.supported else "no") + note)
+    headings = ("mechanism", "adjacency", *dict.fromkeys(row.accountant for row in rows))
+    cells = [(*names, *cells) for names, cells in lines.items()]
+    told = [f"[{number}] {note}" for note, number in notes.items()]
+    print(Table(headings, cells, ("", *told)))

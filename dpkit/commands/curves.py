@@ -12,7 +12,7 @@ import numpy as np
 
 from dpkit import __version__
 from dpkit.commands.pricing import Pricing
-from dpkit.common import records
+from dpkit.common import files
 from dpkit.privacy.ledger import Guarantee, Releases
 
 DELTAS = np.logspace(-12, -1, 23)
@@ -26,15 +26,6 @@ class Point(NamedTuple):
 
     given: str
     found: Guarantee
-
-    @property
-    def row(self) -> tuple[object, ...]:
-        """What COLUMNS name."""
-        one = self.found
-        return (
-            *(self.given, repr(one.epsilon), repr(one.delta), repr(one.lower)),
-            *(one.adjacency, one.method, __version__),
-        )
 
 
 def writer(path: str) -> Callable[[list[Point]], bytes]:
@@ -65,7 +56,7 @@ def write(paths: list[str], pricing: Pricing, ledger: Releases, delta: float) ->
     found = points(pricing, ledger, delta)
     contents = [make(found) for make in writers]
     for path, content in zip(paths, contents, strict=True):
-        records.write_bytes(Path(path), content)
+        files.write_bytes(Path(path), content)
 
 
 def points(pricing: Pricing, ledger: Releases, delta: float) -> list[Point]:
@@ -84,7 +75,9 @@ def _as_csv(found: list[Point]) -> bytes:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(COLUMNS)
-    rows.writerows(one.row for one in found)
+    for given, one in found:
+        numbers = map(repr, (one.epsilon, one.delta, one.lower))
+        rows.writerow((given, *numbers, one.adjacency, one.method, __version__))
     return text.getvalue().encode()
 
 

@@ -24,11 +24,15 @@ from pathlib import Path
 from reprlib import Repr
 from typing import Any, NamedTuple
 
-from dpkit.commands import own_ledgers
 from dpkit.common import checks
 from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import (
+    ADJACENCIES,
+    Adjacency,
+    Mechanism,
+    SampledGaussian,
+    WithoutReplacementGaussian,
+)
 
 POISSON, WITHOUT_REPLACEMENT = "noise_multiplier", "noise_over_sensitivity"
 ADJACENCY = "adjacency"  # may be left out
@@ -44,6 +48,9 @@ AS_JSON = "save the accountant's state as JSON: json.dump(accountant.state_dict(
 _shown = Repr()
 _shown.maxstring = _shown.maxother = 120
 short = _shown.repr
+METADATA = "dpkit"  # in a safetensors file: what `PrivateGan.save` says of the release, as JSON
+LONGEST_HEADER = 100_000_000  # bytes; what the library itself reads
+BY_HAND = "type --noise-multiplier, --sample-rate and --steps instead"
 
 
 class _Row(NamedTuple):
@@ -77,9 +84,8 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
         raise ValueError(
             f"{file} is not a regular file and could be endless; save the steps to one"
         )
-    rows = _rows(file)
     counts: dict[Mechanism, int] = {}
-    for row in rows:
+    for row in _rows(file):
         mechanism, count = _priced(row, adjacency)
         counts[mechanism] = counts.get(mechanism, 0) + count
     if not counts:
@@ -89,7 +95,7 @@ def read(path: str | PathLike[str], adjacency: Adjacency = "add-remove") -> list
 
 def _rows(file: Path) -> Iterator[_Row]:
     if file.suffix == ".safetensors":
-        return _listed(str(file), own_ledgers.released_rows(file))
+        return _listed(str(file), released_rows(file))
     with file.open("rb") as stream:
         start = stream.read(len(CHECKPOINT))
     if start == CHECKPOINT:
@@ -97,11 +103,8 @@ def _rows(file: Path) -> Iterator[_Row]:
             f"{file} is a private checkpoint of dpkit; price the ledger beside it, "
             f"{file}.ledger.json, or the released *.safetensors"
         )
-    binary = start.startswith(BINARY)
-    return _opacus(str(file), _torch_content(file)) if binary else _text_rows(file)
-
-
-def _text_rows(file: Path) -> Iterator[_Row]:
+    if start.startswith(BINARY):
+        return _opacus(str(file), _torch_content(file))
     if not file.stat().st_size <= LARGEST_TEXT:
         raise ValueError(f"{file} has over {LARGEST_TEXT} bytes; merge steps with equal settings")
     try:
@@ -119,8 +122,15 @@ def _text_rows(file: Path) -> Iterator[_Row]:
     content = _json_content(file, text)
     if isinstance(content, list):
         return _listed(str(file), content)
-    if own_ledgers.is_checkpoints(content):
-        return _listed(str(file), own_ledgers.checkpoint_rows(str(file), content))
+    if {"id", "charged"} <= content.keys():  # the ledger that lies beside a checkpoint
+        if not isinstance(content.get("rows"), list):
+            raise ValueError(
+                f"{file} counts {content['charged']} charged steps and does not say what they "
+                "release: it is of an older dpkit, or its settings have no ledger of Gaussian "
+                "steps alone, so that a number of steps would not price it; ask the settings' own "
+                "ledger or guarantee"
+            )
+        return _listed(str(file), content["rows"])
     return _opacus(str(file), content)
 
 
@@ -302,3 +312,30 @@ def _refused(row: _Row, check: Callable[[], Any], remedy: str) -> Any:
         return check()
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{row.where}: {error}; {remedy}") from None
+
+
+def released_rows(file: Path) -> list[Any]:
+    """What a released model's header says that its training released; no weights are read.
+
+    Raises:
+        ValueError: the file is no safetensors file, or holds no such ledger.
+    """
+    with file.open("rb") as stream:  # 8 bytes with the header's length (little-endian), then JSON
+        length = int.from_bytes(stream.read(8), "little")
+        text = stream.read(length) if length <= LONGEST_HEADER else b""
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError):
+        header = None
+    if not isinstance(header, Mapping) or len(text) < length:
+        raise ValueError(f"{file} is not a safetensors file: its header is damaged or missing")
+    try:
+        found = json.loads(header["__metadata__"][METADATA])["ledger"]
+    except (LookupError, TypeError, ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise ValueError(
+            f"{file} has no list of steps under {METADATA} in its metadata, which dpkit's "
+            f"released generators have; {BY_HAND}"
+        )
+    return found

@@ -7,8 +7,13 @@ from typing import Any, NamedTuple
 
 from dpkit.common import checks
 from dpkit.privacy.ledger import Guarantee, Release, Releases
-from dpkit.privacy.mechanisms import ADJACENCIES, Adjacency, Mechanism, SampledGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import (
+    ADJACENCIES,
+    Adjacency,
+    Mechanism,
+    SampledGaussian,
+    WithoutReplacementGaussian,
+)
 
 # --accountant -> the module of dpkit.privacy.accountants that prices
 ACCOUNTANTS = {"rdp": "rdp", "pld": "pld", "moments": "moments", "gdp": "gdp", "wor": "rdp"}
@@ -91,16 +96,13 @@ def chosen(
             )
     replace = adjacency == "replace-one" or accountant == "wor"
     rule = (conversion or "improved") if accountant in RENYI else None
-    return Pricing(accountant, "replace-one" if replace else "add-remove", rule, _orders(orders))
-
-
-def _orders(text: str | None) -> list[float] | None:
-    if text is None:
-        return None
     try:
-        return [float(part) for part in text.split(",")]
+        listed = None if orders is None else [float(part) for part in orders.split(",")]
     except ValueError:
-        raise ValueError(f"orders must be numbers > 1 with commas between, got {text!r}") from None
+        raise ValueError(
+            f"orders must be numbers > 1 with commas between, got {orders!r}"
+        ) from None
+    return Pricing(accountant, "replace-one" if replace else "add-remove", rule, listed)
 
 
 def steps_of(
@@ -119,7 +121,18 @@ def steps_of(
             a kind that the accountant does not price.
         OSError: the file cannot be read.
     """
-    noise_multiplier = _noise(pricing, noise_multiplier, noise_over_sensitivity)
+    if noise_over_sensitivity is not None:
+        if noise_multiplier is not None:
+            raise ValueError(
+                "--noise-multiplier and --noise-over-sensitivity are both given; take one"
+            )
+        if not pricing.without_replacement:
+            raise ValueError(
+                "--noise-over-sensitivity belongs to accountant wor, where a sum clipped at C has "
+                f"sensitivity 2C; got accountant {pricing.accountant}: use --noise-multiplier"
+            )
+        checks.positive(noise_over_sensitivity=noise_over_sensitivity)
+        noise_multiplier = 2 * noise_over_sensitivity
     options = {
         "--noise-multiplier": noise_multiplier,
         "--sample-rate": sample_rate,
@@ -132,7 +145,17 @@ def steps_of(
                 f"--ledger says noise, rate and number of all steps; leave out {_listed(given)}, "
                 "or leave out --ledger"
             )
-        return _from_file(pricing, ledger)
+        from dpkit.commands import ledger_file
+
+        found = ledger_file.read(ledger, pricing.adjacency)
+        poisson = any(isinstance(release.mechanism, SampledGaussian) for release in found)
+        if pricing.without_replacement and poisson:
+            raise ValueError(
+                f"{ledger} lists Poisson batches (noise_multiplier), and wor prices batches drawn "
+                "without replacement; if they were, write noise_over_sensitivity in its place, "
+                "which is half the noise multiplier for a sum clipped at C"
+            )
+        return found
     if noise_multiplier is None or sample_rate is None or steps is None:
         missing = [f"'{name}'" for name in options if name not in given]
         raise ValueError(f"Missing option {_listed(missing)}; or give --ledger, a file of steps.")
@@ -140,35 +163,5 @@ def steps_of(
     return [Release(pricing.step(noise_multiplier, sample_rate), steps)]
 
 
-def _noise(
-    pricing: Pricing, noise_multiplier: float | None, noise_over_sensitivity: float | None
-) -> float | None:
-    """The noise over the clip norm C, from whichever of the two options is given."""
-    if noise_over_sensitivity is None:
-        return noise_multiplier
-    if noise_multiplier is not None:
-        raise ValueError("--noise-multiplier and --noise-over-sensitivity are both given; take one")
-    if not pricing.without_replacement:
-        raise ValueError(
-            "--noise-over-sensitivity belongs to accountant wor, where a sum clipped at C has "
-            f"sensitivity 2C; got accountant {pricing.accountant}: use --noise-multiplier"
-        )
-    return 2 * checks.positive(noise_over_sensitivity=noise_over_sensitivity)
-
-
 def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _from_file(pricing: Pricing, path: str) -> list[Release]:
-    from dpkit.commands import ledger_file
-
-    found = ledger_file.read(path, pricing.adjacency)
-    poisson = any(isinstance(release.mechanism, SampledGaussian) for release in found)
-    if pricing.without_replacement and poisson:
-        raise ValueError(
-            f"{path} lists Poisson batches (noise_multiplier), and wor prices batches drawn "
-            "without replacement; if they were, write noise_over_sensitivity in its place, which "
-            "is half the noise multiplier for a sum clipped at C"
-        )
-    return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpkit.commands.output import AsJson, print_json
-from dpkit.privacy.rows import rows
+from dpkit.privacy.ledger import rows
 
 if TYPE_CHECKING:
     from dpkit.datasets import Images

@@ -53,7 +53,8 @@ def whole(minimum: int = 0, **values: Any) -> Any:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, Integral) or not int(value) >= minimum:
             raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}")
-    return _returned(*(int(value) for value in values.values()))
+    found: Any = tuple(map(int, values.values()))
+    return found if len(found) > 1 else found[0]
 
 
 def one_of(allowed: tuple[str, ...], **values: Any) -> None:
@@ -83,7 +84,8 @@ def _each(values: dict[str, Any], allowed: Callable[[float], bool], must: str) -
             raise ValueError(f"{name} must be a number, got {value!r}")
         if not allowed(_float(value)):
             raise ValueError(f"{name} must {must}, got {value}")
-    return _returned(*map(_float, values.values()))
+    found: Any = tuple(map(_float, values.values()))
+    return found if len(found) > 1 else found[0]
 
 
 def _float(value: Any) -> float:
@@ -92,7 +94,3 @@ def _float(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
-
-
-def _returned(*values: Any) -> Any:
-    return values[0] if len(values) == 1 else values

@@ -1,18 +1,22 @@
-"""Packages whose names are imported when they are asked for: most need torch."""
+"""Packages whose names are imported when they are asked for: most need torch.
+
+And what to install where a module is missing, read from dpkit's own metadata.
+"""
 
 import ast
 import inspect
+import re
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires
 from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import Any
 
-from dpkit.common.missing import remedied
-
 Attributes = tuple[Callable[[str], Any], Callable[[], list[str]]]
+DISTRIBUTIONS = {"PIL": "pillow"}  # what brings a module of another name
 
 
 def on_demand(package: str) -> Attributes:
@@ -89,3 +93,36 @@ def _defined_in(package: str, value: Any) -> bool:
     """Whether a public function or class is of the package's module `algorithm`."""
     own = getattr(value, "__module__", None) == f"{package}.algorithm"
     return own and not getattr(value, "__name__", "_").startswith("_")
+
+
+def remedy(module: str) -> str:
+    """Return the command that installs a module, in the range that dpkit declares for it.
+
+    It names the module's own distribution: pip finds that whether dpkit came from an index, a file
+    or a checkout.
+    """
+    name = DISTRIBUTIONS.get(module, module)
+    try:
+        declared = requires("dpkit") or []
+    except PackageNotFoundError:  # a checkout on the path
+        declared = []
+    for line in declared:
+        if (found := re.match(rf"{re.escape(name)}(?P<range>[<>=!~][^;\s]*)", line)) is not None:
+            return f"pip install '{name}{found['range']}'"
+    return f"pip install {name}"
+
+
+@contextmanager
+def remedied() -> Iterator[None]:
+    """Let the error of a missing module say how to install it; its name and type stay.
+
+    Raises:
+        ModuleNotFoundError: a module that is not dpkit's own is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        module = (error.name or "").partition(".")[0]
+        if module not in ("", "dpkit", *sys.stdlib_module_names):  # a Python may lack _lzma
+            error.msg = f"No module named {error.name!r}; install it: {remedy(module)}"
+        raise

@@ -2,17 +2,15 @@
 
 import json
 import math
-import os
 import platform
 import subprocess
-import tempfile
 from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dpkit.common.paths import CHECKOUT, PACKAGE
+from dpkit.common.files import CHECKOUT, PACKAGE, write_bytes
 
 SETTINGS = 1e-4  # relative: how near settings that were calibrated are to those that were stored
 SCALES = ("paper", "reduced", "small")
@@ -22,23 +20,6 @@ def write_json(path: Path, content: Any) -> Path:
     """Write `content` to `path` atomically: readers see the old file or the new one."""
     text = json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
     return write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> Path:
-    """Write a file atomically, making its folder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # a temporary file is its owner's alone
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
 
 
 def read_json(path: Path) -> Any:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dpkit.common.paths import cache_dir
+from dpkit.common.files import cache_dir
 from dpkit.datasets.content import CHUNK, read_verified
 from dpkit.datasets.lookup import form
 from dpkit.datasets.sources import Download, File, Source, source

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.common.missing import remedied
+from dpkit.common.lazy import remedied
 from dpkit.datasets.images import Images, make_images
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dpkit.common.paths import cache_dir
+from dpkit.common.files import cache_dir
 from dpkit.datasets.fetch import download
 from dpkit.datasets.lookup import DataNotFound, check_split, find, form, missing, places
 from dpkit.datasets.sources import File, Source

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from dpkit.common.paths import cache_dir
+from dpkit.common.files import cache_dir
 from dpkit.datasets.sources import File, Source
 
 FORMS = ("", ".gz", ".xz")

@@ -23,10 +23,9 @@ from torch import Tensor, nn
 
 from dpkit import datasets
 from dpkit.common import checks
-from dpkit.common.file_lock import alone
-from dpkit.common.paths import cache_dir
+from dpkit.common.files import alone, cache_dir, write_bytes
 from dpkit.common.progress import Progress, silent
-from dpkit.common.records import code_version, describe, read_json, write_bytes, write_json
+from dpkit.common.records import code_version, describe, read_json, write_json
 from dpkit.metrics.inception import InceptionScore, inception_score
 from dpkit.privacy.schedules import Linear
 from dpkit.training.device import device_label, generator_on, seeded

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, get_args
 
-from dpkit.common import checks, paths, records
+from dpkit.common import checks, files, records
 from dpkit.privacy import rdp
 from dpkit.privacy.ledger import Release, Releases
 from dpkit.privacy.mechanisms import Mechanism
@@ -114,7 +114,7 @@ class Evidence(NamedTuple):
     @property
     def path(self) -> Path:
         """data/results/claims/<paper>-<name>.json."""
-        return paths.results_dir() / "claims" / f"{self.claim.replace('/', '-')}.json"
+        return files.results_dir() / "claims" / f"{self.claim.replace('/', '-')}.json"
 
 
 class _Value(float):

@@ -8,15 +8,23 @@ from dpkit.privacy.accountants import composition, conversions, filters, gdp, mo
 from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases, parallel
-from dpkit.privacy.mechanisms import Adjacency, Gaussian, Mechanism, SampledGaussian, Unsupported
-from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
-from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
-from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
-from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
-from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import (
+    Adjacency,
+    BallsAndBinsGaussian,
+    DiagonalGaussian,
+    DiscreteGaussian,
+    Gaussian,
+    GroupedGaussian,
+    Laplace,
+    Mechanism,
+    NoGuarantee,
+    RandomizedResponse,
+    SampledGaussian,
+    TruncatedPoissonGaussian,
+    Unsupported,
+    WithoutReplacementGaussian,
+)
+from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.statement import statement
 
 __all__ = [

@@ -14,8 +14,7 @@ from scipy.special import bdtrc
 from dpkit.common import checks
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.privacy.mechanisms import SampledGaussian
-from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
+from dpkit.privacy.mechanisms import BallsAndBinsGaussian, SampledGaussian
 from dpkit.privacy.sampling import (
     FixedSizeBatches,
     PoissonSampling,

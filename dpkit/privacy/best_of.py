@@ -15,9 +15,14 @@ from numpy.typing import ArrayLike
 from dpkit.common import checks
 from dpkit.privacy.accountants import conversions, pld, rdp
 from dpkit.privacy.ledger import Ledger, Release, Releases
-from dpkit.privacy.mechanisms import Adjacency, Unsupported
-from dpkit.privacy.mechanisms.base import GaussianDp, as_orders
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms import (
+    Adjacency,
+    Floats,
+    GaussianDp,
+    PrivacyLoss,
+    Unsupported,
+    as_orders,
+)
 
 MOST_RUNS = 10**6
 

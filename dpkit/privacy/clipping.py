@@ -12,8 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.privacy.mechanisms import Adjacency
-from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
+from dpkit.privacy.mechanisms import Adjacency, DiagonalGaussian, GroupedGaussian
 
 
 class ClippingRule(Protocol):

@@ -10,11 +10,17 @@ from dpkit.common import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
-from dpkit.privacy.mechanisms import Gaussian, Mechanism, SampledGaussian, Unsupported
-from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.group_sampled import LARGEST_GROUP, GroupSampledGaussian, together
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
-from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms import (
+    DiscreteGaussian,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    NoGuarantee,
+    RandomizedResponse,
+    SampledGaussian,
+    Unsupported,
+)
+from dpkit.privacy.mechanisms.sampled_gaussian import LARGEST_GROUP, GroupSampledGaussian, together
 
 LARGEST_EPSILON = 1e4  # of one record, at which the search for a group's ends
 TOLERANCE = 1e-5  # relative, of that search
@@ -42,19 +48,23 @@ def epsilon(ledger: Releases, *, group_size: int, delta: float) -> Guarantee:
     delta = checks.between(0, 1, delta=delta)
     if k == 1:
         return pld.epsilon(ledger, delta=delta)
+
+    def enough(epsilon: float) -> bool:  # of one record, for the group's delta
+        left = pld.delta(ledger, epsilon=epsilon).delta
+        if left == 0 or epsilon == 0:
+            return k * left <= delta
+        grown = (k - 1) * epsilon + math.log(math.expm1(-k * epsilon) / math.expm1(-epsilon))
+        return math.log(left) + grown <= math.log(delta)
+
     try:
-        found = pld.epsilon(
-            [Release(of_group(one, k), count) for one, count in ledger.releases], delta=delta
-        )
-        return found._replace(adjacency=ledger.adjacency, assumptions=_said(found, k))
+        releases = [Release(of_group(one, k), count) for one, count in ledger.releases]
+        found = pld.epsilon(releases, delta=delta)._replace(adjacency=ledger.adjacency)
     except Unsupported:
-        one = _of_one(ledger, k, delta)
-    found = ledger.guarantee(
-        epsilon=k * one,
-        delta=delta,
-        method=f"{k} times the epsilon of one record (Vadhan 2017, Lemma 2.2), by PLD",
-    )
-    return found._replace(assumptions=_said(found, k))
+        one = numerics.bracket(enough, tolerance=TOLERANCE, largest=LARGEST_EPSILON)[1]
+        method = f"{k} times the epsilon of one record (Vadhan 2017, Lemma 2.2), by PLD"
+        found = ledger.guarantee(epsilon=k * one, delta=delta, method=method)
+    said = together(k) if ledger.adjacency == "add-remove" else f"up to {k} records are replaced"
+    return found._replace(assumptions=tuple(dict.fromkeys((*found.assumptions, said))))
 
 
 def of_group(mechanism: Mechanism, group_size: int) -> Mechanism:
@@ -82,21 +92,3 @@ def of_group(mechanism: Mechanism, group_size: int) -> Mechanism:
         noise = mechanism.noise_multiplier / k
         return replace(mechanism, noise_multiplier=noise, sensitivity=k * mechanism.sensitivity)
     raise Unsupported(f"{type(mechanism).__name__} has no price for groups of records")
-
-
-def _of_one(ledger: Ledger, k: int, delta: float) -> float:
-    """The least epsilon of one record from which the group's delta follows."""
-
-    def enough(epsilon: float) -> bool:
-        left = pld.delta(ledger, epsilon=epsilon).delta
-        if left == 0 or epsilon == 0:
-            return k * left <= delta
-        grown = (k - 1) * epsilon + math.log(math.expm1(-k * epsilon) / math.expm1(-epsilon))
-        return math.log(left) + grown <= math.log(delta)
-
-    return numerics.bracket(enough, tolerance=TOLERANCE, largest=LARGEST_EPSILON)[1]
-
-
-def _said(found: Guarantee, k: int) -> tuple[str, ...]:
-    said = together(k) if found.adjacency == "add-remove" else f"up to {k} records are replaced"
-    return tuple(dict.fromkeys((*found.assumptions, said)))

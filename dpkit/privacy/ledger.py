@@ -1,4 +1,7 @@
-"""A history of releases, and the guarantee an accountant gives for it."""
+"""A history of releases, and the guarantee an accountant gives for it.
+
+Files hold it as rows of numbers (`rows`), which `dpkit epsilon --ledger` reads.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,12 +16,15 @@ from dpkit.privacy.mechanisms import (
     ADJACENCIES,
     Adjacency,
     Floats,
+    Gaussian,
     GaussianDp,
     Mechanism,
+    PrivacyLoss,
+    SampledGaussian,
     Unsupported,
+    WithoutReplacementGaussian,
     as_orders,
 )
-from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss
 
 
 class Release(NamedTuple):
@@ -66,11 +72,11 @@ class Ledger:
     def __post_init__(self) -> None:
         """Refuse what `of` would not have made (ValueError): a count that is no integer > 0, ..."""
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
-        entries = [_checked(entry) for entry in _listed(self.releases)]
-        if not all(one.count and one.mechanism.adjacency == self.adjacency for one in entries):
-            raise ValueError("a Ledger holds counts > 0 under its adjacency; make it by Ledger.of")
         if not isinstance(self.releases, tuple):
             raise ValueError("a Ledger holds a tuple of releases; make it by Ledger.of")
+        entries = [_checked(entry) for entry in self.releases]
+        if not all(one.count and one.mechanism.adjacency == self.adjacency for one in entries):
+            raise ValueError("a Ledger holds counts > 0 under its adjacency; make it by Ledger.of")
         object.__setattr__(self, "releases", tuple(entries))
 
     @classmethod
@@ -84,8 +90,16 @@ class Ledger:
         """
         if isinstance(entries, Ledger):
             return entries
+        listed: Any = [entries] if isinstance(entries, Release) else entries
+        if not isinstance(listed, list | tuple):
+            once = isinstance(listed, Iterable)
+            remedy = "pass list(...) of it" if once else "pass [Release(...), ...]"
+            raise ValueError(
+                "ledger must be a list of Release(mechanism, count), got "
+                f"{type(listed).__name__}; {remedy}"
+            )
         counts: dict[Mechanism, int] = {}
-        for mechanism, count in map(_checked, _listed(entries)):
+        for mechanism, count in map(_checked, listed):
             counts[mechanism] = counts.get(mechanism, 0) + count
         adjacencies: set[Adjacency] = {mechanism.adjacency for mechanism in counts}
         if len(adjacencies) > 1:
@@ -126,18 +140,6 @@ class Ledger:
 
 
 Releases = Sequence[Release] | Release | Ledger
-
-
-def _listed(entries: Any) -> Sequence[Any]:
-    if isinstance(entries, Release):
-        return [entries]
-    if isinstance(entries, list | tuple):
-        return entries
-    remedy = "pass list(...) of it" if isinstance(entries, Iterable) else "pass [Release(...), ...]"
-    raise ValueError(
-        "ledger must be a list of Release(mechanism, count), got "
-        f"{type(entries).__name__}; {remedy}"
-    )
 
 
 def _checked(entry: Any) -> Release:
@@ -217,3 +219,23 @@ def parallel(*ledgers: Releases) -> list[Release]:
     together = Ledger.of([release for part in parts for release in part.releases])
     parts = [part if part.releases else Ledger((), together.adjacency) for part in parts]
     return [Release(Parallel(tuple(parts)))]
+
+
+def rows(ledger: Releases) -> list[dict[str, Any]]:
+    """One {noise_multiplier, sample_rate, count, adjacency} for all equal steps.
+
+    For batches drawn without replacement noise_over_sensitivity stands for noise_multiplier. A sum
+    over all records has sample_rate 1.
+
+    Raises:
+        Unsupported: a release is not the noisy sum of a Poisson batch, nor of one drawn without
+            replacement, or its price holds on further assumptions: a row does not say that.
+    """
+    found = []
+    for mechanism, count in Ledger.of(ledger).releases:
+        if type(mechanism) is Gaussian:
+            mechanism = SampledGaussian(mechanism.noise_multiplier, 1.0, mechanism.adjacency)
+        if type(mechanism) not in (SampledGaussian, WithoutReplacementGaussian):
+            raise Unsupported(f"no row says all of {type(mechanism).__name__}; store it yourself")
+        found.append(vars(mechanism) | {"count": count, "adjacency": mechanism.adjacency})
+    return found

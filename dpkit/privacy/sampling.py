@@ -2,9 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
-
-from numpy.typing import ArrayLike
+from typing import Protocol
 
 from dpkit.common import checks
 from dpkit.privacy import shuffled
@@ -13,16 +11,14 @@ from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import (
     ADJACENCIES,
     Adjacency,
-    Floats,
     Gaussian,
-    GaussianDp,
     Mechanism,
     SampledGaussian,
+    TruncatedPoissonGaussian,
     Unsupported,
+    WithoutReplacementGaussian,
 )
-from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss
-from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms.base import PricedAsOne
 
 # What a caller may assume of a run where no accountant prices what it does.
 SHUFFLED_AS_POISSON = "shuffled batches priced as Poisson batches"
@@ -87,11 +83,16 @@ def mechanism(
     return sampling.release(noise_multiplier=noise_multiplier, sample_rate=rate, assume=assume)
 
 
-class Assuming(NamedTuple):
+@dataclass(frozen=True)
+class Assuming(PricedAsOne):
     """A mechanism whose prices hold on further assumptions, which come first in what it states."""
 
     mechanism: Mechanism
     assumed: tuple[str, ...]
+
+    @property
+    def one(self) -> Mechanism:
+        return self.mechanism
 
     @property
     def adjacency(self) -> Adjacency:
@@ -105,18 +106,6 @@ class Assuming(NamedTuple):
     def hides_participation(self) -> bool:
         hides = getattr(self.mechanism, "hides_participation", False)
         return hides and PUBLIC_SIZE not in self.assumed
-
-    def rdp(self, orders: ArrayLike) -> Floats:
-        return self.mechanism.rdp(orders)
-
-    def profile(self, epsilons: ArrayLike) -> Floats:
-        return self.mechanism.profile(epsilons)
-
-    def privacy_loss(self) -> PrivacyLoss:
-        return self.mechanism.privacy_loss()
-
-    def gaussian_dp(self) -> GaussianDp:
-        return self.mechanism.gaussian_dp()
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,9 @@ A schedule is fixed before training: a noise or a clip norm that follows what tr
 itself a release. `values` lists a schedule's numbers, `noise_ledger` what its noise costs.
 """
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from math import exp, isfinite
 from typing import Protocol
 
@@ -16,8 +14,7 @@ import numpy as np
 
 from dpkit.common import checks
 from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.privacy_loss import Floats
+from dpkit.privacy.mechanisms import Floats, Mechanism
 
 
 class Schedule(Protocol):
@@ -67,9 +64,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class ExponentialDecay:
-    """start * exp(-rate * step) (Yu et al. 2019, "Differentially private model publishing")."""
-
+class _Decay:
     start: float
     rate: float
 
@@ -77,23 +72,18 @@ class ExponentialDecay:
         checks.plain_fields(self)
         checks.positive(start=self.start)
         checks.non_negative(rate=self.rate)
+
+
+class ExponentialDecay(_Decay):
+    """start * exp(-rate * step) (Yu et al. 2019, "Differentially private model publishing")."""
 
     def __call__(self, step: int) -> float:
         """The value at `step`."""
         return self.start * exp(-self.rate * step)
 
 
-@dataclass(frozen=True)
-class TimeDecay:
+class TimeDecay(_Decay):
     """start / (1 + rate * step) (Yu et al. 2019)."""
-
-    start: float
-    rate: float
-
-    def __post_init__(self) -> None:
-        checks.plain_fields(self)
-        checks.positive(start=self.start)
-        checks.non_negative(rate=self.rate)
 
     def __call__(self, step: int) -> float:
         """The value at `step`."""
@@ -119,52 +109,6 @@ class StepDecay:
         return self.start * self.factor ** (step // self.every)
 
 
-@dataclass(frozen=True)
-class PiecewiseConstant:
-    """values[0] before step changes[0], values[1] from there to changes[1], and so on.
-
-    Raises:
-        ValueError: not one value more than there are changes, a value is not finite, or changes
-            are not rising steps >= 1.
-    """
-
-    values: tuple[float, ...]
-    changes: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        checks.plain_fields(self)
-        if len(self.values) != len(self.changes) + 1:
-            raise ValueError(
-                f"values must hold one more than changes, got {len(self.values)} and "
-                f"{len(self.changes)}"
-            )
-        _check_finite(**{f"values[{i}]": value for i, value in enumerate(self.values)})
-        for i, change in enumerate(self.changes):
-            checks.whole(1, **{f"changes[{i}]": change})
-        if any(not earlier < later for earlier, later in pairwise(self.changes)):
-            raise ValueError(f"changes must rise from one to the next, got {self.changes}")
-
-    def __call__(self, step: int) -> float:
-        """The value at `step`."""
-        return self.values[bisect_right(self.changes, step)]
-
-
-@dataclass(frozen=True)
-class Warmup:
-    """`then`, but its first `over` steps rise: step t has the share (t + 1) / over of its value."""
-
-    then: Schedule
-    over: int
-
-    def __post_init__(self) -> None:
-        checks.plain_fields(self)
-        checks.whole(1, over=self.over)
-
-    def __call__(self, step: int) -> float:
-        """The value at `step`."""
-        return self.then(step) * min((step + 1) / self.over, 1.0)
-
-
 def values(schedule: Schedule, *, steps: int) -> Floats:
     """The value at each of `steps` steps, shape (steps,).
 
@@ -181,8 +125,7 @@ def noise_ledger(
     """What `steps` steps cost whose noise multiplier follows `schedule`.
 
     Steps of equal noise become one entry, in the order of their first step. A schedule that changes
-    at every step has an entry a step; StepDecay and PiecewiseConstant have few, and are priced
-    sooner.
+    at every step has an entry a step; StepDecay has few, and is priced sooner.
 
     Args:
         schedule: noise multiplier (noise standard deviation / clip norm) of each step, fixed in

@@ -8,8 +8,13 @@ from scipy.special import log_ndtr
 from dpkit.common import checks
 from dpkit.privacy.accountants import pld
 from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Adjacency, Gaussian, RandomizedResponse, moved_by
-from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
+from dpkit.privacy.mechanisms import (
+    Adjacency,
+    BallsAndBinsGaussian,
+    Gaussian,
+    RandomizedResponse,
+    moved_by,
+)
 from dpkit.privacy.mechanisms.base import check_noise
 
 

@@ -6,8 +6,7 @@ from math import isfinite
 
 from dpkit.common.show import at_most, counted
 from dpkit.privacy.ledger import Guarantee, Ledger, Release, Releases
-from dpkit.privacy.mechanisms import Gaussian, Mechanism, SampledGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
 from dpkit.privacy.sampling import Assuming
 
 WITHOUT_REPLACEMENT = "batches of a fixed size drawn without replacement"
@@ -47,30 +46,7 @@ def statement(
         ValueError: epsilon is not finite, or an approximation and no upper bound; or guarantee and
             ledger differ in adjacency.
     """
-    _check(guarantee, Ledger.of(ledger))
-    kinds: dict[type, list[Release]] = {}
-    for release in Ledger.of(ledger).releases:
-        bare = release._replace(mechanism=_bare(release.mechanism))
-        kinds.setdefault(type(bare.mechanism), []).append(bare)
-    done = " and ".join(_done(kind, part) for kind, part in kinds.items())
-    drawn = " and ".join(_KINDS[kind][-1] if kind in _KINDS else kind.__name__ for kind in kinds)
-    assumed = "; ".join([*guarantee.assumptions, *assume])
-    return (
-        f"Training satisfies ({at_most(guarantee.epsilon)}, {guarantee.delta:g})-differential "
-        f"privacy under {guarantee.adjacency} adjacency, the unit of privacy being {unit}: "
-        f"{done or 'no release'}, accounted by dpkit {metadata.version('dpkit')} "
-        f"({guarantee.method}). "
-        f"Sampling assumed: {drawn or 'none'}; sampling used: {sampling}. "
-        f"Tuning of hyperparameters: {tuning}." + (f" Assumed: {assumed}." if assumed else "")
-    )
-
-
-def is_upper_bound(guarantee: Guarantee) -> bool:
-    """Whether epsilon is an upper bound: the method of an approximation says that it is none."""
-    return "approximation" not in guarantee.method
-
-
-def _check(guarantee: Guarantee, ledger: Ledger) -> None:
+    ledger = Ledger.of(ledger)
     if not is_upper_bound(guarantee):
         raise ValueError(
             f"a statement takes no epsilon of {guarantee.method}: it is an approximation that can "
@@ -83,23 +59,33 @@ def _check(guarantee: Guarantee, ledger: Ledger) -> None:
             f"guarantee is of {guarantee.adjacency} and ledger of {ledger.adjacency}; give the "
             "ledger that the guarantee was computed from"
         )
+    kinds: dict[type, list[Release]] = {}
+    for one, count in ledger.releases:  # the guarantee lists what is assumed
+        bare = Release(one.mechanism if isinstance(one, Assuming) else one, count)
+        kinds.setdefault(type(bare.mechanism), []).append(bare)
+    done = []
+    for kind, part in kinds.items():
+        noun, noise, name, _ = _KINDS.get(kind, ("release", "", "", ""))
+        words = counted(sum(release.count for release in part), noun)
+        words += f" with {name} {_range(part, noise)}" if noise else f" by {kind.__name__}"
+        if noun == "step":
+            words += f" and sample rate {_range(part, 'sample_rate')}"
+        done.append(words)
+    drawn = " and ".join(_KINDS[kind][-1] if kind in _KINDS else kind.__name__ for kind in kinds)
+    assumed = "; ".join([*guarantee.assumptions, *assume])
+    return (
+        f"Training satisfies ({at_most(guarantee.epsilon)}, {guarantee.delta:g})-differential "
+        f"privacy under {guarantee.adjacency} adjacency, the unit of privacy being {unit}: "
+        f"{' and '.join(done) or 'no release'}, accounted by dpkit {metadata.version('dpkit')} "
+        f"({guarantee.method}). "
+        f"Sampling assumed: {drawn or 'none'}; sampling used: {sampling}. "
+        f"Tuning of hyperparameters: {tuning}." + (f" Assumed: {assumed}." if assumed else "")
+    )
 
 
-def _bare(mechanism: Mechanism) -> Mechanism:
-    """The mechanism without what it assumes, which the guarantee lists."""
-    return mechanism.mechanism if isinstance(mechanism, Assuming) else mechanism
-
-
-def _done(kind: type, releases: list[Release]) -> str:
-    """How many releases of one kind there were, with their noise and sample rates."""
-    count = sum(release.count for release in releases)
-    if kind not in _KINDS:
-        return f"{counted(count, 'release')} by {kind.__name__}"
-    noun, noise, name, _ = _KINDS[kind]
-    words = f"{counted(count, noun)} with {name} {_range(releases, noise)}"
-    if noun == "release":
-        return words
-    return f"{words} and sample rate {_range(releases, 'sample_rate')}"
+def is_upper_bound(guarantee: Guarantee) -> bool:
+    """Whether epsilon is an upper bound: the method of an approximation says that it is none."""
+    return "approximation" not in guarantee.method
 
 
 def _range(releases: list[Release], field: str) -> str:

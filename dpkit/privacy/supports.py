@@ -9,15 +9,23 @@ from dpkit.common import checks
 from dpkit.privacy.accountants import composition, gdp, moments, pld, rdp
 from dpkit.privacy.best_of import best_of
 from dpkit.privacy.ledger import Guarantee, Release, parallel
-from dpkit.privacy.mechanisms import Adjacency, Gaussian, Mechanism, SampledGaussian, Unsupported
-from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
-from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
-from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
-from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
-from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.mechanisms import (
+    Adjacency,
+    BallsAndBinsGaussian,
+    DiagonalGaussian,
+    DiscreteGaussian,
+    Gaussian,
+    GroupedGaussian,
+    Laplace,
+    Mechanism,
+    NoGuarantee,
+    RandomizedResponse,
+    SampledGaussian,
+    TruncatedPoissonGaussian,
+    Unsupported,
+    WithoutReplacementGaussian,
+)
+from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
     FixedSizeBatches,
@@ -115,13 +123,8 @@ def _drawn(sampling: Sampling, assume: tuple[str, ...], adjacency: Adjacency) ->
     return mechanism(one, noise_multiplier=2.0, public_size=50, assume=assume)
 
 
-def _parallel(adjacency: Adjacency) -> Mechanism:
-    part = [Release(SampledGaussian(2.0, 0.1, adjacency))]
-    return parallel(part, part)[0].mechanism
-
-
-def _best_of(adjacency: Adjacency) -> Mechanism:
-    return best_of([Release(SampledGaussian(2.0, 0.1, adjacency))], mean=10.0)[0].mechanism
+def _steps(adjacency: Adjacency) -> list[Release]:
+    return [Release(SampledGaussian(2.0, 0.1, adjacency))]
 
 
 _MECHANISMS = (
@@ -143,8 +146,8 @@ _SAMPLINGS = (PoissonSampling(5), TruncatedPoisson(5, 8), FixedSizeBatches(5), S
 # Each name with what makes its example under an adjacency, or raises Unsupported.
 EXAMPLES: Mapping[str, Callable[[Adjacency], Mechanism]] = {
     **{type(one).__name__: partial(_under, one) for one in _MECHANISMS},
-    "Parallel": _parallel,
-    "BestOf": _best_of,
+    "Parallel": lambda adjacency: parallel(*[_steps(adjacency)] * 2)[0].mechanism,
+    "BestOf": lambda adjacency: best_of(_steps(adjacency), mean=10.0)[0].mechanism,
     **{type(one).__name__: partial(_drawn, one, ()) for one in _SAMPLINGS},
     "ShuffledBatches as Poisson": partial(_drawn, ShuffledBatches(5), (SHUFFLED_AS_POISSON,)),
 }

@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from dpkit.privacy.rows import rows
+from dpkit.privacy.ledger import rows
 from dpkit.private.plan import Plan
 from dpkit.training.checkpoint.ledger import write_whole
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from tqdm.auto import tqdm
 
-from dpkit.common.missing import remedied
+from dpkit.common.lazy import remedied
 from dpkit.training.device import floats
 from dpkit.training.types import Record
 

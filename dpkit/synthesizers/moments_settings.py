@@ -10,8 +10,7 @@ from dpkit.common import checks
 from dpkit.privacy import calibrate, pld
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
-from dpkit.privacy.mechanisms.base import check_noise
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee, check_noise
 from dpkit.synthesizers.cosines import cosines
 
 FIRST_SHARE = 0.2  # of mu^2: what the first of two releases takes

@@ -23,8 +23,7 @@ from dpkit.common import checks
 from dpkit.privacy import calibrate, normals
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
-from dpkit.privacy.mechanisms.base import check_noise
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee, check_noise
 from dpkit.synthesizers.records import checked
 
 Floats = NDArray[np.float64]

@@ -24,7 +24,7 @@ from dpkit.privacy import (
     WithoutReplacementGaussian,
 )
 from dpkit.privacy.ledger import Ledger, Parallel
-from dpkit.privacy.mechanisms import discrete_sampler
+from dpkit.privacy.mechanisms import discrete_gaussian
 
 DRAWS = 100_000
 FAR = 5.0  # standard errors; a normal is beyond with a chance of 6e-7
@@ -86,7 +86,7 @@ def test_all_groups_of_a_batch_are_drawn_together():
 @pytest.mark.parametrize("scale", [0.4, 1.0, 2.5])
 def test_discrete_noise_is_that_of_the_exact_sampler(scale: float):
     """Chi-squared of two samples, cells of less than 20 draws left out; fails 1 time in 10^4."""
-    exact = discrete_sampler.sample(5_000, variance=Fraction(scale) ** 2, rng=random.Random(5))
+    exact = discrete_gaussian.sample(5_000, variance=Fraction(scale) ** 2, rng=random.Random(5))
     fast = released.discrete_sum(0, scale).draw(rng(6), DRAWS)[:, 0]
     cells = np.arange(-12, 13)
     a, b = (np.array([(np.array(x) == cell).sum() for cell in cells]) for x in (exact, fast))

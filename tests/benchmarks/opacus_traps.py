@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
-from dpkit.common.records import write_bytes
+from dpkit.common.files import write_bytes
 from dpkit.privacy import pld
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.ledger import Release

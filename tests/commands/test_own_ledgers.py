@@ -8,8 +8,8 @@ import pytest
 
 from dpkit.commands.ledger_file import read
 from dpkit.privacy import Gaussian, Laplace, Release, SampledGaussian, Unsupported, pld
+from dpkit.privacy.ledger import rows
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
-from dpkit.privacy.rows import rows
 
 LEDGER = [Release(SampledGaussian(1.1, 0.01), 700), Release(SampledGaussian(1.2, 0.02), 300)]
 
@@ -28,6 +28,7 @@ def released(folder: Path, metadata: object, tensors: bytes = b"") -> Path:
 
 
 def test_rows_and_back(tmp_path: Path):
+    """What no row describes is refused."""
     assert rows(LEDGER)[0] == {
         "noise_multiplier": 1.1,
         "sample_rate": 0.01,
@@ -42,11 +43,14 @@ def test_rows_and_back(tmp_path: Path):
         path = tmp_path / "rows.json"
         path.write_text(json.dumps(rows(ledger)))
         assert read(path, ledger[0].mechanism.adjacency) == ledger
-
-
-def test_a_release_that_no_row_describes_is_refused():
     with pytest.raises(Unsupported, match="no row says all of Laplace"):
         rows([Release(Laplace(1.0))])
+
+
+def test_a_csv_may_say_the_adjacency(tmp_path: Path):
+    path = tmp_path / "steps.csv"
+    path.write_text("noise_multiplier,sample_rate,count,adjacency\n1.1,0.01,5,replace-one\n")
+    assert read(path, "replace-one") == [Release(SampledGaussian(1.1, 0.01, "replace-one"), 5)]
 
 
 def test_a_sum_over_all_records_is_a_row_of_rate_1(tmp_path: Path):
@@ -64,26 +68,26 @@ def test_both_kinds_of_files_hold_the_run(tmp_path: Path):
     assert read(released(tmp_path, metadata, b"\0" * 64)) == LEDGER
 
 
-def test_csv_may_say_the_adjacency(tmp_path: Path):
-    path = tmp_path / "steps.csv"
-    path.write_text("noise_multiplier,sample_rate,count,adjacency\n1.1,0.01,5,replace-one\n")
-    assert read(path, "replace-one") == [Release(SampledGaussian(1.1, 0.01, "replace-one"), 5)]
-
-
-def test_another_adjacency_than_the_files_is_refused(tmp_path: Path):
-    path = checkpoints(tmp_path, rows=rows(LEDGER))
-    with pytest.raises(ValueError, match="accounted under add-remove, got replace-one; choose add"):
-        read(path, "replace-one")
-    path = checkpoints(tmp_path, rows=[rows(LEDGER)[0] | {"adjacency": "none"}])
-    with pytest.raises(ValueError, match="adjacency must be one of add-remove, replace-one"):
-        read(path)
-
-
-def test_an_older_ledger_says_whom_to_ask(tmp_path: Path):
-    with pytest.raises(
-        ValueError, match=r"counts 1000 charged steps .*ask the settings' own ledger"
-    ):
-        read(checkpoints(tmp_path))
+@pytest.mark.parametrize(
+    ("content", "adjacency", "message"),
+    [
+        (
+            {"rows": rows(LEDGER)},
+            "replace-one",
+            "accounted under add-remove, got replace-one; choose add",
+        ),
+        (
+            {"rows": [rows(LEDGER)[0] | {"adjacency": "none"}]},
+            "add-remove",
+            "adjacency must be one of add-remove, replace-one",
+        ),
+        ({"rows": []}, "add-remove", "holds no steps"),
+        ({}, "add-remove", r"counts 1000 charged steps .*ask the settings' own ledger"),
+    ],
+)
+def test_a_ledger_that_does_not_say_the_run_is_refused(tmp_path, content, adjacency, message):
+    with pytest.raises(ValueError, match=message):
+        read(checkpoints(tmp_path, **content), adjacency)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +104,3 @@ def test_a_damaged_model_is_refused(tmp_path: Path, content: bytes):
     path.write_bytes(content)
     with pytest.raises(ValueError, match="not a safetensors file"):
         read(path)
-
-
-def test_a_ledger_without_steps_is_refused(tmp_path: Path):
-    with pytest.raises(ValueError, match="holds no steps"):
-        read(checkpoints(tmp_path, rows=[]))

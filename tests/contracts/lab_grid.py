@@ -8,7 +8,7 @@ import math
 from itertools import product
 from pathlib import Path
 
-from dpkit.common.records import write_bytes
+from dpkit.common.files import write_bytes
 from dpkit.common.show import at_least, at_most
 from dpkit.privacy import Release, SampledGaussian, pld
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpkit.common import paths
+from dpkit.common import files
 from dpkit.datasets import sources
 from dpkit.datasets.sources import Download, File, Source
 
@@ -34,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     (checkout / "pyproject.toml").touch()
-    monkeypatch.setattr(paths, "CHECKOUT", checkout)
+    monkeypatch.setattr(files, "CHECKOUT", checkout)
     monkeypatch.delenv("DPKIT_DATA", raising=False)
     offline = tuple(
         source._replace(urls=(CLOSED,) if source.urls else ()) for source in sources.SOURCES

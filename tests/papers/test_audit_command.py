@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dpkit.__main__ import main
-from dpkit.common import paths
+from dpkit.common import files
 
 pytestmark = pytest.mark.torch
 
@@ -48,7 +48,7 @@ def test_a_run_says_so_in_words(dpkit):
 
 
 def test_results_are_stored_and_listed(dpkit, monkeypatch, tmp_path):
-    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
+    monkeypatch.setattr(files, "results_dir", lambda: tmp_path)
     code, out, _ = dpkit("audit list")
     assert (code, "not yet" in out) == (0, True)
     dpkit("audit run sampling/label-histogram --store")

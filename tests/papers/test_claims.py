@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpkit.common import paths, records
+from dpkit.common import files, records
 from dpkit.papers import with_claims
 from dpkit.papers.claims import (
     CAUSES,
@@ -41,7 +41,7 @@ def claim(**changes) -> Claim:
 
 @pytest.fixture
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
+    monkeypatch.setattr(files, "results_dir", lambda: tmp_path)
     return tmp_path
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from dpkit import papers
 from dpkit.__main__ import main
-from dpkit.common import paths
+from dpkit.common import files
 from dpkit.papers.experiments import run as run_module
 from dpkit.papers.experiments import store
 
@@ -31,7 +31,7 @@ def sixth(monkeypatch, tmp_path):
     paper = import_module("dpkit.papers.sixth")
     monkeypatch.setattr(papers, "PAPERS", (*papers.PAPERS, paper))
     monkeypatch.setattr(store, "results_dir", lambda: tmp_path / "results")
-    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path / "results")
+    monkeypatch.setattr(files, "results_dir", lambda: tmp_path / "results")
     monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path / "cache")
     yield paper
     for name in [name for name in sys.modules if name.startswith("dpkit.papers.sixth")]:
@@ -135,7 +135,7 @@ def test_what_shows_it_needs_no_torch():
     code = """
 import sys
 sys.modules["torch"] = None
-from dpkit import papers, paths
+from dpkit import papers
 papers.__path__.append(sys.argv[1])
 from dpkit.papers.sixth import CLAIMS, claims, settings, tables
 print(len(CLAIMS), tables.table_1({})[0]["seeds"])

@@ -20,7 +20,7 @@ from dpkit.privacy import (
 )
 from dpkit.privacy.best_of import BestOf, NumberOfRuns, best_of
 from dpkit.privacy.ledger import Ledger
-from dpkit.privacy.mechanisms.privacy_loss import from_atoms
+from dpkit.privacy.mechanisms.base import from_atoms
 
 LAWS = [(1.5, 1.0), (10.0, 1.0), (3.0, 0.0), (40.0, 0.0), (8.0, -0.7), (5.0, 2.5)]
 DEAR = pytest.mark.slow("a Poisson number of runs charged too little at this mean alone")

@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpkit.privacy import Gaussian, Laplace, Release, SampledGaussian, pld
-from dpkit.privacy.accountants.pld import blocks, loss_grid, powers, saddle
-from dpkit.privacy.accountants.pld.composed_loss import compose
+from dpkit.privacy.accountants.pld import composed_loss, loss_grid, saddle
+from dpkit.privacy.accountants.pld.composed_loss import Power, compose
 from dpkit.privacy.accountants.pld.loss_grid import Cells, GridLoss
-from dpkit.privacy.accountants.pld.powers import Power
 from dpkit.privacy.accountants.pld.saddle import Look
 from dpkit.privacy.ledger import Ledger
-from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss, of_family, stacked
+from dpkit.privacy.mechanisms.base import PrivacyLoss, of_family, stacked
 
 H = 0.01
 FAMILIES = [
@@ -27,9 +26,9 @@ def losses(family: list) -> list[PrivacyLoss]:
     return [mechanism.privacy_loss() for mechanism in family]
 
 
-def block_of(family: list, counts: list[int]) -> blocks.Block:
+def block_of(family: list, counts: list[int]) -> loss_grid.Block:
     """One block, whatever the widths."""
-    return blocks._block(blocks.seen(losses(family), counts, 1e-12))
+    return loss_grid._block(loss_grid.seen(losses(family), counts, 1e-12))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -47,7 +46,7 @@ def test_masses_side_by_side_are_those_of_each(family):
 def test_only_losses_of_one_family_stand_side_by_side(other):
     with pytest.raises(ValueError, match="one family"):
         stacked(losses([FAMILIES[1][0], other]))
-    assert len(blocks._families(losses([FAMILIES[1][0], other, other]), lambda one: one)) > 1
+    assert len(loss_grid._families(losses([FAMILIES[1][0], other, other]), lambda one: one)) > 1
 
 
 def test_rough_views_are_those_of_each():
@@ -92,7 +91,7 @@ def test_every_release_is_in_one_block_of_alike_spans():
     ]
     ledger += [Release(Gaussian(2.0), 5), Release(Gaussian(4.0), 5), Release(Laplace(3.0), 7)]
     releases = pld._releases(Ledger.of(ledger), 1e-5)
-    found = blocks.of(releases, 0.003, enough=np.inf)
+    found = loss_grid.blocks(releases, 0.003, enough=np.inf)
     assert sum(np.sum(block.counts) for block in found) == 617
     assert sum(np.size(block.counts) for block in found) == 303
     assert len(found) < 60
@@ -144,7 +143,7 @@ def test_few_coefficients_of_a_long_release_are_those_of_the_whole_transform():
 @pytest.mark.parametrize("length", [7, 14, 22])
 def test_no_bound_is_stated_for_other_lengths(length: int):
     with pytest.raises(ValueError, match="5-smooth"):
-        powers._fft_error(length)
+        composed_loss._fft_error(length)
 
 
 def test_measured_rounding_of_transforms_is_within_the_bound():
@@ -153,7 +152,7 @@ def test_measured_rounding_of_transforms_is_within_the_bound():
         x = rng.normal(size=length)
         exact = np.fft.fft(x.astype(np.longdouble))
         wrong = np.linalg.norm(np.fft.fft(x) - exact) / np.linalg.norm(exact)
-        assert wrong <= powers._fft_error(length) <= 1.1 * 9 * np.log2(length) * 2.0**-53
+        assert wrong <= composed_loss._fft_error(length) <= 1.1 * 9 * np.log2(length) * 2.0**-53
 
 
 @pytest.mark.parametrize("short", [0, 3, np.inf])
@@ -170,8 +169,8 @@ def test_a_composed_block_is_its_rows_composed(monkeypatch, short: float):
         for i, n in enumerate(np.ravel(block.counts).tolist())
     ]
     alone = compose(rows, look)
-    monkeypatch.setattr(powers, "SHORT", short)
-    monkeypatch.setattr(powers, "ROOM", 10_000)
+    monkeypatch.setattr(composed_loss, "SHORT", short)
+    monkeypatch.setattr(composed_loss, "ROOM", 10_000)
     found = compose([(part, block.counts)], look)
     assert found.epsilon_above(1e-6) == pytest.approx(alone.epsilon_above(1e-6), rel=1e-9)
     for name in ("losses", "log_scale", "infinite", "factor", "blur"):
@@ -188,9 +187,9 @@ def test_a_ledger_costs_what_it_costs_line_by_line(monkeypatch, delta: float):
         for noise, count in zip(rng.uniform(0.6, 9, 40), rng.integers(1, 90, 40), strict=True)
     ]
     found = pld.epsilon(ledger, delta=delta)
-    monkeypatch.setattr(blocks, "UNEVEN", 0.0)
-    monkeypatch.setattr(blocks, "SIZE", saddle.EDGES.size)
-    monkeypatch.setattr(powers, "SHORT", np.inf)
+    monkeypatch.setattr(loss_grid, "UNEVEN", 0.0)
+    monkeypatch.setattr(loss_grid, "SIZE", saddle.EDGES.size)
+    monkeypatch.setattr(composed_loss, "SHORT", np.inf)
     alone = pld.epsilon(ledger, delta=delta)
     assert found.epsilon == pytest.approx(alone.epsilon, rel=1e-5)
     assert found.lower == pytest.approx(alone.lower, rel=1e-5)

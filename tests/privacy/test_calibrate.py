@@ -10,34 +10,24 @@ from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, calib
 @pytest.mark.parametrize("target", [0.05, 1.0, 9.6, 60.0])
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_noise_is_enough_and_a_little_less_is_not(target: float, adjacency):
+    same = {"delta": 1e-5, "orders": [1.5, 2, 3, 5, 8, 16, 32, 64, 256]}
     noise = calibrate.noise_multiplier(
-        target,
-        sample_rate=0.01,
-        steps=500,
-        delta=1e-5,
-        adjacency=adjacency,
-        tolerance=1e-4,
-        orders=[1.5, 2, 3, 5, 8, 16, 32, 64, 256],
+        target, sample_rate=0.01, steps=500, adjacency=adjacency, tolerance=1e-4, **same
     )
 
     def spent(value: float) -> float:
         ledger = [Release(SampledGaussian(value, 0.01, adjacency), 500)]
-        orders = [1.5, 2, 3, 5, 8, 16, 32, 64, 256]
-        return rdp.epsilon(ledger, delta=1e-5, orders=orders).epsilon
+        return rdp.epsilon(ledger, **same).epsilon
 
     assert spent(noise) <= target < spent(noise * (1 - 2e-4))
 
 
-def test_noise_as_other_kits_find_it():
+def test_noise_as_other_kits_find_it_and_none_for_no_release():
     """Opacus needs .8447 for this run; automatic orders need no more."""
+    for rate, steps in [(0.0, 10), (0.1, 0)]:
+        assert calibrate.noise_multiplier(1.0, sample_rate=rate, steps=steps, delta=1e-5) == 0
     noise = calibrate.noise_multiplier(9.6, sample_rate=0.01, steps=10_000, delta=1e-5)
     assert 0.82 < noise <= 0.8447
-
-
-def test_no_release_needs_no_noise():
-    for rate, steps in [(0.0, 10), (0.1, 0)]:
-        noise = calibrate.noise_multiplier(1.0, sample_rate=rate, steps=steps, delta=1e-5)
-        assert noise == 0
 
 
 @pytest.mark.parametrize(
@@ -49,15 +39,11 @@ def test_no_release_needs_no_noise():
     ],
 )
 def test_steps_are_the_last_that_fit(conversion: str):
-    mechanism = SampledGaussian(1.5, 0.02)
-    orders = [8, 16]
-    steps = calibrate.steps(
-        2.0, mechanism=mechanism, delta=1e-5, conversion=conversion, orders=orders
-    )
+    mechanism, same = SampledGaussian(1.5, 0.02), {"delta": 1e-5, "conversion": conversion}
+    steps = calibrate.steps(2.0, mechanism=mechanism, orders=[8, 16], **same)
 
     def spent(count: int) -> float:
-        ledger = [Release(mechanism, count)]
-        return rdp.epsilon(ledger, delta=1e-5, conversion=conversion, orders=orders).epsilon
+        return rdp.epsilon([Release(mechanism, count)], orders=[8, 16], **same).epsilon
 
     assert steps > 100
     assert spent(steps) <= 2.0 < spent(steps + 1)
@@ -68,41 +54,23 @@ def test_steps_where_one_is_too_many():
     assert calibrate.steps(1.0, mechanism=NoGuarantee("raw data"), delta=1e-5) == 0
 
 
+RUN = {"sample_rate": 0.1, "steps": 1, "delta": 1e-5}
+
+
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("target", "changed", "message"),
     [
-        (
-            lambda: calibrate.steps(1.0, mechanism=SampledGaussian(1.0, 0.0), delta=1e-5),
-            "costs nothing",
-        ),
-        (
-            lambda: calibrate.steps(math.nan, mechanism=Gaussian(1.0), delta=1e-5),
-            "target_epsilon must be a finite number > 0, got nan",
-        ),
-        (
-            lambda: calibrate.noise_multiplier(-1, sample_rate=0.1, steps=1, delta=1e-5),
-            "target_epsilon must be a finite number > 0, got -1",
-        ),
-        (
-            lambda: calibrate.noise_multiplier(1, sample_rate=1.1, steps=1, delta=1e-5),
-            r"sample_rate must lie in \[0, 1\], got 1.1",
-        ),
-        (
-            lambda: calibrate.noise_multiplier(1, sample_rate=0.1, steps=-1, delta=1e-5),
-            "steps must be an integer >= 0, got -1",
-        ),
-        (
-            lambda: calibrate.noise_multiplier(1, sample_rate=0.1, steps=1, delta=1.0),
-            r"delta must lie in \(0, 1\)",
-        ),
-        (
-            lambda: calibrate.noise_multiplier(
-                1e-9, sample_rate=1, steps=1, delta=1e-5, orders=[2]
-            ),
-            r"no noise_multiplier below 2\^40 meets",
-        ),
+        (-1, {}, "target_epsilon must be a finite number > 0, got -1"),
+        (1, {"sample_rate": 1.1}, r"sample_rate must lie in \[0, 1\], got 1.1"),
+        (1, {"steps": -1}, "steps must be an integer >= 0, got -1"),
+        (1, {"delta": 1.0}, r"delta must lie in \(0, 1\)"),
+        (1e-9, {"sample_rate": 1, "orders": [2]}, r"no noise_multiplier below 2\^40 meets"),
     ],
 )
-def test_bad_values_are_refused(call, message: str):
+def test_bad_values_are_refused(target: float, changed: dict, message: str):
     with pytest.raises(ValueError, match=message):
-        call()
+        calibrate.noise_multiplier(target, **RUN | changed)
+    with pytest.raises(ValueError, match="costs nothing"):
+        calibrate.steps(1.0, mechanism=SampledGaussian(1.0, 0.0), delta=1e-5)
+    with pytest.raises(ValueError, match="target_epsilon must be a finite number > 0, got nan"):
+        calibrate.steps(math.nan, mechanism=Gaussian(1.0), delta=1e-5)

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld
-from dpkit.privacy.accountants.pld import composed_loss, loss_grid, powers, saddle
+from dpkit.privacy.accountants.pld import composed_loss, loss_grid, saddle
 from dpkit.privacy.accountants.pld.composed_loss import chernoff_delta, chernoff_epsilon, compose
 from dpkit.privacy.accountants.pld.loss_grid import GridLoss
 from dpkit.privacy.accountants.pld.saddle import Look
 from dpkit.privacy.ledger import Ledger
-from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss
+from dpkit.privacy.mechanisms.base import PrivacyLoss
 
 H = 0.125  # spacing: a float without rounding errors, as are the nodes
 
@@ -127,8 +127,7 @@ def test_epsilon_is_enclosed_from_any_window(
     """Poor windows, tilts and coarse arithmetic widen the pair; they never move it."""
     parts = [(grid_of(np.random.default_rng(seed), 6, infinite), count)]
     with pytest.MonkeyPatch.context() as patch:
-        for module in (composed_loss, powers):
-            patch.setattr(module, "UNIT", unit)
+        patch.setattr(composed_loss, "UNIT", unit)
         found = compose(parts, look(tilt, low + width / 2 + off, low, low + width))
         high, least = found.epsilon_above(delta), found.epsilon_below(delta)
     bound = chernoff_epsilon(parts, tilt, delta)
@@ -207,8 +206,7 @@ def test_provoked_errors_widen_the_pair_and_never_move_it(monkeypatch, fault: st
         monkeypatch.setattr(pld, "MOST_NODES", int(2 ** rng.integers(5, 10)))
     elif fault == "coarse arithmetic":
         unit = 10 ** rng.uniform(-13, -5)
-        for module in (composed_loss, powers):
-            monkeypatch.setattr(module, "UNIT", unit)
+        monkeypatch.setattr(composed_loss, "UNIT", unit)
     else:
         for name in ("for_delta", "for_epsilon"):
             monkeypatch.setattr(saddle, name, poor(getattr(saddle, name), rng))

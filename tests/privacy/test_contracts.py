@@ -27,11 +27,15 @@ from dpkit.privacy.divergence import LogDensity
 from dpkit.privacy.ledger import Ledger, Parallel
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.gaussian_variants import DiagonalGaussian, GroupedGaussian
-from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.sampled_gaussian import (
+    DiagonalGaussian,
+    GroupedGaussian,
+    GroupSampledGaussian,
+)
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
+from dpkit.privacy.sampling import Assuming
 
 
 class Lines(NamedTuple):
@@ -184,7 +188,7 @@ def test_every_mechanism_has_a_case():
         for value in vars(importlib.import_module(module.name)).values():
             if dataclasses.is_dataclass(value) and hasattr(value, "privacy_loss"):
                 found.add(value)
-    assert found - {Parallel, BestOf} == {type(case.mechanism) for case in CASES}
+    assert found - {Parallel, BestOf, Assuming} == {type(case.mechanism) for case in CASES}
 
 
 @every

@@ -12,8 +12,8 @@ from scipy import stats
 
 from dpkit.privacy import Gaussian
 from dpkit.privacy.mechanisms import discrete_gaussian
-from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.discrete_sampler import (
+from dpkit.privacy.mechanisms.discrete_gaussian import (
+    DiscreteGaussian,
     bernoulli_exp,
     discrete_laplace,
     sample,
@@ -107,7 +107,10 @@ def test_a_little_more_noise_may_show_more_at_one_epsilon():
     np.testing.assert_allclose(found, deltas, rtol=1e-12)
 
 
-def test_the_profile_survives_the_ends():
+def test_the_profile_survives_the_ends_and_comes_near_the_gaussian():
+    points = [0.0, 1e-6, 1e-5]
+    found, smooth = DiscreteGaussian(1e6).profile(points), Gaussian(1e6).profile(points)
+    np.testing.assert_allclose(found, smooth, rtol=1e-6)
     mechanism = DiscreteGaussian(0.7)
     assert mechanism.profile([-np.inf, np.inf])[0].tolist() == [1.0, 0.0]
     # a loss of 1250 at 1, which the other data set all but never gives: nothing is 0 times inf
@@ -145,12 +148,6 @@ def test_large_scales_leave_the_table_without_a_step(monkeypatch: pytest.MonkeyP
         direct -= 0.5 * np.log(2 * np.pi) + np.log(scale)
         smooth = discrete_gaussian._smooth_tail((far - 0.5) / scale, 1 / scale)
         np.testing.assert_allclose(direct, smooth, rtol=1e-14)
-
-
-def test_large_scales_come_near_the_gaussian():
-    points = [0.0, 1e-6, 1e-5]
-    found, smooth = DiscreteGaussian(1e6).profile(points), Gaussian(1e6).profile(points)
-    np.testing.assert_allclose(found, smooth, rtol=1e-6)
 
 
 def test_atoms_lie_on_the_lattice_and_keep_all_mass():
@@ -256,22 +253,15 @@ def test_the_sampler_takes_the_mechanisms_own_variance():
     # one in 200 beyond 6.5 deviations has probability 2e-8; two alike, 2e-11
     assert max(map(abs, big)) < 6.5e15
     assert len(set(big)) == 200
-
-
-def test_the_same_seed_draws_the_same():
-    one, two = (sample(50, variance=9, rng=random.Random(3)) for _ in range(2))
-    assert one == two
+    assert big == sample(200, variance=10**30, rng=random.Random(8))
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DiscreteGaussian(math.nan), "noise_multiplier must be a finite number > 0"),
         (lambda: DiscreteGaussian(1.0, 0), "sensitivity must be an integer >= 1, got 0"),
         (lambda: DiscreteGaussian(1.0, 1.5), "sensitivity must be an integer >= 1, got 1.5"),
         (lambda: DiscreteGaussian(1e10, 10**6), "noise_multiplier \\* sensitivity must be at most"),
-        (lambda: DiscreteGaussian(1.0, 1, "both"), "adjacency must be one of"),
-        (lambda: DiscreteGaussian(1.0).profile([math.nan]), "epsilons must be numbers, got nan"),
         (lambda: sample(-1, variance=1, rng=secure_source()), "size must be an integer >= 0"),
         (lambda: sample(1, variance=0, rng=secure_source()), "variance must be an int or Fraction"),
         (lambda: sample(1, variance=0.5, rng=secure_source()), "Fraction > 0, got 0.5"),

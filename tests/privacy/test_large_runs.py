@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpkit.privacy import Gaussian, Release, SampledGaussian, pld
-from dpkit.privacy.accountants.pld import atoms, large, saddle, series
+from dpkit.privacy.accountants.pld import large, saddle
 from dpkit.privacy.mechanisms import Mechanism
 
 RUNS = json.loads(large_runs.STORED.read_text())
@@ -78,7 +78,7 @@ def test_what_series_prove_does_not_contradict_what_grids_prove(
     assert max(low, other[0]) <= min(high, other[1])
 
 
-def hockey_stick(found: atoms.Atoms, epsilon: float) -> float:
+def hockey_stick(found: large.Atoms, epsilon: float) -> float:
     with np.errstate(over="ignore"):
         return float(
             (found.masses * np.maximum(-np.expm1(epsilon - found.nodes), 0.0)).sum()
@@ -103,12 +103,12 @@ def test_atoms_are_above_and_below_the_hockey_stick(mechanism: Mechanism, scale:
     loss = mechanism.privacy_loss()
     coarse = saddle.coarse([loss], [1], 1e-15)[0]
     deviation = np.sqrt(saddle.moments([coarse]).variance).min()
-    cells = atoms.wide_cells(loss, scale * deviation, coarse.span, coarse.centre)
+    cells = large.wide_cells(loss, scale * deviation, coarse.span, coarse.centre)
     epsilons = np.linspace(-1, 1, 101) * min(coarse.span[1], 3.0)
     for side, one in enumerate((cells, cells.reversed())):
         exact = mechanism.profile(epsilons)[side]
-        above = np.array([hockey_stick(atoms.upper(one), e) for e in epsilons])
-        below = np.array([hockey_stick(atoms.lower(one), e) for e in epsilons])
+        above = np.array([hockey_stick(large.upper(one), e) for e in epsilons])
+        below = np.array([hockey_stick(large.lower(one), e) for e in epsilons])
         assert (above >= exact * (1 - 2e-9) - 1e-199).all()
         assert (below <= exact * (1 + 2e-9) + 1e-199).all()
 
@@ -116,16 +116,16 @@ def test_atoms_are_above_and_below_the_hockey_stick(mechanism: Mechanism, scale:
 @pytest.mark.parametrize("spacing", [0.0, float("nan"), float("inf")])
 def test_cells_of_no_width_are_refused(spacing: float):
     loss = SampledGaussian(1.1, 0.01).privacy_loss()
-    with pytest.raises(atoms.NoGrid, match="no nodes lie"):
-        atoms.wide_cells(loss, spacing, (-0.01, 0.5), 0.0)
+    with pytest.raises(large.NoGrid, match="no nodes lie"):
+        large.wide_cells(loss, spacing, (-0.01, 0.5), 0.0)
 
 
 def test_cells_without_room_for_rounding_errors_are_refused():
     loss = SampledGaussian(1.1, 0.01).privacy_loss()
-    cells = atoms.wide_cells(loss, 1e-16, (-0.01, 0.5), 0.0)
+    cells = large.wide_cells(loss, 1e-16, (-0.01, 0.5), 0.0)
     with np.errstate(all="ignore"):
-        for side in (atoms.upper, atoms.lower):
-            with pytest.raises(atoms.NoGrid, match=r"too narrow|lost"):
+        for side in (large.upper, large.lower):
+            with pytest.raises(large.NoGrid, match=r"too narrow|lost"):
                 side(cells)
 
 
@@ -133,7 +133,7 @@ def test_cells_without_room_for_rounding_errors_are_refused():
 def test_larger_rounding_errors_make_a_wider_pair_around_the_same(monkeypatch, unit: float):
     run = [Release(SampledGaussian(1.0, 1e-3), 10**5)]
     low, high = by_series(run, 1e-6)
-    monkeypatch.setattr(series, "UNIT", unit)
+    monkeypatch.setattr(large, "UNIT", unit)
     lower, higher = by_series(run, 1e-6)
     assert lower <= low <= high <= higher
 

@@ -12,7 +12,7 @@ from dpkit.privacy import Gaussian, SampledGaussian
 from dpkit.privacy.accountants.pld import loss_grid
 from dpkit.privacy.accountants.pld.loss_grid import Cells, GridLoss
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss, from_atoms
+from dpkit.privacy.mechanisms.base import PrivacyLoss, from_atoms
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 CLOSE = mp.mpf(10) ** -12  # relative: sums of floats

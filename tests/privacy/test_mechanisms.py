@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpkit.privacy import Gaussian, NoGuarantee, Release, SampledGaussian, divergence
-from dpkit.privacy.ledger import Ledger
+from dpkit.privacy import Gaussian, SampledGaussian
 from dpkit.privacy.mechanisms import renyi_integrals
 
 CASES = [
@@ -48,32 +47,6 @@ def test_sampled_gaussian_equals_quadrature_with_25_digits(q: float, noise: floa
     rdp = SampledGaussian(noise, q).rdp(ORDERS)
     expected = [by_mpmath(q, noise, order) for order in ORDERS]
     np.testing.assert_allclose(rdp, expected, rtol=1e-8)
-
-
-@pytest.mark.parametrize(("q", "noise"), [(0.01, 1.1), (0.4, 2.0), (0.9, 0.8)])
-@pytest.mark.parametrize("order", [1.1, 2.0, 3.5, 16.0])
-def test_both_neighbourhoods_equal_the_definition(q: float, noise: float, order: float):
-    normal = divergence.normal
-    zero, plus, minus = normal(0, noise), normal(1, noise), normal(-1, noise)
-    mixed = divergence.mixture([1 - q, q], [zero, plus])
-    mirror = divergence.mixture([1 - q, q], [zero, minus])
-    span = {"low": -15 * noise - 1, "high": 2 * order + 15 * noise}
-    removed = divergence.renyi(mixed, zero, order, **span)
-    added = divergence.renyi(zero, mixed, order, low=-15 * noise - order, high=15 * noise + 2)
-    replaced = divergence.renyi(mixed, mirror, order, **span)
-    assert SampledGaussian(noise, q).rdp([order])[0] == pytest.approx(removed, rel=1e-8)
-    assert added <= removed * (1 + 1e-9)
-    priced = SampledGaussian(noise, q, "replace-one").rdp([order])[0]
-    assert priced == pytest.approx(replaced, rel=1e-8)
-
-
-def test_fractional_orders_are_right_where_series_fail():
-    """Published kits give negative, infinite or loose values at these."""
-    near = SampledGaussian(12.0, 0.4).rdp([58.5, 58.9, 59.0, 59.5])
-    assert (near > 0).all()
-    assert (np.diff(near) > 0).all()
-    assert near[2] == pytest.approx(by_mpmath(0.4, 12.0, 59.0), rel=1e-9)
-    assert near[1] == pytest.approx(by_mpmath(0.4, 12.0, 58.9), rel=1e-9)
 
 
 @given(
@@ -129,62 +102,12 @@ def test_little_noise_needs_only_the_peaks(q: float, monkeypatch: pytest.MonkeyP
         np.testing.assert_allclose(windows, price(orders, q=q, noise=0.06), rtol=1e-12)
 
 
-def test_other_kits_agree_where_they_are_right():
-    """Opacus and dp-accounting at integer orders; Opacus at small fractional ones."""
-    accountant = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
-    opacus = pytest.importorskip("opacus.accountants.analysis.rdp")
-    dp_accounting_rdp = accountant._compute_rdp_poisson_subsampled_gaussian
-
-    orders = [2, 3, 8, 32, 64]
-    for q, noise in [(0.01, 1.1), (0.001, 0.7), (0.2, 3.0)]:
-        ours = SampledGaussian(noise, q).rdp(orders)
-        theirs = opacus.compute_rdp(q=q, noise_multiplier=noise, steps=1, orders=orders)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
-        google = dp_accounting_rdp(q, noise, orders)
-        np.testing.assert_allclose(ours, google, rtol=1e-9)
-    ours = SampledGaussian(1.1, 0.01).rdp([1.5, 2.5, 4.7])
-    theirs = opacus.compute_rdp(q=0.01, noise_multiplier=1.1, steps=1, orders=[1.5, 2.5, 4.7])
-    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
-
-
-def test_profiles_equal_the_hockey_stick():
-    epsilons = [0.0, 0.3, 1.0, 2.5]
-    zero, one = divergence.normal(0, 1.2), divergence.normal(1, 1.2)
-    mixed = divergence.mixture([0.7, 0.3], [zero, one])
-    profile = SampledGaussian(1.2, 0.3).profile(epsilons)
-    for i, epsilon in enumerate(epsilons):
-        up = divergence.hockey_stick(mixed, zero, epsilon, low=-15, high=17)
-        down = divergence.hockey_stick(zero, mixed, epsilon, low=-15, high=17)
-        assert profile[:, i] == pytest.approx([up, down], rel=1e-6, abs=1e-12)
-        gaussian = divergence.hockey_stick(one, zero, epsilon, low=-15, high=17)
-        assert Gaussian(1.2).profile([epsilon])[0, 0] == pytest.approx(gaussian, rel=1e-6)
-
-
-def test_the_replace_one_profile_equals_the_hockey_stick():
-    zero, plus, minus = (divergence.normal(mean, 1.2) for mean in (0, 1, -1))
-    one, other = (divergence.mixture([0.7, 0.3], [zero, part]) for part in (plus, minus))
-    epsilons = [0.0, 0.3, 1.5]
-    profile = SampledGaussian(1.2, 0.3, "replace-one").profile(epsilons)
-    for i, epsilon in enumerate(epsilons):
-        for row, pair in enumerate([(one, other), (other, one)]):
-            expected = divergence.hockey_stick(*pair, epsilon, low=-16, high=16)
-            assert profile[row, i] == pytest.approx(expected, rel=1e-6)
-
-
 def test_gaussian_moves_twice_as_far_under_replace_one():
     """Its exact epsilon at noise 1, delta 1e-5 is 9.9973, not the 4.7 of a shift of one clip."""
     profile = Gaussian(1.0, "replace-one").profile([9.99, 9.9973, 10.0])[0]
     assert profile[0] > 1e-5 > profile[2]
     assert profile[1] == pytest.approx(1e-5, rel=1e-4)
     np.testing.assert_allclose(Gaussian(1.0, "replace-one").rdp([2]), 4 * Gaussian(1.0).rdp([2]))
-
-
-def test_no_guarantee_prices_as_infinity():
-    nothing = NoGuarantee("the labels are read without noise")
-    assert np.isinf(nothing.rdp([2, 3])).all()
-    assert (nothing.profile([0, 100]) == 1).all()
-    assert nothing.assumptions == ("no guarantee: the labels are read without noise",)
-    assert (Ledger.of([Release(nothing, 0)]).rdp([2]) == 0).all()
 
 
 @pytest.mark.parametrize(
@@ -198,13 +121,7 @@ def test_no_guarantee_prices_as_infinity():
         (lambda: SampledGaussian(1.0, math.nan), r"sample_rate must lie in \[0, 1\], got nan"),
         (lambda: Gaussian(1.0, "add"), "adjacency must be one of add-remove, replace-one"),
         (lambda: Gaussian("1"), "noise_multiplier must be a number, got '1'"),
-        (lambda: Gaussian(1.0).rdp([2, 1]), r"orders must be numbers in \(1, 1048576\], got 1"),
-        (
-            lambda: Gaussian(1.0).rdp([math.nan]),
-            r"orders must be numbers in \(1, 1048576\], got nan",
-        ),
         (lambda: Gaussian(1.0).rdp([]), "orders must be a non-empty list"),
-        (lambda: Gaussian(1.0).profile([math.nan]), "epsilons must be numbers, got nan"),
     ],
 )
 def test_bad_values_are_refused_with_their_name(make, message: str):

@@ -244,6 +244,10 @@ def test_a_failed_computation_is_an_exception(above: float):
         (lambda x: moments.delta(x, epsilon=-1.0), "epsilon must be a finite number >= 0"),
         (lambda x: moments.epsilon(x, delta=0.1, moments=0), "moments must be an integer >= 1"),
         (
+            lambda x: moments.epsilon(x, delta=0.1, moments=100_000),
+            r"moments must lie in \[1, 4096",
+        ),
+        (
             lambda x: moments.curve(x, 2.5),  # type: ignore[arg-type]
             "moments must be an integer >= 1",
         ),

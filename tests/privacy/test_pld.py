@@ -13,8 +13,8 @@ from scipy.special import ndtr
 
 from dpkit.privacy import Gaussian, Guarantee, Release, SampledGaussian, pld, rdp
 from dpkit.privacy.ledger import Ledger
+from dpkit.privacy.mechanisms.base import PrivacyLoss, from_atoms
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from dpkit.privacy.mechanisms.privacy_loss import PrivacyLoss, from_atoms
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
 
 BOTH = ("add-remove", "replace-one")
@@ -224,39 +224,6 @@ def test_discrete_gaussians_are_a_sum_over_integers(scale: float, count: int, de
             lambda e: mp.fsum(m * -mp.expm1(e - x) for x, m in atoms if x > e), delta
         )
     enclosed(pld.epsilon([Release(DiscreteGaussian(scale), count)], delta=delta), true)
-
-
-CASES = [(0.01, 1.1, 10_000), (0.01, 0.5, 1_000), (64 / 60000, 1.0, 60_000)]
-
-
-@pytest.mark.slow(
-    "an installed kit of another version that refutes the pair; stored answers of 200"
-)
-@pytest.mark.parametrize(("rate", "noise", "steps"), CASES)
-def test_two_other_kits_overlap(rate: float, noise: float, steps: int):
-    found = pld.epsilon([Release(SampledGaussian(noise, rate), steps)], delta=1e-5)
-    assert found.epsilon - found.lower <= 1e-3 * found.epsilon
-    distributions = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-    for pessimistic in (True, False):
-        theirs = distributions.from_gaussian_mechanism(
-            noise,
-            sampling_prob=rate,
-            value_discretization_interval=1e-4,
-            pessimistic_estimate=pessimistic,
-            use_connect_dots=pessimistic,
-        )
-        theirs = theirs.self_compose(steps).get_epsilon_for_delta(1e-5)
-        assert found.lower <= theirs if pessimistic else theirs <= found.epsilon
-    prv = pytest.importorskip("prv_accountant")
-    mechanism = prv.PoissonSubsampledGaussianMechanism(
-        noise_multiplier=noise, sampling_probability=rate
-    )
-    accountant = prv.PRVAccountant(
-        prvs=[mechanism], max_self_compositions=[steps], eps_error=0.05, delta_error=1e-9
-    )
-    low, _, high = accountant.compute_epsilon(delta=1e-5, num_self_compositions=[steps])
-    assert low <= found.epsilon
-    assert found.lower <= high
 
 
 @settings(max_examples=15)

@@ -39,13 +39,6 @@ def test_the_published_orders_give_the_published_numbers(q, noise, steps, opacus
     assert tight < automatic.epsilon <= same.epsilon
 
 
-def test_orders_go_beyond_1024_where_the_optimum_is_there():
-    ledger = [Release(SampledGaussian(20.0, 0.01))]
-    assert rdp.epsilon(ledger, delta=1e-5, orders=OPACUS_ORDERS).epsilon > 0.1
-    assert rdp.epsilon(ledger, delta=1e-5).epsilon < 0.0036
-    assert rdp.epsilon([Release(Gaussian(1e4))], delta=1e-5).epsilon < 2e-4
-
-
 def test_orders_come_close_to_1_where_the_optimum_is_there():
     """For a Gaussian the best classic epsilon is known: rho + 2 sqrt(rho log(1/delta))."""
     for noise in (1e-3, 0.01, 0.1, 1.0, 30.0, 1e3):
@@ -86,18 +79,6 @@ def apart(first: Sequence[float], second: Sequence[float], fault: str) -> list[A
         for i, one in enumerate(first)
         for j, other in enumerate(second)
     ]
-
-
-@pytest.mark.parametrize(
-    ("q", "noise"),
-    apart([1e-4, 0.3, 0.9], [0.3, 1.0, 20.0], "a conversion too low at one rate and noise alone"),
-)
-def test_no_conversion_is_below_the_exact_sampled_gaussian(q, noise):
-    mechanism = SampledGaussian(noise, q)
-    for delta in (1e-10, 1e-5, 0.05):
-        for name in ("classic", "improved", "optimal"):
-            spent = rdp.epsilon([Release(mechanism)], delta=delta, conversion=name).epsilon
-            assert mechanism.profile([spent]).max() <= delta * (1 + 1e-9)
 
 
 def least_rdp(order: float, epsilon: float, delta: float) -> float:
@@ -155,37 +136,14 @@ def test_nothing_released_costs_nothing_at_any_delta():
     assert rdp.delta([], epsilon=0.0).delta == 0
 
 
-def test_no_guarantee_is_infinite_and_not_below_anything():
+def test_no_guarantee_is_infinite_and_epsilon_never_below_0():
     ledger = [Release(Gaussian(1.0), 5), Release(NoGuarantee("raw labels"))]
     for name in ("classic", "improved", "optimal"):
         assert rdp.epsilon(ledger, delta=1e-5, conversion=name).epsilon == math.inf
         assert rdp.delta(ledger, epsilon=3.0, conversion=name).delta == 1
-
-
-def test_epsilon_is_never_below_0():
-    for delta in (0.5, 0.9, 1 - 1e-12):
-        for name in ("classic", "improved", "optimal"):
-            ledger = [Release(Gaussian(1e5))]
-            assert rdp.epsilon(ledger, delta=delta, conversion=name).epsilon >= 0
-
-
-class Broken:
-    """A mechanism whose computation fails."""
-
-    adjacency = "add-remove"
-    assumptions = ()
-
-    def __init__(self, value: float):
-        self.value = value
-
-    def rdp(self, orders):
-        return np.full(len(orders), self.value)
-
-
-@pytest.mark.parametrize("value", [math.nan, -1e-3])
-def test_a_failed_computation_is_an_exception(value: float):
-    with pytest.raises(ArithmeticError, match="not a number >= 0"):
-        rdp.epsilon([Release(Broken(value))], delta=1e-5)
+        for delta in (0.5, 0.9, 1 - 1e-12):
+            found = rdp.epsilon([Release(Gaussian(1e5))], delta=delta, conversion=name)
+            assert found.epsilon >= 0
 
 
 def test_costs_add_up_and_adjacencies_do_not_mix():
@@ -210,17 +168,12 @@ def test_parallel_parts_cost_the_dearest_or_the_dearest_two():
     ("call", "message"),
     [
         (lambda ledger: rdp.epsilon(ledger, delta=0.0), r"delta must lie in \(0, 1\)"),
-        (lambda ledger: rdp.epsilon(ledger, delta=1.0), r"delta must lie in \(0, 1\)"),
         (lambda ledger: rdp.epsilon(ledger, delta=math.nan), "ends excluded, got nan"),
         (lambda ledger: rdp.delta(ledger, epsilon=-1.0), "epsilon must be a finite number >= 0"),
         (lambda ledger: rdp.epsilon(ledger, delta=0.1, orders=[1.0]), "orders must be numbers in"),
         (
             lambda ledger: rdp.epsilon(ledger, delta=0.1, conversion="best"),
             "conversion must be one of classic, improved, optimal; got 'best'",
-        ),
-        (
-            lambda ledger: rdp.epsilon([Release(ledger[0].mechanism, -1)], delta=0.1),
-            "count must be an integer >= 0, got -1",
         ),
         (
             lambda ledger: rdp.epsilon([Release(ledger[0].mechanism, 1.5)], delta=0.1),
@@ -237,17 +190,16 @@ def test_bad_values_are_refused(call, message: str):
 @pytest.mark.parametrize(
     ("rate", "noise"),
     apart(
-        [1e-9, 1e-7, 1e-5, 1e-3],
-        [0.8, 3.5, 20.0],
-        "a cheap release priced below its profile at one rate and noise alone",
+        [1e-9, 1e-7, 1e-5, 1e-3, 0.3, 0.9],
+        [0.3, 0.8, 3.5, 20.0],
+        "a release priced below its profile at one rate and noise alone",
     ),
 )
-def test_one_cheap_release_is_never_priced_below_its_own_profile(rate: float, noise: float):
+def test_one_release_is_never_priced_below_its_own_profile(rate: float, noise: float):
     """The exact delta at the epsilon that is claimed, both directions, is at most delta."""
     mechanism = SampledGaussian(noise, rate)
-    deltas = {"classic": [1e-12, 1e-10, 1e-7, 1e-4], "optimal": [1e-12, 1e-7]}
     for conversion in ("classic", "improved", "optimal"):
-        for delta in deltas.get(conversion, deltas["classic"]):
+        for delta in (1e-12, 1e-7, 0.05) if conversion == "optimal" else (1e-12, 1e-10, 1e-5, 0.05):
             found = rdp.epsilon([Release(mechanism)], delta=delta, conversion=conversion)
             assert mechanism.profile([found.epsilon]).max() <= delta * (1 + 1e-6)
 
@@ -258,21 +210,3 @@ def test_what_is_too_small_for_a_float_still_costs_something():
     for name in ("classic", "improved", "optimal"):
         assert rdp.epsilon(ledger, delta=1e-250, conversion=name).epsilon > 0
         assert rdp.delta([Release(Gaussian(1.0))], epsilon=1e3, conversion=name).delta >= 1e-300
-
-
-def test_peers_with_capped_orders_are_loose_on_a_cheap_release():
-    """q .01, noise 20, one step, delta 1e-5: Opacus' orders end at 63 and give .1029,
-    dp-accounting's at 1024 and give .0036; the best order is about 1600."""
-    accountants = pytest.importorskip("opacus.accountants")
-    dp_accounting = pytest.importorskip("dp_accounting")
-    opacus = accountants.RDPAccountant()
-    opacus.history = [(20.0, 0.01, 1)]
-    with pytest.warns(UserWarning, match="Optimal order is the largest alpha"):
-        assert opacus.get_epsilon(delta=1e-5) == pytest.approx(0.10288, rel=1e-4)
-    google = dp_accounting.rdp.RdpAccountant()
-    google.compose(dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(20.0)))
-    theirs = google.get_epsilon(1e-5)
-    assert theirs == pytest.approx(0.0036329, rel=1e-4)
-    ours = rdp.epsilon([Release(SampledGaussian(20.0, 0.01))], delta=1e-5).epsilon
-    assert SampledGaussian(20.0, 0.01).profile([ours]).max() <= 1e-5
-    assert ours <= theirs

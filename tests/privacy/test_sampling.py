@@ -1,4 +1,4 @@
-"""What samplers tell an accountant, what they are priced as, and schedules."""
+"""What samplers tell an accountant, and what they are priced as."""
 
 import math
 
@@ -16,31 +16,21 @@ from dpkit.privacy.sampling import (
     mechanism,
     sample_rate,
 )
-from dpkit.privacy.schedules import Constant, Linear
 
 KINDS = [PoissonSampling, ShuffledBatches, FixedSizeBatches]
 ORDERS = [1.5, 2.0, 4.0, 16.0, 100.0]
 
 
-def test_the_rate_follows_from_public_numbers():
-    assert sample_rate(PoissonSampling(600), public_size=60_000) == 0.01
-
-
-def test_a_shuffled_sampler_names_what_is_assumed_and_a_poisson_one_assumes_nothing():
-    assert PoissonSampling(600).assumptions == ()
-    assert ShuffledBatches(600).assumptions == (SHUFFLED_AS_POISSON,)
-
-
-def test_a_batch_larger_than_the_data_is_refused():
-    with pytest.raises(ValueError, match="expected_batch_size must be <= public_size, got 600"):
-        sample_rate(PoissonSampling(600), public_size=599)
-
-
-@pytest.mark.parametrize("public_size", [math.nan, -1, 0, math.inf, 60_000.5])
-def test_a_public_size_that_is_no_number_of_records_is_refused(public_size):
+def test_the_rate_follows_from_public_numbers_which_are_numbers_of_records():
     """Infinitely many records would make every batch empty, and free."""
-    with pytest.raises(ValueError, match="public_size must be an integer >= 1, got"):
-        sample_rate(PoissonSampling(600), public_size=public_size)
+    batches = PoissonSampling(600)
+    assert sample_rate(batches, public_size=60_000) == 0.01
+    assert (batches.assumptions, ShuffledBatches(600).assumptions) == ((), (SHUFFLED_AS_POISSON,))
+    with pytest.raises(ValueError, match="expected_batch_size must be <= public_size, got 600"):
+        sample_rate(batches, public_size=599)
+    for public_size in (math.nan, -1, 0, math.inf, 60_000.5):
+        with pytest.raises(ValueError, match="public_size must be an integer >= 1, got"):
+            sample_rate(batches, public_size=public_size)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -71,19 +61,12 @@ def test_poisson_batches_are_the_sampled_gaussian(adjacency):
 
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
-def test_shuffled_batches_have_no_price_that_is_not_asked_for(adjacency):
-    shuffled = ShuffledBatches(600, adjacency)
-    with pytest.raises(Unsupported, match=r"pass assume=\(SHUFFLED_AS_POISSON,\) to price"):
-        mechanism(shuffled, noise_multiplier=1.1, public_size=60_000)
-
-
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("price", [rdp.epsilon, pld.epsilon])
 def test_what_is_assumed_is_in_the_guarantee(price, adjacency):
-    shuffled = ShuffledBatches(600, adjacency)
-    step = mechanism(
-        shuffled, noise_multiplier=1.1, public_size=60_000, assume=(SHUFFLED_AS_POISSON,)
-    )
+    run = {"noise_multiplier": 1.1, "public_size": 60_000}
+    with pytest.raises(Unsupported, match=r"pass assume=\(SHUFFLED_AS_POISSON,\) to price"):
+        mechanism(ShuffledBatches(600, adjacency), **run)
+    step = mechanism(ShuffledBatches(600, adjacency), **run, assume=(SHUFFLED_AS_POISSON,))
     found = price([Release(step, 100), Release(SampledGaussian(2.0, 0.1, adjacency))], delta=1e-5)
     assert found.assumptions[0] == SHUFFLED_AS_POISSON
     assert found.assumptions[1:] == (*SampledGaussian(2.0, 0.1, adjacency).assumptions, FIXED)
@@ -137,34 +120,17 @@ def test_fixed_sizes_compare_data_sets_of_one_size():
 
 
 @pytest.mark.parametrize("noise", [0.7, 1.0, 4.0])
-def test_a_replaced_record_moves_a_fixed_batch_by_twice_the_clip_norm(noise):
-    """A batch of all records is an ordinary Gaussian release whose sum moves by 2C."""
-    step = mechanism(FixedSizeBatches(50), noise_multiplier=noise, public_size=50)
-    np.testing.assert_allclose(step.rdp(ORDERS), Gaussian(noise, "replace-one").rdp(ORDERS))
-
-
-@pytest.mark.parametrize("noise", [0.7, 1.0, 4.0])
 def test_fixed_batches_cost_at_least_what_the_same_pair_does(noise):
     """Where all other records' gradients are 0, the pair is the one of replace-one sampling.
 
-    So any bound must lie above that price; one of twice the noise would not.
+    So any bound must lie above that price; one of twice the noise would not. A batch of all records
+    is an ordinary Gaussian release whose sum moves by 2C.
     """
+    step = mechanism(FixedSizeBatches(50), noise_multiplier=noise, public_size=50)
+    np.testing.assert_allclose(step.rdp(ORDERS), Gaussian(noise, "replace-one").rdp(ORDERS))
     step = mechanism(FixedSizeBatches(5), noise_multiplier=noise, public_size=50)
     reached = SampledGaussian(noise, 0.1, "replace-one").rdp(ORDERS)
     assert (step.rdp(ORDERS) >= reached).all()
     twice = mechanism(FixedSizeBatches(5), noise_multiplier=2 * noise, public_size=50)
     assert not (twice.rdp(ORDERS) >= reached).all()
-
-
-def test_fixed_batches_say_what_they_are():
-    step = mechanism(FixedSizeBatches(5), noise_multiplier=1.0, public_size=50)
-    assert "without replacement" in rdp.epsilon([Release(step)], delta=1e-5).assumptions[0]
-
-
-def test_schedules():
-    line = Linear(0.1, 0.052, over=10_000)
-    assert [line(0), line(10_000), line(50_000)] == pytest.approx([0.1, 0.052, 0.052])
-    assert line(5_000) == pytest.approx(0.076)
-    assert Constant(3.0)(17) == 3.0
-    with pytest.raises(ValueError, match="over must be >= 1"):
-        Linear(1.0, 0.0, over=0)
+    assert "without replacement" in step.assumptions[0]

@@ -11,10 +11,8 @@ from dpkit.privacy.schedules import (
     Constant,
     ExponentialDecay,
     Linear,
-    PiecewiseConstant,
     StepDecay,
     TimeDecay,
-    Warmup,
     noise_ledger,
     values,
 )
@@ -31,13 +29,6 @@ STEPS = np.arange(40)
         (ExponentialDecay(2.0, 0.1), 2 * np.exp(-STEPS / 10)),
         (TimeDecay(2.0, 0.5), 2 / (1 + STEPS / 2)),
         (StepDecay(8.0, 0.5, every=10), np.repeat([8.0, 4.0, 2.0, 1.0], 10)),
-        (PiecewiseConstant((3.0, 1.0, 2.0), (5, 6)), np.repeat([3.0, 1.0, 2.0], [5, 1, 34])),
-        (PiecewiseConstant((3.0,), ()), np.full(40, 3.0)),
-        (Warmup(Constant(4.0), over=4), np.array([1.0, 2.0, 3.0] + [4.0] * 37)),
-        (
-            Warmup(TimeDecay(1.0, 1.0), over=2),
-            np.array([0.5] + [1 / (1 + t) for t in range(1, 40)]),
-        ),
     ],
     ids=lambda value: repr(value)[:20],
 )
@@ -50,13 +41,10 @@ def test_values_are_those_of_the_formula(schedule, expected):
 
 def test_values_of_no_step_and_of_bad_steps():
     assert values(Constant(1.0), steps=0).shape == (0,)
+    assert values(Linear(1.0, 0.0, over=20_000), steps=20_001)[-1] == 0.0
     for steps in (-1, 2.5, NAN):
         with pytest.raises(ValueError, match="steps must be an integer >= 0"):
             values(Constant(1.0), steps=steps)  # type: ignore[arg-type]
-
-
-def test_a_schedule_of_twenty_thousand_steps_takes_no_time():
-    assert values(Linear(1.0, 0.0, over=20_000), steps=20_001)[-1] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -77,12 +65,6 @@ def test_a_schedule_of_twenty_thousand_steps_takes_no_time():
         (lambda: StepDecay(1.0, 1.5, 10), "factor must lie in"),
         (lambda: StepDecay(1.0, 0.5, 0), "every must be an integer >= 1"),
         (lambda: StepDecay(1.0, 0.5, NAN), "every must be an integer >= 1"),
-        (lambda: PiecewiseConstant((1.0, NAN), (3,)), r"values\[1\] must be a finite number"),
-        (lambda: PiecewiseConstant((1.0, 2.0), (3, 4)), "values must hold one more"),
-        (lambda: PiecewiseConstant((1.0, 2.0, 3.0), (4, 4)), "changes must rise"),
-        (lambda: PiecewiseConstant((1.0, 2.0), (0,)), r"changes\[0\] must be an integer >= 1"),
-        (lambda: PiecewiseConstant((1.0, 2.0), (NAN,)), r"changes\[0\]"),
-        (lambda: Warmup(Constant(1.0), 0), "over must be an integer >= 1"),
     ],
 )
 def test_bad_schedules_are_refused(make, words):
@@ -95,10 +77,9 @@ def sampled(noise):
 
 
 def test_equal_noises_become_one_release():
-    schedule = PiecewiseConstant((2.0, 1.0, 2.0), (10, 25))
-    ledger = noise_ledger(schedule, steps=30, release=sampled)
+    ledger = noise_ledger(lambda t: 1.0 if 10 <= t < 25 else 2.0, steps=30, release=sampled)
     assert ledger == [Release(sampled(2.0), 15), Release(sampled(1.0), 15)]
-    assert noise_ledger(schedule, steps=0, release=sampled) == []
+    assert noise_ledger(Constant(1.5), steps=0, release=sampled) == []
     assert noise_ledger(Constant(1.5), steps=10**5, release=sampled) == [
         Release(sampled(1.5), 10**5)
     ]
@@ -131,7 +112,6 @@ def test_the_ledger_takes_any_sampling():
     ("schedule", "words"),
     [
         (Linear(2.0, 0.0, over=10), "step 10 .*noise_multiplier must be a finite number > 0"),
-        (PiecewiseConstant((1.0, -1.0), (7,)), "step 7 .* got -1.0"),
         (lambda step: NAN if step == 3 else 1.0, "step 3 .* got nan"),
         (lambda step: INF if step == 4 else 1.0, "step 4 .* got inf"),
         (ExponentialDecay(1.0, 10.0), r"step 3 .*\[1e-9, 1e13\]"),  # e^-30 is no noise
@@ -142,14 +122,11 @@ def test_a_noise_that_is_none_is_refused_with_its_step(schedule, words):
         noise_ledger(schedule, steps=20, release=sampled)
 
 
-def test_a_noise_that_is_none_is_refused_whatever_prices_it():
-    with pytest.raises(ValueError, match="step 3 of the schedule: noise_multiplier must be"):
-        noise_ledger(Linear(3.0, 0.0, over=3), steps=9, release=lambda _: sampled(1.0))
-
-
-def test_what_has_no_price_stays_unsupported():
+def test_a_noise_is_refused_whatever_prices_it_and_what_has_no_price_stays_unsupported():
     def release(noise):
         raise Unsupported("no price is known of this")
 
+    with pytest.raises(ValueError, match="step 3 of the schedule: noise_multiplier must be"):
+        noise_ledger(Linear(3.0, 0.0, over=3), steps=9, release=lambda _: sampled(1.0))
     with pytest.raises(Unsupported, match=r"step 0 .* no price is known"):
         noise_ledger(Constant(1.0), steps=1, release=release)

@@ -11,7 +11,6 @@ from dpkit.privacy import (
     Release,
     SampledGaussian,
     gdp,
-    pld,
     rdp,
     statement,
 )
@@ -35,28 +34,32 @@ def test_a_statement_says_what_an_epsilon_needs():
         assert part in words
 
 
-def test_a_statement_admits_what_it_was_not_given():
+def test_a_statement_admits_what_it_was_not_given_and_rounds_epsilon_up():
     words = statement(PRICE, STEPS)
     assert "sampling used: not stated. Tuning of hyperparameters: not charged." in words
-
-
-def test_epsilon_is_rounded_up():
-    stated = float(statement(PRICE, STEPS).partition("(")[2].partition(",")[0])
+    stated = float(words.partition("(")[2].partition(",")[0])
     assert PRICE.epsilon <= stated <= PRICE.epsilon * 1.001
 
 
-def test_releases_without_batches_are_not_called_steps():
-    ledger = [Release(Gaussian(3.5))]
-    words = statement(pld.epsilon(ledger, delta=1e-5), ledger)
-    assert ": 1 release with noise multiplier 3.5, accounted" in words
-    assert "Sampling assumed: none (all records);" in words
-
-
-def test_other_mechanisms_go_by_their_names():
-    ledger = [Release(GroupedGaussian(1.1, groups=2), 3), *STEPS]
+@pytest.mark.parametrize(
+    ("ledger", "done", "drawn"),
+    [
+        (
+            [Release(Gaussian(3.5))],
+            ": 1 release with noise multiplier 3.5, accounted",
+            "none (all records)",
+        ),
+        (
+            [Release(GroupedGaussian(1.1, groups=2), 3), *STEPS],
+            "3 releases by GroupedGaussian and 1000 steps with noise",
+            "GroupedGaussian and Poisson",
+        ),
+    ],
+)
+def test_releases_without_batches_are_not_called_steps_and_others_have_names(ledger, done, drawn):
     words = statement(rdp.epsilon(ledger, delta=1e-5), ledger)
-    assert "3 releases by GroupedGaussian and 1000 steps with noise" in words
-    assert "Sampling assumed: GroupedGaussian and Poisson;" in words
+    assert done in words
+    assert f"Sampling assumed: {drawn};" in words
 
 
 def test_what_a_price_assumes_is_stated():

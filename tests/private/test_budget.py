@@ -9,7 +9,7 @@ import pytest
 
 from dpkit.privacy import Release, SampledGaussian, pld, rdp
 from dpkit.privacy.accountants.filters import OverBudget
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.private import Budget
 
 DATA = "0" * 64

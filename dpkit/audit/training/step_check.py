@@ -20,7 +20,7 @@ from dpkit.audit.training.step_runs import Noised, Run, differing, neighbours, r
 from dpkit.common import checks
 from dpkit.privacy.ledger import Ledger, Releases
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.sampling import Assuming
 
 ROUNDING = 1e-3  # of a change: batches of other sizes are added up in another order

@@ -19,7 +19,7 @@ from dpkit.course.explorers.controls import (
 )
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.privacy import Release, SampledGaussian, calibrate, conversions, pld, rdp, schedules
-from dpkit.privacy.mechanisms.privacy_loss import Floats
+from dpkit.privacy.mechanisms.base import Floats
 from dpkit.privacy.schedules import Schedule
 
 KINDS = ("constant", "linear", "exponential", "time", "step")

@@ -27,7 +27,7 @@ from dpkit.papers.targets.target import Target
 from dpkit.privacy import Release, WithoutReplacementGaussian, pld
 from dpkit.privacy.ledger import Guarantee, Releases
 from dpkit.privacy.mechanisms import Floats
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.sampling import FixedSizeBatches
 
 OTHER, OWN, NOBODY = 0, 1, 2  # coordinates: of all other records, the record's, and no one's

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 
 from dpkit import datasets
 from dpkit.common import checks
-from dpkit.common.paths import cache_dir
+from dpkit.common.files import cache_dir, write_bytes
 from dpkit.common.progress import Progress, silent
-from dpkit.common.records import code_version, describe, write_bytes, write_json
+from dpkit.common.records import code_version, describe, write_json
 from dpkit.privacy.schedules import Linear
 from dpkit.training.device import generator_on, seeded
 from dpkit.training.optimizers import set_rate

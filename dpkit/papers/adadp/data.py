@@ -10,9 +10,8 @@ from torch import Tensor
 
 from dpkit import datasets
 from dpkit.common import checks
-from dpkit.common.file_lock import alone
+from dpkit.common.files import alone, write_bytes
 from dpkit.common.progress import Progress, silent
-from dpkit.common.records import write_bytes
 from dpkit.datasets import Images
 from dpkit.papers.adadp import pca
 from dpkit.papers.adadp.convolutions import (

@@ -11,7 +11,7 @@ from dpkit.papers.adadp.theorems import Theorem1
 from dpkit.privacy import numerics, pld, rdp
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling, mechanism
 from dpkit.privacy.schedules import Constant, Linear
 from dpkit.training.optimizers import Adam, RmsProp, Sgd

@@ -14,7 +14,7 @@ import typer
 
 from dpkit.commands.output import AsJson, print_json
 from dpkit.common import checks
-from dpkit.common.paths import cache_dir
+from dpkit.common.files import cache_dir
 from dpkit.common.records import SCALES
 from dpkit.papers.claims import Verdict, as_json, check_all, counted
 

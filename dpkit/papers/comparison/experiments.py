@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from dpkit import datasets
-from dpkit.common.paths import cache_dir
+from dpkit.common.files import cache_dir
 from dpkit.common.progress import Progress
 from dpkit.common.records import describe
 from dpkit.metrics.judge import as_images

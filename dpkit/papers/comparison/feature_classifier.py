@@ -5,8 +5,9 @@ from hashlib import sha256
 import torch
 from safetensors.torch import load, save
 
+from dpkit.common.files import write_bytes
 from dpkit.common.progress import Progress, silent
-from dpkit.common.records import describe, read_json, write_bytes
+from dpkit.common.records import describe, read_json
 from dpkit.metrics.judge import SIZES, Judge, Learning, initial, judge
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.part import Result

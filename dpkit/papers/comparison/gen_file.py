@@ -7,7 +7,7 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpkit.common.records import write_bytes
+from dpkit.common.files import write_bytes
 
 
 def save(path: Path, images: ArrayLike, labels: ArrayLike) -> Path:

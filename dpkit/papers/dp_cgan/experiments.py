@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from dpkit import datasets
-from dpkit.common.file_lock import alone
+from dpkit.common.files import alone
 from dpkit.common.progress import Progress
 from dpkit.papers.dp_cgan import algorithm, utility
 from dpkit.papers.dp_cgan.settings import (

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from dpkit.common.file_lock import alone
+from dpkit.common.files import alone
 from dpkit.common.progress import Progress
 from dpkit.common.records import describe, json_number
 from dpkit.papers.dpgan import algorithm, scores, semi_supervised, variants

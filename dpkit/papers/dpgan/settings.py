@@ -16,8 +16,8 @@ from dpkit.privacy import moments as accountant
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.gaussian_variants import GroupedGaussian
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee
+from dpkit.privacy.mechanisms.sampled_gaussian import GroupedGaussian
 from dpkit.privacy.sampling import (
     SHUFFLED_AS_POISSON,
     Assuming,

@@ -14,9 +14,9 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from dpkit.common.paths import cache_dir
+from dpkit.common.files import cache_dir, write_bytes
 from dpkit.common.progress import Progress, silent
-from dpkit.common.records import describe, write_bytes
+from dpkit.common.records import describe
 from dpkit.papers.experiments.part import Part, Result
 from dpkit.papers.experiments.rows import part_name
 from dpkit.training.checkpoint import Checkpoints

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.common.paths import cache_dir, results_dir
-from dpkit.common.records import SCALES, read_json, write_bytes
+from dpkit.common.files import cache_dir, results_dir, write_bytes
+from dpkit.common.records import SCALES, read_json
 
 
 def folder(paper: str, table: str, *, scale: str, results: Path | None = None) -> Path:

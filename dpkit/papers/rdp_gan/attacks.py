@@ -37,7 +37,7 @@ from dpkit.papers.targets.target import Target
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release, Releases
 from dpkit.privacy.mechanisms import Floats
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.training.types import Gan
 
 PUBLIC_SIZE = 60_000  # of MNIST's training set

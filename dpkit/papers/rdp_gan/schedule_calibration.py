@@ -17,7 +17,7 @@ from dpkit.privacy.accountants import pld
 from dpkit.privacy.calibrate import FAR, Accountant, log_over
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.privacy_loss import Floats
+from dpkit.privacy.mechanisms.base import Floats
 from dpkit.privacy.schedules import Schedule, noise_ledger, values
 
 LEAST, MOST = 1e-9, 1e13  # noise multipliers that mechanisms accept

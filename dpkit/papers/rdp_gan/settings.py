@@ -11,7 +11,7 @@ from dpkit.common import checks
 from dpkit.privacy import pld
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.sampling import PoissonSampling, Sampling, ShuffledBatches, mechanism
 from dpkit.privacy.schedules import Constant, Schedule, noise_ledger
 from dpkit.training.optimizers import Adam

@@ -13,7 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from dpkit.common.records import code_version, write_bytes
+from dpkit.common.files import write_bytes
+from dpkit.common.records import code_version
 from dpkit.papers.claims import OUTCOMES, Verdict, check
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.part import Plan

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpkit.common import checks
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.privacy.mechanisms.privacy_loss import Floats
+from dpkit.privacy.mechanisms.base import Floats
 
 
 class Batch(NamedTuple):

@@ -11,7 +11,7 @@ from dpkit.privacy import calibrate
 from dpkit.privacy.clipping import FlatClipping, Unclipped
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling, ShuffledBatches, mechanism
 from dpkit.privacy.schedules import Constant
 from dpkit.training.optimizers import Adam

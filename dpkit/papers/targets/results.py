@@ -8,7 +8,7 @@ import numpy as np
 
 from dpkit.audit import bounds, sequential
 from dpkit.audit.scores import LowerBound, Scores
-from dpkit.common import checks, paths, records
+from dpkit.common import checks, files, records
 from dpkit.papers.targets.target import Target
 
 BINS = 48  # of the two stored histograms
@@ -107,7 +107,7 @@ def settings(target: Target) -> dict[str, Any]:
 
 def path(target: Target) -> Path:
     """Path of a target's stored result: data/results/audit/<group>-<name>.json."""
-    return paths.results_dir() / "audit" / f"{target.id.replace('/', '-')}.json"
+    return files.results_dir() / "audit" / f"{target.id.replace('/', '-')}.json"
 
 
 def store(row: dict[str, Any], target: Target) -> Path:

@@ -19,7 +19,7 @@ from dpkit.papers.targets.target import Target
 from dpkit.privacy import Gaussian, Release, SampledGaussian, WithoutReplacementGaussian, pld
 from dpkit.privacy.ledger import Guarantee, Releases
 from dpkit.privacy.mechanisms import Adjacency, Floats
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.sampling import ShuffledBatches
 
 DELTA = 1e-5

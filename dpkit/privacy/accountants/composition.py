@@ -37,8 +37,8 @@ def basic(ledger: Releases, *, delta: float) -> Guarantee:
         Unsupported: a mechanism's profile is not known.
     """
     ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
-    epsilon = _basic(_parts(ledger), delta)
-    return ledger.guarantee(epsilon=epsilon, delta=delta, method=BASIC)
+    epsilons, counts = _at(_parts(ledger), delta)
+    return ledger.guarantee(epsilon=float(counts @ epsilons), delta=delta, method=BASIC)
 
 
 def advanced(ledger: Releases, *, delta: float) -> Guarantee:
@@ -53,8 +53,17 @@ def advanced(ledger: Releases, *, delta: float) -> Guarantee:
     of it where each release is of pure DP. Arguments and errors as `basic`.
     """
     ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
-    epsilon, method = _advanced(_parts(ledger), delta)
-    return ledger.guarantee(epsilon=epsilon, delta=delta, method=method)
+    parts = _parts(ledger)
+    epsilons, counts = _at(parts, delta)
+    found, method = float(counts @ epsilons), BASIC
+    log_kept = math.log1p(-delta)  # of 1 - delta = (1 - s) prod(1 - d_i)
+    for share in (1.0,) if all(part.pure < math.inf for part in parts) else SLACKS:
+        slack = -math.expm1(share * log_kept) * ROUNDED_DOWN
+        # prod(1 - d_i) >= 1 - sum d_i
+        value = compose(*_at(parts, -math.expm1((1 - share) * log_kept)), slack)
+        if value < found:
+            found, method = value, f"{ADVANCED}, slack {share:g} of delta"
+    return ledger.guarantee(epsilon=found, delta=delta, method=method)
 
 
 class _Part(NamedTuple):
@@ -66,16 +75,14 @@ class _Part(NamedTuple):
 
 
 def _parts(ledger: Ledger) -> list[_Part]:
-    return [_Part(m, count, _pure(m)) for m, count in ledger.releases]
-
-
-def _pure(mechanism: Mechanism) -> float:
-    """The epsilon from which delta is 0: `inf` where it only falls below the least number."""
-    found = _least_epsilon(mechanism, 0.0)
-    if found in (0.0, math.inf):
-        return found
-    before = mechanism.profile([0.99 * found]).max()
-    return found if before > VANISHED else math.inf
+    """Pure DP is not where delta only falls below the least number."""
+    found = []
+    for mechanism, count in ledger.releases:
+        pure = _least_epsilon(mechanism, 0.0)
+        if 0 < pure < math.inf and not mechanism.profile([0.99 * pure]).max() > VANISHED:
+            pure = math.inf
+        found.append(_Part(mechanism, count, pure))
+    return found
 
 
 def _least_epsilon(mechanism: Mechanism, delta: float) -> float:
@@ -96,25 +103,6 @@ def _at(parts: list[_Part], spent: float) -> tuple[Floats, Floats]:
         for part in parts
     ]
     return np.array(epsilons), np.array([float(part.count) for part in parts])
-
-
-def _basic(parts: list[_Part], delta: float) -> float:
-    epsilons, counts = _at(parts, delta)
-    return float(counts @ epsilons)
-
-
-def _advanced(parts: list[_Part], delta: float) -> tuple[float, str]:
-    """The least epsilon, and the name of the theorem that gives it."""
-    found, method = _basic(parts, delta), BASIC
-    log_kept = math.log1p(-delta)  # of 1 - delta = (1 - s) prod(1 - d_i)
-    for share in (1.0,) if all(part.pure < math.inf for part in parts) else SLACKS:
-        slack = -math.expm1(share * log_kept) * ROUNDED_DOWN
-        # prod(1 - d_i) >= 1 - sum d_i
-        epsilons, counts = _at(parts, -math.expm1((1 - share) * log_kept))
-        value = compose(epsilons, counts, slack)
-        if value < found:
-            found, method = value, f"{ADVANCED}, slack {share:g} of delta"
-    return found, method
 
 
 def compose(epsilons: Floats, counts: Floats, slack: float) -> float:

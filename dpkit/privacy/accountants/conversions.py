@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpkit.privacy.mechanisms import Floats
 
@@ -81,58 +80,36 @@ def least_rdp(orders: Floats, epsilon: Floats, delta: Floats | float) -> Floats:
     log(p^a q^(1-a) + (1-p)^a (1-q)^(1-a)) / (a - 1), which is least over p in (delta, 1]
     (Asoodeh et al. 2021, eq. 14). The inside is convex in p: bisect its slope.
     """
+
+    def coins(s: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """p = delta (1 + exp(s)), log(q), log(p / q) and log((1 - p) / (1 - q))."""
+        p = np.minimum(delta * (1 + np.exp(s)), 1.0)
+        log_q = np.log(delta) + s - epsilon
+        return p, log_q, np.log(p) - log_q, np.log1p(-p) - np.log1p(-np.exp(log_q))
+
     low = np.log(orders - 1)  # s = log((p - delta) / delta); the slope is negative up to here
     high = np.maximum(np.log1p(-delta) - np.log(delta) + np.zeros_like(low), low)  # p = 1
-    for _ in range(50):
-        middle = (low + high) / 2
-        falling = _falling(orders, epsilon, delta, middle)
-        low, high = np.where(falling, middle, low), np.where(falling, high, middle)
-    # delta >= 1 / alpha: the slope stays negative up to p = 1
-    at_end = epsilon - np.log1p(-delta)
-    inside = orders * delta < 1
-    return np.where(inside, np.minimum(_divergence(orders, epsilon, delta, low), at_end), at_end)
-
-
-class _Coins(NamedTuple):
-    """Both coins at p = delta (1 + exp(s)): log(q), log(p / q) and log((1 - p) / (1 - q))."""
-
-    p: Floats
-    log_q: Floats
-    heads: Floats
-    tails: Floats
-
-
-def _coins(epsilon: Floats, delta: Floats | float, s: Floats) -> _Coins:
-    p = np.minimum(delta * (1 + np.exp(s)), 1.0)
-    log_q = np.log(delta) + s - epsilon
-    return _Coins(p, log_q, np.log(p) - log_q, np.log1p(-p) - np.log1p(-np.exp(log_q)))
-
-
-def _falling(
-    orders: Floats, epsilon: Floats, delta: Floats | float, s: Floats
-) -> NDArray[np.bool_]:
-    """Whether the coins' divergence falls with p at s."""
     with np.errstate(all="ignore"):
-        p, _, heads, tails = _coins(epsilon, delta, s)
-        # slope = h(p/q) - h((1-p)/(1-q)),  h(r) = r^(a-1) (a - (a-1) exp(-epsilon) r)
-        left = (orders - 1) * heads + np.log(np.maximum(1 - (orders - 1) * np.exp(-s), 0.0))
-        right = (orders - 1) * tails
-        right += np.log(orders - (orders - 1) * np.exp(tails - epsilon))
-        return (p < 1) & (left - right < 0)
-
-
-def _divergence(orders: Floats, epsilon: Floats, delta: Floats | float, s: Floats) -> Floats:
-    """The divergence of the coins at s, lowered by its rounding error."""
-    with np.errstate(all="ignore"):
-        p, log_q, heads, tails = _coins(epsilon, delta, s)
+        for _ in range(50):
+            s = (low + high) / 2
+            p, _, heads, tails = coins(s)
+            # slope = h(p/q) - h((1-p)/(1-q)),  h(r) = r^(a-1) (a - (a-1) exp(-epsilon) r)
+            left = (orders - 1) * heads + np.log(np.maximum(1 - (orders - 1) * np.exp(-s), 0.0))
+            right = (orders - 1) * tails
+            right += np.log(orders - (orders - 1) * np.exp(tails - epsilon))
+            falling = (p < 1) & (left - right < 0)
+            low, high = np.where(falling, s, low), np.where(falling, high, s)
+        p, log_q, heads, tails = coins(low)
         first, second = np.log(p) + (orders - 1) * heads, np.log1p(-p) + (orders - 1) * tails
         second = np.where(p < 1, second, -np.inf)
         # lowered by more than its rounding error, so that the bisections end on the private side
         # both logs have errors of their own, which the power (a - 1) multiplies
-        logs = 4 + np.abs(np.log(p)) + np.abs(log_q) + np.abs(np.log(delta)) + np.abs(s) + epsilon
+        logs = 4 + np.abs(np.log(p)) + np.abs(log_q) + np.abs(np.log(delta)) + np.abs(low) + epsilon
         rounding = 2 + np.abs(first) + np.where(p < 1, np.abs(second), 0.0) + (orders - 1) * logs
-        rounding = 4e-16 * rounding
-        return (np.logaddexp(first, second) - rounding) / (orders - 1)
+        found = (np.logaddexp(first, second) - 4e-16 * rounding) / (orders - 1)
+    # delta >= 1 / alpha: the slope stays negative up to p = 1
+    at_end = epsilon - np.log1p(-delta)
+    return np.where(orders * delta < 1, np.minimum(found, at_end), at_end)
 
 
 CONVERSIONS = (

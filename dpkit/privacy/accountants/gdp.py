@@ -12,7 +12,7 @@ import numpy as np
 from dpkit.common import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
-from dpkit.privacy.mechanisms import GaussianDp, Mechanism, gaussian
+from dpkit.privacy.mechanisms import GaussianDp, gaussian
 
 EXACT = "Gaussian DP (Dong, Roth, Su 2022, Cor. 2.13 and 3.3)"
 CLT = "Gaussian DP, CLT: approximation (CLT), not an upper bound (Dong, Roth, Su 2022, Thm 3.5)"
@@ -53,7 +53,12 @@ def epsilon(ledger: Releases, *, delta: float) -> Guarantee:
     """
     ledger, delta = Ledger.of(ledger), checks.between(0, 1, delta=delta)
     found = mu(ledger)
-    tight = found.exact and found.mu < math.inf and _tight(ledger)
+    tight = found.exact and found.mu < math.inf
+    for mechanism, _ in ledger.releases if tight else ():  # is its profile that of its mu?
+        one = mechanism.gaussian_dp().mu
+        epsilons = np.array([0.0, 0.5, 1.0, 2.0, 3.0]) * one + one * one / 2
+        deltas = [math.exp(log_delta(one, epsilon)) for epsilon in epsilons]
+        tight &= bool(np.allclose(mechanism.profile(epsilons), deltas, rtol=CLOSE, atol=0))
     low = _solve(found.mu, math.log(delta), -1) if tight else 0.0
     high = _solve(found.mu, math.log(delta), +1)
     return _guarantee(ledger, high, delta, found.exact, low)
@@ -108,15 +113,3 @@ def _solve(mu: float, log_target: float, side: int) -> float:
 
     low, high = numerics.bracket(private)
     return high if side > 0 else low
-
-
-def _tight(ledger: Ledger) -> bool:
-    """Whether each mechanism's profile, in both directions, is that of its mu."""
-    return all(_profile_is_of_mu(mechanism) for mechanism, _ in ledger.releases)
-
-
-def _profile_is_of_mu(mechanism: Mechanism) -> bool:
-    one = mechanism.gaussian_dp().mu
-    epsilons = np.array([0.0, 0.5, 1.0, 2.0, 3.0]) * one + one * one / 2
-    deltas = [math.exp(log_delta(one, epsilon)) for epsilon in epsilons]
-    return bool(np.allclose(mechanism.profile(epsilons), deltas, rtol=CLOSE, atol=0))

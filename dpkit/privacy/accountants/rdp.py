@@ -63,8 +63,7 @@ def epsilon(
     def score(conversion: conversions.Conversion, orders: Floats, rdp: Floats) -> Floats:
         return _converted(conversion.epsilon, orders, rdp, delta, otherwise=float("inf"))
 
-    value, order = _least(ledger, orders, rule, score)
-    method = f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
+    value, method = _least(ledger, orders, rule, score)
     return ledger.guarantee(epsilon=value, delta=delta, method=method)
 
 
@@ -86,8 +85,7 @@ def delta(
         found = _converted(conversion.delta, orders, rdp, epsilon, otherwise=1.0)
         return np.maximum(found, LEAST)
 
-    value, order = _least(ledger, orders, rule, score)
-    method = f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
+    value, method = _least(ledger, orders, rule, score)
     return ledger.guarantee(epsilon=epsilon, delta=value, method=method)
 
 
@@ -114,32 +112,25 @@ def _converted(
 
 def _least(
     ledger: Ledger, orders: ArrayLike | None, rule: conversions.Conversion, score: Score
-) -> tuple[float, float]:
-    """The smallest value a conversion gives over the orders, and its order."""
+) -> tuple[float, str]:
+    """The smallest value a conversion gives over the orders, and how it was found."""
     slow = orders is None and rule.name == "optimal"
     first = partial(score, conversions.named("improved") if slow else rule)
     table = _table(ledger, NET if orders is None else orders, first)
     if not table[1].any():  # the releases do not depend on the data at all
-        return 0.0, float(table[0, 0])
-    if orders is None:
+        table[2] = 0.0
+    elif orders is None:
         table = _searched(ledger, table, first, rounds=ROUNDS)
-    if slow:
-        table = _around(ledger, table, first)
+    if slow and table[1].any():
+        # The best order of `optimal` is that of `improved` or somewhat below, as trials show. No
+        # proof says that it has one valley alone, so the rest of the net is looked at too.
+        best = table[0, np.argmin(table[2])]
+        around = np.clip(1 + (best - 1) * np.geomspace(0.25, 1.5, 64), table[0, 0], LARGEST_ORDER)
+        table = _joined(table, _table(ledger, np.setdiff1d(around, table[0]), first))
         table[2] = score(rule, table[0], table[1])
         table = _searched(ledger, table, partial(score, rule), rounds=2)
-    best = np.argmin(table[2])
-    return float(table[2, best]), float(table[0, best])
-
-
-def _around(ledger: Ledger, table: Floats, score: Callable[[Floats, Floats], Floats]) -> Floats:
-    """The table with orders around the best one of `improved`: where to look for `optimal`.
-
-    That one is best at the same order or somewhat below, as trials show. No proof says that it has
-    one valley alone, so the rest of the net is looked at too.
-    """
-    best = table[0, np.argmin(table[2])]
-    around = np.clip(1 + (best - 1) * np.geomspace(0.25, 1.5, 64), table[0, 0], LARGEST_ORDER)
-    return _joined(table, _table(ledger, np.setdiff1d(around, table[0]), score))
+    order, _, value = table[:, np.argmin(table[2])].tolist()
+    return value, f"RDP, {rule.name} conversion ({rule.source}), order {order:.6g}"
 
 
 def _table(ledger: Ledger, orders: ArrayLike, score: Callable[[Floats, Floats], Floats]) -> Floats:
@@ -187,18 +178,14 @@ def _promising(orders: Floats, values: Floats) -> Floats:
     if not values[three].max() > values[best] * (1 + TOLERANCE):
         return orders[:0]
     place = np.log(above_1[three])
-    vertex = _vertex(place, np.log(values[three]))
+    # where the parabola through the three points is least, the middle one the lowest of them
+    with np.errstate(all="ignore"):
+        slopes = np.abs(np.diff(np.log(values[three])) / np.diff(place))
+        share = slopes[0] / slopes.sum()
+    vertex = (place[0] + place[1]) / 2 + share * (place[2] - place[0]) / 2
+    if not 0 <= share <= 1:  # an end is infinite, or the middle is an end
+        vertex = place[1]
     shares = 4.0 ** -np.arange(0.5, 5)  # ever closer to the vertex
     spread = [vertex + (end - vertex) * shares for end in (place[0], place[2])]
     extra = 1 + np.exp(np.concatenate([[vertex], *spread]))
     return np.where(extra > WHOLE_ABOVE, np.round(extra), extra)
-
-
-def _vertex(x: Floats, y: Floats) -> float:
-    """Where the parabola through three points is least, the middle one the lowest of them."""
-    with np.errstate(all="ignore"):
-        slopes = np.abs(np.diff(y) / np.diff(x))
-        share = slopes[0] / slopes.sum()
-    if not 0 <= share <= 1:  # an end is infinite, or the middle is an end
-        return float(x[1])
-    return float((x[0] + x[1]) / 2 + share * (x[2] - x[0]) / 2)

@@ -9,8 +9,11 @@ from dpkit.privacy.mechanisms.base import (
     ADJACENCIES,
     LARGEST_ORDER,
     Adjacency,
+    Floats,
     GaussianDp,
     Mechanism,
+    NoGuarantee,
+    PrivacyLoss,
     Unsupported,
     as_epsilons,
     as_orders,
@@ -18,15 +21,13 @@ from dpkit.privacy.mechanisms.base import (
 )
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.gaussian import Gaussian
-from dpkit.privacy.mechanisms.gaussian_variants import (
+from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
+from dpkit.privacy.mechanisms.sampled_gaussian import (
     DiagonalGaussian,
     GroupedGaussian,
+    SampledGaussian,
     effective_noise,
 )
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
-from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
-from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 

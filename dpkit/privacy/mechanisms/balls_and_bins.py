@@ -11,15 +11,19 @@ from scipy.special import gammaln
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import lognormal_sums
 from dpkit.privacy.mechanisms.base import (
+    UNIT,
+    WHOLE_SUM,
     Adjacency,
+    Floats,
     GaussianDp,
+    PrivacyLoss,
     Unsupported,
     as_epsilons,
     as_orders,
     check_noise,
+    from_atoms,
 )
 from dpkit.privacy.mechanisms.lognormal_sums import Law
-from dpkit.privacy.mechanisms.privacy_loss import UNIT, Floats, PrivacyLoss, from_atoms
 from dpkit.privacy.mechanisms.renyi_integrals import log_sums
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 
@@ -52,6 +56,11 @@ class BallsAndBinsGaussian:
     batches: int
     share: float = 1.0
     hides_participation: ClassVar[bool] = True
+    assumptions = (
+        "balls and bins: every record enters at most one batch of an epoch, each of them as "
+        "likely, independently of the others; the number of batches is public",
+        WHOLE_SUM,
+    )
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -64,15 +73,6 @@ class BallsAndBinsGaussian:
     @property
     def adjacency(self) -> Adjacency:
         return "add-remove"
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return (
-            "balls and bins: every record enters at most one batch of an epoch, each of them as "
-            "likely, independently of the others; the number of batches is public",
-            "a batch's noisy sum is released whole or over a public number; the size of the batch "
-            "is not released",
-        )
 
     @property
     def _one(self) -> SampledGaussian:

@@ -11,13 +11,16 @@ from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     ADJACENCIES,
     Adjacency,
+    Floats,
     GaussianDp,
+    PrivacyLoss,
     as_epsilons,
     as_orders,
     check_noise,
     moved_by,
+    normal_masses,
+    of_family,
 )
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, normal_masses, of_family
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
@@ -41,15 +44,12 @@ class Gaussian:
     adjacency: Adjacency = "add-remove"
     hides_participation: ClassVar[bool] = True
     profile_error: ClassVar[float] = 1e-9
+    assumptions = ()
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
         check_noise(self.noise_multiplier)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return ()
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """alpha s^2 / 2, s = shift / noise standard deviation (Mironov 2017, Prop. 7)."""

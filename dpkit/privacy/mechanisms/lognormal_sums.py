@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpkit.privacy.mechanisms.base import UNIT, Floats
 from dpkit.privacy.mechanisms.gaussian import NODES, WEIGHTS
-from dpkit.privacy.mechanisms.privacy_loss import UNIT, Floats
 
 CELL = 2.0**-5  # of z
 REACH = 9.1  # of z, either side: beyond lies a mass of 5e-20

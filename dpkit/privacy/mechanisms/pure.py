@@ -11,13 +11,14 @@ from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     ADJACENCIES,
     Adjacency,
+    Floats,
     GaussianDp,
+    PrivacyLoss,
     as_epsilons,
     as_orders,
     check_noise,
     moved_by,
 )
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,12 @@ class Laplace:
     scale: float
     adjacency: Adjacency = "add-remove"
     hides_participation: ClassVar[bool] = True
+    assumptions = ("the sum is clipped in L1 norm",)
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
         check_noise(self.scale, "scale")
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return ("the sum is clipped in L1 norm",)
 
     @property
     def _shift(self) -> float:
@@ -140,6 +138,7 @@ class RandomizedResponse:
     categories: int = 2
     adjacency: Adjacency = "replace-one"
     hides_participation: ClassVar[bool] = False
+    assumptions = ("each record is randomised by itself, and its answer is all that is seen of it",)
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -148,10 +147,6 @@ class RandomizedResponse:
         checks.whole(2, categories=self.categories)
         checks.in_range(2, 2**53, categories=self.categories)
         checks.one_of(("replace-one",), adjacency=self.adjacency)
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return ("each record is randomised by itself, and its answer is all that is seen of it",)
 
     @property
     def _truth(self) -> float:

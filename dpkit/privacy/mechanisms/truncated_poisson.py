@@ -10,13 +10,14 @@ from scipy.special import betainc
 from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     Adjacency,
+    Floats,
     GaussianDp,
+    PrivacyLoss,
     Unsupported,
     as_epsilons,
     as_orders,
     check_noise,
 )
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 

@@ -11,13 +11,14 @@ from scipy.special import erf, gammaln
 from dpkit.common import checks
 from dpkit.privacy.mechanisms.base import (
     Adjacency,
+    Floats,
     GaussianDp,
+    PrivacyLoss,
     Unsupported,
     as_epsilons,
     as_orders,
     check_noise,
 )
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss
 from dpkit.privacy.mechanisms.sampled_gaussian import SampledGaussian
 
 EVERY = 1024  # orders up to which every moment is computed; then some, with bounds between
@@ -45,6 +46,7 @@ class WithoutReplacementGaussian:
     noise_over_sensitivity: float
     sample_rate: float
     hides_participation: ClassVar[bool] = False
+    assumptions = ("every batch is a fresh sample of a fixed size, without replacement",)
 
     def __post_init__(self) -> None:
         checks.plain_fields(self)
@@ -54,10 +56,6 @@ class WithoutReplacementGaussian:
     @property
     def adjacency(self) -> Adjacency:
         return "replace-one"
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return ("every batch is a fresh sample of a fixed size, without replacement",)
 
     def rdp(self, orders: ArrayLike) -> Floats:
         """The least of three bounds at each order, all of which hold.

@@ -92,7 +92,7 @@ def discrete_sum(move: int, scale: float) -> World:
     """A count that the record moves by `move`, plus discrete Gaussian noise.
 
     The noise is drawn by inversion: of the listed probabilities in double precision, each is right
-    to about 1e-16 (`discrete_sampler` is exact and some hundred times slower).
+    to about 1e-16 (`discrete_gaussian` is exact and some hundred times slower).
 
     Raises:
         ValueError: scale is not in (0, 1e5].

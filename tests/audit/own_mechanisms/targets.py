@@ -77,7 +77,7 @@ LEARNED: tuple[Target, ...] = (
         "grouped-gaussian",
         "a Poisson batch's sum clipped in four groups, each at its own bound",
         [Release(GroupedGaussian(1.5, 4, 0.5))],
-        where=f"{CODE}/gaussian_variants.py",
+        where=f"{CODE}/sampled_gaussian.py",
     ),
     *learned(
         "mixed-ledger",
@@ -92,7 +92,7 @@ UNPROTECTED: tuple[Target, ...] = (
         "count-beside-noise",
         "a noised sum, with the exact number of records beside it",
         NoGuarantee("the number of records is released as it is"),
-        "no_guarantee",
+        "base",
         worlds=partial(beside_a_count, 1.0),
         attack=partial(statistic, coordinate=1),
         knows="reads the number that no noise reaches",

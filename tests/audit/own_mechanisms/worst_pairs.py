@@ -22,7 +22,7 @@ from dpkit.privacy.mechanisms import (
     WithoutReplacementGaussian,
 )
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
-from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
+from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from own_mechanisms import choices, released
 from own_mechanisms.worlds import Worlds, repeated, together, unmoved

@@ -21,7 +21,7 @@ from dpkit.papers.small_images import settings as small_images_settings
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import DiscreteGaussian, Gaussian, SampledGaussian
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.sampling import PUBLIC_SIZE, Assuming, PoissonSampling, ShuffledBatches
 from dpkit.privacy.schedules import Constant

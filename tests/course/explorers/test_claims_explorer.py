@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from dpkit import papers
-from dpkit.common import paths
+from dpkit.common import files
 from dpkit.common.show import at_most
 from dpkit.course.explorers import ClaimsWall
 from dpkit.course.explorers.claims_wall import (
@@ -273,7 +273,7 @@ def test_verdicts_are_computed_once_and_a_curve_without_finite_points_is_words(m
 
 
 def test_evidence_that_arrives_is_read(made_up, monkeypatch, tmp_path):
-    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
+    monkeypatch.setattr(files, "results_dir", lambda: tmp_path)
     evidence = Evidence("made_up/evidence", {"n": 1}, lambda: Measured({"a": 0.5}, {}))
     claim = claim_of("evidence", evidence=evidence, compute=lambda values: values["a"])
     explorer = made_up(claim)

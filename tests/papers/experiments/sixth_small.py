@@ -19,14 +19,14 @@ SIXTH = Path(__file__).parents[1]
 def run(folder: Path, kill_at: int | None = None) -> bytes:
     """Compute what is missing in the folder and return the report."""
     from dpkit import papers
-    from dpkit.common import file_lock as alone
+    from dpkit.common import files
     from dpkit.papers.experiments import run as run_module
     from dpkit.papers.experiments.reproduce import everything
     from dpkit.papers.report import write
 
     if str(SIXTH) not in papers.__path__:
         papers.__path__.append(str(SIXTH))
-    run_module.cache_dir = alone.cache_dir = lambda: folder / "cache"
+    run_module.cache_dir = files.cache_dir = lambda: folder / "cache"
     paper = import_module("dpkit.papers.sixth")
     plans = {"sixth": import_module("dpkit.papers.sixth.experiments").PLANS}
     seen = count(1)

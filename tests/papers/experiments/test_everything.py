@@ -9,7 +9,7 @@ import pytest
 import sixth_small
 
 from dpkit import datasets, papers
-from dpkit.common import file_lock as alone
+from dpkit.common import files
 from dpkit.common.progress import silent
 from dpkit.metrics import judge
 from dpkit.papers.experiments import run as run_module
@@ -33,7 +33,7 @@ QUICK = {  # of each paper a table and parts of it that take a second or two
 @pytest.fixture
 def apart(tmp_path, monkeypatch):
     """A cache and results of the test's own; no image set but the embedded one."""
-    for module in (run_module, alone, judge):
+    for module in (run_module, files, judge):
         monkeypatch.setattr(module, "cache_dir", lambda: tmp_path / "cache")
     for name in ("mnist", "adult_8"):
         monkeypatch.setattr(datasets, name, lambda **_: pytest.fail("it asks for a data set"))
@@ -43,7 +43,7 @@ def apart(tmp_path, monkeypatch):
 @pytest.mark.slow("a part that is stored twice, or otherwise, after a SIGKILL of the whole sweep")
 def test_an_interrupted_run_ends_in_the_same_report_to_the_byte(tmp_path, monkeypatch):
     """Killed at its ninth record: one run is stored, and the other is half done."""
-    for module in (run_module, alone):
+    for module in (run_module, files):
         monkeypatch.setattr(module, "cache_dir", module.cache_dir)  # put back afterwards
     monkeypatch.setattr(papers, "__path__", list(papers.__path__))
     whole = sixth_small.run(tmp_path / "whole")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dpkit import datasets, papers
-from dpkit.common import paths
+from dpkit.common import files
 from dpkit.common.progress import silent
 from dpkit.common.records import SETTINGS, alike, read_json
 from dpkit.papers import comparison
@@ -23,9 +23,9 @@ CALIBRATED = {("rdp_gan", "figure_9"), ("rdp_gan", "figure_10")}
 SLOW = {("rdp_gan", name) for name in ("figure_9", "figure_10", "table_4", "table_5")}
 LATER = pytest.mark.slow("a stored run whose thousand calibrated noises are no longer today's")
 TABLES = sorted(
-    folder.relative_to(paths.results_dir()).parts
+    folder.relative_to(files.results_dir()).parts
     for paper in (*papers.PAPERS, comparison)
-    for folder in paths.results_dir().glob(f"{paper.__name__.rpartition('.')[2]}/*/*")
+    for folder in files.results_dir().glob(f"{paper.__name__.rpartition('.')[2]}/*/*")
     if folder.is_dir()
 )
 
@@ -82,7 +82,7 @@ def once(
 
 def test_stored_results_were_made_from_the_same_files():
     checksums: dict[str, set[str]] = defaultdict(set)
-    for path in paths.results_dir().rglob("*.json"):
+    for path in files.results_dir().rglob("*.json"):
         for name, checksum in read_json(path)["provenance"]["data"].items():
             checksums[name].add(checksum)
     assert {name: len(found) for name, found in checksums.items() if len(found) > 1} == {}

@@ -11,7 +11,7 @@ import pytest
 from joblib import Parallel, delayed
 from made_up_table import FAILS, KILLED, LOG, logged
 
-from dpkit.common import file_lock as alone
+from dpkit.common import files
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.reproduce import reproduce
 from dpkit.papers.experiments.sweep import LOSSES, Asked, PartsFailed, computed, sweep, tasks
@@ -25,7 +25,7 @@ MIDDLE = "run3-seed1"  # of 24
 def results(tmp_path, monkeypatch):
     """Where results are stored, with a log of computations and a cache beside."""
     monkeypatch.setenv(LOG, str(tmp_path / "log"))
-    monkeypatch.setattr(alone, "cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setattr(files, "cache_dir", lambda: tmp_path / "cache")
     return tmp_path / "results"
 
 
@@ -94,7 +94,7 @@ def test_a_dask_worker_killed_in_the_middle_loses_and_doubles_nothing(
 def test_a_sweep_killed_at_twenty_moments_ends_in_the_same_records(results, tmp_path, monkeypatch):
     code = (
         "import sys; from pathlib import Path; import test_sweep as t; "
-        "t.alone.cache_dir = lambda: Path(sys.argv[2]); t.swept(Path(sys.argv[1]))"
+        "t.files.cache_dir = lambda: Path(sys.argv[2]); t.swept(Path(sys.argv[1]))"
     )
     command = [sys.executable, "-c", code, str(results), str(tmp_path / "cache")]
     names = [f"run{i}-seed{seed}" for seed in range(3) for i in range(8)][2:22]

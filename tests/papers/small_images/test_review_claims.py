@@ -7,12 +7,12 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from dpkit.common import paths
+from dpkit.common import files
 from dpkit.papers.claims import check, outcome
 from dpkit.papers.small_images import adam, claims, curve_claims, review_claims
 
 BY_ID = {claim.id.removeprefix("small_images/"): claim for claim in claims.CLAIMS}
-STORED = paths.results_dir() / "small_images"
+STORED = files.results_dir() / "small_images"
 
 
 def column(table: str, part: str, name: str) -> list[float]:

@@ -7,6 +7,7 @@ costs less (`loss_grid`), the grids are composed by FFT with a bound on every er
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,7 @@ import numpy as np
 from dpkit.common import checks
 from dpkit.privacy import numerics
 from dpkit.privacy.accountants import rdp
-from dpkit.privacy.accountants.pld import blocks, large, loss_grid, saddle
+from dpkit.privacy.accountants.pld import large, loss_grid, saddle
 from dpkit.privacy.accountants.pld.composed_loss import (
     Grids,
     chernoff_delta,
@@ -27,7 +28,7 @@ from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, Cells, NoGrid, R
 from dpkit.privacy.accountants.pld.saddle import Look, Moments, Seen
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import Unsupported
-from dpkit.privacy.mechanisms.privacy_loss import LEAST_MASS
+from dpkit.privacy.mechanisms.base import LEAST_MASS
 
 __all__ = ["delta", "epsilon"]
 
@@ -75,8 +76,17 @@ def _epsilon(ledger: Ledger, delta: float, gap: float) -> tuple[float, float, st
     low, high, method = 0.0, float("inf"), METHOD
     if _unbounded(releases) < delta:
         low, high = _composed(releases, delta, gap)
-    if not high - low <= gap * high < float("inf"):
-        low, high, method = _narrowed(ledger, delta, low, high)
+    if not high - low <= gap * high < float("inf"):  # grids round too much
+        if (exact := _by_profile(ledger, delta)) is not None:
+            (lower, upper), method = exact, BY_PROFILE
+        else:
+            lower, upper = low, high
+            with suppress(Unsupported, ArithmeticError):
+                upper = rdp.epsilon(ledger, delta=delta).epsilon
+            method = BY_RDP if upper < high else METHOD
+        low, high = max(low, lower), min(high, upper)
+        if not low <= high:
+            raise ArithmeticError(f"the bounds {low} and {high} of {method} are out of order")
     return _lower(ledger, delta, gap, releases, low), high, method
 
 
@@ -91,7 +101,7 @@ def _composed(releases: list[Seen], delta: float, gap: float) -> tuple[float, fl
     """(lower, upper), in the way that suits the number of releases, or in both."""
     low, high, moments = 0.0, float("inf"), _moments(releases)
     ways = (_by_fft, large.epsilon)
-    for way in ways if _total(releases) < LARGE else ways[::-1]:
+    for way in ways if sum(one.count for one in releases) < LARGE else ways[::-1]:
         found = way(releases, moments, delta, gap)
         low, high = max(low, found[0]), min(high, found[1])
         if not low <= high:
@@ -108,7 +118,8 @@ def _by_fft(
 
     (0, inf) where the releases' losses are of too different sizes for one grid.
     """
-    looks = [saddle.for_delta(one, delta, _total(releases)) for one in moments]
+    total = sum(release.count for release in releases)
+    looks = [saddle.for_delta(one, delta, total) for one in moments]
     if looks[1].epsilon > looks[0].epsilon:  # the one that is expected to cost more first
         looks, moments = looks[::-1], moments[::-1]
     wanted = gap * max(looks[0].epsilon, looks[0].deviation / 99)
@@ -118,11 +129,16 @@ def _by_fft(
         before = high - low
         try:
             worse, other = _directions(releases, looks, wanted)
-            uppers = [_upper_epsilon(worse, delta)]
-            low = max(low, compose(worse.lower, worse.look).epsilon_below(delta))
-            if not _at_most(other, releases, delta, low):
-                uppers.append(_upper_epsilon(other, delta))
-                low = max(low, compose(other.lower, other.look).epsilon_below(delta))
+            uppers = []
+            for direction in (worse, other):
+                if uppers and _at_most(other, releases, delta, low):
+                    break
+                parts, look = direction.upper, direction.look
+                upper = compose(parts, look).epsilon_above(delta)
+                if not upper < np.inf:  # the FFT's errors are too large to prove anything
+                    upper = chernoff_epsilon(parts, look.saddle, delta)
+                uppers.append(upper)
+                low = max(low, compose(direction.lower, look).epsilon_below(delta))
         except NoGrid:
             break
         high = min(high, max(0.0, *uppers))
@@ -134,23 +150,9 @@ def _by_fft(
             break
         # the look foresees sums of many losses, not of a few: look again, where the bounds are
         at = high if low < high / 2 else (low + high) / 2
-        looks = [saddle.for_epsilon(one, at, _total(releases), delta) for one in moments]
+        looks = [saddle.for_epsilon(one, at, total, delta) for one in moments]
         wanted = min(wanted / 2, gap * at)
     return low, high
-
-
-def _narrowed(ledger: Ledger, delta: float, low: float, high: float) -> tuple[float, float, str]:
-    """(lower, upper, method) where grids round too much: by exact profiles, or by RDP."""
-    method = METHOD
-    if (exact := _by_profile(ledger, delta)) is not None:
-        (lower, upper), method = exact, BY_PROFILE
-    else:
-        lower, upper = low, _by_rdp(ledger, delta)
-        method = BY_RDP if upper < high else METHOD
-    low, high = max(low, lower), min(high, upper)
-    if not low <= high:
-        raise ArithmeticError(f"the bounds {low} and {high} of {method} are out of order")
-    return low, high, method
 
 
 def _by_profile(ledger: Ledger, delta: float) -> tuple[float, float] | None:
@@ -169,22 +171,6 @@ def _by_profile(ledger: Ledger, delta: float) -> tuple[float, float] | None:
         for side, factor in enumerate((1 - errors[0], 1 + errors[0]))
     )
     return lower, upper
-
-
-def _by_rdp(ledger: Ledger, delta: float) -> float:
-    """RDP's epsilon, inf where there is none: smaller where grids round too much."""
-    try:
-        return rdp.epsilon(ledger, delta=delta).epsilon
-    except (Unsupported, ArithmeticError):
-        return float("inf")
-
-
-def _delta_by_rdp(ledger: Ledger, epsilon: float) -> float:
-    """RDP's delta, 1 where there is none."""
-    try:
-        return rdp.delta(ledger, epsilon=epsilon).delta
-    except (Unsupported, ArithmeticError):
-        return 1.0
 
 
 @np.errstate(all="ignore")
@@ -208,8 +194,8 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
         return 0.0, 0.0, METHOD
     if not _unbounded(releases) < 1:
         return 0.0, 1.0, METHOD
-    moments = _moments(releases)
-    if _total(releases) >= LARGE and (value := large.delta(releases, moments, epsilon, gap)) < 1:
+    moments, total = _moments(releases), ledger.total
+    if total >= LARGE and (value := large.delta(releases, moments, epsilon, gap)) < 1:
         for _ in range(4):  # again, with tails that are little beside what was found
             releases = _releases(ledger, max(value, LEAST_MASS) / 10)
             before, moments = value, _moments(releases)
@@ -218,18 +204,24 @@ def _delta(ledger: Ledger, epsilon: float, gap: float) -> tuple[float, float, st
                 break
         low = large.epsilon(releases, moments, value, gap)[0] if value > 0 else 0.0
         return _lower(ledger, value, gap, releases, low), value, METHOD
-    looks = [saddle.for_epsilon(one, epsilon, _total(releases)) for one in moments]
+    looks = [saddle.for_epsilon(one, epsilon, total) for one in moments]
     looks.sort(key=lambda look: look.saddle)  # the more expensive direction first
     wanted = gap * min(1 / looks[0].saddle, looks[0].deviation)
     try:
         both = _directions(releases, looks, wanted)
-        deltas = [_upper_delta(direction, epsilon) for direction in both]
+        deltas = [compose(one.upper, one.look).delta_above(epsilon) for one in both]
+        for i, one in enumerate(both):
+            if not deltas[i] < 1:
+                deltas[i] = chernoff_delta(one.upper, one.look.saddle, epsilon)
         worst, value = both[int(np.argmax(deltas))], max(deltas)
         if not 0 <= value <= 1:
             raise ArithmeticError(f"the PLD's deltas are no probabilities: {deltas}")
         low = compose(worst.lower, worst.look).epsilon_below(value) if 0 < value < 1 else 0.0
     except NoGrid:
-        return 0.0, _delta_by_rdp(ledger, epsilon), BY_RDP
+        value = 1.0
+        with suppress(Unsupported, ArithmeticError):
+            value = rdp.delta(ledger, epsilon=epsilon).delta
+        return 0.0, value, BY_RDP
     return _lower(ledger, value, gap, releases, low), value, METHOD
 
 
@@ -261,11 +253,7 @@ def _releases(ledger: Ledger, delta: float, *, attained: bool = False) -> list[S
     losses = [(mechanism.privacy_loss(), count) for mechanism, count in ledger.releases]
     if attained:
         losses = [(loss.attained or loss, count) for loss, count in losses]
-    return blocks.seen([loss for loss, _ in losses], [count for _, count in losses], tail)
-
-
-def _total(releases: Sequence[Seen]) -> int:
-    return sum(release.count for release in releases)
+    return loss_grid.seen([loss for loss, _ in losses], [count for _, count in losses], tail)
 
 
 def _unbounded(releases: Sequence[Seen]) -> float:
@@ -290,7 +278,7 @@ def _directions(releases: Sequence[Seen], looks: Sequence[Look], wanted: float) 
     """Both directions on a grid where the first is as narrow as wanted, as far as nodes allow."""
     if {look.reverse for look in looks} != {False, True}:
         raise ValueError("looks must be one of each direction")
-    look, total = looks[0], _total(releases)
+    look, total = looks[0], sum(release.count for release in releases)
     spans = (release.coarse.span for release in releases)
     finest = max(look.high - look.low, *(8 * (b - a) for a, b in spans)) / MOST_NODES
     # a step's chords add (tilt + 1) h^2 / 12 to epsilon, its merged cells take twice that away
@@ -298,12 +286,14 @@ def _directions(releases: Sequence[Seen], looks: Sequence[Look], wanted: float) 
     width = np.inf
     for _ in range(8):
         spacing = loss_grid.fitted(max(float(spacing), finest), (r.loss for r in releases))
-        found = blocks.of(releases, spacing, enough=wanted / (15 * total))
+        found = loss_grid.blocks(releases, spacing, enough=wanted / (15 * total))
         counts = [block.counts for block in found]
         cells = [loss_grid.cells(b.loss, spacing, b.span, b.centre) for b in found]
         back = [one.reversed() for one in cells]
         both = [_Direction(back if look.reverse else cells, counts, look) for look in looks]
-        before, width = width, _width(both[0])
+        # what moving the losses onto the grid adds to the distance of the bounds on epsilon
+        upper, lower = (log_moment(one, look.saddle) for one in (both[0].upper, both[0].lower))
+        before, width = width, (upper - lower) / look.saddle
         if width <= wanted or spacing <= finest or width > 0.7 * before:
             break  # fine enough, or finer only adds rounding errors
         spacing *= max(0.8 * np.sqrt(wanted / width), 0.3)
@@ -316,28 +306,9 @@ def _at_most(direction: _Direction, releases: Sequence[Seen], delta: float, epsi
     if look.epsilon > epsilon:
         return False
     parts = []
-    for loss, span, centre, counts in blocks.of(releases, spacing, enough=math.inf):
+    for loss, span, centre, counts in loss_grid.blocks(releases, spacing, enough=math.inf):
         cells = loss_grid.cells(loss, spacing, span, centre)
         parts.append((loss_grid.upper(cells.reversed() if look.reverse else cells), counts))
     if chernoff_epsilon(parts, look.saddle, delta) <= epsilon:
         return True
     return compose(parts, look).epsilon_above(delta) <= epsilon
-
-
-def _width(direction: _Direction) -> float:
-    """What moving the losses onto the grid adds to the distance of the bounds on epsilon."""
-    tilt = direction.look.saddle
-    return (log_moment(direction.upper, tilt) - log_moment(direction.lower, tilt)) / tilt
-
-
-def _upper_epsilon(direction: _Direction, delta: float) -> float:
-    """By FFT; where its errors are too large to prove anything, by one moment."""
-    parts = direction.upper
-    found = compose(parts, direction.look).epsilon_above(delta)
-    return found if found < np.inf else chernoff_epsilon(parts, direction.look.saddle, delta)
-
-
-def _upper_delta(direction: _Direction, epsilon: float) -> float:
-    parts = direction.upper
-    found = compose(parts, direction.look).delta_above(epsilon)
-    return found if found < 1 else chernoff_delta(parts, direction.look.saddle, epsilon)

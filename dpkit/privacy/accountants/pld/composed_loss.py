@@ -6,19 +6,25 @@ of 1e-12 keeps its digits as one of 1e-3 does.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import fft
 
-from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, GridLoss, NoGrid, Real, nodes
-from dpkit.privacy.accountants.pld.powers import Power
+from dpkit.privacy.accountants.pld.loss_grid import MOST_NODES, GridLoss, NoGrid, Real, Whole, nodes
 from dpkit.privacy.accountants.pld.saddle import Look
-from dpkit.privacy.mechanisms.privacy_loss import ROUNDING, UNIT, Floats
+from dpkit.privacy.mechanisms import Floats
+from dpkit.privacy.mechanisms.base import ROUNDING, UNIT
 
 FLOOR = 1e-290  # below it sums have lost digits
 ENOUGH = 1e-7  # of the tilted mass, outside the window, to look no further
 SPARE = 32  # nodes beside the window
+NEGLIGIBLE = -50.0  # log of a Fourier coefficient that is left out
+SHORT = 3  # times a convolution by chirps takes as long as a real transform of its length
+ROOM = 2**15  # complex numbers in an array
+Complexes = NDArray[np.complex128]
 
 
 class Measure(Protocol):
@@ -65,8 +71,8 @@ class ComposedLoss(NamedTuple):
             target = np.exp(np.log(target) - self.log_scale)
         if not target > FLOOR:  # the look is far from what decides
             return float("inf")
-        for start in (self._near(), 0):
-            s, first, second, doubt = self._sums(start)
+        for near in (True, False):
+            s, first, second, doubt = self._sums(near=near)
             failing = ~(first - second + doubt <= target)
             if s.size == 0 or failing[-1]:
                 return float("inf")
@@ -81,8 +87,8 @@ class ComposedLoss(NamedTuple):
         """The largest epsilon that this and its errors refute at delta, at least 0."""
         with np.errstate(over="ignore"):
             target = np.exp(np.log(delta) + self.factor - self.log_scale)
-        for start in (self._near(), 0):
-            s, first, second, doubt = self._sums(start)
+        for near in (True, False):
+            s, first, second, doubt = self._sums(near=near)
             failing = np.flatnonzero(first - second - doubt > target)
             if failing.size:
                 break
@@ -113,18 +119,17 @@ class ComposedLoss(NamedTuple):
         log_delta = min(np.log(found) + self.log_scale + self.factor, 0.0)
         return float(min(np.exp(log_delta) + self.infinite, 1.0))
 
-    def _near(self) -> int:
-        """A node a little below where epsilon is expected: none before it is likely to matter."""
-        step = max(self.losses.size // 16, 1)
-        return max(int(np.searchsorted(self.losses, self.around)) - step, 0)
+    def _sums(self, *, near: bool = False) -> tuple[Floats, Floats, Floats, Floats]:
+        """The nodes s; sums from each one on, of weights without and with exp(-s).
 
-    def _sums(self, start: int = 0) -> tuple[Floats, Floats, Floats, Floats]:
-        """The nodes s from `start`; sums from each one on, of weights without and with exp(-s).
-
+        Near: of the nodes from a little below where epsilon is expected on, which are likely to do.
         The second is relative to the node it starts at. The last is the doubt: how far errors can
         move delta / scale at epsilons from the node on.
         """
-        start = max(start, int(np.searchsorted(self.losses, self.around - 300 / self.tilt)))
+        start = int(np.searchsorted(self.losses, self.around - 300 / self.tilt))
+        if near:
+            step = max(self.losses.size // 16, 1)
+            start = max(start, int(np.searchsorted(self.losses, self.around)) - step)
         s = self.losses[start:]
         untilted = np.exp(-self.tilt * (s - self.around))
         weights = self.weights[start:] * untilted
@@ -135,8 +140,8 @@ class ComposedLoss(NamedTuple):
             sizes = np.cumsum(np.abs(weights)[::-1])[::-1]
             doubt = self.error * peak * untilted + 4 * UNIT * (s.size + 128) * sizes
         second = _discounted(weights, self.spacing)
-        near = untilted > FLOOR  # beyond, terms that matter may have vanished
-        return s[near], first[near], second[near], doubt[near]
+        kept = untilted > FLOOR  # beyond, terms that matter may have vanished
+        return s[kept], first[kept], second[kept], doubt[kept]
 
 
 def _discounted(weights: Floats, spacing: float) -> Floats:
@@ -255,3 +260,136 @@ def tilted(masses: Floats, nodes: Floats, tilt: float) -> tuple[Floats, Real]:
         weights = masses * np.exp(logs - top)
     total = weights.sum(axis=-1, keepdims=True)
     return weights / total, (np.log(total) + top)[..., 0]
+
+
+# The L2 norm of rows; along an axis it asks for no threads, which wait for each other.
+_norm = partial(np.linalg.norm, axis=-1, keepdims=True)
+
+
+def _fft_error(length: int) -> float:
+    """What a transform of a 5-smooth length adds at most, relative to the 2-norm (proof.md, D)."""
+    error = 0.0
+    for prime, one in ((2, 4.72), (3, 12.5), (5, 19.7)):
+        while length % prime == 0:
+            length, error = length // prime, error + one * UNIT
+    if length > 1:
+        raise ValueError("only transforms of 5-smooth lengths have a bound on their rounding")
+    return error
+
+
+def _bits(length: int) -> int:
+    """The least exponent of a power of 2 that is at least `length`."""
+    return (length - 1).bit_length()
+
+
+class Power:
+    """A product of powers of discrete Fourier transforms, with a bound on its error.
+
+    The transform of floats of norm |x| is off by at most `_fft_error` |x| in the 2-norm
+    (proof.md, D, after Higham 2002, section 24.1).
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rounding = _fft_error(size)
+        self.alive = np.arange(size // 2 + 1)  # coefficients that are not negligible
+        self.log_size = np.zeros(self.alive.size)
+        self.log_worst = np.zeros(self.alive.size)  # the same with every error added
+        self.phase = np.zeros(self.alive.size)
+        self.drift = np.zeros(self.alive.size)  # what rounding may have moved both by
+        self.chirps = np.zeros(0, dtype=complex)
+        self.dropped = 0.0  # bound on each coefficient that was left out
+        self.count = 0.0
+        self.start = 0
+
+    def multiply(self, first: Whole, weights: Floats, count: Real) -> None:
+        """By the transforms of weights at the indices first, first + 1, ... to the power count.
+
+        weights: (n,), or (m, n) with first (m, 1) and count (m,).
+        """
+        weights, counts = np.atleast_2d(weights), np.ravel(count).tolist()
+        middles = np.argmax(np.cumsum(weights, axis=1) >= 0.5, axis=1)  # phases near it stay small
+        start, rows = 0, weights.shape[0]
+        while start < rows:
+            lowest = int(self.alive.max(initial=0)) + 1
+            near = weights.shape[1] + lowest
+            few = SHORT * near < self.size
+            end = min(start + max(ROOM // near, 1), rows) if few else start + 1
+            some = slice(start, end)
+            if few:
+                found, error = self._lowest(weights[some], middles[some], lowest)
+            else:  # all coefficients about the middle
+                shift = -int(middles[start]) % self.size
+                padded = np.zeros(-(-(shift + weights.shape[1]) // self.size) * self.size)
+                padded[shift : shift + weights.shape[1]] = weights[start]
+                folded = padded.reshape(-1, self.size).sum(axis=0, keepdims=True)
+                error = self.rounding * np.maximum(np.sqrt(self.size) * _norm(folded), 1.0)
+                error += UNIT * weights.shape[1] / self.size
+                found = np.asarray(fft.rfft(folded))
+            if self.alive.size < found.shape[1]:
+                found = found[:, self.alive]
+            size = np.abs(found)
+            worst = self.log_worst.copy()
+            for n, logs in zip(counts[some], np.log(size + error), strict=True):
+                worst += n * logs
+            kept = ~(worst <= NEGLIGIBLE)  # what is not a number stays, and spoils the result
+            if not kept.all():
+                self.dropped = max(self.dropped, float(np.exp(worst[~kept].max())))
+                found, size = found[:, kept], size[:, kept]
+            self.alive, self.log_worst = self.alive[kept], worst[kept]
+            self.log_size, self.phase, self.drift = (
+                one[kept] for one in (self.log_size, self.phase, self.drift)
+            )
+            with np.errstate(divide="ignore"):
+                parts = zip(counts[some], np.log(size), np.angle(found), strict=True)
+            for n, logs, angles in parts:
+                self.log_size += n * logs
+                self.phase += n * angles
+                self.drift += UNIT * (np.abs(self.phase) + np.abs(self.log_size))
+            start = end
+        for n, at in zip(counts, (np.ravel(first) + middles).tolist(), strict=True):
+            self.count += n
+            self.start += int(n) * at
+
+    def _lowest(
+        self, weights: Floats, middles: NDArray[np.int64], count: int
+    ) -> tuple[Complexes, Floats]:
+        """The first `count` coefficients (m, count) by chirps, and what they are off by (m, 1).
+
+        With 2jk = j^2 + k^2 - (j - k)^2 a sum over k becomes a convolution of the length of the
+        weights and the coefficients (Bluestein 1970).
+        """
+        before, after = int(middles.max()), weights.shape[1] - int(middles.min())
+        least = before + count + after
+        length = min(2 ** _bits(least), 3 * 2 ** _bits(-(-least // 3)))  # that round least
+        places = (np.arange(weights.shape[1]) - middles[:, None]) % length
+        padded = np.zeros((weights.shape[0], length))
+        padded[np.arange(weights.shape[0])[:, None], places] = weights
+        filtered = np.asarray(fft.fft(np.conj(self._chirp(length, before + count))))
+        product = np.asarray(fft.fft(padded * self._chirp(length, after))) * filtered
+        found = np.asarray(fft.ifft(product))[:, :count] * self._chirp(length, length)[:count]
+        rounding = _fft_error(length)
+        error = 2 * (rounding + 20 * UNIT) * np.sqrt(length) + rounding * np.abs(filtered).max()
+        return found, error * _norm(weights) + 20 * UNIT
+
+    def _chirp(self, length: int, positive: int) -> Complexes:
+        """exp(-i pi k^2 / size) for k = 0, ..., positive - 1 and then negative k up to -1."""
+        if self.chirps.size < length:
+            k = np.arange(length)
+            turn = k * k % (2 * self.size)
+            angle = np.pi * (turn - 2 * self.size * (turn > self.size)) / self.size
+            self.chirps = np.cos(angle) - 1j * np.sin(angle)
+        return np.concatenate([self.chirps[:positive], self.chirps[length - positive : 0 : -1]])
+
+    def result(self, first: int) -> tuple[Floats, float]:
+        """The weights at first, first + 1, ..., and a bound on the sum of their errors."""
+        product = np.zeros(self.size // 2 + 1, dtype=complex)
+        product[self.alive] = np.exp(self.log_size + 1j * self.phase)
+        found = np.asarray(fft.irfft(product, self.size))
+        weights = np.roll(found, -((first - self.start) % self.size))
+        wrong = -np.expm1(self.log_size - self.log_worst)
+        wrong += 16 * UNIT * self.count + 2 * self.drift
+        wrong *= np.exp(self.log_worst)
+        error = np.sqrt(2) * _norm(wrong) + np.sqrt(self.size) * self.dropped
+        error += self.rounding * np.sqrt(2) * _norm(np.abs(product))
+        return weights, float(error[0])

@@ -5,34 +5,37 @@ split the cell to its two ends so that p and q are both kept (the chord of the h
 and nothing is underestimated; give each node shares of its two cells whose joint loss is at least
 the node's (a randomised merging of outputs, which only loses information), and nothing is
 overestimated.
+
+Releases of one family stand side by side, so that a whole block of them costs few array operations.
 """
 
 import math
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit.privacy.mechanisms.privacy_loss import (
-    LEAST_MASS,
-    ROUNDING,
-    Floats,
-    PrivacyLoss,
-    rounding,
-)
+from dpkit.privacy.accountants.pld import saddle
+from dpkit.privacy.accountants.pld.saddle import Seen
+from dpkit.privacy.mechanisms import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.base import LEAST_MASS, ROUNDING, rounding, stacked
 
 REACH = 32  # cells around the heaviest in which shares are exact
 MOST_NODES = 2**20
 TINY = 1e-300  # instead of a zero that is divided by
 LOWERED = 4 * ROUNDING  # of the lower measure's nodes, so that an atom on a node can stay there
+SIZE = 2**14  # numbers in an array: those of a block fit the processor's cache
+FEW = 8  # nodes beside those of a loss: so many matter little
+UNEVEN = 1.1  # times the narrowest loss's nodes: the widest one's in a block, at most
+T = TypeVar("T")
 
 
 class NoGrid(ArithmeticError):
     """The losses are too far apart for a grid of a size that can be computed."""
 
 
-Whole = int | NDArray[np.int64]  # of one line, or a column (m, 1) of lines side by side
+Whole = int | np.int64 | NDArray[np.int64]  # of one line, or a column (m, 1) of lines side by side
 Real = float | Floats
 
 
@@ -110,7 +113,7 @@ def cells(loss: PrivacyLoss, spacing: float, span: tuple[Real, Real], centre: Re
     """Cells that cover the span of losses.
 
     Args:
-        loss: of one release, or m of one family side by side (`privacy_loss.stacked`).
+        loss: of one release, or m of one family side by side (`stacked`).
         spacing: of the nodes.
         span: the least and the largest loss, each a number or (m, 1).
         centre: a node where the loss has no atoms, about where it has most of its mass
@@ -135,11 +138,7 @@ def _cells(
     p, q = loss.masses(nodes(first, count, spacing, offset))
     if np.isnan(p.sum() + q.sum()):
         raise ArithmeticError("a mechanism's privacy loss has a mass that is not a number")
-    return Cells(_whole(first), offset, spacing, p, q, _whole(middle))
-
-
-def _whole(values: Real) -> Whole:
-    return values.astype(np.int64) if isinstance(values, np.ndarray) else int(values)
+    return Cells(np.int64(first), offset, spacing, p, q, np.int64(middle))
 
 
 def balanced(loss: PrivacyLoss, spacing: float, centre: Real, enough: float) -> Real:
@@ -192,15 +191,16 @@ def balanced(loss: PrivacyLoss, spacing: float, centre: Real, enough: float) -> 
 
 
 class _Excess(NamedTuple):
-    """Of each inner cell: p, p - q e^(lower end), q e^(upper end) - p, and their rounding error.
+    """Of each inner cell: p, p - q e^(lower end), q e^(upper end) - p, rounded to what costs less.
 
-    known: both masses are large enough to have kept their digits.
+    raised: the first of the two, rounded to what costs more.
+    known: both masses are large enough to have kept their digits; else all three are 0.
     """
 
     p: Floats
     above: Floats
     below: Floats
-    slack: Floats
+    raised: Floats
     known: NDArray[np.bool_]
 
 
@@ -208,11 +208,17 @@ def _excess(cells: Cells, lowered: float = 0.0) -> _Excess:
     """The excesses of the inner cells, their nodes shifted down by `lowered`."""
     p, q = cells.p[..., 1:-1], cells.q[..., 1:-1]
     t, above, below = _sides(cells, lowered)
+    # each mass has the errors of the tails that it is the difference of
+    both = np.stack([cells.p, cells.q])
+    beyond, up_to = np.cumsum(both[..., ::-1], axis=-1)[..., ::-1], np.cumsum(both, axis=-1)
+    nearer = np.minimum(beyond, up_to)[..., 1:-1]
+    doubt = 2 * rounding(nearer) * nearer
     with np.errstate(over="ignore", invalid="ignore"):
-        slack = _doubt(cells.p) + _doubt(cells.q) * t[..., 1:]
+        slack = doubt[0] + doubt[1] * t[..., 1:]
     known = (np.minimum(p, q) > LEAST_MASS) & np.isfinite(above + below + slack)
     above, below, slack = (np.where(known, one, 0.0) for one in (above, below, slack))
-    return _Excess(p, above, below, slack, known)
+    less = np.maximum(above - slack, 0.0)
+    return _Excess(p, less, np.maximum(below + slack, 0.0), above + slack, known)
 
 
 def _sides(cells: Cells, lowered: float) -> tuple[Floats, Floats, Floats]:
@@ -223,18 +229,11 @@ def _sides(cells: Cells, lowered: float) -> tuple[Floats, Floats, Floats]:
         return t, p - q * t[..., :-1], q * t[..., 1:] - p
 
 
-def _doubt(masses: Floats) -> Floats:
-    """The error, at most, of each inner cell's mass: that of the tails it is the difference of."""
-    beyond, up_to = np.cumsum(masses[..., ::-1], axis=-1)[..., ::-1], np.cumsum(masses, axis=-1)
-    nearer = np.minimum(beyond, up_to)[..., 1:-1]
-    return 2 * rounding(nearer) * nearer
-
-
 def upper(cells: Cells) -> GridLoss:
     """Each cell's mass on its two ends, p and q kept; the ends outside rounded up."""
-    p, above, _, slack, known = _excess(cells)
+    p, _, _, raised, known = _excess(cells)
     # p_high + p_low = p,  p_high e^-b + p_low e^-a = q  at the ends a < b
-    high = (above + slack) / -np.expm1(-cells.spacing)
+    high = raised / -np.expm1(-cells.spacing)
     high = np.where(known, np.clip(high, 0.0, p), p)
     masses = np.concatenate([cells.p[..., :1], high], axis=-1)
     masses[..., :-1] += p - high
@@ -255,17 +254,10 @@ def lower(cells: Cells) -> GridLoss:
     return GridLoss(cells.first, cells.offset - LOWERED, cells.spacing, masses, none)
 
 
-def _safe(excess: _Excess) -> tuple[Floats, Floats]:
-    """The excesses with their rounding errors on the side that costs less."""
-    above = np.maximum(excess.above - excess.slack, 0.0)
-    return above, np.where(excess.known, np.maximum(excess.below + excess.slack, 0.0), 0.0)
-
-
 def _allowed(up: Floats, excess: _Excess) -> Floats:
     """Any shares, lowered until every node keeps its loss; an unknown cell goes down whole."""
-    above, below = _safe(excess)
     up = np.where(excess.known, up, 0.0)
-    lift = above[..., 1:] / np.maximum(below[..., :-1], TINY)
+    lift = excess.above[..., 1:] / np.maximum(excess.below[..., :-1], TINY)
     lowered = np.zeros(up.shape)
     lowered[..., :-1] = np.minimum(up[..., :-1], (1 - up[..., 1:]) * lift)
     return lowered
@@ -276,7 +268,7 @@ def _shares(excess: _Excess, middle: Whole) -> Floats:
 
     Node i keeps its loss where up[i-1] below[i-1] <= (1 - up[i]) above[i], and best with equality.
     """
-    above, below = _safe(excess)
+    above, below = excess.above, excess.below
     lift = above[..., 1:] / np.maximum(below[..., :-1], TINY)
     drop = below[..., :-1] / np.maximum(above[..., 1:], TINY)
     up = np.full(above.shape, 0.5)
@@ -294,17 +286,13 @@ def _shares(excess: _Excess, middle: Whole) -> Floats:
 
 def _equalise(up: Floats, drop: Floats, middle: Whole) -> None:
     """Make the node above each of the last cells before the middle equal, one after the other."""
-    at = middle + np.arange(-REACH, 0)
-    below = at[..., :-1]
-    ratios = np.where(below >= 0, _taken(drop, below), -1.0)
-    shares = _taken(up, at)
+    places = middle + np.arange(-REACH, 0)
+    at = np.maximum(places, 0)
+    ratios = np.take_along_axis(drop, at[..., :-1], axis=-1)
+    ratios = np.where(places[..., :-1] >= 0, ratios, -1.0)
+    shares = np.take_along_axis(up, at, axis=-1)
     shares[..., 1:] = _equal(shares[..., 0], ratios)
-    np.put_along_axis(up, np.maximum(at, 0), shares, axis=-1)
-
-
-def _taken(values: Floats, at: NDArray[np.int64]) -> Floats:
-    """The values at indices along the last axis, the first one where they are negative."""
-    return np.take_along_axis(values, np.maximum(at, 0), axis=-1)
+    np.put_along_axis(up, at, shares, axis=-1)
 
 
 def _equal(share: Any, ratios: Floats) -> Floats:
@@ -321,3 +309,76 @@ def _equal(share: Any, ratios: Floats) -> Floats:
         share = share * (share > 0)
         found.append(share)
     return np.array(found).T
+
+
+class Block(NamedTuple):
+    """Releases of one family, or a single one.
+
+    span, centre: as of `saddle.Coarse`, numbers of a single release, else (m, 1).
+    counts: how often each is taken: a number, or (m,).
+    """
+
+    loss: PrivacyLoss
+    span: tuple[Real, Real]
+    centre: Real
+    counts: Real
+
+
+def seen(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) -> list[Seen]:
+    """Each loss with a rough view of it."""
+    found: dict[int, Seen] = {}
+    rows = SIZE // saddle.EDGES.size
+    for family in _families(range(len(losses)), lambda i: losses[i]):
+        family.sort(key=lambda i: losses[i].parameters)  # alike losses need like edges
+        for start in range(0, len(family), rows):
+            places = family[start : start + rows]
+            some, times = [losses[i] for i in places], [counts[i] for i in places]
+            views = saddle.coarse(some, times, tail)
+            found |= zip(places, map(Seen, some, views, times), strict=True)
+    return [found[i] for i in range(len(losses))]
+
+
+def blocks(releases: Sequence[Seen], spacing: float, *, enough: float) -> list[Block]:
+    """Releases whose losses have about as many nodes in blocks, the widest losses first.
+
+    Centres are balanced for nodes of this spacing (`balanced`, as is `enough`).
+    """
+    found = []
+    for family in _families(releases, lambda one: one.loss):
+        widest_first = sorted(family, key=lambda one: one.coarse.span[0] - one.coarse.span[1])
+        family, rows = [], SIZE // (4 * REACH)
+        for start in range(0, len(widest_first), rows):
+            some = widest_first[start : start + rows]
+            block = _block(some)
+            centres = balanced(block.loss, spacing, block.centre, enough)
+            for one, centre in zip(some, np.ravel(centres).tolist(), strict=True):
+                family.append(one._replace(coarse=one.coarse._replace(centre=centre)))
+        widths = [high - low for low, high in (one.coarse.span for one in family)]
+        start = 0
+        for end, width in enumerate(widths):
+            widest, nodes = (each / spacing + FEW for each in (widths[start], width))
+            if (end - start + 1) * widest > SIZE or widest > UNEVEN * nodes:
+                found.append((widths[start], family[start:end]))
+                start = end
+        found.append((widths[start], family[start:]))
+    return [_block(some) for _, some in sorted(found, key=lambda one: -one[0]) if some]
+
+
+def _families(items: Sequence[T], loss: Callable[[T], PrivacyLoss]) -> list[list[T]]:
+    """The items whose losses are of one family together, each of the others alone."""
+    found: dict[int, list[T]] = {}
+    for i, item in enumerate(items):
+        family = loss(item).family
+        found.setdefault(-1 - i if family is None else id(family), []).append(item)
+    return list(found.values())
+
+
+def _block(rows: Sequence[Seen]) -> Block:
+    if len(rows) == 1:
+        one = rows[0]
+        return Block(one.loss, one.coarse.span, one.coarse.centre, float(one.count))
+    low, high, centre = np.array([(*one.coarse.span, one.coarse.centre) for one in rows]).T[
+        ..., None
+    ]
+    counts = np.array([one.count for one in rows], dtype=np.float64)
+    return Block(stacked([one.loss for one in rows]), (low, high), centre, counts)

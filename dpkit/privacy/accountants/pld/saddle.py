@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit.privacy.mechanisms.privacy_loss import Floats, PrivacyLoss, stacked
+from dpkit.privacy.mechanisms import Floats, PrivacyLoss
+from dpkit.privacy.mechanisms.base import stacked
 
 SCALES = np.geomspace(1e-13, 1e18, 700)  # of losses, 10 % apart
 EDGES = np.concatenate([-SCALES[::-1], [0.0], SCALES])
@@ -43,11 +44,9 @@ def coarse(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) ->
     """Losses of one family seen at relative distances of 10 %, and evenly where their mass lies."""
     loss, rows = stacked(losses), len(losses)
 
-    def masses(edges: Floats) -> Floats:  # (2, rows, edges + 1)
-        return loss.masses(edges if rows > 1 else edges[0]).reshape(2, rows, -1)
-
     def ends(edges: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # indices (rows,)
-        rough = masses(np.broadcast_to(edges, (rows, edges.size)))
+        each = np.broadcast_to(edges, (rows, edges.size)) if rows > 1 else edges
+        rough = loss.masses(each).reshape(2, rows, -1)
         up_to = np.cumsum(rough, axis=-1)
         beyond = np.cumsum(rough[..., ::-1], axis=-1)[..., ::-1]
         below = (up_to[..., :-1].max(axis=0) <= tail).sum(axis=-1)
@@ -61,7 +60,7 @@ def coarse(losses: Sequence[PrivacyLoss], counts: Sequence[int], tail: float) ->
     inside = EDGES[(low.min() < EDGES) & (high.max() > EDGES)]
     edges = np.concatenate([np.clip(inside, low, high), low + (high - low) * STEPS], axis=1)
     edges = np.sort(edges, axis=1)
-    fine = masses(edges)
+    fine = loss.masses(edges if rows > 1 else edges[0]).reshape(2, rows, -1)
     middle = np.minimum((np.cumsum(fine[0], axis=-1) < 0.5).sum(axis=-1), edges.shape[1] - 1)
     return [
         Coarse(edges[i], fine[:, i], (float(low[i, 0]), float(high[i, 0])), float(edges[i, k]), n)
@@ -122,8 +121,17 @@ class Look(NamedTuple):
 
 
 def moments(releases: Sequence[Coarse]) -> Moments:
-    """Of the composed loss without what lies beyond the spans."""
-    releases = _fewer(releases)
+    """Of the composed loss without what lies beyond the spans.
+
+    Of very many releases those with the widest spans are looked at, and of each group of the others
+    its middle one, with all their counts.
+    """
+    if len(releases) > SINGLE + GROUPS:
+        ordered = sorted(releases, key=lambda release: release.span[0] - release.span[1])
+        releases = ordered[:SINGLE]
+        for group in np.array_split(np.arange(SINGLE, len(ordered)), GROUPS):
+            count = sum(ordered[i].count for i in group)
+            releases.append(ordered[group[group.size // 2]]._replace(count=count))
     rough = _moments(releases, TILTS)
     most = np.maximum(rough.log, rough.log[::-1])[-TILTS.size :]
     deciding = 1 + np.flatnonzero((most[1:-1] > 1e-2) & (most[1:-1] < 1e3))
@@ -137,21 +145,6 @@ def moments(releases: Sequence[Coarse]) -> Moments:
         np.concatenate(both)[order] for both in zip(rough[:4], fine[:4], strict=True)
     )
     return Moments(tilts, log, mean, variance)
-
-
-def _fewer(releases: Sequence[Coarse]) -> Sequence[Coarse]:
-    """Of very many releases those with the widest spans, and one for each group of others.
-
-    A group's counts are added up to its middle one.
-    """
-    if len(releases) <= SINGLE + GROUPS:
-        return releases
-    ordered = sorted(releases, key=lambda release: release.span[0] - release.span[1])
-    found = ordered[:SINGLE]
-    for group in np.array_split(np.arange(SINGLE, len(ordered)), GROUPS):
-        count = sum(ordered[i].count for i in group)
-        found.append(ordered[group[group.size // 2]]._replace(count=count))
-    return found
 
 
 def _moments(releases: Sequence[Coarse], half: Floats) -> Moments:
@@ -200,9 +193,9 @@ def for_delta(found: Moments, delta: float, releases: int | None) -> Look:
         deltas = log - tilt * mean - np.log(tilt * (tilt + 1)) - np.log(7 * variance + TINY) / 2
         # where the largest loss is an atom there is no saddle, but a best moment
         epsilons = (log + _peak(tilt) - np.log(delta)) / tilt
-    saddle = _crossing(tilt, deltas, np.log(delta))
+    saddle = _crossing(tilt, deltas, np.log(delta), mean)
     best = float(tilt[np.argmin(np.nan_to_num(epsilons, nan=np.inf))])
-    return _look(found, min(saddle, best, _saturated(tilt, mean)), np.log(delta), releases)
+    return _look(found, min(saddle, best), np.log(delta), releases)
 
 
 def for_epsilon(
@@ -210,7 +203,7 @@ def for_epsilon(
 ) -> Look:
     """The look at an epsilon, or at the largest loss where that is less (as `for_delta`)."""
     tilt, _, mean, _ = found.positive()
-    saddle = min(_crossing(tilt, -mean, -epsilon), _saturated(tilt, mean))
+    saddle = _crossing(tilt, -mean, -epsilon, mean)
     proven = _log_bounds(found, epsilon)
     if (proven < -200).any():  # delta is next to nothing, and less tilt proves it better
         saddle = min(saddle, float(tilt[np.argmax(proven < -200)]))
@@ -236,17 +229,16 @@ def _peak(tilt: Floats) -> Floats:
     return -np.log1p(tilt) - tilt * np.log1p(1 / tilt)
 
 
-def _crossing(tilt: Floats, falling: Floats, at: float) -> float:
-    """The tilt at which a falling curve takes the value `at`."""
+def _crossing(tilt: Floats, falling: Floats, at: float, mean: Floats) -> float:
+    """The tilt at which a falling curve takes the value `at`.
+
+    At most the one at which the largest loss has nearly all of the mass: more only costs digits.
+    """
+    reached = mean >= mean[-1] - 1e-4 * abs(mean[-1])  # False where they are not numbers
+    most = tilt[np.argmax(reached)] if reached.any() else tilt[-1]
     kept = np.isfinite(falling)
     tilt, falling = np.log(tilt[kept]), np.minimum.accumulate(falling[kept])
-    return float(min(np.exp(np.interp(-at, -falling, tilt)), TILTS[-3]))
-
-
-def _saturated(tilt: Floats, mean: Floats) -> float:
-    """The tilt at which the largest loss has nearly all of the mass: more only costs digits."""
-    reached = mean >= mean[-1] - 1e-4 * abs(mean[-1])  # False where they are not numbers
-    return float(tilt[np.argmax(reached)]) if reached.any() else float(tilt[-1])
+    return float(min(np.exp(np.interp(-at, -falling, tilt)), TILTS[-3], most))
 
 
 def _look(found: Moments, saddle: float, log_delta: float, releases: int | None) -> Look:
@@ -264,26 +256,17 @@ def _look(found: Moments, saddle: float, log_delta: float, releases: int | None)
             sought = min(sought - float(_peak(np.array(tilt))), 0.0)
         if looks and not np.log(error) < np.log(OUTSIDE) + sought:
             break
-        window = _window(found, tilt, log, np.log(OUTSIDE) + sought)
+        bound = np.log(OUTSIDE) + sought  # of the log of what may lie outside, under the tilt
+        more, less = tilt * 1.001 < found.tilts, tilt > found.tilts
+        above, below = found.tilts[more] - tilt, tilt - found.tilts[less]
+        with np.errstate(all="ignore"):
+            high = (found.log[more] - log - bound) / above
+            low = (log - found.log[less] + bound) / below
+        high, low = np.nan_to_num(high, nan=np.inf), np.nan_to_num(low, nan=-np.inf)
+        at_high, at_low = int(np.argmin(high)), int(np.argmax(low))
+        margin = 0.02 * (high[at_high] - low[at_low])
+        window = (low[at_low] - margin, high[at_high] + margin, below[at_low], above[at_high])
         deviation = float(np.sqrt(variance)) + TINY
-        looks.append(Look(saddle, epsilon, deviation, float(tilt), *window, found.reverse))
+        values = (saddle, epsilon, deviation, tilt, *window)
+        looks.append(Look(*map(float, values), reverse=found.reverse))
     return min(looks, key=lambda look: look.high - look.low)
-
-
-def _window(
-    found: Moments, tilt: float, log: float, bound: float
-) -> tuple[float, float, float, float]:
-    """low, high, left, right of a look, outside of which lies at most exp(bound) under the tilt."""
-    more, less = tilt * 1.001 < found.tilts, tilt > found.tilts
-    above, below = found.tilts[more] - tilt, tilt - found.tilts[less]
-    with np.errstate(all="ignore"):
-        high, low = (found.log[more] - log - bound) / above, (log - found.log[less] + bound) / below
-    high, low = np.nan_to_num(high, nan=np.inf), np.nan_to_num(low, nan=-np.inf)
-    best_high, best_low = int(np.argmin(high)), int(np.argmax(low))
-    margin = 0.02 * (high[best_high] - low[best_low])
-    return (
-        float(low[best_low] - margin),
-        float(high[best_high] + margin),
-        float(below[best_low]),
-        float(above[best_high]),
-    )
