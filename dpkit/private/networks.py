@@ -15,10 +15,9 @@ from torch import nn
 
 from dpkit.training.checkpoint.guards import same_sums, sums_of
 from dpkit.training.device import draws_put_back
-from dpkit.training.gradients.layers import refuse_mixing
-from dpkit.training.gradients.refused import refuse
+from dpkit.training.gradients.refused import refuse, refuse_mixing
+from dpkit.training.gradients.self_check import extents, meet
 from dpkit.training.optimizers import check_holds
-from dpkit.training.reads import extents, meet
 
 SEVERAL = 8  # different numbers in a row that is no coincidence
 ROWS = 4096  # records that are compared at a time

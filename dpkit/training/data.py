@@ -11,8 +11,14 @@ from torch import Tensor
 
 from dpkit.common import checks
 from dpkit.training.device import draws_put_back
-from dpkit.training.gradients.self_check import moved_by, set_up
-from dpkit.training.reads import Extent, Watched, extents, now_and_then
+from dpkit.training.gradients.self_check import (
+    Extent,
+    Watched,
+    extents,
+    moved_by,
+    now_and_then,
+    set_up,
+)
 from dpkit.training.types import Data
 
 AT_ONCE = 2**24  # numbers of the data that are looked at together before training

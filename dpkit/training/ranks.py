@@ -23,10 +23,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
+from dpkit.training import gradients
 from dpkit.training.device import device_named
-from dpkit.training.gradients import clipped
-from dpkit.training.gradients.clipped import Clipped
-from dpkit.training.gradients.factored import PerExample
+from dpkit.training.gradients.by_products import Clipped, PerExample
 
 Parts = Iterable[nn.Module | torch.optim.Optimizer]
 MEANWHILE = timedelta(minutes=10)  # how long a rank waits for the others
@@ -128,10 +127,10 @@ def clipped_sum(
     """
     rank, world = here()
     if world == 1:
-        return clipped.clipped_sum(of, *inputs, rule=rule, at_most=at_most)
+        return gradients.clipped_sum(of, *inputs, rule=rule, at_most=at_most)
     with _own_draws(rank, inputs[0].device):
         share = (x[rank::world] for x in inputs)
-        mine = clipped.clipped_sum(of, *share, rule=rule, at_most=at_most)
+        mine = gradients.clipped_sum(of, *share, rule=rule, at_most=at_most)
     own = rule.bounds if isinstance(rule, PerCoordinateClipping) else getattr(rule, "scales", ())
     on_device = [torch.as_tensor(one, device=inputs[0].device) for one in own]
     _check_alike([*mine.parameters, *on_device], len(inputs[0]))

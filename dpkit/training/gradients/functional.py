@@ -2,6 +2,11 @@
 
 The slow way, for layers that `layers` does not know: gradients are formed, used and dropped chunk
 by chunk, once for the norms and once for the sums, so that memory stays bounded.
+
+Spectral normalisation (Miyato et al. 2018) takes one power iteration a step. In training mode torch
+iterates in each pass, so that norms and sums would be of different weights. The iteration reads
+weights alone, no example. So it is done before the pass, once for each value of the weight, and not
+within it: neither parts of a batch nor several losses iterate further.
 """
 
 import warnings
@@ -9,15 +14,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.spectral_norm import SpectralNorm
 
-from dpkit.training.gradients import spectral
-from dpkit.training.gradients.layers import KINDS, MixesExamples, UnsupportedLayer, refuse_mixing
-from dpkit.training.gradients.layers.products import clamped, counting, left_out, lengths, widened
-from dpkit.training.gradients.refused import explained, one_each
+from dpkit.training.gradients.layers import KINDS, clamped, counting, left_out, lengths, widened
+from dpkit.training.gradients.refused import (
+    MixesExamples,
+    UnsupportedLayer,
+    explained,
+    one_each,
+    refuse_mixing,
+)
 
 AT_ONCE = {"cpu": 2**22, "cuda": 2**26}  # numbers in the gradients and passes of one chunk
 WIDER = 64  # times as many numbers as an input has, in what a network makes of it
@@ -150,7 +162,7 @@ def as_it_was(network: nn.Module) -> Iterator[None]:
     made = [(m, k, v) for m in network.modules() for k, v in vars(m).items() if _computed(v)]
     buffers = [(m, dict(m._buffers)) for m in network.modules()]
     try:
-        with spectral.still(network):
+        with still(network):
             yield
     finally:
         for module, name, parameter in own:
@@ -209,7 +221,7 @@ def one_number(loss: Tensor, reason: str | None) -> Tensor:
 
 def computed(gradients: Functional) -> tuple[Functional, Tensor]:
     """The gradients with their losses, and the warning that this way is slower."""
-    spectral.iterate(gradients.network)
+    iterate(gradients.network)
     losses = gradients.losses()
     if gradients.reason is not None:
         warn_once(gradients.reason)
@@ -225,3 +237,49 @@ def warn_once(reason: str) -> None:
             f"slower (fast are {', '.join(kind.__name__ for kind in KINDS)}, each run once)",
             stacklevel=6,
         )
+
+
+_versions: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
+
+
+def iterate(network: nn.Module) -> None:
+    """One power iteration in each normalised layer that trains, if its weight has changed."""
+    for keeper, layer, name, weight in list(_normalised(network)):
+        if not keeper.training or _versions.get(keeper) == weight._version:
+            continue
+        _versions[keeper] = weight._version
+        with torch.no_grad():
+            if hook := _hook(keeper):
+                hook.compute_weight(layer, do_power_iteration=True)
+            else:
+                getattr(layer, name)  # torch computes it, and iterates, on reading
+
+
+@contextmanager
+def still(network: nn.Module) -> Iterator[None]:
+    """No power iteration within: the weights are what the last one made of them."""
+    training = [keeper for keeper, *_ in _normalised(network) if keeper.training]
+    for keeper in training:
+        keeper.training = False
+    try:
+        yield
+    finally:
+        for keeper in training:
+            keeper.training = True
+
+
+def _normalised(network: nn.Module) -> Iterator[tuple[nn.Module, nn.Module, str, Tensor]]:
+    """Who iterates in training mode, the layer, and its weight's name and value."""
+    for layer in network.modules():
+        if hook := _hook(layer):
+            yield layer, layer, hook.name, getattr(layer, f"{hook.name}_orig")
+        for name, ways in getattr(layer, "parametrizations", {}).items():
+            for way in ways:
+                if isinstance(way, _SpectralNorm):
+                    yield way, layer, name, ways.original
+
+
+def _hook(layer: nn.Module) -> SpectralNorm | None:
+    """The older form of spectral normalisation."""
+    hooks = layer._forward_pre_hooks.values()
+    return next((hook for hook in hooks if isinstance(hook, SpectralNorm)), None)

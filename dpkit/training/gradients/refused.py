@@ -1,4 +1,7 @@
-"""What per-example gradients are refused for, by name, and what to write instead."""
+"""What per-example gradients are refused for, by name, and what to write instead.
+
+`check` refuses layers that `layers.KINDS` does not list, `refuse` what no way could clip.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch import Tensor, nn
 
-from dpkit.training.gradients.layers import HalfPrecision, MixesExamples, UnsupportedLayer
+from dpkit.training.gradients.layers import KINDS
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -41,6 +44,18 @@ INSTEAD = {  # words of torch's message: what to write instead
         "input and return the loss"
     ),
 }
+
+
+class UnsupportedLayer(TypeError):
+    """A layer whose per-example gradients are not known as products, or are not defined."""
+
+
+class HalfPrecision(TypeError):
+    """Parameters in which a clipped sum would not keep to its bound."""
+
+
+class MixesExamples(UnsupportedLayer):
+    """A layer in which one example's output depends on the others of its batch."""
 
 
 def not_compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -161,3 +176,46 @@ def explained(network: nn.Module, reason: str | None) -> Iterator[None]:
 def named(module: nn.Module) -> str:
     """A module in a sentence: its settings, but not all of its parts."""
     return str(module) if next(module.children(), None) is None else type(module).__name__
+
+
+def check(network: nn.Module) -> None:
+    """Refuse networks whose per-example gradients are not known as products.
+
+    Raises:
+        MixesExamples: batch normalisation, or running statistics, where one record's gradient is
+            not defined.
+        UnsupportedLayer: another layer with parameters, or parameters that two layers share.
+    """
+    refuse_mixing(network)
+    owners: set[int] = set()
+    for module in network.modules():
+        if not (own := dict(module.named_parameters(recurse=False))):
+            continue
+        kind = KINDS.get(type(module))
+        if kind is None or not own.keys() <= {"weight", "bias"}:
+            raise UnsupportedLayer(f"per-example gradients of {module} are not known as products")
+        if reason := kind.refused(module):
+            raise UnsupportedLayer(f"{module} has no per-example gradients here: {reason}")
+        if not all(parameter.requires_grad for parameter in own.values()):
+            raise UnsupportedLayer(f"{module} has parameters that are frozen")
+        places = {id(parameter) for parameter in own.values()}
+        if places & owners:
+            raise UnsupportedLayer(f"{module} shares a parameter with another layer")
+        owners |= places
+
+
+def refuse_mixing(network: nn.Module) -> None:
+    """Refuse layers that mix the examples of a batch."""
+    for module in network.modules():
+        held = getattr(module, "running_mean", None) is not None  # what eval() would normalise by
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and (module.training or not held):
+            raise MixesExamples(
+                f"{module} mixes the examples of a batch, so that one record's gradient is not "
+                "defined; use layer, group or instance normalisation, or none, or keep it in "
+                "eval() with running statistics of public data"
+            )
+        if module.training and getattr(module, "track_running_stats", False):
+            raise MixesExamples(
+                f"{module} keeps running statistics of private examples, without noise; "
+                "set track_running_stats to False"
+            )

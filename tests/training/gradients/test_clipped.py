@@ -14,8 +14,7 @@ from dpkit.privacy.clipping import (
     Unclipped,
 )
 from dpkit.training.device import precision
-from dpkit.training.gradients import clipped_sum, gradient_penalty, per_example
-from dpkit.training.gradients.layers import products
+from dpkit.training.gradients import clipped_sum, gradient_penalty, layers, per_example
 from dpkit.training.losses import called_real
 
 pytestmark = pytest.mark.torch
@@ -111,7 +110,7 @@ def test_no_record_moves_the_sum_further_than_the_rule_says(rule):
 @pytest.mark.parametrize("make", WAYS, ids=("convolution", "linear", "torch.func"))
 @pytest.mark.parametrize("space", [2**19, 100])  # numbers: rows of a weight, few examples
 def test_coordinates_are_clipped_one_by_one(make, space, monkeypatch):
-    monkeypatch.setattr(products, "WORKSPACE", space)
+    monkeypatch.setattr(layers, "WORKSPACE", space)
     network, batch = make(), images(7)
     rule = box(network)
     of = partial(per_example, network, called_real)

@@ -19,7 +19,6 @@ from dpkit.training.gradients import (
     paired,
     per_example,
 )
-from dpkit.training.gradients.layers import products
 
 pytestmark = pytest.mark.torch
 
@@ -139,12 +138,12 @@ dtypes = st.sampled_from([torch.float64, torch.float32])
 @given(case=convolutions(), batch=batches, dtype=dtypes, small=st.booleans())
 def test_convolutions(case, batch, dtype, small):
     network, shape = case
-    workspace = products.WORKSPACE
-    products.WORKSPACE = 50 if small else workspace  # one example at a time, or all at once
+    workspace = layers.WORKSPACE
+    layers.WORKSPACE = 50 if small else workspace  # one example at a time, or all at once
     try:
         assert_as_reference(filled(network, dtype), normal(batch, *shape, dtype=dtype))
     finally:
-        products.WORKSPACE = workspace
+        layers.WORKSPACE = workspace
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)

@@ -10,7 +10,7 @@ from torch.nn.utils import spectral_norm as by_hook
 
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.training.device import seeded
-from dpkit.training.gradients import clipped_sum, gradient_penalty, per_example, spectral
+from dpkit.training.gradients import clipped_sum, functional, gradient_penalty, per_example
 from dpkit.training.losses import called_real
 from dpkit.training.optimizers import update
 
@@ -43,7 +43,7 @@ def penalty(critic: nn.Module, real: torch.Tensor):
 
 
 def norms_of(critic: nn.Module) -> list[float]:
-    with torch.no_grad(), spectral.still(critic):
+    with torch.no_grad(), functional.still(critic):
         critic(normal(1, 6))  # the older form computes its weight here
         return [float(torch.linalg.matrix_norm(critic[i].weight, 2)) for i in (0, 2)]
 
@@ -97,7 +97,7 @@ def test_gradients_are_those_of_each_example_alone(form):
     found, _ = per_example(critic, called_real, inputs)
     found_norms, sums = found.norms(), found.weighted_sum(torch.ones(1, 5).double())
     parameters = list(critic.parameters())
-    with spectral.still(critic):
+    with functional.still(critic):
         rows = [torch.autograd.grad(called_real(critic(x[None])).sum(), parameters) for x in inputs]
     for index, each in enumerate(zip(*rows, strict=True)):
         norms = torch.stack([g.norm() for g in each])

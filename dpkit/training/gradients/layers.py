@@ -1,7 +1,10 @@
-"""Kinds of layers whose weight gradients are sums of outer products; the linear layer.
+"""What a layer's per-example gradient is made of, without forming it: a kind for each layer.
 
-A pass is one run of a layer on a batch: its features `a` and the gradient `d` at its output, both
-(batch, ...). The i-th example's gradient is the sum over passes of what their i-th rows make.
+A layer's weight gradient for one example is a sum of products of what the weight multiplies (its
+features) and of the loss's gradient at its output. `KINDS` says, for each type of layer, how to
+take norms and weighted sums of such products. A pass is one run of a layer on a batch: its features
+`a` and the gradient `d` at its output, both (batch, ...). The i-th example's gradient is the sum
+over passes of what their i-th rows make.
 
 Norms come from Gram matrices where positions are few and from the products themselves, some
 examples at a time, where the weight is small (Goodfellow 2015; Rochette et al. 2019; Li et al.
@@ -10,10 +13,13 @@ examples at a time, where the weight is small (Goodfellow 2015; Rochette et al. 
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from math import prod
+from math import ceil, gcd, prod, sqrt
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.grad import conv2d_weight
 
 WORKSPACE = 2**19  # numbers that norms may keep at a time on a CPU, for its cache
 WIDE_WORKSPACE = 2**26  # elsewhere: a GPU's time goes to the number of kernels
@@ -322,3 +328,192 @@ def _outer_clamped_sum(a: Tensor, d: Tensor, bound: Tensor, whole: Tensor) -> Te
             torch.mul(y[:, :, None], x[:, None], out=products)
             out += clamped(products, own, left, out=products).sum(0)
     return total.to(bound.dtype)
+
+
+class Conv2d(Outer):
+    """A convolution: each output position sees one column of the unfolded input."""
+
+    def features(self, layer: nn.Module, inputs: Tensor) -> Tensor:
+        """The input, padded where the layer does not pad with the same zeros on both sides."""
+        assert isinstance(layer, nn.Conv2d)
+        if _plain_padding(layer):
+            return inputs
+        mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+        return functional.pad(inputs, layer._reversed_padding_repeated_twice, mode=mode)
+
+    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
+        assert isinstance(layer, nn.Conv2d)
+        return self._unfolded(layer, a, d, _padding(layer))
+
+    @staticmethod
+    def _unfolded(
+        layer: nn.Conv2d | nn.ConvTranspose2d, a: Tensor, d: Tensor, padding: tuple[int, ...]
+    ) -> Pass:
+        size, dilation, stride = layer.kernel_size, layer.dilation, layer.stride
+        columns = functional.unfold(a, size, dilation, padding, stride)
+        groups = layer.groups
+        return (
+            columns.reshape(-1, columns.shape[1] // groups, columns.shape[2]),
+            d.reshape(-1, d.shape[1] // groups, d.shape[2] * d.shape[3]),
+        )
+
+    def spread(self, layer: nn.Module) -> float:
+        """The square root of the number of positions that see one number of the input, at most."""
+        assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
+        sides = zip(layer.kernel_size, layer.stride, layer.dilation, strict=True)
+        return sqrt(prod(ceil(k * gcd(stride, apart) / stride) for k, stride, apart in sides))
+
+    def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
+        assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
+        wide = a.shape[1] // layer.groups * prod(layer.kernel_size)
+        return layer.groups, wide, d.shape[1] // layer.groups, prod(d.shape[2:])
+
+    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+        assert isinstance(layer, nn.Conv2d)
+        return self._gradient(layer, a, scaled(d, weights), _padding(layer))
+
+    @staticmethod
+    def _gradient(
+        layer: nn.Conv2d | nn.ConvTranspose2d, a: Tensor, d: Tensor, padding: tuple[int, ...]
+    ) -> Tensor:
+        if len(d) == 0:
+            return torch.zeros_like(layer.weight)
+        settings: Any = (layer.stride, padding, layer.dilation, layer.groups)
+        return conv2d_weight(a, layer.weight.shape, d, *settings)
+
+    def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
+        return d.sum((2, 3))
+
+
+def _plain_padding(layer: nn.Conv2d) -> bool:
+    return layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+
+
+def _padding(layer: nn.Conv2d) -> tuple[int, ...]:
+    """The padding that is left to do after `features`."""
+    return tuple(layer.padding) if _plain_padding(layer) else (0, 0)  # type: ignore[arg-type]
+
+
+class ConvTranspose2d(Conv2d):
+    """A transposed convolution: the convolution that takes its output back to its input.
+
+    So features and output gradients change places: the weight is (in, out / groups, ...).
+    """
+
+    def refused(self, layer: nn.Module) -> str | None:
+        assert isinstance(layer, nn.ConvTranspose2d)
+        more = any(p >= s for p, s in zip(layer.output_padding, layer.stride, strict=True))
+        return "its output_padding is not below its stride" if more else None
+
+    def features(self, layer: nn.Module, inputs: Tensor) -> Tensor:
+        return inputs
+
+    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
+        assert isinstance(layer, nn.ConvTranspose2d)
+        return self._unfolded(layer, d, a, tuple(layer.padding))  # type: ignore[arg-type]
+
+    def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
+        return super().sizes(layer, d, a)
+
+    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+        assert isinstance(layer, nn.ConvTranspose2d)
+        return self._gradient(layer, d, scaled(a, weights), tuple(layer.padding))  # type: ignore[arg-type]
+
+
+class Affine(Kind):
+    """Scale and shift after each example is normalised apart: y = weight * normalised + bias."""
+
+    def features(self, layer: nn.Module, inputs: Tensor) -> Tensor:
+        if isinstance(layer, nn.LayerNorm):
+            shape = list(layer.normalized_shape)
+            return functional.layer_norm(inputs, shape, eps=layer.eps)
+        if isinstance(layer, nn.GroupNorm):
+            return functional.group_norm(inputs, layer.num_groups, eps=layer.eps)
+        assert isinstance(layer, nn.modules.instancenorm._InstanceNorm)
+        return functional.instance_norm(inputs, eps=layer.eps)
+
+    def _over(self, layer: nn.Module, products: Tensor) -> Tensor:
+        """Products (batch, ...) summed to (batch, *weight.shape)."""
+        batch, *shape = products.shape
+        if isinstance(layer, nn.LayerNorm):
+            weight = layer.normalized_shape
+            return products.reshape(batch, prod(shape[: -len(weight)]), *weight).sum(1)
+        return products.reshape(batch, shape[0], prod(shape[1:])).sum(2)
+
+    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        return lengths(self.each(layer, passes))
+
+    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+        return self.weighted_sum(layer, [(a, d)], weights)
+
+    def weighted_sum(self, layer: nn.Module, passes: Sequence[Pass], weights: Tensor) -> Tensor:
+        return torch.tensordot(weights, self.each(layer, passes), 1)  # of what norms are taken of
+
+    def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        return torch.stack([self._over(layer, a * d) for a, d in passes]).sum(0)
+
+    def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
+        return self._over(layer, d)
+
+
+class Embedding(Kind):
+    """Rows of a table (entries, features) chosen by indices: no bias, no gradient at the input."""
+
+    def refused(self, layer: nn.Module) -> str | None:
+        assert isinstance(layer, nn.Embedding)
+        if layer.scale_grad_by_freq:
+            return "scale_grad_by_freq makes a gradient depend on the other examples of the batch"
+        if layer.max_norm is not None:
+            return "max_norm changes the table by which rows a batch reads, without noise"
+        return None
+
+    def _rows(self, layer: nn.Module, passes: Sequence[Pass]) -> tuple[Tensor, Tensor]:
+        """Indices (batch, positions) and gradients (batch, positions, features) of all passes."""
+        assert isinstance(layer, nn.Embedding)
+        indices = torch.cat([a.reshape(len(a), prod(a.shape[1:])) for a, _ in passes], 1)
+        parts = [d.reshape(len(d), prod(d.shape[1:-1]), d.shape[-1]) for _, d in passes]
+        rows = torch.cat(parts, 1)
+        if layer.padding_idx is not None:
+            rows = rows * (indices != layer.padding_idx).unsqueeze(2)
+        return indices, rows
+
+    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        indices, rows = self._rows(layer, passes)
+        same = indices.unsqueeze(1) == indices.unsqueeze(2)
+        if waits_for(rows):
+            wide = rows.double()
+            return rounded_up(*unseen(*_by_entry(wide, same), rows.dtype))
+        squares, reach = _by_entry(rows, same)
+        if (poor := ~(squares >= DIGITS * reach)).any():
+            for few in poor.nonzero()[:, 0].split(1):
+                full = self.each(layer, [(a[few], d[few]) for a, d in passes])
+                squares[few] = torch.linalg.vector_norm(full).square()
+        return rounded_up(squares, reach)
+
+    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+        assert isinstance(layer, nn.Embedding)
+        indices, rows = self._rows(layer, [(a, d)])
+        total = torch.zeros_like(layer.weight)
+        return total.index_add_(0, indices.flatten(), (rows * weights[:, None, None]).flatten(0, 1))
+
+    def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+        assert isinstance(layer, nn.Embedding)
+        indices, rows = self._rows(layer, passes)
+        full = rows.new_zeros(len(rows), *layer.weight.shape)
+        return full.scatter_add_(1, indices.unsqueeze(2).expand_as(rows), rows)
+
+
+def _by_entry(rows: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
+    """Squared norms of the sums of rows (batch, positions, features) of the same entry; reach."""
+    squares = ((rows @ rows.mT) * same).sum((1, 2))
+    return squares, torch.linalg.vector_norm(rows, dim=2).sum(1).square()
+
+
+KINDS: dict[type[nn.Module], Kind] = {
+    nn.Linear: Linear(),
+    nn.Conv2d: Conv2d(),
+    nn.ConvTranspose2d: ConvTranspose2d(),
+    nn.Embedding: Embedding(),
+    **dict.fromkeys((nn.LayerNorm, nn.GroupNorm), Affine()),
+    **dict.fromkeys((nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d), Affine()),
+}
