@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from dpkit.training.checkpoint.guards import same_sums, sums_of
-from dpkit.training.device import draws_put_back
+from dpkit.training.device import draws_put_back, same_sums, sums_of
 from dpkit.training.gradients.refused import refuse, refuse_mixing
 from dpkit.training.gradients.self_check import extents, meet
 from dpkit.training.optimizers import check_holds

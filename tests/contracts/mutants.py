@@ -271,7 +271,7 @@ MUTANTS = (
     ),
     Mutant(
         "ranks that go on count steps anew",
-        "training/checkpoint/keeper.py",
+        "training/checkpoint/__init__.py",
         "Follower(rng, step=step_,",
         "Follower(rng, step=0,",
         "tests/training/test_ranks.py::"

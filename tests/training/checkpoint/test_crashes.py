@@ -24,8 +24,7 @@ from tiny import (
     whole_run,
 )
 
-from dpkit.training.checkpoint import Checkpoints, ledger, spent
-from dpkit.training.checkpoint.file import read_saved
+from dpkit.training.checkpoint import Checkpoints, ledger, read_saved, spent
 from dpkit.training.checkpoint.ledger import ledger_path
 from dpkit.training.types import Record
 
@@ -249,7 +248,7 @@ def test_a_forked_copy_of_a_run_neither_goes_on_nor_stores(place, monkeypatch):
     run = Run(place)
     next(run.records)
     stored = place.path.read_bytes(), ledger_path(place.path).read_bytes()
-    monkeypatch.setattr("dpkit.training.checkpoint.keeper.os.getpid", lambda: -1)
+    monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="a forked process"):
         next(run.records)
     assert stored == (place.path.read_bytes(), ledger_path(place.path).read_bytes())
@@ -258,7 +257,7 @@ def test_a_forked_copy_of_a_run_neither_goes_on_nor_stores(place, monkeypatch):
 def test_a_copy_forked_within_a_step_does_not_store(place, monkeypatch):
     def forks(index, *, done):
         if index == 2 and done:
-            monkeypatch.setattr("dpkit.training.checkpoint.keeper.os.getpid", lambda: -1)
+            monkeypatch.setattr("os.getpid", lambda: -1)
 
     with pytest.raises(RuntimeError, match="a forked process cannot continue"):
         Run(place, watch=forks).all()
