@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 
 from dpkit.training import ranks
-from dpkit.training.batches import batches
+from dpkit.training.batches import Rows, batches
 from dpkit.training.checkpoint import Checkpoints, kept
-from dpkit.training.data import Rows
 from dpkit.training.device import generator_on, precision, seeded
 from dpkit.training.noise import check_generator
 from dpkit.training.optimizers import settle

@@ -7,8 +7,8 @@ from tiny import Plain, networks
 from torch import Tensor
 
 from dpkit.privacy.sampling import ShuffledBatches
+from dpkit.training.batches import Rows
 from dpkit.training.checkpoint import Checkpoints
-from dpkit.training.data import Rows
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
 from dpkit.training.types import Data, Record
@@ -86,7 +86,7 @@ def test_arrays_are_taken_from_disk_row_by_row(images, tmp_path):
 @pytest.mark.parametrize("row", [0, 7, SIZE - 1])
 @pytest.mark.parametrize("at_once", [1, 5, 2**24])
 def test_a_record_that_is_not_finite_is_refused_by_its_row(monkeypatch, wrong, row, at_once):
-    monkeypatch.setattr("dpkit.training.data.AT_ONCE", at_once)
+    monkeypatch.setattr("dpkit.training.batches.AT_ONCE", at_once)
     features = torch.rand(SIZE, 3)
     features[row, 1] = wrong
     with pytest.raises(ValueError, match=rf"NaN or infinite \(row {row}, counted from 0\)"):
@@ -271,7 +271,7 @@ def test_rows_move_to_the_device_before_they_are_transformed(monkeypatch, images
     monkeypatch.setattr(Tensor, "pin_memory", lambda rows: rows)
     rows = Rows(data(images, transform=to_unit), rng=rng())
     rows._device = torch.device("meta")
-    monkeypatch.setattr("dpkit.training.data.moved_by", lambda run, rows, before: None)
+    monkeypatch.setattr("dpkit.training.batches.moved_by", lambda run, rows, before: None)
     features, own = rows.at(torch.tensor([1, 3, 5]))
     assert features.is_meta
     assert own.is_meta

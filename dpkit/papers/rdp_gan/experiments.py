@@ -35,7 +35,7 @@ from dpkit.papers.rdp_gan.tuning import Tuning
 from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches
 from dpkit.synthesizers import marginals
-from dpkit.training.losses import called_real
+from dpkit.training.networks import called_real
 from dpkit.training.types import Record
 
 PUBLISHED = {

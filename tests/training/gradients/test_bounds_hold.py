@@ -19,7 +19,7 @@ from dpkit.training.gradients import (
     gradient_penalty,
     per_example,
 )
-from dpkit.training.losses import called_real
+from dpkit.training.networks import called_real
 from dpkit.training.optimizers import update
 
 pytestmark = pytest.mark.torch

@@ -11,7 +11,7 @@ from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping, PerTensorClipping, Unclipped
 from dpkit.training.gradients import UnsupportedLayer, capture, paired
-from dpkit.training.losses import called_fake, called_real
+from dpkit.training.networks import called_fake, called_real
 
 pytestmark = pytest.mark.torch
 

@@ -15,7 +15,7 @@ from dpkit.privacy.clipping import (
 )
 from dpkit.training.device import precision
 from dpkit.training.gradients import clipped_sum, gradient_penalty, layers, per_example
-from dpkit.training.losses import called_real
+from dpkit.training.networks import called_real
 
 pytestmark = pytest.mark.torch
 

@@ -11,7 +11,7 @@ from torch.nn.utils import spectral_norm as by_hook
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.training.device import seeded
 from dpkit.training.gradients import clipped_sum, functional, gradient_penalty, per_example
-from dpkit.training.losses import called_real
+from dpkit.training.networks import called_real
 from dpkit.training.optimizers import update
 
 pytestmark = [
