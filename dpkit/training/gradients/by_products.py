@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -31,13 +31,7 @@ from dpkit.training.gradients.layers import (
     widened,
     workspace,
 )
-from dpkit.training.gradients.refused import (
-    HalfPrecision,
-    MixesExamples,
-    UnsupportedLayer,
-    check,
-    refuse_mixing,
-)
+from dpkit.training.gradients.refused import HalfPrecision, MixesExamples, UnsupportedLayer, check
 
 BESIDE = (
     "the network uses parameters beside running its layers (in a formula, a hook), so that "
@@ -142,8 +136,8 @@ class Gradients:
         norms: list[Tensor] = []
         for one, bias in zip(self.layers, self._biases, strict=True):
             if not one.passes:  # it did not run
-                some = next(one.layer.parameters(recurse=False))
-                norms += [some.new_zeros(self.batch).detach()] * _tensors(one)
+                own = [*one.layer.parameters(recurse=False)]
+                norms += [own[0].new_zeros(self.batch).detach()] * len(own)
                 continue
             norms.append(one.kind.norms(one.layer, one.passes))
             if bias is not None:
@@ -154,33 +148,24 @@ class Gradients:
         """The sum over examples of weight times gradient (see `PerExample`)."""
         sums: list[Tensor] = []
         weights = counting(weights)
-        own = self._without(weights)
+        own = self
+        if not all_count(weights):  # no number of an example with weight 0, which may be infinite
+            layers = []
+            for one in self.layers:
+                left = ((left_out(a, weights), left_out(d, weights)) for a, d in one.passes)
+                layers.append(one._replace(passes=tuple(left)))
+            own = Gradients(tuple(layers))
         rows = iter(weights.expand(len(self.parameters), -1))
         for one, bias in zip(own.layers, own._biases, strict=True):
             if not one.passes:
-                sums += [torch.zeros_like(p).detach() for p in one.layer.parameters(recurse=False)]
-                for _ in range(_tensors(one)):
+                for parameter in one.layer.parameters(recurse=False):
+                    sums.append(torch.zeros_like(parameter).detach())
                     next(rows)
                 continue
             sums.append(one.kind.weighted_sum(one.layer, one.passes, next(rows)))
             if bias is not None:
                 sums.append((next(rows) @ bias.flatten(1)).view(bias.shape[1:]))
         return sums
-
-    def _without(self, weights: Tensor) -> "Gradients":
-        """Zeros in place of the passes of examples with weight 0, whose numbers may be infinite."""
-        if all_count(weights):
-            return self
-        return Gradients(
-            tuple(
-                one._replace(
-                    passes=tuple(
-                        (left_out(a, weights), left_out(d, weights)) for a, d in one.passes
-                    )
-                )
-                for one in self.layers
-            )
-        )
 
     def clamped_sum(self, bounds: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
         """The sum over examples of gradients within bounds (see `PerExample`)."""
@@ -220,28 +205,23 @@ class Gradients:
             yield gradients
 
 
-def _tensors(one: LayerPasses) -> int:
-    return sum(1 for _ in one.layer.parameters(recurse=False))
-
-
 def paired(first: Gradients, second: Gradients) -> Gradients:
     """The i-th gradient of `first` plus the i-th of `second`, for passes of one network."""
     others = {id(one.layer): one for one in second.layers}
     if len(others) != len(first.layers) or any(id(one.layer) not in others for one in first.layers):
         raise ValueError("paired gradients need two passes of one network")
-    return Gradients(tuple(_joined(one, others[id(one.layer)]) for one in first.layers))
-
-
-def _joined(first: LayerPasses, second: LayerPasses) -> LayerPasses:
-    if not (first.passes and second.passes):
-        return first if first.passes else second
-    (a, _), (b, _) = first.passes[0], second.passes[0]
-    if len(a) != len(b):
-        raise ValueError("paired gradients need two passes of one network, equal in batch")
-    passes, others = first.passes, second.passes
-    i, j = (len(p) if n is None else n for _, p, n in (first, second))
-    in_order = (*passes[:i], *others[:j], *passes[i:], *others[j:])
-    return LayerPasses(first.layer, in_order, i + j)
+    layers = []
+    for one in first.layers:
+        other = others[id(one.layer)]
+        if not (one.passes and other.passes):
+            layers.append(one if one.passes else other)
+            continue
+        if len(one.passes[0][0]) != len(other.passes[0][0]):
+            raise ValueError("paired gradients need two passes of one network, equal in batch")
+        i, j = (len(p) if n is None else n for _, p, n in (one, other))
+        in_order = (*one.passes[:i], *other.passes[:j], *one.passes[i:], *other.passes[j:])
+        layers.append(LayerPasses(one.layer, in_order, i + j))
+    return Gradients(tuple(layers))
 
 
 def agrees(gradients: Gradients, row: int, wanted: Sequence[Tensor | None]) -> bool | None:
@@ -258,11 +238,6 @@ def agrees(gradients: Gradients, row: int, wanted: Sequence[Tensor | None]) -> b
     return off <= (1e-3 if norms.dtype == torch.float32 else 1e-6) ** 2 * size
 
 
-def own(output: Tensor) -> Tensor:
-    """The output itself, or a copy of a view, whose place in the graph changes with its base."""
-    return output.clone() if output._is_view() else output
-
-
 class _Seen(NamedTuple):
     layer: nn.Module
     features: Tensor
@@ -276,7 +251,7 @@ class Capture:
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network
-        self.layers = _parametrised(network)
+        self.layers = [m for m in network.modules() if [*m.parameters(recurse=False)]]
         self.seen: list[_Seen] = []
 
     def remember(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
@@ -297,7 +272,8 @@ class Capture:
             features = KINDS[type(layer)].features(layer, inputs[0].detach())
         if output.dtype not in (torch.float32, torch.float64):
             raise HalfPrecision(f"{layer} gave {output.dtype}; switch autocast off inside it")
-        output = own(output)
+        if output._is_view():  # whose place in the graph changes with its base
+            output = output.clone()
         edge = get_gradient_edge(output)  # of the output before anything changes it in place
         self.seen.append(_Seen(layer, features, features._version, edge, output.shape))
         return output
@@ -391,16 +367,11 @@ def capture(network: nn.Module) -> Iterator[Capture]:
         UnsupportedLayer: as `check` does; `per_example` takes such networks too.
         HalfPrecision: autocast is on.
     """
-    check(network)
     refused.refuse(network)
+    check(network)
     captured = Capture(network)
     with hooked(network, captured.remember):
         yield captured
-
-
-def _parametrised(network: nn.Module) -> tuple[nn.Module, ...]:
-    """The modules of a network that hold parameters of their own."""
-    return tuple(m for m in network.modules() if [*m.parameters(recurse=False)])
 
 
 @contextmanager
@@ -409,7 +380,8 @@ def hooked(network: nn.Module, remember: Callable[..., Tensor | None]) -> Iterat
 
     What it returns, if anything, takes the output's place.
     """
-    handles = [module.register_forward_hook(remember) for module in _parametrised(network)]
+    layers = [m for m in network.modules() if [*m.parameters(recurse=False)]]
+    handles = [layer.register_forward_hook(remember) for layer in layers]
     try:
         yield
     finally:
@@ -436,7 +408,6 @@ def per_example(
         ValueError: the losses are not one for each example.
         TypeError: network or loss take another number of arguments.
     """
-    refuse_mixing(network)
     refused.refuse(network)
     batch = len(inputs[0])
     if batch == 0:  # which not every layer takes
@@ -532,28 +503,25 @@ def clipped_sum(
     if at_most is None:
         at_most = max(len(inputs[0]), 1)
     checks.whole(1, at_most=at_most)
-    total: Clipped | None = None
+    found: Clipped | None = None
     for part in zip(*(x.split(at_most) for x in inputs), strict=True):
         gradients, losses = of(*part)
         with precision(tf32=False):
             sums, weights = _clipped(gradients, rule)
-        clipped = Clipped(gradients.parameters, sums, weights, losses)
-        total = clipped if total is None else _added(total, clipped)
-    assert total is not None  # even an empty batch is one empty part
-    sums = [s.to(p.dtype) for s, p in zip(total.sums, total.parameters, strict=True)]
-    return total._replace(sums=sums)
-
-
-def _added(first: Clipped, second: Clipped) -> Clipped:
-    if any(p is not q for p, q in zip(first.parameters, second.parameters, strict=True)):
-        raise ValueError("all parts of a batch must take the same way through the network")
-    # in double precision: in single, what is added before a record decides which digits are kept
-    # of all that comes after it, so that one record would move the sum by more than its own part
-    sums = [widened(total).add_(more) for total, more in zip(first.sums, second.sums, strict=True)]
-    weights = torch.cat((first.weights, second.weights), 1)
-    return first._replace(
-        sums=sums, weights=weights, losses=torch.cat((first.losses, second.losses))
-    )
+        if found is not None:
+            pairs = zip(found.parameters, gradients.parameters, strict=True)
+            if any(p is not q for p, q in pairs):
+                raise ValueError("all parts of a batch must take the same way through the network")
+            # in double precision: in single, what is added before a record decides which digits
+            # are kept of all that comes after it, so that one record would move the sum by more
+            # than its own part
+            sums = [widened(a).add_(b) for a, b in zip(found.sums, sums, strict=True)]
+            weights = torch.cat((found.weights, weights), 1)
+            losses = torch.cat((found.losses, losses))
+        found = Clipped(gradients.parameters, sums, weights, losses)
+    assert found is not None  # even an empty batch is one empty part
+    sums = [s.to(p.dtype) for s, p in zip(found.sums, found.parameters, strict=True)]
+    return found._replace(sums=sums)
 
 
 def _clipped(
@@ -562,19 +530,17 @@ def _clipped(
     """The clipped sums and what each example was scaled by."""
     if isinstance(rule, PerCoordinateClipping):
         rule.check_shapes([p.shape for p in gradients.parameters])
-        pairs = zip(rule.bounds, gradients.parameters, strict=True)
-        sums, whole = gradients.clamped_sum([_rounded_down(b, p) for b, p in pairs])
+        bounds = []  # each in its parameter's type, rounded down, and on its device
+        for bound, parameter in zip(rule.bounds, gradients.parameters, strict=True):
+            wide = torch.as_tensor(bound, device=parameter.device).detach()
+            narrow = wide.to(parameter.dtype)
+            if narrow.dtype != wide.dtype:
+                below = narrow.nextafter(torch.zeros_like(narrow))
+                narrow = torch.where(narrow > wide, below, narrow)
+            bounds.append(narrow)
+        sums, whole = gradients.clamped_sum(bounds)
         return sums, whole[None].to(sums[0].dtype)
     if (own := getattr(rule, "clipped_sum", None)) is not None:
         return own(gradients)
     weights = counting(rule.weights(gradients.norms()))
     return gradients.weighted_sum(weights), weights
-
-
-def _rounded_down(bound: Any, parameter: Tensor) -> Tensor:
-    """A bound in its parameter's type and on its device."""
-    wide = torch.as_tensor(bound, device=parameter.device).detach()
-    narrow = wide.to(parameter.dtype)
-    if narrow.dtype == wide.dtype:
-        return wide
-    return torch.where(narrow > wide, narrow.nextafter(torch.zeros_like(narrow)), narrow)

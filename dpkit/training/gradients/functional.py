@@ -23,13 +23,7 @@ from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from dpkit.training.gradients.layers import KINDS, clamped, counting, left_out, lengths, widened
-from dpkit.training.gradients.refused import (
-    MixesExamples,
-    UnsupportedLayer,
-    explained,
-    one_each,
-    refuse_mixing,
-)
+from dpkit.training.gradients.refused import MixesExamples, UnsupportedLayer, explained, one_each
 
 AT_ONCE = {"cpu": 2**22, "cuda": 2**26}  # numbers in the gradients and passes of one chunk
 WIDER = 64  # times as many numbers as an input has, in what a network makes of it
@@ -54,11 +48,7 @@ class Functional:
     @property
     def parameters(self) -> list[Tensor]:
         """All that the network has and that requires gradients."""
-        return list(self._values.values())
-
-    @property
-    def _values(self) -> dict[str, Tensor]:
-        return {name: p for name, p in self.network.named_parameters() if p.requires_grad}
+        return [p for p in self.network.parameters() if p.requires_grad]
 
     def each(self, at_most: int | None = None) -> Iterator[list[Tensor]]:
         """Full gradients, as many examples at a time as fit in `at_most` numbers."""
@@ -67,25 +57,18 @@ class Functional:
 
     def _chunks(self, function: Callable[..., Any], at_most: int | None = None) -> Iterator[Any]:
         """function(values, *rows) of each example, a few examples at a time."""
-        values = {name: p.detach() for name, p in self._values.items()}
-        batch, rows = self._batch, self._rows(at_most)
-        for start in range(0, batch, rows):
+        named = self.network.named_parameters()
+        values = {name: p.detach() for name, p in named if p.requires_grad}
+        if at_most is None:
+            at_most = AT_ONCE.get(self.parameters[0].device.type, AT_ONCE["cpu"])
+        one = sum(p.numel() for p in self.parameters)  # gradients; inputs and outputs (about as
+        one += WIDER * sum(x[:1].numel() for x in self.inputs)  # much) must fit beside them
+        rows = max(at_most // max(one, 1), 1)
+        for start in range(0, len(self.inputs[0]), rows):
             part = [x[start : start + rows] for x in self.inputs]
             with as_it_was(self.network), explained(self.network, self.reason):
                 chunk = vmap(function, (None, *[0] * len(part)))(values, *part)
             yield chunk
-
-    @property
-    def _batch(self) -> int:
-        return len(self.inputs[0])
-
-    def _rows(self, at_most: int | None) -> int:
-        """Examples at a time: their gradients, inputs and (about as much) outputs must fit."""
-        if at_most is None:
-            at_most = AT_ONCE.get(self.parameters[0].device.type, AT_ONCE["cpu"])
-        one = sum(p.numel() for p in self.parameters)
-        one += WIDER * sum(x[:1].numel() for x in self.inputs)
-        return max(at_most // max(one, 1), 1)
 
     def _one(self, values: dict[str, Tensor], *rows: Tensor) -> Tensor:
         def call(*inputs: Tensor) -> Tensor:
@@ -97,7 +80,7 @@ class Functional:
         """Each example's loss, (batch,)."""
         with torch.no_grad():
             nothing = self.parameters[0].new_zeros(0)
-            return one_each(torch.cat([nothing, *self._chunks(self._one)]), self._batch)
+            return one_each(torch.cat([nothing, *self._chunks(self._one)]), len(self.inputs[0]))
 
     def norms(self) -> Tensor:
         """L2 norm of each example's gradient by tensor, (parameter tensors, batch)."""
@@ -141,7 +124,7 @@ class Functional:
     def clamped_sum(self, bounds: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
         """The sum over examples of gradients within bounds (see `PerExample`)."""
         sums = [widened(torch.zeros_like(bound)) for bound in bounds]
-        whole = torch.ones(self._batch, dtype=torch.bool, device=bounds[0].device)
+        whole = torch.ones(len(self.inputs[0]), dtype=torch.bool, device=bounds[0].device)
         start = 0
         for gradients in self.each():
             stop = start + len(gradients[0])
@@ -159,7 +142,8 @@ def as_it_was(network: nn.Module) -> Iterator[None]:
         MixesExamples: a buffer was replaced, by what a pass made of private examples.
     """
     own = [(m, name, p) for m in network.modules() for name, p in m._parameters.items()]
-    made = [(m, k, v) for m in network.modules() for k, v in vars(m).items() if _computed(v)]
+    held = [(m, k, v) for m in network.modules() for k, v in vars(m).items()]
+    made = [x for x in held if isinstance(x[2], Tensor) and not isinstance(x[2], nn.Parameter)]
     buffers = [(m, dict(m._buffers)) for m in network.modules()]
     try:
         with still(network):
@@ -183,20 +167,14 @@ def as_it_was(network: nn.Module) -> Iterator[None]:
         )
 
 
-def _computed(value: object) -> bool:
-    return isinstance(value, Tensor) and not isinstance(value, nn.Parameter)
-
-
 def per_example(
     network: nn.Module, loss: Callable[[Tensor], Tensor], *inputs: Tensor, reason: str | None
 ) -> tuple[Functional, Tensor]:
     """As `by_products.per_example`, for any network; `reason` is warned about once.
 
     Raises:
-        MixesExamples: a layer in which the examples of a batch meet.
         UnsupportedLayer: torch.func cannot run the network, or one example has several losses.
     """
-    refuse_mixing(network)
 
     def one(call: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         return one_number(loss(call(*rows)), reason)
@@ -220,23 +198,17 @@ def one_number(loss: Tensor, reason: str | None) -> Tensor:
 
 
 def computed(gradients: Functional) -> tuple[Functional, Tensor]:
-    """The gradients with their losses, and the warning that this way is slower."""
+    """The gradients with their losses; for each reason a warning, once, that this way is slower."""
     iterate(gradients.network)
-    losses = gradients.losses()
-    if gradients.reason is not None:
-        warn_once(gradients.reason)
-    return gradients, losses
-
-
-def warn_once(reason: str) -> None:
-    """Warn that the slow way is taken, once for each reason."""
-    if reason not in _warned:
+    losses, reason = gradients.losses(), gradients.reason
+    if reason is not None and reason not in _warned:
         _warned.add(reason)
         warnings.warn(
             f"{' '.join(reason.split())}; all of the network goes through torch.func, which is "
             f"slower (fast are {', '.join(kind.__name__ for kind in KINDS)}, each run once)",
-            stacklevel=6,
+            stacklevel=5,
         )
+    return gradients, losses
 
 
 _versions: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()

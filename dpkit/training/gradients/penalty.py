@@ -13,8 +13,7 @@ layer adds one more outer product, of the tangent of its features and its output
 backward pass. Where activations bend, the backward pass of the tangent gives the rest.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from threading import Lock
 
@@ -31,11 +30,10 @@ from dpkit.training.gradients.by_products import (
     agrees,
     capture,
     hooked,
-    own,
 )
 from dpkit.training.gradients.functional import Functional
-from dpkit.training.gradients.layers import KINDS
-from dpkit.training.gradients.refused import MixesExamples, UnsupportedLayer, check, refuse_mixing
+from dpkit.training.gradients.layers import KINDS, scaled
+from dpkit.training.gradients.refused import MixesExamples, UnsupportedLayer, check
 
 STRAIGHT: tuple[type[nn.Module], ...] = (
     *(nn.Linear, nn.Conv2d, nn.ConvTranspose2d, nn.Embedding),
@@ -89,9 +87,13 @@ def per_example(
             "real and fake must have one shape and mixing one number an example, got "
             f"{tuple(real.shape)}, {tuple(fake.shape)} and {tuple(mixing.shape)}"
         )
-    refuse_mixing(critic)
     refused.refuse(critic)
-    _refuse_dropout(critic)
+    for module in critic.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.training and module.p > 0:
+            raise UnsupportedLayer(
+                f"{module} would drop other units in each pass of one loss; call eval() on it or "
+                "leave it out"
+            )
     between = torch.lerp(
         fake, real, mixing.to(real).view(len(real), *[1] * (real.ndim - 1))
     ).detach()
@@ -212,15 +214,6 @@ def _is_of(types: tuple[type[nn.Module], ...], module: nn.Module) -> bool:
     return type(module) in types or getattr(module, "piecewise_linear", False) is True
 
 
-def _refuse_dropout(critic: nn.Module) -> None:
-    for module in critic.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.training and module.p > 0:
-            raise UnsupportedLayer(
-                f"{module} would drop other units in each pass of one loss; call eval() on it or "
-                "leave it out"
-            )
-
-
 def by_functional(
     critic: nn.Module,
     real: Tensor,
@@ -244,7 +237,7 @@ def by_functional(
     return functional.computed(Functional(critic, one, inputs, reason))
 
 
-_one_at_a_time = Lock()
+_one_at_a_time = Lock()  # a process has one level of forward-mode differentiation
 
 
 def straight(
@@ -265,7 +258,7 @@ def straight(
     norm, unit, slope = _penalty(gradient, weight)
     losses = scores[1] - scores[0] + weight * (norm - 1).square()
     with torch.no_grad():
-        tangents = _tangents(critic, between.detach(), _times(slope, unit), conditions)
+        tangents = _tangents(critic, between.detach(), scaled(unit, slope), conditions)
     layers = []
     for one in passes:
         layer = one.layer
@@ -280,11 +273,6 @@ def straight(
             pairs = (*pairs, (tangent, between_d))
         layers.append(LayerPasses(layer, pairs, bias_passes=2))
     return Gradients(tuple(layers)), losses.detach()
-
-
-def _times(numbers: Tensor, rows: Tensor) -> Tensor:
-    """A number for each example times its row (batch, ...)."""
-    return numbers.view(len(rows), *[1] * (rows.ndim - 1)) * rows
 
 
 def _penalty(gradient: Tensor, weight: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -305,18 +293,11 @@ def _tangents(
         features = KINDS[type(layer)].features(layer, inputs[0])
         tangents[layer] = forward_ad.unpack_dual(features).tangent
 
-    with _dual_level(), hooked(critic, remember):
+    with _one_at_a_time, forward_ad.dual_level(), hooked(critic, remember):
         critic(forward_ad.make_dual(points, unit), *conditions)
     if all(tangent is None for tangent in tangents.values()):
         raise UnsupportedLayer("no layer's input moves with the critic's first input")
     return tangents
-
-
-@contextmanager
-def _dual_level() -> Iterator[None]:
-    """A level of forward-mode differentiation: a process has only one, so threads take turns."""
-    with _one_at_a_time, forward_ad.dual_level():
-        yield
 
 
 def curved(
@@ -342,13 +323,14 @@ def curved(
     def remember(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
         features = KINDS[type(layer)].features(layer, inputs[0])
         seen[layer] = forward_ad.unpack_dual(features)
-        output = own(output)
+        if output._is_view():  # whose place in the graph changes with its base
+            output = output.clone()
         tangent = forward_ad.unpack_dual(output).tangent
         moved = output if tangent is None or not tangent.requires_grad else tangent
         ends[layer] = (get_gradient_edge(output), get_gradient_edge(moved))
         return output
 
-    with _dual_level(), hooked(critic, remember):
+    with _one_at_a_time, forward_ad.dual_level(), hooked(critic, remember):
         outcome = critic(forward_ad.make_dual(between.detach(), unit), *conditions)
         tangent = forward_ad.unpack_dual(outcome).tangent
     if tangent is None or not tangent.requires_grad:

@@ -72,16 +72,34 @@ def not_compiled(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-def refuse(network: nn.Module) -> None:
+def refuse(network: nn.Module, *, keeps_apart: bool = True) -> None:
     """Refuse modules and settings under which gradients could not be clipped example by example.
+
+    Args:
+        network: to be looked at.
+        keeps_apart: whether it must keep the examples of a batch apart.
 
     Raises:
         UnsupportedLayer: wrappers for many devices, scripted or lazy modules, mixed types.
-        MixesExamples: embeddings that a batch renormalises.
+        MixesExamples: batch normalisation, or running statistics, where one record's gradient is
+            not defined; embeddings that a batch renormalises.
         HalfPrecision: autocast is on.
     """
     for module in network.modules():
         name = type(module).__name__
+        held = getattr(module, "running_mean", None) is not None  # what eval() would normalise by
+        normalises = isinstance(module, nn.modules.batchnorm._BatchNorm)
+        if keeps_apart and normalises and (module.training or not held):
+            raise MixesExamples(
+                f"{module} mixes the examples of a batch, so that one record's gradient is not "
+                "defined; use layer, group or instance normalisation, or none, or keep it in "
+                "eval() with running statistics of public data"
+            )
+        if keeps_apart and module.training and getattr(module, "track_running_stats", False):
+            raise MixesExamples(
+                f"{module} keeps running statistics of private examples, without noise; "
+                "set track_running_stats to False"
+            )
         if PARALLEL & {kind.__name__ for kind in type(module).__mro__}:
             raise UnsupportedLayer(
                 f"{name} never sees these gradients, so that its replicas would drift apart: give "
@@ -182,11 +200,9 @@ def check(network: nn.Module) -> None:
     """Refuse networks whose per-example gradients are not known as products.
 
     Raises:
-        MixesExamples: batch normalisation, or running statistics, where one record's gradient is
-            not defined.
-        UnsupportedLayer: another layer with parameters, or parameters that two layers share.
+        UnsupportedLayer: a layer with parameters that `layers.KINDS` does not list, or parameters
+            that two layers share.
     """
-    refuse_mixing(network)
     owners: set[int] = set()
     for module in network.modules():
         if not (own := dict(module.named_parameters(recurse=False))):
@@ -202,20 +218,3 @@ def check(network: nn.Module) -> None:
         if places & owners:
             raise UnsupportedLayer(f"{module} shares a parameter with another layer")
         owners |= places
-
-
-def refuse_mixing(network: nn.Module) -> None:
-    """Refuse layers that mix the examples of a batch."""
-    for module in network.modules():
-        held = getattr(module, "running_mean", None) is not None  # what eval() would normalise by
-        if isinstance(module, nn.modules.batchnorm._BatchNorm) and (module.training or not held):
-            raise MixesExamples(
-                f"{module} mixes the examples of a batch, so that one record's gradient is not "
-                "defined; use layer, group or instance normalisation, or none, or keep it in "
-                "eval() with running statistics of public data"
-            )
-        if module.training and getattr(module, "track_running_stats", False):
-            raise MixesExamples(
-                f"{module} keeps running statistics of private examples, without noise; "
-                "set track_running_stats to False"
-            )
