@@ -133,13 +133,9 @@ def clipped_sum(
         mine = gradients.clipped_sum(of, *share, rule=rule, at_most=at_most)
     own = rule.bounds if isinstance(rule, PerCoordinateClipping) else getattr(rule, "scales", ())
     on_device = [torch.as_tensor(one, device=inputs[0].device) for one in own]
-    _check_alike([*mine.parameters, *on_device], len(inputs[0]))
-    return _added_up(mine, len(inputs[0]))
-
-
-def _added_up(mine: Clipped, size: int) -> Clipped:
-    """The whole batch's sums, weights and losses, by one addition over all ranks."""
-    rank, world = here()
+    size = len(inputs[0])
+    _check_alike([*mine.parameters, *on_device], size)
+    # the whole batch's sums, weights and losses, by one addition over all ranks
     share = torch.cat((mine.weights, mine.losses.detach()[None])).double()
     rows = share.new_zeros(len(share), size)
     rows[:, rank::world] = share
@@ -200,16 +196,27 @@ def agree(parts: Parts, data: Sequence[Tensor], *, settings: Any, rng: torch.Gen
     if here().world == 1:
         return
     networks = [part for part in parts if isinstance(part, nn.Module)]
-    _check_same(
-        {
-            "data": [_digest(part) for part in data],
-            "settings": re.sub(" at 0x[0-9a-f]+", "", repr(settings)),
-            "networks": [
-                [(name, tuple(tensor.shape)) for name, tensor in net.named_parameters()]
-                for net in networks
-            ],
-        }
-    )
+    rows = [tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for tensor in data]
+    words: dict[str, Any] = {
+        "data": [
+            f"{tuple(tensor.shape)} {tensor.dtype} {sha256(own.numpy().data).hexdigest()}"
+            for tensor, own in zip(data, rows, strict=True)
+        ],
+        "settings": re.sub(" at 0x[0-9a-f]+", "", repr(settings)),
+        "networks": [
+            [(name, tuple(tensor.shape)) for name, tensor in net.named_parameters()]
+            for net in networks
+        ],
+    }
+    everyones: list[Any] = [None] * here().world
+    with _with_others():
+        dist.all_gather_object(everyones, words)
+    differ = [name for name in words if any(one[name] != words[name] for one in everyones)]
+    if differ:
+        raise RuntimeError(
+            f"{' and '.join(differ)} differ between the ranks: give all of them the same, in the "
+            "same order (each rank draws the same batch and clips its share of it)"
+        )
     take_states(parts, rng)
 
 
@@ -220,41 +227,19 @@ def take_states(parts: Parts, rng: torch.Generator, more: Any = None) -> Any:
         RuntimeError: a rank has ended.
     """
     states = [part.state_dict() for part in parts]
-    own = (states, rng.get_state(), torch.get_rng_state(), more)
-    states, of_rng, of_torch, more = _from_rank_0(own)
+    buffer = io.BytesIO()
+    torch.save((states, rng.get_state(), torch.get_rng_state(), more), buffer)
+    sent = [buffer.getvalue()]
+    with _with_others():
+        dist.broadcast_object_list(sent)
+    received = torch.load(io.BytesIO(sent[0]), map_location="cpu", weights_only=True)
+    states, of_rng, of_torch, more = received
     if here().rank:
         for part, state in zip(parts, states, strict=True):
             part.load_state_dict(state)
         rng.set_state(of_rng)
         torch.set_rng_state(of_torch)
     return more
-
-
-def _from_rank_0(value: Any) -> Any:
-    """What rank 0 gives, on every rank, its tensors on the CPU."""
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    sent = [buffer.getvalue()]
-    with _with_others():
-        dist.broadcast_object_list(sent)
-    return torch.load(io.BytesIO(sent[0]), map_location="cpu", weights_only=True)
-
-
-def _check_same(words: dict[str, Any]) -> None:
-    everyones: list[Any] = [None] * here().world
-    with _with_others():
-        dist.all_gather_object(everyones, words)
-    differ = [name for name in words if any(one[name] != words[name] for one in everyones)]
-    if differ:
-        raise RuntimeError(
-            f"{' and '.join(differ)} differ between the ranks: give all of them the same, in the "
-            "same order (each rank draws the same batch and clips its share of it)"
-        )
-
-
-def _digest(tensor: Tensor) -> str:
-    plain = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return f"{tuple(tensor.shape)} {tensor.dtype} {sha256(plain.data).hexdigest()}"
 
 
 @contextmanager

@@ -148,14 +148,13 @@ class Follower:
         self.step, self.steps = step, steps
         self._rng, self._drawn_from, self._drawn = rng, drawn_from, drawn
 
-    def replayed(self, draws: Iterator[Tensor]) -> Iterator[Tensor]:
+    def replay(self, draws: Iterator[Tensor]) -> None:
         """Bring a new drawer of batches to where the stored one was; the rng stays in place."""
         now = self._rng.get_state()
         self._rng.set_state(self._drawn_from)
         for _ in range(self._drawn):
             next(draws)
         self._rng.set_state(now)
-        return draws
 
     def draw(self, draws: Iterator[Tensor]) -> Tensor:
         """The next batch."""

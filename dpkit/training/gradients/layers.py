@@ -35,16 +35,16 @@ Pass = tuple[Tensor, Tensor]
 class Kind(ABC):
     """How one type of layer's weight meets its input; a layer's bias adds to its output."""
 
-    def refused(self, layer: nn.Module) -> str | None:
+    def refused(self, layer: Any) -> str | None:
         """Why per-example gradients of this layer are not known or not defined, or None."""
         return None
 
-    def features(self, layer: nn.Module, inputs: Tensor) -> Tensor:
+    def features(self, layer: Any, inputs: Tensor) -> Tensor:
         """What the weight multiplies: (batch, ...), differentiable in the inputs."""
         return inputs
 
     @abstractmethod
-    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+    def norms(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         """L2 norm of each example's weight gradient, (batch,), rounded up.
 
         By as much as rounding may add to the example's part of a weighted sum, so that a part that
@@ -52,10 +52,10 @@ class Kind(ABC):
         """
 
     @abstractmethod
-    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+    def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         """The sum over one pass of weight (batch,) times weight gradient, shaped as the weight."""
 
-    def weighted_sum(self, layer: nn.Module, passes: Sequence[Pass], weights: Tensor) -> Tensor:
+    def weighted_sum(self, layer: Any, passes: Sequence[Pass], weights: Tensor) -> Tensor:
         """The sum over examples of weight (batch,) times weight gradient, shaped as the weight."""
         first, *others = passes
         total = self.weighted(layer, *first, weights)
@@ -64,11 +64,11 @@ class Kind(ABC):
         return total
 
     @abstractmethod
-    def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+    def each(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         """Every example's weight gradient in full, (batch, *weight.shape)."""
 
     def clamped_sum(
-        self, layer: nn.Module, passes: Sequence[Pass], bound: Tensor, whole: Tensor
+        self, layer: Any, passes: Sequence[Pass], bound: Tensor, whole: Tensor
     ) -> Tensor:
         """The sum over examples of weight gradients within [-bound, bound] at each coordinate.
 
@@ -84,7 +84,7 @@ class Kind(ABC):
             total += clamped(full, bound, whole[part]).sum(0)
         return total.to(bound.dtype)
 
-    def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
+    def bias(self, layer: Any, d: Tensor) -> Tensor:
         """Every example's bias gradient in one pass, (batch, *bias.shape)."""
         raise TypeError(f"{layer} has no bias")
 
@@ -97,18 +97,18 @@ class Outer(Kind):
     """
 
     @abstractmethod
-    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
+    def columns(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
         """A (batch * groups, in, positions) and D (batch * groups, out, positions)."""
 
-    def spread(self, layer: nn.Module) -> float:
+    def spread(self, layer: Any) -> float:
         """How much larger `columns` may be than the features, in L2 norm."""
         return 1.0
 
     @abstractmethod
-    def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
+    def sizes(self, layer: Any, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         """groups, in and out of one group, positions."""
 
-    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+    def norms(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         a, d = passes[0]
         groups, wide, high, positions = self.sizes(layer, a, d)
         runs, batch = len(passes), len(d)
@@ -121,9 +121,9 @@ class Outer(Kind):
             part = [(a[start : start + rows], d[start : start + rows]) for a, d in passes]
             pairs = [self.columns(layer, *one) for one in part]
             if not gram:
-                reach = sum(_size(a) * _size(d) for a, d in part) * self.spread(layer)
-                assert isinstance(reach, Tensor)
-                norms.append(rounded_up(_added(_by_product(pairs), groups), reach.square_()))
+                reach: Any = sum(_size(a) * _size(d) for a, d in part) * self.spread(layer)
+                squares = _added(lengths(_sum_of_products(pairs)).square(), groups)
+                norms.append(rounded_up(squares, reach.square_()))
             elif runs == positions == 1:  # one product: nothing can cancel
                 norms.append(_added(_by_gram(pairs)[0], groups).sqrt())
             elif waits_for(d):
@@ -139,11 +139,9 @@ class Outer(Kind):
                 norms.append(rounded_up(squares, reach))
         return torch.cat(norms)
 
-    def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
-        weight = layer.weight
-        assert isinstance(weight, Tensor)
+    def each(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         products = _sum_of_products([self.columns(layer, *one) for one in passes])
-        return products.reshape(len(passes[0][1]), *weight.shape)
+        return products.reshape(len(passes[0][1]), *layer.weight.shape)
 
 
 def waits_for(x: Tensor) -> bool:
@@ -220,10 +218,6 @@ def _dots(x: Tensor, y: Tensor) -> Tensor:
     return torch.bmm(x.mT, y)[:, 0, 0]
 
 
-def _by_product(pairs: list[Pass]) -> Tensor:
-    return lengths(_sum_of_products(pairs)).square()
-
-
 def _sum_of_products(pairs: list[Pass]) -> Tensor:
     """The sum over passes of D A^T, (batch * groups, out, in)."""
     a, d = pairs[0]
@@ -236,19 +230,19 @@ def _sum_of_products(pairs: list[Pass]) -> Tensor:
 class Linear(Outer):
     """y = W x + b at each position of (batch, ..., in)."""
 
-    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
+    def columns(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
         if a.ndim == 2:
             return a[:, :, None], d[:, :, None]
         return a.flatten(1, -2).mT, d.flatten(1, -2).mT
 
-    def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
+    def sizes(self, layer: Any, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         return 1, a.shape[-1], d.shape[-1], prod(a.shape[1:-1])
 
-    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+    def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         return scaled(d, weights).flatten(0, -2).mT @ a.flatten(0, -2)
 
     def clamped_sum(
-        self, layer: nn.Module, passes: Sequence[Pass], bound: Tensor, whole: Tensor
+        self, layer: Any, passes: Sequence[Pass], bound: Tensor, whole: Tensor
     ) -> Tensor:
         (a, d), *others = passes
         if others or a.ndim > 2:
@@ -257,7 +251,7 @@ class Linear(Outer):
             return _outer_clamped_sum(d, a, bound.T.contiguous(), whole).T.contiguous()
         return _outer_clamped_sum(a, d, bound, whole)
 
-    def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
+    def bias(self, layer: Any, d: Tensor) -> Tensor:
         return d if d.ndim == 2 else d.flatten(1, -2).sum(1)
 
 
@@ -333,22 +327,18 @@ def _outer_clamped_sum(a: Tensor, d: Tensor, bound: Tensor, whole: Tensor) -> Te
 class Conv2d(Outer):
     """A convolution: each output position sees one column of the unfolded input."""
 
-    def features(self, layer: nn.Module, inputs: Tensor) -> Tensor:
+    def features(self, layer: Any, inputs: Tensor) -> Tensor:
         """The input, padded where the layer does not pad with the same zeros on both sides."""
-        assert isinstance(layer, nn.Conv2d)
-        if _plain_padding(layer):
+        if layer.padding_mode == "zeros" and not isinstance(layer.padding, str):
             return inputs
         mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
         return functional.pad(inputs, layer._reversed_padding_repeated_twice, mode=mode)
 
-    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
-        assert isinstance(layer, nn.Conv2d)
+    def columns(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
         return self._unfolded(layer, a, d, _padding(layer))
 
     @staticmethod
-    def _unfolded(
-        layer: nn.Conv2d | nn.ConvTranspose2d, a: Tensor, d: Tensor, padding: tuple[int, ...]
-    ) -> Pass:
+    def _unfolded(layer: Any, a: Tensor, d: Tensor, padding: tuple[int, ...]) -> Pass:
         size, dilation, stride = layer.kernel_size, layer.dilation, layer.stride
         columns = functional.unfold(a, size, dilation, padding, stride)
         groups = layer.groups
@@ -357,41 +347,34 @@ class Conv2d(Outer):
             d.reshape(-1, d.shape[1] // groups, d.shape[2] * d.shape[3]),
         )
 
-    def spread(self, layer: nn.Module) -> float:
+    def spread(self, layer: Any) -> float:
         """The square root of the number of positions that see one number of the input, at most."""
-        assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
         sides = zip(layer.kernel_size, layer.stride, layer.dilation, strict=True)
         return sqrt(prod(ceil(k * gcd(stride, apart) / stride) for k, stride, apart in sides))
 
-    def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
-        assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
+    def sizes(self, layer: Any, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         wide = a.shape[1] // layer.groups * prod(layer.kernel_size)
         return layer.groups, wide, d.shape[1] // layer.groups, prod(d.shape[2:])
 
-    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
-        assert isinstance(layer, nn.Conv2d)
+    def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         return self._gradient(layer, a, scaled(d, weights), _padding(layer))
 
     @staticmethod
-    def _gradient(
-        layer: nn.Conv2d | nn.ConvTranspose2d, a: Tensor, d: Tensor, padding: tuple[int, ...]
-    ) -> Tensor:
+    def _gradient(layer: Any, a: Tensor, d: Tensor, padding: tuple[int, ...]) -> Tensor:
         if len(d) == 0:
             return torch.zeros_like(layer.weight)
         settings: Any = (layer.stride, padding, layer.dilation, layer.groups)
         return conv2d_weight(a, layer.weight.shape, d, *settings)
 
-    def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
+    def bias(self, layer: Any, d: Tensor) -> Tensor:
         return d.sum((2, 3))
 
 
-def _plain_padding(layer: nn.Conv2d) -> bool:
-    return layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
-
-
-def _padding(layer: nn.Conv2d) -> tuple[int, ...]:
+def _padding(layer: Any) -> tuple[int, ...]:
     """The padding that is left to do after `features`."""
-    return tuple(layer.padding) if _plain_padding(layer) else (0, 0)  # type: ignore[arg-type]
+    if layer.padding_mode == "zeros" and not isinstance(layer.padding, str):
+        return tuple(layer.padding)
+    return 0, 0
 
 
 class ConvTranspose2d(Conv2d):
@@ -400,39 +383,35 @@ class ConvTranspose2d(Conv2d):
     So features and output gradients change places: the weight is (in, out / groups, ...).
     """
 
-    def refused(self, layer: nn.Module) -> str | None:
-        assert isinstance(layer, nn.ConvTranspose2d)
+    def refused(self, layer: Any) -> str | None:
         more = any(p >= s for p, s in zip(layer.output_padding, layer.stride, strict=True))
         return "its output_padding is not below its stride" if more else None
 
-    def features(self, layer: nn.Module, inputs: Tensor) -> Tensor:
+    def features(self, layer: Any, inputs: Tensor) -> Tensor:
         return inputs
 
-    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
-        assert isinstance(layer, nn.ConvTranspose2d)
-        return self._unfolded(layer, d, a, tuple(layer.padding))  # type: ignore[arg-type]
+    def columns(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
+        return self._unfolded(layer, d, a, tuple(layer.padding))
 
-    def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
+    def sizes(self, layer: Any, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         return super().sizes(layer, d, a)
 
-    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
-        assert isinstance(layer, nn.ConvTranspose2d)
-        return self._gradient(layer, d, scaled(a, weights), tuple(layer.padding))  # type: ignore[arg-type]
+    def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+        return self._gradient(layer, d, scaled(a, weights), tuple(layer.padding))
 
 
 class Affine(Kind):
     """Scale and shift after each example is normalised apart: y = weight * normalised + bias."""
 
-    def features(self, layer: nn.Module, inputs: Tensor) -> Tensor:
+    def features(self, layer: Any, inputs: Tensor) -> Tensor:
         if isinstance(layer, nn.LayerNorm):
             shape = list(layer.normalized_shape)
             return functional.layer_norm(inputs, shape, eps=layer.eps)
         if isinstance(layer, nn.GroupNorm):
             return functional.group_norm(inputs, layer.num_groups, eps=layer.eps)
-        assert isinstance(layer, nn.modules.instancenorm._InstanceNorm)
         return functional.instance_norm(inputs, eps=layer.eps)
 
-    def _over(self, layer: nn.Module, products: Tensor) -> Tensor:
+    def _over(self, layer: Any, products: Tensor) -> Tensor:
         """Products (batch, ...) summed to (batch, *weight.shape)."""
         batch, *shape = products.shape
         if isinstance(layer, nn.LayerNorm):
@@ -440,36 +419,32 @@ class Affine(Kind):
             return products.reshape(batch, prod(shape[: -len(weight)]), *weight).sum(1)
         return products.reshape(batch, shape[0], prod(shape[1:])).sum(2)
 
-    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+    def norms(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         return lengths(self.each(layer, passes))
 
-    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+    def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         return self.weighted_sum(layer, [(a, d)], weights)
 
-    def weighted_sum(self, layer: nn.Module, passes: Sequence[Pass], weights: Tensor) -> Tensor:
+    def weighted_sum(self, layer: Any, passes: Sequence[Pass], weights: Tensor) -> Tensor:
         return torch.tensordot(weights, self.each(layer, passes), 1)  # of what norms are taken of
 
-    def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+    def each(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         return torch.stack([self._over(layer, a * d) for a, d in passes]).sum(0)
 
-    def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
+    def bias(self, layer: Any, d: Tensor) -> Tensor:
         return self._over(layer, d)
 
 
 class Embedding(Kind):
     """Rows of a table (entries, features) chosen by indices: no bias, no gradient at the input."""
 
-    def refused(self, layer: nn.Module) -> str | None:
-        assert isinstance(layer, nn.Embedding)
+    def refused(self, layer: Any) -> str | None:
         if layer.scale_grad_by_freq:
             return "scale_grad_by_freq makes a gradient depend on the other examples of the batch"
-        if layer.max_norm is not None:
-            return "max_norm changes the table by which rows a batch reads, without noise"
         return None
 
-    def _rows(self, layer: nn.Module, passes: Sequence[Pass]) -> tuple[Tensor, Tensor]:
+    def _rows(self, layer: Any, passes: Sequence[Pass]) -> tuple[Tensor, Tensor]:
         """Indices (batch, positions) and gradients (batch, positions, features) of all passes."""
-        assert isinstance(layer, nn.Embedding)
         indices = torch.cat([a.reshape(len(a), prod(a.shape[1:])) for a, _ in passes], 1)
         parts = [d.reshape(len(d), prod(d.shape[1:-1]), d.shape[-1]) for _, d in passes]
         rows = torch.cat(parts, 1)
@@ -477,7 +452,7 @@ class Embedding(Kind):
             rows = rows * (indices != layer.padding_idx).unsqueeze(2)
         return indices, rows
 
-    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+    def norms(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         indices, rows = self._rows(layer, passes)
         same = indices.unsqueeze(1) == indices.unsqueeze(2)
         if waits_for(rows):
@@ -490,14 +465,12 @@ class Embedding(Kind):
                 squares[few] = torch.linalg.vector_norm(full).square()
         return rounded_up(squares, reach)
 
-    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
-        assert isinstance(layer, nn.Embedding)
+    def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         indices, rows = self._rows(layer, [(a, d)])
         total = torch.zeros_like(layer.weight)
         return total.index_add_(0, indices.flatten(), (rows * weights[:, None, None]).flatten(0, 1))
 
-    def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
-        assert isinstance(layer, nn.Embedding)
+    def each(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         indices, rows = self._rows(layer, passes)
         full = rows.new_zeros(len(rows), *layer.weight.shape)
         return full.scatter_add_(1, indices.unsqueeze(2).expand_as(rows), rows)
