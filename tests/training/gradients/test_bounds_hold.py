@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from per_example_tests import Calls, normal, squares
 from torch import nn
 
 from dpkit.privacy.clipping import FlatClipping, PerTensorClipping
@@ -25,28 +26,14 @@ from dpkit.training.optimizers import update
 pytestmark = pytest.mark.torch
 
 
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
 def length(sums) -> float:
     return float(torch.cat([total.double().flatten() for total in sums]).norm())
 
 
-def squares(outputs: torch.Tensor) -> torch.Tensor:
-    return outputs.flatten(1).square().sum(1)
-
-
-class Difference(nn.Module):
+def difference(parts, x):
     """Of what a layer makes of two inputs that are nearly equal: its terms cancel."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x):
-        h = self.layer(x)
-        return (h[:, 0] - h[:, 1]).flatten(1)
+    h = parts[0](x)
+    return (h[:, 0] - h[:, 1]).flatten(1)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1e6])
@@ -54,7 +41,7 @@ class Difference(nn.Module):
 def test_one_record_keeps_to_the_bound_where_terms_cancel(size, layer):
     """Float32 loses all digits of a Gram sum whose terms are 10^14 times as large."""
     one = nn.Linear(64, 64) if layer == "linear" else nn.Embedding(4, 64)
-    network = Difference(one)
+    network = Calls(difference, one)
     nn.init.normal_(one.weight, generator=torch.Generator().manual_seed(1))
     first = size * normal(1, 64).abs()
     if layer == "linear":
@@ -96,16 +83,14 @@ def test_half_precision_is_refused(dtype):
         captured.layers[0](torch.ones(3, 4))
 
 
-class Functionally(nn.Module):
+def functionally() -> nn.Module:
     """A parameter that is used beside its layer's own run."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = nn.Linear(6, 8), nn.Linear(8, 6)
+    def run(parts, x):
+        h = parts[0](x).tanh()
+        return parts[1](h) + nn.functional.linear(h, parts[0].weight.T)
 
-    def forward(self, x):
-        h = self.a(x).tanh()
-        return self.b(h) + nn.functional.linear(h, self.a.weight.T)
+    return Calls(run, nn.Linear(6, 8), nn.Linear(8, 6))
 
 
 def scaled_by_a_hook() -> nn.Module:
@@ -125,7 +110,7 @@ def partly_frozen() -> nn.Module:
     return network
 
 
-@pytest.mark.parametrize("make", [Functionally, scaled_by_a_hook, twice, partly_frozen])
+@pytest.mark.parametrize("make", [functionally, scaled_by_a_hook, twice, partly_frozen])
 def test_networks_that_do_more_than_run_their_layers(make):
     network, inputs = make(), normal(7, 6)
     values = {n: p.detach() for n, p in network.named_parameters() if p.requires_grad}
@@ -151,33 +136,6 @@ def test_frozen_parameters_stay():
         found, _ = per_example(network, squares, normal(7, 6))
     update(optimizer, found.parameters, found.weighted_sum(torch.ones(1, 7)))
     assert torch.equal(network[0].weight, before)
-
-
-@pytest.mark.parametrize(
-    ("network", "loss"),
-    [
-        (nn.Sequential(nn.Linear(6, 3), nn.Softmax(dim=0)), squares),
-        (nn.Linear(6, 3), lambda o: squares(o - o.mean(0))),
-    ],
-)
-def test_examples_that_meet_are_found_out(network, loss):
-    with pytest.raises(MixesExamples, match="losses of other examples change"):
-        per_example(network, loss, normal(8, 6))
-
-
-def test_a_critic_that_centres_its_batch_is_found_out():
-    critic = nn.Sequential(nn.Linear(6, 3), Centre(), nn.ReLU(), nn.Linear(3, 1))
-    with pytest.raises(MixesExamples, match="losses of other examples change"):
-        gradient_penalty.per_example(
-            critic, normal(5, 6), normal(5, 6, seed=1), mixing=torch.full((5,), 0.5)
-        )
-
-
-class Centre(nn.Module):
-    piecewise_linear = True
-
-    def forward(self, x):
-        return x - x.mean(0)
 
 
 def test_the_released_tensors_do_not_depend_on_the_batch():
@@ -223,12 +181,3 @@ def test_a_large_batch_on_the_slow_way_is_cut_by_its_inputs():
         found, losses = per_example(network, called_real, torch.zeros(40, 1, 64, 64))
     assert losses.shape == (40,)
     assert max(len(part[0]) for part in found.each()) <= 16
-
-
-def test_a_first_batch_of_nan_does_not_count_as_looked_at():
-    network = nn.Sequential(nn.Linear(6, 3), Centre())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        per_example(network, squares, torch.full((8, 6), torch.nan))
-    with pytest.raises(MixesExamples, match="losses of other examples change"):
-        per_example(network, squares, normal(8, 6))
