@@ -190,34 +190,6 @@ def test_a_transform_returns_a_row_for_each_example(made):
         rows.at(torch.arange(1))
 
 
-@pytest.mark.parametrize("other", [None, to_unit])
-def test_a_stored_run_goes_on_with_its_own_transform_alone(tmp_path, other):
-    where = Checkpoints(tmp_path / "run")
-
-    def run(transform):
-        return train(
-            keep_nothing,
-            networks(),
-            data(torch.ones(SIZE, 2), transform=transform),
-            settings=SETTINGS,
-            rng=rng(),
-            checkpoint=where,
-        )
-
-    records = run(twice)
-    next(records)
-    del records  # which stores the run
-    with pytest.raises(ValueError, match=r"these differ: .*transform"):
-        next(run(other))
-    with pytest.raises(ValueError, match="transform must be something that another process"):
-        next(run(lambda x: 2 * x))
-    assert len(list(run(twice))) == 7
-
-
-def keep_nothing(gan, features, labels, *, settings, index, rng):
-    return Record(index, len(features), 0.0, None, 0.0)
-
-
 def frame():
     class DataFrame:
         pass

@@ -289,7 +289,7 @@ def lengths(full: Tensor) -> Tensor:
 
     In single, the small squares of a long gradient are lost beside a large one.
     """
-    flat = full.reshape(len(full), -1)
+    flat = full[:, None].flatten(1)  # also of no example, and of numbers alone
     wide = torch.float64 if flat.shape[1] > LONG and flat.device.type != "mps" else None
     return torch.linalg.vector_norm(flat, dim=1, dtype=wide).to(full.dtype)
 
@@ -301,7 +301,7 @@ def clamped(full: Tensor, bound: Tensor, whole: Tensor, *, out: Tensor | None = 
     of them are, which is soon.
     """
     if waits_for(full) or bool(whole.any()):
-        whole &= full.abs().sub_(bound).reshape(len(full), -1).amax(1) <= 0
+        whole &= full.abs().sub_(bound)[:, None].flatten(1).amax(1) <= 0
     return torch.clamp(full, -bound, bound, out=out).nan_to_num_(0.0)
 
 

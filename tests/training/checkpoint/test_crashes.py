@@ -34,19 +34,6 @@ pytestmark = pytest.mark.torch
 EACH = pytest.mark.parametrize("settings", [POISSON, SHUFFLED], ids=["poisson", "shuffled"])
 
 
-@pytest.fixture
-def place(tmp_path):
-    return Checkpoints(tmp_path / "run" / "gan.checkpoint", every=3, reserve=4)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
 def uninterrupted():
     """The run that nothing interrupts, by its settings."""

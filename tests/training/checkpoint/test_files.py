@@ -18,11 +18,6 @@ from dpkit.training.checkpoint.ledger import ledger_path, lock_path
 pytestmark = pytest.mark.torch
 
 
-@pytest.fixture
-def place(tmp_path):
-    return Checkpoints(tmp_path / "run" / "gan.checkpoint", every=3, reserve=4)
-
-
 def contents(place):
     return {path.name: path.read_bytes() for path in place.path.parent.iterdir()}
 

@@ -21,7 +21,6 @@ from dpkit.training.gradients import (
     per_example,
 )
 from dpkit.training.networks import called_real
-from dpkit.training.optimizers import update
 
 pytestmark = pytest.mark.torch
 
@@ -81,61 +80,6 @@ def test_half_precision_is_refused(dtype):
         capture(nn.Linear(4, 1)) as captured,
     ):
         captured.layers[0](torch.ones(3, 4))
-
-
-def functionally() -> nn.Module:
-    """A parameter that is used beside its layer's own run."""
-
-    def run(parts, x):
-        h = parts[0](x).tanh()
-        return parts[1](h) + nn.functional.linear(h, parts[0].weight.T)
-
-    return Calls(run, nn.Linear(6, 8), nn.Linear(8, 6))
-
-
-def scaled_by_a_hook() -> nn.Module:
-    network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
-    network[0].register_forward_hook(lambda module, inputs, output: 3 * output)
-    return network
-
-
-def twice() -> nn.Module:
-    layer = nn.Linear(6, 6)
-    return nn.Sequential(layer, nn.Tanh(), layer)
-
-
-def partly_frozen() -> nn.Module:
-    network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
-    network[0].requires_grad_(False)
-    return network
-
-
-@pytest.mark.parametrize("make", [functionally, scaled_by_a_hook, twice, partly_frozen])
-def test_networks_that_do_more_than_run_their_layers(make):
-    network, inputs = make(), normal(7, 6)
-    values = {n: p.detach() for n, p in network.named_parameters() if p.requires_grad}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for _ in range(2):  # what was found out the first time is remembered
-            found, _ = per_example(network, squares, inputs)
-    ones = found.weighted_sum(torch.ones(1, 7))
-    names = {id(p): name for name, p in network.named_parameters()}
-    assert [names[id(p)] for p in found.parameters] == list(values)
-    trained = [p for p in network.parameters() if p.requires_grad]
-    whole = torch.autograd.grad(squares(network(inputs)).sum(), trained)
-    for total, wanted in zip(ones, whole, strict=True):
-        torch.testing.assert_close(total, wanted, rtol=1e-4, atol=1e-4)
-
-
-def test_frozen_parameters_stay():
-    network = partly_frozen()
-    before = network[0].weight.clone()
-    optimizer = torch.optim.SGD(network.parameters(), lr=1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found, _ = per_example(network, squares, normal(7, 6))
-    update(optimizer, found.parameters, found.weighted_sum(torch.ones(1, 7)))
-    assert torch.equal(network[0].weight, before)
 
 
 def test_the_released_tensors_do_not_depend_on_the_batch():

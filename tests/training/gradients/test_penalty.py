@@ -192,23 +192,6 @@ def test_why_layer_and_instance_normalisation_do(name):
         assert off > 0.01
 
 
-def test_the_batch_gradient_is_that_of_plain_training():
-    """Weights 1 / batch: torch's own double backward of the mean loss."""
-    critic = convolutional()
-    real, fake, mixing = drawn(6)
-    points = torch.lerp(fake, real, mixing[:, None, None, None]).requires_grad_()
-    (slope,) = torch.autograd.grad(critic(points).sum(), points, create_graph=True)
-    penalty = (slope.flatten(1).norm(dim=1) - 1).square()
-    loss = (critic(fake) - critic(real)).mean() + 10 * penalty.mean()
-    wanted = torch.autograd.grad(loss, list(critic.parameters()))
-    found, losses = gradient_penalty.per_example(critic, real, fake, mixing=mixing)
-    torch.testing.assert_close(losses.mean(), loss.detach())
-    for total, g in zip(
-        found.weighted_sum(torch.full((1, 6), 1 / 6, dtype=torch.float64)), wanted, strict=True
-    ):
-        torch.testing.assert_close(total, g, rtol=1e-9, atol=1e-12)
-
-
 def test_an_empty_batch_sums_to_zero():
     critic = convolutional()
     found, losses = gradient_penalty.per_example(critic, *drawn(0)[:2], mixing=drawn(0)[2])

@@ -106,6 +106,12 @@ def tied() -> nn.Module:
     return network
 
 
+def scaled_by_a_hook() -> nn.Module:
+    network = between(nn.Linear(6, 8), nn.Linear(8, 3))
+    network[0].register_forward_hook(lambda module, inputs, output: 3 * output)
+    return network
+
+
 def frozen_part() -> nn.Module:
     network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
     network[0].requires_grad_(False)
@@ -138,6 +144,7 @@ NETWORKS = {
     ),
     "low rank": (LowRank, VECTORS),
     "frozen part": (frozen_part, VECTORS),
+    "scaled by a hook": (scaled_by_a_hook, VECTORS),
     "in place": (lambda: nn.Sequential(nn.Linear(6, 8), nn.ELU(inplace=True)), VECTORS),
     "PReLU": (lambda: nn.Sequential(nn.Linear(6, 8), nn.PReLU(8)), VECTORS),
     "bilinear": (lambda: Calls(lambda p, x: p[0](x, x), nn.Bilinear(6, 6, 2)), VECTORS),
