@@ -222,7 +222,8 @@ def batches(
             f"public_size records, got {public_size} and {size} records: under replace-one the "
             "number of records is public; declare it"
         )
-    return (_shuffled if shuffled else _fixed_size)(sampling.expected_batch_size, size, rng)
+    batch = sampling.expected_batch_size
+    return _permuted(batch, size, rng, last=size - batch if shuffled else 0)
 
 
 def _poisson(rate: float, size: int, rng: torch.Generator) -> Iterator[Tensor]:
@@ -233,13 +234,9 @@ def _poisson(rate: float, size: int, rng: torch.Generator) -> Iterator[Tensor]:
         yield (draws < rate).nonzero().squeeze(1)
 
 
-def _shuffled(batch_size: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
+def _permuted(batch: int, size: int, rng: torch.Generator, *, last: int) -> Iterator[Tensor]:
+    """Of each permutation the batches that begin at `last` at most: a short one is dropped."""
     while True:
         order = torch.randperm(size, generator=rng, device=rng.device)
-        for start in range(0, size - batch_size + 1, batch_size):  # a short last batch is dropped
-            yield order[start : start + batch_size]
-
-
-def _fixed_size(batch_size: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
-    while True:
-        yield torch.randperm(size, generator=rng, device=rng.device)[:batch_size]
+        for start in range(0, last + 1, batch):
+            yield order[start : start + batch]

@@ -8,13 +8,10 @@ import torch
 from dpkit.training import ranks
 from dpkit.training.batches import Rows, batches
 from dpkit.training.checkpoint import Checkpoints, kept
-from dpkit.training.device import generator_on, precision, seeded
+from dpkit.training.device import precision
 from dpkit.training.noise import check_generator
 from dpkit.training.optimizers import settle
-from dpkit.training.types import Data, Gan, Model, R, Record, Settings, Step
-
-# What a run needs can be taken from here, too: the notebooks do.
-__all__ = ["Data", "Gan", "Record", "Settings", "Step", "generator_on", "seeded", "train"]
+from dpkit.training.types import Data, Model, R, Settings
 
 
 def train(

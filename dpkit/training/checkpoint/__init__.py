@@ -27,20 +27,12 @@ from torch import Tensor, nn
 from dpkit.common import checks
 from dpkit.common.files import write_bytes
 from dpkit.training import ranks
-from dpkit.training.checkpoint.ledger import (
-    Charged,
-    check_alone,
-    locked,
-    mark,
-    read_charged,
-    rows_of,
-    spent,
-    write_charged,
-)
+from dpkit.training.checkpoint import ledger
+from dpkit.training.checkpoint.ledger import Charged, spent
 from dpkit.training.device import WORDS, device_label, draws_put_back, filled, same_sums, sums_of
 from dpkit.training.types import Data, Model
 
-__all__ = ["CannotRestore", "Checkpoints", "kept", "read_saved", "spent"]
+__all__ = ["Checkpoints", "kept", "read_saved", "spent"]
 
 _HEADER = (
     b"dpkit checkpoint 4. PRIVATE: the state of the random generator in it reveals the noise that "
@@ -101,10 +93,6 @@ class Checkpoints:
         checks.whole(1, every=self.every, reserve=self.reserve)
 
 
-class CannotRestore(ValueError):
-    """A checkpoint that is missing or damaged."""
-
-
 class Saved(NamedTuple):
     """The content of a checkpoint. It is private: with `rng` the noise can be taken off again."""
 
@@ -121,22 +109,22 @@ def read_saved(path: Path) -> Saved:
     """Read a checkpoint, its tensors on the CPU. No code that a file may hold is run.
 
     Raises:
-        CannotRestore: it is missing, damaged, or holds more than tensors and plain values.
+        ValueError: it is missing, damaged, or holds more than tensors and plain values.
     """
     try:
         whole = path.read_bytes()
     except FileNotFoundError:
-        raise CannotRestore(f"the checkpoint {path} is gone") from None
+        raise ValueError(f"the checkpoint {path} is gone") from None
     header, _, content = whole.partition(b"\n")
     if header != _HEADER + sha256(content).hexdigest().encode():
-        raise CannotRestore(
+        raise ValueError(
             f"the checkpoint {path} is damaged or of another version of dpkit (its header and "
             "checksum differ)"
         )
     try:
         return Saved(**torch.load(io.BytesIO(content), map_location="cpu", weights_only=True))
     except Exception as error:  # torch names no class for what its reader may raise
-        raise CannotRestore(f"the checkpoint {path} holds what is not read: {error}") from error
+        raise ValueError(f"the checkpoint {path} holds what is not read: {error}") from error
 
 
 class Follower:
@@ -207,7 +195,7 @@ class Keeper(Follower):
         self._stored = -1  # step of the checkpoint on disk
         self._process = os.getpid()
         self._whole = True  # False within a step, whose half cannot be stored
-        charged = read_charged(self._path)
+        charged = ledger.read_charged(self._path)
         self._charged = Charged(os.urandom(16).hex()) if charged is None else charged
         if self._charged.steps or self._path.exists():
             self._restore()
@@ -215,8 +203,8 @@ class Keeper(Follower):
             self._draw_anew()
         self._floor = self._charged.steps  # a process before this one may have come so far
         if charged is None:
-            write_charged(self._path, self._charged, lock=lock, rows=rows(steps=0))
-        mark(lock, self._charged)
+            ledger.write_charged(self._path, self._charged, lock=lock, rows=rows(steps=0))
+        ledger.mark(lock, self._charged)
         self._left = _present(gan, rng)
         if self._stored < 0:
             self._store()
@@ -296,13 +284,13 @@ class Keeper(Follower):
             self._charge(needed)
 
     def _charge(self, steps: int) -> None:
-        check_alone(self._path, self._charged, lock=self._lock)
+        ledger.check_alone(self._path, self._charged, lock=self._lock)
         charged = self._charged._replace(steps=steps)
-        write_charged(self._path, charged, lock=self._lock, rows=self._rows(steps=steps))
+        ledger.write_charged(self._path, charged, lock=self._lock, rows=self._rows(steps=steps))
         self._charged = charged
 
     def _store(self) -> None:
-        check_alone(self._path, self._charged, lock=self._lock)
+        ledger.check_alone(self._path, self._charged, lock=self._lock)
         saved = Saved(
             fingerprint=self._words,
             identity=self._charged.identity,
@@ -348,8 +336,8 @@ def kept(
     words = fingerprint(gan, data, step=step, settings=settings, rng=rng, tf32=tf32)
     if world > 1:
         words["ranks"] = str(world)  # which round sums otherwise
-    rows = partial(rows_of, settings, public_size=data.public_size)
-    with locked(Path(place.path)) as lock:
+    rows = partial(ledger.rows_of, settings, public_size=data.public_size)
+    with ledger.locked(Path(place.path)) as lock:
         keeper = Keeper(place, gan, rng, words=words, steps=steps, lock=lock, rows=rows)
         try:
             if world > 1:
@@ -368,7 +356,7 @@ def _restored(path: Path, words: Mapping[str, str], charged: Charged) -> Saved:
     """
     try:
         saved = read_saved(path)
-    except CannotRestore as error:
+    except ValueError as error:
         raise ValueError(
             f"{error}, so training cannot continue after the {charged.steps} steps charged here; "
             "restore its newest copy, or give Checkpoints another path, whose steps cost on top of "

@@ -19,18 +19,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from dpkit.common import checks
 from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
 from dpkit.training.device import precision
-from dpkit.training.gradients import functional, refused, self_check
-from dpkit.training.gradients.layers import (
-    KINDS,
-    Kind,
-    Pass,
-    all_count,
-    clamped,
-    counting,
-    left_out,
-    widened,
-    workspace,
-)
+from dpkit.training.gradients import functional, layers, refused, self_check
 from dpkit.training.gradients.refused import HalfPrecision, MixesExamples, UnsupportedLayer, check
 
 BESIDE = (
@@ -89,12 +78,12 @@ class LayerPasses(NamedTuple):
     """
 
     layer: nn.Module
-    passes: tuple[Pass, ...]
+    passes: tuple[layers.Pass, ...]
     bias_passes: int | None = None
 
     @property
-    def kind(self) -> Kind:
-        return KINDS[type(self.layer)]
+    def kind(self) -> layers.Kind:
+        return layers.KINDS[type(self.layer)]
 
     def biases(self) -> Tensor | None:
         """Each example's bias gradient, None where there is no bias or no pass."""
@@ -147,14 +136,14 @@ class Gradients:
     def weighted_sum(self, weights: Tensor) -> list[Tensor]:
         """The sum over examples of weight times gradient (see `PerExample`)."""
         sums: list[Tensor] = []
-        weights = counting(weights)
+        weights = layers.counting(weights)
         own = self
-        if not all_count(weights):  # no number of an example with weight 0, which may be infinite
-            layers = []
+        if not layers.all_count(weights):  # an example with weight 0 may have infinite numbers
+            kept, left = [], layers.left_out
             for one in self.layers:
-                left = ((left_out(a, weights), left_out(d, weights)) for a, d in one.passes)
-                layers.append(one._replace(passes=tuple(left)))
-            own = Gradients(tuple(layers))
+                passes = ((left(a, weights), left(d, weights)) for a, d in one.passes)
+                kept.append(one._replace(passes=tuple(passes)))
+            own = Gradients(tuple(kept))
         rows = iter(weights.expand(len(self.parameters), -1))
         for one, bias in zip(own.layers, own._biases, strict=True):
             if not one.passes:
@@ -175,7 +164,7 @@ class Gradients:
         for one, bias in zip(self.layers, self._biases, strict=True):  # few numbers, which tell
             if bias is not None:  # of most examples that they are cut
                 key = id(one.layer.bias)
-                sums[key] = clamped(bias, own[key], whole).sum(0)
+                sums[key] = layers.clamped(bias, own[key], whole).sum(0)
         for one in self.layers:
             if one.passes:
                 key = id(one.layer.weight)
@@ -188,7 +177,7 @@ class Gradients:
         None is 2**22 on a CPU, more on a GPU.
         """
         if at_most is None:
-            at_most = max(2**22, workspace(self.parameters[0]))
+            at_most = max(2**22, layers.workspace(self.parameters[0]))
         rows = max(at_most // max(sum(p.numel() for p in self.parameters), 1), 1)
         for start in range(0, self.batch, rows):
             gradients = []
@@ -210,18 +199,18 @@ def paired(first: Gradients, second: Gradients) -> Gradients:
     others = {id(one.layer): one for one in second.layers}
     if len(others) != len(first.layers) or any(id(one.layer) not in others for one in first.layers):
         raise ValueError("paired gradients need two passes of one network")
-    layers = []
+    both = []
     for one in first.layers:
         other = others[id(one.layer)]
         if not (one.passes and other.passes):
-            layers.append(one if one.passes else other)
+            both.append(one if one.passes else other)
             continue
         if len(one.passes[0][0]) != len(other.passes[0][0]):
             raise ValueError("paired gradients need two passes of one network, equal in batch")
         i, j = (len(p) if n is None else n for _, p, n in (one, other))
         in_order = (*one.passes[:i], *other.passes[:j], *one.passes[i:], *other.passes[j:])
-        layers.append(LayerPasses(one.layer, in_order, i + j))
-    return Gradients(tuple(layers))
+        both.append(LayerPasses(one.layer, in_order, i + j))
+    return Gradients(tuple(both))
 
 
 def agrees(gradients: Gradients, row: int, wanted: Sequence[Tensor | None]) -> bool | None:
@@ -269,7 +258,7 @@ class Capture:
                 "that require gradients, and checkpoints with use_reentrant=False"
             )
         with torch.no_grad():
-            features = KINDS[type(layer)].features(layer, inputs[0].detach())
+            features = layers.KINDS[type(layer)].features(layer, inputs[0].detach())
         if output.dtype not in (torch.float32, torch.float64):
             raise HalfPrecision(f"{layer} gave {output.dtype}; switch autocast off inside it")
         if output._is_view():  # whose place in the graph changes with its base
@@ -380,8 +369,8 @@ def hooked(network: nn.Module, remember: Callable[..., Tensor | None]) -> Iterat
 
     What it returns, if anything, takes the output's place.
     """
-    layers = [m for m in network.modules() if [*m.parameters(recurse=False)]]
-    handles = [layer.register_forward_hook(remember) for layer in layers]
+    own = [m for m in network.modules() if [*m.parameters(recurse=False)]]
+    handles = [module.register_forward_hook(remember) for module in own]
     try:
         yield
     finally:
@@ -515,7 +504,7 @@ def clipped_sum(
             # in double precision: in single, what is added before a record decides which digits
             # are kept of all that comes after it, so that one record would move the sum by more
             # than its own part
-            sums = [widened(a).add_(b) for a, b in zip(found.sums, sums, strict=True)]
+            sums = [layers.widened(a).add_(b) for a, b in zip(found.sums, sums, strict=True)]
             weights = torch.cat((found.weights, weights), 1)
             losses = torch.cat((found.losses, losses))
         found = Clipped(gradients.parameters, sums, weights, losses)
@@ -542,5 +531,5 @@ def _clipped(
         return sums, whole[None].to(sums[0].dtype)
     if (own := getattr(rule, "clipped_sum", None)) is not None:
         return own(gradients)
-    weights = counting(rule.weights(gradients.norms()))
+    weights = layers.counting(rule.weights(gradients.norms()))
     return gradients.weighted_sum(weights), weights

@@ -49,6 +49,11 @@ CURVED: tuple[type[nn.Module], ...] = (
 )
 
 
+# real, fake, between them, conditions, weight
+Batch = tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...], float]
+Way = Callable[..., tuple[Gradients, Tensor]]
+
+
 @refused.not_compiled
 def per_example(
     critic: nn.Module,
@@ -99,7 +104,7 @@ def per_example(
     ).detach()
     batch = (real.detach(), fake.detach(), between, conditions, weight)
     if len(real) == 0:  # which not every layer takes
-        return by_functional(critic, *batch, None)
+        return by_functional(critic, batch, None)
     asked = self_check.asked(critic, "penalty")
     counts = True
     if asked.due():
@@ -113,10 +118,6 @@ def per_example(
     answer = _by_ways(ways, critic, batch, asked)
     asked.batches += counts
     return answer
-
-
-Batch = tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...], float]
-Way = Callable[..., tuple[Gradients, Tensor]]
 
 
 def _scores(critic: nn.Module, *points_and_conditions: Tensor) -> Tensor:
@@ -139,14 +140,14 @@ def _by_ways(
     except MixesExamples:
         raise
     except UnsupportedLayer as reason:
-        return by_functional(critic, *batch, str(reason))
+        return by_functional(critic, batch, str(reason))
     for way in ways:
         if way.__name__ not in asked.wrong and (answer := _checked(way, critic, batch, asked)):
             return answer
     reasons = [asked.wrong[way.__name__] for way in ways if way.__name__ in asked.wrong]
     if ways and not reasons:  # infinite or not a number: nothing to compare
-        return by_functional(critic, *batch, None)
-    return by_functional(critic, *batch, reasons[-1] if reasons else _bent(critic))
+        return by_functional(critic, batch, None)
+    return by_functional(critic, batch, reasons[-1] if reasons else _bent(critic))
 
 
 def _checked(
@@ -155,7 +156,7 @@ def _checked(
     """The answer of a way; None where it has none, or where autograd has another gradient."""
     name = way.__name__
     try:
-        gradients, losses = way(critic, *batch)
+        gradients, losses = way(critic, batch)
         if name in asked.right and not asked.due():
             return gradients, losses
         wanted = _wanted(critic, batch, asked.rows(len(losses)))
@@ -214,16 +215,9 @@ def _is_of(types: tuple[type[nn.Module], ...], module: nn.Module) -> bool:
     return type(module) in types or getattr(module, "piecewise_linear", False) is True
 
 
-def by_functional(
-    critic: nn.Module,
-    real: Tensor,
-    fake: Tensor,
-    between: Tensor,
-    conditions: tuple[Tensor, ...],
-    weight: float,
-    reason: str | None,
-) -> tuple[Functional, Tensor]:
+def by_functional(critic: nn.Module, batch: Batch, reason: str | None) -> tuple[Functional, Tensor]:
     """Nested torch.func gradients of each example, for layers that are not known as products."""
+    real, fake, between, conditions, weight = batch
 
     def one(call: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         def score(x: Tensor) -> Tensor:
@@ -240,15 +234,9 @@ def by_functional(
 _one_at_a_time = Lock()  # a process has one level of forward-mode differentiation
 
 
-def straight(
-    critic: nn.Module,
-    real: Tensor,
-    fake: Tensor,
-    between: Tensor,
-    conditions: tuple[Tensor, ...],
-    weight: float,
-) -> tuple[Gradients, Tensor]:
+def straight(critic: nn.Module, batch: Batch) -> tuple[Gradients, Tensor]:
     """One pass for all three kinds of points, and one tangent pass."""
+    real, fake, between, conditions, weight = batch
     between = between.detach().requires_grad_()
     with capture(critic) as captured:
         points = torch.cat((real, fake, between))
@@ -300,15 +288,9 @@ def _tangents(
     return tangents
 
 
-def curved(
-    critic: nn.Module,
-    real: Tensor,
-    fake: Tensor,
-    between: Tensor,
-    conditions: tuple[Tensor, ...],
-    weight: float,
-) -> tuple[Gradients, Tensor]:
+def curved(critic: nn.Module, batch: Batch) -> tuple[Gradients, Tensor]:
     """A tangent pass with its own graph, and the backward pass of its outcome."""
+    real, fake, between, conditions, weight = batch
     with capture(critic) as captured:
         both = (torch.cat((c, c)) for c in conditions)
         scores = critic(torch.cat((real, fake)), *both).view(2, len(real))

@@ -24,7 +24,7 @@ from functools import partial
 from inspect import getclosurevars
 from itertools import product
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -292,11 +292,7 @@ class ReadsData(ValueError):
     """A function reads records that it was not given."""
 
 
-class Extent(NamedTuple):
-    """The memory that holds an array's numbers."""
-
-    device: str
-    memory: np.ndarray  # over the same addresses, never read
+Extent = tuple[str, np.ndarray]  # a device, and a view of the memory there that is never read
 
 
 def extents(*data: Any) -> list[Extent]:
@@ -304,21 +300,21 @@ def extents(*data: Any) -> list[Extent]:
 
     Keep these as long as the extents: memory that is freed is soon another tensor's.
     """
-    found = []
+    found: list[Extent] = []
     for x in data:
         if isinstance(x, Tensor) and x.layout == strided and (first := x.data_ptr()):
             steps = tuple(step * x.itemsize for step in x.stride())
             place = {"data": (first, True), "shape": tuple(x.shape), "strides": steps, "version": 3}
             there = SimpleNamespace(__array_interface__=place | {"typestr": f"|V{x.itemsize}"})
-            found.append(Extent(str(x.device), np.asarray(there)))
+            found.append((str(x.device), np.asarray(there)))
         elif isinstance(x, np.ndarray) and x.size:
-            found.append(Extent("cpu", x))
+            found.append(("cpu", x))
     return found
 
 
 def meet(some: Sequence[Extent], others: Sequence[Extent]) -> bool:
     """Whether any of them share a number: alternate rows of one array do not."""
-    pairs = ((a.memory, b.memory) for a in some for b in others if a.device == b.device)
+    pairs = ((a, b) for there, a in some for here, b in others if there == here)
     try:
         return any(np.shares_memory(*pair, max_work=WORK) for pair in pairs)
     except np.exceptions.TooHardError:

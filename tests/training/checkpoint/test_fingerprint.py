@@ -79,18 +79,9 @@ def with_sgd():
         ({"tf32": True}, r"tf32 \(stored False, now True\)"),
         ({"gan": networks(nn.ReLU)}, r"gan\.discriminator .*Tanh.*ReLU"),
         ({"gan": networks(dropout=0.5)}, r"gan\.discriminator .*p=0\.0.*p=0\.5"),
-        (
-            {"gan": changed(lambda gan: gan.discriminator[0].weight.requires_grad_(False))},
-            r"gan\.discriminator .*frozen: \['0\.weight'\]",
-        ),
-        (
-            {"gan": changed(lambda gan: gan.discriminator[2].eval())},
-            r"gan\.discriminator .*True, False",
-        ),
-        (
-            {"gan": changed(lambda gan: gan.generator_net.register_buffer("more", torch.zeros(3)))},
-            r"gan\.generator_net .* more \(3,\) torch.float32",
-        ),
+        (FROZEN, r"gan\.discriminator .*frozen: \['0\.weight'\]"),
+        (IN_EVAL, r"gan\.discriminator .*True, False"),
+        (WITH_A_BUFFER, r"gan\.generator_net .* more \(3,\) torch.float32"),
         (IN_DOUBLE, r"gan\.averaged_net .*float64"),
         ({"gan": with_sgd()}, r"stored Adam, now SGD"),
     ],

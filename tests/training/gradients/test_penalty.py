@@ -130,8 +130,9 @@ def test_a_curved_critic_that_is_called_straight_is_found_out():
     real, fake, mixing = drawn(3)
     between = torch.lerp(fake, real, mixing[:, None, None, None])
     critic = convolutional(nn.Tanh)
-    wrong, _ = gradient_penalty.straight(critic, real, fake, between, (), 10.0)
-    right, _ = gradient_penalty.curved(critic, real, fake, between, (), 10.0)
+    batch = real, fake, between, (), 10.0
+    wrong, _ = gradient_penalty.straight(critic, batch)
+    right, _ = gradient_penalty.curved(critic, batch)
     assert not torch.allclose(wrong.norms(), right.norms(), rtol=1e-3)
 
 
