@@ -56,14 +56,12 @@ def noised_each(
     For clipping by groups and by coordinate (`noise_stds` of the rule).
 
     Args:
-        sums: clipped sums of gradients, one tensor a parameter.
+        sums, rng: as there.
         noise_stds: for each tensor a number, or a tensor of the same shape.
-        rng: generator on the tensors' device.
 
     Raises:
-        TypeError: rng is no torch.Generator.
-        ValueError: there are not as many noises as sums, one is of another shape, or one is
-            negative, infinite or NaN; or rng has torch's default seed.
+        TypeError, ValueError: as there; or there are not as many noises as sums, or one is of
+            another shape.
     """
     check_generator(rng)
     if len(noise_stds) != len(sums):

@@ -150,17 +150,11 @@ class Follower:
 
     @contextmanager
     def one_step(self) -> Iterator[None]:
-        """A step, for which rank 0 has charged before it takes part in adding up its sums."""
-        with self._global_draws():
-            yield
-        self.step += 1
+        """A step, for which rank 0 has charged before it takes part in adding up its sums.
 
-    @contextmanager
-    def _global_draws(self) -> Iterator[None]:
-        """Seed torch's global generators (dropout) for a step; put them back after the block.
-
-        The seed follows from rng's state, where it stays, and from the step's index: a step that
-        draws nothing from rng leaves the same state to the next.
+        Torch's global generators (dropout) are seeded for it, and put back after the block. The
+        seed follows from rng's state, where it stays, and from the step's index: a step that draws
+        nothing from rng leaves the same state to the next.
         """
         digest = sha256(b"global draws of step %d" % self.step)
         digest.update(self._rng.get_state().numpy().tobytes())
@@ -171,6 +165,7 @@ class Follower:
                 module = torch.get_device_module(device)
                 module.default_generators[device.index or 0].manual_seed(seed)
             yield
+        self.step += 1
 
 
 class Keeper(Follower):
@@ -208,11 +203,6 @@ class Keeper(Follower):
         self._left = _present(gan, rng)
         if self._stored < 0:
             self._store()
-
-    @property
-    def position(self) -> tuple[int, Tensor, int]:
-        """The step to be done, and where its batch is drawn: what a `Follower` needs."""
-        return self.step, self._drawn_from, self._drawn
 
     def _restore(self) -> None:
         saved = _restored(self._path, self._words, self._charged)
@@ -260,11 +250,10 @@ class Keeper(Follower):
             )
         if self.step >= self._charged.steps:
             self._charge(min(self.step + self._place.reserve, self.steps))
-        with self._global_draws():
+        with super().one_step():
             yield
         self._check_process()
         self._left = _present(self._gan, self._rng)
-        self.step += 1
         self._whole = True
         if self.step % self._place.every == 0:
             self._store()
@@ -341,7 +330,7 @@ def kept(
         keeper = Keeper(place, gan, rng, words=words, steps=steps, lock=lock, rows=rows)
         try:
             if world > 1:
-                ranks.take_states(gan, rng, keeper.position)
+                ranks.take_states(gan, rng, (keeper.step, keeper._drawn_from, keeper._drawn))
             yield keeper
         finally:
             keeper.close()
