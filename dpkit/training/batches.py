@@ -59,7 +59,19 @@ class Rows:
                 "Data(features, labels, public_size) of all records (arrays on disk may be "
                 "memory-mapped)"
             )
-        arrays = {name: _tensor(name, getattr(data, name)) for name in ("features", "labels")}
+        arrays = {"features": data.features, "labels": data.labels}
+        for name, values in arrays.items():
+            try:
+                arrays[name] = values if isinstance(values, Tensor) else over(values)
+            except (TypeError, ValueError) as error:
+                of = (
+                    f"an array of {values.dtype}"
+                    if isinstance(values, np.ndarray)
+                    else type(values)
+                )
+                raise TypeError(
+                    f"data.{name} must be a tensor or a numpy array of numbers, got {of} ({error})"
+                ) from error
         self.data = data._replace(**arrays)
         self._device = rng.device
         self._memory = [*memory, *extents(self.data.features, self.data.labels)]
@@ -145,16 +157,6 @@ def not_finite(features: Tensor, *, given: Callable[[Tensor], Tensor] | None) ->
             return start + int(finite.int().argmin())
         start += len(part)
     return None
-
-
-def _tensor(name: str, values: Any) -> Tensor:
-    try:
-        return values if isinstance(values, Tensor) else over(values)
-    except (TypeError, ValueError) as error:
-        kind = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else type(values)
-        raise TypeError(
-            f"data.{name} must be a tensor or a numpy array of numbers, got {kind} ({error})"
-        ) from error
 
 
 def over(array: Any) -> Tensor:

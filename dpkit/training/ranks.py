@@ -128,11 +128,17 @@ def clipped_sum(
     rank, world = here()
     if world == 1:
         return gradients.clipped_sum(of, *inputs, rule=rule, at_most=at_most)
-    with _own_draws(rank, inputs[0].device):
+    device = inputs[0].device
+    seed = int(torch.randint(2**62, ())) + rank
+    on_gpu = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(on_gpu):  # after it, all ranks' generators are in the same state
+        torch.default_generator.manual_seed(seed)
+        for index in on_gpu:
+            torch.cuda.default_generators[index].manual_seed(seed)
         share = (x[rank::world] for x in inputs)
         mine = gradients.clipped_sum(of, *share, rule=rule, at_most=at_most)
     own = rule.bounds if isinstance(rule, PerCoordinateClipping) else getattr(rule, "scales", ())
-    on_device = [torch.as_tensor(one, device=inputs[0].device) for one in own]
+    on_device = [torch.as_tensor(one, device=device) for one in own]
     size = len(inputs[0])
     _check_alike([*mine.parameters, *on_device], size)
     # the whole batch's sums, weights and losses, by one addition over all ranks
@@ -147,18 +153,6 @@ def clipped_sum(
     *sums, rows = (a.view(b.shape).to(b.dtype) for a, b in zip(pieces, parts, strict=True))
     weights, losses = rows[:-1].to(mine.weights.dtype), rows[-1].to(mine.losses.dtype)
     return Clipped(mine.parameters, sums, weights, losses)
-
-
-@contextmanager
-def _own_draws(rank: int, device: torch.device) -> Iterator[None]:
-    """Other global draws on each rank inside; the same state on all after it."""
-    seed = int(torch.randint(2**62, ())) + rank
-    on_gpu = [device.index or 0] if device.type == "cuda" else []
-    with torch.random.fork_rng(on_gpu):
-        torch.default_generator.manual_seed(seed)
-        for index in on_gpu:
-            torch.cuda.default_generators[index].manual_seed(seed)
-        yield
 
 
 def _check_alike(tensors: Iterable[Tensor], size: int) -> None:

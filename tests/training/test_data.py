@@ -67,11 +67,6 @@ def images() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (SIZE, 2, 2), dtype=np.uint8)
 
 
-def test_bytes_become_floats_after_the_draw(images):
-    whole = batches(data(to_unit(torch.from_numpy(images))))
-    assert same(whole, batches(data(torch.from_numpy(images), transform=to_unit)))
-
-
 def test_arrays_are_taken_from_disk_row_by_row(images, tmp_path):
     np.save(tmp_path / "images.npy", images)
     np.save(tmp_path / "labels.npy", np.arange(SIZE))

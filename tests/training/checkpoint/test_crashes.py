@@ -186,13 +186,6 @@ def test_fewer_and_more_steps(place):
     assert spent(place.path) == STEPS
 
 
-def test_a_complete_run_restores_what_it_trained(place):
-    whole = Run(place).all()
-    again = Run(place, seed=3).all()
-    assert again.yielded == []
-    assert whole.state() == again.state()
-
-
 def test_a_shorter_end_after_a_crash_does_not_lower_the_charge(place):
     """The lost process may have computed all that it reserved: none of it is given back."""
     with pytest.MonkeyPatch.context() as patch:
