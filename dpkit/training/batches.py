@@ -64,11 +64,8 @@ class Rows:
             try:
                 arrays[name] = values if isinstance(values, Tensor) else over(values)
             except (TypeError, ValueError) as error:
-                of = (
-                    f"an array of {values.dtype}"
-                    if isinstance(values, np.ndarray)
-                    else type(values)
-                )
+                own = isinstance(values, np.ndarray)
+                of = f"an array of {values.dtype}" if own else type(values)
                 raise TypeError(
                     f"data.{name} must be a tensor or a numpy array of numbers, got {of} ({error})"
                 ) from error

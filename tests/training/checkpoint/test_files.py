@@ -224,8 +224,8 @@ class OfOtherArguments(Plain):
 
 
 def test_reserved_steps_are_priced_and_unused_ones_given_back(place):
-    killed_in(place, 4, settings=Priced())
-    assert read(ledger_path(place.path)) == [Release(SampledGaussian(1.5, 0.2), 16)]
+    killed_in(place, 3, settings=Priced())
+    assert read(ledger_path(place.path)) == [Release(SampledGaussian(1.5, 0.2), 8)]
     Run(place, settings=Priced(), steps=7).all()
     assert read(ledger_path(place.path)) == [Release(SampledGaussian(1.5, 0.2), 14)]
 
