@@ -138,7 +138,8 @@ class Gradients:
         sums: list[Tensor] = []
         weights = layers.counting(weights)
         own = self
-        if not layers.all_count(weights):  # an example with weight 0 may have infinite numbers
+        if layers.waits_for(weights) or not weights.all():
+            # an example with weight 0 may have infinite numbers; a look would wait for the device
             kept, left = [], layers.left_out
             for one in self.layers:
                 passes = ((left(a, weights), left(d, weights)) for a, d in one.passes)

@@ -269,11 +269,6 @@ def counting(weights: Tensor) -> Tensor:
     return weights.masked_fill(~(weights.isfinite() & (weights != 0)).all(0), 0)
 
 
-def all_count(weights: Tensor) -> bool:
-    """Whether no example's weight is 0; False where a look would wait for the device."""
-    return not waits_for(weights) and bool(weights.all())
-
-
 def left_out(x: Tensor, weights: Tensor) -> Tensor:
     """x (batch, ...), 0 where an example's weights (tensors or 1, batch) are."""
     return x.masked_fill((weights[0] == 0).view(-1, *[1] * (x.ndim - 1)), 0)
