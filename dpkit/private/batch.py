@@ -8,8 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from dpkit.training.gradients.self_check import equal
-from dpkit.training.reads import extents, meet
+from dpkit.training.gradients.self_check import equal, extents, meet
 
 REMEDY = (
     "pass those that the loop yields, or views of their rows (to change images on the way, give "

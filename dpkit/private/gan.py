@@ -23,7 +23,7 @@ from dpkit.private.reservation import reservation
 from dpkit.private.standardise import left_behind, published, settled
 from dpkit.private.statement import statement
 from dpkit.training import Checkpoints, device_named, generator_on, train
-from dpkit.training.reads import Watched, extents
+from dpkit.training.gradients.self_check import Watched, extents
 
 AT_ONCE = 1024  # samples made together
 

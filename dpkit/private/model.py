@@ -32,12 +32,10 @@ from dpkit.private.statement import ended, statement
 from dpkit.private.trial import Trial
 from dpkit.private.watch import table
 from dpkit.training import generator_on, per_example, ranks, update
-from dpkit.training.batches import batches
-from dpkit.training.data import Rows
+from dpkit.training.batches import Rows, batches
 from dpkit.training.device import precision
-from dpkit.training.gradients.self_check import code_of
+from dpkit.training.gradients.self_check import code_of, extents
 from dpkit.training.optimizers import settle
-from dpkit.training.reads import extents
 
 
 class BudgetSpent(RuntimeError):

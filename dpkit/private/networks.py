@@ -13,12 +13,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from dpkit.training.checkpoint.guards import same_sums, sums_of
-from dpkit.training.device import draws_put_back
-from dpkit.training.gradients.layers import refuse_mixing
+from dpkit.training.device import draws_put_back, same_sums, sums_of
 from dpkit.training.gradients.refused import refuse
+from dpkit.training.gradients.self_check import extents, meet
 from dpkit.training.optimizers import check_holds
-from dpkit.training.reads import extents, meet
 
 SEVERAL = 8  # different numbers in a row that is no coincidence
 ROWS = 4096  # records that are compared at a time
@@ -37,9 +35,7 @@ def check_network(network: Any, name: str, *, keeps_apart: bool = True) -> None:
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise ValueError(f"{name} has no parameters that require gradients: nothing is trained")
     try:
-        refuse(network)
-        if keeps_apart:
-            refuse_mixing(network)
+        refuse(network, keeps_apart=keeps_apart)
     except TypeError as error:
         raise type(error)(f"{name}: {error}") from error
     if len({parameter.device for parameter in network.parameters()}) > 1:

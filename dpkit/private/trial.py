@@ -15,10 +15,9 @@ from dpkit.private.data import extreme_places
 from dpkit.private.losses import PerExampleOf, RowLoss
 from dpkit.private.networks import own_step, try_step
 from dpkit.private.plan import Plan
-from dpkit.training.data import PUBLIC
+from dpkit.training.batches import PUBLIC
 from dpkit.training.gradients import clipped_sum  # of this rank alone: others may not look now
-from dpkit.training.gradients.self_check import undisturbed
-from dpkit.training.reads import Extent, Watched, extents, now_and_then
+from dpkit.training.gradients.self_check import Extent, Watched, extents, now_and_then, undisturbed
 
 
 @dataclass

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from dpkit.common.lazy import on_demand
 
 if TYPE_CHECKING:
-    from dpkit.training.batches import micro_batches
     from dpkit.training.checkpoint import Checkpoints, spent
     from dpkit.training.device import device_named, generator_on, seeded
     from dpkit.training.gradients import (
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
         per_example,
     )
     from dpkit.training.loop import train
-    from dpkit.training.losses import called_fake, called_real
-    from dpkit.training.networks import Conditional, mlp
+    from dpkit.training.networks import Conditional, called_fake, called_real, mlp
     from dpkit.training.noise import noised, noised_each
     from dpkit.training.optimizers import Adam, RmsProp, Sgd, average, set_rate, update
     from dpkit.training.ranks import clipped_sum
@@ -51,7 +49,6 @@ __all__ = [
     "device_named",
     "generator_on",
     "gradient_penalty",
-    "micro_batches",
     "mlp",
     "noised",
     "noised_each",

@@ -1,7 +1,14 @@
-"""Draws the batches that privacy/sampling.py describes."""
+"""The batches of a run: drawn as privacy/sampling.py describes them, with the rows of the data.
 
-from collections.abc import Iterator
+What data `train` refuses is said here, too.
+"""
 
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +20,172 @@ from dpkit.privacy.sampling import (
     ShuffledBatches,
     sample_rate,
 )
+from dpkit.training.device import draws_put_back
+from dpkit.training.gradients.self_check import (
+    Extent,
+    Watched,
+    extents,
+    moved_by,
+    now_and_then,
+    set_up,
+)
+from dpkit.training.types import Data
+
+AT_ONCE = 2**24  # numbers of the data that are looked at together before training
+PUBLIC = (
+    "let it read those rows alone (and copies of public ones), and standardise by public numbers "
+    "(dpkit.private.Standardised) or by what the budget covers (NoisyStandardised)"
+)
+_TAKEN = (torch.float32, torch.float64, torch.int32, torch.int64)  # by networks as they are
+
+
+class Rows:
+    """The rows of each batch, on rng's device, as a step is given them.
+
+    Data on the CPU, memory-mapped ones too, stay there: only the rows drawn are read and moved. The
+    transform may not read the data's memory itself, nor what else lies at the places in `memory`.
+
+    Raises:
+        TypeError: data are of another type, or features or labels are not arrays.
+        ValueError: features and labels differ in length, lie neither on the CPU nor on rng's
+            device, or are of types that networks do not take (and have no transform).
+    """
+
+    def __init__(self, data: Any, *, rng: torch.Generator, memory: Sequence[Extent] = ()) -> None:
+        if not isinstance(data, Data):
+            raise TypeError(
+                f"data must be a dpkit.training.Data, got {type(data).__name__}: batches are drawn "
+                "by the settings' sampling, on which the privacy rests, not by a loader; give "
+                "Data(features, labels, public_size) of all records (arrays on disk may be "
+                "memory-mapped)"
+            )
+        arrays = {"features": data.features, "labels": data.labels}
+        for name, values in arrays.items():
+            try:
+                arrays[name] = values if isinstance(values, Tensor) else over(values)
+            except (TypeError, ValueError) as error:
+                own = isinstance(values, np.ndarray)
+                of = f"an array of {values.dtype}" if own else type(values)
+                raise TypeError(
+                    f"data.{name} must be a tensor or a numpy array of numbers, got {of} ({error})"
+                ) from error
+        self.data = data._replace(**arrays)
+        self._device = rng.device
+        self._memory = [*memory, *extents(self.data.features, self.data.labels)]
+        self._calls = 0  # of the transform, with an example and others
+        _check_alike(self.data, rng.device)
+        if data.transform is not None:
+            features = self.data.features
+            set_up(data.transform, features.new_empty((4, *features.shape[1:]), device=rng.device))
+
+    def check_finite(self) -> None:
+        """Refuse records that are NaN or infinite, as steps would be given them, before any is.
+
+        All records are looked at, a part at a time, so memory-mapped data are read once. That a run
+        is refused (ValueError, of the first such row) depends on the private data and is no release
+        of the mechanism: do not publish it, nor the row that is named.
+        """
+        plain = self.data.transform is None
+
+        def given(part: Tensor) -> Tensor:
+            return self._transformed(self._moved(part.clone()))  # a transform may work in place
+
+        with draws_put_back(self._device):
+            row = not_finite(self.data.features, given=None if plain else given)
+        if row is not None:
+            raise ValueError(
+                f"data.features has a record that is NaN or infinite (row {row}, counted from 0"
+                f"{'' if plain else ', after transform'}), from which no "
+                "gradient follows; fill such values with a fixed one, or leave the record out "
+                f"(nothing was drawn); {checks.TO_YOURSELF}"
+            )
+
+    def at(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """Features, transformed, and labels of the records with these indices."""
+        features, labels = self.data.features, self.data.labels
+        at = {x.device: chosen.to(x.device) for x in (features, labels)}  # one transfer, if any
+        drawn, own = (self._moved(x[at[x.device]]) for x in (features, labels))
+        return self._transformed(drawn), own
+
+    def _moved(self, rows: Tensor) -> Tensor:
+        if rows.device.type == self._device.type:
+            return rows
+        return rows.pin_memory().to(self._device, non_blocking=True)
+
+    def _transformed(self, rows: Tensor) -> Tensor:
+        if self.data.transform is None:
+            return rows
+        if not len(rows):  # which not every transform takes
+            return self._made(rows.new_zeros((1, *rows.shape[1:])))[:0]
+        self._calls += len(rows) > 1
+        due = len(rows) > 1 and self._calls & (self._calls - 1) == 0  # at calls 1, 2, 4, 8 ...
+        watched = Watched("the transform", self._memory, remedy=PUBLIC)
+        with watched if due or now_and_then() else nullcontext():
+            if due and moved_by(self._once, (rows,), self._once(rows)) is not None:
+                raise ValueError(
+                    "transform gives an example another value where other examples are replaced "
+                    "or left out, so that one record would move the gradients of others: use fixed "
+                    "and public numbers, not a batch's mean or size, and torch's generators alone"
+                )
+            return self._made(rows)
+
+    def _once(self, rows: Tensor) -> Tensor:
+        """The transform of a copy, with the same draws each time."""
+        with draws_put_back(self._device):
+            return self._made(rows.clone()).clone()  # it may write into memory of its own
+
+    def _made(self, rows: Tensor) -> Tensor:
+        made: Any = rows if self.data.transform is None else self.data.transform(rows)
+        if not isinstance(made, Tensor) or made.shape[:1] != rows.shape[:1]:
+            raise ValueError(
+                f"transform must return a tensor with a row for each of {len(rows)} examples, got "
+                f"{tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__}"
+            )
+        return made
+
+
+def not_finite(features: Tensor, *, given: Callable[[Tensor], Tensor] | None) -> int | None:
+    """The row of the first record that is NaN or infinite, as it is given (None: as it is)."""
+    start, looked_at = 0, features.is_floating_point() or given is not None
+    rows = max(AT_ONCE // max(features[:1].numel(), 1), 1)
+    for part in features.split(rows) if looked_at and len(features) else ():
+        finite = (given(part) if given else part).reshape(len(part), -1).isfinite().all(1)
+        if not finite.all():
+            return start + int(finite.int().argmin())
+        start += len(part)
+    return None
+
+
+def over(array: Any) -> Tensor:
+    """A tensor over the memory of an array, which is not read, and to which nobody writes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(array)
+
+
+def _check_alike(data: Data, device: torch.device) -> None:
+    features, labels = data.features, data.labels
+    if features.ndim < 1 or labels.ndim < 1 or len(features) != len(labels):
+        raise ValueError(
+            "data must have a label for each record, got features "
+            f"{tuple(features.shape)} and labels {tuple(labels.shape)}; without labels give "
+            "torch.zeros(records, dtype=torch.int64)"
+        )
+    for name, values in (("features", features), ("labels", labels)):
+        same = (values.device.type, values.get_device()) == (device.type, device.index or 0)
+        if values.device.type != "cpu" and not same:
+            raise ValueError(
+                f"data.{name} lie on {values.device} and rng on {device}; leave them on the CPU, "
+                f"or make rng with generator_on(torch.device({str(values.device)!r}))"
+            )
+    if labels.dtype != torch.int64:
+        raise ValueError(f"data.labels must be int64, got {labels.dtype}; call long() on them")
+    if data.transform is None and features.dtype not in _TAKEN:
+        raise ValueError(
+            f"data.features are {features.dtype}, which networks do not take; give Data a "
+            "transform of the rows that are drawn, such as a function of x that returns "
+            "x.float() / 127.5 - 1"
+        )
 
 
 def batches(
@@ -27,8 +200,8 @@ def batches(
         rng: generator on the device where the data lies.
 
     Yields:
-        int64 indices, shape (batch,). A Poisson batch may be empty, or far larger than expected:
-        see `micro_batches`.
+        int64 indices, shape (batch,). A Poisson batch may be empty, or far larger than expected
+        (`clipped_sum` takes it in parts).
 
     Raises:
         TypeError: no batches are known for such sampling, or Poisson batches are drawn on "mps",
@@ -38,24 +211,18 @@ def batches(
     """
     if isinstance(sampling, PoissonSampling):
         return _poisson(sample_rate(sampling, public_size=public_size), size, rng)
-    if isinstance(sampling, ShuffledBatches):
-        sample_rate(sampling, public_size=public_size)  # checks the batch against the data set
-        _check_declared("shuffled batches", size, public_size)
-        return _shuffled(sampling.expected_batch_size, size, rng)
-    if isinstance(sampling, FixedSizeBatches):
-        sample_rate(sampling, public_size=public_size)  # checks the batch against the data set
-        _check_declared("batches of a fixed size", size, public_size)
-        return _fixed_size(sampling.expected_batch_size, size, rng)
-    raise TypeError(f"no batches are known for {sampling!r}")
-
-
-def _check_declared(what: str, size: int, public_size: int) -> None:
-    """A smaller data set is passed over more often, or sampled at a higher rate, than is priced."""
-    if size != public_size:
+    if not isinstance(sampling, ShuffledBatches | FixedSizeBatches):
+        raise TypeError(f"no batches are known for {sampling!r}")
+    shuffled = isinstance(sampling, ShuffledBatches)
+    sample_rate(sampling, public_size=public_size)  # checks the batch against the data set
+    if size != public_size:  # a smaller one is passed over, or sampled, more often than is priced
         raise ValueError(
-            f"{what} are drawn from public_size records, got {public_size} and {size} records: "
-            "under replace-one the number of records is public; declare it"
+            f"{'shuffled batches' if shuffled else 'batches of a fixed size'} are drawn from "
+            f"public_size records, got {public_size} and {size} records: under replace-one the "
+            "number of records is public; declare it"
         )
+    batch = sampling.expected_batch_size
+    return _permuted(batch, size, rng, last=size - batch if shuffled else 0)
 
 
 def _poisson(rate: float, size: int, rng: torch.Generator) -> Iterator[Tensor]:
@@ -66,36 +233,9 @@ def _poisson(rate: float, size: int, rng: torch.Generator) -> Iterator[Tensor]:
         yield (draws < rate).nonzero().squeeze(1)
 
 
-def _shuffled(batch_size: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
-    if not batch_size <= size:
-        raise ValueError(f"a shuffled batch of {batch_size} needs as many records, got {size}")
+def _permuted(batch: int, size: int, rng: torch.Generator, *, last: int) -> Iterator[Tensor]:
+    """Of each permutation the batches that begin at `last` at most: a short one is dropped."""
     while True:
         order = torch.randperm(size, generator=rng, device=rng.device)
-        for start in range(0, size - batch_size + 1, batch_size):  # a short last batch is dropped
-            yield order[start : start + batch_size]
-
-
-def _fixed_size(batch_size: int, size: int, rng: torch.Generator) -> Iterator[Tensor]:
-    while True:
-        yield torch.randperm(size, generator=rng, device=rng.device)[:batch_size]
-
-
-def micro_batches(indices: Tensor, at_most: int) -> Iterator[Tensor]:
-    """A batch in parts that fit into memory: a Poisson batch has no largest size.
-
-    A clipped sum is a sum over examples, so the parts' clipped sums add up to the batch's; noise
-    comes once, on the total.
-
-    Args:
-        indices: (batch,) as `batches` yields them.
-        at_most: examples a part, >= 1.
-
-    Yields:
-        the indices in order, shape (at_most,), the last part perhaps shorter. An empty batch is
-        one empty part: its step releases noise alone.
-
-    Raises:
-        ValueError: at_most is not an integer >= 1.
-    """
-    checks.whole(1, at_most=at_most)
-    return iter(indices.split(at_most))
+        for start in range(0, last + 1, batch):
+            yield order[start : start + batch]

@@ -1,7 +1,7 @@
 """Where a run is computed, with which precision, and from which sources of randomness."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import shake_256
 from typing import Any, cast
@@ -105,6 +105,26 @@ def floats(*numbers: float | Tensor | None) -> tuple[Any, ...]:
     tensors = [number.detach().reshape(()) for number in numbers if isinstance(number, Tensor)]
     read = iter(torch.stack(tensors).tolist() if tensors else ())
     return tuple(next(read) if isinstance(number, Tensor) else number for number in numbers)
+
+
+def sums_of(tensors: Iterable[Tensor]) -> dict[torch.device, Tensor]:
+    """The bits of each tensor's sum and norm, left on its device: blind to permutations.
+
+    They show what no version counts: weights changed through `.data`, and optimisers' tensors.
+    """
+    sums: dict[torch.device, list[Tensor]] = {}
+    for tensor in tensors:
+        values = tensor.detach() if tensor.is_floating_point() else tensor.double()
+        norm = torch.linalg.vector_norm(values, dtype=torch.float64)
+        sums.setdefault(tensor.device, []).extend((values.sum(dtype=torch.float64), norm))
+    return {device: torch.stack(parts).view(torch.int64) for device, parts in sums.items()}
+
+
+def same_sums(one: Any, other: Any) -> bool:
+    """Whether sums, with one transfer for each device, or other parts of `present` are alike."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same_sums(one[d], other[d]) for d in one)
+    return torch.equal(one, other) if isinstance(one, Tensor) else one == other
 
 
 @contextmanager

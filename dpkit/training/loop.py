@@ -1,22 +1,17 @@
 """The training loop: yields a record a step, stops before the step that would overspend."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import nullcontext
 
 import torch
-from torch import Tensor
 
 from dpkit.training import ranks
-from dpkit.training.batches import batches
+from dpkit.training.batches import Rows, batches
 from dpkit.training.checkpoint import Checkpoints, kept
-from dpkit.training.data import Rows
-from dpkit.training.device import generator_on, precision, seeded
+from dpkit.training.device import precision
 from dpkit.training.noise import check_generator
 from dpkit.training.optimizers import settle
-from dpkit.training.types import Data, Gan, Model, R, Record, Settings, Step
-
-# What a run needs can be taken from here, too: the notebooks do.
-__all__ = ["Data", "Gan", "Record", "Settings", "Step", "generator_on", "seeded", "train"]
+from dpkit.training.types import Data, Model, R, Settings
 
 
 def train(
@@ -68,66 +63,43 @@ def train(
         FloatingPointError: a weight is NaN or infinite after a step.
     """
     check_generator(rng)
-    _check_settings(settings)
-    rows = Rows(data, rng=rng)
-    data = rows.data
-    # First of all, and once, the accountant says how many steps the budget allows.
-    allowed = settings.steps_allowed(public_size=data.public_size)
-    steps = _steps_to_run(steps, allowed=allowed)
-    ranks.agree(gan, data[:2], settings=(settings, data.public_size), rng=rng)
-    if steps:
-        rows.check_finite()
-    if checkpoint is None:
-        draws = _draws(settings, data, rng)
-        if begins is not None:
-            begins()
-        for index in range(steps):
-            with precision(tf32=tf32):
-                features, labels = rows.at(next(draws))
-                record = step(gan, features, labels, settings=settings, index=index, rng=rng)
-            yield record
-        _settle(gan)
-        return
-    with kept(
-        checkpoint, gan, data, step=step, settings=settings, rng=rng, steps=steps, tf32=tf32
-    ) as run:
-        draws = run.replayed(_draws(settings, data, rng))
-        if begins is not None:
-            begins()
-        while run.step < run.steps:
-            with run.one_step(), precision(tf32=tf32):
-                features, labels = rows.at(run.draw(draws))
-                record = step(gan, features, labels, settings=settings, index=run.step, rng=rng)
-            yield record
-    _settle(gan)
-
-
-def _settle(gan: Model) -> None:
-    for part in gan:
-        if isinstance(part, torch.optim.Optimizer):
-            settle(part)
-
-
-def _check_settings(settings: Any) -> None:
     missing = [name for name in ("sampling", "steps_allowed") if not hasattr(settings, name)]
     if missing:
         raise TypeError(
             f"settings must have sampling and steps_allowed, as a paper's Settings do, got "
             f"{type(settings).__name__} without {' and '.join(missing)}; give a frozen dataclass"
         )
-
-
-def _steps_to_run(steps: int | None, *, allowed: int) -> int:
-    if steps is None:
-        return allowed
+    rows = Rows(data, rng=rng)
+    data = rows.data
+    # First of all, and once, the accountant says how many steps the budget allows.
+    allowed = settings.steps_allowed(public_size=data.public_size)
+    steps = allowed if steps is None else steps
     if not 0 <= steps <= allowed:
         raise ValueError(
             f"steps must be between 0 and the {allowed} that the settings' budget allows, got "
             f"{steps}; raise the target epsilon or the noise"
         )
-    return steps
-
-
-def _draws(settings: Settings, data: Data, rng: torch.Generator) -> Iterator[Tensor]:
+    ranks.agree(gan, data[:2], settings=(settings, data.public_size), rng=rng)
+    if steps:
+        rows.check_finite()
     size = len(data.features)
-    return batches(settings.sampling, size=size, public_size=data.public_size, rng=rng)
+    draws = batches(settings.sampling, size=size, public_size=data.public_size, rng=rng)
+    stored = nullcontext()
+    if checkpoint is not None:
+        stored = kept(
+            checkpoint, gan, data, step=step, settings=settings, rng=rng, steps=steps, tf32=tf32
+        )
+    with stored as run:
+        if run is not None:
+            run.replay(draws)
+        if begins is not None:
+            begins()
+        for index in range(0 if run is None else run.step, steps):
+            charged = nullcontext() if run is None else run.one_step()
+            with charged, precision(tf32=tf32):
+                features, labels = rows.at(next(draws) if run is None else run.draw(draws))
+                record = step(gan, features, labels, settings=settings, index=index, rng=rng)
+            yield record
+    for part in gan:
+        if isinstance(part, torch.optim.Optimizer):
+            settle(part)

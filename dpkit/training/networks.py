@@ -1,10 +1,11 @@
-"""Networks that several papers share."""
+"""Networks that several papers share, and losses of one example each from their logits."""
 
 from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import softplus
 
 
 class Conditional(nn.Module):
@@ -54,3 +55,13 @@ def mlp(widths: Sequence[int], *, last: nn.Module | None, rng: torch.Generator) 
         layers += [linear, nn.ReLU()]
     layers.pop()
     return nn.Sequential(*layers, *([last] if last is not None else []))
+
+
+def called_real(logits: Tensor) -> Tensor:
+    """Cross-entropy of the answer "real", shape (batch,): -log sigmoid(logit)."""
+    return softplus(-logits).squeeze(-1)
+
+
+def called_fake(logits: Tensor) -> Tensor:
+    """Cross-entropy of the answer "fake", shape (batch,): -log(1 - sigmoid(logit))."""
+    return softplus(logits).squeeze(-1)

@@ -56,20 +56,22 @@ def noised_each(
     For clipping by groups and by coordinate (`noise_stds` of the rule).
 
     Args:
-        sums: clipped sums of gradients, one tensor a parameter.
+        sums, rng: as there.
         noise_stds: for each tensor a number, or a tensor of the same shape.
-        rng: generator on the tensors' device.
 
     Raises:
-        TypeError: rng is no torch.Generator.
-        ValueError: there are not as many noises as sums, one is of another shape, or one is
-            negative, infinite or NaN; or rng has torch's default seed.
+        TypeError, ValueError: as there; or there are not as many noises as sums, or one is of
+            another shape.
     """
     check_generator(rng)
     if len(noise_stds) != len(sums):
         raise ValueError(f"noise_stds must hold {len(sums)} numbers or tensors, a sum each")
     for i, (total, std) in enumerate(zip(sums, noise_stds, strict=True)):
-        fits = _fits(std, total) if isinstance(std, Tensor) else 0 <= std < inf
+        if isinstance(std, Tensor):  # on a GPU a bad value makes its sum NaN: `update` refuses it
+            fits, looks = std.shape == total.shape, std.device.type != "cuda"
+            fits = fits and (not looks or bool(((std >= 0) & (std < inf)).all()))  # NaN fails
+        else:
+            fits = 0 <= std < inf
         if not fits:
             raise ValueError(
                 f"noise_stds[{i}] must be >= 0 and finite, a number or of shape "
@@ -139,11 +141,8 @@ def source(rng: torch.Generator) -> Callable[[int], Tensor]:
     if rng.device.type == "cuda":
         return partial(_on_gpu, rng=rng)
     words = torch.randint(2**32, (8,), generator=rng, device=rng.device).tolist()
-    return partial(_on_cpu, own=np.random.Generator(np.random.SFC64(np.random.SeedSequence(words))))
-
-
-def _on_cpu(count: int, *, own: np.random.Generator) -> Tensor:
-    return torch.from_numpy(normals.standard_normals(count, rng=own))
+    own = np.random.Generator(np.random.SFC64(np.random.SeedSequence(words)))
+    return lambda count: torch.from_numpy(normals.standard_normals(count, rng=own))
 
 
 def _on_gpu(count: int, *, rng: torch.Generator) -> Tensor:
@@ -173,24 +172,13 @@ def _on_grid(totals: Tensor, draws: Tensor, stds: Tensor | float) -> Tensor:
 
     A total's own multiple is split off first, exactly, so that no rounding of it meets the noise.
     """
-    grid = _grid(stds)
+    if isinstance(stds, Tensor):  # the power of two at or below each deviation, over 2^GRID
+        grid = torch.ldexp(torch.ones_like(stds), stds.frexp().exponent - 1 - normals.GRID)
+    else:
+        grid = normals.grid(stds)
     rest = totals / grid
     whole = rest.round()
     noisy = draws.mul_(stds / grid).add_(rest.sub_(whole)).round_().add_(whole).mul_(grid)
     if isinstance(stds, Tensor):
         return torch.where(stds > 0, noisy, totals)
     return noisy if stds > 0 else totals
-
-
-def _grid(stds: Tensor | float) -> Tensor | float:
-    """The power of two at or below each deviation, over 2^GRID."""
-    if isinstance(stds, Tensor):
-        return torch.ldexp(torch.ones_like(stds), stds.frexp().exponent - 1 - normals.GRID)
-    return normals.grid(stds)
-
-
-def _fits(std: Tensor, total: Tensor) -> bool:
-    """Shape, and on a CPU values; on a GPU a bad one makes its sum NaN, which `update` refuses."""
-    if std.shape != total.shape or std.device.type == "cuda":
-        return std.shape == total.shape
-    return bool(((std >= 0) & (std < inf)).all())  # NaN fails

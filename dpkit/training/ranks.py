@@ -23,10 +23,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from dpkit.privacy.clipping import ClippingRule, PerCoordinateClipping
+from dpkit.training import gradients
 from dpkit.training.device import device_named
-from dpkit.training.gradients import clipped
-from dpkit.training.gradients.clipped import Clipped
-from dpkit.training.gradients.factored import PerExample
+from dpkit.training.gradients.by_products import Clipped, PerExample
 
 Parts = Iterable[nn.Module | torch.optim.Optimizer]
 MEANWHILE = timedelta(minutes=10)  # how long a rank waits for the others
@@ -128,19 +127,21 @@ def clipped_sum(
     """
     rank, world = here()
     if world == 1:
-        return clipped.clipped_sum(of, *inputs, rule=rule, at_most=at_most)
-    with _own_draws(rank, inputs[0].device):
+        return gradients.clipped_sum(of, *inputs, rule=rule, at_most=at_most)
+    device = inputs[0].device
+    seed = int(torch.randint(2**62, ())) + rank
+    on_gpu = [device.index or 0] if device.type == "cuda" else []
+    with torch.random.fork_rng(on_gpu):  # after it, all ranks' generators are in the same state
+        torch.default_generator.manual_seed(seed)
+        for index in on_gpu:
+            torch.cuda.default_generators[index].manual_seed(seed)
         share = (x[rank::world] for x in inputs)
-        mine = clipped.clipped_sum(of, *share, rule=rule, at_most=at_most)
+        mine = gradients.clipped_sum(of, *share, rule=rule, at_most=at_most)
     own = rule.bounds if isinstance(rule, PerCoordinateClipping) else getattr(rule, "scales", ())
-    on_device = [torch.as_tensor(one, device=inputs[0].device) for one in own]
-    _check_alike([*mine.parameters, *on_device], len(inputs[0]))
-    return _added_up(mine, len(inputs[0]))
-
-
-def _added_up(mine: Clipped, size: int) -> Clipped:
-    """The whole batch's sums, weights and losses, by one addition over all ranks."""
-    rank, world = here()
+    on_device = [torch.as_tensor(one, device=device) for one in own]
+    size = len(inputs[0])
+    _check_alike([*mine.parameters, *on_device], size)
+    # the whole batch's sums, weights and losses, by one addition over all ranks
     share = torch.cat((mine.weights, mine.losses.detach()[None])).double()
     rows = share.new_zeros(len(share), size)
     rows[:, rank::world] = share
@@ -152,18 +153,6 @@ def _added_up(mine: Clipped, size: int) -> Clipped:
     *sums, rows = (a.view(b.shape).to(b.dtype) for a, b in zip(pieces, parts, strict=True))
     weights, losses = rows[:-1].to(mine.weights.dtype), rows[-1].to(mine.losses.dtype)
     return Clipped(mine.parameters, sums, weights, losses)
-
-
-@contextmanager
-def _own_draws(rank: int, device: torch.device) -> Iterator[None]:
-    """Other global draws on each rank inside; the same state on all after it."""
-    seed = int(torch.randint(2**62, ())) + rank
-    on_gpu = [device.index or 0] if device.type == "cuda" else []
-    with torch.random.fork_rng(on_gpu):
-        torch.default_generator.manual_seed(seed)
-        for index in on_gpu:
-            torch.cuda.default_generators[index].manual_seed(seed)
-        yield
 
 
 def _check_alike(tensors: Iterable[Tensor], size: int) -> None:
@@ -201,16 +190,27 @@ def agree(parts: Parts, data: Sequence[Tensor], *, settings: Any, rng: torch.Gen
     if here().world == 1:
         return
     networks = [part for part in parts if isinstance(part, nn.Module)]
-    _check_same(
-        {
-            "data": [_digest(part) for part in data],
-            "settings": re.sub(" at 0x[0-9a-f]+", "", repr(settings)),
-            "networks": [
-                [(name, tuple(tensor.shape)) for name, tensor in net.named_parameters()]
-                for net in networks
-            ],
-        }
-    )
+    rows = [tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8) for tensor in data]
+    words: dict[str, Any] = {
+        "data": [
+            f"{tuple(tensor.shape)} {tensor.dtype} {sha256(own.numpy().data).hexdigest()}"
+            for tensor, own in zip(data, rows, strict=True)
+        ],
+        "settings": re.sub(" at 0x[0-9a-f]+", "", repr(settings)),
+        "networks": [
+            [(name, tuple(tensor.shape)) for name, tensor in net.named_parameters()]
+            for net in networks
+        ],
+    }
+    everyones: list[Any] = [None] * here().world
+    with _with_others():
+        dist.all_gather_object(everyones, words)
+    differ = [name for name in words if any(one[name] != words[name] for one in everyones)]
+    if differ:
+        raise RuntimeError(
+            f"{' and '.join(differ)} differ between the ranks: give all of them the same, in the "
+            "same order (each rank draws the same batch and clips its share of it)"
+        )
     take_states(parts, rng)
 
 
@@ -221,41 +221,19 @@ def take_states(parts: Parts, rng: torch.Generator, more: Any = None) -> Any:
         RuntimeError: a rank has ended.
     """
     states = [part.state_dict() for part in parts]
-    own = (states, rng.get_state(), torch.get_rng_state(), more)
-    states, of_rng, of_torch, more = _from_rank_0(own)
+    buffer = io.BytesIO()
+    torch.save((states, rng.get_state(), torch.get_rng_state(), more), buffer)
+    sent = [buffer.getvalue()]
+    with _with_others():
+        dist.broadcast_object_list(sent)
+    received = torch.load(io.BytesIO(sent[0]), map_location="cpu", weights_only=True)
+    states, of_rng, of_torch, more = received
     if here().rank:
         for part, state in zip(parts, states, strict=True):
             part.load_state_dict(state)
         rng.set_state(of_rng)
         torch.set_rng_state(of_torch)
     return more
-
-
-def _from_rank_0(value: Any) -> Any:
-    """What rank 0 gives, on every rank, its tensors on the CPU."""
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    sent = [buffer.getvalue()]
-    with _with_others():
-        dist.broadcast_object_list(sent)
-    return torch.load(io.BytesIO(sent[0]), map_location="cpu", weights_only=True)
-
-
-def _check_same(words: dict[str, Any]) -> None:
-    everyones: list[Any] = [None] * here().world
-    with _with_others():
-        dist.all_gather_object(everyones, words)
-    differ = [name for name in words if any(one[name] != words[name] for one in everyones)]
-    if differ:
-        raise RuntimeError(
-            f"{' and '.join(differ)} differ between the ranks: give all of them the same, in the "
-            "same order (each rank draws the same batch and clips its share of it)"
-        )
-
-
-def _digest(tensor: Tensor) -> str:
-    plain = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return f"{tuple(tensor.shape)} {tensor.dtype} {sha256(plain.data).hexdigest()}"
 
 
 @contextmanager

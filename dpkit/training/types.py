@@ -56,7 +56,7 @@ class Recorded:
     their numbers are.
     """
 
-    _form: ClassVar[Callable[..., Any]]  # a NamedTuple of step, batch_size and the numbers
+    _form: ClassVar[Any]  # a NamedTuple of step, batch_size and the numbers
 
     def __init__(self, step: int, batch_size: int, *numbers: float | Tensor | None) -> None:
         self.step = step
@@ -67,6 +67,11 @@ class Recorded:
     def _measured(self) -> Any:
         self._numbers = floats(*self._numbers)
         return type(self)._form(self.step, self.batch_size, *self._numbers)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in type(self)._form._fields:
+            return getattr(self._measured(), name)
+        raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
     def _asdict(self) -> dict[str, Any]:
         """The numbers by name, as of a NamedTuple."""
@@ -91,15 +96,18 @@ class Measured(NamedTuple):
 
     step: int
     batch_size: int
-    discriminator_loss: float
+    discriminator_loss: float  # of the batch, as its paper adds it up
     generator_loss: float | None  # None where this step did not train the generator
     clipped: float  # share of the batch whose gradient was scaled down
 
 
 class Record(Recorded):
-    """What one step of a GAN measured (see `Recorded`)."""
+    """What one step of a GAN measured (see `Recorded`): the numbers of `Measured`."""
 
     _form = Measured
+    discriminator_loss: float
+    generator_loss: float | None
+    clipped: float
 
     def __init__(
         self,
@@ -110,21 +118,6 @@ class Record(Recorded):
         clipped: float | Tensor,
     ) -> None:
         super().__init__(step, batch_size, discriminator_loss, generator_loss, clipped)
-
-    @property
-    def discriminator_loss(self) -> float:
-        """Of the batch, as its paper adds it up."""
-        return self._measured().discriminator_loss
-
-    @property
-    def generator_loss(self) -> float | None:
-        """None where this step did not train the generator."""
-        return self._measured().generator_loss
-
-    @property
-    def clipped(self) -> float:
-        """Share of the batch whose gradient was scaled down."""
-        return self._measured().clipped
 
 
 class Settings(Protocol):

@@ -271,7 +271,7 @@ MUTANTS = (
     ),
     Mutant(
         "ranks that go on count steps anew",
-        "training/checkpoint/keeper.py",
+        "training/checkpoint/__init__.py",
         "Follower(rng, step=step_,",
         "Follower(rng, step=0,",
         "tests/training/test_ranks.py::"
@@ -342,7 +342,7 @@ MUTANTS = (
     ),
     Mutant(
         "one record that is read unseen",
-        "training/reads.py",
+        "training/gradients/self_check.py",
         "np.shares_memory(*pair, max_work=WORK)",
         "(lambda a, b: a.shape == b.shape and np.shares_memory(a, b))(*pair)",
         "tests/private/test_around_the_step.py::test_a_loss_that_reads_other_records_is_refused_before_anything_is_charged",
@@ -364,20 +364,20 @@ MUTANTS = (
     Mutant(
         "spectral norms that tell an empty batch",
         "private/losses.py",
-        "with spectral.still(self):",
+        "with functional.still(self):",
         "with torch.no_grad():",
         "tests/private/test_around_the_step.py::test_the_vectors_of_a_spectral_norm_do_not_tell_an_empty_batch_from_another",
     ),
     Mutant(
         "a later read unseen",
-        "training/reads.py",
+        "training/gradients/self_check.py",
         "return secrets.randbelow(ONE_IN) == 0",
         "return False",
         "tests/private/test_around_the_step.py::test_a_loss_that_begins_to_read_later_is_found_out",
     ),
     Mutant(
         "a record that is not finite ends the run",
-        "training/gradients/layers/products.py",
+        "training/gradients/layers.py",
         "return weights.masked_fill(~(weights.isfinite() & (weights != 0)).all(0), 0)",
         "return weights",
         "tests/training/gradients/test_clipped.py::test_a_record_whose_gradient_is_not_finite_adds_nothing",

@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from torch import nn
 
-from dpkit.privacy.clipping import FlatClipping, GroupClipping
 from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.sampling import (
     PUBLIC_SIZE,
@@ -21,9 +19,7 @@ from dpkit.privacy.sampling import (
     PoissonSampling,
     ShuffledBatches,
 )
-from dpkit.training.batches import batches, micro_batches
-from dpkit.training.gradients import capture
-from dpkit.training.losses import called_real
+from dpkit.training.batches import batches
 
 pytestmark = pytest.mark.torch
 
@@ -173,43 +169,3 @@ def test_a_record_is_in_one_batch_of_a_shuffled_pass_at_most(size):
         assert seen.max() <= release.count <= seen.max() + 1
     assert release.mechanism == Assuming(Gaussian(2.0, "replace-one"), (PUBLIC_SIZE,))
     assert release.count == 4
-
-
-# Parts of a batch
-
-
-@pytest.mark.parametrize(("size", "parts"), [(0, [0]), (3, [3]), (8, [4, 4]), (9, [4, 4, 1])])
-def test_micro_batches_are_the_batch_in_order(size, parts):
-    indices = torch.randperm(size, generator=torch.Generator().manual_seed(0))
-    found = list(micro_batches(indices, 4))
-    assert [len(part) for part in found] == parts
-    assert torch.equal(torch.cat(found), indices)
-
-
-@pytest.mark.parametrize("at_most", [0, -1, 2.5, float("nan")])
-def test_a_part_of_no_size_is_refused(at_most):
-    with pytest.raises(ValueError, match="at_most must be an integer >= 1"):
-        micro_batches(torch.arange(3), at_most)
-
-
-@pytest.mark.parametrize("rule", [FlatClipping(0.5), GroupClipping((0.3, 0.2), (0, 1, 0, 1))])
-@pytest.mark.parametrize("batch", [0, 13])
-def test_clipped_sums_of_parts_add_up_to_that_of_the_batch(rule, batch):
-    rng = torch.Generator().manual_seed(0)
-    net = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1)).double()
-    for parameter in net.parameters():
-        parameter.data.normal_(generator=rng)
-    features = torch.randn(30, 6, generator=rng, dtype=torch.double)
-
-    def clipped_sum(indices):
-        with capture(net) as captured:
-            losses = called_real(net(features[indices]))
-        gradients = captured.gradients(losses)
-        return gradients.weighted_sum(rule.weights(gradients.norms()))
-
-    indices = torch.randperm(30, generator=rng)[:batch]
-    whole = clipped_sum(indices)
-    parts = [clipped_sum(part) for part in micro_batches(indices, 4)]
-    for tensor, *of_parts in zip(whole, *parts, strict=True):
-        torch.testing.assert_close(torch.stack(of_parts).sum(0), tensor, rtol=1e-12, atol=1e-14)
-    assert batch == 0 or any(tensor.abs().max() > 0.01 for tensor in whole)

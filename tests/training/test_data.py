@@ -7,8 +7,8 @@ from tiny import Plain, networks
 from torch import Tensor
 
 from dpkit.privacy.sampling import ShuffledBatches
+from dpkit.training.batches import Rows
 from dpkit.training.checkpoint import Checkpoints
-from dpkit.training.data import Rows
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
 from dpkit.training.types import Data, Record
@@ -67,11 +67,6 @@ def images() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (SIZE, 2, 2), dtype=np.uint8)
 
 
-def test_bytes_become_floats_after_the_draw(images):
-    whole = batches(data(to_unit(torch.from_numpy(images))))
-    assert same(whole, batches(data(torch.from_numpy(images), transform=to_unit)))
-
-
 def test_arrays_are_taken_from_disk_row_by_row(images, tmp_path):
     np.save(tmp_path / "images.npy", images)
     np.save(tmp_path / "labels.npy", np.arange(SIZE))
@@ -86,7 +81,7 @@ def test_arrays_are_taken_from_disk_row_by_row(images, tmp_path):
 @pytest.mark.parametrize("row", [0, 7, SIZE - 1])
 @pytest.mark.parametrize("at_once", [1, 5, 2**24])
 def test_a_record_that_is_not_finite_is_refused_by_its_row(monkeypatch, wrong, row, at_once):
-    monkeypatch.setattr("dpkit.training.data.AT_ONCE", at_once)
+    monkeypatch.setattr("dpkit.training.batches.AT_ONCE", at_once)
     features = torch.rand(SIZE, 3)
     features[row, 1] = wrong
     with pytest.raises(ValueError, match=rf"NaN or infinite \(row {row}, counted from 0\)"):
@@ -190,34 +185,6 @@ def test_a_transform_returns_a_row_for_each_example(made):
         rows.at(torch.arange(1))
 
 
-@pytest.mark.parametrize("other", [None, to_unit])
-def test_a_stored_run_goes_on_with_its_own_transform_alone(tmp_path, other):
-    where = Checkpoints(tmp_path / "run")
-
-    def run(transform):
-        return train(
-            keep_nothing,
-            networks(),
-            data(torch.ones(SIZE, 2), transform=transform),
-            settings=SETTINGS,
-            rng=rng(),
-            checkpoint=where,
-        )
-
-    records = run(twice)
-    next(records)
-    del records  # which stores the run
-    with pytest.raises(ValueError, match=r"these differ: .*transform"):
-        next(run(other))
-    with pytest.raises(ValueError, match="transform must be something that another process"):
-        next(run(lambda x: 2 * x))
-    assert len(list(run(twice))) == 7
-
-
-def keep_nothing(gan, features, labels, *, settings, index, rng):
-    return Record(index, len(features), 0.0, None, 0.0)
-
-
 def frame():
     class DataFrame:
         pass
@@ -271,7 +238,7 @@ def test_rows_move_to_the_device_before_they_are_transformed(monkeypatch, images
     monkeypatch.setattr(Tensor, "pin_memory", lambda rows: rows)
     rows = Rows(data(images, transform=to_unit), rng=rng())
     rows._device = torch.device("meta")
-    monkeypatch.setattr("dpkit.training.data.moved_by", lambda run, rows, before: None)
+    monkeypatch.setattr("dpkit.training.batches.moved_by", lambda run, rows, before: None)
     features, own = rows.at(torch.tensor([1, 3, 5]))
     assert features.is_meta
     assert own.is_meta

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from dpkit.training.device import device_label, device_named, draws_put_back, floats, precision
+from dpkit.training.device import device_label, device_named, floats, precision
 from dpkit.training.types import Record
 
 pytestmark = pytest.mark.torch
@@ -41,11 +41,7 @@ def test_auto_is_an_accelerator_that_has_float64(accelerator, kind, count, auto)
     accelerator(kind, count)
     assert device_named("auto") == torch.device(auto)
     assert device_named("cpu") == device_named("cpu:0") == CPU
-
-
-def test_a_device_by_its_number(accelerator):
-    accelerator("cuda", 2)
-    for name in ("cuda", "cuda:0", "cuda:1"):
+    for name in ("cuda", "cuda:0", "cuda:1") if (kind, count) == ("cuda", 2) else ():
         assert device_named(name) == torch.device(name)
 
 
@@ -147,10 +143,3 @@ def test_a_record_is_its_numbers_whether_they_came_as_tensors_or_not():
     assert (given.generator_loss, given.clipped) == (None, 0.25)
     assert tuple(given) == tuple(given._asdict().values()) == (3, 8, 0.5, None, 0.25)
     assert given != Record(3, 8, 0.5, 0.5, 0.25)
-
-
-def test_draws_are_put_back():
-    before = torch.get_rng_state()
-    with draws_put_back(CPU):
-        torch.rand(3)
-    assert torch.equal(before, torch.get_rng_state())

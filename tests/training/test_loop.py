@@ -75,7 +75,8 @@ def looked_at(settings, *, seed=0, size=10, **keywords):
 def test_each_step_is_given_its_index_and_a_batch_with_its_own_labels():
     given, records = looked_at(Counting())
     assert given == []  # nothing runs before it is asked for
-    assert [record.step for record in records] == list(range(8))
+    for count, record in enumerate(records):
+        assert record.step == count == len(given) - 1
     assert [one.index for one in given] == list(range(8))
     for one in given:
         assert torch.equal(one.labels, one.features.long() % 10)
@@ -83,34 +84,6 @@ def test_each_step_is_given_its_index_and_a_batch_with_its_own_labels():
     for epoch in range(2):  # three batches of three of ten records, none twice
         seen = torch.cat([one.features for one in given[3 * epoch : 3 * epoch + 3]])
         assert len(seen.unique()) == 9
-
-
-def test_a_step_is_run_when_its_record_is_asked_for():
-    given, records = looked_at(Counting())
-    for count in range(1, 4):
-        next(records)
-        assert len(given) == count
-
-
-@pytest.mark.parametrize("sampling", [PoissonSampling(3), ShuffledBatches(3), ShuffledBatches(10)])
-@pytest.mark.parametrize("stop", [1, 3, 4, 7, 8])
-def test_a_run_that_goes_on_is_given_the_same_batches(tmp_path, sampling, stop):
-    """A sampler needs nothing on disk but the rng: draws since the last shuffle are replayed."""
-    settings = Counting(sampling)
-    plain, records = looked_at(settings, checkpoint=Checkpoints(tmp_path / "whole"))
-    list(records)
-    place = Checkpoints(tmp_path / "it", every=2, reserve=3)
-    first, records = looked_at(settings, checkpoint=place)
-    for _ in range(stop):
-        next(records)
-    records.close()
-    second, records = looked_at(settings, seed=1, checkpoint=place)
-    list(records)
-    assert len(first) == stop
-    assert len(first + second) == len(plain)
-    for one, other in zip(plain, first + second, strict=True):
-        assert one.index == other.index
-        assert torch.equal(one.features, other.features)
 
 
 def test_a_second_stop_within_an_epoch_keeps_its_place(tmp_path):
@@ -168,15 +141,8 @@ def test_schedules_and_critic_steps_go_on_where_they_were(tmp_path):
         place = Checkpoints(tmp_path / str(stops))
         for stop in stops:
             gan = paper.new_gan(settings, seed=0, device=CPU)
-            for record in train(
-                paper.step,
-                gan,
-                data,
-                settings=settings,
-                rng=generator_on(CPU, reproducible_seed=0),
-                steps=stop,
-                checkpoint=place,
-            ):
+            own = {"rng": generator_on(CPU, reproducible_seed=0), "checkpoint": place}
+            for record in train(paper.step, gan, data, settings=settings, steps=stop, **own):
                 records.append(record)
                 rates.append(gan.discriminator_optimizer.param_groups[0]["lr"])
         return records, rates

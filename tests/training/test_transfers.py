@@ -35,8 +35,8 @@ from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
 from dpkit.training import clipped_sum, gradient_penalty, noise, optimizers, per_example
 from dpkit.training.device import generator_on
-from dpkit.training.gradients import Gradients, LayerPasses
-from dpkit.training.gradients.layers import KINDS, others, products
+from dpkit.training.gradients import Gradients, LayerPasses, layers
+from dpkit.training.gradients.layers import KINDS
 from dpkit.training.loop import train
 from dpkit.training.noise import noised
 from dpkit.training.optimizers import update
@@ -50,7 +50,7 @@ DECIDING = ("_local_scalar_dense", "nonzero", "equal", "masked_select", "_unique
 READING = (Tensor.tolist, Tensor.cpu, Tensor.numpy)  # on a CPU without an operation
 CHECK = "training/gradients/self_check.py"  # of a network's 1st, 2nd, 4th, ... batch
 DRAW = {"training/batches.py": 1}
-BOUNDS = {"papers/dpgan/grouping.py": 1}
+BOUNDS = {"papers/dpgan/clip_bounds.py": 1}
 READ = {"training/device.py": 1}
 
 
@@ -96,8 +96,7 @@ def _note(waits: Counter) -> None:
 @pytest.fixture
 def gpu(monkeypatch):
     """Take the CPU for a GPU where the device decides which way is taken."""
-    for module in (products, others):
-        monkeypatch.setattr(module, "waits_for", lambda x: True)
+    monkeypatch.setattr(layers, "waits_for", lambda x: True)
     monkeypatch.setattr(noise, "source", lambda rng: partial(noise._on_gpu, rng=rng))
     monkeypatch.setattr(optimizers, "_waits_for", lambda flag: True)
     monkeypatch.setattr(optimizers, "_on_its_way", lambda flag: lambda: True)
@@ -196,8 +195,8 @@ def test_dpgan(images, name):
 
 
 def critic() -> nn.Module:
-    layers = nn.Conv2d(1, 3, 3), nn.LeakyReLU(), nn.Flatten(), nn.Linear(108, 4), nn.ReLU()
-    return nn.Sequential(*layers, nn.Linear(4, 1))
+    critic = nn.Conv2d(1, 3, 3), nn.LeakyReLU(), nn.Flatten(), nn.Linear(108, 4), nn.ReLU()
+    return nn.Sequential(*critic, nn.Linear(4, 1))
 
 
 def squared(outputs: Tensor) -> Tensor:
@@ -302,7 +301,7 @@ def test_a_gpu_takes_more_examples_at_a_time():
     with Operations() as wide:
         norms = gradients.norms()
     with pytest.MonkeyPatch.context() as patch, Operations() as narrow:
-        patch.setattr(products, "waits_for", lambda x: False)
+        patch.setattr(layers, "waits_for", lambda x: False)
         assert torch.allclose(norms, gradients.norms(), rtol=1e-5)
     assert 5 * wide.count < narrow.count
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from dpkit.training.device import seeded
-from dpkit.training.gradients.same_draws import SameDraws
+from dpkit.training.gradients.self_check import SameDraws
 from dpkit.training.noise import watched
 
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from dpkit.common import checks
 from dpkit.privacy.clipping import moves
 from dpkit.privacy.mechanisms import Adjacency
-from dpkit.training.gradients.factored import Gradients, LayerPasses, PerExample
-from dpkit.training.gradients.layers.products import counting, left_out, lengths, widened
+from dpkit.training.gradients.by_products import Gradients, LayerPasses, PerExample
+from dpkit.training.gradients.layers import counting, left_out, lengths, widened
 
 ROUNDED_UP = 1 + 2.0**-14  # norms that were added up in float32, and weights from them
 

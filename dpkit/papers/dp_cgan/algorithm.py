@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from dpkit.papers.dp_cgan.settings import Settings
 from dpkit.privacy.clipping import RealFakeApart, RealFakeSummed
 from dpkit.training import Gradients, capture, clipped_sum, paired, per_example
-from dpkit.training.losses import called_fake, called_real
-from dpkit.training.networks import Conditional, mlp
+from dpkit.training.networks import Conditional, called_fake, called_real, mlp
 from dpkit.training.noise import noised
 from dpkit.training.optimizers import average, set_rate, update
 from dpkit.training.types import Gan, Record

@@ -17,8 +17,7 @@ from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.mechanisms import Gaussian, Mechanism
 from dpkit.privacy.sampling import mechanism, sample_rate
 from dpkit.privacy.schedules import Constant
-from dpkit.training.batches import batches
-from dpkit.training.data import Rows
+from dpkit.training.batches import Rows, batches
 from dpkit.training.types import Data, Gan, Record, Step
 
 LARGEST_LOSS = {"digits": 25.0, "census": 20.0}  # C of Table II, batch 64

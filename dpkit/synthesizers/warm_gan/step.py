@@ -17,7 +17,7 @@ from dpkit.synthesizers.class_moments import MomentsModel
 from dpkit.synthesizers.warm_gan.networks import WarmGenerator, new_critic
 from dpkit.synthesizers.warm_gan.settings import WarmGanSettings
 from dpkit.training import Gradients, paired, per_example, seeded
-from dpkit.training.gradients.factored import PerExample
+from dpkit.training.gradients.by_products import PerExample
 from dpkit.training.types import Gan, Record
 
 AT_ONCE = 4096  # images generated together

@@ -9,13 +9,8 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpkit.common import checks
-from dpkit.privacy.ledger import rows as as_rows
-
-try:
-    import fcntl
-except ImportError:  # there is none on Windows
-    fcntl = None
+from dpkit.common import checks, files
+from dpkit.privacy.rows import rows as as_rows
 
 _CHECKPOINT = b"dpkit checkpoint"  # how the file of a checkpoint begins
 _NOTE = (
@@ -135,7 +130,8 @@ def write_charged(
     content: dict[str, Any] = {"note": _NOTE, "id": charged.identity, "charged": charged.steps}
     if rows is not None:
         content["rows"] = rows
-    write_whole(ledger_path(path), (json.dumps(content, indent=1) + "\n").encode())
+    text = json.dumps(content, indent=1) + "\n"
+    files.write_bytes(ledger_path(path), text.encode(), private=True)
     mark(lock, charged)
 
 
@@ -191,31 +187,6 @@ def mark(lock: int, charged: Charged) -> None:
         os.fsync(lock)
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file for its owner alone: whole and on disk, or not at all.
-
-    There is one writer at a time (`locked`), so what a killed one left is overwritten.
-    """
-    temporary = path.with_name(f".{path.name}.part")
-    temporary.unlink(missing_ok=True)
-    try:
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the new name itself
-    finally:
-        os.close(folder)
-
-
 @contextmanager
 def locked(path: Path) -> Iterator[int]:
     """Hold an exclusive lock on the checkpoint at `path`: its open file.
@@ -225,20 +196,13 @@ def locked(path: Path) -> Iterator[int]:
         ValueError: the system has no lock that ends with its process (Windows); or what lies at
             the path is no checkpoint.
     """
-    if fcntl is None:
-        raise ValueError("checkpoints need fcntl, which this system lacks; train without them")
     _check_place(path)  # before a lock lies beside another's file
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(lock_path(path), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RuntimeError(
-                f"another run trains with the checkpoint {path}; wait for its end, or give "
-                "another path (a run of this process ends with its iterator's close()); do not "
-                f"delete {lock_path(path)}, or steps run that no ledger counts"
-            ) from None
+    lacking = "checkpoints need fcntl, which this system lacks; train without them"
+    busy = (
+        f"another run trains with the checkpoint {path}; wait for its end, or give another path (a "
+        "run of this process ends with its iterator's close()); do not delete "
+        f"{lock_path(path)}, or steps run that no ledger counts"
+    )
+    with files.locked(lock_path(path), lacking=lacking, busy=busy) as handle:
         yield handle
-    finally:
-        os.close(handle)  # without unlocking: a fork's copy must not free its parent's

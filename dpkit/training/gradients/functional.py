@@ -2,6 +2,11 @@
 
 The slow way, for layers that `layers` does not know: gradients are formed, used and dropped chunk
 by chunk, once for the norms and once for the sums, so that memory stays bounded.
+
+Spectral normalisation (Miyato et al. 2018) takes one power iteration a step. In training mode torch
+iterates in each pass, so that norms and sums would be of different weights. The iteration reads
+weights alone, no example. So it is done before the pass, once for each value of the weight, and not
+within it: neither parts of a batch nor several losses iterate further.
 """
 
 import warnings
@@ -9,15 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.nn.utils.parametrizations import _SpectralNorm
+from torch.nn.utils.spectral_norm import SpectralNorm
 
-from dpkit.training.gradients import spectral
-from dpkit.training.gradients.layers import KINDS, MixesExamples, UnsupportedLayer, refuse_mixing
-from dpkit.training.gradients.layers.products import clamped, counting, left_out, lengths, widened
-from dpkit.training.gradients.refused import explained, one_each
+from dpkit.training.gradients.layers import KINDS, clamped, counting, left_out, lengths, widened
+from dpkit.training.gradients.refused import MixesExamples, UnsupportedLayer, explained, one_each
 
 AT_ONCE = {"cpu": 2**22, "cuda": 2**26}  # numbers in the gradients and passes of one chunk
 WIDER = 64  # times as many numbers as an input has, in what a network makes of it
@@ -42,11 +48,7 @@ class Functional:
     @property
     def parameters(self) -> list[Tensor]:
         """All that the network has and that requires gradients."""
-        return list(self._values.values())
-
-    @property
-    def _values(self) -> dict[str, Tensor]:
-        return {name: p for name, p in self.network.named_parameters() if p.requires_grad}
+        return [p for p in self.network.parameters() if p.requires_grad]
 
     def each(self, at_most: int | None = None) -> Iterator[list[Tensor]]:
         """Full gradients, as many examples at a time as fit in `at_most` numbers."""
@@ -55,25 +57,18 @@ class Functional:
 
     def _chunks(self, function: Callable[..., Any], at_most: int | None = None) -> Iterator[Any]:
         """function(values, *rows) of each example, a few examples at a time."""
-        values = {name: p.detach() for name, p in self._values.items()}
-        batch, rows = self._batch, self._rows(at_most)
-        for start in range(0, batch, rows):
+        named = self.network.named_parameters()
+        values = {name: p.detach() for name, p in named if p.requires_grad}
+        if at_most is None:
+            at_most = AT_ONCE.get(self.parameters[0].device.type, AT_ONCE["cpu"])
+        one = sum(p.numel() for p in self.parameters)  # gradients; inputs and outputs (about as
+        one += WIDER * sum(x[:1].numel() for x in self.inputs)  # much) must fit beside them
+        rows = max(at_most // max(one, 1), 1)
+        for start in range(0, len(self.inputs[0]), rows):
             part = [x[start : start + rows] for x in self.inputs]
             with as_it_was(self.network), explained(self.network, self.reason):
                 chunk = vmap(function, (None, *[0] * len(part)))(values, *part)
             yield chunk
-
-    @property
-    def _batch(self) -> int:
-        return len(self.inputs[0])
-
-    def _rows(self, at_most: int | None) -> int:
-        """Examples at a time: their gradients, inputs and (about as much) outputs must fit."""
-        if at_most is None:
-            at_most = AT_ONCE.get(self.parameters[0].device.type, AT_ONCE["cpu"])
-        one = sum(p.numel() for p in self.parameters)
-        one += WIDER * sum(x[:1].numel() for x in self.inputs)
-        return max(at_most // max(one, 1), 1)
 
     def _one(self, values: dict[str, Tensor], *rows: Tensor) -> Tensor:
         def call(*inputs: Tensor) -> Tensor:
@@ -85,7 +80,7 @@ class Functional:
         """Each example's loss, (batch,)."""
         with torch.no_grad():
             nothing = self.parameters[0].new_zeros(0)
-            return one_each(torch.cat([nothing, *self._chunks(self._one)]), self._batch)
+            return one_each(torch.cat([nothing, *self._chunks(self._one)]), len(self.inputs[0]))
 
     def norms(self) -> Tensor:
         """L2 norm of each example's gradient by tensor, (parameter tensors, batch)."""
@@ -129,7 +124,7 @@ class Functional:
     def clamped_sum(self, bounds: Sequence[Tensor]) -> tuple[list[Tensor], Tensor]:
         """The sum over examples of gradients within bounds (see `PerExample`)."""
         sums = [widened(torch.zeros_like(bound)) for bound in bounds]
-        whole = torch.ones(self._batch, dtype=torch.bool, device=bounds[0].device)
+        whole = torch.ones(len(self.inputs[0]), dtype=torch.bool, device=bounds[0].device)
         start = 0
         for gradients in self.each():
             stop = start + len(gradients[0])
@@ -147,10 +142,11 @@ def as_it_was(network: nn.Module) -> Iterator[None]:
         MixesExamples: a buffer was replaced, by what a pass made of private examples.
     """
     own = [(m, name, p) for m in network.modules() for name, p in m._parameters.items()]
-    made = [(m, k, v) for m in network.modules() for k, v in vars(m).items() if _computed(v)]
+    held = [(m, k, v) for m in network.modules() for k, v in vars(m).items()]
+    made = [x for x in held if isinstance(x[2], Tensor) and not isinstance(x[2], nn.Parameter)]
     buffers = [(m, dict(m._buffers)) for m in network.modules()]
     try:
-        with spectral.still(network):
+        with still(network):
             yield
     finally:
         for module, name, parameter in own:
@@ -171,20 +167,14 @@ def as_it_was(network: nn.Module) -> Iterator[None]:
         )
 
 
-def _computed(value: object) -> bool:
-    return isinstance(value, Tensor) and not isinstance(value, nn.Parameter)
-
-
 def per_example(
     network: nn.Module, loss: Callable[[Tensor], Tensor], *inputs: Tensor, reason: str | None
 ) -> tuple[Functional, Tensor]:
     """As `by_products.per_example`, for any network; `reason` is warned about once.
 
     Raises:
-        MixesExamples: a layer in which the examples of a batch meet.
         UnsupportedLayer: torch.func cannot run the network, or one example has several losses.
     """
-    refuse_mixing(network)
 
     def one(call: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         return one_number(loss(call(*rows)), reason)
@@ -208,20 +198,60 @@ def one_number(loss: Tensor, reason: str | None) -> Tensor:
 
 
 def computed(gradients: Functional) -> tuple[Functional, Tensor]:
-    """The gradients with their losses, and the warning that this way is slower."""
-    spectral.iterate(gradients.network)
-    losses = gradients.losses()
-    if gradients.reason is not None:
-        warn_once(gradients.reason)
-    return gradients, losses
-
-
-def warn_once(reason: str) -> None:
-    """Warn that the slow way is taken, once for each reason."""
-    if reason not in _warned:
+    """The gradients with their losses; for each reason a warning, once, that this way is slower."""
+    iterate(gradients.network)
+    losses, reason = gradients.losses(), gradients.reason
+    if reason is not None and reason not in _warned:
         _warned.add(reason)
         warnings.warn(
             f"{' '.join(reason.split())}; all of the network goes through torch.func, which is "
             f"slower (fast are {', '.join(kind.__name__ for kind in KINDS)}, each run once)",
-            stacklevel=6,
+            stacklevel=5,
         )
+    return gradients, losses
+
+
+_versions: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
+
+
+def iterate(network: nn.Module) -> None:
+    """One power iteration in each normalised layer that trains, if its weight has changed."""
+    for keeper, layer, name, weight in list(_normalised(network)):
+        if not keeper.training or _versions.get(keeper) == weight._version:
+            continue
+        _versions[keeper] = weight._version
+        with torch.no_grad():
+            if hook := _hook(keeper):
+                hook.compute_weight(layer, do_power_iteration=True)
+            else:
+                getattr(layer, name)  # torch computes it, and iterates, on reading
+
+
+@contextmanager
+def still(network: nn.Module) -> Iterator[None]:
+    """No power iteration within: the weights are what the last one made of them."""
+    training = [keeper for keeper, *_ in _normalised(network) if keeper.training]
+    for keeper in training:
+        keeper.training = False
+    try:
+        yield
+    finally:
+        for keeper in training:
+            keeper.training = True
+
+
+def _normalised(network: nn.Module) -> Iterator[tuple[nn.Module, nn.Module, str, Tensor]]:
+    """Who iterates in training mode, the layer, and its weight's name and value."""
+    for layer in network.modules():
+        if hook := _hook(layer):
+            yield layer, layer, hook.name, getattr(layer, f"{hook.name}_orig")
+        for name, ways in getattr(layer, "parametrizations", {}).items():
+            for way in ways:
+                if isinstance(way, _SpectralNorm):
+                    yield way, layer, name, ways.original
+
+
+def _hook(layer: nn.Module) -> SpectralNorm | None:
+    """The older form of spectral normalisation."""
+    hooks = layer._forward_pre_hooks.values()
+    return next((hook for hook in hooks if isinstance(hook, SpectralNorm)), None)

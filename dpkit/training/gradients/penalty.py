@@ -1,20 +1,39 @@
 """Per-example gradients of a critic with a gradient penalty: WGAN-GP (Gulrajani et al. 2017).
 
-The `tangents` of a critic give them in two passes or three; where those are not known to be right,
-torch.func nests its gradients example by example.
+The tangent of a critic's scores gives them as products, in two passes or three; where it is not
+known to be right, torch.func nests its gradients example by example. The penalty's gradient is that
+of a directional derivative: with g = grad f at a point between a real and a fake example, norm |g|
+and u = g / |g| held fixed,
+
+    grad (|g| - 1)^2 = 2 (|g| - 1) grad (u . g),
+
+and u . g is the tangent of f along u. In a piecewise-linear critic the tangent runs through the
+same weights as the point does, with the activations' slopes in place of the activations, so each
+layer adds one more outer product, of the tangent of its features and its output gradient: no double
+backward pass. Where activations bend, the backward pass of the tangent gives the rest.
 """
 
 from collections.abc import Callable
 from functools import partial
+from threading import Lock
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from dpkit.training.gradients import functional, refused, self_check
-from dpkit.training.gradients.factored import Gradients, PerExample
+from dpkit.training.gradients.by_products import (
+    Gradients,
+    LayerPasses,
+    PerExample,
+    agrees,
+    capture,
+    hooked,
+)
 from dpkit.training.gradients.functional import Functional
-from dpkit.training.gradients.layers import MixesExamples, UnsupportedLayer, check, refuse_mixing
-from dpkit.training.gradients.tangents import curved, straight
+from dpkit.training.gradients.layers import KINDS, scaled
+from dpkit.training.gradients.refused import MixesExamples, UnsupportedLayer, check
 
 STRAIGHT: tuple[type[nn.Module], ...] = (
     *(nn.Linear, nn.Conv2d, nn.ConvTranspose2d, nn.Embedding),
@@ -28,6 +47,11 @@ CURVED: tuple[type[nn.Module], ...] = (
     *(nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ELU, nn.GELU, nn.SiLU, nn.Softsign, nn.LogSigmoid),
     nn.GroupNorm,
 )
+
+
+# real, fake, between them, conditions, weight
+Batch = tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...], float]
+Way = Callable[..., tuple[Gradients, Tensor]]
 
 
 @refused.not_compiled
@@ -68,15 +92,19 @@ def per_example(
             "real and fake must have one shape and mixing one number an example, got "
             f"{tuple(real.shape)}, {tuple(fake.shape)} and {tuple(mixing.shape)}"
         )
-    refuse_mixing(critic)
     refused.refuse(critic)
-    _refuse_dropout(critic)
+    for module in critic.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.training and module.p > 0:
+            raise UnsupportedLayer(
+                f"{module} would drop other units in each pass of one loss; call eval() on it or "
+                "leave it out"
+            )
     between = torch.lerp(
         fake, real, mixing.to(real).view(len(real), *[1] * (real.ndim - 1))
     ).detach()
     batch = (real.detach(), fake.detach(), between, conditions, weight)
     if len(real) == 0:  # which not every layer takes
-        return by_functional(critic, *batch, None)
+        return by_functional(critic, batch, None)
     asked = self_check.asked(critic, "penalty")
     counts = True
     if asked.due():
@@ -90,10 +118,6 @@ def per_example(
     answer = _by_ways(ways, critic, batch, asked)
     asked.batches += counts
     return answer
-
-
-Batch = tuple[Tensor, Tensor, Tensor, tuple[Tensor, ...], float]
-Way = Callable[..., tuple[Gradients, Tensor]]
 
 
 def _scores(critic: nn.Module, *points_and_conditions: Tensor) -> Tensor:
@@ -116,14 +140,14 @@ def _by_ways(
     except MixesExamples:
         raise
     except UnsupportedLayer as reason:
-        return by_functional(critic, *batch, str(reason))
+        return by_functional(critic, batch, str(reason))
     for way in ways:
         if way.__name__ not in asked.wrong and (answer := _checked(way, critic, batch, asked)):
             return answer
     reasons = [asked.wrong[way.__name__] for way in ways if way.__name__ in asked.wrong]
     if ways and not reasons:  # infinite or not a number: nothing to compare
-        return by_functional(critic, *batch, None)
-    return by_functional(critic, *batch, reasons[-1] if reasons else _bent(critic))
+        return by_functional(critic, batch, None)
+    return by_functional(critic, batch, reasons[-1] if reasons else _bent(critic))
 
 
 def _checked(
@@ -132,11 +156,11 @@ def _checked(
     """The answer of a way; None where it has none, or where autograd has another gradient."""
     name = way.__name__
     try:
-        gradients, losses = way(critic, *batch)
+        gradients, losses = way(critic, batch)
         if name in asked.right and not asked.due():
             return gradients, losses
         wanted = _wanted(critic, batch, asked.rows(len(losses)))
-        verdicts = [self_check.agrees(gradients, row, w) for row, w in wanted.items()]
+        verdicts = [agrees(gradients, row, w) for row, w in wanted.items()]
     except torch.OutOfMemoryError:
         raise
     except (UnsupportedLayer, RuntimeError) as error:
@@ -191,25 +215,9 @@ def _is_of(types: tuple[type[nn.Module], ...], module: nn.Module) -> bool:
     return type(module) in types or getattr(module, "piecewise_linear", False) is True
 
 
-def _refuse_dropout(critic: nn.Module) -> None:
-    for module in critic.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.training and module.p > 0:
-            raise UnsupportedLayer(
-                f"{module} would drop other units in each pass of one loss; call eval() on it or "
-                "leave it out"
-            )
-
-
-def by_functional(
-    critic: nn.Module,
-    real: Tensor,
-    fake: Tensor,
-    between: Tensor,
-    conditions: tuple[Tensor, ...],
-    weight: float,
-    reason: str | None,
-) -> tuple[Functional, Tensor]:
+def by_functional(critic: nn.Module, batch: Batch, reason: str | None) -> tuple[Functional, Tensor]:
     """Nested torch.func gradients of each example, for layers that are not known as products."""
+    real, fake, between, conditions, weight = batch
 
     def one(call: Callable[..., Tensor], *rows: Tensor) -> Tensor:
         def score(x: Tensor) -> Tensor:
@@ -221,3 +229,113 @@ def by_functional(
 
     inputs = (real, fake, between, *conditions)
     return functional.computed(Functional(critic, one, inputs, reason))
+
+
+_one_at_a_time = Lock()  # a process has one level of forward-mode differentiation
+
+
+def straight(critic: nn.Module, batch: Batch) -> tuple[Gradients, Tensor]:
+    """One pass for all three kinds of points, and one tangent pass."""
+    real, fake, between, conditions, weight = batch
+    between = between.detach().requires_grad_()
+    with capture(critic) as captured:
+        points = torch.cat((real, fake, between))
+        scores = critic(points, *(torch.cat((c, c, c)) for c in conditions)).view(3, len(real))
+    signed = torch.cat((-scores[0], scores[1], scores[2]))
+    passes, (gradient,) = captured.backward(signed, between)
+    norm, unit, slope = _penalty(gradient, weight)
+    losses = scores[1] - scores[0] + weight * (norm - 1).square()
+    with torch.no_grad():
+        tangents = _tangents(critic, between.detach(), scaled(unit, slope), conditions)
+    layers = []
+    for one in passes:
+        layer = one.layer
+        if not one.passes:  # it did not run
+            layers.append(one)
+            continue
+        ((a, d),) = one.passes
+        (real_a, fake_a, _), (real_d, fake_d, between_d) = a.chunk(3), d.chunk(3)
+        pairs = ((real_a, real_d), (fake_a, fake_d))
+        tangent = tangents[layer]
+        if tangent is not None:  # else it sees conditions alone, which do not move
+            pairs = (*pairs, (tangent, between_d))
+        layers.append(LayerPasses(layer, pairs, bias_passes=2))
+    return Gradients(tuple(layers)), losses.detach()
+
+
+def _penalty(gradient: Tensor, weight: float) -> tuple[Tensor, Tensor, Tensor]:
+    """|g|, u = g / |g| (0 where g is 0), and the penalty's slope in |g|."""
+    norm = gradient.flatten(1).norm(dim=1)
+    tiny = torch.finfo(norm.dtype).tiny
+    unit = gradient / norm.clamp(min=tiny).view(len(norm), *[1] * (gradient.ndim - 1))
+    return norm, unit, 2 * weight * (norm - 1)
+
+
+def _tangents(
+    critic: nn.Module, points: Tensor, unit: Tensor, conditions: tuple[Tensor, ...]
+) -> dict[nn.Module, Tensor | None]:
+    """The tangent of each layer's features along `unit`."""
+    tangents: dict[nn.Module, Tensor | None] = {}
+
+    def remember(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        features = KINDS[type(layer)].features(layer, inputs[0])
+        tangents[layer] = forward_ad.unpack_dual(features).tangent
+
+    with _one_at_a_time, forward_ad.dual_level(), hooked(critic, remember):
+        critic(forward_ad.make_dual(points, unit), *conditions)
+    if all(tangent is None for tangent in tangents.values()):
+        raise UnsupportedLayer("no layer's input moves with the critic's first input")
+    return tangents
+
+
+def curved(critic: nn.Module, batch: Batch) -> tuple[Gradients, Tensor]:
+    """A tangent pass with its own graph, and the backward pass of its outcome."""
+    real, fake, between, conditions, weight = batch
+    with capture(critic) as captured:
+        both = (torch.cat((c, c)) for c in conditions)
+        scores = critic(torch.cat((real, fake)), *both).view(2, len(real))
+    passes, _ = captured.backward(torch.cat((-scores[0], scores[1])))
+    between = between.detach().requires_grad_()
+    (gradient,) = torch.autograd.grad(critic(between, *conditions).sum(), between)
+    norm, unit, slope = _penalty(gradient, weight)
+
+    seen: dict[nn.Module, tuple[Tensor, Tensor | None]] = {}
+    ends: dict[nn.Module, tuple[GradientEdge, GradientEdge]] = {}
+
+    def remember(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        features = KINDS[type(layer)].features(layer, inputs[0])
+        seen[layer] = forward_ad.unpack_dual(features)
+        if output._is_view():  # whose place in the graph changes with its base
+            output = output.clone()
+        tangent = forward_ad.unpack_dual(output).tangent
+        moved = output if tangent is None or not tangent.requires_grad else tangent
+        ends[layer] = (get_gradient_edge(output), get_gradient_edge(moved))
+        return output
+
+    with _one_at_a_time, forward_ad.dual_level(), hooked(critic, remember):
+        outcome = critic(forward_ad.make_dual(between.detach(), unit), *conditions)
+        tangent = forward_ad.unpack_dual(outcome).tangent
+    if tangent is None or not tangent.requires_grad:
+        raise UnsupportedLayer("the critic's output does not move with its first input")
+    outcome = (slope * tangent.view(len(real))).sum()
+    order = [end for one in passes if one.passes for end in ends[one.layer]]
+    ends_gradients = iter(torch.autograd.grad(outcome, order, allow_unused=True))
+
+    layers = []
+    for one in passes:
+        layer = one.layer
+        if not one.passes:
+            layers.append(one)
+            continue
+        ((a, d),) = one.passes
+        (real_a, fake_a), (real_d, fake_d) = a.chunk(2), d.chunk(2)
+        still, along = (
+            torch.zeros_like(real_d) if (g := next(ends_gradients)) is None else g for _ in range(2)
+        )
+        point, moved = seen[layer]
+        both = ((real_a, real_d), (fake_a, fake_d), (point.detach(), still))
+        if moved is not None:
+            both = (*both, (moved.detach(), along))
+        layers.append(LayerPasses(layer, both, bias_passes=3))
+    losses = scores[1] - scores[0] + weight * (norm - 1).square()
+    return Gradients(tuple(layers)), losses.detach()

@@ -1,4 +1,7 @@
-"""What per-example gradients are refused for, by name, and what to write instead."""
+"""What per-example gradients are refused for, by name, and what to write instead.
+
+`check` refuses layers that `layers.KINDS` does not list, `refuse` what no way could clip.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch import Tensor, nn
 
-from dpkit.training.gradients.layers import HalfPrecision, MixesExamples, UnsupportedLayer
+from dpkit.training.gradients.layers import KINDS
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,6 +46,18 @@ INSTEAD = {  # words of torch's message: what to write instead
 }
 
 
+class UnsupportedLayer(TypeError):
+    """A layer whose per-example gradients are not known as products, or are not defined."""
+
+
+class HalfPrecision(TypeError):
+    """Parameters in which a clipped sum would not keep to its bound."""
+
+
+class MixesExamples(UnsupportedLayer):
+    """A layer in which one example's output depends on the others of its batch."""
+
+
 def not_compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Leave a function to Python inside torch.compile, which drops tangents and checks.
 
@@ -57,16 +72,34 @@ def not_compiled(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
-def refuse(network: nn.Module) -> None:
+def refuse(network: nn.Module, *, keeps_apart: bool = True) -> None:
     """Refuse modules and settings under which gradients could not be clipped example by example.
+
+    Args:
+        network: to be looked at.
+        keeps_apart: whether it must keep the examples of a batch apart.
 
     Raises:
         UnsupportedLayer: wrappers for many devices, scripted or lazy modules, mixed types.
-        MixesExamples: embeddings that a batch renormalises.
+        MixesExamples: batch normalisation, or running statistics, where one record's gradient is
+            not defined; embeddings that a batch renormalises.
         HalfPrecision: autocast is on.
     """
     for module in network.modules():
         name = type(module).__name__
+        held = getattr(module, "running_mean", None) is not None  # what eval() would normalise by
+        normalises = isinstance(module, nn.modules.batchnorm._BatchNorm)
+        if keeps_apart and normalises and (module.training or not held):
+            raise MixesExamples(
+                f"{module} mixes the examples of a batch, so that one record's gradient is not "
+                "defined; use layer, group or instance normalisation, or none, or keep it in "
+                "eval() with running statistics of public data"
+            )
+        if keeps_apart and module.training and getattr(module, "track_running_stats", False):
+            raise MixesExamples(
+                f"{module} keeps running statistics of private examples, without noise; "
+                "set track_running_stats to False"
+            )
         if PARALLEL & {kind.__name__ for kind in type(module).__mro__}:
             raise UnsupportedLayer(
                 f"{name} never sees these gradients, so that its replicas would drift apart: give "
@@ -161,3 +194,27 @@ def explained(network: nn.Module, reason: str | None) -> Iterator[None]:
 def named(module: nn.Module) -> str:
     """A module in a sentence: its settings, but not all of its parts."""
     return str(module) if next(module.children(), None) is None else type(module).__name__
+
+
+def check(network: nn.Module) -> None:
+    """Refuse networks whose per-example gradients are not known as products.
+
+    Raises:
+        UnsupportedLayer: a layer with parameters that `layers.KINDS` does not list, or parameters
+            that two layers share.
+    """
+    owners: set[int] = set()
+    for module in network.modules():
+        if not (own := dict(module.named_parameters(recurse=False))):
+            continue
+        kind = KINDS.get(type(module))
+        if kind is None or not own.keys() <= {"weight", "bias"}:
+            raise UnsupportedLayer(f"per-example gradients of {module} are not known as products")
+        if reason := kind.refused(module):
+            raise UnsupportedLayer(f"{module} has no per-example gradients here: {reason}")
+        if not all(parameter.requires_grad for parameter in own.values()):
+            raise UnsupportedLayer(f"{module} has parameters that are frozen")
+        places = {id(parameter) for parameter in own.values()}
+        if places & owners:
+            raise UnsupportedLayer(f"{module} shares a parameter with another layer")
+        owners |= places

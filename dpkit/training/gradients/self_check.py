@@ -4,27 +4,38 @@ Layers say how their gradients are made of products, but a network may do more t
 use a parameter in a formula, change an output in a hook, let the examples of its batch meet. So at
 the 1st, 2nd, 4th, 8th, ... batch that a network and a loss see, other examples are replaced by
 something far away, which must leave an example's loss as it is to the last bit, and the gradients
-of two examples are computed a second way. What a loss reads from around it (labels in a closure)
-is not replaced, nor is what changes only between these batches looked at.
+of two examples are computed a second way. What a loss reads from around it (labels in a closure) is
+not replaced, nor is what changes only between these batches looked at.
+
+Also watched is what a function reads while it runs: whether it goes to the data set beside the rows
+it is given. A price is that of rows drawn at random. A loss, a transform or a network that reads
+other records as well (a mean over the data set, a memory of records) moves what is released by
+more. So the operations on the data's own memory are watched, whatever name leads there. What is not
+seen: NumPy's arithmetic, `tolist`, and copies of the data, or numbers computed from it, made
+beforehand.
 """
 
+import re
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import getclosurevars
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor, nn, strided
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from dpkit.training.device import draws_put_back
-from dpkit.training.gradients import spectral
-from dpkit.training.gradients.factored import Gradients
-from dpkit.training.gradients.layers import MixesExamples
-from dpkit.training.gradients.same_draws import SameDraws
+from dpkit.training.gradients.functional import still
+from dpkit.training.gradients.refused import MixesExamples
 
 MEETING = (
     "the losses of other examples change with example {row}, so that one record would move the "
@@ -99,7 +110,7 @@ def undisturbed(network: nn.Module) -> Iterator[None]:
         with (
             torch.compiler.set_stance("force_eager"),  # compiled so, it would not run hooks later
             draws_put_back(*{p.device for p in network.parameters()}),
-            spectral.still(network),
+            still(network),
         ):
             yield
     finally:
@@ -227,15 +238,110 @@ def reaches_others(d: Tensor, row: int) -> bool:
     return bool(d[others].nan_to_num(0, 0, 0).any())  # 0 times infinity says nothing
 
 
-def agrees(gradients: Gradients, row: int, wanted: Sequence[Tensor | None]) -> bool | None:
-    """Whether one example's gradient is autograd's, up to rounding; None where it is not finite."""
-    one = Gradients(tuple(passes.rows(slice(row, row + 1)) for passes in gradients.layers))
-    norms = one.norms()
-    off, size = 0.0, float(norms.square().sum())  # of what rounding adds up
-    for total, other in zip(one.weighted_sum(torch.ones_like(norms[:1])), wanted, strict=True):
-        other = torch.zeros_like(total) if other is None else other.to_dense()
-        off += float((total - other).square().sum())
-        size += float(other.square().sum())
-    if not torch.tensor(off + size).isfinite():
-        return None
-    return off <= (1e-3 if norms.dtype == torch.float32 else 1e-6) ** 2 * size
+class SameDraws(TorchDispatchMode):
+    """Inside the block, a record that is left out changes no draw but its own.
+
+    What is drawn for one example fewer than `rows` is drawn for `rows` and cut, so that each keeps
+    its numbers. And every draw moves its generator on by the same amount, however many numbers it
+    takes, so that what is drawn next is the same.
+
+    Attributes:
+        shapes: of all that was drawn, in order, before it was cut.
+    """
+
+    def __init__(self, *, rows: int) -> None:
+        super().__init__()
+        self.rows = rows
+        self.shapes: list[tuple[int, ...]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if torch.Tag.nondeterministic_seeded not in func.tags:
+            return func(*args, **kwargs)
+        devices = [one.device for one in args if isinstance(one, Tensor)]
+        device = torch.device(kwargs.get("device") or [*devices, "cpu"][0])
+        own = torch.cuda.default_generators if device.type == "cuda" else [torch.default_generator]
+        generator = kwargs.get("generator") or own[device.index or 0]
+        state = generator.get_state()
+        whole = [self._whole(one) for one in args]
+        drawn = func(*whole, **kwargs)
+        generator.set_state(state)
+        seed = torch.randint(2**31, (), generator=generator, device=generator.device)
+        generator.manual_seed(int(seed))  # seeds below 2**31 count on every device
+        self.shapes.append(tuple(tree_leaves(drawn)[0].shape))
+        if all(one is other for one, other in zip(whole, args, strict=True)):
+            return drawn
+        cut = tree_map(lambda part: part[:-1].clone(), drawn)
+        return args[0].copy_(cut) if func._schema.name.endswith("_") else cut  # in place
+
+    def _whole(self, argument: Any) -> Any:
+        """A size or a tensor with one row fewer than `rows`, with one more: the last again."""
+        if isinstance(argument, list) and argument[:1] == [self.rows - 1]:
+            return [self.rows, *argument[1:]]
+        if isinstance(argument, Tensor) and argument.dim() and len(argument) == self.rows - 1:
+            return torch.cat((argument, argument[-1:]))
+        return argument
+
+
+SHAPE_ALONE = re.compile("_like$|::new_")  # operations that read no number
+WORK: Any = 10_000  # solutions to try of where arrays meet (the stubs know -1 and 0 alone)
+ONE_IN = 16  # later calls that are watched too, at random
+
+
+class ReadsData(ValueError):
+    """A function reads records that it was not given."""
+
+
+Extent = tuple[str, np.ndarray]  # a device, and a view of the memory there that is never read
+
+
+def extents(*data: Any) -> list[Extent]:
+    """Of the tensors and arrays among the data, as far as they hold numbers.
+
+    Keep these as long as the extents: memory that is freed is soon another tensor's.
+    """
+    found: list[Extent] = []
+    for x in data:
+        if isinstance(x, Tensor) and x.layout == strided and (first := x.data_ptr()):
+            steps = tuple(step * x.itemsize for step in x.stride())
+            place = {"data": (first, True), "shape": tuple(x.shape), "strides": steps, "version": 3}
+            there = SimpleNamespace(__array_interface__=place | {"typestr": f"|V{x.itemsize}"})
+            found.append((str(x.device), np.asarray(there)))
+        elif isinstance(x, np.ndarray) and x.size:
+            found.append(("cpu", x))
+    return found
+
+
+def meet(some: Sequence[Extent], others: Sequence[Extent]) -> bool:
+    """Whether any of them share a number: alternate rows of one array do not."""
+    pairs = ((a, b) for there, a in some for here, b in others if there == here)
+    try:
+        return any(np.shares_memory(*pair, max_work=WORK) for pair in pairs)
+    except np.exceptions.TooHardError:
+        return True
+
+
+class Watched(TorchDispatchMode):
+    """Inside the block, an operation on the numbers at `places` (see `extents`) raises ReadsData.
+
+    The error says `what` runs there ("the loss"), and what to write instead (`remedy`).
+    """
+
+    def __init__(self, what: str, places: Sequence[Extent], *, remedy: str) -> None:
+        super().__init__()
+        self.what, self.places, self.remedy = what, places, remedy
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        reads_numbers = not (func.is_view or SHAPE_ALONE.search(func._schema.name))
+        if reads_numbers and meet(extents(*tree_leaves((args, kwargs))), self.places):
+            raise ReadsData(
+                f"{self.what} reads the data set beside the rows that it is given "
+                f"({func._schema.name}), and its price is that of rows drawn at random; "
+                f"{self.remedy}"
+            )
+        return func(*args, **(kwargs or {}))
+
+
+def now_and_then() -> bool:
+    """Whether a call is watched though it is not the first: one in sixteen, at random."""
+    return secrets.randbelow(ONE_IN) == 0

@@ -29,7 +29,7 @@ from dpkit.private import PrivateGan
 from dpkit.private import gan_step as private_gan
 from dpkit.private.gan_settings import LOSSES, gan_settings
 from dpkit.training import Conditional, clipped_sum, noised, noised_each, per_example, update
-from dpkit.training.gradients.same_draws import SameDraws
+from dpkit.training.gradients.self_check import SameDraws
 
 CPU = torch.device("cpu")
 BATCH, CLIP, NOISE = 6, 0.25, 1.1

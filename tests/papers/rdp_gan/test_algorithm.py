@@ -32,7 +32,7 @@ from dpkit.privacy.schedules import Constant, Linear
 from dpkit.training import per_example
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
-from dpkit.training.losses import called_fake, called_real
+from dpkit.training.networks import called_fake, called_real
 from dpkit.training.optimizers import Sgd
 from dpkit.training.types import Data
 

@@ -8,8 +8,7 @@ from dpkit.papers.sixth.settings import Settings
 from torch import Tensor, nn
 
 from dpkit.training import clipped_sum, per_example
-from dpkit.training.losses import called_fake, called_real
-from dpkit.training.networks import mlp
+from dpkit.training.networks import called_fake, called_real, mlp
 from dpkit.training.noise import noised
 from dpkit.training.optimizers import update
 from dpkit.training.types import Gan, Record

@@ -7,20 +7,18 @@ import os
 import shutil
 import stat
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 import pytest
 import torch
-from tiny import STEPS, Run, killed_in
+from tiny import STEPS, Plain, Run, killed_in
 
+from dpkit.commands.ledger_file import read
+from dpkit.privacy import Laplace, Release, SampledGaussian
 from dpkit.training.checkpoint import Checkpoints, spent
 from dpkit.training.checkpoint.ledger import ledger_path, lock_path
 
 pytestmark = pytest.mark.torch
-
-
-@pytest.fixture
-def place(tmp_path):
-    return Checkpoints(tmp_path / "run" / "gan.checkpoint", every=3, reserve=4)
 
 
 def contents(place):
@@ -76,19 +74,9 @@ def test_code_in_a_checkpoint_is_not_run(place, tmp_path):
 @pytest.mark.parametrize(
     "content",
     [
-        "",
-        "{",
-        "[]",
-        "7",
-        '{"id": "I"}',
-        '{"charged": 2}',
-        '{"id": 7, "charged": 2}',
-        '{"id": "short", "charged": 2}',
-        '{"id": "I", "charged": -1}',
-        '{"id": "I", "charged": 2.5}',
-        '{"id": "I", "charged": NaN}',
-        '{"id": "I", "charged": true}',
-        '{"id": "I", "charged": [[0, 2]]}',
+        *("", "{", "[]", "7", '{"id": "I"}', '{"charged": 2}', '{"id": 7, "charged": 2}'),
+        *('{"id": "short", "charged": 2}', '{"id": "I", "charged": [[0, 2]]}'),
+        *(f'{{"id": "I", "charged": {steps}}}' for steps in ("-1", "2.5", "NaN", "true")),
     ],
 )
 def test_a_damaged_ledger_is_refused(place, content):
@@ -116,18 +104,22 @@ def test_a_ledger_that_is_gone_is_no_ledger_of_zero(place):
     assert len(Run(place).all().done) == STEPS
 
 
-def test_a_ledger_that_knows_less_than_the_checkpoint_is_refused(place):
+@pytest.mark.parametrize("both", [False, True])
+def test_older_copies_of_ledger_and_checkpoint_do_not_lower_the_charge(place, both):
     run = Run(place)
     next(run.records)
-    old = ledger_path(place.path).read_bytes()
+    old = contents(place)
     run.all()
-    ledger_path(place.path).write_bytes(old)
+    for path in (ledger_path(place.path), place.path)[: 1 + both]:
+        path.write_bytes(old[path.name])
+    words = "counts 4 steps, fewer than the 8 that were charged .*; restore the newest copy"
     for ask in (lambda: next(Run(place).records), lambda: spent(place.path)):
-        with pytest.raises(ValueError, match="counts 4 steps, fewer than the 8 that were charged"):
+        with pytest.raises(ValueError, match=words):
             ask()
     lock_path(place.path).unlink()  # then the checkpoint says
-    with pytest.raises(ValueError, match="has done 8 steps, more than the ledger beside it knows"):
-        next(Run(place).records)
+    if not both:
+        with pytest.raises(ValueError, match="has done 8 steps, more than the ledger beside it"):
+            next(Run(place).records)
 
 
 def test_a_checkpoint_of_another_run_beside_a_ledger_is_refused(tmp_path):
@@ -145,19 +137,6 @@ def test_a_checkpoint_of_another_run_beside_a_ledger_is_refused(tmp_path):
     shutil.copy(a.path, c.path)
     shutil.copy(ledger_path(a.path), ledger_path(c.path))
     assert Run(c).all().done == list(range(2, STEPS))
-
-
-def test_older_copies_of_ledger_and_checkpoint_do_not_lower_the_charge(place):
-    run = Run(place)
-    next(run.records)
-    run.records.close()
-    old = contents(place)
-    assert len(Run(place).all().done) == STEPS - 1
-    for path in (place.path, ledger_path(place.path)):
-        path.write_bytes(old[path.name])
-    for ask in (lambda: next(Run(place).records), lambda: spent(place.path)):
-        with pytest.raises(ValueError, match=r"counts 1 steps, .*; restore the newest copy"):
-            ask()
 
 
 @pytest.mark.parametrize("at_close", [False, True])
@@ -219,3 +198,41 @@ def test_a_file_that_a_kill_left_half_written_is_no_hindrance(place):
 def test_bad_places_are_refused(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         Checkpoints("here", **bad)
+
+
+# What the charged steps release, and cost
+
+
+@dataclass(frozen=True)
+class Priced(Plain):
+    """Two releases a step."""
+
+    def ledger(self, *, public_size, steps):
+        return [Release(SampledGaussian(1.5, 4 / public_size), 2 * steps)]
+
+
+@dataclass(frozen=True)
+class OfOtherReleases(Plain):
+    def ledger(self, *, public_size, steps):
+        return [Release(Laplace(1.5), steps)]
+
+
+@dataclass(frozen=True)
+class OfOtherArguments(Plain):
+    def ledger(self):
+        return []
+
+
+def test_reserved_steps_are_priced_and_unused_ones_given_back(place):
+    killed_in(place, 3, settings=Priced())
+    assert read(ledger_path(place.path)) == [Release(SampledGaussian(1.5, 0.2), 8)]
+    Run(place, settings=Priced(), steps=7).all()
+    assert read(ledger_path(place.path)) == [Release(SampledGaussian(1.5, 0.2), 14)]
+
+
+@pytest.mark.parametrize("settings", [Plain(), OfOtherReleases(), OfOtherArguments()])
+def test_where_no_row_describes_a_step_only_its_number_is_stored(place, settings):
+    Run(place, settings=settings, steps=2).all()
+    assert "rows" not in json.loads(ledger_path(place.path).read_text())
+    with pytest.raises(ValueError, match=r"counts 2 charged steps and does not say"):
+        read(ledger_path(place.path))

@@ -19,26 +19,12 @@ from torch import nn
 from dpkit.privacy.clipping import PerCoordinateClipping
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
-from dpkit.training.checkpoint import Checkpoints, spent
-from dpkit.training.checkpoint.fingerprint import described
+from dpkit.training.checkpoint import Checkpoints, described, spent
 from dpkit.training.checkpoint.ledger import ledger_path
 from dpkit.training.networks import Conditional
 from dpkit.training.types import Measured
 
 pytestmark = pytest.mark.torch
-
-
-@pytest.fixture
-def place(tmp_path):
-    return Checkpoints(tmp_path / "run" / "it", every=3, reserve=4)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def another_step(*args, **keywords):
@@ -55,28 +41,16 @@ class Scaled:
         return step(*args, scale=self.scale, **keywords)
 
 
-def frozen_first():
+def changed(change):
     gan = networks()
-    gan.discriminator[0].weight.requires_grad_(False)
-    return gan
+    change(gan)
+    return {"gan": gan}
 
 
-def in_eval():
-    gan = networks()
-    gan.discriminator[2].eval()
-    return gan
-
-
-def with_a_buffer():
-    gan = networks()
-    gan.generator_net.register_buffer("more", torch.zeros(3))
-    return gan
-
-
-def in_double():
-    gan = networks()
-    gan.averaged_net.double()
-    return gan
+FROZEN = changed(lambda gan: gan.discriminator[0].weight.requires_grad_(False))
+IN_EVAL = changed(lambda gan: gan.discriminator[2].eval())
+WITH_A_BUFFER = changed(lambda gan: gan.generator_net.register_buffer("more", torch.zeros(3)))
+IN_DOUBLE = changed(lambda gan: gan.averaged_net.double())
 
 
 def with_sgd():
@@ -105,10 +79,10 @@ def with_sgd():
         ({"tf32": True}, r"tf32 \(stored False, now True\)"),
         ({"gan": networks(nn.ReLU)}, r"gan\.discriminator .*Tanh.*ReLU"),
         ({"gan": networks(dropout=0.5)}, r"gan\.discriminator .*p=0\.0.*p=0\.5"),
-        ({"gan": frozen_first()}, r"gan\.discriminator .*frozen: \['0\.weight'\]"),
-        ({"gan": in_eval()}, r"gan\.discriminator .*True, False"),
-        ({"gan": with_a_buffer()}, r"gan\.generator_net .* more \(3,\) torch.float32"),
-        ({"gan": in_double()}, r"gan\.averaged_net .*float64"),
+        (FROZEN, r"gan\.discriminator .*frozen: \['0\.weight'\]"),
+        (IN_EVAL, r"gan\.discriminator .*True, False"),
+        (WITH_A_BUFFER, r"gan\.generator_net .* more \(3,\) torch.float32"),
+        (IN_DOUBLE, r"gan\.averaged_net .*float64"),
         ({"gan": with_sgd()}, r"stored Adam, now SGD"),
     ],
 )
@@ -143,7 +117,7 @@ def test_another_version_of_torch_or_number_of_threads_is_refused(place, monkeyp
     with pytest.raises(ValueError, match=r"differ: threads \(stored 1, now 2\)\. Use the settings"):
         next(Run(place).records)
     torch.set_num_threads(1)
-    monkeypatch.setattr("dpkit.training.checkpoint.fingerprint.torch.__version__", "0.0")
+    monkeypatch.setattr("torch.__version__", "0.0")
     with pytest.raises(ValueError, match=r"differ: torch \(stored .*, now 0\.0\)"):
         next(Run(place).records)
 
@@ -215,33 +189,32 @@ def decorated(function):
     return inner
 
 
+def exec_made():
+    names = {"__name__": "nowhere"}
+    exec("def by(*args, **keywords):\n    pass", names)
+    return names["by"]
+
+
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (lambda *args, **keywords: None, "lambda"),
-        (local_step(), r"local_step\.<locals>\.inner is a lambda, a closure"),
-        (decorated(another_step), "another_step is a lambda, a closure"),
-        (partial(local_step()), "closure"),
-        (partial(step, scale=lambda x: x), "lambda"),
+        ({"by": lambda *args, **keywords: None}, "lambda"),
+        ({"by": local_step()}, r"local_step\.<locals>\.inner is a lambda, a closure"),
+        ({"by": decorated(another_step)}, "another_step is a lambda, a closure"),
+        ({"by": partial(local_step())}, "closure"),
+        ({"by": partial(step, scale=lambda x: x)}, "lambda"),
+        ({"by": exec_made()}, r"nowhere\.by is .* made by a function or exec"),
+        ({"settings": Plain(bounds=lambda x: x)}, "<lambda>"),
+        ({"on": data()._replace(transform=lambda x: x)}, "<lambda>"),
     ],
 )
-def test_a_step_that_no_other_process_can_compare_is_refused(place, bad, words):
-    with pytest.raises(ValueError, match=f"step must be something .*{words}"):
-        Run(place, by=bad).all()
+def test_what_no_other_process_can_compare_is_refused(place, bad, words):
+    names = {"by": "step", "settings": r"settings\.bounds", "on": "transform"}
+    (name,) = (names[key] for key in bad)
+    with pytest.raises(ValueError, match=f"{name} must be something .*{words}"):
+        Run(place, **bad).all()
     assert not ledger_path(place.path).exists()
-
-
-def test_a_step_whose_source_cannot_be_read_is_refused(place):
-    names = {"__name__": "nowhere"}
-    exec("def by(*args, **keywords):\n    pass", names)
-    with pytest.raises(ValueError, match=r"nowhere\.by is .* made by a function or exec"):
-        Run(place, by=names["by"]).all()
     assert not place.path.exists()
-
-
-def test_settings_that_no_other_process_can_compare_are_refused(place):
-    with pytest.raises(ValueError, match=r"settings\.bounds must be something .*<lambda>"):
-        next(Run(place, settings=Plain(bounds=lambda x: x)).records)
 
 
 def test_settings_that_may_change_are_refused(place):
@@ -330,68 +303,20 @@ class Colour(Enum):
     BLUE = 2
 
 
-@pytest.mark.parametrize("kind", [np.array, torch.tensor])
-def test_arrays_that_print_alike_are_described_differently(kind):
-    """They differ in the middle, or in the seventh digit."""
-    arrays = [np.ones(2000, dtype=np.float32) for _ in range(3)]
-    arrays[1][1000], arrays[2][1000] = 5e5, np.nextafter(np.float32(1), np.float32(2))
-    assert len({described("it", PerCoordinateClipping((kind(one),))) for one in arrays}) == 3
-
-
 DIFFERENT = [
-    1,
-    1.0,
-    True,
-    "1",
-    b"1",
-    None,
-    0.1,
-    0.1 + 2**-56,
-    -0.0,
-    0.0,
-    (1,),
-    [1],
-    {1},
-    {1: 1},
-    (1, 1),
-    ("1, 1",),
-    Path("a"),
-    np.float32(1),
-    np.float64(1),
-    np.ones(1),
-    np.ones((1, 1)),
-    np.ones(1, dtype="f4"),
-    np.array([-0.0]),
-    np.array([0.0]),
-    np.array([0, "a"], dtype=object),
-    np.array([0, "b"], dtype=object),
-    np.ma.masked_array([0, 1], [False, True]),
-    np.ma.masked_array([0, 1], [True, False]),
-    torch.ones(1),
-    torch.ones(1, 1),
-    torch.ones(1).half(),
-    torch.ones(1).bfloat16(),
-    torch.zeros(4)[1:2],
-    torch.tensor(1),
-    {"a": np.ones(2)},
-    {"a": np.zeros(2)},
-    Colour.RED,
-    Colour.BLUE,
-    Plain(),
-    SHUFFLED,
-    Plain(bounds=(np.ones(2),)),
-    Plain(bounds=[np.ones(2)]),
-    step,
-    another_step,
-    partial(step),
-    partial(step, 1),
-    Plain,
-    Scaled,
-    torch.float32,
-    torch.float64,
-    Measured(1, 1, 0.0, None, 0.0),
-    float("nan"),
-    float("inf"),
+    *(1, 1.0, True, "1", b"1", None, 0.1, 0.1 + 2**-56, -0.0, 0.0, float("nan"), float("inf")),
+    *((1,), [1], {1}, {1: 1}, (1, 1), ("1, 1",), Path("a"), np.float32(1), np.float64(1)),
+    *(np.ones(1), np.ones((1, 1)), np.ones(1, dtype="f4"), np.array([-0.0]), np.array([0.0])),
+    *(np.array([0, one], dtype=object) for one in "ab"),
+    *(np.ma.masked_array([0, 1], mask) for mask in ([False, True], [True, False])),
+    *(torch.ones(1), torch.ones(1, 1), torch.ones(1).half(), torch.ones(1).bfloat16()),
+    *(torch.zeros(4)[1:2], torch.tensor(1), {"a": np.ones(2)}, {"a": np.zeros(2)}),
+    *(np.arange(2000) == place for place in (1000, 1001)),  # which print alike
+    *(torch.arange(2000) == place for place in (1000, 1001)),
+    *(PerCoordinateClipping((np.array([1 + last]),)) for last in (0, 2.0**-52)),
+    *(Colour.RED, Colour.BLUE, Plain(), SHUFFLED, Plain(bounds=(np.ones(2),))),
+    *(Plain(bounds=[np.ones(2)]), step, another_step, partial(step), partial(step, 1)),
+    *(Plain, Scaled, torch.float32, torch.float64, Measured(1, 1, 0.0, None, 0.0)),
 ]
 
 

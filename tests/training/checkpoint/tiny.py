@@ -106,10 +106,8 @@ class Run:
         tf32=False,
         watch=unwatched,
     ):
-        self.gan, self.rng = (
-            networks() if gan is None else gan,
-            generator_on(CPU, reproducible_seed=seed),
-        )
+        self.gan = networks() if gan is None else gan
+        self.rng = generator_on(CPU, reproducible_seed=seed)
         self.gan.discriminator._seen = self.seen = []
         self.gan.discriminator._watch = watch
         self.records = train(

@@ -6,9 +6,11 @@ from functools import partial
 
 import pytest
 import torch
+from per_example_tests import Calls, normal, squares
 from torch import nn
 
-from dpkit.privacy.clipping import FlatClipping, PerTensorClipping
+from dpkit.papers.adadp.scaled_clipping import ScaledClipping
+from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping, PerTensorClipping
 from dpkit.training.gradients import (
     HalfPrecision,
     MixesExamples,
@@ -19,34 +21,19 @@ from dpkit.training.gradients import (
     gradient_penalty,
     per_example,
 )
-from dpkit.training.losses import called_real
-from dpkit.training.optimizers import update
+from dpkit.training.networks import called_real
 
 pytestmark = pytest.mark.torch
-
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def length(sums) -> float:
     return float(torch.cat([total.double().flatten() for total in sums]).norm())
 
 
-def squares(outputs: torch.Tensor) -> torch.Tensor:
-    return outputs.flatten(1).square().sum(1)
-
-
-class Difference(nn.Module):
+def difference(parts, x):
     """Of what a layer makes of two inputs that are nearly equal: its terms cancel."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, x):
-        h = self.layer(x)
-        return (h[:, 0] - h[:, 1]).flatten(1)
+    h = parts[0](x)
+    return (h[:, 0] - h[:, 1]).flatten(1)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1e6])
@@ -54,7 +41,7 @@ class Difference(nn.Module):
 def test_one_record_keeps_to_the_bound_where_terms_cancel(size, layer):
     """Float32 loses all digits of a Gram sum whose terms are 10^14 times as large."""
     one = nn.Linear(64, 64) if layer == "linear" else nn.Embedding(4, 64)
-    network = Difference(one)
+    network = Calls(difference, one)
     nn.init.normal_(one.weight, generator=torch.Generator().manual_seed(1))
     first = size * normal(1, 64).abs()
     if layer == "linear":
@@ -94,90 +81,6 @@ def test_half_precision_is_refused(dtype):
         capture(nn.Linear(4, 1)) as captured,
     ):
         captured.layers[0](torch.ones(3, 4))
-
-
-class Functionally(nn.Module):
-    """A parameter that is used beside its layer's own run."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.b = nn.Linear(6, 8), nn.Linear(8, 6)
-
-    def forward(self, x):
-        h = self.a(x).tanh()
-        return self.b(h) + nn.functional.linear(h, self.a.weight.T)
-
-
-def scaled_by_a_hook() -> nn.Module:
-    network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
-    network[0].register_forward_hook(lambda module, inputs, output: 3 * output)
-    return network
-
-
-def twice() -> nn.Module:
-    layer = nn.Linear(6, 6)
-    return nn.Sequential(layer, nn.Tanh(), layer)
-
-
-def partly_frozen() -> nn.Module:
-    network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
-    network[0].requires_grad_(False)
-    return network
-
-
-@pytest.mark.parametrize("make", [Functionally, scaled_by_a_hook, twice, partly_frozen])
-def test_networks_that_do_more_than_run_their_layers(make):
-    network, inputs = make(), normal(7, 6)
-    values = {n: p.detach() for n, p in network.named_parameters() if p.requires_grad}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for _ in range(2):  # what was found out the first time is remembered
-            found, _ = per_example(network, squares, inputs)
-    ones = found.weighted_sum(torch.ones(1, 7))
-    names = {id(p): name for name, p in network.named_parameters()}
-    assert [names[id(p)] for p in found.parameters] == list(values)
-    trained = [p for p in network.parameters() if p.requires_grad]
-    whole = torch.autograd.grad(squares(network(inputs)).sum(), trained)
-    for total, wanted in zip(ones, whole, strict=True):
-        torch.testing.assert_close(total, wanted, rtol=1e-4, atol=1e-4)
-
-
-def test_frozen_parameters_stay():
-    network = partly_frozen()
-    before = network[0].weight.clone()
-    optimizer = torch.optim.SGD(network.parameters(), lr=1.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found, _ = per_example(network, squares, normal(7, 6))
-    update(optimizer, found.parameters, found.weighted_sum(torch.ones(1, 7)))
-    assert torch.equal(network[0].weight, before)
-
-
-@pytest.mark.parametrize(
-    ("network", "loss"),
-    [
-        (nn.Sequential(nn.Linear(6, 3), nn.Softmax(dim=0)), squares),
-        (nn.Linear(6, 3), lambda o: squares(o - o.mean(0))),
-    ],
-)
-def test_examples_that_meet_are_found_out(network, loss):
-    with pytest.raises(MixesExamples, match="losses of other examples change"):
-        per_example(network, loss, normal(8, 6))
-
-
-def test_a_critic_that_centres_its_batch_is_found_out():
-    critic = nn.Sequential(nn.Linear(6, 3), Centre(), nn.ReLU(), nn.Linear(3, 1))
-    with pytest.raises(MixesExamples, match="losses of other examples change"):
-        gradient_penalty.per_example(
-            critic, normal(5, 6), normal(5, 6, seed=1), mixing=torch.full((5,), 0.5)
-        )
-
-
-class Centre(nn.Module):
-    piecewise_linear = True
-
-    def forward(self, x):
-        return x - x.mean(0)
 
 
 def test_the_released_tensors_do_not_depend_on_the_batch():
@@ -225,10 +128,93 @@ def test_a_large_batch_on_the_slow_way_is_cut_by_its_inputs():
     assert max(len(part[0]) for part in found.each()) <= 16
 
 
-def test_a_first_batch_of_nan_does_not_count_as_looked_at():
-    network = nn.Sequential(nn.Linear(6, 3), Centre())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        per_example(network, squares, torch.full((8, 6), torch.nan))
-    with pytest.raises(MixesExamples, match="losses of other examples change"):
-        per_example(network, squares, normal(8, 6))
+# Sums of many records, long gradients and tiny ones in float32
+
+SLACK = 1e-4  # more than rounding of one record's own part adds
+
+
+def of_outputs(outputs):
+    return outputs.sum(1)
+
+
+def neighbours(n, *, at_once, wide):
+    """Two batches that differ in one record, whose clipped sum crosses a power of two.
+
+    Half of the records add up to just below it; the others take off less than half a unit in the
+    last place above it, a whole one below: above, each of them is lost.
+    """
+    half = 2 ** ((n // 2).bit_length() - 1)
+    small = -0.98 * half * 2.0**-24 / at_once
+    values = [0.0] * 16 + [1.0] * (half - 1) + [0.5] + [small] * (n - half)
+    without = torch.tensor(values, dtype=torch.float32)[:, None].repeat(1, wide)
+    with_record = without.clone()
+    with_record[0] = 1.0  # without it, this record's gradient is 0
+    return without, with_record
+
+
+@pytest.mark.parametrize(
+    ("n", "at_once", "at_most", "wide", "high", "rule"),
+    [
+        (512, 1, 1, 16, 16, "flat"),  # 1.004 times
+        (1024, 16, None, 256, 1024, "coordinate"),  # 1.001 times
+    ],
+)
+def test_a_record_moves_a_sum_of_many_by_its_bound(n, at_once, at_most, wide, high, rule):
+    net, norm = nn.Linear(wide, high, bias=False), (wide * high) ** 0.5
+    bounds = PerCoordinateClipping((torch.ones(high, wide),))
+    clipping = FlatClipping(norm * (1 + 1e-6)) if rule == "flat" else bounds
+    sums = [
+        clipped_sum(partial(per_example, net, of_outputs), x, rule=clipping, at_most=at_most).sums[
+            0
+        ]
+        for x in neighbours(n, at_once=at_once, wide=wide)
+    ]
+    moved = float((sums[1].double() - sums[0].double()).norm())
+    assert moved <= clipping.sensitivity("add-remove") * (1 + SLACK)
+
+
+class OwnLayer(nn.Module):
+    """A layer that goes through torch.func, where full gradients are formed."""
+
+    def __init__(self, side):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(side, side))
+
+    def forward(self, x):
+        return x @ self.weight.T
+
+
+@pytest.mark.parametrize("rule", ["flat", "scaled"])
+def test_a_long_gradient_is_clipped_to_its_norm(rule):
+    # One large number, and 4 million of which each square is lost beside its own: 1.007 times.
+    side = 2048
+    small = 0.999 * 2.0**-12.5
+    row = torch.full((side,), small)
+    row[0] = 1.0
+    x = torch.stack([row, torch.full((side,), small)])[None]
+    places = torch.zeros(2, side)
+    places[0, 0] = 1
+    places[1, 1:] = 1
+
+    def loss(outputs):
+        return (outputs * places).sum((1, 2)) * 2
+
+    clipping = FlatClipping(1.0) if rule == "flat" else ScaledClipping((torch.ones(side, side),))
+    total = clipped_sum(partial(per_example, OwnLayer(side), loss), x, rule=clipping)
+    assert float(total.sums[0].double().norm()) <= 1 + SLACK
+
+
+def test_squares_in_a_scaled_norm_do_not_underflow():
+    # d_out^2 = 4e-46 is 0 in float32, while the gradient is 200 times its scale.
+    net, scale = nn.Linear(1, 1, bias=False), 1e-12
+    rule = ScaledClipping((torch.full((1, 1), scale),))
+    of = partial(per_example, net, lambda outputs: outputs[:, 0] * 2e-23)
+    total = clipped_sum(of, torch.full((1, 1), 1e13), rule=rule)
+    assert float(total.sums[0].abs()) / scale <= 1 + SLACK
+
+
+def test_noise_of_a_tiny_bound_is_not_rounded_to_none():
+    # 0.2 times 2.8e-45 is 0 in float32: the clipped sum is released as it is.
+    rule = PerCoordinateClipping((torch.full((1, 1), 2.8e-45),))
+    (std,) = rule.noise_stds(0.2)
+    assert float(std.double()) >= 0.2 * float(rule.bounds[0].double()) * (1 - SLACK)

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from per_example_tests import alone, filled, normal
 from torch import nn
 
 from dpkit.privacy.clipping import (
@@ -14,9 +15,8 @@ from dpkit.privacy.clipping import (
     Unclipped,
 )
 from dpkit.training.device import precision
-from dpkit.training.gradients import clipped_sum, gradient_penalty, per_example
-from dpkit.training.gradients.layers import products
-from dpkit.training.losses import called_real
+from dpkit.training.gradients import clipped_sum, gradient_penalty, layers, per_example
+from dpkit.training.networks import called_real
 
 pytestmark = pytest.mark.torch
 
@@ -29,11 +29,8 @@ RULES = (
 
 
 def critic() -> nn.Module:
-    network = nn.Sequential(nn.Conv2d(1, 3, 3), nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(48, 1))
-    rng = torch.Generator().manual_seed(0)
-    for parameter in network.double().parameters():
-        parameter.data.normal_(std=0.3, generator=rng)
-    return network
+    layers = nn.Conv2d(1, 3, 3), nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(48, 1)
+    return filled(nn.Sequential(*layers), std=0.3)
 
 
 class Scaled(nn.Linear):
@@ -41,11 +38,8 @@ class Scaled(nn.Linear):
 
 
 def fully_connected(first: type[nn.Linear]) -> nn.Module:
-    network = nn.Sequential(nn.Flatten(), first(36, 50), nn.ReLU(), nn.Linear(50, 1))
-    rng = torch.Generator().manual_seed(0)
-    for parameter in network.double().parameters():
-        parameter.data.normal_(std=0.3, generator=rng)
-    return network
+    layers = nn.Flatten(), first(36, 50), nn.ReLU(), nn.Linear(50, 1)
+    return filled(nn.Sequential(*layers), std=0.3)
 
 
 WAYS = (critic, partial(fully_connected, nn.Linear), partial(fully_connected, Scaled))
@@ -61,17 +55,7 @@ def box(network: nn.Module, size: float = 0.05) -> PerCoordinateClipping:
 
 
 def images(batch: int, seed: int = 1) -> torch.Tensor:
-    rng = torch.Generator().manual_seed(seed)
-    return torch.randn(batch, 1, 6, 6, generator=rng, dtype=torch.float64)
-
-
-def full_gradients(network: nn.Module, batch: torch.Tensor) -> list[torch.Tensor]:
-    """One backward pass for each example: (batch, *shape) for each parameter."""
-    rows = [
-        torch.autograd.grad(called_real(network(x[None])).sum(), list(network.parameters()))
-        for x in batch
-    ]
-    return [torch.stack(each) for each in zip(*rows, strict=True)]
+    return normal(batch, 1, 6, 6, seed=seed, dtype=torch.float64)
 
 
 BOX = box(critic())
@@ -111,13 +95,13 @@ def test_no_record_moves_the_sum_further_than_the_rule_says(rule):
 @pytest.mark.parametrize("make", WAYS, ids=("convolution", "linear", "torch.func"))
 @pytest.mark.parametrize("space", [2**19, 100])  # numbers: rows of a weight, few examples
 def test_coordinates_are_clipped_one_by_one(make, space, monkeypatch):
-    monkeypatch.setattr(products, "WORKSPACE", space)
+    monkeypatch.setattr(layers, "WORKSPACE", space)
     network, batch = make(), images(7)
     rule = box(network)
     of = partial(per_example, network, called_real)
     wanted = [
         torch.minimum(torch.maximum(full, -bound), bound).sum(0)
-        for full, bound in zip(full_gradients(network, batch), rule.bounds, strict=True)
+        for full, bound in zip(alone(network, called_real, batch), rule.bounds, strict=True)
     ]
     for at_most in (None, 3):
         found = clipped_sum(of, batch, rule=rule, at_most=at_most)
@@ -130,7 +114,7 @@ def test_coordinates_are_clipped_one_by_one(make, space, monkeypatch):
 @pytest.mark.parametrize("make", WAYS, ids=("convolution", "linear", "torch.func"))
 def test_the_weight_of_an_example_says_whether_anything_of_it_was_cut(make):
     network, batch = make(), images(7) * torch.logspace(-3, 3, 7)[:, None, None, None].double()
-    full = full_gradients(network, batch)
+    full = alone(network, called_real, batch)
     bounds = tuple(1e-9 + (1 + 1e-9) * g[3].abs() for g in full)  # nothing of the fourth is cut
     cut = [(g.abs() > s).flatten(1).any(1) for g, s in zip(full, bounds, strict=True)]
     wanted = (~torch.stack(cut).any(0)).double()

@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 import torch
+from per_example_tests import Calls, alone, normal, norms_of, penalty, squares
 from torch import nn
 from torch.nn.functional import binary_cross_entropy, cosine_similarity, cross_entropy, softplus
 
-from dpkit.training.device import seeded
 from dpkit.training.gradients import (
     Gradients,
     MixesExamples,
@@ -22,34 +22,13 @@ from dpkit.training.gradients import (
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore:.*torch.func")]
 
 
-@pytest.fixture(autouse=True)
-def one_draw():
-    with seeded(0):
-        yield
-
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-def squares(outputs: torch.Tensor) -> torch.Tensor:
-    return outputs.flatten(1).square().sum(1)
-
-
 def mlp(*more: nn.Module) -> nn.Module:
     return nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(0.2), *more, nn.Linear(8, 3))
 
 
-class Calls(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function) -> None:
-        super().__init__()
-        self.function = function
-        self.piecewise_linear = True
-
-    def forward(self, x):
-        return self.function(x)
+def own(function) -> nn.Module:
+    """A function of its input as a module, which it says is piecewise linear."""
+    return Calls(lambda _, x: function(x), piecewise_linear=True)
 
 
 def deviation(x: torch.Tensor) -> torch.Tensor:
@@ -111,18 +90,18 @@ class Largest(nn.Module):
 
 
 NETWORKS = {
-    "minibatch deviation": lambda: mlp(Calls(deviation)),
-    "behind dropout": lambda: mlp(nn.Dropout(0.5), Calls(deviation)),
-    "deviation, slow way": lambda: mlp(nn.PReLU(), Calls(deviation)),
+    "minibatch deviation": lambda: mlp(own(deviation)),
+    "behind dropout": lambda: mlp(nn.Dropout(0.5), own(deviation)),
+    "deviation, slow way": lambda: mlp(nn.PReLU(), own(deviation)),
     "minibatch discrimination": lambda: mlp(Discrimination()),
     "discrimination, dropout": lambda: mlp(nn.Dropout(0.5), Discrimination(), nn.Dropout(0.5)),
-    "centred": lambda: mlp(Calls(lambda x: x - x.mean(0))),
-    "0.001 of the mean": lambda: mlp(Calls(lambda x: x - 0.001 * x.mean(0))),
+    "centred": lambda: mlp(own(lambda x: x - x.mean(0))),
+    "0.001 of the mean": lambda: mlp(own(lambda x: x - 0.001 * x.mean(0))),
     "softmax over the batch": lambda: mlp(nn.Softmax(dim=0)),
-    "attention over the batch": lambda: mlp(Calls(attention_over_the_batch)),
-    "mean without gradient": lambda: mlp(Calls(lambda x: x - x.mean(0).detach())),
-    "previous example": lambda: mlp(Calls(lambda x: x + 0.1 * x.roll(1, 0))),
-    "mean of a large batch": lambda: mlp(Calls(lambda x: x - x.mean(0) * (x.abs().max() > 100))),
+    "attention over the batch": lambda: mlp(own(attention_over_the_batch)),
+    "mean without gradient": lambda: mlp(own(lambda x: x - x.mean(0).detach())),
+    "previous example": lambda: mlp(own(lambda x: x + 0.1 * x.roll(1, 0))),
+    "mean of a large batch": lambda: mlp(own(lambda x: x - x.mean(0) * (x.abs().max() > 100))),
     "queue of features": lambda: mlp(Queue()),
     "running mean": lambda: mlp(Running()),
     "largest input": lambda: mlp(Largest()),
@@ -174,12 +153,11 @@ def test_on_a_gpu_whole_numbers_and_shares_stay_what_they_are(monkeypatch):
         assert (moved[7:].abs() > 10).all()
 
 
-@pytest.mark.parametrize("size", [1.0, 1e4])
-def test_an_outlier_does_not_widen_what_passes(size):
+def test_an_outlier_does_not_widen_what_passes():
     inputs = normal(8, 6)
-    inputs[3] *= size
+    inputs[3] *= 1e4
     with pytest.raises(MixesExamples):
-        per_example(mlp(Calls(lambda x: x - 0.001 * x.mean(0))), squares, inputs)
+        per_example(NETWORKS["0.001 of the mean"](), squares, inputs)
 
 
 def ranked(outputs):
@@ -309,11 +287,6 @@ def test_what_fades_in_is_seen_by_the_next_power_of_two(penalised):
         [batch() for batch in of_four]
 
 
-def penalty(critic: nn.Module, real: torch.Tensor, *conditions: torch.Tensor):
-    fake, mixing = normal(*real.shape, seed=5), torch.linspace(0, 1, len(real))
-    return gradient_penalty.per_example(critic, real, fake, *conditions, mixing=mixing)
-
-
 @pytest.mark.parametrize("name", [n for n in NETWORKS if "dropout" not in n])
 def test_critics_with_a_penalty_in_which_examples_meet(name):
     critic = nn.Sequential(NETWORKS[name](), nn.Linear(3, 1))
@@ -324,7 +297,7 @@ def test_critics_with_a_penalty_in_which_examples_meet(name):
 @pytest.mark.parametrize("activation", [nn.LeakyReLU, nn.Tanh, nn.PReLU])
 def test_a_critic_whose_centring_cancels_between_real_and_fake(activation):
     critic = nn.Sequential(
-        nn.Linear(6, 8), activation(), nn.Linear(8, 1), Calls(lambda x: x - x.mean(0))
+        nn.Linear(6, 8), activation(), nn.Linear(8, 1), own(lambda x: x - x.mean(0))
     )
     with pytest.raises(MixesExamples):
         penalty(critic, normal(8, 6))
@@ -342,13 +315,6 @@ class TimeFirst(nn.Module):
         return self.last(self.first(x.mT.contiguous().mT.transpose(0, 1)).relu()).sum(0)
 
 
-def alone(network, loss, inputs):
-    """Each example's gradient by autograd, norms (parameters, batch)."""
-    parameters = list(network.parameters())
-    rows = [torch.autograd.grad(loss(network(x[None])).sum(), parameters) for x in inputs]
-    return torch.stack([torch.stack([g.norm() for g in row]) for row in rows], 1)
-
-
 @pytest.mark.parametrize("first", [4, 8])
 def test_layers_that_see_time_first_where_there_are_as_many_examples(first):
     network = TimeFirst()
@@ -356,13 +322,13 @@ def test_layers_that_see_time_first_where_there_are_as_many_examples(first):
     for batch in (5, 6, 8):  # 8: as many as points in time
         inputs = normal(batch, 8, 6)
         found, _ = per_example(network, squares, inputs)
-        torch.testing.assert_close(found.norms(), alone(network, squares, inputs))
+        torch.testing.assert_close(found.norms(), norms_of(alone(network, squares, inputs)))
 
 
 def test_critics_that_see_time_first_where_there_are_three_times_as_many_points():
     critic = TimeFirst().double()
     for batch in (5, 4, 5):  # 15 points in time
-        real, fake = normal(batch, 15, 6).double(), normal(batch, 15, 6, seed=1).double()
+        real, fake = (normal(batch, 15, 6, seed=seed).double() for seed in (0, 1))
         mixing = torch.linspace(0, 1, batch).double()
         found, _ = gradient_penalty.per_example(critic, real, fake, mixing=mixing)
         for row in range(batch):
@@ -408,37 +374,27 @@ class Pair(nn.Module):
         return self.network(x), x
 
 
+def captured(network, loss):
+    with capture(network) as seen:
+        losses = loss(network(normal(8, 6)))
+    return seen.gradients(losses)
+
+
 def test_capture_on_its_own_compares_single_gradients():
-    for name in ("centred", "relativistic", "InfoNCE", "0.001 of the mean", "pairs"):
-        network = mlp()
-        with capture(network) as captured:
-            losses = LOSSES[name](network(normal(8, 6)))
+    """It asks again for another loss of the same network."""
+    meet = ["centred", "relativistic", "InfoNCE", "0.001 of the mean", "pairs"]
+    for network, loss in [(mlp(), LOSSES[name]) for name in meet] + [
+        (mlp(own(deviation)), squares)
+    ]:
         with pytest.raises(UnsupportedLayer, match="moves the loss of another"):
-            captured.gradients(losses)
-    with capture(network := mlp(Calls(deviation))) as captured:
-        losses = squares(network(normal(8, 6)))
-    with pytest.raises(UnsupportedLayer, match="moves the loss of another"):
-        captured.gradients(losses)
-
-
-def test_capture_on_its_own_sees_a_parameter_beside_its_layer():
-    network = nn.Linear(6, 6)
-    with capture(network) as captured:
-        losses = squares(network(normal(8, 6)) @ network.weight)
-    with pytest.raises(UnsupportedLayer, match="beside running its layers"):
-        captured.gradients(losses)
-
-
-def test_capture_asks_again_for_another_loss():
+            captured(network, loss)
     network = mlp()
-    for loss, words in ((squares, None), (info_nce, "moves the loss of another")):
-        with capture(network) as captured:
-            losses = loss(network(normal(8, 6)))
-        if words is None:
-            captured.gradients(losses)
-        else:
-            with pytest.raises(UnsupportedLayer, match=words):
-                captured.gradients(losses)
+    captured(network, squares)
+    with pytest.raises(UnsupportedLayer, match="moves the loss of another"):
+        captured(network, info_nce)
+    layer = nn.Linear(6, 6)
+    with pytest.raises(UnsupportedLayer, match="beside running its layers"):
+        captured(layer, lambda outputs: squares(outputs @ layer.weight))
 
 
 @pytest.mark.parametrize("batch", [1, 2, 8])
@@ -450,7 +406,7 @@ def test_a_classifier_with_labels_in_a_closure(batch):
         network, lambda out: cross_entropy(out, labels, reduction="none"), inputs
     )
     wanted = alone(network, lambda out: -out.log_softmax(1)[:, 0], inputs[:1])
-    torch.testing.assert_close(found.norms()[:, :1], wanted)
+    torch.testing.assert_close(found.norms()[:, :1], norms_of(wanted))
     assert losses.shape == (batch,)
 
 
@@ -505,7 +461,7 @@ def test_gradients_are_compared_until_they_were_finite_once():
         assert per_example(network, root, torch.zeros(4, 6))[0].norms().isnan().any()
     inputs = normal(5, 6)
     found, _ = per_example(network, root, inputs)
-    torch.testing.assert_close(found.norms(), alone(network, root, inputs))
+    torch.testing.assert_close(found.norms(), norms_of(alone(network, root, inputs)))
 
 
 def test_random_numbers_and_buffers_are_put_back():
@@ -526,13 +482,13 @@ def test_dropout_alone_passes_and_draws_what_it_would_draw():
 
 
 def test_an_infinite_batch_does_not_count():
-    network = mlp(Calls(lambda x: x - 0 * x.mean(0).detach().clamp(min=9, max=10)))
+    network = mlp(own(lambda x: x - 0 * x.mean(0).detach().clamp(min=9, max=10)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nor is it blamed on the network
         for _ in range(2):
             found, losses = per_example(network, squares, torch.full((8, 6), torch.nan))
             assert losses.isnan().all()
         found.weighted_sum(torch.ones_like(found.norms()[:1]))
-    network[2].function = lambda x: x - x.mean(0)
+    network[2].function = lambda _, x: x - x.mean(0)
     with pytest.raises(MixesExamples):
         per_example(network, squares, normal(8, 6))

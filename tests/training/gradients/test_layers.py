@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from per_example_tests import filled, normal, norms_of
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
@@ -19,23 +20,10 @@ from dpkit.training.gradients import (
     paired,
     per_example,
 )
-from dpkit.training.gradients.layers import products
 
 pytestmark = pytest.mark.torch
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
-
-
-def filled(network: nn.Module, dtype: torch.dtype, seed: int = 0) -> nn.Module:
-    """Weights N(0, 1 / 4), so that norms and biases are of one size."""
-    rng = torch.Generator().manual_seed(seed)
-    for parameter in network.to(dtype).parameters():
-        parameter.data.normal_(std=0.5, generator=rng)
-    return network
-
-
-def normal(*shape: int, dtype: torch.dtype, seed: int = 1) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
 def loss_of(outputs: torch.Tensor) -> torch.Tensor:
@@ -72,7 +60,7 @@ def assert_as_reference(network: nn.Module, inputs: torch.Tensor) -> None:
     assert list(map(id, gradients.parameters)) == order  # whatever way the batch went
     if len(inputs):
         assert_equal(losses, loss_of(network(inputs)).detach(), torch.tensor(1.0))
-    norms = torch.stack([g.flatten(1).norm(dim=1) for g in wanted])
+    norms = norms_of(wanted)
     one = norms.max() if norms.numel() else torch.tensor(0.0)
     # the square root of a Gram sum: as exact relative to the example's largest norm
     assert_equal(gradients.norms(), norms, one)
@@ -87,9 +75,7 @@ def assert_as_reference(network: nn.Module, inputs: torch.Tensor) -> None:
     assert whole.shape == (len(inputs),)
     for found, g, bound in zip(sums, wanted, bounds, strict=True):
         assert_equal(found, g.clamp(-bound, bound).sum(0), one)
-    parts = [
-        list(chunk) for chunk in gradients.each(at_most=2 * sum(g[:1].numel() for g in wanted))
-    ]
+    parts = list(map(list, gradients.each(at_most=2 * sum(g[:1].numel() for g in wanted))))
     for index, g in enumerate(wanted if len(inputs) else []):
         assert_equal(torch.cat([part[index] for part in parts]), g, one)
 
@@ -139,12 +125,12 @@ dtypes = st.sampled_from([torch.float64, torch.float32])
 @given(case=convolutions(), batch=batches, dtype=dtypes, small=st.booleans())
 def test_convolutions(case, batch, dtype, small):
     network, shape = case
-    workspace = products.WORKSPACE
-    products.WORKSPACE = 50 if small else workspace  # one example at a time, or all at once
+    workspace = layers.WORKSPACE
+    layers.WORKSPACE = 50 if small else workspace  # one example at a time, or all at once
     try:
         assert_as_reference(filled(network, dtype), normal(batch, *shape, dtype=dtype))
     finally:
-        products.WORKSPACE = workspace
+        layers.WORKSPACE = workspace
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -180,23 +166,6 @@ def test_embeddings_count_a_row_read_twice(batch, padding, positions):
     assert_as_reference(network, indices)
 
 
-@pytest.mark.parametrize("gram", [True, False])
-def test_both_ways_to_a_norm_agree(gram):
-    """A wide layer at few positions goes by Gram matrices, a small one at many by products."""
-    shape, layer = ((40, 2, 3), nn.Conv2d(40, 30, 2)) if gram else ((1, 9, 9), nn.Conv2d(1, 2, 2))
-    assert_as_reference(
-        filled(nn.Sequential(layer), torch.float64), normal(3, *shape, dtype=torch.float64)
-    )
-
-
-@pytest.mark.parametrize("in_place", [True, False])
-def test_activations_that_work_in_place(in_place):
-    network = nn.Sequential(
-        nn.Linear(4, 6), nn.ReLU(inplace=in_place), nn.Linear(6, 5), nn.ELU(inplace=in_place)
-    )
-    assert_as_reference(filled(network, torch.float64), normal(5, 4, dtype=torch.float64))
-
-
 class Residual(nn.Module):
     """One tensor that two layers read, and one gradient that two outputs share."""
 
@@ -217,23 +186,36 @@ class Backwards(nn.Sequential):
         return x
 
 
-def test_branches_and_other_orders():
-    network = Backwards(Residual(), nn.Tanh(), Residual(), nn.Linear(4, 4))
-    assert_as_reference(filled(network, torch.float64), normal(5, 4, dtype=torch.float64))
+@pytest.mark.parametrize(
+    ("network", "shape"),
+    [
+        (nn.Sequential(nn.Conv2d(40, 30, 2)), (40, 2, 3)),  # wide, at few positions: Gram matrices
+        (nn.Sequential(nn.Conv2d(1, 2, 2)), (1, 9, 9)),  # small, at many: products
+        (nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 5), nn.ELU()), (4,)),
+        (nn.Sequential(nn.Linear(4, 6), nn.ReLU(True), nn.Linear(6, 5), nn.ELU(1, True)), (4,)),
+        (Backwards(Residual(), nn.Tanh(), Residual(), nn.Linear(4, 4)), (4,)),
+    ],
+    ids=["by Gram matrices", "by products", "plain", "in place", "branches in another order"],
+)
+def test_other_ways_through_a_network(network, shape):
+    assert_as_reference(filled(network), normal(5, *shape, dtype=torch.float64))
 
 
-def test_two_passes_add_up():
-    network = filled(
-        nn.Sequential(nn.Conv2d(2, 3, 2), nn.GELU(), nn.Conv2d(3, 2, 2)), torch.float64
-    )
-    real, fake = (normal(4, 2, 5, 4, dtype=torch.float64, seed=seed) for seed in (1, 2))
-    both = paired(per_example(network, loss_of, real)[0], per_example(network, loss_of, fake)[0])
-    first, second = reference(network, real), reference(network, fake)
-    wanted = [first[id(p)] + second[id(p)] for p in both.parameters]
-    norms = torch.stack([g.flatten(1).norm(dim=1) for g in wanted])
-    torch.testing.assert_close(both.norms(), norms, rtol=1e-10, atol=1e-12)
-    for found, g in zip(both.weighted_sum(torch.ones(1, 4).double()), wanted, strict=True):
-        torch.testing.assert_close(found, g.sum(0), rtol=1e-10, atol=1e-12)
+@pytest.mark.parametrize("batch", [0, 1, 4])
+def test_two_passes_that_were_captured_add_up(batch):
+    layers = nn.Conv2d(2, 3, 2), nn.GELU(), nn.Conv2d(3, 2, 2)
+    network, passes, full = filled(nn.Sequential(*layers)), [], []
+    for seed in (1, 2):
+        rows = normal(batch, 2, 5, 4, dtype=torch.float64, seed=seed)
+        with capture(network) as captured:
+            losses = loss_of(network(rows))
+        passes.append(captured.gradients(losses))
+        full.append(reference(network, rows))
+    both = paired(*passes)
+    wanted = [full[0][id(p)] + full[1][id(p)] for p in both.parameters]
+    torch.testing.assert_close(both.norms(), norms_of(wanted), rtol=1e-10, atol=1e-12)
+    found = both.weighted_sum(torch.ones(1, batch).double())
+    torch.testing.assert_close(found, [g.sum(0) for g in wanted], rtol=1e-10, atol=1e-12)
 
 
 class Gated(nn.Module):
@@ -300,6 +282,7 @@ def shared() -> nn.Module:
         (nn.Embedding(3, 2, max_norm=1.0), "max_norm"),
         (nn.Embedding(3, 2, scale_grad_by_freq=True), "other examples"),
         (nn.utils.parametrizations.spectral_norm(nn.Linear(2, 2)), "are not known"),
+        (nn.Bilinear(3, 3, 1), "are not known"),
     ],
 )
 def test_what_products_do_not_cover_is_refused_by_capture(network, words):
@@ -329,6 +312,16 @@ def test_an_input_that_is_changed_after_it_was_read_is_refused():
     inputs += 1
     with pytest.raises(UnsupportedLayer, match="changed in place"):
         captured.gradients(losses)
+
+
+def test_a_layer_that_runs_twice_or_losses_that_are_not_one_each_are_refused():
+    network = nn.Linear(2, 2)
+    with pytest.raises(UnsupportedLayer, match="ran twice"), capture(network):
+        network(network(torch.ones(1, 2)))
+    with capture(network) as captured:
+        loss = network(torch.ones(3, 2)).mean()
+    with pytest.raises(ValueError, match=r"losses must have shape \(batch,\)"):
+        captured.gradients(loss)
 
 
 def test_without_a_graph_there_is_nothing_to_capture():

@@ -4,6 +4,7 @@ import warnings
 
 import pytest
 import torch
+from per_example_tests import norms_of
 from torch import nn
 from torch.autograd import forward_ad
 from torch.func import functional_call, grad, vmap
@@ -72,7 +73,7 @@ def assert_as_reference(critic, batch=5, *conditions, dtype=torch.float64, **opt
     )
     wanted = reference(critic, real, fake, mixing, *conditions, weight=7.0)
     wanted = [wanted[id(p)] for p in found.parameters]
-    norms = torch.stack([g.flatten(1).norm(dim=1) for g in wanted])
+    norms = norms_of(wanted)
     rtol = 1e-10 if dtype == torch.float64 else 1e-5
     close = {"rtol": 0, "atol": rtol * float(norms.max())}
     torch.testing.assert_close(found.norms(), norms, **close)
@@ -113,8 +114,15 @@ def test_curved_critics_by_the_backward_pass_of_the_tangent(activation, norm):
     assert isinstance(assert_as_reference(critic), Gradients)
 
 
-def test_both_ways_agree_where_both_hold():
+def test_other_ways_through_a_critic():
+    """By both ways where both hold; bent by a hook; in place after layers at many positions."""
     assert_as_reference(convolutional(), piecewise_linear=False)
+    critic = convolutional(nn.ReLU)
+    critic[1].register_forward_hook(lambda module, inputs, output: output.tanh())
+    assert_as_reference(critic)
+    critic = nn.Sequential(nn.Unflatten(3, (7, 2)), nn.Linear(2, 8), nn.ReLU(inplace=True))
+    critic = nn.Sequential(critic, nn.Flatten(), nn.Linear(14 * 7 * 8, 1)).double()
+    assert_as_reference(critic)
 
 
 def test_a_curved_critic_that_is_called_straight_is_found_out():
@@ -122,21 +130,10 @@ def test_a_curved_critic_that_is_called_straight_is_found_out():
     real, fake, mixing = drawn(3)
     between = torch.lerp(fake, real, mixing[:, None, None, None])
     critic = convolutional(nn.Tanh)
-    wrong, _ = gradient_penalty.straight(critic, real, fake, between, (), 10.0)
-    right, _ = gradient_penalty.curved(critic, real, fake, between, (), 10.0)
+    batch = real, fake, between, (), 10.0
+    wrong, _ = gradient_penalty.straight(critic, batch)
+    right, _ = gradient_penalty.curved(critic, batch)
     assert not torch.allclose(wrong.norms(), right.norms(), rtol=1e-3)
-
-
-def test_a_hook_that_bends_a_straight_critic_is_found_out():
-    critic = convolutional(nn.ReLU)
-    critic[1].register_forward_hook(lambda module, inputs, output: output.tanh())
-    assert_as_reference(critic)
-
-
-def test_activations_in_place_after_layers_at_many_positions():
-    critic = nn.Sequential(nn.Unflatten(3, (7, 2)), nn.Linear(2, 8), nn.ReLU(inplace=True))
-    critic = nn.Sequential(critic, nn.Flatten(), nn.Linear(14 * 7 * 8, 1)).double()
-    assert_as_reference(critic)
 
 
 @pytest.mark.parametrize("straight", [None, False])
@@ -196,23 +193,6 @@ def test_why_layer_and_instance_normalisation_do(name):
         assert off > 0.01
 
 
-def test_the_batch_gradient_is_that_of_plain_training():
-    """Weights 1 / batch: torch's own double backward of the mean loss."""
-    critic = convolutional()
-    real, fake, mixing = drawn(6)
-    points = torch.lerp(fake, real, mixing[:, None, None, None]).requires_grad_()
-    (slope,) = torch.autograd.grad(critic(points).sum(), points, create_graph=True)
-    penalty = (slope.flatten(1).norm(dim=1) - 1).square()
-    loss = (critic(fake) - critic(real)).mean() + 10 * penalty.mean()
-    wanted = torch.autograd.grad(loss, list(critic.parameters()))
-    found, losses = gradient_penalty.per_example(critic, real, fake, mixing=mixing)
-    torch.testing.assert_close(losses.mean(), loss.detach())
-    for total, g in zip(
-        found.weighted_sum(torch.full((1, 6), 1 / 6, dtype=torch.float64)), wanted, strict=True
-    ):
-        torch.testing.assert_close(total, g, rtol=1e-9, atol=1e-12)
-
-
 def test_an_empty_batch_sums_to_zero():
     critic = convolutional()
     found, losses = gradient_penalty.per_example(critic, *drawn(0)[:2], mixing=drawn(0)[2])
@@ -238,15 +218,11 @@ def test_a_flat_point_has_no_direction():
 def test_bad_input_is_refused():
     critic = convolutional()
     real, fake, mixing = drawn(3)
-    with pytest.raises(ValueError, match="one shape"):
-        gradient_penalty.per_example(critic, real, fake[:2], mixing=mixing)
-    with pytest.raises(ValueError, match="one number an example"):
-        gradient_penalty.per_example(critic, real, fake, mixing=mixing[:2])
-    with pytest.raises(UnsupportedLayer, match="eval"):
-        gradient_penalty.per_example(
-            nn.Sequential(nn.Dropout(0.5), critic), real, fake, mixing=mixing
-        )
-    with pytest.raises(MixesExamples, match="mixes the examples"):
-        gradient_penalty.per_example(
-            nn.Sequential(critic, nn.BatchNorm1d(1)), real, fake, mixing=mixing
-        )
+    for network, other, mixed, error, words in (
+        (critic, fake[:2], mixing, ValueError, "one shape"),
+        (critic, fake, mixing[:2], ValueError, "one number an example"),
+        (nn.Sequential(nn.Dropout(0.5), critic), fake, mixing, UnsupportedLayer, "eval"),
+        (nn.Sequential(critic, nn.BatchNorm1d(1)), fake, mixing, MixesExamples, "mixes the"),
+    ):
+        with pytest.raises(error, match=words):
+            gradient_penalty.per_example(network, real, other, mixing=mixed)

@@ -6,13 +6,13 @@ from threading import Thread
 
 import pytest
 import torch
+from per_example_tests import Calls, normal, penalty, squares
 from torch import distributed, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import mse_loss, scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training.device import seeded
 from dpkit.training.gradients import (
     Gradients,
     HalfPrecision,
@@ -21,7 +21,6 @@ from dpkit.training.gradients import (
     capture,
     clipped_sum,
     functional,
-    gradient_penalty,
     per_example,
 )
 
@@ -33,36 +32,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*performance drop"),
     pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_draw():
-    with seeded(0):
-        yield
-
-
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-def squares(outputs: torch.Tensor) -> torch.Tensor:
-    return outputs.flatten(1).square().sum(1)
-
-
-def penalty(critic: nn.Module, real: torch.Tensor):
-    mixing = torch.linspace(0, 1, len(real))
-    return gradient_penalty.per_example(critic, real, real.flip(0), mixing=mixing)
-
-
-class Calls(nn.Module):
-    """A function of modules and input."""
-
-    def __init__(self, function, *parts: nn.Module) -> None:
-        super().__init__()
-        self.function, self.parts = function, nn.ModuleList(parts)
-
-    def forward(self, x):
-        return self.function(self.parts, x)
 
 
 class Doubled(torch.autograd.Function):
@@ -130,6 +99,9 @@ def test_networks_are_refused_with_the_remedy(name):
     make, shape, words = NETWORKS[name]
     with pytest.raises(UnsupportedLayer, match=words):
         per_example(make(), squares, normal(8, *shape))
+    if name == "DataParallel":
+        with pytest.raises(UnsupportedLayer, match=words), capture(make()):
+            pass
 
 
 def test_a_layer_that_fails_when_norms_are_taken_is_refused_then():
@@ -142,10 +114,9 @@ def test_distributed_data_parallel_is_refused():
     distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
     try:
         wrapped = nn.parallel.DistributedDataParallel(linear(1))
-        with pytest.raises(UnsupportedLayer, match=r"DistributedDataParallel.*torchrun"):
-            per_example(wrapped, squares, normal(8, 6))
-        with pytest.raises(UnsupportedLayer, match=r"DistributedDataParallel.*torchrun"):
-            penalty(wrapped, normal(8, 6))
+        for of in (partial(per_example, wrapped, squares), partial(penalty, wrapped)):
+            with pytest.raises(UnsupportedLayer, match=r"DistributedDataParallel.*torchrun"):
+                of(normal(8, 6))
     finally:
         distributed.destroy_process_group()
 
@@ -317,8 +288,3 @@ def test_a_compiled_network_keeps_to_products():
         wanted, _ = per_example(network, squares, normal(8, 6, seed=seed))
         assert isinstance(found, Gradients)
         torch.testing.assert_close(found.norms(), wanted.norms())
-
-
-def test_capture_refuses_what_per_example_refuses():
-    with pytest.raises(UnsupportedLayer, match="torchrun"), capture(nn.DataParallel(linear())):
-        pass

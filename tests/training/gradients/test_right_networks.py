@@ -4,6 +4,8 @@ import math
 
 import pytest
 import torch
+from per_example_tests import Calls, alone, norms_of
+from per_example_tests import normal as normal_floats
 from torch import nn
 from torch.nn import functional
 from torch.nn.utils import parametrizations, weight_norm
@@ -11,7 +13,6 @@ from torch.nn.utils.parametrize import register_parametrization
 from torch.utils.checkpoint import checkpoint
 
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training.device import seeded
 from dpkit.training.gradients import gradient_penalty, per_example
 
 pytestmark = [
@@ -21,23 +22,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*performance drop"),
     pytest.mark.filterwarnings("ignore:enable_nested_tensor"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_draw():
-    with seeded(0):
-        yield
-
-
-class Calls(nn.Module):
-    """A function of modules and inputs."""
-
-    def __init__(self, function, *parts: nn.Module) -> None:
-        super().__init__()
-        self.function, self.parts = function, nn.ModuleList(parts)
-
-    def forward(self, *inputs):
-        return self.function(self.parts, *inputs)
 
 
 class Symmetric(nn.Module):
@@ -122,6 +106,12 @@ def tied() -> nn.Module:
     return network
 
 
+def scaled_by_a_hook() -> nn.Module:
+    network = between(nn.Linear(6, 8), nn.Linear(8, 3))
+    network[0].register_forward_hook(lambda module, inputs, output: 3 * output)
+    return network
+
+
 def frozen_part() -> nn.Module:
     network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
     network[0].requires_grad_(False)
@@ -154,6 +144,7 @@ NETWORKS = {
     ),
     "low rank": (LowRank, VECTORS),
     "frozen part": (frozen_part, VECTORS),
+    "scaled by a hook": (scaled_by_a_hook, VECTORS),
     "in place": (lambda: nn.Sequential(nn.Linear(6, 8), nn.ELU(inplace=True)), VECTORS),
     "PReLU": (lambda: nn.Sequential(nn.Linear(6, 8), nn.PReLU(8)), VECTORS),
     "bilinear": (lambda: Calls(lambda p, x: p[0](x, x), nn.Bilinear(6, 6, 2)), VECTORS),
@@ -208,28 +199,18 @@ def loss_of(outputs: torch.Tensor) -> torch.Tensor:
 
 
 def normal(*shape: int, dtype: torch.dtype = torch.float64, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    return normal_floats(*shape, seed=seed).to(dtype)
 
 
-def assert_gradients(found, rows: list[tuple[torch.Tensor | None, ...]], rough: float) -> None:
+def assert_gradients(found, full: list[torch.Tensor], rough: float) -> None:
     """Norms and a clipped sum against each example's own gradients."""
-    full = [
-        torch.stack([torch.zeros_like(p) if g is None else g.to_dense() for g in each]).detach()
-        for p, each in zip(found.parameters, zip(*rows, strict=True), strict=True)
-    ]
-    norms = torch.stack([g.flatten(1).norm(dim=1) for g in full])
+    norms = norms_of(full)
     size = float(norms.max())
     torch.testing.assert_close(found.norms(), norms, rtol=0, atol=rough * size)
     weights = FlatClipping(size / 2).weights(norms)
     for total, g in zip(found.weighted_sum(weights), full, strict=True):
         wanted = torch.tensordot(weights[0], g, 1)
         torch.testing.assert_close(total, wanted, rtol=0, atol=rough * size * math.sqrt(len(norms)))
-
-
-def alone(network, inputs: tuple[torch.Tensor, ...]) -> list[tuple]:
-    parameters = [p for p in network.parameters() if p.requires_grad]
-    losses = [loss_of(network(*(x[i : i + 1] for x in inputs))) for i in range(len(inputs[0]))]
-    return [torch.autograd.grad(loss.sum(), parameters, allow_unused=True) for loss in losses]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -240,7 +221,9 @@ def test_networks_on_numbers(name, dtype):
     for batch in (3, 1, 5):
         inputs = normal(batch, *shape, dtype=dtype, seed=batch)
         found, _ = per_example(network, loss_of, inputs)
-        assert_gradients(found, alone(network, (inputs,)), 1e-5 if dtype.itemsize == 4 else 1e-12)
+        assert_gradients(
+            found, alone(network, loss_of, inputs), 1e-5 if dtype.itemsize == 4 else 1e-12
+        )
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -248,14 +231,14 @@ def test_networks_on_words(name):
     network = READERS[name]().double()
     for _ in range(2):
         found, _ = per_example(network, loss_of, WORDS)
-        assert_gradients(found, alone(network, (WORDS,)), 1e-12)
+        assert_gradients(found, alone(network, loss_of, WORDS), 1e-12)
 
 
 @pytest.mark.parametrize("make", [Projection, Film])
 def test_conditioned_networks(make):
     network, labels = make().double(), torch.tensor([0, 2, 1, 1, 0])
     found, _ = per_example(network, loss_of, normal(5, 6), labels)
-    assert_gradients(found, alone(network, (normal(5, 6), labels)), 1e-12)
+    assert_gradients(found, alone(network, loss_of, normal(5, 6), labels), 1e-12)
 
 
 def penalised(critic, real, fake, point, *conditions):
@@ -289,16 +272,8 @@ def test_critics_with_a_penalty(name):
     real, fake, mixing = normal(5, 6), normal(5, 6, seed=1), torch.linspace(0, 1, 5).double()
     point = torch.lerp(fake, real, mixing[:, None])
     found, _ = gradient_penalty.per_example(critic, real, fake, *labels, mixing=mixing)
-    parameters = list(critic.parameters())
-    rows = [
-        torch.autograd.grad(
-            penalised(critic, *(x[i : i + 1] for x in (real, fake, point, *labels))),
-            parameters,
-            allow_unused=True,
-        )
-        for i in range(5)
-    ]
-    assert_gradients(found, rows, 1e-10)
+    loss = Calls(lambda parts, *rows: penalised(parts[0], *rows), critic)
+    assert_gradients(found, alone(loss, torch.sum, real, fake, point, *labels), 1e-10)
 
 
 def test_dropout_with_the_masks_that_were_drawn():
@@ -310,4 +285,4 @@ def test_dropout_with_the_masks_that_were_drawn():
     losses = loss_of(network(inputs))
     parameters = list(network.parameters())
     rows = [torch.autograd.grad(loss, parameters, retain_graph=True) for loss in losses]
-    assert_gradients(found, rows, 1e-12)
+    assert_gradients(found, [torch.stack(each) for each in zip(*rows, strict=True)], 1e-12)

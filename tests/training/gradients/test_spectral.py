@@ -4,14 +4,15 @@ from functools import partial
 
 import pytest
 import torch
+from per_example_tests import alone, normal, penalty
+from per_example_tests import norms_of as lengths
 from torch import nn
 from torch.nn.utils import parametrizations
 from torch.nn.utils import spectral_norm as by_hook
 
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training.device import seeded
-from dpkit.training.gradients import clipped_sum, gradient_penalty, per_example, spectral
-from dpkit.training.losses import called_real
+from dpkit.training.gradients import clipped_sum, functional, per_example
+from dpkit.training.networks import called_real
 from dpkit.training.optimizers import update
 
 pytestmark = [
@@ -22,28 +23,13 @@ pytestmark = [
 FORMS = (parametrizations.spectral_norm, by_hook)
 
 
-@pytest.fixture(autouse=True)
-def one_draw():
-    with seeded(0):
-        yield
-
-
 def critic_of(form, dtype: torch.dtype = torch.float32) -> nn.Module:
     layers = form(nn.Linear(6, 16)), nn.LeakyReLU(0.2), form(nn.Linear(16, 16)), nn.ReLU()
     return nn.Sequential(*layers, nn.Linear(16, 1)).to(dtype).train()
 
 
-def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-def penalty(critic: nn.Module, real: torch.Tensor):
-    mixing = torch.linspace(0, 1, len(real)).to(real)
-    return gradient_penalty.per_example(critic, real, real.flip(0) + 1, mixing=mixing)
-
-
 def norms_of(critic: nn.Module) -> list[float]:
-    with torch.no_grad(), spectral.still(critic):
+    with torch.no_grad(), functional.still(critic):
         critic(normal(1, 6))  # the older form computes its weight here
         return [float(torch.linalg.matrix_norm(critic[i].weight, 2)) for i in (0, 2)]
 
@@ -96,13 +82,10 @@ def test_gradients_are_those_of_each_example_alone(form):
     critic, inputs = critic_of(form, torch.float64), normal(5, 6).double()
     found, _ = per_example(critic, called_real, inputs)
     found_norms, sums = found.norms(), found.weighted_sum(torch.ones(1, 5).double())
-    parameters = list(critic.parameters())
-    with spectral.still(critic):
-        rows = [torch.autograd.grad(called_real(critic(x[None])).sum(), parameters) for x in inputs]
-    for index, each in enumerate(zip(*rows, strict=True)):
-        norms = torch.stack([g.norm() for g in each])
-        torch.testing.assert_close(found_norms[index], norms, rtol=1e-9, atol=1e-12)
-        torch.testing.assert_close(sums[index], sum(each), rtol=1e-9, atol=1e-12)
+    with functional.still(critic):
+        full = alone(critic, called_real, inputs)
+    torch.testing.assert_close(found_norms, lengths(full), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(sums, [g.sum(0) for g in full], rtol=1e-9, atol=1e-12)
 
 
 def test_no_tensor_of_torch_func_stays_in_the_weights_place():

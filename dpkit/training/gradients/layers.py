@@ -1,7 +1,10 @@
-"""Kinds of layers whose weight gradients are sums of outer products; the linear layer.
+"""What a layer's per-example gradient is made of, without forming it: a kind for each layer.
 
-A pass is one run of a layer on a batch: its features `a` and the gradient `d` at its output, both
-(batch, ...). The i-th example's gradient is the sum over passes of what their i-th rows make.
+A layer's weight gradient for one example is a sum of products of what the weight multiplies (its
+features) and of the loss's gradient at its output. `KINDS` says, for each type of layer, how to
+take norms and weighted sums of such products. A pass is one run of a layer on a batch: its features
+`a` and the gradient `d` at its output, both (batch, ...). The i-th example's gradient is the sum
+over passes of what their i-th rows make.
 
 Norms come from Gram matrices where positions are few and from the products themselves, some
 examples at a time, where the weight is small (Goodfellow 2015; Rochette et al. 2019; Li et al.
@@ -10,10 +13,13 @@ examples at a time, where the weight is small (Goodfellow 2015; Rochette et al. 
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from math import prod
+from math import ceil, gcd, prod, sqrt
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.grad import conv2d_weight
 
 WORKSPACE = 2**19  # numbers that norms may keep at a time on a CPU, for its cache
 WIDE_WORKSPACE = 2**26  # elsewhere: a GPU's time goes to the number of kernels
@@ -29,16 +35,16 @@ Pass = tuple[Tensor, Tensor]
 class Kind(ABC):
     """How one type of layer's weight meets its input; a layer's bias adds to its output."""
 
-    def refused(self, layer: nn.Module) -> str | None:
+    def refused(self, layer: Any) -> str | None:
         """Why per-example gradients of this layer are not known or not defined, or None."""
         return None
 
-    def features(self, layer: nn.Module, inputs: Tensor) -> Tensor:
+    def features(self, layer: Any, inputs: Tensor) -> Tensor:
         """What the weight multiplies: (batch, ...), differentiable in the inputs."""
         return inputs
 
     @abstractmethod
-    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+    def norms(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         """L2 norm of each example's weight gradient, (batch,), rounded up.
 
         By as much as rounding may add to the example's part of a weighted sum, so that a part that
@@ -46,10 +52,10 @@ class Kind(ABC):
         """
 
     @abstractmethod
-    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+    def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         """The sum over one pass of weight (batch,) times weight gradient, shaped as the weight."""
 
-    def weighted_sum(self, layer: nn.Module, passes: Sequence[Pass], weights: Tensor) -> Tensor:
+    def weighted_sum(self, layer: Any, passes: Sequence[Pass], weights: Tensor) -> Tensor:
         """The sum over examples of weight (batch,) times weight gradient, shaped as the weight."""
         first, *others = passes
         total = self.weighted(layer, *first, weights)
@@ -58,11 +64,11 @@ class Kind(ABC):
         return total
 
     @abstractmethod
-    def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+    def each(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         """Every example's weight gradient in full, (batch, *weight.shape)."""
 
     def clamped_sum(
-        self, layer: nn.Module, passes: Sequence[Pass], bound: Tensor, whole: Tensor
+        self, layer: Any, passes: Sequence[Pass], bound: Tensor, whole: Tensor
     ) -> Tensor:
         """The sum over examples of weight gradients within [-bound, bound] at each coordinate.
 
@@ -78,7 +84,7 @@ class Kind(ABC):
             total += clamped(full, bound, whole[part]).sum(0)
         return total.to(bound.dtype)
 
-    def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
+    def bias(self, layer: Any, d: Tensor) -> Tensor:
         """Every example's bias gradient in one pass, (batch, *bias.shape)."""
         raise TypeError(f"{layer} has no bias")
 
@@ -91,18 +97,18 @@ class Outer(Kind):
     """
 
     @abstractmethod
-    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
+    def columns(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
         """A (batch * groups, in, positions) and D (batch * groups, out, positions)."""
 
-    def spread(self, layer: nn.Module) -> float:
+    def spread(self, layer: Any) -> float:
         """How much larger `columns` may be than the features, in L2 norm."""
         return 1.0
 
     @abstractmethod
-    def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
+    def sizes(self, layer: Any, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         """groups, in and out of one group, positions."""
 
-    def norms(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
+    def norms(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         a, d = passes[0]
         groups, wide, high, positions = self.sizes(layer, a, d)
         runs, batch = len(passes), len(d)
@@ -115,9 +121,9 @@ class Outer(Kind):
             part = [(a[start : start + rows], d[start : start + rows]) for a, d in passes]
             pairs = [self.columns(layer, *one) for one in part]
             if not gram:
-                reach = sum(_size(a) * _size(d) for a, d in part) * self.spread(layer)
-                assert isinstance(reach, Tensor)
-                norms.append(rounded_up(_added(_by_product(pairs), groups), reach.square_()))
+                reach: Any = sum(_size(a) * _size(d) for a, d in part) * self.spread(layer)
+                squares = _added(lengths(_sum_of_products(pairs)).square(), groups)
+                norms.append(rounded_up(squares, reach.square_()))
             elif runs == positions == 1:  # one product: nothing can cancel
                 norms.append(_added(_by_gram(pairs)[0], groups).sqrt())
             elif waits_for(d):
@@ -133,11 +139,9 @@ class Outer(Kind):
                 norms.append(rounded_up(squares, reach))
         return torch.cat(norms)
 
-    def each(self, layer: nn.Module, passes: Sequence[Pass]) -> Tensor:
-        weight = layer.weight
-        assert isinstance(weight, Tensor)
+    def each(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
         products = _sum_of_products([self.columns(layer, *one) for one in passes])
-        return products.reshape(len(passes[0][1]), *weight.shape)
+        return products.reshape(len(passes[0][1]), *layer.weight.shape)
 
 
 def waits_for(x: Tensor) -> bool:
@@ -214,10 +218,6 @@ def _dots(x: Tensor, y: Tensor) -> Tensor:
     return torch.bmm(x.mT, y)[:, 0, 0]
 
 
-def _by_product(pairs: list[Pass]) -> Tensor:
-    return lengths(_sum_of_products(pairs)).square()
-
-
 def _sum_of_products(pairs: list[Pass]) -> Tensor:
     """The sum over passes of D A^T, (batch * groups, out, in)."""
     a, d = pairs[0]
@@ -230,19 +230,19 @@ def _sum_of_products(pairs: list[Pass]) -> Tensor:
 class Linear(Outer):
     """y = W x + b at each position of (batch, ..., in)."""
 
-    def columns(self, layer: nn.Module, a: Tensor, d: Tensor) -> Pass:
+    def columns(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
         if a.ndim == 2:
             return a[:, :, None], d[:, :, None]
         return a.flatten(1, -2).mT, d.flatten(1, -2).mT
 
-    def sizes(self, layer: nn.Module, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
+    def sizes(self, layer: Any, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
         return 1, a.shape[-1], d.shape[-1], prod(a.shape[1:-1])
 
-    def weighted(self, layer: nn.Module, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+    def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
         return scaled(d, weights).flatten(0, -2).mT @ a.flatten(0, -2)
 
     def clamped_sum(
-        self, layer: nn.Module, passes: Sequence[Pass], bound: Tensor, whole: Tensor
+        self, layer: Any, passes: Sequence[Pass], bound: Tensor, whole: Tensor
     ) -> Tensor:
         (a, d), *others = passes
         if others or a.ndim > 2:
@@ -251,7 +251,7 @@ class Linear(Outer):
             return _outer_clamped_sum(d, a, bound.T.contiguous(), whole).T.contiguous()
         return _outer_clamped_sum(a, d, bound, whole)
 
-    def bias(self, layer: nn.Module, d: Tensor) -> Tensor:
+    def bias(self, layer: Any, d: Tensor) -> Tensor:
         return d if d.ndim == 2 else d.flatten(1, -2).sum(1)
 
 
@@ -269,11 +269,6 @@ def counting(weights: Tensor) -> Tensor:
     return weights.masked_fill(~(weights.isfinite() & (weights != 0)).all(0), 0)
 
 
-def all_count(weights: Tensor) -> bool:
-    """Whether no example's weight is 0; False where a look would wait for the device."""
-    return not waits_for(weights) and bool(weights.all())
-
-
 def left_out(x: Tensor, weights: Tensor) -> Tensor:
     """x (batch, ...), 0 where an example's weights (tensors or 1, batch) are."""
     return x.masked_fill((weights[0] == 0).view(-1, *[1] * (x.ndim - 1)), 0)
@@ -289,7 +284,7 @@ def lengths(full: Tensor) -> Tensor:
 
     In single, the small squares of a long gradient are lost beside a large one.
     """
-    flat = full.reshape(len(full), -1)
+    flat = full[:, None].flatten(1)  # also of no example, and of numbers alone
     wide = torch.float64 if flat.shape[1] > LONG and flat.device.type != "mps" else None
     return torch.linalg.vector_norm(flat, dim=1, dtype=wide).to(full.dtype)
 
@@ -301,7 +296,7 @@ def clamped(full: Tensor, bound: Tensor, whole: Tensor, *, out: Tensor | None = 
     of them are, which is soon.
     """
     if waits_for(full) or bool(whole.any()):
-        whole &= full.abs().sub_(bound).reshape(len(full), -1).amax(1) <= 0
+        whole &= full.abs().sub_(bound)[:, None].flatten(1).amax(1) <= 0
     return torch.clamp(full, -bound, bound, out=out).nan_to_num_(0.0)
 
 
@@ -322,3 +317,171 @@ def _outer_clamped_sum(a: Tensor, d: Tensor, bound: Tensor, whole: Tensor) -> Te
             torch.mul(y[:, :, None], x[:, None], out=products)
             out += clamped(products, own, left, out=products).sum(0)
     return total.to(bound.dtype)
+
+
+class Conv2d(Outer):
+    """A convolution: each output position sees one column of the unfolded input."""
+
+    def features(self, layer: Any, inputs: Tensor) -> Tensor:
+        """The input, padded where the layer does not pad with the same zeros on both sides."""
+        if layer.padding_mode == "zeros" and not isinstance(layer.padding, str):
+            return inputs
+        mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+        return functional.pad(inputs, layer._reversed_padding_repeated_twice, mode=mode)
+
+    def columns(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
+        return self._unfolded(layer, a, d, _padding(layer))
+
+    @staticmethod
+    def _unfolded(layer: Any, a: Tensor, d: Tensor, padding: tuple[int, ...]) -> Pass:
+        size, dilation, stride = layer.kernel_size, layer.dilation, layer.stride
+        columns = functional.unfold(a, size, dilation, padding, stride)
+        groups = layer.groups
+        return (
+            columns.reshape(-1, columns.shape[1] // groups, columns.shape[2]),
+            d.reshape(-1, d.shape[1] // groups, d.shape[2] * d.shape[3]),
+        )
+
+    def spread(self, layer: Any) -> float:
+        """The square root of the number of positions that see one number of the input, at most."""
+        sides = zip(layer.kernel_size, layer.stride, layer.dilation, strict=True)
+        return sqrt(prod(ceil(k * gcd(stride, apart) / stride) for k, stride, apart in sides))
+
+    def sizes(self, layer: Any, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
+        wide = a.shape[1] // layer.groups * prod(layer.kernel_size)
+        return layer.groups, wide, d.shape[1] // layer.groups, prod(d.shape[2:])
+
+    def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+        return self._gradient(layer, a, scaled(d, weights), _padding(layer))
+
+    @staticmethod
+    def _gradient(layer: Any, a: Tensor, d: Tensor, padding: tuple[int, ...]) -> Tensor:
+        if len(d) == 0:
+            return torch.zeros_like(layer.weight)
+        settings: Any = (layer.stride, padding, layer.dilation, layer.groups)
+        return conv2d_weight(a, layer.weight.shape, d, *settings)
+
+    def bias(self, layer: Any, d: Tensor) -> Tensor:
+        return d.sum((2, 3))
+
+
+def _padding(layer: Any) -> tuple[int, ...]:
+    """The padding that is left to do after `features`."""
+    if layer.padding_mode == "zeros" and not isinstance(layer.padding, str):
+        return tuple(layer.padding)
+    return 0, 0
+
+
+class ConvTranspose2d(Conv2d):
+    """A transposed convolution: the convolution that takes its output back to its input.
+
+    So features and output gradients change places: the weight is (in, out / groups, ...).
+    """
+
+    def refused(self, layer: Any) -> str | None:
+        more = any(p >= s for p, s in zip(layer.output_padding, layer.stride, strict=True))
+        return "its output_padding is not below its stride" if more else None
+
+    def features(self, layer: Any, inputs: Tensor) -> Tensor:
+        return inputs
+
+    def columns(self, layer: Any, a: Tensor, d: Tensor) -> Pass:
+        return self._unfolded(layer, d, a, tuple(layer.padding))
+
+    def sizes(self, layer: Any, a: Tensor, d: Tensor) -> tuple[int, int, int, int]:
+        return super().sizes(layer, d, a)
+
+    def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+        return self._gradient(layer, d, scaled(a, weights), tuple(layer.padding))
+
+
+class Affine(Kind):
+    """Scale and shift after each example is normalised apart: y = weight * normalised + bias."""
+
+    def features(self, layer: Any, inputs: Tensor) -> Tensor:
+        if isinstance(layer, nn.LayerNorm):
+            shape = list(layer.normalized_shape)
+            return functional.layer_norm(inputs, shape, eps=layer.eps)
+        if isinstance(layer, nn.GroupNorm):
+            return functional.group_norm(inputs, layer.num_groups, eps=layer.eps)
+        return functional.instance_norm(inputs, eps=layer.eps)
+
+    def _over(self, layer: Any, products: Tensor) -> Tensor:
+        """Products (batch, ...) summed to (batch, *weight.shape)."""
+        batch, *shape = products.shape
+        if isinstance(layer, nn.LayerNorm):
+            weight = layer.normalized_shape
+            return products.reshape(batch, prod(shape[: -len(weight)]), *weight).sum(1)
+        return products.reshape(batch, shape[0], prod(shape[1:])).sum(2)
+
+    def norms(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
+        return lengths(self.each(layer, passes))
+
+    def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+        return self.weighted_sum(layer, [(a, d)], weights)
+
+    def weighted_sum(self, layer: Any, passes: Sequence[Pass], weights: Tensor) -> Tensor:
+        return torch.tensordot(weights, self.each(layer, passes), 1)  # of what norms are taken of
+
+    def each(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
+        return torch.stack([self._over(layer, a * d) for a, d in passes]).sum(0)
+
+    def bias(self, layer: Any, d: Tensor) -> Tensor:
+        return self._over(layer, d)
+
+
+class Embedding(Kind):
+    """Rows of a table (entries, features) chosen by indices: no bias, no gradient at the input."""
+
+    def refused(self, layer: Any) -> str | None:
+        if layer.scale_grad_by_freq:
+            return "scale_grad_by_freq makes a gradient depend on the other examples of the batch"
+        return None
+
+    def _rows(self, layer: Any, passes: Sequence[Pass]) -> tuple[Tensor, Tensor]:
+        """Indices (batch, positions) and gradients (batch, positions, features) of all passes."""
+        indices = torch.cat([a.reshape(len(a), prod(a.shape[1:])) for a, _ in passes], 1)
+        parts = [d.reshape(len(d), prod(d.shape[1:-1]), d.shape[-1]) for _, d in passes]
+        rows = torch.cat(parts, 1)
+        if layer.padding_idx is not None:
+            rows = rows * (indices != layer.padding_idx).unsqueeze(2)
+        return indices, rows
+
+    def norms(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
+        indices, rows = self._rows(layer, passes)
+        same = indices.unsqueeze(1) == indices.unsqueeze(2)
+        if waits_for(rows):
+            wide = rows.double()
+            return rounded_up(*unseen(*_by_entry(wide, same), rows.dtype))
+        squares, reach = _by_entry(rows, same)
+        if (poor := ~(squares >= DIGITS * reach)).any():
+            for few in poor.nonzero()[:, 0].split(1):
+                full = self.each(layer, [(a[few], d[few]) for a, d in passes])
+                squares[few] = torch.linalg.vector_norm(full).square()
+        return rounded_up(squares, reach)
+
+    def weighted(self, layer: Any, a: Tensor, d: Tensor, weights: Tensor) -> Tensor:
+        indices, rows = self._rows(layer, [(a, d)])
+        total = torch.zeros_like(layer.weight)
+        return total.index_add_(0, indices.flatten(), (rows * weights[:, None, None]).flatten(0, 1))
+
+    def each(self, layer: Any, passes: Sequence[Pass]) -> Tensor:
+        indices, rows = self._rows(layer, passes)
+        full = rows.new_zeros(len(rows), *layer.weight.shape)
+        return full.scatter_add_(1, indices.unsqueeze(2).expand_as(rows), rows)
+
+
+def _by_entry(rows: Tensor, same: Tensor) -> tuple[Tensor, Tensor]:
+    """Squared norms of the sums of rows (batch, positions, features) of the same entry; reach."""
+    squares = ((rows @ rows.mT) * same).sum((1, 2))
+    return squares, torch.linalg.vector_norm(rows, dim=2).sum(1).square()
+
+
+KINDS: dict[type[nn.Module], Kind] = {
+    nn.Linear: Linear(),
+    nn.Conv2d: Conv2d(),
+    nn.ConvTranspose2d: ConvTranspose2d(),
+    nn.Embedding: Embedding(),
+    **dict.fromkeys((nn.LayerNorm, nn.GroupNorm), Affine()),
+    **dict.fromkeys((nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d), Affine()),
+}

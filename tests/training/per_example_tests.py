@@ -1,0 +1,60 @@
+"""What tests of per-example gradients share: draws, losses, networks, and an example by itself."""
+
+import torch
+from torch import nn
+
+from dpkit.training.gradients import gradient_penalty
+
+
+def normal(
+    *shape: int, seed: int = 0, dtype: torch.dtype | None = None, std: float = 1.0
+) -> torch.Tensor:
+    rng = torch.Generator().manual_seed(seed)
+    return std * torch.randn(shape, generator=rng, dtype=dtype)
+
+
+def filled(network: nn.Module, dtype: torch.dtype = torch.float64, std: float = 0.5) -> nn.Module:
+    """Weights N(0, std^2), so that norms and biases are of one size."""
+    rng = torch.Generator().manual_seed(7)
+    for parameter in network.to(dtype).parameters():
+        parameter.data.normal_(std=std, generator=rng)
+    return network
+
+
+def squares(outputs: torch.Tensor) -> torch.Tensor:
+    return outputs.flatten(1).square().sum(1)
+
+
+class Calls(nn.Module):
+    """A function of modules and inputs."""
+
+    def __init__(self, function, *parts: nn.Module, piecewise_linear: bool = False) -> None:
+        super().__init__()
+        self.function, self.parts = function, nn.ModuleList(parts)
+        self.piecewise_linear = piecewise_linear
+
+    def forward(self, *inputs):
+        return self.function(self.parts, *inputs)
+
+
+def penalty(critic: nn.Module, real: torch.Tensor, fake: torch.Tensor | None = None):
+    """Gradients of the critic's loss with a penalty, and the losses."""
+    fake = real.flip(0) + 1 if fake is None else fake
+    mixing = torch.linspace(0, 1, len(real)).to(real)
+    return gradient_penalty.per_example(critic, real, fake, mixing=mixing)
+
+
+def alone(network: nn.Module, loss, *inputs: torch.Tensor) -> list[torch.Tensor]:
+    """Each example's gradient by autograd of that example alone: (batch, *shape), by parameter."""
+    parameters = [p for p in network.parameters() if p.requires_grad]
+    rows = []
+    for row in zip(*(x.split(1) for x in inputs), strict=True):
+        each = torch.autograd.grad(loss(network(*row)).sum(), parameters, allow_unused=True)
+        pairs = zip(parameters, each, strict=True)
+        rows.append([torch.zeros_like(p) if g is None else g.to_dense() for p, g in pairs])
+    return [torch.stack(each).detach() for each in zip(*rows, strict=True)]
+
+
+def norms_of(full: list[torch.Tensor]) -> torch.Tensor:
+    """(parameters, batch), of gradients in full."""
+    return torch.stack([g.flatten(1).norm(dim=1) for g in full])
