@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpkit.common.missing import remedied
+from dpkit.common.lazy import remedied
 
 LETTERS = "abcdefgh"
 THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")

@@ -43,7 +43,7 @@ from dpkit.privacy import pld
 from dpkit.privacy.sampling import ShuffledBatches, mechanism
 from dpkit.privacy.schedules import Constant
 from dpkit.synthesizers import marginals
-from dpkit.training.losses import called_real
+from dpkit.training.networks import called_real
 from dpkit.training.types import Data, Gan, Record
 
 Generated = tuple[np.ndarray, np.ndarray]  # records, and the labels they were asked for

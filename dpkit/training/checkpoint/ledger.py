@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpkit.common import checks, files
-from dpkit.privacy.rows import rows as as_rows
+from dpkit.privacy.ledger import rows as as_rows
 
 _CHECKPOINT = b"dpkit checkpoint"  # how the file of a checkpoint begins
 _NOTE = (
