@@ -17,7 +17,7 @@ import numpy as np
 
 from dpkit.common.checks import whole
 from dpkit.datasets.encoding import Binned, Categorical, TableEncoder
-from dpkit.datasets.lookup import check_split
+from dpkit.datasets.files import check_split
 from dpkit.datasets.tables import ADULT_8
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 import numpy as np
 
-from dpkit.datasets import digits, embedded, sources
+from dpkit.datasets import digits, images, sources
 
 
 def test_the_digits_are_always_there_in_one_fixed_split():
@@ -25,11 +25,11 @@ def test_flat_rows_lie_in_the_unit_interval():
 
 
 def test_enlarging_keeps_the_grey_level_the_place_and_the_margin():
-    one = embedded.enlarge(np.full((1, 8, 8), 16))
+    one = images.enlarge(np.full((1, 8, 8), 16))
     assert (one[0, 4:24, 4:24] == 255).all()
     assert one.sum() == 255 * 400
     corner = np.zeros((1, 8, 8), dtype=np.int64)
     corner[0, 0, 7] = 16  # top right
-    row, column = np.unravel_index(embedded.enlarge(corner)[0].argmax(), (28, 28))
+    row, column = np.unravel_index(images.enlarge(corner)[0].argmax(), (28, 28))
     assert row < 7
     assert column >= 21

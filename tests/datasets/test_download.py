@@ -29,18 +29,13 @@ def left(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_files_arrive_in_the_cache(adult_server, cache):
-    folder = download("adult", base_url=adult_server.url)
-    assert folder == cache / "adult"
-    assert (folder / "adult.data").read_bytes() == TRAIN
-    assert left(cache) == ["adult/adult.data", "adult/adult.test"]
-
-
-def test_what_is_there_and_good_is_not_fetched_again(adult_server):
-    download("adult", base_url=adult_server.url)
-    adult_server.asked.clear()
-    download("adult", base_url=adult_server.url)
-    assert adult_server.asked == []
+def test_files_arrive_in_the_cache_once(adult_server, cache):
+    for _ in range(2):
+        folder = download("adult", base_url=adult_server.url)
+        assert folder == cache / "adult"
+        assert (folder / "adult.data").read_bytes() == TRAIN
+        assert left(cache) == ["adult/adult.data", "adult/adult.test"]
+    assert adult_server.asked == ["adult.data", "adult.test"]
 
 
 def test_loading_downloads_what_is_nowhere(expect, server, mnist_files, monkeypatch):
@@ -55,36 +50,25 @@ def test_loading_downloads_what_is_nowhere(expect, server, mnist_files, monkeypa
     assert len(server.asked) == 4
 
 
-def test_an_interrupted_download_goes_on_where_it_stopped(adult_server, cache):
+def test_an_interrupted_download_leaves_nothing(adult_server, cache):
     adult_server.cut_after = 100_000
     message = (
         f"{adult_server.url}/adult.data: interrupted after 100000 of {len(TRAIN)} bytes; "
-        "run the same command again to go on from there"
+        "run the same command again"
     )
     with pytest.raises(DownloadFailed, match=f"^{re.escape(message)}$"):
         download("adult", base_url=adult_server.url)
-    assert left(cache) == [f".parts/{sha256(TRAIN)[:16]}-adult.data.part"]  # no final name yet
-    adult_server.cut_after = None
-    folder = download("adult", base_url=adult_server.url)
-    assert adult_server.asked[1] == ("adult.data", "bytes=100000-")
-    assert (folder / "adult.data").read_bytes() == TRAIN
-    assert left(cache) == ["adult/adult.data", "adult/adult.test"]
-
-
-def test_a_server_without_ranges_starts_again(adult_server):
-    adult_server.cut_after, adult_server.ranges = 100_000, False
-    with pytest.raises(DownloadFailed):
-        download("adult", base_url=adult_server.url)
+    assert left(cache) == []
     adult_server.cut_after = None
     assert (download("adult", base_url=adult_server.url) / "adult.data").read_bytes() == TRAIN
 
 
 @pytest.mark.parametrize(
     "served",
-    [TRAIN[:-1] + b"!", TRAIN + b"more", b"<html>sign in</html>"],
-    ids=["bit", "long", "page"],
+    [TRAIN[:-1] + b"!", TRAIN + b"more", TRAIN[:1000]],
+    ids=["bit", "long", "short"],
 )
-def test_wrong_content_is_deleted_and_the_old_file_stays(adult_server, cache, served):
+def test_wrong_content_is_not_kept_and_the_old_file_stays(adult_server, cache, served):
     (cache / "adult").mkdir(parents=True)
     (cache / "adult" / "adult.data").write_bytes(b"an older version")
     adult_server.files["adult.data"] = served
@@ -98,22 +82,6 @@ def test_wrong_content_is_deleted_and_the_old_file_stays(adult_server, cache, se
         assert sha256(served) in str(caught.value)
     assert left(cache) == ["adult/adult.data"]
     assert (cache / "adult" / "adult.data").read_bytes() == b"an older version"
-    adult_server.files["adult.data"] = TRAIN
-    assert (download("adult", base_url=adult_server.url) / "adult.data").read_bytes() == TRAIN
-
-
-def test_a_part_that_does_not_fit_the_server_is_given_up(adult_server, cache):
-    part = cache / ".parts" / f"{sha256(TRAIN)[:16]}-adult.data.part"
-    part.parent.mkdir(parents=True)
-    part.write_bytes(b"something else")
-    with pytest.raises(ValueError, match="wrong content"):
-        download("adult", base_url=adult_server.url)
-    assert not part.exists()
-    part.parent.mkdir()
-    part.write_bytes(TRAIN[:-1])
-    adult_server.files["adult.data"] = TRAIN[:1000]  # asked for the rest, it answers 416
-    with pytest.raises(ValueError, match="wrong content"):
-        download("adult", base_url=adult_server.url)
     adult_server.files["adult.data"] = TRAIN
     assert (download("adult", base_url=adult_server.url) / "adult.data").read_bytes() == TRAIN
 
