@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from own_mechanisms import attacks, released, worst_pairs
+from own_mechanisms import attacks
+from own_mechanisms import worlds as released
 from own_mechanisms.attacks import classifier, histogram, likelihood_ratio, statistic
-from own_mechanisms.worlds import World, Worlds, repeated, together, unmoved
-from own_mechanisms.worst_pairs import between_parts, of_ledger, worst_pair
+from own_mechanisms.worlds import World, Worlds, of_ledger, repeated, together, unmoved, worst_pair
 from scipy.stats import chi2, kstest
 
 from dpkit.privacy import (
@@ -23,7 +23,6 @@ from dpkit.privacy import (
     Unsupported,
     WithoutReplacementGaussian,
 )
-from dpkit.privacy.ledger import Ledger, Parallel
 from dpkit.privacy.mechanisms import discrete_sampler
 
 DRAWS = 100_000
@@ -214,55 +213,6 @@ def test_a_statistic_is_one_of_the_numbers():
     assert statistic(worlds, coordinate=1)(rng(17), 3).present.tolist() == [4.0] * 3
 
 
-# What is refused
-
-
-def test_bad_worlds_are_refused_with_the_parameter():
-    pair = worst_pair(Gaussian(1.0))
-    for wrong in (
-        lambda: World(0, pair.absent.draw, pair.absent.log_density),
-        lambda: repeated(pair, 0),
-        lambda: together([]),
-        lambda: of_ledger([]),
-        lambda: released.normal_sum(1, 1.0, rate=math.nan),
-        lambda: released.normal_sum([1, 1], [1.0, math.nan]),
-        lambda: released.normal_sum(1, 0.0),
-        lambda: released.response(0, epsilon=math.nan, categories=2),
-        lambda: released.fixed_batch_sum(1, others=0, batch=1, records=4, deviation=math.nan),
-        lambda: released.discrete_sum(1, math.nan),
-        lambda: released.discrete_sum(1, 1e6),
-        lambda: released.laplace_sum(1, 0.0),
-        lambda: released.response(2, epsilon=1.0, categories=2),
-        lambda: released.response(0, epsilon=1.0, categories=1),
-        lambda: released.exact_count(-1),
-        lambda: released.fixed_batch_sum(1, others=0, batch=5, records=4, deviation=1.0),
-        lambda: released.fixed_batch_sum(2, others=0, batch=1, records=4, deviation=1.0),
-    ):
-        with pytest.raises(ValueError, match=r"must (be|lie|hold)"):
-            wrong()
-
-
-@pytest.mark.parametrize("attack", [likelihood_ratio, histogram, classifier])
-def test_attacks_refuse_what_is_no_generator_and_no_number(attack):
-    attacked = attack(worst_pair(Gaussian(1.0)))
-    with pytest.raises(ValueError, match="rng must be"):
-        attacked(7, 10)
-    with pytest.raises(ValueError, match="trials must be"):
-        attacked(rng(), 0)
-
-
-def test_attacks_refuse_bad_settings():
-    worlds = worst_pair(Gaussian(1.0))
-    with pytest.raises(ValueError, match="bins must be"):
-        histogram(worlds, bins=1)
-    with pytest.raises(ValueError, match="learning must be"):
-        histogram(worlds, bins=64, learning=10)
-    with pytest.raises(ValueError, match="learning must be"):
-        classifier(worlds, learning=1)
-    with pytest.raises(ValueError, match="coordinate must be"):
-        statistic(worlds, coordinate=1)
-
-
 def test_mechanisms_without_a_known_pair_are_unsupported():
     for mechanism in (
         NoGuarantee("all is shown"),
@@ -271,15 +221,3 @@ def test_mechanisms_without_a_known_pair_are_unsupported():
     ):
         with pytest.raises(Unsupported):
             worst_pair(mechanism)
-
-
-@pytest.mark.parametrize("parts", [(0, 0), (0, 2), (-1, 0)])
-def test_a_record_moves_between_two_parts_that_there_are(parts: tuple[int, int]):
-    part = Ledger.of([Release(Gaussian(1.0, "replace-one"))])
-    with pytest.raises(ValueError, match="leaves and enters must be"):
-        between_parts(Parallel((part, part)), leaves=parts[0], enters=parts[1])
-
-
-def test_a_record_stands_at_either_end_of_its_bound():
-    assert worst_pairs.ends("add-remove") == (0, 1)
-    assert worst_pairs.ends("replace-one") == (-1, 1)

@@ -16,13 +16,11 @@ import numpy as np
 import pytest
 from own_mechanisms.attacks import likelihood_ratio
 from own_mechanisms.targets import LEARNED, TARGETS, UNPROTECTED
-from own_mechanisms.worlds import Worlds
-from own_mechanisms.worst_pairs import between_parts, of_ledger, worst_pair
+from own_mechanisms.worlds import Worlds, between_parts, of_ledger, worst_pair
 from scipy.stats import binom
 
 import dpkit.privacy
-from dpkit.audit import exact
-from dpkit.audit.bounds import clopper_pearson
+from dpkit.audit.bounds import clopper_pearson, distinguished
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import (
     BallsAndBinsGaussian,
@@ -260,7 +258,7 @@ def test_no_attack_measures_more_than_is_proven(target: Target):
 def null(mechanism) -> Worlds:
     """Outputs of one world alone, scored as if there were two."""
     worlds = worst_pair(mechanism)
-    return worlds._replace(present=dataclasses.replace(worlds.present, draw=worlds.absent.draw))
+    return worlds._replace(present=worlds.present._replace(draw=worlds.absent.draw))
 
 
 @every_pair
@@ -330,7 +328,7 @@ def test_learned_attacks_come_near_the_best(target: Target):
 
 def test_what_no_noise_reaches_is_read_for_certain():
     target = by_id("count-beside-noise")
-    assert target.bound is exact.distinguished
+    assert target.bound is distinguished
     assert measured(target) == math.inf == target.proven().epsilon
     scores = target.scores(np.random.default_rng(13), 10)
     assert scores.absent.tolist() == [100.0] * 10

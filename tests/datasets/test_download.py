@@ -64,9 +64,7 @@ def test_an_interrupted_download_leaves_nothing(adult_server, cache):
 
 
 @pytest.mark.parametrize(
-    "served",
-    [TRAIN[:-1] + b"!", TRAIN + b"more", TRAIN[:1000]],
-    ids=["bit", "long", "short"],
+    "served", [TRAIN[:-1] + b"!", TRAIN + b"more", TRAIN[:1000]], ids=["bit", "long", "short"]
 )
 def test_wrong_content_is_not_kept_and_the_old_file_stays(adult_server, cache, served):
     (cache / "adult").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Canary gradients in one run, seen white box: each canary is a trial of its own.
+"""Canary gradients, seen white box: in one run each canary is a trial, in many runs each run is.
 
 A canary is a record with a direction of its own, along which its clipped gradient has the whole
 length C. It is trained on together with ordinary records, through `dpkit.Private` as it is. What is
@@ -11,6 +11,7 @@ of Dirac canaries `final_scores` needs the released model alone; `release_scores
 release by itself.
 """
 
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,24 +19,46 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
-from torch.nn.functional import normalize
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
 
+from dpkit.audit.one_run import apart
 from dpkit.audit.scores import Scores, check_rng
-from dpkit.audit.training.canary_networks import OwnDirections, OwnWeights, place
-from dpkit.audit.training.candidates import apart, first_digits, seed
-from dpkit.audit.training.many_runs import dp_sgd
 from dpkit.common import checks
-from dpkit.datasets import Images
+from dpkit.datasets import Images, digits
 from dpkit.privacy.mechanisms import Floats
 from dpkit.private.losses import itself
 from dpkit.private.model import Private
 from dpkit.private.plan import Plan
-from dpkit.training import clipped_sum, generator_on, per_example
+from dpkit.private.released import Released, released
+from dpkit.training import clipped_sum, generator_on, per_example, update
+from dpkit.training.batches import batches
 from dpkit.training.device import seeded
 
 HIDDEN = 256  # units of the layer in which random canaries lie
+STRENGTH = 1e6  # norm of a canary's gradient before it is clipped
 RATE = 0.5  # learning rate of SGD; canaries' gradients do not depend on the weights
+
+
+def seed(rng: np.random.Generator) -> int:
+    """A seed for torch, of a run whose data are public: what an attack trains is no release."""
+    check_rng(rng)
+    return int(rng.integers(2**62))
+
+
+def first_digits(count: int) -> Images:
+    """The first images of the digits' training split, at most 1,437."""
+    images = digits()
+    return images._replace(pixels=images.pixels[:count], labels=images.labels[:count])
+
+
+def all_digits() -> Images:
+    """Both splits of scikit-learn's digits, 1,797 images."""
+    splits = [digits(), digits(split="test")]
+    return splits[0]._replace(
+        pixels=np.concatenate([one.pixels for one in splits]),
+        labels=np.concatenate([one.labels for one in splits]),
+    )
 
 
 class Seen(NamedTuple):
@@ -50,6 +73,60 @@ class Seen(NamedTuple):
     included: NDArray[np.bool_]
     sums: Floats
     plan: Plan
+
+
+class OwnWeights(nn.Module):
+    """A linear classifier, and beside it one weight for each canary."""
+
+    def __init__(self, pixels: int, classes: int, canaries: int) -> None:
+        super().__init__()
+        self.classifier = nn.Linear(pixels, classes)
+        self.own = nn.Embedding(canaries + 1, 1)  # the last one stands for no canary
+        nn.init.zeros_(self.own.weight)
+
+    def forward(self, pixels: Tensor, labels: Tensor, slots: Tensor) -> Tensor:
+        linear = STRENGTH * self.own(slots).squeeze(1)
+        ordinary = cross_entropy(self.classifier(pixels), labels, reduction="none")
+        return torch.where(slots < self.own.num_embeddings - 1, linear, ordinary)
+
+    @property
+    def layer(self) -> Tensor:
+        """Where the canaries' directions lie."""
+        return self.own.weight
+
+    def along(self, total: Tensor) -> Tensor:
+        """A tensor of the layer's shape along each canary's direction, (canaries,)."""
+        return total.detach()[:-1, 0].double()
+
+
+class OwnDirections(nn.Module):
+    """A network of two layers, and the canaries' directions in the first one's weights."""
+
+    def __init__(self, classes: int, features: Tensor, units: Tensor) -> None:
+        super().__init__()
+        self.first = nn.Linear(features.shape[1], units.shape[1], bias=False)
+        self.second = nn.Linear(units.shape[1], classes)
+        self.features, self.units = features, units  # plain: no part of the network
+
+    def forward(self, pixels: Tensor, labels: Tensor, units: Tensor) -> Tensor:
+        hidden = self.first(pixels)
+        linear = STRENGTH * (hidden * units).sum(1)
+        ordinary = cross_entropy(self.second(hidden.relu()), labels, reduction="none")
+        return torch.where(units.any(1), linear, ordinary)
+
+    @property
+    def layer(self) -> Tensor:
+        """Where the canaries' directions lie."""
+        return self.first.weight
+
+    def along(self, total: Tensor) -> Tensor:
+        """A tensor of the layer's shape along each canary's direction, (canaries,)."""
+        return ((self.units @ total.detach()) * self.features).sum(1, dtype=torch.float64)
+
+
+def place(net: OwnWeights | OwnDirections, parameters: list[Tensor]) -> int:
+    """Of the layer in which canaries lie, among the parameters."""
+    return next(i for i, parameter in enumerate(parameters) if parameter is net.layer)
 
 
 def dirac(
@@ -70,7 +147,7 @@ def dirac(
 
     Args:
         rng: draws initial weights, batches and noise.
-        included: (canaries,) bool, of whom to train on; see `candidates.coins`.
+        included: (canaries,) bool, of whom to train on; see `one_run.coins`.
         epsilon, delta: the budget of the run, in nats, under add-remove, for which `Private`
             calibrates its noise.
         steps: releases, each on its own Poisson batch.
@@ -141,6 +218,39 @@ def final_scores(seen: Seen) -> Scores:
 def release_scores(seen: Seen) -> Scores:
     """The log likelihood ratio of each canary's releases, as Poisson sampling mixes them."""
     return apart(_log_ratios(seen.sums, seen.plan), seen.included)
+
+
+def dp_sgd(
+    losses: nn.Module,
+    rows: tuple[Tensor, ...],
+    *,
+    start: Mapping[str, Tensor],
+    plan: Plan,
+    learning_rate: float,
+    rng: torch.Generator,
+) -> Iterator[Released]:
+    """Train once from `start`, as `Private` does: Poisson batches, one release each, plain SGD.
+
+    Args:
+        losses: a network from rows to their losses, (batch,); trained in place.
+        rows: the records of this run's world, each tensor with the record first.
+        start: initial weights, as `state_dict` gives them.
+        plan: steps, sampling, clipping and noise.
+        learning_rate: of SGD, along noised means.
+        rng: of batches and noise.
+
+    Yields:
+        each step's release, when its update is made.
+    """
+    losses.load_state_dict(start)
+    optimizer = torch.optim.SGD(losses.parameters(), lr=learning_rate)
+    draws = batches(plan.sampling, size=len(rows[0]), public_size=plan.public_size, rng=rng)
+    for _ in range(plan.steps):
+        chosen = next(draws)
+        batch = (part[chosen] for part in rows)
+        found = released(partial(per_example, losses, itself), *batch, plan=plan, rng=rng)
+        update(optimizer, found.parameters, found.means)
+        yield found
 
 
 def one_canary(
@@ -259,6 +369,6 @@ def _included(rng: np.random.Generator, included: ArrayLike) -> NDArray[np.bool_
     if given.dtype != np.bool_ or given.ndim != 1 or not given.size:
         raise ValueError(
             f"included must hold a bool for each of at least one canary, got {given.dtype} of "
-            f"shape {given.shape}; draw it by candidates.coins(rng, canaries)"
+            f"shape {given.shape}; draw it by one_run.coins(rng, canaries)"
         )
     return given

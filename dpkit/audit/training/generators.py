@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dpkit.audit.one_run import apart, coins
 from dpkit.audit.scores import Scores, check_rng
-from dpkit.audit.training import candidates
+from dpkit.audit.training.canaries import all_digits, seed
 from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.privacy.mechanisms import Floats
@@ -73,14 +74,14 @@ def on_half(
         ValueError: a number is out of range, or there are not more images than candidates.
     """
     check_rng(rng)
-    images = candidates.all_digits() if images is None else images
+    images = all_digits() if images is None else images
     records = checks.whole(2, records=records)
     if not records < images.n:
         raise ValueError(f"records must be below the {images.n} images, got {records}")
     order = rng.permutation(images.n)
     features = 2 * torch.from_numpy(images.flat()[order]) - 1
     labels = torch.from_numpy(images.labels[order])
-    included = candidates.coins(rng, records)
+    included = coins(rng, records)
     chosen = torch.from_numpy(np.flatnonzero(included))
     data = Data(features[chosen], labels[chosen], records)
     asked = {"epsilon": epsilon, "delta": delta}
@@ -100,7 +101,7 @@ def critic_scores(trained: Trained) -> Scores:
     """What the run's own critic says of each candidate: the higher, the more like its records."""
     with torch.no_grad():
         said = scores(trained.critic(trained.features, trained.labels)).double().numpy()
-    return candidates.apart(said, trained.included)
+    return apart(said, trained.included)
 
 
 def nearest_scores(rng: np.random.Generator, trained: Trained, *, samples: int) -> Scores:
@@ -123,7 +124,7 @@ def nearest_scores(rng: np.random.Generator, trained: Trained, *, samples: int) 
         made = trained.generator.eval()(latents, wanted)
     own = (trained.features, trained.labels)
     near = nearest(own, trained.reference) - nearest(own, (made, wanted))
-    return candidates.apart(near, trained.included)
+    return apart(near, trained.included)
 
 
 def nearest(records: tuple[Tensor, Tensor], others: tuple[Tensor, Tensor]) -> Floats:
@@ -149,12 +150,12 @@ def _trained(
 ) -> tuple[Gan, Plan]:
     """By the settings and the step of `PrivateGan`, which keeps the critic to itself."""
     size = data.public_size
-    nets = _networks(data.features.shape[1], classes, seed=candidates.seed(rng))
+    nets = _networks(data.features.shape[1], classes, seed=seed(rng))
     sizes = {"batch_size": round(checks.positive(rate=rate) * size), "public_size": size}
     made = PrivateGan(*nets, classes=classes, latent_size=LATENT, **sizes, **asked)
     settings = gan_settings(made, records=size, steps=steps)
     gan = new_gan(*nets, settings)
-    noise = generator_on(torch.device("cpu"), reproducible_seed=candidates.seed(rng))
+    noise = generator_on(torch.device("cpu"), reproducible_seed=seed(rng))
     for _ in train(step, gan, data, settings=settings, rng=noise):
         pass
     return gan, settings.plan

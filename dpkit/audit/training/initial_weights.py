@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from dpkit.audit.scores import Scores, check_rng
-from dpkit.audit.training.candidates import all_digits, seed
-from dpkit.audit.training.many_runs import dp_sgd
+from dpkit.audit.training.canaries import all_digits, dp_sgd, seed
 from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.private.plan import Plan

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri_exp
 
-from dpkit.audit import exact, runs
+from dpkit.audit import bounds, runs
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.common import checks
 from dpkit.papers.targets.target import Target
@@ -259,7 +259,7 @@ TARGETS: tuple[Target, ...] = (
         attack="The attacker knows all other labels and reads the count.",
         scores=partial(class_count, others=COUNTS),
         trials=20,
-        bound=exact.distinguished,
+        bound=bounds.distinguished,
         assumes=("the data set is private, and its histogram with it",),
         settings={"other records": list(COUNTS)},
     ),

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from dpkit.audit import bounds, one_run
+from dpkit.audit.one_run import coins
 from dpkit.audit.training import canaries
-from dpkit.audit.training.candidates import coins, first_digits
+from dpkit.audit.training.canaries import first_digits
 from dpkit.private.plan import calibrated
 from dpkit.training.noise import watched
 
@@ -168,5 +169,5 @@ def test_runs_repeat_from_their_rng():
 
 @pytest.mark.parametrize("bad", [[], [0.5], [[True]], 3])
 def test_included_must_be_bools(bad):
-    with pytest.raises(ValueError, match=r"included must hold a bool .* candidates.coins"):
+    with pytest.raises(ValueError, match=r"included must hold a bool .* one_run.coins"):
         canaries.dirac(np.random.default_rng(0), bad, epsilon=8)

@@ -7,7 +7,7 @@ from torch.nn.functional import linear
 
 from dpkit.audit import bounds
 from dpkit.audit.training import initial_weights as attack
-from dpkit.audit.training.candidates import first_digits
+from dpkit.audit.training.canaries import first_digits
 from dpkit.private.plan import calibrated
 from dpkit.training.noise import watched
 
