@@ -130,15 +130,7 @@ def place(net: OwnWeights | OwnDirections, parameters: list[Tensor]) -> int:
 
 
 def dirac(
-    rng: np.random.Generator,
-    included: ArrayLike,
-    *,
-    epsilon: float,
-    delta: float = 1e-5,
-    steps: int = 32,
-    rate: float = 0.8,
-    max_grad_norm: float = 1.0,
-    images: Images | None = None,
+    rng: np.random.Generator, included: ArrayLike, *, images: Images | None = None, **asked: Any
 ) -> Seen:
     """Train once on canaries whose loss is linear in a weight of their own each.
 
@@ -148,45 +140,32 @@ def dirac(
     Args:
         rng: draws initial weights, batches and noise.
         included: (canaries,) bool, of whom to train on; see `one_run.coins`.
-        epsilon, delta: the budget of the run, in nats, under add-remove, for which `Private`
-            calibrates its noise.
-        steps: releases, each on its own Poisson batch.
-        rate: probability with which a record is drawn into a batch, in (0, 1].
-        max_grad_norm: C.
         images: the ordinary records, and those that canaries are made of; by default
             1,000 digits.
+        epsilon, delta: the budget of the run, in nats, under add-remove, for which `Private`
+            calibrates its noise; delta is 1e-5 by default.
+        steps: releases, each on its own Poisson batch, 32.
+        rate: probability with which a record is drawn into a batch, in (0, 1], 0.8.
+        max_grad_norm: C, 1.
 
     Raises:
         ValueError: a number is out of range.
     """
     included, images = _included(rng, included), images or first_digits(1000)
     net, rows = _with_own_weights(rng, images, included)
-    asked = {"epsilon": epsilon, "delta": delta, "steps": steps, "max_grad_norm": max_grad_norm}
-    return _trained(rng, net, rows, included, asked, rate=rate, known=0)
+    return _trained(rng, net, rows, included, known=0, **asked)
 
 
 def random_directions(
-    rng: np.random.Generator,
-    included: ArrayLike,
-    *,
-    epsilon: float,
-    delta: float = 1e-5,
-    steps: int = 32,
-    rate: float = 0.8,
-    max_grad_norm: float = 1.0,
-    images: Images | None = None,
+    rng: np.random.Generator, included: ArrayLike, *, images: Images | None = None, **asked: Any
 ) -> Seen:
     """Train once on canaries whose gradients are random directions in the first layer's weights.
 
     Canary i has features a_i and a weight u_i on each hidden unit, both uniform on spheres; its
     loss, 1e6 u_i' W a_i, has the gradient 1e6 v_i, v_i = u_i a_i'. Two directions have a product of
     deviation 1 / sqrt(number of weights): canaries disturb each other by so little. The attacker
-    knows the ordinary records, and takes off what they are expected to release.
-
-    Args: as `dirac`.
-
-    Raises:
-        ValueError: a number is out of range.
+    knows the ordinary records, and takes off what they are expected to release. Arguments and
+    errors as `dirac`.
     """
     included, images = _included(rng, included), images or first_digits(1000)
     pixels, labels = torch.from_numpy(images.flat()), torch.from_numpy(images.labels)
@@ -202,8 +181,7 @@ def random_directions(
         torch.cat([labels, torch.zeros_like(chosen)]),
         torch.cat([torch.zeros(images.n, HIDDEN), units[chosen]]),
     )
-    asked = {"epsilon": epsilon, "delta": delta, "steps": steps, "max_grad_norm": max_grad_norm}
-    return _trained(rng, net, rows, included, asked, rate=rate, known=images.n)
+    return _trained(rng, net, rows, included, known=images.n, **asked)
 
 
 def final_scores(seen: Seen) -> Scores:
@@ -296,10 +274,11 @@ def _trained(
     net: OwnWeights | OwnDirections,
     rows: tuple[Tensor, ...],
     included: NDArray[np.bool_],
-    asked: dict[str, Any],
     *,
-    rate: float,
     known: int,
+    steps: int = 32,
+    rate: float = 0.8,
+    **asked: Any,
 ) -> Seen:
     """Run `Private` with plain SGD, and read each release off the weights around it.
 
@@ -314,28 +293,23 @@ def _trained(
         batch_size=round(rate * size),
         public_size=size,
         reproducible_seed=seed(rng),
-        **asked,
+        steps=steps,
+        **{"delta": 1e-5, "max_grad_norm": 1.0, **asked},
     )
-    ordinary = tuple(part[:known] for part in rows)
-    sums = [_step(private, net, batch, ordinary) for batch in private]
-    return Seen(included, torch.stack(sums).numpy() / private.plan.max_grad_norm, private.plan)
+    ordinary, plan = [part[:known] for part in rows], private.plan
 
+    def one(batch: Any) -> Tensor:
+        """The noised sum of one step along the canaries, less what is expected of ordinary rows."""
+        before = net.layer.detach().clone()
+        known = clipped_sum(partial(per_example, net, itself), *ordinary, rule=plan.clipping)
+        of_layer = known.sums[place(net, known.parameters)]
+        private.step(lambda *parts: net(*parts), *batch)
+        total = (before.double() - net.layer.detach()) * (plan.batch_size / RATE)
+        total -= plan.batch_size / plan.public_size * of_layer
+        return net.along(total.to(before.dtype))
 
-def _step(
-    private: Private, net: OwnWeights | OwnDirections, batch: Any, ordinary: tuple[Tensor, ...]
-) -> Tensor:
-    """The noised sum of one step along the canaries, less what is expected of ordinary rows."""
-    plan, before = private.plan, net.layer.detach().clone()
-    expected = plan.batch_size / plan.public_size * _clipped_sum(net, ordinary, plan)
-    private.step(lambda *parts: net(*parts), *batch)
-    total = (before.double() - net.layer.detach()) * (plan.batch_size / RATE)
-    return net.along((total - expected).to(before.dtype))
-
-
-def _clipped_sum(net: OwnWeights | OwnDirections, rows: tuple[Tensor, ...], plan: Plan) -> Tensor:
-    """Of the layer in which canaries lie."""
-    found = clipped_sum(partial(per_example, net, itself), *rows, rule=plan.clipping)
-    return found.sums[place(net, found.parameters)]
+    sums = torch.stack([one(batch) for batch in private])
+    return Seen(included, sums.numpy() / plan.max_grad_norm, plan)
 
 
 def _with_own_weights(
