@@ -65,24 +65,3 @@ def test_too_few_records(records):
     assert len(adult_8(split="train")) == 3
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         adult_8(split="test")
-
-
-@pytest.mark.parametrize("loader", [adult_8, adult_8_all])
-def test_bad_split(loader):
-    with pytest.raises(ValueError, match=r"^split must be 'train' or 'test', got 'valid'$"):
-        loader(split="valid")
-
-
-def test_widths_and_regions():
-    sizes = {name: place.stop - place.start for name, place in ADULT_8.slices.items()}
-    assert sizes == {
-        "age": 9,
-        "occupation": 15,
-        "education": 16,
-        "sex": 2,
-        "workclass": 9,
-        "marital_status": 7,
-        "hours_per_week": 10,
-        "income": 2,
-    }
-    assert (ADULT_8.width, ADULT_8.side) == (70, 9)

@@ -145,12 +145,6 @@ def test_a_progress_bar_only_when_asked(adult_server, capsys):
     assert "adult.test: 100%" in shown
 
 
-def test_nothing_to_download():
-    message = "digits ships with scikit-learn; there is nothing to download"
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        download("digits")
-
-
 def test_a_cache_that_cannot_be_written_still_says_the_three_ways(cache):
     cache.parent.mkdir()
     cache.write_text("a file where the folder should be")
