@@ -152,7 +152,7 @@ def gaussian(
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     parts = choose.split(absent, present, share=choosing, rng=rng)
-    mu = _joint(*parts, 1 - confidence, lambda pairs: -sum(map(ndtri, pairs)).max(axis=-1))
+    mu = _joint(*parts, 1 - confidence, lambda pair: -(ndtri(pair.fpr) + ndtri(pair.fnr)).max(-1))
     found = epsilon_of_mu(mu, delta)
     method, assumed = f"Gaussian DP: {JOINT}", (INDEPENDENT, NORMAL)
     trials = np.size(absent) + np.size(present)
@@ -178,8 +178,8 @@ def distinguished(
     Args:
         absent, present: the statistic in each trial, (trials,).
         delta, adjacency: of the claim.
-        confidence: plays no part; the result's is 1, since an argument decides and not a sample.
-        rng: plays no part either; nothing is drawn.
+        confidence, rng: play no part; the result's confidence is 1, since an argument decides and
+            not a sample, and nothing is drawn.
 
     Returns:
         epsilon inf, or 0 where the worlds' values meet or the statistic is random.

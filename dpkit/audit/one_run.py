@@ -156,7 +156,13 @@ def one_run(
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     first, rest = split_canaries(absent, present, share=choosing, rng=rng)
-    guesses = _guessed(rest, *_thresholds(first, rest, delta, 1 - confidence))
+    high, low = (
+        choose.count(rest, np.array([threshold]))
+        for threshold in _thresholds(first, rest, delta, 1 - confidence)
+    )
+    true_in, true_out = high.present - high.false_negatives, low.absent - low.false_positives
+    made = true_in + true_out + high.false_positives + low.false_negatives
+    guesses = Guesses(int(high.absent + high.present), made, true_in + true_out)
     found = _largest(lambda e: bool(p_value_chosen(guesses, e, delta) <= 1 - confidence))
     method = "one run: correct guesses of canaries, at thresholds chosen on other canaries"
     trials = np.size(absent) + np.size(present)
@@ -181,16 +187,9 @@ def one_run_fdp(
     that the curve is that of two normals, mu deviations apart.
 
     Args:
-        absent, present: scores of the canaries whose coins left them out, and of the others'.
-        delta: in (0, 1), of the epsilon.
-        adjacency: under which a canary's two cases are neighbours.
-        confidence: in (0, 1).
-        rng: breaks ties of scores.
+        rng: breaks ties of scores. Other arguments and errors as `one_run`.
         inside: share of the canaries guessed "in", those of the highest scores; fixed beforehand.
         outside: share guessed "out", those of the lowest; they add up to at most 1.
-
-    Raises:
-        ValueError: an argument is out of its range, or as `checked`.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     check_rng(rng)
@@ -228,15 +227,6 @@ def split_canaries(
     masks = np.split(chosen, [scores.absent.size])
     pairs = list(zip(scores, masks, strict=True))
     return Scores(*(s[m] for s, m in pairs)), Scores(*(s[~m] for s, m in pairs))
-
-
-def _guessed(scores: Scores, inside: float, outside: float) -> Guesses:
-    """Guess "in" above the one threshold, "out" up to the other, which is not larger."""
-    high, low = (choose.count(scores, np.array([t])) for t in (inside, outside))
-    true_in = high.present - high.false_negatives
-    true_out = low.absent - low.false_positives
-    made = true_in + true_out + high.false_positives + low.false_negatives
-    return Guesses(int(high.absent + high.present), made, true_in + true_out)
 
 
 def _thresholds(first: Scores, rest: Scores, delta: float, alpha: float) -> tuple[float, float]:

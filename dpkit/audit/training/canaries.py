@@ -209,6 +209,8 @@ def dp_sgd(
 ) -> Iterator[Released]:
     """Train once from `start`, as `Private` does: Poisson batches, one release each, plain SGD.
 
+    Yields each step's release, when its update is made.
+
     Args:
         losses: a network from rows to their losses, (batch,); trained in place.
         rows: the records of this run's world, each tensor with the record first.
@@ -216,9 +218,6 @@ def dp_sgd(
         plan: steps, sampling, clipping and noise.
         learning_rate: of SGD, along noised means.
         rng: of batches and noise.
-
-    Yields:
-        each step's release, when its update is made.
     """
     losses.load_state_dict(start)
     optimizer = torch.optim.SGD(losses.parameters(), lr=learning_rate)
@@ -246,9 +245,6 @@ def one_canary(
 
     Returns:
         the log likelihood ratio of each run's releases.
-
-    Raises:
-        ValueError: a number is out of range.
     """
     trials, images = checks.whole(1, trials=trials), images or first_digits(100)
     worlds = [_with_own_weights(rng, images, np.array([present])) for present in (False, True)]

@@ -63,7 +63,7 @@ def once(
     Args:
         step: called as `train` calls it: (gan, features, labels, settings=, index=, rng=).
         new_gan: makes the networks, the same ones at every call; initial weights are public.
-        batch: of one world: features and labels.
+        batch: features and labels of one world.
         settings: given to step.
         indices: of the steps, all on this batch.
         seed: of everything that is drawn in the steps.

@@ -100,7 +100,8 @@ def learned_ratios(absent: Floats, present: Floats, *, bins: int) -> Score:
 
     def counts(outputs: Floats) -> list[Floats]:
         pairs = zip(places(outputs), edges, strict=True)
-        return [np.bincount(place, minlength=e.size + 1) + 1.0 for place, e in pairs]
+        found = [np.bincount(place, minlength=e.size + 1) for place, e in pairs]
+        return [(count + 1).astype(np.float64) for count in found]
 
     ratios = [np.log(b / a) for a, b in zip(counts(absent), counts(present), strict=True)]
 

@@ -95,15 +95,21 @@ def single(name: str, says: str, mechanism: Mechanism, file: str, **more: Any) -
 def learned(*, name: str, of: tuple[Target, ...], ledger: Releases) -> list[Target]:
     """The same releases for attackers who know no density: one counts, one fits a model."""
     same = next(one for one in of if one.id == f"mechanisms/{name}")
-    given = {"where": same.where, "settings": {"learning": LEARNING}}
-    counting = given | {"settings": {"learning": LEARNING, "bins": BINS}}
+    attackers: list[tuple[str, Callable[[Worlds], Attack], str, dict[str, int]]] = [
+        ("histogram", histogram, COUNTED, {"bins": BINS}),
+        ("classifier", classifier, FITTED, {}),
+    ]
     return [
         target(
-            f"{name}-by-histogram", same.says, ledger, attack=histogram, knows=COUNTED, **counting
-        ),
-        target(
-            f"{name}-by-classifier", same.says, ledger, attack=classifier, knows=FITTED, **given
-        ),
+            f"{name}-by-{how}",
+            same.says,
+            ledger,
+            where=same.where,
+            attack=attack,
+            knows=knows,
+            settings={"learning": LEARNING, **settings},
+        )
+        for how, attack, knows, settings in attackers
     ]
 
 

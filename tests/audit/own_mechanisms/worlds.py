@@ -114,7 +114,7 @@ def together(parts: Sequence[Worlds]) -> Worlds:
 # --- each mechanism by its definition, on one data set ---
 
 
-def log_normal(outputs: Floats, mean: ArrayLike, deviation: ArrayLike) -> Floats:
+def log_normal(outputs: Floats, mean: Floats | float, deviation: Floats | float) -> Floats:
     """The log density of independent normals, less its constant: (trials,)."""
     return -(((outputs - mean) / deviation) ** 2).sum(axis=1) / 2
 
@@ -154,7 +154,8 @@ def fixed_batch_sum(
 
     def log_density(outputs: Floats) -> Floats:
         sums = (batch * others, (batch - 1) * others + record)
-        return log_mixture(*(log_normal(outputs, at, deviation) for at in sums), batch / records)
+        without, with_it = (log_normal(outputs, at, deviation) for at in sums)
+        return log_mixture(without, with_it, batch / records)
 
     return World(1, draw, log_density)
 
@@ -412,7 +413,7 @@ def _(mechanism: GroupSampledGaussian) -> Worlds:
 @worst_pair.register
 def _(mechanism: BestOf) -> Worlds:
     """Each run is one Gaussian's noised sum, and the larger is the better."""
-    ((run, _),) = mechanism.ledger.releases
+    run: Any = mechanism.ledger.releases[0].mechanism
     of = partial(best_sum, runs=mechanism.runs, deviation=run.noise_multiplier)
     return at_ends(mechanism, of)
 
@@ -433,14 +434,12 @@ def between_parts(mechanism: Parallel, *, leaves: int, enters: int) -> Worlds:
     Each of the two parts is then seen with one record more or less, as under add-remove.
     """
 
-    def of_one_record(part: Ledger) -> Worlds:
-        return of_ledger(
-            [
-                one._replace(mechanism=replace(one.mechanism, adjacency="add-remove"))
-                for one in part.releases
-            ]
-        )
+    def of_one(mechanism: Any) -> Any:
+        return replace(mechanism, adjacency="add-remove")
 
-    pairs = [of_one_record(part) for part in mechanism.parts]
+    pairs = [
+        of_ledger([one._replace(mechanism=of_one(one.mechanism)) for one in part.releases])
+        for part in mechanism.parts
+    ]
     turned = {leaves: pairs[leaves].swapped(), enters: pairs[enters]}
     return together([turned.get(i, unmoved(pair.absent)) for i, pair in enumerate(pairs)])
