@@ -158,8 +158,8 @@ def test_either_inequality_counts():
 
 
 def test_more_thresholds_cost_their_number():
-    rng, curve = np.random.default_rng(7), gaussian(1.0)
-    scores = curve.draw(rng, 5_000)
+    rng = np.random.default_rng(7)
+    scores = gaussian(1.0).draw(rng, 5_000)
     found = [
         at_thresholds(*scores, thresholds=t, **ASKED, rng=rng).epsilon
         for t in ([2.0], [2.0, 50.0], [2.0, *range(50, 150)])
@@ -186,14 +186,11 @@ def test_ties_count_as_not_above():
     assert counts.false_negatives.tolist() == [1, 2, 0]
 
 
-def test_infinite_scores_are_scores():
-    absent, present = np.full(500, -inf), np.full(500, inf)
-    for bound in PLAIN.values():
-        assert bound(absent, present, **ASKED, rng=np.random.default_rng()).epsilon > 3
-
-
 @named
 def test_the_scale_of_scores_plays_no_part(name: str):
+    """Infinite scores are scores."""
+    ends = np.full(500, -inf), np.full(500, inf)
+    assert ALL[name](*ends, **ASKED, rng=np.random.default_rng()).epsilon > 3
     scores = gaussian(1.0).draw(np.random.default_rng(9), 3_000)
     found = [
         ALL[name](*map(change, scores), **ASKED, rng=np.random.default_rng(0)).epsilon
@@ -214,8 +211,7 @@ def test_fewest_draws_of_a_gross_violation():
 
 def test_epsilon_of_mu_is_rounded_down():
     assert bounds.epsilon_of_mu(0.0, 1e-5) == 0
-    assert bounds.epsilon_of_mu(mu_at(4.0), 1e-5) == pytest.approx(4.0)
-    assert bounds.epsilon_of_mu(mu_at(4.0), 1e-5) <= 4.0 + 1e-12
+    assert 4.0 - 1e-6 <= bounds.epsilon_of_mu(mu_at(4.0), 1e-5) <= 4.0 + 1e-12
 
 
 def test_scores_that_choose_are_not_counted_again():

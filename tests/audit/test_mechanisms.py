@@ -6,7 +6,6 @@ the profile that it prices itself by, in both directions.
 
 import dataclasses
 import importlib
-import json
 import math
 import pkgutil
 from collections.abc import Callable
@@ -368,19 +367,6 @@ def test_a_charge_that_is_too_small_is_refuted(run, charged):
     )
     charged_for, right = (pld.epsilon([Release(one)], delta=1e-5).epsilon for one in (charged, run))
     assert charged_for < found.epsilon <= right
-
-
-# Are targets described?
-
-
-def test_targets_have_names_of_their_own_and_settings_that_json_keeps():
-    assert len({target.id for target in TARGETS}) == len(TARGETS)
-    for target in TARGETS:
-        assert target.group == "mechanisms"
-        assert target.said is None
-        assert json.loads(json.dumps(target.settings)) == target.settings
-        assert target.proven().adjacency == target.adjacency
-        assert target.proven().delta == target.delta
 
 
 def test_what_has_no_privacy_loss_is_priced_by_rdp():
