@@ -256,5 +256,5 @@ def _several(guesses: Guesses, delta: float, alpha: float) -> Floats:
 
 
 def _largest(refuted: Callable[[float], bool]) -> float:
-    """The largest parameter up to which all are refuted, rounded down."""
+    """The largest parameter up to which all are refuted."""
     return numerics.bracket(lambda x: not refuted(x), tolerance=CLOSE, largest=LARGEST)[0]

@@ -23,7 +23,7 @@ from dpkit.private.gan import PrivateGan
 from dpkit.private.gan_settings import gan_settings
 from dpkit.private.gan_step import new_gan, scores, step
 from dpkit.private.plan import Plan
-from dpkit.training import Conditional, Data, Gan, generator_on, mlp, train
+from dpkit.training import Conditional, Data, generator_on, mlp, train
 
 LATENT, HIDDEN = 32, 128
 AT_ONCE = 256  # records that are compared with all samples at a time
@@ -84,8 +84,22 @@ def on_half(
     included = coins(rng, records)
     chosen = torch.from_numpy(np.flatnonzero(included))
     data = Data(features[chosen], labels[chosen], records)
-    asked = {"epsilon": epsilon, "delta": delta}
-    gan, plan = _trained(rng, data, int(labels.max()) + 1, steps=steps, rate=rate, **asked)
+    classes = int(labels.max()) + 1
+    nets = _networks(features.shape[1], classes, seed=seed(rng))
+    made = PrivateGan(
+        *nets,
+        epsilon=epsilon,
+        delta=delta,
+        classes=classes,
+        latent_size=LATENT,
+        batch_size=round(checks.positive(rate=rate) * records),
+        public_size=records,
+    )
+    settings = gan_settings(made, records=records, steps=steps)
+    gan = new_gan(*nets, settings)  # by hand: `PrivateGan` keeps the critic to itself
+    noise = generator_on(torch.device("cpu"), reproducible_seed=seed(rng))
+    for _ in train(step, gan, data, settings=settings, rng=noise):
+        pass
     return Trained(
         gan.averaged_net,
         gan.discriminator,
@@ -93,7 +107,7 @@ def on_half(
         labels[:records],
         included,
         (features[records:], labels[records:]),
-        plan,
+        settings.plan,
     )
 
 
@@ -134,22 +148,6 @@ def nearest(records: tuple[Tensor, Tensor], others: tuple[Tensor, Tensor]) -> Fl
         alike |= ~alike.any(1, keepdim=True)
         parts.append(distances.masked_fill(~alike, torch.inf).amin(1))
     return torch.cat(parts).numpy()
-
-
-def _trained(
-    rng: np.random.Generator, data: Data, classes: int, *, steps: int, rate: float, **asked: Any
-) -> tuple[Gan, Plan]:
-    """By the settings and the step of `PrivateGan`, which keeps the critic to itself."""
-    size = data.public_size
-    nets = _networks(data.features.shape[1], classes, seed=seed(rng))
-    sizes = {"batch_size": round(checks.positive(rate=rate) * size), "public_size": size}
-    made = PrivateGan(*nets, classes=classes, latent_size=LATENT, **sizes, **asked)
-    settings = gan_settings(made, records=size, steps=steps)
-    gan = new_gan(*nets, settings)
-    noise = generator_on(torch.device("cpu"), reproducible_seed=seed(rng))
-    for _ in train(step, gan, data, settings=settings, rng=noise):
-        pass
-    return gan, settings.plan
 
 
 def _networks(pixels: int, classes: int, *, seed: int) -> tuple[Any, Any]:
