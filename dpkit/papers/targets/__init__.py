@@ -34,3 +34,7 @@ def chosen(name: str) -> tuple[Target, ...]:
         dict.fromkeys(one.group for one in every)
     )
     raise ValueError(f"target must be one of {', '.join(names)}; got {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
