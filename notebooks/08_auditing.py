@@ -312,9 +312,10 @@ print(f"equal worlds against the claim of epsilon 0: refuted in {won} of 200 rep
 # For 1,000 canaries, a network on the digits, and `dpkit.Private` at a certified epsilon of 8:
 
 # %%
-from dpkit.audit.training import canaries, candidates
+from dpkit.audit import one_run
+from dpkit.audit.training import canaries
 
-included = candidates.coins(rng, 1_000)
+included = one_run.coins(rng, 1_000)
 seen = canaries.dirac(rng, included, epsilon=8.0, delta=delta, steps=16)
 print(f"{included.sum()} of {included.size} canaries take part")
 print(f"noise multiplier {seen.plan.noise_multiplier}, {seen.plan.steps} steps, "
@@ -344,8 +345,6 @@ for epsilon in (1.0, 2.0, 3.0):
 
 # %%
 # tolerance=0.2: a network trained in single precision; one guess of a few hundred moves the bound
-from dpkit.audit import one_run
-
 for bound in (one_run.one_run, one_run.one_run_fdp):
     found = bound(*pair, rng=np.random.default_rng(1), **asked)
     print(f"{bound.__name__:12} epsilon at least {found.epsilon:.1f}")
@@ -373,9 +372,6 @@ for noise in (0.0, 10.0, -300.0):
 # would be a waste. The kit asks for the statistic under different noise, and that it is *constant* in each world:
 
 # %%
-from dpkit.audit import exact
-
-
 def gradient_length(records, noise):
     net = torch.zeros(2, requires_grad=True)
     return torch.autograd.grad((records @ net).sum() + noise, net)[0].norm().item()
@@ -383,7 +379,7 @@ def gradient_length(records, noise):
 
 noises = rng.normal(scale=10, size=(2, 20))
 trials = [[gradient_length(one, x) for x in row] for one, row in zip((record[:0], record), noises, strict=True)]
-exact.distinguished(*trials, rng=rng, **asked).epsilon
+bounds.distinguished(*trials, rng=rng, **asked).epsilon
 
 # %% [markdown]
 # ## 8. The audits of the kit

@@ -1,18 +1,22 @@
 """Lower bounds on epsilon from independent scores of two worlds, without a record and with it.
 
+`distinguished` is the exact case: where nothing random hides a record, no finite epsilon fits.
+
 The test "present where score > t" has a false positive rate fpr in the one world and a false
 negative rate fnr in the other. Under (epsilon, delta)-DP, 1 - fnr <= e^epsilon fpr + delta and
 1 - fpr <= e^epsilon fnr + delta (Kairouz, Oh, Viswanath 2015, Thm 2.1). Both right-hand sides fall
 with fpr and fnr, so upper limits of the two rates give a lower bound by both inequalities at once.
 """
 
+from math import inf
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from dpkit.audit import choosing as choose
-from dpkit.audit.limits import Limits, joint, quantile, separate
+from dpkit.audit import thresholds as choose
 from dpkit.audit.scores import LowerBound, Scores, check_asked, check_rng, checked
+from dpkit.audit.thresholds import Limits, joint, quantile, separate
 from dpkit.common import checks
 from dpkit.privacy.accountants import gdp
 from dpkit.privacy.ledger import Release
@@ -21,7 +25,10 @@ from dpkit.privacy.mechanisms import Adjacency, Floats, Gaussian
 CHOOSING = 0.1  # share of the scores that choose the threshold, and are not counted again
 CELLS = 400  # of the joint test
 INDEPENDENT = "trials are independent, and those of a world alike"
+JOINT = "joint test of both error rates at a threshold chosen on other scores"
 NORMAL = "the trade-off curve is a Gaussian one"
+APART = 1e3  # times the spread within a world that the gap between the worlds must have, at least
+LEAST = 10  # trials of each world of `distinguished`, with other noise each
 
 
 def clopper_pearson(
@@ -54,20 +61,11 @@ def clopper_pearson(
     first, rest = choose.split(absent, present, share=choosing, rng=rng)
     z = quantile((1 - confidence) / 2)
 
-    def value(limits: Limits) -> Floats:
-        return from_rates(limits, delta)
-
-    chosen = choose.threshold(first, rest, z, value)
-    found = value(separate(choose.count(rest, np.array([chosen])), z))
-    return LowerBound(
-        _at_least_0(found),
-        delta,
-        confidence,
-        adjacency,
-        "Clopper-Pearson limits of both error rates at a threshold chosen on other scores",
-        (INDEPENDENT,),
-        _trials(first, rest),
-    )
+    chosen = choose.threshold(first, rest, z, lambda limits: from_rates(limits, delta))
+    found = _most(from_rates(separate(choose.count(rest, np.array([chosen])), z), delta))
+    method = "Clopper-Pearson limits of both error rates at a threshold chosen on other scores"
+    trials = np.size(absent) + np.size(present)
+    return LowerBound(found, delta, confidence, adjacency, method, (INDEPENDENT,), trials)
 
 
 def at_thresholds(
@@ -99,15 +97,12 @@ def at_thresholds(
     if tried.ndim != 1 or tried.size == 0 or np.isnan(tried).any():
         raise ValueError(f"thresholds must be a list of at least one number, got {thresholds}")
     z = quantile((1 - confidence) / (2 * tried.size))
-    return LowerBound(
-        _at_least_0(from_rates(separate(choose.count(scores, tried), z), delta)),
-        delta,
-        confidence,
-        adjacency,
-        f"Clopper-Pearson limits of both error rates at thresholds fixed beforehand: {tried.size}",
-        (INDEPENDENT, "the thresholds were fixed before the scores were seen"),
-        scores.absent.size + scores.present.size,
-    )
+    found = _most(from_rates(separate(choose.count(scores, tried), z), delta))
+    method = "Clopper-Pearson limits of both error rates at thresholds fixed beforehand"
+    assumed = (INDEPENDENT, "the thresholds were fixed before the scores were seen")
+    trials = scores.absent.size + scores.present.size
+    method = f"{method}: {tried.size}"
+    return LowerBound(found, delta, confidence, adjacency, method, assumed, trials)
 
 
 def likelihood_ratio(
@@ -131,17 +126,10 @@ def likelihood_ratio(
     Arguments and errors are `clopper_pearson`'s.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
-    first, rest = choose.split(absent, present, share=choosing, rng=rng)
-    found = _joint(first, rest, 1 - confidence, lambda limits: from_rates(limits, delta))
-    return LowerBound(
-        found,
-        delta,
-        confidence,
-        adjacency,
-        "joint test of both error rates at a threshold chosen on other scores",
-        (INDEPENDENT,),
-        _trials(first, rest),
-    )
+    parts = choose.split(absent, present, share=choosing, rng=rng)
+    found = _joint(*parts, 1 - confidence, lambda limits: from_rates(limits, delta))
+    trials = np.size(absent) + np.size(present)
+    return LowerBound(found, delta, confidence, adjacency, JOINT, (INDEPENDENT,), trials)
 
 
 def gaussian(
@@ -163,17 +151,65 @@ def gaussian(
     Arguments and errors are `clopper_pearson`'s.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
-    first, rest = choose.split(absent, present, share=choosing, rng=rng)
-    mu = _joint(first, rest, 1 - confidence, mu_from_rates)
-    return LowerBound(
-        epsilon_of_mu(mu, delta),
-        delta,
-        confidence,
-        adjacency,
-        "Gaussian DP: joint test of both error rates at a threshold chosen on other scores",
-        (INDEPENDENT, NORMAL),
-        _trials(first, rest),
+    parts = choose.split(absent, present, share=choosing, rng=rng)
+    mu = _joint(*parts, 1 - confidence, lambda pair: -(ndtri(pair.fpr) + ndtri(pair.fnr)).max(-1))
+    found = epsilon_of_mu(mu, delta)
+    method, assumed = f"Gaussian DP: {JOINT}", (INDEPENDENT, NORMAL)
+    trials = np.size(absent) + np.size(present)
+    return LowerBound(found, delta, confidence, adjacency, method, assumed, trials)
+
+
+def distinguished(
+    absent: ArrayLike,
+    present: ArrayLike,
+    *,
+    delta: float,
+    adjacency: Adjacency,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+) -> LowerBound:
+    """Whether a statistic without noise tells the two worlds apart, whatever else is random.
+
+    The statistic (the direction of a released gradient, the weights of a class that no record has)
+    must be a function of the records alone: the same in every trial of a world but for rounding,
+    although noise and public draws are others each time, and another one in the other world. Then
+    an event has probability 1 in one world and 0 in the other, so that only delta = 1 fits.
+
+    Args:
+        absent, present: the statistic in each trial, (trials,).
+        delta, adjacency: of the claim.
+        confidence, rng: play no part; the result's confidence is 1, since an argument decides and
+            not a sample, and nothing is drawn.
+
+    Returns:
+        epsilon inf, or 0 where the worlds' values meet or the statistic is random.
+
+    Raises:
+        ValueError: scores that `checked` refuses, infinite ones, or fewer than 10 trials a world.
+    """
+    delta, _ = check_asked(delta, confidence, adjacency)
+    check_rng(rng)
+    scores = checked(absent, present)
+    for name, world in zip(scores._fields, scores, strict=True):
+        if world.size < LEAST:
+            raise ValueError(
+                f"{name} must hold at least {LEAST} trials, each with other noise, got {world.size}"
+            )
+        if not np.isfinite(world).all():
+            raise ValueError(f"{name} must hold finite values of the statistic, got inf")
+    spread = max(float(np.ptp(world)) for world in scores)
+    gap = max(
+        scores.present.min() - scores.absent.max(), scores.absent.min() - scores.present.max()
     )
+    rounding = 1e-12 * max(float(np.abs(world).max()) for world in scores)
+    found = inf if gap > APART * max(spread, rounding) else 0.0
+    method = "exact: a released statistic that no noise reaches differs between the worlds"
+    assumed = (
+        "the statistic depends on the records alone, as its derivation says: that it was the "
+        "same in every trial does not prove it"
+    )
+    trials = scores.absent.size + scores.present.size
+    return LowerBound(found, delta, 1.0, adjacency, method, (assumed,), trials)
 
 
 def fewest_draws(
@@ -224,11 +260,6 @@ def from_rates(limits: Limits, delta: float) -> Floats:
     return np.maximum(*ways)
 
 
-def mu_from_rates(limits: Limits) -> Floats:
-    """The least mu of the pairs of limits."""
-    return (-ndtri(limits.fpr) - ndtri(limits.fnr)).min(axis=-1)
-
-
 def epsilon_of_mu(mu: float, delta: float) -> float:
     """The epsilon at delta of two normals that are mu deviations apart, rounded down."""
     if not mu > 1e-9:  # where the mechanism's range ends, epsilon is far below delta
@@ -240,12 +271,8 @@ def _joint(first: Scores, rest: Scores, alpha: float, value: choose.Value) -> fl
     """What the joint test proves of the rest, at what the first scores choose."""
     threshold, weight = choose.threshold_and_weight(first, rest, alpha, value)
     counts = choose.count(rest, np.array([threshold]))
-    return _at_least_0(value(joint(counts, alpha, np.array([weight]), cells=CELLS)))
+    return _most(value(joint(counts, alpha, np.array([weight]), cells=CELLS)))
 
 
-def _at_least_0(values: Floats) -> float:
+def _most(values: Floats) -> float:
     return max(float(values.max()), 0.0)
-
-
-def _trials(*parts: Scores) -> int:
-    return sum(world.size for part in parts for world in part)

@@ -6,22 +6,14 @@ Under (epsilon, delta)-DP too many correct guesses are unlikely.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, expit, ndtr, ndtri
 
-from dpkit.audit import choosing as choose
-from dpkit.audit.guesses import (
-    GAUSSIAN,
-    Family,
-    Guesses,
-    checked_guesses,
-    combined,
-    p_value,
-    p_value_chosen,
-    refuted_fdp,
-    tails_near,
-)
+from dpkit.audit import thresholds as choose
+from dpkit.audit.bounds import NORMAL, epsilon_of_mu
 from dpkit.audit.scores import LowerBound, Scores, check_asked, check_rng, checked
 from dpkit.common import checks
 from dpkit.privacy import numerics
@@ -32,10 +24,104 @@ EACH = 10  # thresholds tried for either kind of guess
 INSIDE, OUTSIDE = 0.05, 0.05  # shares of the canaries that `one_run_fdp` guesses "in" and "out"
 LARGEST = 60.0  # epsilon, or mu, beyond which no search goes
 CLOSE = 1e-9  # relative, of the parameter that is searched
+STEEP = 3.0  # alpha / beta at which `p_value_chosen` is least
+NEAR = 16  # of alpha's terms, first
 COINS = (
     "each canary was included by a fair coin of its own (no fixed number of them), and all that "
     "were tossed for have a score"
 )
+
+
+def coins(rng: np.random.Generator, count: int) -> NDArray[np.bool_]:
+    """Whether each candidate is included, by independent fair coins, (count,)."""
+    check_rng(rng)
+    return rng.random(checks.whole(1, count=count)) < 0.5
+
+
+def apart(scores: Floats, included: NDArray[np.bool_]) -> Scores:
+    """The scores (candidates,) of those left out, and of those included."""
+    return Scores(scores[~included], scores[included])
+
+
+class Guesses(NamedTuple):
+    """Guesses about the canaries of one run; arrays hold one element for each way of guessing.
+
+    canaries: those that could have been guessed, with those that were not.
+    made: guesses.
+    correct: of them.
+    """
+
+    canaries: int
+    made: Floats | float
+    correct: Floats | float
+
+
+def p_value_chosen(
+    guesses: Guesses, epsilon: Floats | float, delta: float, *, near: bool = False
+) -> Floats:
+    """How likely that many correct guesses are, at most; or, by `near`, a little less than that.
+
+    Were the number of guesses fixed, it would be beta + 2 m delta alpha (Steinke, Nasr, Jagielski
+    2023, Thm 5.2), which rises with epsilon below 1/2: by the derivative of a binomial tail, a term
+    of alpha can fall only where v - i is below the median. But the output decides how many are
+    made. By the theorem's proof, P(W >= v | t) <= beta + F(t) alpha at output t, where the mean of
+    F is at most x = 2 m delta. Where v, beta and alpha differ with t, the least v at which
+    (1 + c x) max(beta, alpha / c) <= p has beta <= p / (1 + c x) and alpha <= c p / (1 + c x) at
+    every t, so that P(W >= v) <= p. This holds for any c fixed beforehand; with STEEP = 3 it
+    loses little.
+    """
+    beta, alpha = (tails_near if near else tails)(guesses, epsilon)
+    return (1 + 2 * STEEP * guesses.canaries * delta) * np.maximum(beta, alpha / STEEP)
+
+
+def tails(guesses: Guesses, epsilon: Floats | float) -> tuple[Floats, Floats]:
+    """beta = P(W >= v), and alpha = max over i >= 1 of P(v - i <= W < v) / i.
+
+    W is binomial, one trial a guess, of probability e^epsilon / (1 + e^epsilon); v are correct.
+    """
+    reach = NEAR
+    while True:
+        beta, alpha = tails_near(guesses, epsilon, reach)
+        if ((reach >= np.asarray(guesses.correct)) | (alpha * reach >= 1 - beta)).all():
+            return beta, alpha  # no i beyond (1 - beta) / alpha matters
+        reach *= 4
+
+
+def tails_near(
+    guesses: Guesses, epsilon: Floats | float, reach: int = NEAR
+) -> tuple[Floats, Floats]:
+    """The same with i up to `reach` alone: a lower bound on alpha, mostly alpha itself."""
+    made, correct = np.asarray(guesses.made), np.asarray(guesses.correct)
+    steps = np.arange(reach + 1)
+    least = correct[..., None] - steps
+    rate = expit(np.asarray(epsilon))[..., None]
+    inside = betainc(np.maximum(least, 1e-300), made[..., None] - least + 1, rate)
+    tail = np.where(least > 0, inside, 1.0)
+    beta = tail[..., 0]
+    return beta, ((tail[..., 1:] - tail[..., :1]) / steps[1:]).max(axis=-1)
+
+
+def refuted_fdp(guesses: Guesses, mu: float, alpha: float) -> bool:
+    """Whether so many correct guesses have a probability below alpha under f of Gaussian DP, mu.
+
+    Take a canary at random. With p_i the probability of i correct guesses of c', let right_k = sum
+    over i >= k of i p_i / m, the chance that it is guessed correctly and at least k are; and
+    wrong_k = sum of (c' - i) p_i / m, wrongly. Turning its coin makes one correct guess fewer, so
+    that by f-DP right_k <= 1 - f(wrong_(k-1)) (Mahloujifar et al. 2025, Thm 3.2 and Algorithm 3).
+    If the p_i from k = c up add to alpha, the least that all those below add is too much for a
+    probability:
+    right_0 + wrong_0 > c' / m.
+    """
+    total, made, correct = guesses.canaries, int(guesses.made), int(guesses.correct)
+    right, wrong = alpha * correct / total, alpha * (made - correct) / total
+    for i in range(correct - 1, -1, -1):
+        least = float(ndtr(ndtri(right) - mu))  # the inverse of 1 - f
+        if not least > wrong:
+            break  # nothing changes from here on
+        right, wrong = right + i / (made - i) * (least - wrong), least
+        if right + wrong > made / total:
+            return True
+    return right + wrong > made / total
 
 
 def one_run(
@@ -70,49 +156,17 @@ def one_run(
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     first, rest = split_canaries(absent, present, share=choosing, rng=rng)
-    guesses = _guessed(rest, *_thresholds(first, rest, delta, 1 - confidence))
-    return LowerBound(
-        _largest(lambda e: bool(p_value_chosen(guesses, e, delta) <= 1 - confidence)),
-        delta,
-        confidence,
-        adjacency,
-        "one run: correct guesses of canaries, at thresholds chosen on other canaries",
-        (COINS,),
-        sum(world.size for part in (first, rest) for world in part),
+    high, low = (
+        choose.count(rest, np.array([threshold]))
+        for threshold in _thresholds(first, rest, delta, 1 - confidence)
     )
-
-
-def guesses_bound(
-    canaries: int,
-    made: int,
-    correct: int,
-    *,
-    delta: float,
-    adjacency: Adjacency,
-    confidence: float = 0.95,
-) -> LowerBound:
-    """Bound epsilon from counts, where the number of guesses was fixed before the run.
-
-    Args:
-        canaries: each included by a fair coin of its own; guessed or not.
-        made: guesses, at most one a canary.
-        correct: of them.
-
-    Raises:
-        ValueError: a count is not an integer >= 0, or exceeds the one before, or an argument is
-            out of its range.
-    """
-    delta, confidence = check_asked(delta, confidence, adjacency)
-    guesses = checked_guesses(canaries, made, correct)
-    return LowerBound(
-        _largest(lambda e: bool(p_value(guesses, e, delta) <= 1 - confidence)),
-        delta,
-        confidence,
-        adjacency,
-        "one run: correct guesses of canaries, their number fixed beforehand",
-        (COINS,),
-        guesses.canaries,
-    )
+    true_in, true_out = high.present - high.false_negatives, low.absent - low.false_positives
+    made = true_in + true_out + high.false_positives + low.false_negatives
+    guesses = Guesses(int(high.absent + high.present), made, true_in + true_out)
+    found = _largest(lambda e: bool(p_value_chosen(guesses, e, delta) <= 1 - confidence))
+    method = "one run: correct guesses of canaries, at thresholds chosen on other canaries"
+    trials = np.size(absent) + np.size(present)
+    return LowerBound(found, delta, confidence, adjacency, method, (COINS,), trials)
 
 
 def one_run_fdp(
@@ -125,41 +179,28 @@ def one_run_fdp(
     rng: np.random.Generator,
     inside: float = INSIDE,
     outside: float = OUTSIDE,
-    family: Family = GAUSSIAN,
 ) -> LowerBound:
-    """Bound epsilon by correct guesses, where a family has the trade-off curve (f-DP in one run).
+    """Bound epsilon by correct guesses, where the trade-off curve is Gaussian (f-DP in one run).
 
     Mahloujifar, Melis, Chaudhuri 2025. Their theorem is for a fixed number of guesses, so it is
-    fixed here: 5 % of the canaries each way is near the best from epsilon 1 to 8.
+    fixed here: 5 % of the canaries each way is near the best from epsilon 1 to 8. The bound assumes
+    that the curve is that of two normals, mu deviations apart.
 
     Args:
-        absent, present: scores of the canaries whose coins left them out, and of the others'.
-        delta: in (0, 1), of the epsilon.
-        adjacency: under which a canary's two cases are neighbours.
-        confidence: in (0, 1).
-        rng: breaks ties of scores.
+        rng: breaks ties of scores. Other arguments and errors as `one_run`.
         inside: share of the canaries guessed "in", those of the highest scores; fixed beforehand.
         outside: share guessed "out", those of the lowest; they add up to at most 1.
-        family: of the curves that are tried; the bound assumes that one of them is true.
-
-    Raises:
-        ValueError: an argument is out of its range, or as `checked`.
     """
     delta, confidence = check_asked(delta, confidence, adjacency)
     check_rng(rng)
     inside, outside = checks.in_range(0, 1, inside=inside, outside=outside)
     checks.in_range(0, 1, inside_and_outside=inside + outside)
     guesses = _ranked(checked(absent, present), inside, outside, rng)
-    found = _largest(lambda one: refuted_fdp(guesses, one, 1 - confidence, family))
-    return LowerBound(
-        family.epsilon(found, delta),
-        delta,
-        confidence,
-        adjacency,
-        "one run by f-DP: correct guesses of canaries, their number fixed beforehand",
-        (COINS, family.assumes),
-        guesses.canaries,
-    )
+    mu = _largest(lambda mu: refuted_fdp(guesses, mu, 1 - confidence))
+    found = epsilon_of_mu(mu, delta)
+    method = "one run by f-DP: correct guesses of canaries, their number fixed beforehand"
+    assumed, trials = (COINS, NORMAL), guesses.canaries
+    return LowerBound(found, delta, confidence, adjacency, method, assumed, trials)
 
 
 def _ranked(scores: Scores, inside: float, outside: float, rng: np.random.Generator) -> Guesses:
@@ -188,15 +229,6 @@ def split_canaries(
     return Scores(*(s[m] for s, m in pairs)), Scores(*(s[~m] for s, m in pairs))
 
 
-def _guessed(scores: Scores, inside: float, outside: float) -> Guesses:
-    """Guess "in" above the one threshold, "out" up to the other, which is not larger."""
-    high, low = (choose.count(scores, np.array([t])) for t in (inside, outside))
-    true_in = high.present - high.false_negatives
-    true_out = low.absent - low.false_positives
-    made = true_in + true_out + high.false_positives + low.false_negatives
-    return Guesses(int(high.absent + high.present), made, true_in + true_out)
-
-
 def _thresholds(first: Scores, rest: Scores, delta: float, alpha: float) -> tuple[float, float]:
     """Of guesses "in" and "out": the pair with the largest bound to expect of the rest."""
     tried = choose.candidates(first)
@@ -218,12 +250,11 @@ def _several(guesses: Guesses, delta: float, alpha: float) -> Floats:
     low, high = np.zeros_like(guesses.made), np.full_like(guesses.made, 20.0)
     for _ in range(14):
         middle = (low + high) / 2
-        refuted = combined(guesses, delta, *tails_near(guesses, middle)) <= alpha
+        refuted = p_value_chosen(guesses, middle, delta, near=True) <= alpha
         low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
     return low
 
 
 def _largest(refuted: Callable[[float], bool]) -> float:
-    """The largest parameter up to which all are refuted, rounded down."""
-    low, _ = numerics.bracket(lambda x: not refuted(x), tolerance=CLOSE, largest=LARGEST)
-    return low
+    """The largest parameter up to which all are refuted."""
+    return numerics.bracket(lambda x: not refuted(x), tolerance=CLOSE, largest=LARGEST)[0]

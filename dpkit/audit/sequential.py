@@ -15,14 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpkit.audit import choosing as choose
-from dpkit.audit.scores import LowerBound, Scores, check_asked, check_rng, checked
+from dpkit.audit import thresholds as choose
+from dpkit.audit.scores import Scores, check_asked, checked
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import Adjacency, Floats
 
 STAKES = np.array([0.03, 0.1, 0.2, 0.35, 0.55, 0.8, 0.97])  # shares of the capital that may be lost
 GROWTH = 1.25  # of the rounds from one choice of thresholds to the next
-STEP, LARGEST = 0.1, 20.0  # of the epsilons that `lower_bound` tries
 
 
 class Refutation(NamedTuple):
@@ -102,44 +101,6 @@ def watch(
         yield Refutation(epsilon, delta, adjacency, confidence, draws, past.absent.size, highest)
         if draws is not None:
             return
-
-
-def lower_bound(
-    absent: ArrayLike,
-    present: ArrayLike,
-    *,
-    delta: float,
-    adjacency: Adjacency,
-    confidence: float = 0.95,
-    rng: np.random.Generator,
-) -> LowerBound:
-    """Bound epsilon by the largest of 0, 0.1, ..., 20 up to which every claim is refuted.
-
-    It holds at whatever time the drawing stopped, for whatever reason: the least of the grid's
-    epsilons that are true would have to be refuted for it to fail.
-
-    Args:
-        absent, present: scores in the order of their drawing, as `refute`.
-        delta, adjacency, confidence: as `refute`.
-        rng: plays no part; nothing is drawn.
-    """
-    delta, confidence = check_asked(delta, confidence, adjacency)
-    check_rng(rng)
-    scores, found = checked(absent, present), 0.0
-    for epsilon in np.arange(0, LARGEST + STEP / 2, STEP):
-        claim = {"epsilon": float(epsilon), "delta": delta, "adjacency": adjacency}
-        if refute(*scores, **claim, confidence=confidence).draws is None:
-            break
-        found = float(epsilon)
-    return LowerBound(
-        found,
-        delta,
-        confidence,
-        adjacency,
-        "betting against each claimed epsilon: anytime valid",
-        ("each trial is independent of those before it, and those of a world are alike",),
-        2 * min(scores.absent.size, scores.present.size),
-    )
 
 
 def _gains(past: Scores, new: Scores, epsilon: float, delta: float) -> Floats:

@@ -8,8 +8,7 @@ source, terms and checksums.
 
 from dpkit.datasets.census import census, high_income_chance, simulated_census
 from dpkit.datasets.encoding import Binned, Categorical, TableEncoder
-from dpkit.datasets.fetch import DownloadFailed, download
-from dpkit.datasets.folder import image_folder
+from dpkit.datasets.files import DataNotFound, DownloadFailed, download
 from dpkit.datasets.images import (
     IMAGE_SETS,
     Images,
@@ -17,12 +16,12 @@ from dpkit.datasets.images import (
     cifar100,
     digits,
     fashion_mnist,
+    image_folder,
     load,
     make_images,
     mnist,
 )
 from dpkit.datasets.inventory import status, verify
-from dpkit.datasets.lookup import DataNotFound
 from dpkit.datasets.tables import ADULT_8, adult, adult_8, adult_8_all
 
 __all__ = [

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpkit.common.checks import whole
 from dpkit.datasets.encoding import Binned, Categorical, TableEncoder
-from dpkit.datasets.lookup import check_split
+from dpkit.datasets.files import check_split
 from dpkit.datasets.tables import ADULT_8
 
 if TYPE_CHECKING:
@@ -99,38 +99,9 @@ POINTS = {
 }
 # Chance of a high income per thousand, by points from 0 to 44.
 CHANCE = (
-    *[5] * 14,
-    10,
-    10,
-    15,
-    20,
-    30,
-    40,
-    60,
-    80,
-    100,
-    130,
-    160,
-    200,
-    250,
-    300,
-    360,
-    430,
-    500,
-    570,
-    640,
-    700,
-    760,
-    800,
-    830,
-    860,
-    880,
-    900,
-    920,
-    940,
-    950,
-    950,
-    950,
+    (5,) * 14
+    + (10, 10, 15, 20, 30, 40, 60, 80, 100, 130, 160, 200, 250, 300, 360)
+    + (430, 500, 570, 640, 700, 760, 800, 830, 860, 880, 900, 920, 940, 950, 950, 950)
 )
 
 

@@ -1,14 +1,14 @@
 """An inventory of the data sets: where each one lies, and whether its checksums agree."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dpkit.datasets import embedded, sources
+from dpkit.datasets import sources
 from dpkit.datasets.census import census
-from dpkit.datasets.content import read
-from dpkit.datasets.images import make_images
-from dpkit.datasets.lookup import DataNotFound, find, form, missing, places
-from dpkit.datasets.sources import Source, source
+from dpkit.datasets.files import DataNotFound, find, form, missing, places, read
+from dpkit.datasets.images import digits
+from dpkit.datasets.sources import File, Source, source
 
 
 def status() -> list[dict[str, Any]]:
@@ -65,33 +65,25 @@ def verify(name: str | None = None) -> list[dict[str, Any]]:
     return rows
 
 
-def _verify(wanted: Source) -> list[dict[str, Any]]:
-    if not wanted.folders:
-        return [_checked(wanted, file, None, _shipped(wanted, file.split)) for file in wanted.files]
-    rows = []
-    for _, folder in places(wanted):
-        if len(missing(folder, wanted.files)) == len(wanted.files):
-            continue
+def _verify(wanted: Source) -> Iterator[dict[str, Any]]:
+    if not wanted.folders:  # the checksum of what a package ships is computed anew
         for file in wanted.files:
-            path = form(folder, file)
-            found = read(path)[1:] if path is not None else (None, None)
-            rows.append(_checked(wanted, file, path or folder / file.name, *found))
-    return rows
-
-
-def _shipped(wanted: Source, split: str) -> str:
-    """The checksum of a split of a set that a package ships, computed anew."""
-    if wanted.name == sources.CENSUS.name:
-        return census(split=split).attrs["checksum"]
-    return make_images("", *embedded.digits(split)).checksum
+            anew = (
+                census(split=file.split).attrs["checksum"]
+                if wanted.name == sources.CENSUS.name
+                else digits(split=file.split).checksum
+            )
+            yield _checked(wanted, file, None, anew)
+    for _, folder in places(wanted):
+        if len(missing(folder, wanted.files)) < len(wanted.files):
+            for file in wanted.files:
+                path = form(folder, file)
+                found = read(path)[1:] if path is not None else (None, None)
+                yield _checked(wanted, file, path or folder / file.name, *found)
 
 
 def _checked(
-    wanted: Source,
-    file: sources.File,
-    path: Path | None,
-    found: str | None,
-    stopped: Exception | None = None,
+    wanted: Source, file: File, path: Path | None, found: str | None, stopped: object = None
 ) -> dict[str, Any]:
     return {
         "name": wanted.name,

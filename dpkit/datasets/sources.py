@@ -74,56 +74,44 @@ CENSUS = Source(
     shipped="dpkit",
 )
 
+# The files of MNIST's layout: two for training, two for testing.
+IDX = tuple(
+    f"{part}-{kind}-ubyte" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
+)
+
+
+def _idx_files(*sums: str) -> tuple[File, ...]:
+    splits = ("train", "train", "test", "test")
+    return tuple(File(*one) for one in zip(IDX, splits, sums, strict=True))
+
+
+def _packed(*downloads: tuple[str, int]) -> tuple[Download, ...]:
+    return tuple(Download(f"{name}.gz", *one) for name, one in zip(IDX, downloads, strict=True))
+
+
+def _cifar10_files(*sums: str) -> tuple[File, ...]:
+    batches = [File(f"data_batch_{i}.bin", "train", one) for i, one in enumerate(sums[:-1], 1)]
+    return (*batches, File("test_batch.bin", "test", sums[-1]))
+
+
 MNIST = Source(
     name="mnist",
     folders=("mnist",),
-    files=(
-        File(
-            "train-images-idx3-ubyte",
-            "train",
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-        ),
-        File(
-            "train-labels-idx1-ubyte",
-            "train",
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-        ),
-        File(
-            "t10k-images-idx3-ubyte",
-            "test",
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-        ),
-        File(
-            "t10k-labels-idx1-ubyte",
-            "test",
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-        ),
+    files=_idx_files(
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     ),
     urls=(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         "https://storage.googleapis.com/cvdf-datasets/mnist/",
     ),
-    downloads=(
-        Download(
-            "train-images-idx3-ubyte.gz",
-            "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
-            9_912_422,
-        ),
-        Download(
-            "train-labels-idx1-ubyte.gz",
-            "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
-            28_881,
-        ),
-        Download(
-            "t10k-images-idx3-ubyte.gz",
-            "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
-            1_648_877,
-        ),
-        Download(
-            "t10k-labels-idx1-ubyte.gz",
-            "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
-            4_542,
-        ),
+    downloads=_packed(
+        ("440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609", 9_912_422),
+        ("3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c", 28_881),
+        ("8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6", 1_648_877),
+        ("f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", 4_542),
     ),
     terms="CC BY-SA 3.0 is commonly stated; the authors' page states none",
     origin="Y. LeCun, C. Cortes, C. J. C. Burges: The MNIST database of handwritten digits, 1998",
@@ -132,53 +120,21 @@ MNIST = Source(
 FASHION_MNIST = Source(
     name="fashion_mnist",
     folders=("fashion_mnist", "fashion-mnist"),
-    files=(
-        File(
-            "train-images-idx3-ubyte",
-            "train",
-            "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
-        ),
-        File(
-            "train-labels-idx1-ubyte",
-            "train",
-            "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
-        ),
-        File(
-            "t10k-images-idx3-ubyte",
-            "test",
-            "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
-        ),
-        File(
-            "t10k-labels-idx1-ubyte",
-            "test",
-            "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
-        ),
+    files=_idx_files(
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     ),
     urls=(
         "https://fashion-mnist.s3.eu-central-1.amazonaws.com/",
         "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
     ),
-    downloads=(
-        Download(
-            "train-images-idx3-ubyte.gz",
-            "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
-            26_421_880,
-        ),
-        Download(
-            "train-labels-idx1-ubyte.gz",
-            "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
-            29_515,
-        ),
-        Download(
-            "t10k-images-idx3-ubyte.gz",
-            "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
-            4_422_102,
-        ),
-        Download(
-            "t10k-labels-idx1-ubyte.gz",
-            "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
-            5_148,
-        ),
+    downloads=_packed(
+        ("3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84", 26_421_880),
+        ("a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845", 29_515),
+        ("346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073", 4_422_102),
+        ("67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5", 5_148),
     ),
     terms="MIT",
     origin="H. Xiao, K. Rasul, R. Vollgraf: Fashion-MNIST, arXiv:1708.07747, 2017, "
@@ -188,37 +144,13 @@ FASHION_MNIST = Source(
 CIFAR10 = Source(
     name="cifar10",
     folders=("cifar10", "cifar-10-batches-bin"),
-    files=(
-        File(
-            "data_batch_1.bin",
-            "train",
-            "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
-        ),
-        File(
-            "data_batch_2.bin",
-            "train",
-            "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
-        ),
-        File(
-            "data_batch_3.bin",
-            "train",
-            "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
-        ),
-        File(
-            "data_batch_4.bin",
-            "train",
-            "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
-        ),
-        File(
-            "data_batch_5.bin",
-            "train",
-            "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
-        ),
-        File(
-            "test_batch.bin",
-            "test",
-            "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
-        ),
+    files=_cifar10_files(
+        "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+        "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+        "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+        "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+        "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+        "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
     ),
     urls=("https://www.cs.toronto.edu/~kriz/",),
     downloads=(

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpkit.datasets.content import read_verified
 from dpkit.datasets.encoding import Binned, Categorical, TableEncoder
-from dpkit.datasets.locate import locate
-from dpkit.datasets.lookup import check_split
+from dpkit.datasets.files import check_split, locate, read_verified
 from dpkit.datasets.sources import source
 
 if TYPE_CHECKING:

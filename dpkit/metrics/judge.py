@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import pi
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,11 +33,8 @@ from dpkit.training.optimizers import set_rate
 
 SPLITS = 10  # of the images of a score
 CLASSES = 10
-SIZES = {
-    "mnist": 60_000,
-    "fashion_mnist": 60_000,
-    "digits": 1_437,
-}  # training images, as anyone knows
+# Training images, as anyone knows.
+SIZES = {"mnist": 60_000, "fashion_mnist": 60_000, "digits": 1_437}
 AT_ONCE = 512  # images that are classified together
 
 
@@ -91,19 +88,12 @@ class Judge(NamedTuple):
 
     def probabilities(self, images: Tensor) -> np.ndarray:
         """Class probabilities, float64 (images, 10), of images in [-1, 1] on the net's device."""
-        with torch.no_grad():
-            found = [
-                self.net(_planes_last(part)).double().softmax(1) for part in images.split(AT_ONCE)
-            ]
-        return torch.cat(found).cpu().numpy()
+        return _outputs(self.net, images).softmax(1).cpu().numpy()
 
     def features(self, images: Tensor) -> np.ndarray:
         """What its last layer sees of images in [-1, 1], float64 (images, hidden)."""
         *body, _, _ = self.net.children()  # the last two: dropout, which does nothing, and linear
-        net = nn.Sequential(*body)
-        with torch.no_grad():
-            found = [net(_planes_last(part)).double() for part in images.split(AT_ONCE)]
-        return torch.cat(found).cpu().numpy()
+        return _outputs(nn.Sequential(*body), images).cpu().numpy()
 
     def score(self, images: Tensor, *, splits: int = SPLITS) -> InceptionScore:
         """The inception score of images in [-1, 1], (images, 1, side, side)."""
@@ -119,51 +109,38 @@ def judge(learning: Learning, *, device: torch.device, progress: Progress = sile
         DataNotFound: the images are not here.
     """
     train, test = (datasets.load(learning.records, split=split) for split in ("train", "test"))
-    checksums = _checksums(train, test)
-    weights = _cached(learning, checksums)
-    record = weights.with_suffix(".json")
+    checksums = {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
+    known = {"learning": describe(learning), "data": checksums}
+    digest = sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
+    # The folder is named after the paper that the classifier is of; what lies there stays of use.
+    folder = cache_dir() / "runs" / "small_images"
+    weights = folder / f"classifier-{learning.records}-{digest}.safetensors"
+    record, kept = weights.with_suffix(".json"), weights.with_suffix(".epoch")
+    net = initial(learning, device)
     with alone(weights):
         if not (weights.exists() and record.exists()):
-            _train(weights, learning, train, test, device=device, progress=progress)
-    net = initial(learning, device)
+            start = perf_counter()
+            of = as_images(train, device), torch.from_numpy(train.labels).to(device)
+            batches = learn(net, *of, learning=learning, kept=kept)
+            total = learning.epochs * -(-train.n // learning.batch_size)
+            for _ in progress(batches, total=total, desc=f"classifier of {learning.records}"):
+                pass
+            seconds = perf_counter() - start
+            found = _outputs(net.eval(), as_images(test, device)).argmax(1).cpu().numpy()
+            write_bytes(weights, save({k: v.contiguous() for k, v in net.state_dict().items()}))
+            stored = {
+                "accuracy": float((found == test.labels).mean()),
+                "seconds": seconds,
+                "settings": describe(learning),
+                "data": checksums,
+                "code": code_version(),
+                "device": device_label(device),
+            }
+            write_json(record, stored)
+            kept.unlink(missing_ok=True)
     net.load_state_dict(load_file(weights))
     said = read_json(record)
     return Judge(net.eval(), learning, said["accuracy"], checksums, said["seconds"])
-
-
-def _train(
-    weights: Path,
-    learning: Learning,
-    train: datasets.Images,
-    test: datasets.Images,
-    *,
-    device: torch.device,
-    progress: Progress,
-) -> None:
-    """Train the classifier, and store its weights with a record beside them."""
-    net = initial(learning, device)
-    start = perf_counter()
-    of = as_images(train, device), torch.from_numpy(train.labels).to(device)
-    batches = learn(net, *of, learning=learning, kept=weights.with_suffix(".epoch"))
-    total = learning.epochs * -(-train.n // learning.batch_size)
-    for _ in progress(batches, total=total, desc=f"classifier of {learning.records}"):
-        pass
-    seconds = perf_counter() - start
-    found = Judge(net.eval(), learning, float("nan"), {}, seconds)
-    right = found.probabilities(as_images(test, device)).argmax(1) == test.labels
-    write_bytes(weights, save({k: v.contiguous() for k, v in net.state_dict().items()}))
-    write_json(
-        weights.with_suffix(".json"),
-        {
-            "accuracy": float(right.mean()),
-            "seconds": seconds,
-            "settings": describe(learning),
-            "data": _checksums(train, test),
-            "code": code_version(),
-            "device": device_label(device),
-        },
-    )
-    weights.with_suffix(".epoch").unlink(missing_ok=True)
 
 
 def as_images(images: datasets.Images, device: torch.device) -> Tensor:
@@ -199,31 +176,19 @@ def learn(
         for i, chosen in enumerate(order.split(learning.batch_size)):
             set_rate(optimizer, rate(epoch * steps + i))
             seed = learning.seed + epoch * steps + i  # of the dropout, which has no rng of its own
-            yield _one(net, images[chosen], labels[chosen], optimizer, learning, rng, seed)
+            turned = augmented(images[chosen], learning=learning, rng=rng)
+            net.train(len(chosen) > 1)  # a last batch of one has no variance
+            with seeded(seed):
+                loss = nn.functional.cross_entropy(net(_planes_last(turned)), labels[chosen])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            yield loss.item()
         if kept is not None:
             states = {"net": net.state_dict(), "optimizer": optimizer.state_dict()}
             buffer = io.BytesIO()
             torch.save({**states, "done": epoch + 1}, buffer)
             write_bytes(kept, buffer.getvalue())
-
-
-def _one(
-    net: nn.Module,
-    images: Tensor,
-    labels: Tensor,
-    optimizer: torch.optim.Optimizer,
-    learning: Learning,
-    rng: torch.Generator,
-    seed: int,
-) -> float:
-    turned = augmented(images, learning=learning, rng=rng)
-    net.train(len(images) > 1)  # a last batch of one has no variance
-    with seeded(seed):
-        loss = nn.functional.cross_entropy(net(_planes_last(turned)), labels)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    return loss.item()
 
 
 def augmented(images: Tensor, *, learning: Learning, rng: torch.Generator) -> Tensor:
@@ -238,17 +203,8 @@ def augmented(images: Tensor, *, learning: Learning, rng: torch.Generator) -> Te
     angle = draws[0] * (learning.degrees * pi / 180)
     scale = 1 / (1 + learning.zoom * draws[1])
     across, down = 2 * learning.shift * draws[2:]  # an image is 2 wide
-    rows = torch.stack(
-        (
-            scale * angle.cos(),
-            -scale * angle.sin(),
-            across,
-            scale * angle.sin(),
-            scale * angle.cos(),
-            down,
-        ),
-        1,
-    ).view(-1, 2, 3)
+    cos, sin = scale * angle.cos(), scale * angle.sin()
+    rows = torch.stack((cos, -sin, across, sin, cos, down), 1).view(-1, 2, 3)
     grid = nn.functional.affine_grid(rows, list(images.shape), align_corners=False)
     return nn.functional.grid_sample(images + 1, grid, align_corners=False) - 1
 
@@ -265,12 +221,8 @@ def classifier(*, width: int, hidden: int, side: int = 28) -> nn.Module:
     checks.whole(15, side=side)
     layers: list[nn.Module] = []
     for channels, out in pairwise((1, width, 2 * width, 4 * width)):
-        layers += [
-            nn.Conv2d(channels, out, 5, padding=2),
-            nn.ReLU(),
-            nn.MaxPool2d(3, 2),
-            nn.BatchNorm2d(out),
-        ]
+        convolution = nn.Conv2d(channels, out, 5, padding=2)
+        layers += [convolution, nn.ReLU(), nn.MaxPool2d(3, 2), nn.BatchNorm2d(out)]
         side = (side - 1) // 2
     return nn.Sequential(
         *layers,
@@ -288,23 +240,14 @@ def _planes_last(images: Tensor) -> Tensor:
     return images.contiguous(memory_format=torch.channels_last)
 
 
+def _outputs(net: nn.Module, images: Tensor) -> Tensor:
+    """What the net says of images, a part at a time: float64 (images, outputs)."""
+    with torch.no_grad():
+        return torch.cat([net(_planes_last(part)).double() for part in images.split(AT_ONCE)])
+
+
 def initial(learning: Learning, device: torch.device) -> nn.Module:
     """A classifier with the initial weights of its seed."""
     with seeded(learning.seed):
         net = classifier(width=learning.width, hidden=learning.hidden)
     return net.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-
-def _checksums(train: datasets.Images, test: datasets.Images) -> dict[str, str]:
-    return {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
-
-
-def _cached(learning: Learning, checksums: dict[str, str]) -> Path:
-    known: dict[str, Any] = {"learning": describe(learning), "data": checksums}
-    digest = sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:12]
-    return _folder() / f"classifier-{learning.records}-{digest}.safetensors"
-
-
-def _folder() -> Path:
-    # Named after the paper that the classifier is of; what was cached there stays of use.
-    return cache_dir() / "runs" / "small_images"

@@ -5,8 +5,8 @@ The protocol is that of Bie, Kamath, Zhang 2023 ("Private GANs, revisited"; thei
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -67,16 +67,9 @@ def cnn(shape: tuple[int, ...], classes: int) -> nn.Module:
     checks.whole(6, height=sides[0], width=sides[1])  # smaller ones leave nothing to pool
     height, width = ((side - 4) // 2 for side in sides)
     return nn.Sequential(
-        nn.Conv2d(channels, 32, 3),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 3),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Dropout(0.25),
-        nn.Flatten(),
-        nn.Linear(64 * height * width, 128),
-        nn.ReLU(),
-        nn.Dropout(0.5),
+        *(nn.Conv2d(channels, 32, 3), nn.ReLU()),
+        *(nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25)),
+        *(nn.Flatten(), nn.Linear(64 * height * width, 128), nn.ReLU(), nn.Dropout(0.5)),
         nn.Linear(128, classes),
     )
 
@@ -129,7 +122,9 @@ def accuracy(
     rng = generator_on(device, reproducible_seed=seed, stream="order of synthetic images")
     order = torch.randperm(len(images), generator=rng, device=device)
     kept, held = order.split([len(images) - protocol.held_out, protocol.held_out])
-    net = _new(network, tuple(images.shape[1:]), classes, seed, device)
+    with seeded(seed):
+        net = network(tuple(images.shape[1:]), classes)
+    net = net.to(device)
     epochs = train(net, images[kept], labels[kept], protocol=protocol, seed=seed)
     found = []
     steps = protocol.epochs * -(-len(kept) // protocol.batch_size)
@@ -145,10 +140,9 @@ def train(
     net: nn.Module, images: Tensor, labels: Tensor, *, protocol: Protocol, seed: int
 ) -> Iterator[int | None]:
     """Train in place; yields None after each batch, but the epoch's number after its last one."""
-    device, optimizer = (
-        images.device,
-        torch.optim.Adam(net.parameters(), lr=protocol.rate, fused=True),
-    )
+    device = images.device
+    optimizer = torch.optim.Adam(net.parameters(), lr=protocol.rate, fused=True)
+    lower = partial(torch.autocast, device.type, torch.bfloat16, protocol.bfloat16)
     rng = generator_on(device, reproducible_seed=seed, stream="batches of synthetic images")
     for epoch in range(protocol.epochs):
         order = torch.randperm(len(images), generator=rng, device=device)
@@ -156,7 +150,7 @@ def train(
         for index, chosen in enumerate(batches):
             net.train()
             drawn = (seed << 24) + epoch * len(batches) + index  # of the dropout, which has no rng
-            with seeded(drawn), _precision(protocol, device):
+            with seeded(drawn), lower():
                 loss = nn.functional.cross_entropy(net(images[chosen]), labels[chosen])
             optimizer.zero_grad()
             loss.backward()
@@ -164,23 +158,11 @@ def train(
             yield epoch if index == len(batches) - 1 else None
 
 
-def _new(
-    network: Network, shape: tuple[int, ...], classes: int, seed: int, device: torch.device
-) -> nn.Module:
-    with seeded(seed):
-        net = network(shape, classes)
-    return net.to(device)
-
-
 def _right(net: nn.Module, images: Tensor, labels: Tensor) -> float:
     net.eval()
     with torch.no_grad():
         found = torch.cat([net(part).argmax(1) for part in images.split(AT_ONCE)])
     return float((found == labels).double().mean())
-
-
-def _precision(protocol: Protocol, device: torch.device) -> AbstractContextManager:
-    return torch.autocast(device.type, torch.bfloat16) if protocol.bfloat16 else nullcontext()
 
 
 def _tensors(

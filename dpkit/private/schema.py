@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.datasets.columns import Binned, Categorical, refuse
-from dpkit.datasets.encoding import TableEncoder
+from dpkit.datasets.encoding import Binned, Categorical, TableEncoder, refuse
 
 BINS = 16  # of numbers, where no other number of bins is given
 REASON = (

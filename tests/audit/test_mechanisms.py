@@ -6,23 +6,23 @@ the profile that it prices itself by, in both directions.
 
 import dataclasses
 import importlib
-import json
 import math
 import pkgutil
+from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
-from own_mechanisms.attacks import likelihood_ratio
+from own_mechanisms import attacks
+from own_mechanisms.attacks import classifier, histogram, likelihood_ratio
 from own_mechanisms.targets import LEARNED, TARGETS, UNPROTECTED
-from own_mechanisms.worlds import Worlds
-from own_mechanisms.worst_pairs import between_parts, of_ledger, worst_pair
+from own_mechanisms.worlds import Worlds, between_parts, of_ledger, worst_pair
 from scipy.stats import binom
 
 import dpkit.privacy
-from dpkit.audit import exact
-from dpkit.audit.bounds import clopper_pearson
+from dpkit.audit.bounds import clopper_pearson, distinguished
+from dpkit.audit.scores import Scores
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import (
     BallsAndBinsGaussian,
@@ -85,22 +85,18 @@ FEW = (
 )
 
 
-class Losses(NamedTuple):
-    absent: np.ndarray
-    present: np.ndarray
-
-
-def drawn(worlds: Worlds, seed: int, draws: int = DRAWS) -> Losses:
-    return Losses(*likelihood_ratio(worlds)(np.random.default_rng(seed), draws))
+def drawn(worlds: Worlds, seed: int, draws: int = DRAWS) -> Scores:
+    """Losses of both worlds."""
+    return likelihood_ratio(worlds)(np.random.default_rng(seed), draws)
 
 
 @cache
-def of_pair(mechanism) -> Losses:
+def of_pair(mechanism) -> Scores:
     """Drawn once for all that is asked of them."""
     return drawn(worst_pair(mechanism), 1)
 
 
-def hockey_sticks(losses: Losses) -> tuple[np.ndarray, np.ndarray]:
+def hockey_sticks(losses: Scores) -> tuple[np.ndarray, np.ndarray]:
     """E_P[(1 - e^(epsilon - loss))+] in both directions, and its standard errors, (2, epsilons)."""
     means, errors = [], []
     for loss in (losses.present, -losses.absent):
@@ -113,17 +109,17 @@ def hockey_sticks(losses: Losses) -> tuple[np.ndarray, np.ndarray]:
 # Do the worlds run what is priced?
 
 
-@every_pair
+@pytest.mark.parametrize("mechanism", [*PAIRS, *DOMINATED], ids=repr)
 def test_drawn_losses_show_the_profile_in_both_directions(mechanism):
-    found, error = hockey_sticks(of_pair(mechanism))
+    """And have the mean E_Q[P/Q] = 1: an error of a density, or of what is drawn, shows here."""
+    losses = of_pair(mechanism)
+    found, error = hockey_sticks(losses)
     expected = mechanism.profile(EPSILONS)
-    assert (np.abs(found - expected) <= FAR * error + 1e-6).all()
-
-
-@pytest.mark.parametrize("mechanism", DOMINATED, ids=repr)
-def test_drawn_losses_show_no_more_than_a_dominating_profile(mechanism):
-    found, error = hockey_sticks(of_pair(mechanism))
-    assert (found <= mechanism.profile(EPSILONS) + FAR * error).all()
+    assert (found <= expected + FAR * error + 1e-6).all()
+    if mechanism in PAIRS:  # the others are priced by pairs that dominate
+        assert (found >= expected - FAR * error - 1e-6).all()
+    for ratio in (np.exp(losses.absent), np.exp(-losses.present)):
+        assert abs(ratio.mean() - 1) <= FAR * ratio.std() / math.sqrt(ratio.size)
 
 
 @pytest.mark.parametrize("runs", [(10.0, 1.0), (5.0, 0.0), (4.0, 2.0)])
@@ -135,14 +131,6 @@ def test_drawn_losses_of_a_choice_show_no_more_than_is_charged(runs):
         if epsilon >= 0:
             charged = rdp.delta(chosen, epsilon=epsilon).delta
             assert (found[:, column] <= charged + FAR * error[:, column]).all()
-
-
-@pytest.mark.parametrize("mechanism", [*PAIRS, *DOMINATED], ids=repr)
-def test_both_densities_have_mass_1_under_the_other_world(mechanism):
-    """E_Q[P/Q] = 1: an error of a density, or of what is drawn, shows here."""
-    losses = of_pair(mechanism)
-    for ratio in (np.exp(losses.absent), np.exp(-losses.present)):
-        assert abs(ratio.mean() - 1) <= FAR * ratio.std() / math.sqrt(ratio.size)
 
 
 def test_every_mechanism_has_worlds_or_none():
@@ -202,6 +190,44 @@ def test_a_record_that_moves_shows_both_parts_once_each():
     assert (np.abs(found - Gaussian(math.sqrt(2.0)).profile(EPSILONS)) <= FAR * error).all()
 
 
+# Do attacks score as they say?
+
+
+@pytest.mark.parametrize("attack", [likelihood_ratio, histogram, classifier])
+def test_scores_are_repeatable_higher_with_the_record_and_as_many_as_asked(attack):
+    attacked = attack(worst_pair(Gaussian(1.0)))
+    scores, again = (attacked(np.random.default_rng(12), 3_000) for _ in range(2))
+    assert scores.absent.shape == scores.present.shape == (3_000,)
+    np.testing.assert_array_equal(scores, again)
+    assert scores.present.mean() > scores.absent.mean() + 0.5
+
+
+def test_draws_in_parts_are_draws(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(attacks, "AT_ONCE", 64)
+    scores = drawn(of_ledger([Release(Gaussian(2.0), 10)]), 13, 5_000)
+    mu = math.sqrt(10) / 2  # the loss is N(+-mu^2 / 2, mu^2)
+    assert np.unique(scores.absent).size > 4_990
+    assert scores.present.mean() == pytest.approx(mu**2 / 2, abs=FAR * mu / math.sqrt(5_000))
+    assert scores.absent.mean() == pytest.approx(-(mu**2) / 2, abs=FAR * mu / math.sqrt(5_000))
+
+
+def test_equal_losses_are_equal_scores():
+    """All four outputs beyond the record's own side, each with the chance 1/2."""
+    scores = drawn(of_ledger([Release(Laplace(3.0), 4)]), 14, 20_000)
+    assert scores.present.max() == pytest.approx(4 / 3, abs=1e-9)
+    assert (scores.present == scores.present.max()).mean() == pytest.approx(1 / 16, abs=0.01)
+
+
+def test_learned_ratios_are_those_of_counts_and_come_near_the_loss():
+    absent, present = np.array([[0.0, 0.0, 0.0, 1.0], [0.0, 1.0, 1.0, 1.0]])[..., None]
+    score = attacks.learned_ratios(absent, present, bins=2)
+    np.testing.assert_allclose(score(np.array([[-9.0], [9.0]])), [math.log(2 / 4), math.log(2)])
+    worlds, rng = worst_pair(RandomizedResponse(1.5, 3)), np.random.default_rng(15)
+    both = (worlds.draw(rng, 100_000, present=present) for present in (False, True))
+    found = attacks.learned_ratios(*both, bins=16)(np.array([[0.0], [1.0], [2.0]]))
+    np.testing.assert_allclose(found, [1.5, -1.5, 0], atol=0.05)
+
+
 # Are attacks sound?
 
 REPETITIONS, TRIALS = 200, 2_000
@@ -219,28 +245,27 @@ def repetitions(target: Target) -> list[tuple[np.ndarray, ...]]:
 
 
 def bound(target: Target, pair: tuple[np.ndarray, ...], seed: int, confidence: float) -> float:
-    measured = target.bound(
-        *pair,
-        delta=target.delta,
-        adjacency=target.adjacency,
-        confidence=confidence,
-        rng=np.random.default_rng(seed),
-    )
-    return measured.epsilon
+    asked = {"delta": target.delta, "adjacency": target.adjacency, "confidence": confidence}
+    return target.bound(*pair, **asked, rng=np.random.default_rng(seed)).epsilon
+
+
+def marked(targets: list[Target], *, slow: Callable[[str], bool], fault: str) -> list[Any]:
+    """The targets as parameters; those that are slow by their names are for `make slow`."""
+    marks = pytest.mark.slow(fault)
+    names = {target.id.removeprefix("mechanisms/"): target for target in targets}
+    return [
+        pytest.param(one, id=one.id, marks=marks if slow(name) else [])
+        for name, one in names.items()
+    ]
 
 
 @pytest.mark.parametrize(
     "target",
-    [
-        pytest.param(
-            target,
-            id=target.id,
-            marks=[]
-            if target.id.removeprefix("mechanisms/") in FEW
-            else pytest.mark.slow("an attack of this one target that claims too much"),
-        )
-        for target in GUARANTEED
-    ],
+    marked(
+        GUARANTEED,
+        slow=lambda name: name not in FEW,
+        fault="an attack of this one target that claims too much",
+    ),
 )
 def test_no_attack_measures_more_than_is_proven(target: Target):
     """Within the confidence at 95 %; never at 1 - 1e-6, in the ten repetitions that show most.
@@ -257,23 +282,13 @@ def test_no_attack_measures_more_than_is_proven(target: Target):
         assert bound(target, pairs[i], int(i), SURE) <= proven
 
 
-def null(mechanism) -> Worlds:
-    """Outputs of one world alone, scored as if there were two."""
-    worlds = worst_pair(mechanism)
-    return worlds._replace(present=dataclasses.replace(worlds.present, draw=worlds.absent.draw))
-
-
 @every_pair
 def test_one_world_is_not_told_apart_from_itself(mechanism):
     """At confidence 1 - 1e-4 a bound above 0 has a chance of 1e-4 for each of the 16 pairs."""
-    scores = likelihood_ratio(null(mechanism))(np.random.default_rng(8), 20_000)
-    found = clopper_pearson(
-        *scores,
-        delta=1e-5,
-        adjacency=mechanism.adjacency,
-        confidence=1 - 1e-4,
-        rng=np.random.default_rng(9),
-    )
+    worlds = worst_pair(mechanism)
+    null = worlds._replace(present=worlds.present._replace(draw=worlds.absent.draw))
+    asked = {"delta": 1e-5, "adjacency": mechanism.adjacency, "confidence": 1 - 1e-4}
+    found = clopper_pearson(*drawn(null, 8, 20_000), **asked, rng=np.random.default_rng(9))
     assert found.epsilon == 0
 
 
@@ -307,16 +322,11 @@ def test_the_best_attack_measures_a_share_of_what_is_proven(name: str, share: fl
 
 @pytest.mark.parametrize(
     "target",
-    [
-        pytest.param(
-            target,
-            id=target.id,
-            marks=pytest.mark.slow("an attack that is learned poorly of this one target")
-            if "mixed" in target.id
-            else [],
-        )
-        for target in LEARNED
-    ],
+    marked(
+        LEARNED,
+        slow=lambda name: "mixed" in name,
+        fault="an attack that is learned poorly of this one target",
+    ),
 )
 def test_learned_attacks_come_near_the_best(target: Target):
     """By advantage, P(score > 0 | present) - P(score > 0 | absent), which the best has most of."""
@@ -330,49 +340,33 @@ def test_learned_attacks_come_near_the_best(target: Target):
 
 def test_what_no_noise_reaches_is_read_for_certain():
     target = by_id("count-beside-noise")
-    assert target.bound is exact.distinguished
+    assert target.bound is distinguished
     assert measured(target) == math.inf == target.proven().epsilon
     scores = target.scores(np.random.default_rng(13), 10)
     assert scores.absent.tolist() == [100.0] * 10
 
 
-HALVED = [
-    ("half the noise", Gaussian(0.5), Gaussian(1.0)),
-    ("half the noise of a batch", SampledGaussian(0.5, 0.5), SampledGaussian(1.0, 0.5)),
-    ("half the scale", Laplace(0.5), Laplace(1.0)),
-    ("half the noise of a count", DiscreteGaussian(0.5), DiscreteGaussian(1.0)),
-    ("priced as if a record only came or left", Gaussian(1.0, REPLACE), Gaussian(1.0)),
-    ("one of nine groups priced", GroupedGaussian(1.0, 9), Gaussian(1.0)),
-    ("one of nine coordinates priced", DiagonalGaussian((1.0,) * 9), Gaussian(1.0)),
-    ("an answer twice as often true", RandomizedResponse(2.0), RandomizedResponse(1.0)),
-]
+HALVED = {
+    "half the noise": (Gaussian(0.5), Gaussian(1.0)),
+    "half the noise of a batch": (SampledGaussian(0.5, 0.5), SampledGaussian(1.0, 0.5)),
+    "half the scale": (Laplace(0.5), Laplace(1.0)),
+    "half the noise of a count": (DiscreteGaussian(0.5), DiscreteGaussian(1.0)),
+    "priced as if a record only came or left": (Gaussian(1.0, REPLACE), Gaussian(1.0)),
+    "one of nine groups priced": (GroupedGaussian(1.0, 9), Gaussian(1.0)),
+    "one of nine coordinates priced": (DiagonalGaussian((1.0,) * 9), Gaussian(1.0)),
+    "an answer twice as often true": (RandomizedResponse(2.0), RandomizedResponse(1.0)),
+}
 
 
-@pytest.mark.parametrize(
-    ("run", "charged"), [case[1:] for case in HALVED], ids=[case[0] for case in HALVED]
-)
+@pytest.mark.parametrize(("run", "charged"), HALVED.values(), ids=HALVED)
 def test_a_charge_that_is_too_small_is_refuted(run, charged):
     """Measured at confidence 1 - 1e-6, so that chance explains none of it."""
-    scores = likelihood_ratio(worst_pair(run))(np.random.default_rng(14), 100_000)
+    asked = {"delta": 1e-5, "adjacency": run.adjacency, "confidence": SURE}
     found = clopper_pearson(
-        *scores, delta=1e-5, adjacency=run.adjacency, confidence=SURE, rng=np.random.default_rng(15)
+        *drawn(worst_pair(run), 14, 100_000), **asked, rng=np.random.default_rng(15)
     )
-    charged_for = pld.epsilon([Release(charged)], delta=1e-5).epsilon
-    right = pld.epsilon([Release(run)], delta=1e-5).epsilon
+    charged_for, right = (pld.epsilon([Release(one)], delta=1e-5).epsilon for one in (charged, run))
     assert charged_for < found.epsilon <= right
-
-
-# Are targets described?
-
-
-def test_targets_have_names_of_their_own_and_settings_that_json_keeps():
-    assert len({target.id for target in TARGETS}) == len(TARGETS)
-    for target in TARGETS:
-        assert target.group == "mechanisms"
-        assert target.said is None
-        assert json.loads(json.dumps(target.settings)) == target.settings
-        assert target.proven().adjacency == target.adjacency
-        assert target.proven().delta == target.delta
 
 
 def test_what_has_no_privacy_loss_is_priced_by_rdp():

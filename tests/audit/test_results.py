@@ -7,9 +7,9 @@ from math import inf
 import numpy as np
 import pytest
 
-from dpkit.audit import exact
-from dpkit.audit.scores import Scores
-from dpkit.common import files
+from dpkit.audit import bounds
+from dpkit.audit.scores import LowerBound, Scores
+from dpkit.common import paths
 from dpkit.common.records import alike
 from dpkit.papers.targets import results
 from dpkit.papers.targets.target import Target
@@ -45,7 +45,7 @@ QUARTER = Target(
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    monkeypatch.setattr(files, "results_dir", lambda: tmp_path)
+    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
     return tmp_path
 
 
@@ -82,7 +82,7 @@ def test_exact_distinguishers_are_stored_as_inf():
     def apart(rng, trials):
         return Scores(np.zeros(trials), np.ones(trials))
 
-    row = results.run(replace(QUARTER, scores=apart, trials=20, bound=exact.distinguished))
+    row = results.run(replace(QUARTER, scores=apart, trials=20, bound=bounds.distinguished))
     assert (row["measured"], row["confidence"], row["refuted"]) == ("inf", 1.0, True)
     assert results.measured(row) == inf
     assert results.measured(None) is None
@@ -133,7 +133,7 @@ def test_bad_input_names_the_parameter():
 
 def test_a_bound_that_is_nan_is_an_error():
     def broken(*scores, **asked):
-        return exact.LowerBound(float("nan"), 1e-5, 0.95, "add-remove", "", (), 2)
+        return LowerBound(float("nan"), 1e-5, 0.95, "add-remove", "", (), 2)
 
     with pytest.raises(ArithmeticError, match="bound on epsilon is nan"):
         results.run(replace(QUARTER, bound=broken))

@@ -8,7 +8,7 @@ import pytest
 from curves import ASKED, GAUSSIANS, NULLS, OTHERS, Curve, allowed, gaussian, mu_at, some
 
 from dpkit.audit import sequential
-from dpkit.audit.sequential import Refutation, lower_bound, refute, watch
+from dpkit.audit.sequential import refute, watch
 
 DELTA = 0.03
 
@@ -88,19 +88,13 @@ def test_an_endless_run_stops_by_itself():
     assert [state.read for state in states] == sorted({state.read for state in states})
 
 
-def test_arrays_are_read_as_the_same_pairs():
-    scores = gaussian(2.0).draw(np.random.default_rng(6), 2_000)
-    *_, last = watch(zip(*scores, strict=True), **ASKED, epsilon=1.0)
-    found = refute(*scores, **ASKED, epsilon=1.0)
-    assert found == last
-    assert isinstance(found, Refutation)
-
-
-def test_what_is_beyond_the_shorter_world_is_not_read():
-    scores = gaussian(2.0).draw(np.random.default_rng(7), 100)
-    longer = np.concatenate([scores.present, np.full(50, 99.0)])
+def test_arrays_are_read_as_the_same_pairs_up_to_the_shorter_worlds_end():
+    scores = gaussian(2.0).draw(np.random.default_rng(6), 100)
     asked: dict[str, Any] = ASKED | {"epsilon": 9.0}
-    assert refute(scores.absent, longer, **asked) == refute(*scores, **asked)
+    *_, last = watch(zip(*scores, strict=True), **asked)
+    assert refute(*scores, **asked) == last
+    longer = np.concatenate([scores.present, np.full(50, 99.0)])
+    assert refute(scores.absent, longer, **asked) == last
 
 
 def test_the_future_plays_no_part():
@@ -110,39 +104,6 @@ def test_the_future_plays_no_part():
     whole = list(watch(zip(*scores, strict=True), **asked))
     half = list(watch(zip(*(one[:200] for one in scores), strict=True), **asked))
     assert whole[: len(half) - 1] == half[:-1]
-
-
-def test_the_lower_bound_is_the_end_of_what_is_refuted():
-    scores = gaussian(mu_at(8.0)).draw(np.random.default_rng(9), 3_000)
-    found = lower_bound(*scores, **ASKED, rng=np.random.default_rng()).epsilon
-    assert 1.5 <= found <= 8
-    assert refute(*scores, **ASKED, epsilon=found).draws is not None
-    assert refute(*scores, **ASKED, epsilon=found + 0.1).draws is None
-
-
-@pytest.mark.parametrize(
-    "curve",
-    some(
-        [NULLS[0], NULLS[4], OTHERS[3]],
-        kept=[NULLS[0], OTHERS[3]],
-        fault="a lower bound of many ties that is too high",
-    ),
-)
-@pytest.mark.parametrize(
-    "times",
-    [15, pytest.param(60, marks=pytest.mark.slow("a lower bound too high in a fifth of all runs"))],
-)
-def test_the_lower_bound_is_at_most_the_truth(curve: Curve, times: int):
-    """Repetitions of 200 rounds; fails with probability 1e-6."""
-    rng, truth = np.random.default_rng(10), curve.epsilon(1e-5)
-    found = [lower_bound(*curve.draw(rng, 200), **ASKED, rng=rng).epsilon for _ in range(times)]
-    assert sum(one > truth + 1e-9 for one in found) <= allowed(times)
-
-
-def test_a_claim_beyond_all_is_refused():
-    for epsilon in (-1.0, np.nan, 51.0, np.inf):
-        with pytest.raises(ValueError, match="epsilon must lie"):
-            refute([0.0], [1.0], **ASKED, epsilon=epsilon)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.7, 3.0])

@@ -786,7 +786,7 @@ MUTANTS = (
     ),
     Mutant(
         "values beyond the edges moved into the nearest bin",
-        "datasets/columns.py",
+        "datasets/encoding.py",
         "        low, high = self.edges[0], self.edges[-1]\n",
         "        low, high = self.edges[0], self.edges[-1]\n"
         "        values = np.clip(values, low, high)\n",
@@ -794,14 +794,14 @@ MUTANTS = (
     ),
     Mutant(
         "a file that is read whatever its checksum",
-        "datasets/content.py",
+        "datasets/files.py",
         "if stopped is None and found == sha256:",
         "if stopped is None:",
         "tests/datasets/test_bad_input.py",
     ),
     Mutant(
         "test images among the training images",
-        "datasets/embedded.py",
+        "datasets/images.py",
         'chosen = test if split == "test" else ~test',
         'chosen = test if split == "test" else np.ones_like(test)',
         "tests/datasets/test_digits.py",

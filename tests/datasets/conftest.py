@@ -6,7 +6,6 @@ Every test here sees an empty cache of its own and no DPKIT_DATA; downloads reac
 import gzip
 import hashlib
 import lzma
-import re
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -112,31 +111,20 @@ class Server:
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.cut_after: int | None = None  # bytes of a body after which the connection breaks
-        self.ranges = True
-        self.asked: list[tuple[str, str | None]] = []  # (file, Range header)
+        self.asked: list[str] = []
         self.url = ""
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        name, wanted = handler.path.lstrip("/"), handler.headers.get("Range")
-        self.asked.append((name, wanted))
+        name = handler.path.lstrip("/")
+        self.asked.append(name)
         if name not in self.files:
             handler.send_error(404)
             return
-        body, start = self.files[name], 0
-        match = re.fullmatch(r"bytes=(\d+)-", wanted or "")
-        if match and self.ranges:
-            start = int(match[1])
-            if start >= len(body):
-                handler.send_error(416)
-                return
-            handler.send_response(206)
-            handler.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
-        else:
-            handler.send_response(200)
-        handler.send_header("Content-Length", str(len(body) - start))
+        body = self.files[name]
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
-        rest = body[start:]
-        handler.wfile.write(rest if self.cut_after is None else rest[: self.cut_after])
+        handler.wfile.write(body[: self.cut_after])
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
-import itertools
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from dpkit.datasets import ADULT_8, census, download, high_income_chance, simulated_census, sources
+from dpkit.datasets import ADULT_8, census, high_income_chance, simulated_census, sources
 from dpkit.datasets.census import (
     AGE,
     CHANCE,
@@ -34,11 +31,12 @@ def persons():
 
 
 def test_the_same_persons_on_every_machine():
-    train, test = census(), census(split="test")
-    assert (train.shape, test.shape) == ((20_000, 8), (10_000, 8))
-    sums = tuple(file.sha256 for file in sources.CENSUS.files)
-    assert (train.attrs["checksum"], test.attrs["checksum"]) == sums
-    assert train.attrs["name"] == test.attrs["name"] == "simulated census"
+    for split, file, rows in zip(
+        ("train", "test"), sources.CENSUS.files, (20_000, 10_000), strict=True
+    ):
+        frame = census(split=split)
+        assert frame.shape == (rows, 8)
+        assert frame.attrs == {"name": "simulated census", "checksum": file.sha256}
 
 
 def test_a_smaller_size_is_the_beginning_of_the_split():
@@ -67,16 +65,8 @@ def test_columns_and_categories_are_those_of_adult_8(persons):
 
 
 def test_tables_are_shares_per_thousand_of_the_right_length():
-    tables = {
-        "sex": SEX,
-        "age": AGE,
-        "education": EDUCATION,
-        "workclass": WORKCLASS,
-        "occupation": OCCUPATION,
-        "marital_status": MARITAL_STATUS,
-        "hours_per_week": HOURS,
-    }
-    for name, table in tables.items():
+    tables = (AGE, OCCUPATION, EDUCATION, SEX, WORKCLASS, MARITAL_STATUS, HOURS)
+    for name, table in zip(ADULT_8.names, tables, strict=False):  # but for the income, the last
         length = SIZE[name] - (name in ("workclass", "occupation"))  # without missing
         assert all(len(row) == length and sum(row) == 1000 and min(row) >= 0 for row in table)
     assert len(STAGE) == len(DECADE) == SIZE["age"]
@@ -95,24 +85,20 @@ def _close(found: np.ndarray, share: float) -> bool:
 def test_draws_follow_the_tables(persons):
     """Some 360 shares, each exactly binomial: fails by chance below 1e-6."""
     code = dict(zip(ADULT_8.names, ADULT_8.codes(persons).T, strict=True))
-    stage = np.array(STAGE)[code["age"]]
-    for sex, share in enumerate(SEX[0]):
-        assert _close(code["sex"] == sex, share / 1000)
-    for age, share in enumerate(AGE[0]):
-        assert _close(code["age"] == age, share / 1000)
-    for level, (name, table) in itertools.product(
-        range(4), [("education", EDUCATION), ("workclass", WORKCLASS)]
-    ):
-        for value, share in enumerate(table[level]):
-            assert _close(code[name][stage == level] == value, share / 1000)
-    for sex, level in itertools.product((0, 1), range(4)):
-        chosen = (code["sex"] == sex) & (np.array(SCHOOLING)[code["education"]] == level)
-        for value, share in enumerate(OCCUPATION[4 * sex + level]):
-            assert _close(code["occupation"][chosen] == value, share / 1000)
-    for sex, decade in itertools.product((0, 1), range(6)):
-        chosen = (code["sex"] == sex) & (np.array(DECADE)[code["age"]] == decade)
-        for value, share in enumerate(MARITAL_STATUS[6 * sex + decade]):
-            assert _close(code["marital_status"][chosen] == value, share / 1000)
+    stage, everyone = np.array(STAGE)[code["age"]], np.zeros(len(persons), dtype=int)
+    schooling, decade = np.array(SCHOOLING)[code["education"]], np.array(DECADE)[code["age"]]
+    drawn = {  # the table of each column, and the row of it that each person takes
+        "sex": (SEX, everyone),
+        "age": (AGE, everyone),
+        "education": (EDUCATION, stage),
+        "workclass": (WORKCLASS, stage),
+        "occupation": (OCCUPATION, 4 * code["sex"] + schooling),
+        "marital_status": (MARITAL_STATUS, 6 * code["sex"] + decade),
+    }
+    for name, (table, taken) in drawn.items():
+        for row, shares in enumerate(table):
+            for value, share in enumerate(shares):
+                assert _close(code[name][taken == row] == value, share / 1000), (name, row, value)
 
 
 def test_hours_follow_their_rows(persons):
@@ -136,22 +122,9 @@ def test_income_has_the_stated_chance(persons):
     assert (high == (np.floor(1000 * uniform) < np.rint(1000 * chance))).all()
     for value in np.unique(chance):
         assert _close(high[chance == value], value)
-    by_hand = pd.DataFrame(
-        [
-            [
-                45,
-                "Exec-managerial",
-                "Masters",
-                "Male",
-                "Private",
-                "Married-civ-spouse",
-                50,
-                "<=50K",
-            ],
-            [18, "Other-service", "11th", "Female", "Private", "Never-married", 15, ">50K"],
-        ],
-        columns=list(ADULT_8.names),
-    )
+    rich = (45, "Exec-managerial", "Masters", "Male", "Private", "Married-civ-spouse", 50, "<=50K")
+    poor = (18, "Other-service", "11th", "Female", "Private", "Never-married", 15, ">50K")
+    by_hand = pd.DataFrame([rich, poor], columns=list(ADULT_8.names))
     assert high_income_chance(by_hand).tolist() == [CHANCE[10 + 5 + 11 + 1 + 9 + 5] / 1000, 0.005]
 
 
@@ -164,7 +137,6 @@ def test_no_chance_for_a_person_without_occupation(persons):
 def test_a_quarter_earns_much_and_the_best_accuracy_is_as_said(persons):
     chance = high_income_chance(persons)
     assert 0.24 < chance.mean() < 0.26
-    assert 0.82 < np.maximum(chance, 1 - chance).mean() < 0.85
     assert round(100 * np.maximum(chance, 1 - chance).mean()) == 84  # as data/README.md has it
 
 
@@ -180,26 +152,3 @@ def test_a_classifier_learns_the_income():
     assert majority < 0.77
     assert accuracy > 0.82
     assert accuracy < best + 6 * 0.5 / np.sqrt(len(test))  # the luck of the draw
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: census(split="all"), "split must be 'train' or 'test', got 'all'"),
-        (
-            lambda: census(rows=20_001),
-            "rows must be at most 20,000, the size of the train split, got 20001; "
-            "simulated_census draws as many as you like",
-        ),
-        (lambda: census(rows=-1), "rows must be an integer >= 0, got -1"),
-        (lambda: census(rows=10.0), "rows must be an integer >= 0, got 10.0"),
-        (
-            lambda: simulated_census(float("nan"), rng=np.random.default_rng(0)),
-            "n must be an integer >= 0, got nan",
-        ),
-        (lambda: download("census"), "census ships with dpkit; there is nothing to download"),
-    ],
-)
-def test_bad_input(call, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        call()

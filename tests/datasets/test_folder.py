@@ -15,8 +15,8 @@ def paint(path, colour, *, size=(40, 20), mode="RGB"):
 
 
 def test_a_flat_folder_has_one_label(tmp_path):
-    for index, colour in enumerate([(255, 0, 0), (0, 255, 0), (0, 0, 255)]):
-        paint(tmp_path / f"{index:06}.png", colour)
+    for index, colour in enumerate(255 * np.eye(3, dtype=int)):
+        paint(tmp_path / f"{index:06}.png", tuple(colour.tolist()))
     images = image_folder(tmp_path, size=16)
     assert images.pixels.shape == (3, 3, 16, 16)
     assert images.labels.tolist() == [0, 0, 0]

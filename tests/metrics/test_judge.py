@@ -97,18 +97,12 @@ def test_bad_classifiers_are_refused(changes, words):
         replace(QUICK, **changes)
 
 
-def test_the_code_has_the_texts_classifier():
-    learning = judge.CLASSIFIERS["mnist"]
-    assert (learning.width, learning.hidden) == (32, 1024)
-    net = judge.classifier(width=2, hidden=4)
-    drops = [m.p for m in net.modules() if isinstance(m, torch.nn.Dropout)]
-    assert drops == [0.5]
-
-
 def test_the_classifier_is_the_codes():
-    net = judge.classifier(width=32, hidden=1024)
+    learning = judge.CLASSIFIERS["mnist"]
+    net = judge.classifier(width=learning.width, hidden=learning.hidden)
     shapes = [tuple(p.shape) for p in net.parameters() if p.ndim > 1]
     assert shapes == [(32, 1, 5, 5), (64, 32, 5, 5), (128, 64, 5, 5), (1024, 512), (10, 1024)]
     assert net(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+    assert [m.p for m in net.modules() if isinstance(m, torch.nn.Dropout)] == [0.5]
     with pytest.raises(ValueError, match="side must be an integer >= 15"):
         judge.classifier(width=2, hidden=2, side=14)

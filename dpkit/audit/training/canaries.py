@@ -1,4 +1,4 @@
-"""Canary gradients in one run, seen white box: each canary is a trial of its own.
+"""Canary gradients, seen white box: in one run each canary is a trial, in many runs each run is.
 
 A canary is a record with a direction of its own, along which its clipped gradient has the whole
 length C. It is trained on together with ordinary records, through `dpkit.Private` as it is. What is
@@ -11,6 +11,7 @@ of Dirac canaries `final_scores` needs the released model alone; `release_scores
 release by itself.
 """
 
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,24 +19,46 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
-from torch.nn.functional import normalize
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
 
+from dpkit.audit.one_run import apart
 from dpkit.audit.scores import Scores, check_rng
-from dpkit.audit.training.canary_networks import OwnDirections, OwnWeights, place
-from dpkit.audit.training.candidates import apart, first_digits, seed
-from dpkit.audit.training.many_runs import dp_sgd
 from dpkit.common import checks
-from dpkit.datasets import Images
+from dpkit.datasets import Images, digits
 from dpkit.privacy.mechanisms import Floats
 from dpkit.private.losses import itself
 from dpkit.private.model import Private
 from dpkit.private.plan import Plan
-from dpkit.training import clipped_sum, generator_on, per_example
+from dpkit.private.released import Released, released
+from dpkit.training import clipped_sum, generator_on, per_example, update
+from dpkit.training.batches import batches
 from dpkit.training.device import seeded
 
 HIDDEN = 256  # units of the layer in which random canaries lie
+STRENGTH = 1e6  # norm of a canary's gradient before it is clipped
 RATE = 0.5  # learning rate of SGD; canaries' gradients do not depend on the weights
+
+
+def seed(rng: np.random.Generator) -> int:
+    """A seed for torch, of a run whose data are public: what an attack trains is no release."""
+    check_rng(rng)
+    return int(rng.integers(2**62))
+
+
+def first_digits(count: int) -> Images:
+    """The first images of the digits' training split, at most 1,437."""
+    images = digits()
+    return images._replace(pixels=images.pixels[:count], labels=images.labels[:count])
+
+
+def all_digits() -> Images:
+    """Both splits of scikit-learn's digits, 1,797 images."""
+    splits = [digits(), digits(split="test")]
+    return splits[0]._replace(
+        pixels=np.concatenate([one.pixels for one in splits]),
+        labels=np.concatenate([one.labels for one in splits]),
+    )
 
 
 class Seen(NamedTuple):
@@ -52,16 +75,62 @@ class Seen(NamedTuple):
     plan: Plan
 
 
+class OwnWeights(nn.Module):
+    """A linear classifier, and beside it one weight for each canary."""
+
+    def __init__(self, pixels: int, classes: int, canaries: int) -> None:
+        super().__init__()
+        self.classifier = nn.Linear(pixels, classes)
+        self.own = nn.Embedding(canaries + 1, 1)  # the last one stands for no canary
+        nn.init.zeros_(self.own.weight)
+
+    def forward(self, pixels: Tensor, labels: Tensor, slots: Tensor) -> Tensor:
+        linear = STRENGTH * self.own(slots).squeeze(1)
+        ordinary = cross_entropy(self.classifier(pixels), labels, reduction="none")
+        return torch.where(slots < self.own.num_embeddings - 1, linear, ordinary)
+
+    @property
+    def layer(self) -> Tensor:
+        """Where the canaries' directions lie."""
+        return self.own.weight
+
+    def along(self, total: Tensor) -> Tensor:
+        """A tensor of the layer's shape along each canary's direction, (canaries,)."""
+        return total.detach()[:-1, 0].double()
+
+
+class OwnDirections(nn.Module):
+    """A network of two layers, and the canaries' directions in the first one's weights."""
+
+    def __init__(self, classes: int, features: Tensor, units: Tensor) -> None:
+        super().__init__()
+        self.first = nn.Linear(features.shape[1], units.shape[1], bias=False)
+        self.second = nn.Linear(units.shape[1], classes)
+        self.features, self.units = features, units  # plain: no part of the network
+
+    def forward(self, pixels: Tensor, labels: Tensor, units: Tensor) -> Tensor:
+        hidden = self.first(pixels)
+        linear = STRENGTH * (hidden * units).sum(1)
+        ordinary = cross_entropy(self.second(hidden.relu()), labels, reduction="none")
+        return torch.where(units.any(1), linear, ordinary)
+
+    @property
+    def layer(self) -> Tensor:
+        """Where the canaries' directions lie."""
+        return self.first.weight
+
+    def along(self, total: Tensor) -> Tensor:
+        """A tensor of the layer's shape along each canary's direction, (canaries,)."""
+        return ((self.units @ total.detach()) * self.features).sum(1, dtype=torch.float64)
+
+
+def place(net: OwnWeights | OwnDirections, parameters: list[Tensor]) -> int:
+    """Of the layer in which canaries lie, among the parameters."""
+    return next(i for i, parameter in enumerate(parameters) if parameter is net.layer)
+
+
 def dirac(
-    rng: np.random.Generator,
-    included: ArrayLike,
-    *,
-    epsilon: float,
-    delta: float = 1e-5,
-    steps: int = 32,
-    rate: float = 0.8,
-    max_grad_norm: float = 1.0,
-    images: Images | None = None,
+    rng: np.random.Generator, included: ArrayLike, *, images: Images | None = None, **asked: Any
 ) -> Seen:
     """Train once on canaries whose loss is linear in a weight of their own each.
 
@@ -70,46 +139,33 @@ def dirac(
 
     Args:
         rng: draws initial weights, batches and noise.
-        included: (canaries,) bool, of whom to train on; see `candidates.coins`.
-        epsilon, delta: the budget of the run, in nats, under add-remove, for which `Private`
-            calibrates its noise.
-        steps: releases, each on its own Poisson batch.
-        rate: probability with which a record is drawn into a batch, in (0, 1].
-        max_grad_norm: C.
+        included: (canaries,) bool, of whom to train on; see `one_run.coins`.
         images: the ordinary records, and those that canaries are made of; by default
             1,000 digits.
+        epsilon, delta: the budget of the run, in nats, under add-remove, for which `Private`
+            calibrates its noise; delta is 1e-5 by default.
+        steps: releases, each on its own Poisson batch, 32.
+        rate: probability with which a record is drawn into a batch, in (0, 1], 0.8.
+        max_grad_norm: C, 1.
 
     Raises:
         ValueError: a number is out of range.
     """
     included, images = _included(rng, included), images or first_digits(1000)
     net, rows = _with_own_weights(rng, images, included)
-    asked = {"epsilon": epsilon, "delta": delta, "steps": steps, "max_grad_norm": max_grad_norm}
-    return _trained(rng, net, rows, included, asked, rate=rate, known=0)
+    return _trained(rng, net, rows, included, known=0, **asked)
 
 
 def random_directions(
-    rng: np.random.Generator,
-    included: ArrayLike,
-    *,
-    epsilon: float,
-    delta: float = 1e-5,
-    steps: int = 32,
-    rate: float = 0.8,
-    max_grad_norm: float = 1.0,
-    images: Images | None = None,
+    rng: np.random.Generator, included: ArrayLike, *, images: Images | None = None, **asked: Any
 ) -> Seen:
     """Train once on canaries whose gradients are random directions in the first layer's weights.
 
     Canary i has features a_i and a weight u_i on each hidden unit, both uniform on spheres; its
     loss, 1e6 u_i' W a_i, has the gradient 1e6 v_i, v_i = u_i a_i'. Two directions have a product of
     deviation 1 / sqrt(number of weights): canaries disturb each other by so little. The attacker
-    knows the ordinary records, and takes off what they are expected to release.
-
-    Args: as `dirac`.
-
-    Raises:
-        ValueError: a number is out of range.
+    knows the ordinary records, and takes off what they are expected to release. Arguments and
+    errors as `dirac`.
     """
     included, images = _included(rng, included), images or first_digits(1000)
     pixels, labels = torch.from_numpy(images.flat()), torch.from_numpy(images.labels)
@@ -125,8 +181,7 @@ def random_directions(
         torch.cat([labels, torch.zeros_like(chosen)]),
         torch.cat([torch.zeros(images.n, HIDDEN), units[chosen]]),
     )
-    asked = {"epsilon": epsilon, "delta": delta, "steps": steps, "max_grad_norm": max_grad_norm}
-    return _trained(rng, net, rows, included, asked, rate=rate, known=images.n)
+    return _trained(rng, net, rows, included, known=images.n, **asked)
 
 
 def final_scores(seen: Seen) -> Scores:
@@ -141,6 +196,38 @@ def final_scores(seen: Seen) -> Scores:
 def release_scores(seen: Seen) -> Scores:
     """The log likelihood ratio of each canary's releases, as Poisson sampling mixes them."""
     return apart(_log_ratios(seen.sums, seen.plan), seen.included)
+
+
+def dp_sgd(
+    losses: nn.Module,
+    rows: tuple[Tensor, ...],
+    *,
+    start: Mapping[str, Tensor],
+    plan: Plan,
+    learning_rate: float,
+    rng: torch.Generator,
+) -> Iterator[Released]:
+    """Train once from `start`, as `Private` does: Poisson batches, one release each, plain SGD.
+
+    Yields each step's release, when its update is made.
+
+    Args:
+        losses: a network from rows to their losses, (batch,); trained in place.
+        rows: the records of this run's world, each tensor with the record first.
+        start: initial weights, as `state_dict` gives them.
+        plan: steps, sampling, clipping and noise.
+        learning_rate: of SGD, along noised means.
+        rng: of batches and noise.
+    """
+    losses.load_state_dict(start)
+    optimizer = torch.optim.SGD(losses.parameters(), lr=learning_rate)
+    draws = batches(plan.sampling, size=len(rows[0]), public_size=plan.public_size, rng=rng)
+    for _ in range(plan.steps):
+        chosen = next(draws)
+        batch = (part[chosen] for part in rows)
+        found = released(partial(per_example, losses, itself), *batch, plan=plan, rng=rng)
+        update(optimizer, found.parameters, found.means)
+        yield found
 
 
 def one_canary(
@@ -158,9 +245,6 @@ def one_canary(
 
     Returns:
         the log likelihood ratio of each run's releases.
-
-    Raises:
-        ValueError: a number is out of range.
     """
     trials, images = checks.whole(1, trials=trials), images or first_digits(100)
     worlds = [_with_own_weights(rng, images, np.array([present])) for present in (False, True)]
@@ -186,10 +270,11 @@ def _trained(
     net: OwnWeights | OwnDirections,
     rows: tuple[Tensor, ...],
     included: NDArray[np.bool_],
-    asked: dict[str, Any],
     *,
-    rate: float,
     known: int,
+    steps: int = 32,
+    rate: float = 0.8,
+    **asked: Any,
 ) -> Seen:
     """Run `Private` with plain SGD, and read each release off the weights around it.
 
@@ -204,28 +289,23 @@ def _trained(
         batch_size=round(rate * size),
         public_size=size,
         reproducible_seed=seed(rng),
-        **asked,
+        steps=steps,
+        **{"delta": 1e-5, "max_grad_norm": 1.0, **asked},
     )
-    ordinary = tuple(part[:known] for part in rows)
-    sums = [_step(private, net, batch, ordinary) for batch in private]
-    return Seen(included, torch.stack(sums).numpy() / private.plan.max_grad_norm, private.plan)
+    ordinary, plan = [part[:known] for part in rows], private.plan
 
+    def one(batch: Any) -> Tensor:
+        """The noised sum of one step along the canaries, less what is expected of ordinary rows."""
+        before = net.layer.detach().clone()
+        known = clipped_sum(partial(per_example, net, itself), *ordinary, rule=plan.clipping)
+        of_layer = known.sums[place(net, known.parameters)]
+        private.step(lambda *parts: net(*parts), *batch)
+        total = (before.double() - net.layer.detach()) * (plan.batch_size / RATE)
+        total -= plan.batch_size / plan.public_size * of_layer
+        return net.along(total.to(before.dtype))
 
-def _step(
-    private: Private, net: OwnWeights | OwnDirections, batch: Any, ordinary: tuple[Tensor, ...]
-) -> Tensor:
-    """The noised sum of one step along the canaries, less what is expected of ordinary rows."""
-    plan, before = private.plan, net.layer.detach().clone()
-    expected = plan.batch_size / plan.public_size * _clipped_sum(net, ordinary, plan)
-    private.step(lambda *parts: net(*parts), *batch)
-    total = (before.double() - net.layer.detach()) * (plan.batch_size / RATE)
-    return net.along((total - expected).to(before.dtype))
-
-
-def _clipped_sum(net: OwnWeights | OwnDirections, rows: tuple[Tensor, ...], plan: Plan) -> Tensor:
-    """Of the layer in which canaries lie."""
-    found = clipped_sum(partial(per_example, net, itself), *rows, rule=plan.clipping)
-    return found.sums[place(net, found.parameters)]
+    sums = torch.stack([one(batch) for batch in private])
+    return Seen(included, sums.numpy() / plan.max_grad_norm, plan)
 
 
 def _with_own_weights(
@@ -259,6 +339,6 @@ def _included(rng: np.random.Generator, included: ArrayLike) -> NDArray[np.bool_
     if given.dtype != np.bool_ or given.ndim != 1 or not given.size:
         raise ValueError(
             f"included must hold a bool for each of at least one canary, got {given.dtype} of "
-            f"shape {given.shape}; draw it by candidates.coins(rng, canaries)"
+            f"shape {given.shape}; draw it by one_run.coins(rng, canaries)"
         )
     return given

@@ -13,8 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from dpkit.audit.one_run import apart, coins
 from dpkit.audit.scores import Scores, check_rng
-from dpkit.audit.training import candidates
+from dpkit.audit.training.canaries import all_digits, seed
 from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.privacy.mechanisms import Floats
@@ -22,7 +23,7 @@ from dpkit.private.gan import PrivateGan
 from dpkit.private.gan_settings import gan_settings
 from dpkit.private.gan_step import new_gan, scores, step
 from dpkit.private.plan import Plan
-from dpkit.training import Conditional, Data, Gan, generator_on, mlp, train
+from dpkit.training import Conditional, Data, generator_on, mlp, train
 
 LATENT, HIDDEN = 32, 128
 AT_ONCE = 256  # records that are compared with all samples at a time
@@ -73,18 +74,32 @@ def on_half(
         ValueError: a number is out of range, or there are not more images than candidates.
     """
     check_rng(rng)
-    images = candidates.all_digits() if images is None else images
+    images = all_digits() if images is None else images
     records = checks.whole(2, records=records)
     if not records < images.n:
         raise ValueError(f"records must be below the {images.n} images, got {records}")
     order = rng.permutation(images.n)
     features = 2 * torch.from_numpy(images.flat()[order]) - 1
     labels = torch.from_numpy(images.labels[order])
-    included = candidates.coins(rng, records)
+    included = coins(rng, records)
     chosen = torch.from_numpy(np.flatnonzero(included))
     data = Data(features[chosen], labels[chosen], records)
-    asked = {"epsilon": epsilon, "delta": delta}
-    gan, plan = _trained(rng, data, int(labels.max()) + 1, steps=steps, rate=rate, **asked)
+    classes = int(labels.max()) + 1
+    nets = _networks(features.shape[1], classes, seed=seed(rng))
+    made = PrivateGan(
+        *nets,
+        epsilon=epsilon,
+        delta=delta,
+        classes=classes,
+        latent_size=LATENT,
+        batch_size=round(checks.positive(rate=rate) * records),
+        public_size=records,
+    )
+    settings = gan_settings(made, records=records, steps=steps)
+    gan = new_gan(*nets, settings)  # by hand: `PrivateGan` keeps the critic to itself
+    noise = generator_on(torch.device("cpu"), reproducible_seed=seed(rng))
+    for _ in train(step, gan, data, settings=settings, rng=noise):
+        pass
     return Trained(
         gan.averaged_net,
         gan.discriminator,
@@ -92,7 +107,7 @@ def on_half(
         labels[:records],
         included,
         (features[records:], labels[records:]),
-        plan,
+        settings.plan,
     )
 
 
@@ -100,19 +115,13 @@ def critic_scores(trained: Trained) -> Scores:
     """What the run's own critic says of each candidate: the higher, the more like its records."""
     with torch.no_grad():
         said = scores(trained.critic(trained.features, trained.labels)).double().numpy()
-    return candidates.apart(said, trained.included)
+    return apart(said, trained.included)
 
 
 def nearest_scores(rng: np.random.Generator, trained: Trained, *, samples: int) -> Scores:
     """How much nearer a generated image is to each candidate than one of the reference.
 
-    Args:
-        rng: draws latents and labels.
-        trained: the run.
-        samples: number of generated images, each label as often as it comes uniformly.
-
-    Raises:
-        ValueError: samples is not an integer >= 1.
+    There are as many `samples` of generated images, with labels that are drawn uniformly.
     """
     check_rng(rng)
     samples = checks.whole(1, samples=samples)
@@ -123,16 +132,13 @@ def nearest_scores(rng: np.random.Generator, trained: Trained, *, samples: int) 
         made = trained.generator.eval()(latents, wanted)
     own = (trained.features, trained.labels)
     near = nearest(own, trained.reference) - nearest(own, (made, wanted))
-    return candidates.apart(near, trained.included)
+    return apart(near, trained.included)
 
 
 def nearest(records: tuple[Tensor, Tensor], others: tuple[Tensor, Tensor]) -> Floats:
-    """The distance of each record to the nearest of others of its label, (records,).
+    """The distance of each record to the nearest of others of its label, or of any label if none.
 
-    Args:
-        records: features (records, numbers) and labels (records,).
-        others: as many numbers each. A record with whose label there is none gets the distance to
-            the nearest of any label.
+    Both are features (records, numbers) and labels (records,); the distances are (records,).
     """
     (x, y), (others_x, others_y) = records, others
     parts = []
@@ -142,22 +148,6 @@ def nearest(records: tuple[Tensor, Tensor], others: tuple[Tensor, Tensor]) -> Fl
         alike |= ~alike.any(1, keepdim=True)
         parts.append(distances.masked_fill(~alike, torch.inf).amin(1))
     return torch.cat(parts).numpy()
-
-
-def _trained(
-    rng: np.random.Generator, data: Data, classes: int, *, steps: int, rate: float, **asked: Any
-) -> tuple[Gan, Plan]:
-    """By the settings and the step of `PrivateGan`, which keeps the critic to itself."""
-    size = data.public_size
-    nets = _networks(data.features.shape[1], classes, seed=candidates.seed(rng))
-    sizes = {"batch_size": round(checks.positive(rate=rate) * size), "public_size": size}
-    made = PrivateGan(*nets, classes=classes, latent_size=LATENT, **sizes, **asked)
-    settings = gan_settings(made, records=size, steps=steps)
-    gan = new_gan(*nets, settings)
-    noise = generator_on(torch.device("cpu"), reproducible_seed=candidates.seed(rng))
-    for _ in train(step, gan, data, settings=settings, rng=noise):
-        pass
-    return gan, settings.plan
 
 
 def _networks(pixels: int, classes: int, *, seed: int) -> tuple[Any, Any]:

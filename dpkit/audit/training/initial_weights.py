@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from dpkit.audit.scores import Scores, check_rng
-from dpkit.audit.training.candidates import all_digits, seed
-from dpkit.audit.training.many_runs import dp_sgd
+from dpkit.audit.training.canaries import all_digits, dp_sgd, seed
 from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.private.plan import Plan
@@ -76,14 +75,7 @@ def final_losses(rng: np.random.Generator, trials: int, *, case: Case, plan: Pla
 
     Each run is DP-SGD by the release of `dpkit.Private`, from the same initial weights.
 
-    Args:
-        rng: draws batches and noise.
-        trials: runs in each world.
-        case: records, target and initial weights.
-        plan: steps, sampling, clipping and noise, of the others' public number.
-
-    Raises:
-        ValueError: trials is not an integer >= 1.
+    `rng` draws batches and noise; the plan is of the others' public number.
     """
     check_rng(rng)
     trials = checks.whole(1, trials=trials)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from dpkit.audit.training.step_runs import Noised, Run, differing, neighbours, row, run
+from dpkit.audit.training.white_box import Noised, Run, differing, neighbours, once, row
 from dpkit.common import checks
 from dpkit.privacy.ledger import Ledger, Releases
 from dpkit.privacy.mechanisms import Gaussian, SampledGaussian, WithoutReplacementGaussian
@@ -143,20 +143,20 @@ def check_step(
         )
     price = _price(settings, charged, sensitivity, public_size=public_size)
     rows, indices = len(features), range(index, index + steps)
-    of = partial(run, step, new_gan, settings, indices=indices, rows=rows)
-    base, again = (of(features, labels, seed=seed) for _ in range(2))
+    of = partial(once, step, new_gan, settings=settings, indices=indices, rows=rows)
+    base, again = (of((features, labels), seed=seed) for _ in range(2))
     found = list(_at_price(base, price))
     if unlike := list(_at_rest("draws", [("", base, again)])):
         return StepReport((*found, *unlike), nan, nan, runs=2)
 
-    found += _at_noise_drawn(base, of(features, labels, seed=seed + 1))
+    found += _at_noise_drawn(base, of((features, labels), seed=seed + 1))
     beside = [*neighbours(features, labels, seed=seed)]
     if price.hides_participation:
         beside.append(("is left out", rows, features[:-1], labels[:-1]))
     ran = []
     for how, place, *batch in beside:
         try:
-            ran.append((how, place, of(*batch, seed=seed, like=base)))
+            ran.append((how, place, of(batch, seed=seed, like=base)))
         except Exception as error:
             said = f"{type(error).__name__}: {error}"
             found.append(Finding("stopped", SENTENCES["stopped"].format(how=how, error=said)))

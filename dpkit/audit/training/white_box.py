@@ -1,14 +1,21 @@
-"""A training step seen white box: how far a record moves what is noised, and what else it moves."""
+"""A training step seen white box: how far a record moves what is noised, and what else it moves.
 
-from collections.abc import Callable, Sequence
+Steps on neighbouring batches have the same weights and draws, and where asked the same noised sums.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
-from dpkit.audit.training.step_runs import Run, run
 from dpkit.privacy.mechanisms import Floats
+from dpkit.training.device import seeded
+from dpkit.training.gradients.same_draws import SameDraws
+from dpkit.training.noise import watched
 
 SEEDS = 2**31
 
@@ -20,27 +27,75 @@ class Batch(NamedTuple):
     labels: Tensor
 
 
+class Noised(NamedTuple):
+    """One call of `noised`: what went in, and what came out."""
+
+    sums: list[Tensor]
+    stds: list[Tensor]  # of each coordinate
+    noisy: list[Tensor]
+
+
+class Run(NamedTuple):
+    """One step, or several on the same batch.
+
+    before, after: every tensor by its name; after the step the noise's deviations too.
+    """
+
+    releases: list[list[Noised]]  # of each step
+    before: dict[str, Tensor]
+    after: dict[str, Tensor]
+    shapes: list[tuple[int, ...]]  # of all that was drawn
+
+
 def once(
     step: Callable[..., Any],
     new_gan: Callable[[], Any],
-    batch: Batch,
+    batch: Sequence[Tensor],
     *,
     settings: Any,
     indices: Sequence[int] = (0,),
     seed: int = 0,
+    rows: int | None = None,
+    like: Run | None = None,
 ) -> Run:
     """Run `step` on a batch from fresh weights: what it noised, every tensor before and after.
 
     Args:
         step: called as `train` calls it: (gan, features, labels, settings=, index=, rng=).
         new_gan: makes the networks, the same ones at every call; initial weights are public.
-        batch: of one world.
+        batch: features and labels of one world.
         settings: given to step.
         indices: of the steps, all on this batch.
         seed: of everything that is drawn in the steps.
+        rows: records of the batch whose draws these are, the batch's own by default.
+        like: a run whose noised sums the step is given in place of its own.
     """
-    of = {"indices": indices, "seed": seed, "rows": len(batch.features)}
-    return run(step, new_gan, settings, *batch, **of)
+    features, labels = batch
+    rng = torch.Generator(features.device).manual_seed(seed)
+    releases: list[list[Noised]] = []
+    earlier = like.releases if like else [[]] * len(indices)
+
+    @torch.no_grad()
+    def instead(sums: Sequence[Tensor], stds: Sequence[Any], noisy: list[Tensor]) -> list[Tensor]:
+        """Keeps what is noised, and returns what was given before where it has the same shapes."""
+        each = [torch.as_tensor(std, dtype=torch.float64).cpu() for std in stds]
+        each = [std.expand(total.shape) for std, total in zip(each, sums, strict=True)]
+        releases[-1].append(tree_map(torch.clone, Noised([*sums], each, noisy)))
+        same = next(given, releases[-1][-1]).noisy
+        alike = [one.shape for one in same] == [one.shape for one in noisy]
+        return tree_map(torch.clone, same) if alike else noisy
+
+    with seeded(seed), SameDraws(rows=rows or len(features)) as draws:
+        gan = new_gan()
+        before = dict(_tensors(gan, "", set()))
+        for index, calls in zip(indices, earlier, strict=True):
+            releases.append([])
+            given = iter(calls)
+            with watched(instead):
+                step(gan, features.clone(), labels.clone(), settings=settings, index=index, rng=rng)
+        stds = [[call.stds for call in calls] for calls in releases]
+        after = dict(_tensors({"": gan, "noise_std": stds}, "", set()))
+    return Run(releases, before, after, draws.shapes)
 
 
 def shift(absent: Run, present: Run) -> float:
@@ -53,9 +108,10 @@ def shift(absent: Run, present: Run) -> float:
     Raises:
         ValueError: the runs did not noise the same tensors, so that they cannot be compared.
     """
+    calls = ([call for step in run.releases for call in step] for run in (absent, present))
     pairs = [
         (a, b, std)
-        for one, other in zip(_noised(absent), _noised(present), strict=True)
+        for one, other in zip(*calls, strict=True)
         for a, b, std in zip(one.sums, other.sums, one.stds, strict=True)
     ]
     if any(a.shape != b.shape for a, b, _ in pairs) or not pairs:
@@ -88,5 +144,60 @@ def statistics(
     return np.array([of(one) for one in runs])
 
 
-def _noised(one: Run) -> list[Any]:
-    return [call for step in one.releases for call in step]
+def _tensors(thing: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
+    """Copies of all tensors and floats in networks, optimisers, containers and attributes."""
+    if isinstance(thing, float):
+        yield name, torch.tensor(thing, dtype=torch.float64)
+    elif not isinstance(thing, type) and id(thing) not in seen:
+        seen.add(id(thing))
+        parts = getattr(thing, "__dict__", {})
+        if isinstance(thing, Tensor):
+            yield name, thing.detach().clone()
+            parts = {"grad": thing.grad} if thing.is_leaf else {}
+        elif isinstance(thing, dict):
+            parts = {k if isinstance(k, str) else i: thing[k] for i, k in enumerate(thing)}
+        elif isinstance(thing, list | tuple | set):
+            parts = dict(zip(getattr(thing, "_fields", range(len(thing))), thing, strict=True))
+        for key, part in parts.items():
+            hidden = key in ("_parameters", "_buffers", "_modules")
+            yield from _tensors(part, name if hidden else f"{name}.{key}".lstrip("."), seen)
+
+
+def row(calls: Iterable[Noised], part: str) -> Tensor:
+    """All their sums, stds or noisy sums in one row, float64 on the CPU."""
+    every = [one.double().cpu().flatten() for call in calls for one in getattr(call, part)]
+    return torch.cat([torch.zeros(0, dtype=torch.float64), *every])
+
+
+def differing(one: Run, other: Run, *, rough: float = 0.0) -> list[str]:
+    """Names of what is not the same after the two runs: to the bit, or to a share of its change."""
+    names = one.after.keys() ^ other.after.keys()
+    for name in one.after.keys() & other.after.keys():
+        a, b = one.after[name].double(), other.after[name].double()
+        start = one.before.get(name, torch.zeros(()))  # what is new has changed from 0
+        change = a - start if start.shape == a.shape else a
+        same = a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=0, equal_nan=True)
+        near = a.shape == b.shape and (a - b).norm() < rough * change.norm()
+        if not (same or near):
+            names.add(name)
+    return sorted(names)
+
+
+def neighbours(
+    features: Tensor, labels: Tensor, *, seed: int
+) -> Iterator[tuple[str, int, Tensor, Tensor]]:
+    """At three places another record, of five kinds: how it differs, place, features, labels."""
+    rng = torch.Generator().manual_seed(seed)
+    low, high = features.min(), features.max()
+    for i in sorted({0, len(features) // 2, len(features) - 1}):
+        heads = torch.rand(features[i].shape, generator=rng) < 0.5
+        corner = torch.where(heads.to(features.device), low, high)
+        others = {"is a corner of the domain": corner, "is mirrored": low + high - features[i]}
+        others["is a copy of another"] = features[i - 1]
+        if features.is_floating_point():
+            others["lies far outside the domain"] = 1000 * corner - 500
+        for how, other in others.items():
+            yield how, i, features.select_scatter(other, 0, i), labels
+        if not labels.is_floating_point() and labels.max() > 0:
+            another = (labels[i] + 1) % (labels.max() + 1)
+            yield "has another label", i, features, labels.select_scatter(another, 0, i)

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpkit.audit import exact, runs
+from dpkit.audit import bounds, runs
 from dpkit.audit.scores import Scores
 from dpkit.audit.training import white_box
-from dpkit.audit.training.step_runs import Run
+from dpkit.audit.training.white_box import Run
 from dpkit.papers.dp_cgan import algorithm
 from dpkit.papers.dp_cgan.claims import (
     BOTH_PARTS,
@@ -203,7 +203,7 @@ TARGETS: tuple[Target, ...] = (
         "label change in the first step.",
         scores=partial(label_scores, SETTINGS),
         trials=20,
-        bound=exact.distinguished,
+        bound=bounds.distinguished,
         assumes=(
             "the record is in the first batch, as in one epoch at the latest; before it nothing "
             "moves the weights of a label that no batch holds",
@@ -288,7 +288,7 @@ TARGETS: tuple[Target, ...] = (
         "nobody else has change in the first step.",
         scores=partial(label_scores, REPAIRED),
         trials=20,
-        bound=exact.distinguished,
+        bound=bounds.distinguished,
         settings={
             **common(REPAIRED, REPAIRED_RATE, 1),
             "batch": SETTINGS.expected_batch_size,

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from dpkit.audit import exact, runs
+from dpkit.audit import bounds, runs
 from dpkit.audit.scores import Scores
 from dpkit.audit.training import white_box
-from dpkit.audit.training.step_runs import Run
+from dpkit.audit.training.white_box import Run
 from dpkit.common.records import describe
 from dpkit.papers.rdp_gan import algorithm, recomputed
 from dpkit.papers.rdp_gan.claims import TEXT_TOTAL, main_run
@@ -181,7 +181,7 @@ def _exact(name: str, settings: Settings, **fields: Any) -> Target:
         claimed=TOTAL,
         delta=DELTA,
         trials=TRIALS,
-        bound=exact.distinguished,
+        bound=bounds.distinguished,
         assumes=(IN_FIRST, WORST),
         settings={"run": describe(settings), "records": PUBLIC_SIZE, "weights' seed": SEED},
         scale="paper",
@@ -270,7 +270,7 @@ TARGETS: tuple[Target, ...] = (
         "answered right.",
         scores=partial(noise_after_a_test, TUNING),
         trials=TRIALS,
-        bound=exact.distinguished,
+        bound=bounds.distinguished,
         assumes=(
             "the validation records are private too; the epsilon is stated for the training data",
             "the classifier answers 4,999 of the other records right at the first test",

@@ -7,9 +7,8 @@ from numpy.typing import ArrayLike
 from scipy.special import betainc
 
 from dpkit.audit.bounds import CHOOSING, INDEPENDENT
-from dpkit.audit.choosing import count, split
-from dpkit.audit.limits import quantile, separate
 from dpkit.audit.scores import LowerBound, Scores, check_asked
+from dpkit.audit.thresholds import count, quantile, separate, split
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import Adjacency, Floats
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpkit.audit import one_run
+from dpkit.audit.one_run import apart, coins
 from dpkit.audit.scores import Scores
-from dpkit.audit.training.candidates import apart, coins
 from dpkit.common import checks
 from dpkit.papers.targets.target import Target
 from dpkit.privacy import pld

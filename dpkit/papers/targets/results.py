@@ -12,6 +12,7 @@ from dpkit.common import checks, files, records
 from dpkit.papers.targets.target import Target
 
 BINS = 48  # of the two stored histograms
+COPIED = ("version", "says", "where", "claimed", "charged")  # from the target into its row
 SHOWN = 0.002  # share of either world's scores that may lie beyond the histogram's ends
 
 
@@ -35,18 +36,12 @@ def run(target: Target, *, seed: int = 0, confidence: float = 0.95) -> dict[str,
     proven = target.proven()
     return {
         "target": target.id,
-        "version": target.version,
-        "says": target.says,
-        "where": target.where,
-        "claimed": target.claimed,
-        "charged": target.charged,
+        **{name: getattr(target, name) for name in COPIED},
         "proven": records.json_number(proven.epsilon),
         "proven_by": proven.method,
         "measured": records.json_number(bound.epsilon),
         "refuted": target.said is not None and bound.epsilon > target.said,
-        "delta": bound.delta,
-        "confidence": bound.confidence,
-        "adjacency": bound.adjacency,
+        **{name: getattr(bound, name) for name in ("delta", "confidence", "adjacency")},
         "attack": target.attack,
         "method": bound.method,
         "assumes": [*target.assumes, *bound.assumptions],
@@ -112,8 +107,7 @@ def path(target: Target) -> Path:
 
 def store(row: dict[str, Any], target: Target) -> Path:
     """Write a row where `stored` finds it; stored repetitions of the same settings stay."""
-    before = stored(target) or {}
-    kept = {name: before[name] for name in ("repetitions",) if name in before}
+    kept = {name: x for name, x in (stored(target) or {}).items() if name == "repetitions"}
     return records.write_json(path(target), kept | row)
 
 
@@ -150,12 +144,8 @@ def _draws(
     """After how many draws a world each test refutes what is said."""
     if target.said is None or not target.independent:
         return None
-    asked: dict[str, Any] = {
-        "epsilon": target.said,
-        "delta": target.delta,
-        "adjacency": target.adjacency,
-        "confidence": confidence,
-    }
+    asked: dict[str, Any] = {"epsilon": target.said, "delta": target.delta}
+    asked |= {"adjacency": target.adjacency, "confidence": confidence}
     rng = np.random.default_rng([seed, 3])
     return {
         "sequential": sequential.refute(*scores, **asked).draws,
@@ -170,12 +160,8 @@ def _histogram(scores: Scores) -> dict[str, list[float]]:
     low, high = (min(e[0] for e in ends), max(e[1] for e in ends)) if ends else (0.0, 1.0)
     margin = 0.05 * (high - low) or max(abs(high), 1.0)
     edges = np.linspace(low - margin, high + margin, BINS + 1)
-    counts = (np.histogram(np.clip(world, edges[0], edges[-1]), edges)[0] for world in scores)
-    shares = (found / found.sum() for found in counts)
-    return {
-        "edges": [float(f"{edge:.9g}") for edge in edges],
-        **{
-            name: [float(f"{share:.4g}") for share in world]
-            for name, world in zip(scores._fields, shares, strict=True)
-        },
-    }
+    shown = {"edges": [float(f"{edge:.9g}") for edge in edges]}
+    for name, world in scores._asdict().items():
+        counts, _ = np.histogram(np.clip(world, edges[0], edges[-1]), edges)
+        shown[name] = [float(f"{share:.4g}") for share in counts / counts.sum()]
+    return shown

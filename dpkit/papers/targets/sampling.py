@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri_exp
 
-from dpkit.audit import exact, runs
+from dpkit.audit import bounds, runs
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.common import checks
 from dpkit.papers.targets.target import Target
@@ -45,8 +45,7 @@ def largest_batch(
     where a record like all others has it (replace-one).
 
     Args:
-        rng: draws the noise.
-        trials: epochs in each world, >= 1.
+        rng, trials: draws the noise of as many epochs in each world.
         noise_multiplier: noise over C.
         batches: in the epoch, >= 2.
         moved: those sums without and with the record, in C.
@@ -81,17 +80,10 @@ def between_classes(rng: np.random.Generator, trials: int, *, noise_multiplier: 
 def own_divisor(
     rng: np.random.Generator, trials: int, *, records: int, batch: int, weights: int
 ) -> Scores:
-    """Minus the mean square of one noised gradient, all records' own gradients being 0.
+    """Minus the mean square of one noised gradient of `weights`, all records' own being 0.
 
-    Its divisor is the batch's expected size for as many records as there are, rounded down (Opacus
-    to 1.6): records times 1 / (batches an epoch).
-
-    Args:
-        rng: draws the noise.
-        trials: gradients in each world.
-        records: with the record; one fewer without it.
-        batch: size of a batch that is asked for.
-        weights: coordinates of the gradient.
+    Its divisor is the batch's expected size for as many records as there are, one fewer without the
+    record, rounded down (Opacus to 1.6): records times 1 / (batches an epoch).
     """
     check_rng(rng)
 
@@ -107,11 +99,8 @@ def class_count(
 ) -> Scores:
     """How many records the record's class has, which is the last, as a histogram says it.
 
-    Args:
-        rng: draws the order of the records, and the noise.
-        trials: histograms in each world.
-        others: records of each class, the record itself left out.
-        noise: deviation of the noise on a count; 0 where it is taken for public.
+    `others` are the records of each class, the record itself left out; `noise` is the deviation of
+    the noise on a count, 0 where it is taken for public.
     """
 
     def count(labels: ArrayLike) -> float:
@@ -259,7 +248,7 @@ TARGETS: tuple[Target, ...] = (
         attack="The attacker knows all other labels and reads the count.",
         scores=partial(class_count, others=COUNTS),
         trials=20,
-        bound=exact.distinguished,
+        bound=bounds.distinguished,
         assumes=("the data set is private, and its histogram with it",),
         settings={"other records": list(COUNTS)},
     ),

@@ -44,6 +44,10 @@ class Run:
         asked = {"delta": DELTA, "steps": self.steps, "batch_size": batch_size}
         return calibrated(self.epsilon, **asked, records=self.records, public_size=self.records)
 
+    def asked(self) -> dict[str, Any]:
+        """As attacks on training take it."""
+        return {"epsilon": self.epsilon, "delta": DELTA, "steps": self.steps, "rate": self.rate}
+
     def proven(self) -> Guarantee:
         """The certified accountant's bound on all its steps."""
         return self.plan().guarantee()
@@ -67,18 +71,12 @@ GENERATOR = Run(8.0, 300, 0.1, 1200)
 SAMPLES = 2000  # generated
 
 
-def dirac_canaries(rng: np.random.Generator, trials: int) -> Scores:
-    """Of twice as many canaries in one run of `Private`."""
+def canaries_in_one_run(rng: np.random.Generator, trials: int, *, kind: str) -> Scores:
+    """Of twice as many canaries, "dirac" or "random_directions", in one run of `Private`."""
     from dpkit.audit.training import canaries
 
-    return canaries.release_scores(canaries.dirac(*_canaries(rng, trials), **_asked(CANARIES)))
-
-
-def random_canaries(rng: np.random.Generator, trials: int) -> Scores:
-    """Of twice as many canaries in one run of `Private`."""
-    from dpkit.audit.training import canaries
-
-    seen = canaries.random_directions(*_canaries(rng, trials), **_asked(CANARIES))
+    included = one_run.coins(rng, 2 * trials)
+    seen = getattr(canaries, kind)(rng, included, **CANARIES.asked())
     return canaries.release_scores(seen)
 
 
@@ -101,25 +99,15 @@ def generator_critic(rng: np.random.Generator, trials: int) -> Scores:
     """Of twice as many candidates of one run of `PrivateGan`'s step."""
     from dpkit.audit.training import generators
 
-    return generators.critic_scores(generators.on_half(rng, 2 * trials, **_asked(GENERATOR)))
+    return generators.critic_scores(generators.on_half(rng, 2 * trials, **GENERATOR.asked()))
 
 
 def generator_nearest(rng: np.random.Generator, trials: int) -> Scores:
     """Of twice as many candidates of one run of `PrivateGan`'s step."""
     from dpkit.audit.training import generators
 
-    trained = generators.on_half(rng, 2 * trials, **_asked(GENERATOR))
+    trained = generators.on_half(rng, 2 * trials, **GENERATOR.asked())
     return generators.nearest_scores(rng, trained, samples=SAMPLES)
-
-
-def _asked(run: Run) -> dict[str, Any]:
-    return {"epsilon": run.epsilon, "delta": DELTA, "steps": run.steps, "rate": run.rate}
-
-
-def _canaries(rng: np.random.Generator, trials: int) -> Any:
-    from dpkit.audit.training import candidates
-
-    return rng, candidates.coins(rng, 2 * trials)
 
 
 def _target(name: str, run: Run, **rest: Any) -> Target:
@@ -137,7 +125,7 @@ TARGETS: tuple[Target, ...] = (
         says="all releases of one run of Private, plain SGD on Poisson batches",
         where=PRIVATE,
         attack="sees every release; each canary's clipped gradient is C along a weight of its own",
-        scores=dirac_canaries,
+        scores=partial(canaries_in_one_run, kind="dirac"),
         trials=5000,
         settings={"canaries": 10_000},
     ),
@@ -148,7 +136,7 @@ TARGETS: tuple[Target, ...] = (
         where=PRIVATE,
         attack="sees every release and knows ordinary records; each canary's clipped gradient is C "
         "in a random direction of the first layer",
-        scores=random_canaries,
+        scores=partial(canaries_in_one_run, kind="random_directions"),
         trials=5000,
         settings={"canaries": 10_000},
     ),

@@ -1,7 +1,8 @@
 """Attacks on releases whose worlds can be drawn: the best one, and two that learn from draws.
 
 The likelihood ratio is the best score there is (Neyman, Pearson 1933). The learned ones know no
-density: they show how near an attacker gets who can only run the mechanism.
+density: they show how near an attacker gets who can only run the mechanism. They learn on draws of
+their own; the scores come from others.
 """
 
 from collections.abc import Callable
@@ -9,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.audit.scores import Scores, check_rng
-from dpkit.common import checks
+from dpkit.audit.scores import Scores
 from dpkit.privacy.mechanisms import Floats
 from own_mechanisms.worlds import Worlds
 
@@ -29,16 +29,7 @@ def likelihood_ratio(worlds: Worlds) -> Attack:
 
 
 def statistic(worlds: Worlds, *, coordinate: int) -> Attack:
-    """Score each output by one of its numbers, for `exact.distinguished`.
-
-    Raises:
-        ValueError: there is no such coordinate.
-    """
-    checks.whole(coordinate=coordinate)
-    if not coordinate < worlds.absent.width:
-        raise ValueError(
-            f"coordinate must be below the width {worlds.absent.width}, got {coordinate}"
-        )
+    """Score each output by one of its numbers, for `bounds.distinguished`."""
     return lambda rng, trials: scored(
         worlds, lambda outputs: outputs[:, coordinate], rng=rng, trials=trials
     )
@@ -47,19 +38,9 @@ def statistic(worlds: Worlds, *, coordinate: int) -> Attack:
 def histogram(worlds: Worlds, *, bins: int = BINS, learning: int = LEARNING) -> Attack:
     """Score by counts: how much likelier each number's bin is with the record than without it.
 
-    The bins and their ratios are learned on draws of their own; the scores come from others. The
-    ratios of a release's numbers are multiplied, as if these were independent.
-
-    Args:
-        worlds: the two worlds.
-        bins: of each number, >= 2, as many draws in one as in another.
-        learning: draws of each world to learn from, >= bins.
-
-    Raises:
-        ValueError: a number is out of range.
+    Of each number there are as many draws in one bin as in another. The ratios of a release's
+    numbers are multiplied, as if these were independent.
     """
-    bins = checks.whole(2, bins=bins)
-    learning = checks.whole(bins, learning=learning)
 
     def attack(rng: np.random.Generator, trials: int) -> Scores:
         score = learned_ratios(*_drawn(worlds, rng, learning), bins=bins)
@@ -71,26 +52,11 @@ def histogram(worlds: Worlds, *, bins: int = BINS, learning: int = LEARNING) -> 
 def classifier(
     worlds: Worlds, *, model: Callable[[], Any] | None = None, learning: int = LEARNING
 ) -> Attack:
-    """Score by a classifier of scikit-learn that tells outputs of the two worlds apart.
-
-    It is fitted to draws of its own; the scores come from others.
-
-    Args:
-        worlds: the two worlds.
-        model: makes an unfitted classifier with `decision_function`; by default
-            `spline_regression`, a logistic regression on curves of each number.
-        learning: draws of each world to learn from, >= 2.
-
-    Raises:
-        ValueError: learning is not an integer >= 2.
-    """
-    learning = checks.whole(2, learning=learning)
-    make = spline_regression if model is None else model
+    """Score by a classifier of scikit-learn, by default `spline_regression`."""
 
     def attack(rng: np.random.Generator, trials: int) -> Scores:
-        absent, present = _drawn(worlds, rng, learning)
-        labels = np.repeat([0, 1], learning)
-        fitted = make().fit(np.concatenate([absent, present]), labels)
+        drawn = np.concatenate(_drawn(worlds, rng, learning))
+        fitted = (model or spline_regression)().fit(drawn, np.repeat([0, 1], learning))
         return scored(worlds, fitted.decision_function, rng=rng, trials=trials)
 
     return attack
@@ -109,13 +75,7 @@ def spline_regression() -> Any:
 
 
 def scored(worlds: Worlds, score: Score, *, rng: np.random.Generator, trials: int) -> Scores:
-    """The scores of `trials` fresh outputs of each world.
-
-    Raises:
-        ValueError: rng is no Generator, or trials is not an integer >= 1.
-    """
-    check_rng(rng)
-    checks.whole(1, trials=trials)
+    """The scores of `trials` fresh outputs of each world."""
     size = max(1, AT_ONCE // worlds.absent.width)
     sizes = [min(size, trials - start) for start in range(0, trials, size)]
 
@@ -129,28 +89,28 @@ def scored(worlds: Worlds, score: Score, *, rng: np.random.Generator, trials: in
 def learned_ratios(absent: Floats, present: Floats, *, bins: int) -> Score:
     """The sum over numbers of log((count in the bin with + 1) / (count without + 1)).
 
-    Args:
-        absent, present: draws to learn from, (trials, width) each.
-        bins: of each number.
+    What is learned from has the shape (trials, width).
     """
-    both = np.concatenate([absent, present])
     inner = np.linspace(0, 1, bins + 1)[1:-1]
-    edges = [np.unique(q) for q in np.quantile(both, inner, axis=0).T]
+    cuts = np.quantile(np.concatenate([absent, present]), inner, axis=0).T
+    edges = [np.unique(each) for each in cuts]
 
-    def counts(outputs: Floats, at: int) -> Floats:
-        where = np.searchsorted(edges[at], outputs[:, at], side="right")
-        return (np.bincount(where, minlength=edges[at].size + 1) + 1).astype(np.float64)
+    def places(outputs: Floats) -> list[np.ndarray]:
+        return [np.searchsorted(e, outputs[:, at], side="right") for at, e in enumerate(edges)]
 
-    ratios = [np.log(counts(present, at) / counts(absent, at)) for at in range(len(edges))]
+    def counts(outputs: Floats) -> list[Floats]:
+        pairs = zip(places(outputs), edges, strict=True)
+        found = [np.bincount(place, minlength=e.size + 1) for place, e in pairs]
+        return [(count + 1).astype(np.float64) for count in found]
+
+    ratios = [np.log(b / a) for a, b in zip(counts(absent), counts(present), strict=True)]
 
     def score(outputs: Floats) -> Floats:
-        places = [np.searchsorted(e, outputs[:, at], side="right") for at, e in enumerate(edges)]
-        each = [ratio[place] for ratio, place in zip(ratios, places, strict=True)]
+        each = [ratio[place] for ratio, place in zip(ratios, places(outputs), strict=True)]
         return np.asarray(np.sum(each, axis=0), dtype=np.float64)
 
     return score
 
 
 def _drawn(worlds: Worlds, rng: np.random.Generator, trials: int) -> tuple[Floats, Floats]:
-    check_rng(rng)
     return (worlds.draw(rng, trials, present=False), worlds.draw(rng, trials, present=True))

@@ -1,47 +1,100 @@
 """Every mechanism of `privacy` as a target: what attacks measure, beside what is proven of it.
 
 Where a price is right, audits show that samplers and bounds agree with it, and how much of a proven
-epsilon an attacker can show at all. Two targets are of another kind: a shuffled pass, charged as
-Poisson batches in its place, and a count beside the noise, which nothing covers.
+epsilon an attacker can show at all. One target is of another kind: a count beside the noise, which
+nothing covers.
 """
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
-from dpkit.audit import exact
+from dpkit.audit import bounds
 from dpkit.papers.targets.target import Target
-from dpkit.privacy.ledger import Release, Releases
-from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian, Laplace, NoGuarantee
-from own_mechanisms import released
-from own_mechanisms.attacks import BINS, LEARNING, Attack, classifier, histogram, statistic
-from own_mechanisms.compositions import COMPOSED, MIXED
-from own_mechanisms.priced import CODE, single, target
-from own_mechanisms.single_releases import SINGLE
-from own_mechanisms.worlds import Worlds, together
-from own_mechanisms.worst_pairs import of_ledger
+from dpkit.privacy.accountants import pld, rdp
+from dpkit.privacy.best_of import best_of
+from dpkit.privacy.ledger import Guarantee, Ledger, Parallel, Release, Releases, parallel
+from dpkit.privacy.mechanisms import (
+    Adjacency,
+    DiagonalGaussian,
+    DiscreteGaussian,
+    Gaussian,
+    GroupedGaussian,
+    Laplace,
+    Mechanism,
+    NoGuarantee,
+    RandomizedResponse,
+    SampledGaussian,
+    WithoutReplacementGaussian,
+)
+from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
+from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
+from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
+from own_mechanisms import worlds as seen
+from own_mechanisms.attacks import (
+    BINS,
+    LEARNING,
+    Attack,
+    classifier,
+    histogram,
+    likelihood_ratio,
+    statistic,
+)
+from own_mechanisms.worlds import Worlds, between_parts, of_ledger
 
+DELTA = 1e-5
+TRIALS = 100_000
+CODE = "dpkit/privacy/mechanisms"
+BEST = "knows both data sets and scores by the likelihood ratio, the best score there is"
+FAITHFUL = ("the two worlds run the mechanism as its definition says",)
 COUNTED = "knows no density: scores by how often each bin held outputs of either world"
 FITTED = "knows no density: scores by a logistic regression fitted to outputs of either world"
+REPLACE: Adjacency = "replace-one"
 
 
-def beside_a_count(noise_multiplier: float) -> Worlds:
-    """A noised sum, and beside it how many records there are, as it is.
+def target(
+    name: str,
+    says: str,
+    ledger: Releases,
+    *,
+    where: str,
+    worlds: Callable[[], Worlds] | None = None,
+    attack: Callable[[Worlds], Attack] = likelihood_ratio,
+    knows: str = BEST,
+    price: Callable[..., Guarantee] = pld.epsilon,
+    settings: dict[str, Any] | None = None,
+    **more: Any,
+) -> Target:
+    """A ledger as a target, "mechanisms/<name>"; its worst pair's worlds, unless others are given.
 
-    Adaptive batches, class counts of a conditional generator and means over a private size show
-    such a number.
+    An attacker `knows` what one sentence says; `more` are further fields of Target.
     """
-    noised = of_ledger([Release(Gaussian(noise_multiplier))])
-    counts = Worlds(released.exact_count(100), released.exact_count(101))
-    return together([noised, counts])
+    checked = Ledger.of(ledger)
+    make = worlds or partial(of_ledger, checked)
+    releases = [[repr(mechanism), count] for mechanism, count in checked.releases]
+    return Target(
+        id=f"mechanisms/{name}",
+        version="mechanism",
+        says=says,
+        where=where,
+        proven=partial(price, checked, delta=DELTA),
+        attack=knows,
+        scores=lambda rng, trials: attack(make())(rng, trials),
+        adjacency=checked.adjacency,
+        delta=DELTA,
+        settings={"releases": releases, **(settings or {})},
+        **{"trials": TRIALS, "assumes": FAITHFUL, **more},
+    )
 
 
-def learned(name: str, says: str, ledger: Releases, *, where: str) -> list[Target]:
-    """The same releases for attackers who know no density: one counts, one fits a model.
+def single(name: str, says: str, mechanism: Mechanism, file: str, **more: Any) -> Target:
+    """A single release as a target."""
+    return target(name, says, [Release(mechanism)], where=f"{CODE}/{file}.py", **more)
 
-    Args:
-        name, says, where: of the target that knows both densities.
-        ledger: what is released.
-    """
+
+def learned(*, name: str, of: tuple[Target, ...], ledger: Releases) -> list[Target]:
+    """The same releases for attackers who know no density: one counts, one fits a model."""
+    same = next(one for one in of if one.id == f"mechanisms/{name}")
     attackers: list[tuple[str, Callable[[Worlds], Attack], str, dict[str, int]]] = [
         ("histogram", histogram, COUNTED, {"bins": BINS}),
         ("classifier", classifier, FITTED, {}),
@@ -49,9 +102,9 @@ def learned(name: str, says: str, ledger: Releases, *, where: str) -> list[Targe
     return [
         target(
             f"{name}-by-{how}",
-            says,
+            same.says,
             ledger,
-            where=where,
+            where=same.where,
             attack=attack,
             knows=knows,
             settings={"learning": LEARNING, **settings},
@@ -60,46 +113,211 @@ def learned(name: str, says: str, ledger: Releases, *, where: str) -> list[Targe
     ]
 
 
-LEARNED: tuple[Target, ...] = (
-    *learned(
+SINGLE: tuple[Target, ...] = (
+    single("gaussian", "a clipped sum plus normal noise", Gaussian(1.0), "gaussian"),
+    single(
+        "gaussian-replace-one",
+        "a clipped sum plus normal noise, one record replaced by its opposite",
+        Gaussian(2.0, REPLACE),
         "gaussian",
-        "a clipped sum plus normal noise",
-        [Release(Gaussian(1.0))],
-        where=f"{CODE}/gaussian.py",
     ),
-    *learned(
-        "laplace",
-        "a sum clipped in L1 norm plus Laplace noise",
-        [Release(Laplace(0.5))],
-        where=f"{CODE}/pure.py",
+    single(
+        "sampled-gaussian",
+        "a Poisson batch's clipped sum plus normal noise",
+        SampledGaussian(0.6, 0.3),
+        "sampled_gaussian",
     ),
-    *learned(
+    single(
+        "sampled-gaussian-other-way",
+        "the same, attacked the other way round: sure where the record is not there",
+        SampledGaussian(0.6, 0.3),
+        "sampled_gaussian",
+        worlds=lambda: of_ledger([Release(SampledGaussian(0.6, 0.3))]).swapped(),
+    ),
+    single(
+        "sampled-gaussian-replace-one",
+        "a Poisson batch's clipped sum plus normal noise, one record replaced by its opposite",
+        SampledGaussian(1.0, 0.3, REPLACE),
+        "sampled_gaussian",
+    ),
+    single("laplace", "a sum clipped in L1 norm plus Laplace noise", Laplace(0.5), "pure"),
+    single(
+        "laplace-replace-one",
+        "a sum clipped in L1 norm plus Laplace noise, one record replaced by its opposite",
+        Laplace(1.0, REPLACE),
+        "pure",
+    ),
+    single(
+        "randomized-response",
+        "one of four answers, the truth more often than each other",
+        RandomizedResponse(2.0, 4),
+        "pure",
+    ),
+    single(
+        "discrete-gaussian",
+        "a count plus discrete Gaussian noise",
+        DiscreteGaussian(1.0),
+        "discrete_gaussian",
+    ),
+    single(
+        "discrete-gaussian-replace-one",
+        "a sum of integers from -3 to 3 plus discrete Gaussian noise, a 3 in the place of a -3",
+        DiscreteGaussian(2.0, 3, REPLACE),
+        "discrete_gaussian",
+    ),
+    single(
+        "diagonal-gaussian",
+        "a sum clipped coordinate by coordinate, with each coordinate's own noise",
+        DiagonalGaussian((1.5, 2.0, 3.0)),
+        "gaussian_variants",
+    ),
+    single(
+        "diagonal-gaussian-replace-one",
+        "the same, with a record in one corner of the box replaced by one in the opposite corner",
+        DiagonalGaussian((3.0, 4.0, 6.0), REPLACE),
+        "gaussian_variants",
+    ),
+    single(
         "grouped-gaussian",
         "a Poisson batch's sum clipped in four groups, each at its own bound",
-        [Release(GroupedGaussian(1.5, 4, 0.5))],
-        where=f"{CODE}/sampled_gaussian.py",
+        GroupedGaussian(1.5, 4, 0.5),
+        "gaussian_variants",
     ),
-    *learned(
+    single(
+        "grouped-gaussian-replace-one",
+        "a sum of all records clipped in two groups, one record replaced by its opposite",
+        GroupedGaussian((2.0, 4.0), 2, 1.0, REPLACE),
+        "gaussian_variants",
+    ),
+    single(
+        "without-replacement-gaussian",
+        "the sum of 3 out of 10 records, no record twice, plus normal noise",
+        WithoutReplacementGaussian(0.6, 0.3),
+        "without_replacement",
+    ),
+    single(
+        "truncated-poisson-gaussian",
+        "a Poisson batch's sum plus normal noise, of which 2 of 6 records are kept at most",
+        TruncatedPoissonGaussian(1.0, 0.4, 2, 6),
+        "truncated_poisson",
+    ),
+    single(
+        "balls-and-bins-gaussian",
+        "a pass of five noised sums, of which each record is in one at random",
+        BallsAndBinsGaussian(0.6, 5),
+        "balls_and_bins",
+    ),
+    single(
+        "group-sampled-gaussian",
+        "a Poisson batch's sum plus normal noise, three records added at once",
+        GroupSampledGaussian(1.0, 0.3, 3),
+        "group_sampled",
+    ),
+    target(
+        "best-of",
+        "the best of a geometric number of noised sums, 10 on average",
+        best_of([Release(Gaussian(2.0))], mean=10.0),
+        where="dpkit/privacy/best_of.py",
+        price=rdp.epsilon,
+    ),
+)
+
+IN_PARTS: Releases = parallel(
+    [Release(Gaussian(1.0))], [Release(Gaussian(1.5), 2)], [Release(Laplace(1.0))]
+)
+TWO_PARTS = Parallel((Ledger.of([Release(Gaussian(2.0, REPLACE))]),) * 2)
+STEPS: Releases = [Release(SampledGaussian(1.0, 0.1), 100)]
+MIXED: Releases = [
+    Release(Gaussian(2.0)),
+    Release(SampledGaussian(1.0, 0.1), 20),
+    Release(Laplace(2.0)),
+    Release(DiscreteGaussian(3.0, 2), 3),
+]
+MIXED_REPLACED: Releases = [
+    Release(RandomizedResponse(0.5, 3), 2),
+    Release(SampledGaussian(2.0, 0.2, REPLACE), 10),
+    Release(DiagonalGaussian((6.0, 8.0), REPLACE)),
+]
+
+COMPOSED: tuple[Target, ...] = (
+    target(
+        "sampled-gaussian-100-steps",
+        "a hundred steps of DP-SGD whose every noised gradient is seen",
+        STEPS,
+        where=f"{CODE}/sampled_gaussian.py, dpkit/privacy/accountants/pld",
+    ),
+    target(
+        "laplace-10-times",
+        "ten sums with Laplace noise of the same records",
+        [Release(Laplace(3.0), 10)],
+        where=f"{CODE}/pure.py, dpkit/privacy/accountants/pld",
+    ),
+    target(
         "mixed-ledger",
         "a sum, twenty steps of DP-SGD, a sum with Laplace noise and three counts",
         MIXED,
         where="dpkit/privacy/accountants/pld",
     ),
+    target(
+        "mixed-ledger-replace-one",
+        "two randomised answers, ten steps of DP-SGD and a sum with two noises",
+        MIXED_REPLACED,
+        where="dpkit/privacy/accountants/pld",
+    ),
+    target(
+        "parallel",
+        "three models, each of its own part of the data; the record lies in the dearest part",
+        IN_PARTS,
+        where="dpkit/privacy/ledger.py",
+        price=rdp.epsilon,
+    ),
+    target(
+        "parallel-replace-one",
+        "two models, each of its own part; a record of one part is replaced by its opposite",
+        [Release(TWO_PARTS)],
+        where="dpkit/privacy/ledger.py",
+        price=rdp.epsilon,
+    ),
+    target(
+        "parallel-moved",
+        "two models, each of its own part; a record leaves one part, and another enters the other",
+        [Release(TWO_PARTS)],
+        where="dpkit/privacy/ledger.py",
+        worlds=lambda: between_parts(TWO_PARTS, leaves=0, enters=1),
+        price=rdp.epsilon,
+    ),
 )
+
+LEARNED: tuple[Target, ...] = (
+    *learned(name="gaussian", of=SINGLE, ledger=[Release(Gaussian(1.0))]),
+    *learned(name="laplace", of=SINGLE, ledger=[Release(Laplace(0.5))]),
+    *learned(name="grouped-gaussian", of=SINGLE, ledger=[Release(GroupedGaussian(1.5, 4, 0.5))]),
+    *learned(name="mixed-ledger", of=COMPOSED, ledger=MIXED),
+)
+
+
+def beside_a_count() -> Worlds:
+    """A noised sum, and beside it how many records there are, as it is.
+
+    Adaptive batches, class counts of a conditional generator and means over a private size show
+    such a number.
+    """
+    counts = Worlds(seen.exact_count(100), seen.exact_count(101))
+    return seen.together([of_ledger([Release(Gaussian(1.0))]), counts])
+
 
 UNPROTECTED: tuple[Target, ...] = (
     single(
         "count-beside-noise",
         "a noised sum, with the exact number of records beside it",
         NoGuarantee("the number of records is released as it is"),
-        "base",
-        worlds=partial(beside_a_count, 1.0),
+        "no_guarantee",
+        worlds=beside_a_count,
         attack=partial(statistic, coordinate=1),
         knows="reads the number that no noise reaches",
-        bound=exact.distinguished,
-        trials=exact.LEAST,
+        bound=bounds.distinguished,
+        trials=bounds.LEAST,
         assumes=(),
     ),
 )
-
 TARGETS: tuple[Target, ...] = (*SINGLE, *COMPOSED, *LEARNED, *UNPROTECTED)

@@ -1,11 +1,14 @@
 """Canaries in runs of Private: their gradients, what theory says of their scores, and bounds."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from dpkit.audit import bounds, one_run
+from dpkit.audit.one_run import coins
 from dpkit.audit.training import canaries
-from dpkit.audit.training.candidates import coins, first_digits
+from dpkit.audit.training.canaries import first_digits
 from dpkit.private.plan import calibrated
 from dpkit.training.noise import watched
 
@@ -16,16 +19,11 @@ BOTH = pytest.mark.parametrize("train", [canaries.dirac, canaries.random_directi
 ASKED = {"delta": 1e-5, "adjacency": "add-remove"}
 
 
-def without_noise(sums, stds, noised):
-    return list(sums)
+def noise_times(share, sums, stds, noised):
+    return [total + share * (noisy - total) for total, noisy in zip(sums, noised, strict=True)]
 
 
-def as_charged(sums, stds, noised):
-    return noised
-
-
-def halved(sums, stds, noised):
-    return [total + (noisy - total) / 2 for total, noisy in zip(sums, noised, strict=True)]
+without_noise, halved = partial(noise_times, 0), partial(noise_times, 0.5)
 
 
 @pytest.mark.parametrize("norm", [0.1, 1.0, 5.0])
@@ -78,20 +76,16 @@ def test_mean_of_the_likelihood_ratio_is_one():
     assert canaries.release_scores(seen).present.mean() > 0
 
 
+OTHERS = pytest.mark.slow("more found than is proven, of one kind of canary at one epsilon")
+
+
 @pytest.mark.parametrize(
     ("train", "epsilon"),
     [
         (canaries.dirac, 4.0),
         (canaries.random_directions, 1.0),
-        *(
-            pytest.param(
-                *other,
-                marks=pytest.mark.slow(
-                    "more found than is proven, of one kind of canary at one epsilon"
-                ),
-            )
-            for other in ((canaries.dirac, 1.0), (canaries.random_directions, 4.0))
-        ),
+        pytest.param(canaries.dirac, 1.0, marks=OTHERS),
+        pytest.param(canaries.random_directions, 4.0, marks=OTHERS),
     ],
 )
 def test_one_run_finds_no_more_than_is_proven(train, epsilon):
@@ -103,19 +97,15 @@ def test_one_run_finds_no_more_than_is_proven(train, epsilon):
         assert 0 < found <= seen.plan.guarantee().epsilon
 
 
-def test_nothing_is_found_under_noise_far_too_large():
-    """By chance in at most 5 % of seeds."""
-    rng = np.random.default_rng(6)
-    seen = canaries.dirac(rng, coins(rng, 2000), epsilon=0.01, steps=2, rate=1.0, images=FEW)
-    assert one_run.one_run(*canaries.release_scores(seen), **ASKED, rng=rng).epsilon == 0
-
-
-def test_nothing_is_found_of_canaries_that_were_all_left_out():
+@pytest.mark.parametrize("left_out", [False, True])
+def test_nothing_is_found_under_noise_far_too_large_or_of_canaries_that_were_all_left_out(left_out):
     """Coins that decided nothing: by chance more than 0 in at most 5 % of seeds, for each bound."""
     rng = np.random.default_rng(11)
-    none = np.zeros(2000, bool)
-    seen = canaries.dirac(rng, none, epsilon=8, steps=2, rate=1.0, images=FEW)
-    scores = canaries.final_scores(seen._replace(included=coins(rng, 2000)))
+    tossed, epsilon = coins(rng, 2000), 8 if left_out else 0.01
+    seen = canaries.dirac(
+        rng, tossed & (not left_out), epsilon=epsilon, steps=2, rate=1.0, images=FEW
+    )
+    scores = canaries.final_scores(seen._replace(included=tossed))
     for bound in (one_run.one_run, one_run.one_run_fdp):
         assert bound(*scores, **ASKED, rng=rng).epsilon == 0
 
@@ -135,12 +125,12 @@ def alone(epsilon: float):
 
 
 @pytest.mark.slow("noise of many runs with one canary that is off by a fifth")
-@pytest.mark.parametrize(("instead", "share"), [(as_charged, 1.0), (halved, 0.5)])
-def test_many_runs_with_one_canary_show_the_noise(instead, share):
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_many_runs_with_one_canary_show_the_noise(share):
     """mu is 1 / noise multiplier, twice that under half the noise: within 5 standard errors."""
     rng, plan = np.random.default_rng(8), alone(8)
     ideal = 1 / plan.noise_multiplier
-    with watched(instead):
+    with watched(partial(noise_times, share)):
         absent, present = canaries.one_canary(rng, 400, plan=plan, images=FEW)
     assert (absent.size, present.size) == (400, 400)
     shift = present.mean() - absent.mean()
@@ -168,5 +158,5 @@ def test_runs_repeat_from_their_rng():
 
 @pytest.mark.parametrize("bad", [[], [0.5], [[True]], 3])
 def test_included_must_be_bools(bad):
-    with pytest.raises(ValueError, match=r"included must hold a bool .* candidates.coins"):
+    with pytest.raises(ValueError, match=r"included must hold a bool .* one_run.coins"):
         canaries.dirac(np.random.default_rng(0), bad, epsilon=8)

@@ -1,5 +1,6 @@
 """check_step on the papers' steps, and on small ones that are wrong in one way each."""
 
+import re
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -61,19 +62,17 @@ def of_small_images():
     return small_images.step, made, images, labels(1), {"settings": settings, "steps": 2}
 
 
-def of_dpgan():
-    settings = replace(
-        dpgan_settings.REPAIRED,
-        sampling=PoissonSampling(BATCH),
-        image_shape=(1, 9, 9),
-        critic_channels=(2, 3, 4),
-        generator_channels=(3, 2, 2),
-        latent_size=3,
-    )
-    step = dpgan.step_of(settings, uniform(12, 1, 9, 9, seed=2))
+def small_dpgan(settings, **changes):
+    sizes = {"image_shape": (1, 9, 9), "critic_channels": (2, 3, 4), "latent_size": 3}
+    settings = replace(settings, generator_channels=(3, 2, 2), **sizes, **changes)
     made = partial(dpgan.new_gan, settings, seed=0, device=CPU)
-    told = {"settings": settings, "index": settings.critic_steps - 1}
-    return step, made, uniform(BATCH, 1, 9, 9), labels(1), told
+    step = dpgan.step_of(settings, uniform(12, 1, 9, 9, seed=2))
+    return settings, (step, made, uniform(BATCH, 1, 9, 9), labels(1))
+
+
+def of_dpgan():
+    settings, parts = small_dpgan(dpgan_settings.REPAIRED, sampling=PoissonSampling(BATCH))
+    return *parts, {"settings": settings, "index": settings.critic_steps - 1}
 
 
 def of_rdp_gan(noise):
@@ -149,22 +148,11 @@ def test_the_published_dp_cgan_step_reads_private_labels():
 
 def test_the_published_dpgan_step_adds_less_noise_than_its_code_charges():
     """By sqrt(batch); and one group is charged where all five move: together by sqrt(6 * 5)."""
-    _, _, images, unused, _ = of_dpgan()
-    sizes = {"image_shape": (1, 9, 9), "critic_channels": (2, 3, 4), "latent_size": 3}
-    settings = replace(
-        dpgan_settings.MNIST,
-        sampling=ShuffledBatches(BATCH),
-        devices=1,
-        moments=None,
-        generator_channels=(3, 2, 2),
-        **sizes,
-    )
-    made = partial(dpgan.new_gan, settings, seed=0, device=CPU)
+    changes = {"sampling": ShuffledBatches(BATCH), "devices": 1, "moments": None}
+    settings, parts = small_dpgan(dpgan_settings.MNIST, **changes)
     charged = Release(settings.charge(public_size=49_000))
-    step = dpgan.step_of(settings, images)
     bound = BATCH * settings.clipping.sensitivity("add-remove")  # gradients are not yet divided
-    told = {"settings": settings, "charged": charged, "sensitivity": bound}
-    report = check_step(step, made, images, unused, **told)
+    report = check_step(*parts, settings=settings, charged=charged, sensitivity=bound)
     noise = settings.noise_multiplier
     found = sentence(report, "noise")
     assert f"noise multiplier {noise / 30**0.5:.3g} in all, for clip norm" in found
@@ -214,7 +202,7 @@ def sums_of(net, features, labels):
     return clipped_sum(partial(loss, net), features, labels, rule=FlatClipping(CLIP))
 
 
-def right(pair, features, labels, *, settings, index, rng):
+def right(pair, features, labels, *, rng, **given):
     net, optimizer = pair
     clipped = sums_of(net, features, labels)
     noisy = noised(clipped.sums, noise_std=NOISE * CLIP, rng=rng)
@@ -232,11 +220,16 @@ def sentence(report, kind):
 
 
 def test_nothing_is_found_in_the_right_step_nor_in_three_of_them():
+    """Dropout masks stay with their records: left out, one moves the sum by its own gradient."""
     assert check(right).findings == check(right, steps=3).findings == ()
+    report = check(right, made=lambda: new_pair(nn.Dropout(0.5)))
+    assert report.findings == ()
+    assert report.dropped == pytest.approx(1, rel=1e-3)
+    report.raise_if_found()
 
 
 def by_coordinate(
-    pair, features, labels, *, settings, index, rng, least=0.0, charged=NOISE, drawn=noised_each
+    pair, features, labels, *, rng, least=0.0, charged=NOISE, drawn=noised_each, **given
 ):
     """With a bound of 0, that coordinate is always 0, and gets no noise."""
     net, optimizer = pair
@@ -247,151 +240,128 @@ def by_coordinate(
     update(optimizer, clipped.parameters, [total / BATCH for total in noisy])
 
 
-def test_nothing_is_found_in_a_step_that_clips_by_coordinate():
-    charged = Release(SampledGaussian(NOISE, 0.01))
-    report = check(by_coordinate, settings=object(), charged=charged)
-    assert report.findings == (), report
-    assert 1.1 < report.replaced < 2.001
-    assert 0.5 < report.dropped < 1.001
+def test_noise_on_coordinates_is_judged_by_its_deviations():
+    """Right, half of it, and the same for two sums."""
 
-
-def test_half_the_noise_or_the_same_noise_on_coordinates_is_seen():
     def again(*args, rng, **told):
         return noised_each(*args, rng=torch.Generator().manual_seed(5), **told)
 
-    charged = Release(SampledGaussian(NOISE, 0.01))
-    half = partial(by_coordinate, charged=NOISE / 2)
-    assert "sensitivity" in dict(check(half, settings=object(), charged=charged).findings)
-    same = check(partial(by_coordinate, least=0.1, drawn=again), settings=object(), charged=charged)
+    told = {"settings": object(), "charged": Release(SampledGaussian(NOISE, 0.01))}
+    report = check(by_coordinate, **told)
+    assert report.findings == (), report
+    assert 1.1 < report.replaced < 2.001
+    assert 0.5 < report.dropped < 1.001
+    half = check(partial(by_coordinate, charged=NOISE / 2), **told)
+    assert "sensitivity" in dict(half.findings)
+    same = check(partial(by_coordinate, least=0.1, drawn=again), **told)
     assert "two releases have the same noise" in sentence(same, "noise")
 
 
-def test_dropout_masks_stay_with_their_records():
-    """So that a record that is left out moves the sum by its own gradient alone."""
-    report = check(right, made=lambda: new_pair(nn.Dropout(0.5)))
-    assert report.findings == ()
-    assert report.dropped == pytest.approx(1, rel=1e-3)
+def a_fake_for_each_record(pair, features, labels, **given):
+    """In the noised sum: left out, a record moves it by two clip norms, not by one."""
+    fakes = 2 * torch.randn(features.shape, generator=given["rng"])
+    real, fake = sums_of(pair[0], features, labels), sums_of(pair[0], fakes, labels)
+    both = [a + b for a, b in zip(real.sums, fake.sums, strict=True)]
+    noised(both, noise_std=NOISE * CLIP, rng=given["rng"])
 
 
-def test_a_fake_for_each_real_record_is_in_the_noised_sum():
-    """Replaced, a record moves the sum by two clip norms at most; left out, by two, not by one."""
+def refuses_one_record(pair, features, labels, **given):
+    if features.abs().max() > 10:
+        raise ValueError("too large")
+    right(pair, features, labels, **given)
 
-    def step(pair, features, labels, *, settings, index, rng):
-        net, _ = pair
-        fakes = 2 * torch.randn(features.shape, generator=rng)
-        real, fake = sums_of(net, features, labels), sums_of(net, fakes, labels)
-        both = [a + b for a, b in zip(real.sums, fake.sums, strict=True)]
-        noised(both, noise_std=NOISE * CLIP, rng=rng)
 
+def noise_of_the_batch(pair, features, labels, **given):
+    std = NOISE * CLIP * float(features.abs().max() + 1)
+    noised(sums_of(pair[0], features, labels).sums, noise_std=std, rng=given["rng"])
+
+
+def other_sums_for_one_record(pair, features, labels, **given):
+    if features.abs().max() < 10:
+        right(pair, features, labels, **given)
+    else:
+        noised([torch.zeros(2)], noise_std=NOISE * CLIP, rng=given["rng"])
+
+
+def fixed_noise(pair, features, labels, **given):
+    right(pair, features, labels, **given | {"rng": torch.Generator().manual_seed(5)})
+
+
+def random_features(pair, features, labels, *, drawn=np.random.default_rng(0), **given):  # noqa: B008
+    right(pair, features * float(drawn.uniform()), labels, **given)
+
+
+def counting(pair, features, labels, *, counts=iter(range(100)), **given):  # noqa: B008
+    right(pair, features, labels, **given)
+    pair[0][-1].bias.data.fill_(next(counts))
+
+
+def twice(pair, features, labels, **given):
+    right(pair, features, labels, **given)
+    right(pair, features, labels, **given)
+
+
+def kept_of_the_batch(pair, features, labels, *, keep, **given):
+    right(pair, features, labels, **given)
+    keep(*pair, features)
+
+
+KEPT = [  # in an attribute, a buffer, the learning rate, or in a gradient for the next optimiser
+    (lambda net, _, x: setattr(net, "centre", x.mean(0)), 0),
+    (lambda net, _, x: net[-1].register_buffer("largest", x.max(), persistent=False), 0),
+    (lambda _, sgd, x: sgd.param_groups[0].update(lr=float(x.abs().mean())), 1),
+    (lambda net, _, x: setattr(net[-1].bias, "grad", x.mean(0)[:1]), 0),
+]
+WRONG = [
+    (a_fake_for_each_record, "sensitivity", "where one record is left out, and 1 is charged"),
+    (refuses_one_record, "stopped", r"lies far outside the domain \(ValueError: too large\)"),
+    (noise_of_the_batch, "not noised", r"noise_std \(2 tensors\) differ after the step where one"),
+    (other_sums_for_one_record, "not noised", r"noise_std \(2 .* one record lies far outside"),
+    (fixed_noise, "noise", "two releases have the same noise"),
+    (random_features, "draws", r"^0 \(4 tensors\) differ between"),
+    (counting, "draws", "keep all that outlives a step in what new_gan returns"),
+    (twice, "releases", "called 2 times"),
+    *(
+        (partial(kept_of_the_batch, keep=keep), "not noised", rf"^{owner} \(1 tensor\)")
+        for keep, owner in KEPT
+    ),
+]
+
+
+@pytest.mark.parametrize(("step", "kind", "said"), WRONG)
+def test_a_step_that_is_wrong_in_one_way_is_told_so(step, kind, said):
     report = check(step)
-    assert "where one record is left out, and 1 is charged" in sentence(report, "sensitivity")
-    assert 1.1 < report.dropped <= 2.001
+    assert re.search(said, dict(report.findings)[kind]), report
+    if kind in ("sensitivity", "stopped", "noise", "draws", "releases"):
+        assert {each for each, _ in report.findings} == {kind}
+    if kind == "draws":
+        assert report.runs == 2  # nothing else is compared
+    if step is a_fake_for_each_record:
+        assert 1.1 < report.dropped <= 2.001
 
 
-def test_two_runs_on_one_batch_differ():
-    def step(pair, features, labels, *, settings, index, rng):
-        right(pair, features, labels, settings=settings, index=index, rng=torch.Generator())
-
-    counts = iter(range(100))
-
-    def counting(pair, features, labels, *, settings, index, rng):
-        right(pair, features, labels, settings=settings, index=index, rng=rng)
-        pair[0][-1].bias.data.fill_(next(counts))
-
+def test_noise_that_is_fixed_is_seen_in_one_of_many_steps_and_not_from_torchs_default_seed():
+    assert "same noise" in sentence(check(fixed_noise, steps=2), "noise")
     with pytest.raises(ValueError, match="torch's default seed"):
-        check(step)
-    report = check(counting)
-    assert "keep all that outlives a step in what new_gan returns" in sentence(report, "draws")
-    assert report.runs == 2
-
-
-def test_two_runs_on_one_batch_noise_other_sums():
-    drawn = np.random.default_rng(0)
-
-    def step(pair, features, labels, *, settings, index, rng):
-        scaled = features * float(drawn.uniform())
-        right(pair, scaled, labels, settings=settings, index=index, rng=rng)
-
-    assert sentence(check(step), "draws").startswith("0 (4 tensors) differ between")
+        check(lambda *batch, **given: right(*batch, **given | {"rng": torch.Generator()}))
 
 
 def test_a_record_that_is_left_out_may_not_be_comparable():
     """Where what the others draw hangs on their number: no finding, and the report says so."""
 
-    def step(pair, features, labels, *, settings, index, rng):
-        order = torch.randperm(len(features), generator=rng)
-        right(pair, features[order], labels[order], settings=settings, index=index, rng=rng)
+    def shuffling(pair, features, labels, **given):
+        order = torch.randperm(len(features), generator=given["rng"])
+        right(pair, features[order], labels[order], **given)
 
-    assert "what one left out moves was not compared" in str(check(step))
-
-
-def test_the_step_raises_for_one_record():
-    def step(pair, features, labels, *, settings, index, rng):
-        if features.abs().max() > 10:
-            raise ValueError("too large")
-        right(pair, features, labels, settings=settings, index=index, rng=rng)
-
-    assert "lies far outside the domain (ValueError: too large)" in sentence(check(step), "stopped")
-
-
-def test_the_noise_follows_the_batch():
-    def step(pair, features, labels, *, settings, index, rng):
-        net, _ = pair
-        clipped = sums_of(net, features, labels)
-        noised(clipped.sums, noise_std=NOISE * CLIP * float(features.abs().max() + 1), rng=rng)
-
-    assert "noise_std (2 tensors) differ after the step where one" in str(check(step))
-
-
-@pytest.mark.parametrize("steps", [1, 2])
-def test_the_noise_is_the_same_in_every_step(steps):
-    def step(pair, features, labels, *, settings, index, rng):
-        fixed = torch.Generator().manual_seed(5)
-        right(pair, features, labels, settings=settings, index=index, rng=fixed)
-
-    assert "two releases have the same noise" in sentence(check(step, steps=steps), "noise")
-
-
-def test_whether_a_sum_is_noised_follows_the_batch():
-    def step(pair, features, labels, *, settings, index, rng):
-        if features.abs().max() < 10:
-            right(pair, features, labels, settings=settings, index=index, rng=rng)
-        else:
-            noised([torch.zeros(2)], noise_std=NOISE * CLIP, rng=rng)
-
-    found = dict(check(step).findings)["not noised"]
-    assert "noise_std (2 tensors) differ after the step where one record lies far outside" in found
-
-
-@pytest.mark.parametrize("kept", ["attribute", "buffer", "rate", "gradient"])
-def test_what_a_step_keeps_of_the_batch(kept):
-    """In an attribute, a buffer, the learning rate, or in a gradient for the next optimiser."""
-
-    def step(pair, features, labels, *, settings, index, rng):
-        right(pair, features, labels, settings=settings, index=index, rng=rng)
-        net, optimizer = pair
-        if kept == "attribute":
-            net.centre = features.mean(0)
-        if kept == "buffer":
-            net[-1].register_buffer("largest", features.max(), persistent=False)
-        if kept == "rate":
-            optimizer.param_groups[0]["lr"] = float(features.abs().mean())
-        if kept == "gradient":
-            net[-1].bias.grad = features.mean(0)[:1]
-
-    found = dict(check(step).findings)
-    owner = "1 (1 tensor)" if kept == "rate" else "0 (1 tensor)"
-    assert found["not noised"].startswith(owner)
+    assert "what one left out moves was not compared" in str(check(shuffling))
 
 
 def test_noise_by_tensor_is_judged_by_the_noise():
     """Without a declared sensitivity: by how many of its deviations the sum moves."""
 
-    def step(pair, features, labels, *, settings, index, rng, share=1.0):
-        net, _ = pair
-        clipped = sums_of(net, features, labels)
+    def step(pair, features, labels, *, rng, share=1.0, **given):
         stds = [share * NOISE * CLIP, 1.01 * share * NOISE * CLIP]
-        noised_each(clipped.sums, noise_stds=stds, rng=rng)
+        noised_each(sums_of(pair[0], features, labels).sums, noise_stds=stds, rng=rng)
 
     settings = type("Settings", (), {"ledger": Priced.ledger})()
     assert check(step, settings=settings).findings == ()
@@ -400,20 +370,17 @@ def test_noise_by_tensor_is_judged_by_the_noise():
 
 
 def test_the_charge_may_be_given_and_more_than_one():
-    def twice(pair, features, labels, *, settings, index, rng):
-        right(pair, features, labels, settings=settings, index=index, rng=rng)
-        right(pair, features, labels, settings=settings, index=index, rng=rng)
-
     assert check(twice, charged=[Release(Gaussian(NOISE), 2)]).findings == ()
-    assert "called 2 times" in sentence(check(twice), "releases")
     undeclared = check(twice, settings=object(), charged=Release(Gaussian(NOISE)))
     assert "called 2 times" in dict(undeclared.findings)["releases"]
-
-
-def test_without_a_guarantee_that_is_the_finding():
     none = NoGuarantee("no noise")
     for mechanism in (none, Assuming(none, ("a network that is not trained",))):
         assert "no noise" in sentence(check(right, charged=Release(mechanism)), "guarantee")
+    with pytest.raises(
+        ValueError,
+        match=r"^noise: noised\(\) is called once .* 1\.1 in all.* charges 1 .* 2 in all",
+    ):
+        check(right, charged=Release(Gaussian(2.0))).raise_if_found()
 
 
 @pytest.mark.parametrize(
@@ -424,61 +391,41 @@ def test_without_a_guarantee_that_is_the_finding():
     ],
 )
 def test_where_the_size_is_public_no_record_is_left_out(mechanism):
-    def over_the_batch(pair, features, labels, *, settings, index, rng):
-        right(
-            pair, features[:, :3] / len(features), labels, settings=settings, index=index, rng=rng
-        )
+    def over_the_batch(pair, features, labels, **given):
+        right(pair, features[:, :3] / len(features), labels, **given)
 
     report = check(over_the_batch, charged=Release(mechanism))
     assert report.findings == ()
     assert report.dropped != report.dropped  # NaN: nothing was compared
 
 
-def test_the_report_raises_what_it_found():
-    check(right).raise_if_found()
-    with pytest.raises(
-        ValueError,
-        match=r"^noise: noised\(\) is called once .* 1\.1 in all.* charges 1 .* 2 in all",
-    ):
-        check(right, charged=Release(Gaussian(2.0))).raise_if_found()
-
-
 def test_after_a_check_that_stopped_noise_is_noise_again():
-    def step(pair, features, labels, *, settings, index, rng):
-        noised([torch.zeros(9)], noise_std=1.0, rng=rng)
+    def stopping(pair, features, labels, **given):
+        noised([torch.zeros(9)], noise_std=1.0, rng=given["rng"])
         raise KeyError("stopped")
 
     with pytest.raises(KeyError):
-        check(step)
+        check(stopping)
     rng = torch.Generator().manual_seed(1)
     (first,), (second,) = (noised([torch.zeros(9)], noise_std=1.0, rng=rng) for _ in range(2))
     assert not torch.equal(first, second)
 
 
-def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="at least 2, got 1 and 6; give a small batch"):
-        check(right, features=uniform(1, 3))
-    with pytest.raises(ValueError, match="steps must be"):
-        check(right, steps=0)
-    with pytest.raises(ValueError, match="settings have no ledger; give charged="):
-        check(right, settings=object())
-    with pytest.raises(ValueError, match=r"Gaussian releases.*got DiscreteGaussian"):
-        check(right, charged=Release(DiscreteGaussian(1.0)))
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"features": uniform(1, 3)}, "at least 2, got 1 and 6; give a small batch"),
+        ({"steps": 0}, "steps must be"),
+        ({"settings": object()}, "settings have no ledger; give charged="),
+        ({"charged": Release(DiscreteGaussian(1.0))}, "Gaussian releases.*got DiscreteGaussian"),
+    ],
+)
+def test_bad_input_is_refused(told, says):
+    with pytest.raises(ValueError, match=says):
+        check(right, **told)
 
 
 # --- the draws ---
-
-
-def like(size, generator):
-    return torch.randn_like(torch.zeros(size), generator=generator)
-
-
-def in_place(size, generator):
-    return torch.empty(size).uniform_(generator=generator)
-
-
-def coins(size, generator):
-    return torch.bernoulli(torch.full(size, 0.3), generator=generator)
 
 
 def dropout(size, generator):
@@ -487,10 +434,18 @@ def dropout(size, generator):
         return nn.functional.dropout(torch.ones(size))
 
 
-DRAWS = [torch.rand, torch.randn, partial(torch.randint, 9), like, in_place, coins, dropout]
+DRAWS = {
+    "rand": torch.rand,
+    "randn": torch.randn,
+    "randint": partial(torch.randint, 9),
+    "like": lambda size, generator: torch.randn_like(torch.zeros(size), generator=generator),
+    "in place": lambda size, generator: torch.empty(size).uniform_(generator=generator),
+    "coins": lambda size, generator: torch.bernoulli(torch.full(size, 0.3), generator=generator),
+    "dropout": dropout,
+}
 
 
-@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_each_example_keeps_its_draws_and_so_do_those_that_follow(draw):
     def both(rows):
         rng = torch.Generator().manual_seed(0)

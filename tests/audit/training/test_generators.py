@@ -7,7 +7,7 @@ from torch import nn
 
 from dpkit.audit import bounds
 from dpkit.audit.training import generators
-from dpkit.audit.training.candidates import first_digits
+from dpkit.audit.training.canaries import first_digits
 
 pytestmark = pytest.mark.torch
 

@@ -81,37 +81,37 @@ def generator_step(gan, labels, rng, *, also=lambda fakes: 0.0):
     update(gan.generator_optimizer, parameters, torch.autograd.grad(loss, parameters))
 
 
-def right(gan, features, labels, *, settings, index, rng):
+def right(gan, features, labels, *, rng, **given):
     critic_step(gan, features, labels, rng)
     generator_step(gan, public_labels(rng), rng)
 
 
-def five_updates(gan, features, labels, *, settings, index, rng):
+def five_updates(gan, features, labels, *, rng, **given):
     for _ in range(5):
         critic_step(gan, features, labels, rng)
     generator_step(gan, public_labels(rng), rng)
 
 
-def no_noise(gan, features, labels, *, settings, index, rng):
+def no_noise(gan, features, labels, *, rng, **given):
     critic_step(gan, features, labels, rng, noise_std=0.0)
 
 
-def noise_over_batch(gan, features, labels, *, settings, index, rng):
+def noise_over_batch(gan, features, labels, *, rng, **given):
     critic_step(gan, features, labels, rng, noise_std=NOISE * CLIP / BATCH)
 
 
-def plain_backward(gan, features, labels, *, settings, index, rng):
+def plain_backward(gan, features, labels, *, rng, **given):
     gan.discriminator_optimizer.zero_grad()
     called_real(gan.discriminator(features, labels)).mean().backward()
     gan.discriminator_optimizer.step()
 
 
-def private_labels(gan, features, labels, *, settings, index, rng):
+def private_labels(gan, features, labels, *, rng, **given):
     critic_step(gan, features, labels, rng)
     generator_step(gan, labels, rng)
 
 
-def feature_matching(gan, features, labels, *, settings, index, rng):
+def feature_matching(gan, features, labels, *, rng, **given):
     critic_step(gan, features, labels, rng)
     centre = features.mean(0)
     generator_step(
@@ -119,25 +119,25 @@ def feature_matching(gan, features, labels, *, settings, index, rng):
     )
 
 
-def statistics_of_private_labels(gan, features, labels, *, settings, index, rng):
+def statistics_of_private_labels(gan, features, labels, *, rng, **given):
     fakes = made(gan, labels[:FAKES], rng).detach()  # BatchNorm is in train()
     critic_step(gan, features, labels, rng, fakes=(fakes, public_labels(rng)))
 
 
-def centred_batch(gan, features, labels, *, settings, index, rng):
+def centred_batch(gan, features, labels, *, rng, **given):
     critic_step(gan, 100 * (features - features.mean(0)), labels, rng)
 
 
-def other_records_as_fakes(gan, features, labels, *, settings, index, rng):
+def other_records_as_fakes(gan, features, labels, *, rng, **given):
     critic_step(gan, features, labels, rng, fakes=(features.flip(0), labels.flip(0)))
 
 
-def as_many_fakes(gan, features, labels, *, settings, index, rng):
+def as_many_fakes(gan, features, labels, *, rng, **given):
     drawn = public_labels(rng, len(features))
     critic_step(gan, features, labels, rng, fakes=(made(gan, drawn, rng).detach(), drawn))
 
 
-def over_the_batch(gan, features, labels, *, settings, index, rng):
+def over_the_batch(gan, features, labels, *, rng, **given):
     critic_step(gan, features, labels, rng, over=len(features))
 
 

@@ -1,7 +1,5 @@
 """The targets of training: what is proven, and scores of as many trials as are asked for."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -13,21 +11,11 @@ ONE_RUN = [target for target in trained.TARGETS if not target.independent]
 MANY_RUNS = [target for target in trained.TARGETS if target.independent]
 
 
-def test_targets_have_ids_of_their_own_and_settings_as_json():
-    ids = [target.id for target in trained.TARGETS]
-    assert len(set(ids)) == len(ids)
-    for target in trained.TARGETS:
-        assert target.group == "training"
-        assert target.said is None
-        assert json.loads(json.dumps(target.settings)) == target.settings
-
-
 @pytest.mark.parametrize("target", trained.TARGETS, ids=lambda target: target.id)
 def test_what_is_proven_is_at_most_what_was_asked_for(target):
     proven = target.proven()
     asked = target.settings["asked_epsilon"]
     assert 0.99 * asked <= proven.epsilon <= asked
-    assert (proven.delta, proven.adjacency) == (target.delta, target.adjacency)
 
 
 @pytest.mark.parametrize("target", MANY_RUNS, ids=lambda target: target.id)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpkit.audit import exact
+from dpkit.audit import bounds
 from dpkit.papers.adadp import attacks, recomputed
 from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.settings import ADADP
@@ -14,7 +14,7 @@ from dpkit.privacy import Gaussian, SampledGaussian, pld
 pytestmark = pytest.mark.torch
 FEW = 10  # the least that an exact attack takes
 BY_ID = {target.id: target for target in attacks.TARGETS}
-EXACT = [target.id for target in attacks.TARGETS if target.bound is exact.distinguished]
+EXACT = [target.id for target in attacks.TARGETS if target.bound is bounds.distinguished]
 
 
 def rng():

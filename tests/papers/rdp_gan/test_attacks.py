@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from dpkit.audit import exact
+from dpkit.audit import bounds
 from dpkit.papers.rdp_gan import attacks
 from dpkit.papers.rdp_gan.claims import main_run
 from dpkit.papers.rdp_gan.settings import DELTA, MULTIPLICATIVE, OUTPUT_ERROR, SETTINGS, Mlp, Tuning
@@ -15,7 +15,7 @@ from dpkit.privacy import SampledGaussian, pld
 pytestmark = pytest.mark.torch
 FEW = 10  # the least that an exact attack takes
 BY_ID = {target.id: target for target in attacks.TARGETS}
-EXACT = [target.id for target in attacks.TARGETS if target.bound is exact.distinguished]
+EXACT = [target.id for target in attacks.TARGETS if target.bound is bounds.distinguished]
 
 
 def rng():
