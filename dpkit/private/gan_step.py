@@ -8,10 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu, softplus
 
-from dpkit.private.gan_settings import GanSettings, PlannedGan
-from dpkit.private.losses import PerExampleOf, penalised, two_sided
 from dpkit.private.networks import check_logits
-from dpkit.private.released import Released, released
+from dpkit.private.plan import GanSettings, PlannedGan
+from dpkit.private.release import PerExampleOf, Released, penalised, released, two_sided
 from dpkit.training import average, called_fake, called_real, update
 from dpkit.training.device import draws_put_back
 from dpkit.training.types import Gan, Record

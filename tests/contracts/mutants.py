@@ -307,7 +307,7 @@ MUTANTS = (
     ),
     Mutant(
         "two threads use one batch",
-        "private/batch.py",
+        "private/release.py",
         "if not self._lock.acquire(blocking=False):",
         "if not (self._lock.locked() or self._lock.acquire()):",
         "tests/private/test_around_the_step.py::test_two_threads_do_not_use_one_batch_twice",
@@ -356,14 +356,14 @@ MUTANTS = (
     ),
     Mutant(
         "a run that is charged before it can start",
-        "private/reservation.py",
+        "private/gan.py",
         "    budget.check(ledger, data=of, run=run(), seed=seed)\n    return lambda: budget",
         "    budget.reserve(ledger, data=of, run=run(), seed=seed)\n    return lambda: budget",
         "tests/private/test_gan.py::test_a_run_that_does_not_start_reserves_nothing_and_keeps_what_was_fitted",
     ),
     Mutant(
         "spectral norms that tell an empty batch",
-        "private/losses.py",
+        "private/release.py",
         "with spectral.still(self):",
         "with torch.no_grad():",
         "tests/private/test_around_the_step.py::test_the_vectors_of_a_spectral_norm_do_not_tell_an_empty_batch_from_another",
@@ -419,7 +419,7 @@ MUTANTS = (
     ),
     Mutant(
         "a standardisation with half its noise",
-        "private/standardise.py",
+        "private/data.py",
         "std = self.noise_multiplier * sqrt(2 * size)",
         "std = self.noise_multiplier * sqrt(size) / 2",
         "tests/private/test_standardise.py::test_a_record_moves_the_sum_by_its_bound_at_most",
@@ -440,7 +440,7 @@ MUTANTS = (
     ),
     Mutant(
         "one record in every row of a batch",
-        "private/batch.py",
+        "private/release.py",
         "(len(view) == 1 or view.stride(0) == within) and ",
         "",
         "tests/private/test_model.py::test_what_is_not_the_batch_row_by_row_is_not_taken_for_it",
@@ -540,21 +540,21 @@ MUTANTS = (
     ),
     Mutant(
         "a sensitivity without the count",
-        "synthesizers/moments_settings.py",
+        "synthesizers/class_moments.py",
         "sum(weight**2 for weight in self.weights)",
         "sum(weight**2 for weight in self.weights[1:])",
         "tests/synthesizers/test_class_moments.py",
     ),
     Mutant(
         "moments of records that are not clipped",
-        "synthesizers/moments_sums.py",
+        "synthesizers/class_moments.py",
         "return z / np.maximum(norms, 1)",
         "return z",
         "tests/synthesizers/test_releases.py",
     ),
     Mutant(
         "symmetric noise that is averaged on the diagonal too",
-        "synthesizers/moments_sums.py",
+        "synthesizers/class_moments.py",
         'np.einsum("gii->gi", noisy)[:] = normals.noised(diagonal, noise_std=seconds, rng=rng)',
         'np.einsum("gii->gi", noisy)[:] *= 0.7',
         "tests/synthesizers/test_releases.py",
@@ -708,7 +708,7 @@ MUTANTS = (
     ),
     Mutant(
         "two releases charged as one of them",
-        "synthesizers/moments_settings.py",
+        "synthesizers/class_moments.py",
         "tuple(self.noise_multiplier / sqrt(share) for share in shares)",
         "tuple(self.noise_multiplier for share in shares)",
         "tests/synthesizers/test_class_moments.py",

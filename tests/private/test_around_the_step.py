@@ -25,7 +25,7 @@ from torch.nn.utils import spectral_norm as by_hook
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, random_split
 
 from dpkit import Budget, Private, PrivateGan, PrivateImages, PrivateTable
-from dpkit.private import trial
+from dpkit.private import model
 from dpkit.training import reads, seeded
 
 pytestmark = pytest.mark.torch
@@ -401,7 +401,7 @@ def test_trying_an_optimizer_leaves_no_trace(kind, monkeypatch):
         group = optimizer.param_groups[0]
         private = private_of(net, optimizer=optimizer, reproducible_seed=3)
         if not tried:
-            monkeypatch.setattr(trial, "try_step", lambda optimizer: None)
+            monkeypatch.setattr(model, "try_step", lambda optimizer: None)
         run(private, each(net))
         assert optimizer.param_groups[0] is group
         return torch.cat([p.detach().flatten() for p in net.parameters()])

@@ -16,9 +16,9 @@ from torch import nn
 from dpkit import Budget, Private, PrivateGan
 from dpkit.audit.training.step_check import check_step
 from dpkit.privacy.accountants.filters import OverBudget
-from dpkit.private import released
-from dpkit.private.gan_settings import LOSSES, gan_settings
+from dpkit.private import release
 from dpkit.private.gan_step import new_gan, step
+from dpkit.private.plan import LOSSES, gan_settings
 from dpkit.training import generator_on
 from dpkit.training.checkpoint import read_saved
 
@@ -54,7 +54,7 @@ def test_no_record_moves_what_is_noised_by_more_than_twice_the_clip_norm(loss, m
         sums.append(torch.cat([total.flatten() for total in found]).double())
         return [torch.zeros_like(total) for total in found]
 
-    monkeypatch.setattr(released, "noised", kept)
+    monkeypatch.setattr(release, "noised", kept)
     x, y = (part[:20].clone() for part in digits())
     settings = gan_settings(gan_of(loss=loss, n_critic=1, max_grad_norm=0.3), records=99, steps=3)
     generators = []

@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 
 from dpkit.private import PrivateGan
-from dpkit.private.gan_settings import gan_settings
+from dpkit.private.plan import gan_settings
 
 pytestmark = pytest.mark.torch
 

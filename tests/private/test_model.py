@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from dpkit import Budget, Private
 from dpkit.privacy import Release, SampledGaussian, pld
 from dpkit.privacy.accountants.filters import OverBudget
-from dpkit.private import BudgetSpent, released
+from dpkit.private import BudgetSpent, release
 
 BUDGET = {"epsilon": 8, "delta": 1e-5, "steps": 3, "batch_size": 40}
 
@@ -45,7 +45,7 @@ def no_noise(monkeypatch):
         sums.append((found, noise_std))
         return found
 
-    monkeypatch.setattr(released, "noised", kept)
+    monkeypatch.setattr(release, "noised", kept)
     return sums
 
 

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from dpkit import Private, PrivateGan
 from dpkit.privacy import Gaussian, Release, pld
-from dpkit.private import NoisyStandardised, Standardised, saved, standardise
+from dpkit.private import NoisyStandardised, Standardised, data, saved
 
 X, Y = digits()
 FLAT = X.flatten(1)
@@ -40,9 +40,9 @@ def sums(features, low, high, monkeypatch):
         seen.append((found[0], noise_std))
         return found
 
-    monkeypatch.setattr(standardise, "noised", kept)
+    monkeypatch.setattr(data, "noised", kept)
     noise = NoisyStandardised(low, high, 3.0)
-    standardise.settled(noise, features, public_size=9, rng=torch.Generator())
+    data.settled(noise, features, public_size=9, rng=torch.Generator())
     return seen[-1]
 
 
@@ -66,12 +66,12 @@ def test_it_finds_the_mean_and_deviation():
     features = torch.tensor(rng.normal((10.0, -4.0), (2.0, 1.0), (50_000, 2)))
     noise = NoisyStandardised((0, -10), (20, 0), 5.0)
     rng = torch.Generator().manual_seed(1)
-    found = standardise.settled(noise, features, public_size=50_000, rng=rng)
+    found = data.settled(noise, features, public_size=50_000, rng=rng)
     off = 6 * 5.0 * math.sqrt(4) / 50_000
     assert np.allclose(found.mean, (10.0, -4.0), atol=10 * off + 0.05)
     assert np.allclose(found.std, (2.0, 1.0), atol=0.1)
     rows = torch.zeros(4, 3, 5)
-    made = standardise.settled(NoisyStandardised(0, 1), rows, public_size=4, rng=rng)
+    made = data.settled(NoisyStandardised(0, 1), rows, public_size=4, rng=rng)
     assert made(rows[:2]).shape == (2, 3, 5)
 
 

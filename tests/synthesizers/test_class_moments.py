@@ -12,10 +12,16 @@ from scipy import stats
 from dpkit.datasets import digits
 from dpkit.privacy import pld
 from dpkit.synthesizers import class_moments
-from dpkit.synthesizers.class_moments import MomentsModel, MomentsSettings, fit, settings_for
-from dpkit.synthesizers.components import partition
-from dpkit.synthesizers.cosines import cosines
-from dpkit.synthesizers.moments_sums import clipped, sums
+from dpkit.synthesizers.class_moments import (
+    MomentsModel,
+    MomentsSettings,
+    clipped,
+    cosines,
+    fit,
+    partition,
+    settings_for,
+    sums,
+)
 
 SHAPE = (1, 6, 5)
 SETTINGS = MomentsSettings(3, SHAPE, 0.5, clip_norm=4.0, frequencies=3)

@@ -28,9 +28,9 @@ from dpkit.audit.training.many_runs import dp_sgd
 from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.privacy.mechanisms import Floats
-from dpkit.private.losses import itself
 from dpkit.private.model import Private
 from dpkit.private.plan import Plan
+from dpkit.private.release import itself
 from dpkit.training import clipped_sum, generator_on, per_example
 from dpkit.training.device import seeded
 

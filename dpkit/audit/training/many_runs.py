@@ -6,9 +6,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from dpkit.private.losses import itself
 from dpkit.private.plan import Plan
-from dpkit.private.released import Released, released
+from dpkit.private.release import Released, itself, released
 from dpkit.training import per_example, update
 from dpkit.training.batches import batches
 

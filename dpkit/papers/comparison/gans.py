@@ -15,7 +15,7 @@ from dpkit.privacy import calibrate, pld, rdp
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.sampling import mechanism
 from dpkit.private import PrivateGan, gan_step
-from dpkit.private.gan_settings import GanSettings, gan_settings
+from dpkit.private.plan import GanSettings, gan_settings
 from dpkit.synthesizers import class_moments
 from dpkit.synthesizers.class_moments import MomentsSettings
 from dpkit.synthesizers.warm_gan import step as warm

@@ -6,15 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from dpkit.common import checks
-from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.one_release import Price, generator, size_of
-from dpkit.private.statement import ALL_RECORDS, counted
+from dpkit.private.plan import size_of
+from dpkit.private.statement import ALL_RECORDS, SETTINGS, Price, Priced, counted, generator
 from dpkit.synthesizers import class_moments
 from dpkit.synthesizers.records import arrays, checksum, in_unit
 from dpkit.synthesizers.warm_gan.settings import WarmGanSettings, calibrated
@@ -22,7 +19,7 @@ from dpkit.synthesizers.warm_gan.step import generate_from, new_gan, step
 from dpkit.training import Data, device_named, generator_on, train
 
 
-class WarmGan(BaseEstimator):
+class WarmGan(Priced):
     """A private conditional GAN of images that starts from the class moments.
 
         gan = WarmGan(classes=10, epsilon=10, delta=1e-5).fit(x, y)
@@ -111,6 +108,7 @@ class WarmGan(BaseEstimator):
             pass
         self.generator_, self.settings_ = gan.averaged_net.eval(), settings
         assumed = (
+            SETTINGS,
             *([counted(size)] if self.public_size is None else []),
             f"the number of classes, {settings.classes}, and the size of an image are public",
         )
@@ -162,10 +160,6 @@ class WarmGan(BaseEstimator):
         rng = generator_on(device, reproducible_seed=reproducible_seed, stream="samples")
         return generate_from(net, labels, classes=self.settings_.classes, rng=rng)
 
-    def guarantee(self) -> Guarantee:
-        """The certified bound on all that was released by `fit`."""
-        return self._fitted()._price.guarantee
-
     def statement(self, *, unit: str = "one labelled image") -> str:
         """The sentences that a paper should carry.
 
@@ -173,8 +167,3 @@ class WarmGan(BaseEstimator):
             unit: of privacy: what one record is.
         """
         return self._fitted()._price.statement(unit=unit)
-
-    def _fitted(self) -> "WarmGan":
-        if not hasattr(self, "generator_"):
-            raise NotFittedError("there is no generator yet: call fit(x, y) first")
-        return self

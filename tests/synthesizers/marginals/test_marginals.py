@@ -11,6 +11,7 @@ from scipy.optimize import root_scalar
 from scipy.special import ndtr
 
 from dpkit.privacy import normals, pld
+from dpkit.synthesizers import marginals as consistent
 from dpkit.synthesizers.marginals import (
     MarginalsSettings,
     fit,
@@ -18,7 +19,6 @@ from dpkit.synthesizers.marginals import (
     pair_counts,
     settings_for,
 )
-from dpkit.synthesizers.marginals import consistent_tables as consistent
 
 SIZES = (3, 2, 4, 2)
 QUIET = MarginalsSettings(SIZES, target=3, noise_multiplier=0.0)
@@ -58,7 +58,7 @@ def test_noise_is_as_large_as_priced(monkeypatch):
     settings = MarginalsSettings(sizes, target=0, noise_multiplier=2.5)
     codes, seen = records(1000, sizes=sizes), []
     monkeypatch.setattr(
-        "dpkit.synthesizers.marginals.synthesizer.model_from", lambda noisy, **_: seen.append(noisy)
+        "dpkit.synthesizers.marginals.model_from", lambda noisy, **_: seen.append(noisy)
     )
     fit(codes, settings=settings, public_size=1000, rng=np.random.default_rng(5))
     multiples = seen[0] / normals.grid(settings.noise_std)
