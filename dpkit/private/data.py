@@ -145,8 +145,26 @@ def _read(dataset: Any) -> tuple[Any, ...]:
 
 def _tensor(name: str, part: Any) -> Tensor:
     checks.array(**{name: part})
+    if part is None or isinstance(part, dict | tuple | set):
+        raise TypeError(
+            f"{name} must be a tensor or array, got {type(part).__name__}: give each part of the "
+            "data by itself, such as x, y"
+        )
     if not isinstance(part, Tensor):
-        part = _from_array(name, part)
+        try:
+            array = part if isinstance(part, np.ndarray) else np.asarray(part)
+        except ValueError as error:
+            raise ValueError(f"the rows of {name} must be of one shape: {error}") from error
+        if array.dtype.kind not in "biuf":
+            raise TypeError(
+                f"{name} holds {array.dtype} ({type(part).__name__}), not numbers: number labels "
+                "from 0 by a public list of the classes, such as {'cat': 0, 'dog': 1}, give a "
+                "DataFrame's numeric columns (PrivateTable takes all), and read images from a "
+                "folder by dpkit.datasets.image_folder"
+            )
+        if any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
+            array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        part = over(array)
     if part.is_complex():
         raise TypeError(f"{name} must be a tensor of real numbers, got {part.dtype}")
     if not part.ndim:
@@ -161,28 +179,6 @@ def _tensor(name: str, part: Any) -> Tensor:
     if part.dtype in (torch.uint16, torch.uint32):  # with which torch computes little
         part = part.to(torch.int32 if part.dtype == torch.uint16 else torch.int64)
     return part.long() if part.ndim == 1 and not part.is_floating_point() else part
-
-
-def _from_array(name: str, part: Any) -> Tensor:
-    if part is None or isinstance(part, dict | tuple | set):
-        raise TypeError(
-            f"{name} must be a tensor or array, got {type(part).__name__}: give each part of the "
-            "data by itself, such as x, y"
-        )
-    try:
-        array = part if isinstance(part, np.ndarray) else np.asarray(part)
-    except ValueError as error:
-        raise ValueError(f"the rows of {name} must be of one shape: {error}") from error
-    if array.dtype.kind not in "biuf":
-        raise TypeError(
-            f"{name} holds {array.dtype} ({type(part).__name__}), not numbers: number labels from "
-            "0 by a public list of the classes, such as {'cat': 0, 'dog': 1}, give a DataFrame's "
-            "numeric columns (PrivateTable takes all), and read images from a folder by "
-            "dpkit.datasets.image_folder"
-        )
-    if any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
-        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-    return over(array)
 
 
 def checksum(parts: tuple[Tensor, ...]) -> str:
@@ -321,7 +317,8 @@ class NoisyStandardised:
         self, features: Tensor, *, public_size: int, rng: torch.Generator
     ) -> Standardised:
         """The transform by one noisy release of all features (records, ...)."""
-        middle, half = self._range(features)
+        low, high = (torch.as_tensor(x, dtype=torch.float64) for x in (self.low, self.high))
+        middle, half = (low + high) / 2, (high - low) / 2
         size = prod(features.shape[1:])
         total = torch.zeros(2, *features.shape[1:], dtype=torch.float64)
         for part in features.split(max(AT_ONCE // max(size, 1), 1)):
@@ -335,10 +332,6 @@ class NoisyStandardised:
         return Standardised(
             _tuples(middle + half * mean.clamp(-1, 1)), _tuples((half * spread).expand(mean.shape))
         )
-
-    def _range(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        low, high = (torch.as_tensor(x, dtype=torch.float64) for x in (self.low, self.high))
-        return (low + high) / 2, (high - low) / 2
 
 
 def _tuples(values: Tensor) -> Any:

@@ -267,14 +267,18 @@ class PrivateGan(BaseEstimator):
             NotFittedError: there is no generator yet.
             ValueError: labels are out of range, or not what this GAN takes.
         """
-        network = self._fitted().generator_
-        wanted = _wanted(labels, self.settings_["classes"])
-        count = wanted if isinstance(wanted, int) else len(wanted)
+        network, classes = self._fitted().generator_, self.settings_["classes"]
+        if classes is None:
+            count, conditions = checks.whole(labels=labels), ()
+        else:
+            given = labels.cpu() if isinstance(labels, Tensor) else labels
+            conditions = (torch.from_numpy(checked_labels(given, classes=classes)),)
+            count = len(conditions[0])
         device = next(network.parameters()).device
         rng = generator_on(device, reproducible_seed=reproducible_seed, stream="samples")
         shape = self.settings_["latent_size"]
         z = normal(count, shape, like=next(network.parameters()), rng=rng)
-        rows = (z,) if isinstance(wanted, int) else (z, wanted.to(device))
+        rows = (z, *(one.to(device) for one in conditions))
         parts = zip(*(row.split(AT_ONCE) for row in rows), strict=True)
         with torch.no_grad():
             return torch.cat([network(*part).cpu() for part in parts])
@@ -340,14 +344,6 @@ class PrivateGan(BaseEstimator):
         if not hasattr(self, "generator_"):
             raise NotFittedError("there is no generator yet: call fit(x, y), or load(path), first")
         return self
-
-
-def _wanted(labels: Any, classes: int | None) -> int | Tensor:
-    """A number of samples, or their labels."""
-    if classes is None:
-        return checks.whole(labels=labels)
-    given = labels.cpu() if isinstance(labels, Tensor) else labels
-    return torch.from_numpy(checked_labels(given, classes=classes))
 
 
 def watched(

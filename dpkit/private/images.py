@@ -87,7 +87,7 @@ class PrivateImages(Priced):
             OverBudget: the run would exceed the budget; nothing was charged then.
         """
         check_budget(budget)
-        checks.one_of(tuple(_METHODS), method=self.method)
+        checks.one_of((MOMENTS, FEATURES), method=self.method)
         classes = checks.whole(1, classes=self.classes)
         checks.positive(epsilon=self.epsilon)
         checks.between(0, 1, delta=self.delta)
@@ -96,7 +96,14 @@ class PrivateImages(Priced):
         rng = generator(self.reproducible_seed, stream=0)
         rows = in_unit(pixels)
         asked = {"delta": self.delta, "classes": classes, "shape": rows.shape[1:]}
-        settings, fit = _METHODS[self.method](self.epsilon, asked, size)
+        if self.method == MOMENTS:
+            settings = class_moments.settings_for(self.epsilon, **asked, public_size=size)
+            fit = class_moments.fit
+        else:  # torch is looked for before anything is charged
+            from dpkit.synthesizers import feature_matching
+
+            settings = random_features.settings_for(self.epsilon, **asked)
+            fit = partial(feature_matching.fit, public_size=size)
         ledger = settings.ledger()
         guarantee = pld.epsilon(ledger, delta=self.delta)
         if budget is not None:
@@ -155,20 +162,3 @@ class PrivateImages(Priced):
         price = self._fitted()._price
         moved = "" if jitter is None else ", then turned, shifted and enlarged at random"
         return price.statement(unit=unit, more=f"Post-processing: {self._after}{moved}.")
-
-
-def _moments(epsilon: float, asked: dict[str, Any], size: int) -> tuple[Any, Any]:
-    """Settings, and what fits a model by them."""
-    settings = class_moments.settings_for(epsilon, **asked, public_size=size)
-    return settings, class_moments.fit
-
-
-def _features(epsilon: float, asked: dict[str, Any], size: int) -> tuple[Any, Any]:
-    """Settings, and what fits a model by them; torch is looked for before anything is charged."""
-    from dpkit.synthesizers import feature_matching
-
-    settings = random_features.settings_for(epsilon, **asked)
-    return settings, partial(feature_matching.fit, public_size=size)
-
-
-_METHODS = {MOMENTS: _moments, FEATURES: _features}

@@ -69,7 +69,14 @@ class Schema:
         if not isinstance(name, str):
             raise TypeError(f"columns: names must be texts, got {name!r}")
         if isinstance(given, range):
-            return Binned(name, _whole_edges(name, given), whole=True)
+            if given.step < 1 or len(given) < 2:
+                raise ValueError(
+                    f"columns: {name} needs a rising range of two bins or more, got {given}"
+                )
+            # bins of `step` whole numbers; for a step of 1 of as many as make at most `BINS` bins
+            width = given.step if given.step > 1 else -(-len(given) // BINS)
+            starts = range(given.start, given.stop, width)
+            return Binned(name, (*map(float, starts), float(given.stop - 1)), whole=True)
         if isinstance(given, list):
             return self._categories(name, given)
         if isinstance(given, tuple) and any(isinstance(one, str) for one in given):
@@ -78,7 +85,15 @@ class Schema:
                 "high) stands for numbers"
             )
         if isinstance(given, tuple) and len(given) in (2, 3):
-            return Binned(name, _edges(name, *given), whole=False)
+            low, high, bins = (*given, BINS)[:3]
+            number = checks.whole(1, **{f"columns: bins of {name}": bins})
+            bounds = {f"columns: low of {name}": low, f"columns: high of {name}": high}
+            low, high = checks.in_range(-1e300, 1e300, **bounds)
+            if not low < high:
+                raise ValueError(
+                    f"columns: {name} needs (low, high) with low < high, got ({low}, {high})"
+                )
+            return Binned(name, tuple(np.linspace(low, high, number + 1).tolist()), whole=False)
         raise TypeError(
             f"columns: {name} must be a list of categories, (low, high), (low, high, bins) or a "
             f"range, got {given!r:.80}"
@@ -125,7 +140,11 @@ class Schema:
         written = frame.copy(deep=False)
         for name, texts in self._texts.items():
             if name in frame:
-                written[name] = _as_texts(frame[name], texts)
+                column: Any = frame[name]
+                known = ", ".join(texts.values())
+                unknown = ~column.isin(list(texts)) & column.notna()
+                refuse(column, unknown.to_numpy(), "is no category", f"known: {known}")
+                written[name] = column.astype(object).map(texts)
         return self.encoder.codes(written)
 
     def frame(self, codes: np.ndarray, rng: np.random.Generator) -> Any:
@@ -138,35 +157,6 @@ class Schema:
             values = pd.Series([back.get(cell) for cell in frame[name]])
             frame[name] = values.convert_dtypes() if values.hasnans else values
         return frame
-
-
-def _edges(name: str, low: Any, high: Any, bins: Any = BINS) -> tuple[float, ...]:
-    number = checks.whole(1, **{f"columns: bins of {name}": bins})
-    bounds = {f"columns: low of {name}": low, f"columns: high of {name}": high}
-    low, high = checks.in_range(-1e300, 1e300, **bounds)
-    if not low < high:
-        raise ValueError(f"columns: {name} needs (low, high) with low < high, got ({low}, {high})")
-    return tuple(np.linspace(low, high, number + 1).tolist())
-
-
-def _whole_edges(name: str, given: range) -> tuple[float, ...]:
-    """Edges of bins of `step` whole numbers; of as many as make at most `BINS` bins, for a step 1.
-
-    Raises:
-        ValueError: fewer than two bins, or a falling range.
-    """
-    if given.step < 1 or len(given) < 2:
-        raise ValueError(f"columns: {name} needs a rising range of two bins or more, got {given}")
-    width = given.step if given.step > 1 else -(-len(given) // BINS)
-    starts = range(given.start, given.stop, width)
-    return (*map(float, starts), float(given.stop - 1))
-
-
-def _as_texts(column: Any, texts: dict[Any, str]) -> Any:
-    unknown = ~column.isin(list(texts)) & column.notna()
-    known = ", ".join(texts.values())
-    refuse(column, unknown.to_numpy(), "is no category", f"known: {known}")
-    return column.astype(object).map(texts)
 
 
 class PrivateTable(Priced):

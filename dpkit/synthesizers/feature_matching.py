@@ -160,7 +160,14 @@ def match(
     Raises:
         ValueError: as `train`.
     """
-    generator = _new(settings, rng)
+    with torch.random.fork_rng(devices=[]):  # torch draws weights of its own first
+        generator = Generator(settings.classes, settings.shape).float()
+    for layer in generator.modules():  # initial ones: uniform within 1 / sqrt(inputs), torch's way
+        if isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
+            bound = 1 / sqrt(layer.weight[0].numel())
+            for part in (layer.weight, layer.bias):
+                drawn = rng.uniform(-bound, bound, part.shape).astype(np.float32)
+                part.data = torch.from_numpy(drawn)
     how = {"settings": settings, "public_size": public_size, "matching": matching or Matching()}
     records = list(train(generator, released, **how, rng=rng))
     return FeaturesModel(settings, released, generator.eval(), tuple(one.loss for one in records))
@@ -185,35 +192,27 @@ def train(
     """
     checks.whole(1, public_size=public_size)
     each = checks.whole(1, images_of_a_class_in_a_batch=matching.batch // settings.classes)
-    wanted = torch.from_numpy(_means(released, settings, public_size))
+    shape = (settings.features, settings.classes)
+    if released.shape != shape or not np.isfinite(released).all():
+        raise ValueError(
+            f"released must be finite numbers of shape {shape}, got shape {released.shape}"
+        )
+    # mean embeddings, (classes, features): noised here, and below of rows sorted by their class
+    wanted = torch.from_numpy((released.T * (settings.classes / public_size)).astype(np.float32))
     frequencies = torch.tensor(settings.frequencies(), dtype=torch.float32)
     codes = np.repeat(np.arange(settings.classes), each)
     adam = torch.optim.Adam(generator.parameters(), lr=matching.rate)
     rates = torch.optim.lr_scheduler.StepLR(adam, matching.every, matching.decay)
     for step in range(1, matching.steps + 1):
         made = generator(_inputs(codes, settings, rng)).flatten(1)
-        loss = (_class_means(made, frequencies, settings.classes) - wanted).square().sum()
+        angles = (made @ frequencies.T).unflatten(0, (settings.classes, -1))
+        means = torch.cat([angles.cos().mean(1), angles.sin().mean(1)], 1)
+        loss = (means / sqrt(len(frequencies)) - wanted).square().sum()
         adam.zero_grad()
         loss.backward()
         adam.step()
         rates.step()
         yield Step(step, float(loss.detach()))
-
-
-def _means(released: Floats, settings: FeaturesSettings, public_size: int) -> NDArray[np.float32]:
-    """Noised mean embeddings, (classes, features)."""
-    wanted = (settings.features, settings.classes)
-    if released.shape != wanted or not np.isfinite(released).all():
-        raise ValueError(
-            f"released must be finite numbers of shape {wanted}, got shape {released.shape}"
-        )
-    return (released.T * (settings.classes / public_size)).astype(np.float32)
-
-
-def _class_means(rows: Tensor, frequencies: Tensor, classes: int) -> Tensor:
-    """Mean embedding of each class, (classes, features), where rows are sorted by their class."""
-    angles = (rows @ frequencies.T).unflatten(0, (classes, -1))
-    return torch.cat([angles.cos().mean(1), angles.sin().mean(1)], 1) / sqrt(len(frequencies))
 
 
 def _inputs(
@@ -227,16 +226,3 @@ def _inputs(
 
 def _enlarged(size: list[int]) -> nn.Module:
     return nn.Upsample(size=tuple(size), mode="bilinear", align_corners=True)
-
-
-def _new(settings: FeaturesSettings, rng: np.random.Generator) -> Generator:
-    """A generator with initial weights from `rng`: uniform within 1 / sqrt(inputs), torch's way."""
-    with torch.random.fork_rng(devices=[]):  # torch draws weights of its own first
-        net = Generator(settings.classes, settings.shape).float()
-    for layer in net.modules():
-        if isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
-            bound = 1 / sqrt(layer.weight[0].numel())
-            for part in (layer.weight, layer.bias):
-                drawn = rng.uniform(-bound, bound, part.shape).astype(np.float32)
-                part.data = torch.from_numpy(drawn)
-    return net

@@ -325,7 +325,11 @@ def model_from(noisy: Floats, *, settings: MarginalsSettings, public_size: int) 
             cube = cubes[column, parent] if first else cubes[parent, column]
             table = _given(np.moveaxis(cube, 0 if first else 1, -1))  # parent, target, column
             columns.append(Conditional(column, (parent, target), table))
-    return MarginalsModel(settings, tuple(columns), tables, _size(counts, settings))
+    # the tables' totals averaged by inverse variance, and the standard deviation of that
+    weights = np.array([1 / table.size for table in counts.values()])
+    totals = np.array([table.sum() for table in counts.values()])
+    size = float(totals @ weights / weights.sum()), settings.noise_std / sqrt(weights.sum())
+    return MarginalsModel(settings, tuple(columns), tables, size)
 
 
 def _tree(
@@ -355,15 +359,6 @@ def _given(table: Floats) -> Floats:
     """The last axis given the others; where they never occur, uniform."""
     total = table.sum(-1, keepdims=True)
     return np.where(total > 0, table / np.where(total > 0, total, 1.0), 1 / table.shape[-1])
-
-
-def _size(
-    counts: Mapping[tuple[int, int], Floats], settings: MarginalsSettings
-) -> tuple[float, float]:
-    """The tables' totals averaged by inverse variance, and the standard deviation of that."""
-    weights = np.array([1 / table.size for table in counts.values()])
-    totals = np.array([table.sum() for table in counts.values()])
-    return float(totals @ weights / weights.sum()), settings.noise_std / sqrt(weights.sum())
 
 
 def _checked(codes: ArrayLike, sizes: tuple[int, ...]) -> Codes:

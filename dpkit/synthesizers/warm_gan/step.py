@@ -18,6 +18,7 @@ from dpkit.private.gan_step import CRITIC_LOSSES, moved, normal, scores
 from dpkit.private.image_networks import WithLabels
 from dpkit.private.release import PerExampleOf, released
 from dpkit.synthesizers.class_moments import MomentsModel
+from dpkit.synthesizers.records import checked_labels
 from dpkit.synthesizers.warm_gan.settings import WarmGanSettings
 from dpkit.training import Gradients, paired, per_example, seeded
 from dpkit.training.gradients.factored import PerExample
@@ -67,7 +68,7 @@ def step(
     copies = settings.copies
     copied, again = (x.repeat_interleave(copies, 0) for x in (images, labels))
     with torch.no_grad():
-        fakes = gan.generator_net(_latents(gan, len(again), rng), again)
+        fakes = gan.generator_net(latents(gan.averaged_net, len(again), rng), again)
     pairs = [
         shifted(x, settings.shift, rng=rng).unflatten(0, (len(images), copies))
         for x in (copied, fakes)
@@ -130,12 +131,8 @@ def shifted(images: Tensor, most: int, *, rng: torch.Generator) -> Tensor:
 def _answers(gan: Gan, settings: WarmGanSettings, rng: torch.Generator) -> Tensor:
     count = settings.generator_batch
     labels = torch.randint(settings.classes, (count,), generator=rng, device=rng.device)
-    fakes = gan.generator_net(_latents(gan, count, rng), labels)
+    fakes = gan.generator_net(latents(gan.averaged_net, count, rng), labels)
     return scores(gan.discriminator(shifted(fakes, settings.shift, rng=rng), labels))
-
-
-def _latents(gan: Gan, count: int, rng: torch.Generator) -> Tensor:
-    return latents(gan.averaged_net, count, rng)
 
 
 def latents(net: nn.Module, count: int, rng: torch.Generator) -> Tensor:
@@ -164,13 +161,7 @@ def generate_from(
     Raises:
         ValueError: labels are not a list of integers below `classes`.
     """
-    given = np.asarray(labels)
-    fine = given.ndim == 1 and (given.dtype.kind in "iu" or not given.size)
-    if not fine or not ((given >= 0) & (given < classes)).all():
-        raise ValueError(
-            f"labels must be a list of integers in 0..{classes - 1}, got {labels!r:.80}"
-        )
-    wanted = torch.as_tensor(given.astype(np.int64)).to(rng.device)
+    wanted = torch.as_tensor(checked_labels(labels, classes=classes)).to(rng.device)
     with torch.no_grad():
         parts = [net(latents(net, len(part), rng), part) for part in wanted.split(AT_ONCE)]
     return torch.cat(parts).cpu().numpy()
@@ -236,7 +227,9 @@ class WarmGenerator(nn.Module):
         """Args: z (batch, latent_size), labels (batch,) int64."""
         start, rest = self.start(z, labels)
         images = start + self.correction(torch.cat((start, rest), 1), labels)
-        return _cut_off(images).unflatten(1, self.shape)
+        inside = images.clamp(0, 1)
+        little = OUTSIDE * (images - inside)  # of the gradient passes outside of [0, 1]
+        return (inside + (little - little.detach())).unflatten(1, self.shape)
 
     def start(self, z: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The moments' images (batch, pixels), not cut off yet, and what is left of the latents."""
@@ -250,13 +243,6 @@ class WarmGenerator(nn.Module):
             rows = (group == one).nonzero().squeeze(1)
             images[rows] += z[rows, 1 : 1 + directions] @ factors[one]
         return images, z[:, 1 + directions :]
-
-
-def _cut_off(images: Tensor) -> Tensor:
-    """Values cut to [0, 1]; outside, a little of the gradient still passes."""
-    inside = images.clamp(0, 1)
-    little = OUTSIDE * (images - inside)
-    return inside + (little - little.detach())
 
 
 def _basis(settings: WarmGanSettings) -> Tensor:
