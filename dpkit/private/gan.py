@@ -1,8 +1,9 @@
 """A GAN of one's own networks, trained privately: fit, sample, save."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tqdm.auto import tqdm
 
 from dpkit.common import checks
 from dpkit.common.missing import remedied
-from dpkit.privacy.ledger import Guarantee, Release
+from dpkit.privacy.ledger import Guarantee
 from dpkit.private import saved
 from dpkit.private.budget import Budget, check_budget
 from dpkit.private.data import (
@@ -221,10 +222,19 @@ class PrivateGan(BaseEstimator):
             try_step(generator, critic, real, fakes, *conditions, settings=settings)
         gan = new_gan(generator, critic, settings)
         place = Checkpoints(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-        seed = self.reproducible_seed
-        charge = reservation(budget, settings.plan.ledger(), parts, place, seed)
+        known = {"data": checksum(parts), "seed": self.reproducible_seed} if budget else {}
+
+        def charge(how: Any) -> None:  # of several ranks, once
+            if budget is not None and not ranks.here().rank:
+                # known by its ledger of steps, which lies there by its first: charged once
+                held = None if place is None else read_charged(Path(place.path))
+                run = None if held is None else held.identity
+                how(budget, settings.plan.ledger(), run=run, **known)
+
+        charge(Budget.check)
+        begins = partial(charge, Budget.reserve)
         records = train(
-            step, gan, data, settings=settings, rng=rng, checkpoint=place, begins=charge
+            step, gan, data, settings=settings, rng=rng, checkpoint=place, begins=begins
         )
         seen = list(watched(records, steps=steps, bar=progress, log_dir=log_dir))
         released, _ = self._networks(device)  # without what a class kept of the labels it saw
@@ -362,39 +372,13 @@ def watched(
     with tqdm(total=steps, disable=not bar, unit="step") as progress:
         for record in records:
             progress.update(record.step + 1 - progress.n)
-            for name, own in COLUMNS.items() if board is not None else ():
+            for name, own in COLUMNS.items():
                 value = getattr(record, own)
-                if name != "step" and value is not None:
+                if board is not None and name != "step" and value is not None:
                     board.add_scalar(name, float(value), record.step + 1)
             yield record
     if board is not None:
         board.close()
-
-
-def reservation(
-    budget: Budget | None,
-    ledger: list[Release],
-    data: tuple[Tensor, ...],
-    place: Checkpoints | None,
-    seed: int | None = None,
-) -> Callable[[], None]:
-    """What charges one run to a budget, if there is one; of several ranks, once.
-
-    It is to be called when `train` is sure to take its first step. A run with a checkpoint is
-    known by the identity of its ledger of steps, which lies there by then, and is charged once.
-
-    Raises: now and when it is called, as `Budget.reserve`.
-    """
-    if budget is None or ranks.here().rank:
-        return lambda: None
-    of = checksum(data)
-
-    def run() -> str | None:
-        charged = None if place is None else read_charged(Path(place.path))
-        return None if charged is None else charged.identity
-
-    budget.check(ledger, data=of, run=run(), seed=seed)
-    return lambda: budget.reserve(ledger, data=of, run=run(), seed=seed)
 
 
 class Shares(nn.Module):

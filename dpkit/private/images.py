@@ -98,7 +98,7 @@ class PrivateImages(Priced):
         asked = {"delta": self.delta, "classes": classes, "shape": rows.shape[1:]}
         if self.method == MOMENTS:
             settings = class_moments.settings_for(self.epsilon, **asked, public_size=size)
-            fit = class_moments.fit
+            fit: Any = class_moments.fit
         else:  # torch is looked for before anything is charged
             from dpkit.synthesizers import feature_matching
 

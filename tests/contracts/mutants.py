@@ -357,8 +357,8 @@ MUTANTS = (
     Mutant(
         "a run that is charged before it can start",
         "private/gan.py",
-        "    budget.check(ledger, data=of, run=run(), seed=seed)\n    return lambda: budget",
-        "    budget.reserve(ledger, data=of, run=run(), seed=seed)\n    return lambda: budget",
+        "charge(Budget.check)",
+        "charge(Budget.reserve)",
         "tests/private/test_gan.py::test_a_run_that_does_not_start_reserves_nothing_and_keeps_what_was_fitted",
     ),
     Mutant(

@@ -507,7 +507,7 @@ def stepped_beside(net):
 @pytest.mark.parametrize("before", ["step", "save"])
 def test_weights_that_something_else_moved_are_noticed(change, before, tmp_path):
     net = classifier()
-    private = run(private_of(net), 2)
+    private = run(private_of(net), steps=2)
     change(net)
     rows = next(iter(private))
     release = partial(private.step, each(net), *rows)
