@@ -36,7 +36,7 @@ from dpkit.private.networks import (
 )
 from dpkit.private.plan import calibrated, scaling_of
 from dpkit.private.release import AT_MOST, Drawn, PerExampleOf, RowLoss, itself, penalised, released
-from dpkit.private.statement import ended, statement
+from dpkit.private.statement import statement
 from dpkit.training import generator_on, per_example, ranks, update
 from dpkit.training.batches import batches
 from dpkit.training.data import PUBLIC, Rows
@@ -361,12 +361,22 @@ class Private:
             checks.one_of(("released values",), stopped_by=stopped_by)
         settle(self.optimizer)
         self._weights.look()
-        return statement(
-            self.plan,
-            unit=unit,
-            ended=ended(self.plan, self.steps_done, is_public=stopped_by is not None),
-            assume=[CHANGED] * self._weights.changed,
+        # the same wherever a loop ended: that not all steps ran, and how many did, may tell of
+        # records, and is said only where the user states that released values decided it
+        ended = (
+            "The price is that of all planned steps. It covers training that ended before them "
+            "where released values or public numbers alone decided that, not where records, or "
+            "losses that were not released, did."
         )
+        if not self.steps_done:
+            ended = "No step was made yet; the price is that of all that are planned."
+        elif stopped_by is not None:
+            ended = (
+                f"Released values or public numbers alone ended training after {self.steps_done} "
+                f"of {self.plan.steps} steps; the price is that of all."
+            )
+        changed = [CHANGED] * self._weights.changed
+        return statement(self.plan, unit=unit, ended=ended, assume=changed)
 
     def save(
         self, path: str | Path, *, unit: str = "one training example", stopped_by: str | None = None

@@ -26,26 +26,6 @@ INDEPENDENT = (
 )
 
 
-def ended(plan: Plan, done: int, *, is_public: bool) -> str:
-    """The sentence on where a loop of the user's own ended: the same wherever it did.
-
-    That not all steps ran, and how many did, may tell of records: it is said only where the user
-    states that released values decided it.
-    """
-    if not done:
-        return "No step was made yet; the price is that of all that are planned."
-    if is_public:
-        return (
-            f"Released values or public numbers alone ended training after {done} of "
-            f"{plan.steps} steps; the price is that of all."
-        )
-    return (
-        "The price is that of all planned steps. It covers training that ended before them where "
-        "released values or public numbers alone decided that, not where records, or losses that "
-        "were not released, did."
-    )
-
-
 def statement(
     plan: Plan,
     *,
@@ -60,7 +40,7 @@ def statement(
         plan: of the run, whose price is stated.
         unit: of privacy: what one record is.
         classes: number of labels, which is taken as public; None without labels.
-        ended: a sentence on where the run ended, if it may end early (see `ended`).
+        ended: a sentence on where the run ended, if it may end early.
         assume: what else is assumed: a phrase each.
     """
     assumed = [INDEPENDENT, *assume]

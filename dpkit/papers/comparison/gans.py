@@ -107,7 +107,9 @@ WARM_GAN = Recipe(
     "warm_gan",
     _new_warm_gan,
     warm.step,
-    lambda gan, labels, settings, rng: warm.generate(gan, labels.cpu(), settings, rng),
+    lambda gan, labels, settings, rng: warm.generate_from(
+        gan.averaged_net, labels.cpu(), classes=settings.classes, rng=rng
+    ),
     SHAPE,
 )
 

@@ -141,13 +141,6 @@ def latents(net: nn.Module, count: int, rng: torch.Generator) -> Tensor:
     return normal(count, (net.latent_size,), like=net.means, rng=rng)
 
 
-def generate(
-    gan: Gan, labels: ArrayLike, settings: WarmGanSettings, rng: torch.Generator
-) -> NDArray[np.float32]:
-    """Images of the released generator, as `generate_from` (an experiment's form)."""
-    return generate_from(gan.averaged_net, labels, classes=settings.classes, rng=rng)
-
-
 def generate_from(
     net: nn.Module, labels: ArrayLike, *, classes: int, rng: torch.Generator
 ) -> NDArray[np.float32]:
