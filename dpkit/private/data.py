@@ -340,7 +340,7 @@ def _tuples(values: Tensor) -> Any:
 
 
 def settled(transform: Any, features: Tensor, *, public_size: int, rng: torch.Generator) -> Any:
-    """A transform as it is, or by its release, which the plan holds (`plan.scaling_of`)."""
+    """A transform as it is, or by its release, which the plan holds (its `scaling_noise`)."""
     if not isinstance(transform, NoisyStandardised):
         return transform
     return transform._released(features, public_size=public_size, rng=rng)

@@ -34,7 +34,7 @@ from dpkit.private.networks import (
     own_step,
     try_step,
 )
-from dpkit.private.plan import calibrated, scaling_of
+from dpkit.private.plan import calibrated
 from dpkit.private.release import AT_MOST, Drawn, PerExampleOf, RowLoss, itself, penalised, released
 from dpkit.private.statement import statement
 from dpkit.training import generator_on, per_example, ranks, update
@@ -129,7 +129,7 @@ class Private:
             public_size=public_size,
             max_grad_norm=max_grad_norm,
             seeded=reproducible_seed is not None,
-            scaling_noise=scaling_of(transform),
+            scaling_noise=getattr(transform, "scaling_noise", None),
         )
         self.net, self.optimizer, self.steps_done = net, optimizer, 0
         self._parameter = next(p for p in net.parameters() if p.requires_grad)

@@ -160,11 +160,6 @@ def _calibrated(plan: Plan, epsilon: float, before: tuple[Release, ...]) -> Plan
     raise ArithmeticError(f"no rounded noise_multiplier is priced at or under epsilon {epsilon}")
 
 
-def scaling_of(transform: Any) -> float | None:
-    """Noise multiplier of the release that a transform makes first; None where it makes none."""
-    return getattr(transform, "scaling_noise", None)
-
-
 def _scaling(noise: float | None) -> list[Release]:
     return [] if noise is None else [Release(Gaussian(noise))]
 
@@ -257,7 +252,7 @@ def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:
         public_size=gan.public_size,
         max_grad_norm=gan.max_grad_norm,
         seeded=seed is not None,
-        scaling_noise=scaling_of(gan.transform),
+        scaling_noise=getattr(gan.transform, "scaling_noise", None),
     )
     critic, generator = (Adam(Constant(one), tuple(gan.betas)) for one in (rate, of_generator))
     return GanSettings(

@@ -142,11 +142,9 @@ def test_a_loss_that_reads_what_a_data_set_was_made_of_is_refused(wrap):
         ConcatDataset: lambda: ConcatDataset([Subset(whole, range(9)), whole]),
         DataLoader: lambda: DataLoader(Subset(whole, range(len(Y)))),
     }
-    net = classifier()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="of the DataLoader")
-        private = private_of(net, makes[wrap]())
-    x, y = next(iter(private))
+        net, private, x, y = begun(makes[wrap]())
     with pytest.raises(reads.ReadsData):
         private.step(the_loss("the mean", net, FLAT), x, y)
     assert private.steps_done == 0
@@ -167,9 +165,8 @@ class Attends(nn.Module):
 
 def test_a_network_that_reads_other_records_is_refused():
     unpublished = Attends(FLAT, persistent=False)
-    net, private, x, y = begun(net=unpublished)
     with pytest.raises(reads.ReadsData):
-        private.step(each(net), x, y)
+        run(private_of(unpublished))
 
 
 def test_a_loss_that_begins_to_read_later_is_found_out(monkeypatch):
@@ -588,8 +585,10 @@ def test_a_run_that_could_not_start_leaves_the_budget_as_it_was(mistake, tmp_pat
 
 
 @FINITE
-def test_parameters_of_no_dimension_are_trained():
-    private = run(private_of(nn.Sequential(nn.Linear(64, 10), Scale())))
+def test_parameters_of_no_dimension_are_trained_and_ignored_labels_are_no_mistake():
+    labels = Y.clone()
+    labels[::7] = -100  # what cross_entropy leaves out
+    private = run(private_of(nn.Sequential(nn.Linear(64, 10), Scale()), FLAT, labels))
     assert private.steps_done == 4
     assert private.net[1].by.isfinite()
 
@@ -618,13 +617,14 @@ def test_a_loss_divided_by_the_size_of_its_batch_is_refused_before_anything_is_c
 
 
 def test_a_loss_that_asserts_the_shape_of_the_batch_runs():
-    net = classifier()
-    for x, y in (private := private_of(net)):
+    private, shape = private_of(net := classifier()), None
 
-        def loss(a, b, x=x):
-            assert a.shape == x.shape
-            return each(net)(a, b)
+    def loss(a, b):
+        assert a.shape == shape
+        return each(net)(a, b)
 
+    for x, y in private:
+        shape = x.shape
         private.step(loss, x, y)
     assert private.steps_done == 4
 
@@ -661,12 +661,6 @@ def test_looking_at_other_labels_leaves_the_batch_and_its_graphs_as_they_were():
         assert torch.equal(x, before[0])
         assert torch.equal(y, before[1])
         seen.backward()  # for a log, say: nothing of the graph was changed in place
-
-
-def test_ignored_labels_are_no_mistake():
-    labels = Y.clone()
-    labels[::7] = -100  # what cross_entropy leaves out
-    assert run(private_of(None, FLAT, labels)).steps_done == 4
 
 
 @pytest.mark.parametrize("loss", ["wasserstein", "hinge", "bce"])
@@ -748,26 +742,20 @@ def test_weights_that_are_not_finite_end_the_run():
 # Who counts as a record
 
 
-def test_a_subset_with_an_index_twice_is_warned_of():
-    whole = TensorDataset(FLAT, Y)
-    net = classifier()
-    with pytest.warns(UserWarning, match="has an index twice"):
-        private_of(net, Subset(whole, [0] * 60 + list(range(100))))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        private_of(net, Subset(whole, range(200)))
-
-
 class Scaled(TensorDataset):
     def __getitem__(self, index):
         x, y = super().__getitem__(index)
         return x * 2, y
 
 
-def test_the_items_of_a_data_set_are_taken_and_not_its_tensors():
-    private = private_of(classifier(), Scaled(FLAT[:100], Y[:100]))
-    x, _ = next(iter(private))
-    assert x.abs().max() == 2
+def test_the_items_of_a_data_set_are_taken_and_of_an_index_twice_it_is_warned():
+    whole = Scaled(FLAT, Y)
+    with pytest.warns(UserWarning, match="has an index twice"):
+        private_of(None, Subset(whole, [0] * 60 + list(range(100))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, _, x, _ = begun(Subset(whole, range(200)))
+    assert x.abs().max() == 2  # of its items, not its tensors
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,7 @@ from sklearn.neighbors import NearestCentroid
 
 from dpkit.datasets import digits
 from dpkit.synthesizers import feature_matching
-from dpkit.synthesizers.feature_matching import (
-    FeaturesModel,
-    Generator,
-    Matching,
-    fit,
-    match,
-    train,
-)
+from dpkit.synthesizers.feature_matching import FeaturesModel, Generator, Matching, fit, match
 from dpkit.synthesizers.random_features import FeaturesSettings, embedded_sums
 
 pytestmark = pytest.mark.torch
@@ -42,6 +35,8 @@ def test_images_have_the_shape_of_the_data_and_lie_between_0_and_1(model):
     images = model.sample([0, 1, 2, 2], rng=rng())
     assert (images.shape, images.dtype) == ((4, 1, 6, 5), np.float32)
     assert ((images >= 0) & (images <= 1)).all()
+    assert len(model.losses) == 5
+    assert all(0 < loss < 10 for loss in model.losses)
     assert model.sample([], rng=rng()).shape == (0, 1, 6, 5)
     with pytest.raises(ValueError, match=r"labels must lie in 0\.\.2, got 3"):
         model.sample([0, 3], rng=rng())
@@ -84,14 +79,6 @@ def test_what_is_kept_has_the_size_of_a_generator_whatever_the_number_of_records
     sizes = [len(pickle.dumps(one)) for one in (model, many)]
     assert abs(sizes[0] - sizes[1]) < 2000
     assert many.released.shape == (40, 3)
-
-
-def test_steps_come_with_their_number_and_loss():
-    generator = Generator(3, (1, 6, 5))
-    how = {"settings": SETTINGS, "public_size": 30, "matching": FEW, "rng": rng()}
-    found = list(train(generator, np.zeros((40, 3)), **how))
-    assert [one.step for one in found] == [1, 2, 3, 4, 5]
-    assert all(0 < one.loss < 10 for one in found)
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 8, 9), (2, 3, 1)])
