@@ -1,4 +1,4 @@
-"""What synthesizers share: labelled images, whole and in [0, 1], and the noise on what they add."""
+"""What synthesizers share: labelled images in [0, 1], and the noise on their sums."""
 
 from hashlib import sha256
 from typing import Any
@@ -19,7 +19,7 @@ AT_ONCE = 2**26  # bytes that are copied together, where records are not laid ou
 
 
 class Noised:
-    """Settings of a synthesizer that adds up its records and noises the sums, under add-remove."""
+    """Settings of a synthesizer that noises sums over its records, under add-remove."""
 
     noise_multiplier: float
     sensitivity: Any  # of the sums, in L2 norm
