@@ -141,7 +141,7 @@ print(f"trained on 5,000 samples {accuracy(samples, labels):.0f} %")
 # %%
 from dataclasses import replace
 
-from dpkit.synthesizers.moments_sums import noised, sums
+from dpkit.synthesizers.class_moments import noised, sums
 
 
 def eigenvalues(settings, label=3):

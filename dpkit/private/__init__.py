@@ -9,10 +9,10 @@ from dpkit.common.lazy import on_demand
 
 if TYPE_CHECKING:
     from dpkit.private.budget import Budget
+    from dpkit.private.data import NoisyStandardised, Standardised
     from dpkit.private.gan import PrivateGan
     from dpkit.private.images import PrivateImages
     from dpkit.private.model import BudgetSpent, Private
-    from dpkit.private.standardise import NoisyStandardised, Standardised
     from dpkit.private.table import PrivateTable
 
 __all__ = [

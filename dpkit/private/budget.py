@@ -3,23 +3,17 @@
 import json
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from dpkit.common import checks
+from dpkit.common import checks, files
 from dpkit.privacy.accountants import filters, pld
 from dpkit.privacy.ledger import Guarantee, Ledger, Releases
 from dpkit.privacy.mechanisms import Unsupported
-
-try:
-    import fcntl
-except ImportError:  # there is none on Windows
-    fcntl = None
 
 NOTE = (
     "What runs on one data set have reserved of its privacy budget. Keep it with the data; without "
@@ -90,18 +84,38 @@ class Budget:
                 names; or an earlier run had the same seed, so that both have the same noise, which
                 their difference shows.
         """
-        with self._locked():
+        path = self.file
+        if not path.parent.is_dir():
+            raise ValueError(f"the folder of the budget file, {path.parent}, does not exist")
+        lacking = "a budget file needs fcntl, which this system lacks; add up by hand"
+        with files.locked(path.with_name(path.name + ".lock"), lacking=lacking):
             stored, made = self._planned(Ledger.of(ledger), self.data or data, run, seed)
             if all(made is not one for one in stored["runs"]):
                 stored["runs"].append(made)
-                self._write(stored)
+                files.write_bytes(path, json.dumps(stored, indent=1).encode(), private=True)
 
     def _planned(
         self, ledger: Ledger, data: str, run: str | None, seed: int | None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """The file's content, and the run as it is or would be there."""
         stored = self._read() or self._opened(ledger, data)
-        self._check(stored, ledger, data)
+        if (stored["epsilon"], stored["delta"]) != (self.epsilon, self.delta):
+            raise ValueError(
+                f"{self.path} is a budget of epsilon {stored['epsilon']:g} at delta "
+                f"{stored['delta']:g}, fixed by its first run, got {self.epsilon:g} and "
+                f"{self.delta:g}"
+            )
+        if stored["data"] != data:
+            raise ValueError(
+                f"{self.path} is the budget of another data set, or of the same records in another "
+                "order, part or scale. Those are one data set, whose runs add up: give all of them "
+                "one budget that has data='its name' from the start. Other records have a file of "
+                "their own"
+            )
+        if stored["adjacency"] != ledger.adjacency:
+            raise ValueError(
+                f"{self.path} counts under {stored['adjacency']}, the run under {ledger.adjacency}"
+            )
         words = [[repr(mechanism), count] for mechanism, count in ledger.releases]
         for one in stored["runs"]:
             if run is not None and one["name"] == run and one["ledger"] == words:
@@ -113,9 +127,18 @@ class Budget:
                 "with the same noise give it away; take another seed for each run, or none"
             )
         cost = _cost(ledger, stored["order"])
-        self._check_left(stored, ledger, cost)
-        made = {"name": run, "ledger": words, "renyi": cost}
-        return stored, made | {"seed": digest}
+        made = {"name": run, "ledger": words, "renyi": cost, "seed": digest}
+        if stored["whole"] and not stored["runs"]:
+            return stored, made
+        limit, total = Fraction(self._limit(stored)), _total(stored)
+        left = 0.0 if stored["whole"] else float(limit - total)
+        if stored["whole"] or not (cost < math.inf and total + Fraction(cost) <= limit):
+            raise filters.OverBudget(
+                f"the run costs {cost:.4g} nats at order {stored['order']:.4g}, and {left:.4g} of "
+                f"the budget (epsilon {self.epsilon:g} at delta {self.delta:g}) in {self.path} "
+                f"are left after {len(stored['runs'])} runs: take a smaller epsilon, or stop here"
+            )
+        return stored, made
 
     def share_spent(self) -> float:
         """The part of the budget that is reserved, between 0 and 1."""
@@ -151,47 +174,14 @@ class Budget:
             "whole": False,
             "runs": [],
         }
-        fits = _cost(ledger, order) <= self._limit(stored)
-        return stored | {"whole": not fits and self._alone(ledger)}
-
-    def _alone(self, ledger: Ledger) -> bool:
-        with suppress(Unsupported):
-            return pld.epsilon(ledger, delta=self.delta).epsilon <= self.epsilon
-        return False
+        if not _cost(ledger, order) <= self._limit(stored):
+            with suppress(Unsupported):
+                whole = pld.epsilon(ledger, delta=self.delta).epsilon <= self.epsilon
+                stored["whole"] = whole  # no other run fits after it
+        return stored
 
     def _limit(self, stored: dict[str, Any]) -> float:
         return filters.budget(self.epsilon, delta=self.delta, order=stored["order"])
-
-    def _check(self, stored: dict[str, Any], ledger: Ledger, data: str) -> None:
-        if (stored["epsilon"], stored["delta"]) != (self.epsilon, self.delta):
-            raise ValueError(
-                f"{self.path} is a budget of epsilon {stored['epsilon']:g} at delta "
-                f"{stored['delta']:g}, fixed by its first run, got {self.epsilon:g} and "
-                f"{self.delta:g}"
-            )
-        if stored["data"] != data:
-            raise ValueError(
-                f"{self.path} is the budget of another data set, or of the same records in another "
-                "order, part or scale. Those are one data set, whose runs add up: give all of them "
-                "one budget that has data='its name' from the start. Other records have a file of "
-                "their own"
-            )
-        if stored["adjacency"] != ledger.adjacency:
-            raise ValueError(
-                f"{self.path} counts under {stored['adjacency']}, the run under {ledger.adjacency}"
-            )
-
-    def _check_left(self, stored: dict[str, Any], ledger: Ledger, cost: float) -> None:
-        if stored["whole"] and not stored["runs"]:
-            return
-        limit, total = Fraction(self._limit(stored)), _total(stored)
-        left = 0.0 if stored["whole"] else float(limit - total)
-        if stored["whole"] or not (cost < math.inf and total + Fraction(cost) <= limit):
-            raise filters.OverBudget(
-                f"the run costs {cost:.4g} nats at order {stored['order']:.4g}, and {left:.4g} of "
-                f"the budget (epsilon {self.epsilon:g} at delta {self.delta:g}) in {self.path} "
-                f"are left after {len(stored['runs'])} runs: take a smaller epsilon, or stop here"
-            )
 
     def _read(self) -> dict[str, Any] | None:
         if self.file.exists() and self.file.stat().st_nlink > 1:
@@ -211,34 +201,6 @@ class Budget:
             raise ValueError(
                 f"the budget file {self.path} is damaged ({error}); restore its newest copy"
             ) from error
-
-    def _write(self, stored: dict[str, Any]) -> None:
-        """The whole file or none of it, on disk, for its owner alone."""
-        path = self.file
-        temporary = path.with_name(f".{path.name}.part")
-        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(stored, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the new name itself
-        finally:
-            os.close(folder)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Wait for other runs that read and write the file."""
-        if fcntl is None:
-            raise ValueError("a budget file needs fcntl, which this system lacks; add up by hand")
-        path = self.file
-        if not path.parent.is_dir():
-            raise ValueError(f"the folder of the budget file, {path.parent}, does not exist")
-        with path.with_name(path.name + ".lock").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
 
 
 def _cost(ledger: Ledger, order: float) -> float:

@@ -1,8 +1,15 @@
-"""What a user has as data, as tensors with the example first: whole, finite and of one length."""
+"""What a user has as data, as tensors with the example first: whole, finite and of one length.
+
+Features may be standardised: by public constants, or by a mean and deviation that are released
+first. The mean of the data is a function of every record: taken without noise, it would carry each
+record into every batch. Noised it is one more release of the same budget.
+"""
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from math import prod, sqrt
 from typing import Any, cast
 
 import numpy as np
@@ -13,9 +20,11 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 
 from dpkit.common import checks
 from dpkit.datasets import Images
+from dpkit.private.plan import Plan
 from dpkit.synthesizers import records
-from dpkit.training.batches import Rows, not_finite, over
-from dpkit.training.gradients.self_check import Extent, extents, meet
+from dpkit.training import noised
+from dpkit.training.data import Rows, not_finite, over
+from dpkit.training.reads import Extent, extents, meet
 from dpkit.training.types import Data
 
 SMALL = 2**30  # bytes of features that a GPU keeps as a whole
@@ -136,8 +145,26 @@ def _read(dataset: Any) -> tuple[Any, ...]:
 
 def _tensor(name: str, part: Any) -> Tensor:
     checks.array(**{name: part})
+    if part is None or isinstance(part, dict | tuple | set):
+        raise TypeError(
+            f"{name} must be a tensor or array, got {type(part).__name__}: give each part of the "
+            "data by itself, such as x, y"
+        )
     if not isinstance(part, Tensor):
-        part = _from_array(name, part)
+        try:
+            array = part if isinstance(part, np.ndarray) else np.asarray(part)
+        except ValueError as error:
+            raise ValueError(f"the rows of {name} must be of one shape: {error}") from error
+        if array.dtype.kind not in "biuf":
+            raise TypeError(
+                f"{name} holds {array.dtype} ({type(part).__name__}), not numbers: number labels "
+                "from 0 by a public list of the classes, such as {'cat': 0, 'dog': 1}, give a "
+                "DataFrame's numeric columns (PrivateTable takes all), and read images from a "
+                "folder by dpkit.datasets.image_folder"
+            )
+        if any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
+            array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+        part = over(array)
     if part.is_complex():
         raise TypeError(f"{name} must be a tensor of real numbers, got {part.dtype}")
     if not part.ndim:
@@ -152,28 +179,6 @@ def _tensor(name: str, part: Any) -> Tensor:
     if part.dtype in (torch.uint16, torch.uint32):  # with which torch computes little
         part = part.to(torch.int32 if part.dtype == torch.uint16 else torch.int64)
     return part.long() if part.ndim == 1 and not part.is_floating_point() else part
-
-
-def _from_array(name: str, part: Any) -> Tensor:
-    if part is None or isinstance(part, dict | tuple | set):
-        raise TypeError(
-            f"{name} must be a tensor or array, got {type(part).__name__}: give each part of the "
-            "data by itself, such as x, y"
-        )
-    try:
-        array = part if isinstance(part, np.ndarray) else np.asarray(part)
-    except ValueError as error:
-        raise ValueError(f"the rows of {name} must be of one shape: {error}") from error
-    if array.dtype.kind not in "biuf":
-        raise TypeError(
-            f"{name} holds {array.dtype} ({type(part).__name__}), not numbers: number labels from "
-            "0 by a public list of the classes, such as {'cat': 0, 'dog': 1}, give a DataFrame's "
-            "numeric columns (PrivateTable takes all), and read images from a folder by "
-            "dpkit.datasets.image_folder"
-        )
-    if any(stride < 0 for stride in array.strides) or not array.dtype.isnative:
-        array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-    return over(array)
 
 
 def checksum(parts: tuple[Tensor, ...]) -> str:
@@ -243,3 +248,112 @@ def examples(data: Data, *, rng: torch.Generator, memory: Sequence[Extent]) -> T
             stacklevel=3,
         )
     return rows
+
+
+LEAST = 0.05  # deviation, of half the range between the bounds: noise may leave less
+AT_ONCE = 2**22  # numbers that are added up together
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """(x - mean) / std of each row, a `transform` of `Private` and of `PrivateGan`.
+
+    Args:
+        mean, std: numbers, or one for each feature, as tuples or nested tuples of a row's shape;
+            std > 0. They must not follow from the records.
+
+    Raises:
+        ValueError: std is not > 0.
+    """
+
+    mean: Any
+    std: Any
+
+    def __post_init__(self) -> None:
+        if not (torch.as_tensor(self.std) > 0).all():
+            raise ValueError(f"std must be > 0, got {self.std!r:.80}")
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        rows = rows if rows.is_floating_point() else rows.to(torch.get_default_dtype())
+        return (rows - torch.as_tensor(self.mean).to(rows)) / torch.as_tensor(self.std).to(rows)
+
+
+@dataclass(frozen=True)
+class NoisyStandardised:
+    """As `Standardised`, by a noisy mean and deviation of each feature, which the budget covers.
+
+        Private(net, optimizer, x, y, transform=NoisyStandardised(low=0, high=100), ...)
+
+    The run's first release: each record, cut to [low, high], adds its values and their squares,
+    scaled to [-1, 1], to one sum of 2 d numbers, to which Gaussian noise is added (Dwork, Roth
+    2014, Thm A.1; priced by its exact profile). A record moves it by at most sqrt(2 d) in L2 norm,
+    under add-remove; the mean is off by noise_multiplier sqrt(2 d) / records, in units of half the
+    range. For test data and samples, `private.transform` and a fitted `gan.transform_` are then the
+    `Standardised` by released numbers, which stand in a saved file, too.
+
+    Args:
+        low, high: public bounds of a feature, for all or one for each; not read off the records.
+        noise_multiplier: of the release, noise standard deviation / sensitivity.
+
+    Raises:
+        ValueError: low is not below high, or noise_multiplier not > 0.
+    """
+
+    low: Any
+    high: Any
+    noise_multiplier: float = 10.0
+
+    def __post_init__(self) -> None:
+        checks.positive(noise_multiplier=self.noise_multiplier)
+        if not (torch.as_tensor(self.low) < torch.as_tensor(self.high)).all():
+            raise ValueError(f"low must be below high, got {self.low!r:.80} and {self.high!r:.80}")
+
+    @property
+    def scaling_noise(self) -> float:
+        """Of the release, as the plan of a run holds it."""
+        return self.noise_multiplier
+
+    def _released(
+        self, features: Tensor, *, public_size: int, rng: torch.Generator
+    ) -> Standardised:
+        """The transform by one noisy release of all features (records, ...)."""
+        low, high = (torch.as_tensor(x, dtype=torch.float64) for x in (self.low, self.high))
+        middle, half = (low + high) / 2, (high - low) / 2
+        size = prod(features.shape[1:])
+        total = torch.zeros(2, *features.shape[1:], dtype=torch.float64)
+        for part in features.split(max(AT_ONCE // max(size, 1), 1)):
+            unit = ((part.cpu().double() - middle) / half).clamp(-1, 1)
+            total += torch.stack((unit.sum(0), (2 * unit.square() - 1).sum(0)))
+        std = self.noise_multiplier * sqrt(2 * size)
+        (noisy,) = noised([total.to(rng.device)], noise_std=std, rng=rng)
+        mean, square = (noisy / public_size).cpu()
+        variance = (square + 1) / 2 - mean.square()
+        spread = variance.clamp(min=LEAST**2).sqrt()
+        return Standardised(
+            _tuples(middle + half * mean.clamp(-1, 1)), _tuples((half * spread).expand(mean.shape))
+        )
+
+
+def _tuples(values: Tensor) -> Any:
+    """Nested tuples of a tensor, which can be compared and stored."""
+    return tuple(map(_tuples, values)) if values.ndim else float(values)
+
+
+def settled(transform: Any, features: Tensor, *, public_size: int, rng: torch.Generator) -> Any:
+    """A transform as it is, or by its release, which the plan holds (its `scaling_noise`)."""
+    if not isinstance(transform, NoisyStandardised):
+        return transform
+    return transform._released(features, public_size=public_size, rng=rng)
+
+
+def published(transform: Any, plan: Plan) -> dict[str, Any]:
+    """What a saved file tells of a transform: the numbers that were released for it, if any."""
+    return {} if plan.scaling_noise is None else {"standardised": asdict(transform)}
+
+
+def left_behind(rows: Tensor) -> Tensor:
+    """Stands for a transform that was not pickled with a fitted GAN (ValueError)."""
+    raise ValueError(
+        "transform stays behind when a fitted PrivateGan is pickled, as it may hold records: "
+        "set_params(transform=...) before another fit"
+    )

@@ -1,31 +1,57 @@
 """A GAN of one's own networks, trained privately: fit, sample, save."""
 
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
+from tqdm.auto import tqdm
 
 from dpkit.common import checks
+from dpkit.common.missing import remedied
 from dpkit.privacy.ledger import Guarantee
-from dpkit.private import saved, watch
+from dpkit.private import saved
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.data import Transform, data_for, examples, held_in, labels_for, tensors
-from dpkit.private.gan_settings import gan_settings, latent_shape
+from dpkit.private.data import (
+    Transform,
+    checksum,
+    data_for,
+    examples,
+    held_in,
+    labels_for,
+    left_behind,
+    published,
+    settled,
+    tensors,
+)
 from dpkit.private.gan_step import new_gan, normal, step, try_step
 from dpkit.private.networks import check_network, check_no_records, check_pair
-from dpkit.private.plan import Plan
-from dpkit.private.reservation import reservation
-from dpkit.private.standardise import left_behind, published, settled
+from dpkit.private.plan import Plan, gan_settings, latent_shape
 from dpkit.private.statement import statement
-from dpkit.training import Checkpoints, device_named, generator_on, train
-from dpkit.training.gradients.self_check import Watched, extents
+from dpkit.synthesizers.records import checked_labels
+from dpkit.training import Checkpoints, device_named, generator_on, ranks, train
+from dpkit.training.checkpoint.ledger import read_charged
+from dpkit.training.device import floats, seeded
+from dpkit.training.reads import Watched, extents
+from dpkit.training.types import Record
 
 AT_ONCE = 1024  # samples made together
+COLUMNS = {  # of the table of curves -> of a record
+    "step": "step",
+    "batch_size": "batch_size",
+    "critic_loss": "discriminator_loss",
+    "generator_loss": "generator_loss",
+    "clipped": "clipped",
+}
+LATENT, HIDDEN, SLOPE = 64, 256, 0.2  # of a table's networks
 
 
 class PrivateGan(BaseEstimator):
@@ -196,18 +222,29 @@ class PrivateGan(BaseEstimator):
             try_step(generator, critic, real, fakes, *conditions, settings=settings)
         gan = new_gan(generator, critic, settings)
         place = Checkpoints(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
-        board = watch.board(log_dir)
-        seed = self.reproducible_seed
-        charge = reservation(budget, settings.plan.ledger(), parts, place, seed)
+        known = {"data": checksum(parts), "seed": self.reproducible_seed} if budget else {}
+
+        def charge(how: Any) -> None:  # of several ranks, once
+            if budget is not None and not ranks.here().rank:
+                # known by its ledger of steps, which lies there by its first: charged once
+                held = None if place is None else read_charged(Path(place.path))
+                run = None if held is None else held.identity
+                how(budget, settings.plan.ledger(), run=run, **known)
+
+        charge(Budget.check)
+        begins = partial(charge, Budget.reserve)
         records = train(
-            step, gan, data, settings=settings, rng=rng, checkpoint=place, begins=charge
+            step, gan, data, settings=settings, rng=rng, checkpoint=place, begins=begins
         )
-        seen = list(watch.watched(records, steps=steps, bar=progress, board=board))
+        seen = list(watched(records, steps=steps, bar=progress, log_dir=log_dir))
         released, _ = self._networks(device)  # without what a class kept of the labels it saw
         released.load_state_dict(gan.averaged_net.state_dict())
         self.generator_, self.plan_ = released.eval(), settings.plan
         self.settings_ = self._public() | published(transform, settings.plan)
-        self.transform_, self.curves_ = transform, watch.curves(seen)
+        rows = [floats(*(getattr(one, name) for name in COLUMNS.values())) for one in seen]
+        curves = pd.DataFrame(rows, columns=pd.Index(COLUMNS, name="private"))  # printed over them
+        curves["step"] += 1
+        self.transform_, self.curves_ = transform, curves
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -240,14 +277,18 @@ class PrivateGan(BaseEstimator):
             NotFittedError: there is no generator yet.
             ValueError: labels are out of range, or not what this GAN takes.
         """
-        network = self._fitted().generator_
-        wanted = _wanted(labels, self.settings_["classes"])
-        count = wanted if isinstance(wanted, int) else len(wanted)
+        network, classes = self._fitted().generator_, self.settings_["classes"]
+        if classes is None:
+            count, conditions = checks.whole(labels=labels), ()
+        else:
+            given = labels.cpu() if isinstance(labels, Tensor) else labels
+            conditions = (torch.from_numpy(checked_labels(given, classes=classes)),)
+            count = len(conditions[0])
         device = next(network.parameters()).device
         rng = generator_on(device, reproducible_seed=reproducible_seed, stream="samples")
         shape = self.settings_["latent_size"]
         z = normal(count, shape, like=next(network.parameters()), rng=rng)
-        rows = (z,) if isinstance(wanted, int) else (z, wanted.to(device))
+        rows = (z, *(one.to(device) for one in conditions))
         parts = zip(*(row.split(AT_ONCE) for row in rows), strict=True)
         with torch.no_grad():
             return torch.cat([network(*part).cpu() for part in parts])
@@ -315,15 +356,96 @@ class PrivateGan(BaseEstimator):
         return self
 
 
-def _wanted(labels: Any, classes: int | None) -> int | Tensor:
-    """A number of samples, or their labels."""
-    if classes is None:
-        return checks.whole(labels=labels)
-    wanted = torch.as_tensor(labels)
-    if wanted.ndim != 1 or wanted.is_floating_point() or wanted.dtype == torch.bool:
-        raise ValueError(
-            f"labels must be a list of integers, such as [0, 1, 2], got {labels!r:.80}"
+def watched(
+    records: Iterable[Record], *, steps: int, bar: bool, log_dir: str | Path | None
+) -> Iterator[Record]:
+    """The same records, with a bar and in TensorBoard, where these are wanted.
+
+    Raises:
+        ModuleNotFoundError: tensorboard is wanted and not installed.
+    """
+    board = None
+    if log_dir is not None:
+        with remedied():
+            from torch.utils.tensorboard.writer import SummaryWriter
+        board = SummaryWriter(str(log_dir))
+    with tqdm(total=steps, disable=not bar, unit="step") as progress:
+        for record in records:
+            progress.update(record.step + 1 - progress.n)
+            for name, own in COLUMNS.items():
+                value = getattr(record, own)
+                if board is not None and name != "step" and value is not None:
+                    board.add_scalar(name, float(value), record.step + 1)
+            yield record
+    if board is not None:
+        board.close()
+
+
+class Shares(nn.Module):
+    """Numbers (batch, width) as probabilities: a softmax over each column's categories."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.sizes = sizes
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        """Probabilities, (batch, width)."""
+        return torch.cat([part.softmax(1) for part in numbers.split(self.sizes, 1)], 1)
+
+
+@dataclass(frozen=True, eq=False)
+class TableGan:  # the other method of `PrivateTable`
+    """A released generator, and what its training released; neither critic nor curves."""
+
+    generator: nn.Module
+    sizes: tuple[int, ...]
+    plan: Plan
+
+    def sample(self, n: int, *, rng: np.random.Generator) -> np.ndarray:
+        """`n` rows of codes, int64 (n, columns), each category drawn by its probability."""
+        latents = rng.standard_normal((n, LATENT), dtype=np.float32)
+        with torch.no_grad():
+            shares = self.generator(torch.from_numpy(latents)).double().numpy()
+        parts = np.split(shares, np.cumsum(self.sizes)[:-1], axis=1)
+        below = [np.cumsum(part, axis=1)[:, :-1] for part in parts]
+        return np.stack([(rng.random((n, 1)) >= limits).sum(1) for limits in below], axis=1)
+
+
+def fit_rows(
+    rows: np.ndarray,
+    *,
+    sizes: tuple[int, ...],
+    steps: int,
+    budget: Budget | None = None,
+    **settings: Any,
+) -> TableGan:
+    """Train a generator of one-hot rows privately, as `PrivateTable` does.
+
+    Args:
+        rows: one-hot, float32 (records, sum of sizes).
+        sizes: categories of each column.
+        steps: of the critic.
+        budget: adds up the runs on these data.
+        settings: further arguments of `PrivateGan`.
+
+    Raises:
+        ValueError: as `PrivateGan.fit`.
+    """
+    width = sum(sizes)
+    rng = generator_on(
+        torch.device("cpu"), reproducible_seed=settings.get("reproducible_seed"), stream="weights"
+    )
+    with seeded(int(torch.randint(2**63 - 1, (), generator=rng))):
+        generator = nn.Sequential(
+            nn.Linear(LATENT, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, width), Shares(sizes)
         )
-    if not all(0 <= label < classes for label in wanted.tolist()):
-        raise ValueError(f"labels must lie in 0..{classes - 1}, got {labels!r:.80}")
-    return wanted.long()
+        critic = nn.Sequential(
+            nn.Linear(width, HIDDEN),
+            nn.LeakyReLU(SLOPE),
+            nn.Linear(HIDDEN, HIDDEN),
+            nn.LeakyReLU(SLOPE),
+            nn.Linear(HIDDEN, 1),
+        )
+    gan = PrivateGan(generator, critic, latent_size=LATENT, **settings)
+    gan.fit(torch.from_numpy(rows), steps=steps, budget=budget)
+    return TableGan(gan.generator_.cpu(), sizes, gan.plan_)

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu, softplus
 
-from dpkit.private.gan_settings import GanSettings, PlannedGan
-from dpkit.private.losses import PerExampleOf, penalised, two_sided
 from dpkit.private.networks import check_logits
-from dpkit.private.released import Released, released
+from dpkit.private.plan import GanSettings, PlannedGan
+from dpkit.private.release import PerExampleOf, Released, penalised, released, two_sided
 from dpkit.training import average, called_fake, called_real, update
 from dpkit.training.device import draws_put_back
 from dpkit.training.types import Gan, Record
@@ -86,7 +85,16 @@ def moved(
     update(gan.discriminator_optimizer, found.parameters, found.means)
     generator_loss = None
     if (index + 1) % settings.n_critic == 0:
-        generator_loss = _update_generator(gan, answers(), settings, index)
+        scored = answers()
+        loss = softplus(-scored).mean() if settings.loss == "bce" else -scored.mean()
+        parameters = [p for p in gan.generator_net.parameters() if p.requires_grad]
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+        pairs = zip(parameters, gradients, strict=True)
+        filled = [torch.zeros_like(p) if g is None else g for p, g in pairs]
+        update(gan.generator_optimizer, parameters, filled)
+        decay, updates = settings.generator_decay, index // settings.n_critic
+        average(gan.averaged_net, gan.generator_net, decay=decay, updates=updates)
+        generator_loss = loss.detach()
     return Record(
         step=index,
         batch_size=batch_size,
@@ -177,25 +185,14 @@ def _critic_loss(critic: nn.Module, settings: GanSettings) -> PerExampleOf:
     return two_sided(critic, *CRITIC_LOSSES[settings.loss])
 
 
-def _hinge_real(output: Tensor) -> Tensor:
-    return relu(1 - scores(output))
-
-
-def _hinge_fake(output: Tensor) -> Tensor:
-    return relu(1 + scores(output))
-
-
-def _bce_real(output: Tensor) -> Tensor:
-    return called_real(scores(output)[:, None])
-
-
-def _bce_fake(output: Tensor) -> Tensor:
-    return called_fake(scores(output)[:, None])
-
-
 CRITIC_LOSSES: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
-    "hinge": (_hinge_real, _hinge_fake),  # Lim, Ye 2017; Miyato et al. 2018, eq. 16
-    "bce": (_bce_real, _bce_fake),  # Goodfellow et al. 2014
+    # Lim, Ye 2017; Miyato et al. 2018, eq. 16
+    "hinge": (lambda out: relu(1 - scores(out)), lambda out: relu(1 + scores(out))),
+    # Goodfellow et al. 2014
+    "bce": (
+        lambda out: called_real(scores(out)[:, None]),
+        lambda out: called_fake(scores(out)[:, None]),
+    ),
 }
 
 
@@ -207,16 +204,3 @@ def _answers(gan: Gan, settings: GanSettings, rng: torch.Generator) -> Tensor:
         conditions = (public,)
     fakes = gan.generator_net(latents(gan, count, settings, rng), *conditions)
     return scores(gan.discriminator(fakes, *conditions))
-
-
-def _update_generator(gan: Gan, answers: Tensor, settings: PlannedGan, index: int) -> Tensor:
-    loss = softplus(-answers).mean() if settings.loss == "bce" else -answers.mean()
-    parameters = [p for p in gan.generator_net.parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
-    filled = [
-        torch.zeros_like(p) if g is None else g for p, g in zip(parameters, gradients, strict=True)
-    ]
-    update(gan.generator_optimizer, parameters, filled)
-    updates = index // settings.n_critic
-    average(gan.averaged_net, gan.generator_net, decay=settings.generator_decay, updates=updates)
-    return loss.detach()

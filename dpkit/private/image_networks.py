@@ -50,28 +50,26 @@ def image_networks(
         sides.append(-(-sides[-1] // 2))
     more = classes or 0
     if len(sides) == 1:
-        generator, critic = _flat(shape, latent_size + more), _flat_critic(shape, more)
+        widths = nn.Linear(latent_size + more, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, prod(shape))
+        generator = nn.Sequential(*widths, nn.Tanh(), nn.Unflatten(1, shape))
+        first = nn.Linear((channels + more) * side**2, HIDDEN)
+        last = nn.Linear(HIDDEN, 1)
+        critic = nn.Sequential(nn.Flatten(), first, nn.LeakyReLU(SLOPE), last)
     else:
-        generator = _generator(channels, sides, latent_size + more)
-        critic = _critic(channels + more, sides)
+        filters = [WIDTH * 2**level for level in range(len(sides) - 1)]
+        generator = _generator(channels, sides, filters, latent_size + more)
+        layers: list[nn.Module] = []
+        for inputs, out in pairwise([channels + more, *filters]):
+            layers += [nn.Conv2d(inputs, out, 5, 2, 2), nn.LeakyReLU(SLOPE)]
+        last = nn.Linear(filters[-1] * sides[-1] ** 2, 1)
+        critic = nn.Sequential(*layers, nn.Flatten(), last)
     if classes is None:
         return generator, critic
     return WithLabels(generator, classes), WithLabels(critic, classes)
 
 
-def _filters(sides: list[int]) -> list[int]:
-    return [WIDTH * 2**level for level in range(len(sides) - 1)]
-
-
-def _critic(channels: int, sides: list[int]) -> nn.Module:
-    layers: list[nn.Module] = []
-    for inputs, out in pairwise([channels, *_filters(sides)]):
-        layers += [nn.Conv2d(inputs, out, 5, 2, 2), nn.LeakyReLU(SLOPE)]
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(out * sides[-1] ** 2, 1))
-
-
-def _generator(channels: int, sides: list[int], inputs: int) -> nn.Module:
-    *filters, first = _filters(sides)
+def _generator(channels: int, sides: list[int], filters: list[int], inputs: int) -> nn.Module:
+    *filters, first = filters
     features = first * sides[-1] ** 2
     layers: list[nn.Module] = [
         nn.Linear(inputs, features),
@@ -85,14 +83,3 @@ def _generator(channels: int, sides: list[int], inputs: int) -> nn.Module:
         layers += [nn.ConvTranspose2d(inputs, out, 5, 2, 2, output_padding=1 - odd), nn.ReLU()]
     layers[-1] = nn.Tanh()
     return nn.Sequential(*layers)
-
-
-def _flat(shape: tuple[int, ...], inputs: int) -> nn.Module:
-    widths = nn.Linear(inputs, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, prod(shape))
-    return nn.Sequential(*widths, nn.Tanh(), nn.Unflatten(1, shape))
-
-
-def _flat_critic(shape: tuple[int, int, int], more: int) -> nn.Module:
-    pixels = (shape[0] + more) * shape[1] * shape[2]
-    layers = nn.Linear(pixels, HIDDEN), nn.LeakyReLU(SLOPE), nn.Linear(HIDDEN, 1)
-    return nn.Sequential(nn.Flatten(), *layers)

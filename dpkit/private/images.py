@@ -5,15 +5,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from dpkit.common import checks
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.one_release import Price, generator, size_of
-from dpkit.private.statement import ALL_RECORDS, counted
+from dpkit.private.plan import size_of
+from dpkit.private.statement import ALL_RECORDS, SETTINGS, Price, Priced, counted, generator
 from dpkit.synthesizers import class_moments, random_features
 from dpkit.synthesizers.jitter import Jitter
 from dpkit.synthesizers.records import arrays, checksum, in_unit
@@ -25,7 +23,7 @@ AFTER = {  # what follows from the release alone
 }
 
 
-class PrivateImages(BaseEstimator):
+class PrivateImages(Priced):
     """A synthesizer for labelled images by one noised release, without private training.
 
         images = PrivateImages(epsilon=1).fit(x, y)
@@ -89,7 +87,7 @@ class PrivateImages(BaseEstimator):
             OverBudget: the run would exceed the budget; nothing was charged then.
         """
         check_budget(budget)
-        checks.one_of(tuple(_METHODS), method=self.method)
+        checks.one_of((MOMENTS, FEATURES), method=self.method)
         classes = checks.whole(1, classes=self.classes)
         checks.positive(epsilon=self.epsilon)
         checks.between(0, 1, delta=self.delta)
@@ -98,7 +96,14 @@ class PrivateImages(BaseEstimator):
         rng = generator(self.reproducible_seed, stream=0)
         rows = in_unit(pixels)
         asked = {"delta": self.delta, "classes": classes, "shape": rows.shape[1:]}
-        settings, fit = _METHODS[self.method](self.epsilon, asked, size)
+        if self.method == MOMENTS:
+            settings = class_moments.settings_for(self.epsilon, **asked, public_size=size)
+            fit: Any = class_moments.fit
+        else:  # torch is looked for before anything is charged
+            from dpkit.synthesizers import feature_matching
+
+            settings = random_features.settings_for(self.epsilon, **asked)
+            fit = partial(feature_matching.fit, public_size=size)
         ledger = settings.ledger()
         guarantee = pld.epsilon(ledger, delta=self.delta)
         if budget is not None:
@@ -107,6 +112,7 @@ class PrivateImages(BaseEstimator):
         self.model_ = fit(rows, labels, settings=settings, rng=rng)
         self.guarantee_ = guarantee
         assumed = (
+            SETTINGS,
             *([counted(len(pixels))] if self.public_size is None else []),
             f"the number of classes, {classes}, and the size of an image are public",
         )
@@ -137,17 +143,12 @@ class PrivateImages(BaseEstimator):
             TypeError: jitter is no `Jitter`.
             ValueError: a label is out of range.
         """
-        self._check_fitted()
+        model = self._fitted().model_
         if not isinstance(jitter, Jitter | None):
             raise TypeError(f"jitter must be a Jitter(), or None, got {jitter!r:.80}")
         rng = generator(reproducible_seed, stream=1)
-        made = self.model_.sample(labels, rng=rng).astype(np.float32, copy=False)
+        made = model.sample(labels, rng=rng).astype(np.float32, copy=False)
         return made if jitter is None else jitter(made, rng=rng)
-
-    def guarantee(self) -> Guarantee:
-        """The certified bound on what `fit` released."""
-        self._check_fitted()
-        return self.guarantee_
 
     def statement(self, *, unit: str = "one labelled image", jitter: Jitter | None = None) -> str:
         """The sentences that a paper should carry.
@@ -158,31 +159,6 @@ class PrivateImages(BaseEstimator):
             unit: of privacy: what one record is.
             jitter: as what is published was sampled.
         """
-        self._check_fitted()
-        after = (
-            self._after
-            if jitter is None
-            else f"{self._after}, then turned, shifted and enlarged at random"
-        )
-        return self._price.statement(unit=unit, after=after)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "model_"):
-            raise NotFittedError("there is no model yet: call fit(x, y) first")
-
-
-def _moments(epsilon: float, asked: dict[str, Any], size: int) -> tuple[Any, Any]:
-    """Settings, and what fits a model by them."""
-    settings = class_moments.settings_for(epsilon, **asked, public_size=size)
-    return settings, class_moments.fit
-
-
-def _features(epsilon: float, asked: dict[str, Any], size: int) -> tuple[Any, Any]:
-    """Settings, and what fits a model by them; torch is looked for before anything is charged."""
-    from dpkit.synthesizers import feature_matching
-
-    settings = random_features.settings_for(epsilon, **asked)
-    return settings, partial(feature_matching.fit, public_size=size)
-
-
-_METHODS = {MOMENTS: _moments, FEATURES: _features}
+        price = self._fitted()._price
+        moved = "" if jitter is None else ", then turned, shifted and enlarged at random"
+        return price.statement(unit=unit, more=f"Post-processing: {self._after}{moved}.")

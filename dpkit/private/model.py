@@ -1,6 +1,7 @@
 """Private training of one network, in a loop of one's own."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,17 @@ from torch import Tensor, nn
 from dpkit.common import checks
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.private import saved
-from dpkit.private.batch import Drawn
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.data import Transform, checksum, data_for, held_in, tensors
-from dpkit.private.losses import PerExampleOf, RowLoss, itself, penalised
+from dpkit.private.data import (
+    Transform,
+    checksum,
+    data_for,
+    extreme_places,
+    held_in,
+    published,
+    settled,
+    tensors,
+)
 from dpkit.private.networks import (
     CHANGED,
     Weights,
@@ -24,18 +32,19 @@ from dpkit.private.networks import (
     check_optimizer,
     guard,
     own_step,
+    try_step,
 )
-from dpkit.private.plan import calibrated, scaling_of
-from dpkit.private.released import AT_MOST, released
-from dpkit.private.standardise import published, settled
-from dpkit.private.statement import ended, statement
-from dpkit.private.trial import Trial
-from dpkit.private.watch import table
+from dpkit.private.plan import calibrated
+from dpkit.private.release import AT_MOST, Drawn, PerExampleOf, RowLoss, itself, penalised, released
+from dpkit.private.statement import statement
 from dpkit.training import generator_on, per_example, ranks, update
-from dpkit.training.batches import Rows, batches
-from dpkit.training.device import precision
-from dpkit.training.gradients.self_check import code_of, extents
+from dpkit.training.batches import batches
+from dpkit.training.data import PUBLIC, Rows
+from dpkit.training.device import floats, precision
+from dpkit.training.gradients import clipped_sum  # of this rank alone: others may not look now
+from dpkit.training.gradients.self_check import code_of, undisturbed
 from dpkit.training.optimizers import settle
+from dpkit.training.reads import Watched, extents, now_and_then
 
 
 class BudgetSpent(RuntimeError):
@@ -120,7 +129,7 @@ class Private:
             public_size=public_size,
             max_grad_norm=max_grad_norm,
             seeded=reproducible_seed is not None,
-            scaling_noise=scaling_of(transform),
+            scaling_noise=getattr(transform, "scaling_noise", None),
         )
         self.net, self.optimizer, self.steps_done = net, optimizer, 0
         self._parameter = next(p for p in net.parameters() if p.requires_grad)
@@ -140,10 +149,8 @@ class Private:
             self.plan.sampling, size=len(every), public_size=self.plan.public_size, rng=self._rng
         )
         self._drawn, self._losses = Drawn(self._data), dict[Any, RowLoss]()
-        self._weights = Weights(net)
-        self._trial = Trial(
-            net, optimizer, self._data, memory, self._drawn, self._rows, self.plan, self._at_most
-        )
+        self._weights, self._memory = Weights(net), memory
+        self._tried = set[Any]()  # names of losses
         self._measured: list[tuple[Any, ...]] = []
         guard(optimizer)
         self._budget = None if ranks.here().rank else budget
@@ -161,20 +168,17 @@ class Private:
         """
         while self.steps_done < self.plan.steps:
             done = self.steps_done
-            yield self._on_hand()
+            with self._drawn.alone():
+                if not self._drawn.unused:
+                    self._drawn.next(self._rows(next(self._draws)))
+                rows = self._drawn.rows
+            yield rows
             if self.steps_done == done:
                 raise RuntimeError(
                     "no step was made on the last batch: call private.step(loss, x, y) once in "
                     "each pass of the loop, for an empty batch too; it ends when the budget is "
                     "spent"
                 )
-
-    def _on_hand(self) -> tuple[Tensor, ...]:
-        """The batch that is to be used next: drawn only where the last one was used."""
-        with self._drawn.alone():
-            if not self._drawn.unused:
-                self._drawn.next(self._rows(next(self._draws)))
-            return self._drawn.rows
 
     def __len__(self) -> int:
         """Steps that are left: how long the loop still is (tqdm asks)."""
@@ -209,10 +213,11 @@ class Private:
                 f"reduction='none'), got {type(loss).__name__}"
             )
         with self._drawn.alone():
-            rows = self._taken(rows)
-            whole = self._loss(loss)
-            of = partial(per_example, whole, itself)
-            self._release(code_of(loss), of, *rows, loss=whole)
+            rows, name = self._taken(rows), code_of(loss)
+            # one module for all functions of the same code: what is checked of it is remembered
+            whole = self._losses.setdefault(name, RowLoss(self.net, loss))
+            whole.of_rows = loss
+            self._release(name, partial(per_example, whole, itself), *rows, loss=whole)
 
     @torch.enable_grad()
     def critic_step(
@@ -251,17 +256,55 @@ class Private:
             )
         return tuple(self._drawn.take(own, beside))
 
-    def _loss(self, loss: Callable[..., Tensor]) -> RowLoss:
-        """One module for all functions of the same code: what is checked of it is remembered."""
-        whole = self._losses.setdefault(code_of(loss), RowLoss(self.net, loss))
-        whole.of_rows = loss
-        return whole
+    def _look(
+        self, name: Any, of: PerExampleOf, *rows: Tensor, loss: RowLoss | None
+    ) -> AbstractContextManager[Any]:
+        """Try all that a step will run, before it is charged: each loss once, then now and then.
+
+        What it reads is watched: no loss, network or optimiser may read where records lie. Its name
+        is its code, `of` gives its gradients, `loss` is the user's own; rows are of the batch on
+        hand, or were made beside them. Returns the watch over the optimiser's step.
+        """
+        first = name not in self._tried
+        if not len(rows[0]) or not (first or now_and_then()):
+            return nullcontext()
+        few = [row[: self._at_most] for row in rows]
+        places = [*self._memory, *extents(*self._drawn.rows)]
+        stepping = Watched("the optimizer", places, remedy="let it compute no gradient itself")
+        if first and loss is not None:
+            with Watched("the loss", self._memory, remedy=PUBLIC):
+                loss.tried(self._drawn, *few)
+        self._passes(of, *few)
+        if first:
+            self._on_extreme_labels(loss or partial(self._passes, of), few)
+            if not self._tried:
+                with stepping, own_step(self.optimizer):  # a subclass may call its parent's
+                    try_step(self.optimizer)
+            self._tried.add(name)
+        return stepping
+
+    def _passes(self, of: PerExampleOf, *rows: Tensor) -> None:
+        with Watched("the loss", self._memory, remedy=PUBLIC), undisturbed(self.net):
+            clipped_sum(of, *rows, rule=self.plan.clipping, at_most=self._at_most)
+
+    def _on_extreme_labels(self, run: Callable[..., Any], rows: Sequence[Tensor]) -> None:
+        """The same rows, of these records: a label out of range is found before the run begins."""
+        for part in extreme_places(self._data).split(len(rows[0])):
+            several = part[torch.arange(len(self._drawn.rows[0])) % len(part)]
+            try:
+                with self._drawn.exchanged(self._rows(several)), undisturbed(self.net):
+                    run(*rows)
+            except (RuntimeError, IndexError, ValueError) as error:
+                raise ValueError(
+                    f"the loss does not run on the records with the smallest and largest labels: "
+                    f"{error}; {checks.TO_YOURSELF}; this step was not charged"
+                ) from error
 
     def _release(
         self, name: Any, of: PerExampleOf, *rows: Tensor, loss: RowLoss | None = None
     ) -> None:
         """A step that is sure to run, charged before it does."""
-        watched = self._trial.look(name, of, *rows, loss=loss)
+        watched = self._look(name, of, *rows, loss=loss)
         settle(self.optimizer)
         self._weights.look()
         if not self.steps_done and self._budget is not None:
@@ -284,7 +327,9 @@ class Private:
         They are PRIVATE, without noise: do not release them. A stop or a learning rate that
         follows from them makes the statement false, as `statement` says.
         """
-        return table(self._measured, "step", "batch_size", "loss", "clipped", "not_finite")
+        names = ("step", "batch_size", "loss", "clipped", "not_finite")
+        columns = pd.Index(names, name="private")  # which is printed over them
+        return pd.DataFrame([floats(*row) for row in self._measured], columns=columns)
 
     @property
     def ledger(self) -> list[Release]:
@@ -316,12 +361,22 @@ class Private:
             checks.one_of(("released values",), stopped_by=stopped_by)
         settle(self.optimizer)
         self._weights.look()
-        return statement(
-            self.plan,
-            unit=unit,
-            ended=ended(self.plan, self.steps_done, is_public=stopped_by is not None),
-            assume=[CHANGED] * self._weights.changed,
+        # the same wherever a loop ended: that not all steps ran, and how many did, may tell of
+        # records, and is said only where the user states that released values decided it
+        ended = (
+            "The price is that of all planned steps. It covers training that ended before them "
+            "where released values or public numbers alone decided that, not where records, or "
+            "losses that were not released, did."
         )
+        if not self.steps_done:
+            ended = "No step was made yet; the price is that of all that are planned."
+        elif stopped_by is not None:
+            ended = (
+                f"Released values or public numbers alone ended training after {self.steps_done} "
+                f"of {self.plan.steps} steps; the price is that of all."
+            )
+        changed = [CHANGED] * self._weights.changed
+        return statement(self.plan, unit=unit, ended=ended, assume=changed)
 
     def save(
         self, path: str | Path, *, unit: str = "one training example", stopped_by: str | None = None

@@ -10,9 +10,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
-from dpkit.privacy.ledger import rows
+from dpkit.common import files
+from dpkit.privacy.rows import rows
 from dpkit.private.plan import Plan
-from dpkit.training.checkpoint.ledger import write_whole
 
 
 def save(path: str | Path, network: nn.Module, *, plan: Plan, words: dict[str, Any]) -> None:
@@ -47,7 +47,7 @@ def save(path: str | Path, network: nn.Module, *, plan: Plan, words: dict[str, A
     # clones: tied weights share their memory, which safetensors refuses
     tensors = {name: t.detach().cpu().clone() for name, t in network.state_dict().items()}
     texts = {"statement": str(words["statement"]), "dpkit": json.dumps(facts)}
-    write_whole(path, to_bytes(tensors, texts))
+    files.write_bytes(path, to_bytes(tensors, texts), private=True)
 
 
 def load(path: str | Path, network: nn.Module) -> dict[str, Any]:

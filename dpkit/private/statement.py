@@ -1,7 +1,15 @@
-"""The sentences that a paper should carry about a private run."""
+"""What a fit or a run cost, and the sentences that a paper should carry about it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from dpkit.common import checks
+from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.statement import statement as sentence
 from dpkit.private.plan import Plan
 
@@ -10,38 +18,12 @@ SEEDED = (
     "Noise was drawn from a fixed seed: reproducible by anyone who knows it; not for publication "
     "of private data."
 )
-
-
-def counted(records: int) -> str:
-    """What is assumed of a number of records that nobody declared."""
-    return f"the number of records, {records}, is public"
-
-
+SETTINGS = "settings and initial weights do not depend on the records"
 INDEPENDENT = (
     "initial weights, buffers, transform and settings (learning rates too, as training goes on) do "
     "not depend on the records; neither the preparation of a record, nor its loss or the fake "
     "beside it, depends on another record"
 )
-
-
-def ended(plan: Plan, done: int, *, is_public: bool) -> str:
-    """The sentence on where a loop of the user's own ended: the same wherever it did.
-
-    That not all steps ran, and how many did, may tell of records: it is said only where the user
-    states that released values decided it.
-    """
-    if not done:
-        return "No step was made yet; the price is that of all that are planned."
-    if is_public:
-        return (
-            f"Released values or public numbers alone ended training after {done} of "
-            f"{plan.steps} steps; the price is that of all."
-        )
-    return (
-        "The price is that of all planned steps. It covers training that ended before them where "
-        "released values or public numbers alone decided that, not where records, or losses that "
-        "were not released, did."
-    )
 
 
 def statement(
@@ -58,7 +40,7 @@ def statement(
         plan: of the run, whose price is stated.
         unit: of privacy: what one record is.
         classes: number of labels, which is taken as public; None without labels.
-        ended: a sentence on where the run ended, if it may end early (see `ended`).
+        ended: a sentence on where the run ended, if it may end early.
         assume: what else is assumed: a phrase each.
     """
     assumed = [INDEPENDENT, *assume]
@@ -70,5 +52,67 @@ def statement(
     if plan.scaling_noise is not None:
         sampling = f"{ALL_RECORDS} and Poisson"
         assumed.append("the bounds low and high of the features are public")
-    words = sentence(plan.guarantee(), plan.ledger(), unit=unit, sampling=sampling, assume=assumed)
-    return " ".join(part for part in (words, ended, SEEDED if plan.seeded else "") if part)
+    price = Price(plan.ledger(), plan.guarantee(), sampling, tuple(assumed), plan.seeded)
+    return price.statement(unit=unit, more=ended)
+
+
+def counted(records: int) -> str:
+    """What is assumed of a number of records that nobody declared."""
+    return f"the number of records, {records}, is public"
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a fit cost, and what has to be said beside it; nothing set later changes it.
+
+    sampling: how batches were drawn.
+    assumed: what must be true beside the guarantee's own assumptions.
+    seeded: whether noise was drawn from a seed.
+    """
+
+    ledger: list[Release]
+    guarantee: Guarantee
+    sampling: str
+    assumed: tuple[str, ...]
+    seeded: bool
+
+    def statement(self, *, unit: str, more: str = "") -> str:
+        """The sentences that a paper should carry.
+
+        What they assume, and what the kit cannot see, is in docs/limits.md.
+
+        Args:
+            unit: of privacy: what one record is.
+            more: a sentence on what was done besides, or nothing.
+        """
+        words = sentence(
+            self.guarantee, self.ledger, unit=unit, sampling=self.sampling, assume=self.assumed
+        )
+        return " ".join(part for part in (words, more, SEEDED if self.seeded else "") if part)
+
+
+class Priced(BaseEstimator):
+    """What synthesizers share whose fit is priced as a whole."""
+
+    _price: Price
+    _call = "fit(x, y)"
+
+    def guarantee(self) -> Guarantee:
+        """The certified bound on all that `fit` released."""
+        return self._fitted()._price.guarantee
+
+    def _fitted(self) -> Self:
+        if not hasattr(self, "_price"):
+            raise NotFittedError(f"there is no model yet: call {self._call} first")
+        return self
+
+
+def generator(seed: int | None, *, stream: int) -> np.random.Generator:
+    """Of the operating system's entropy, or of a seed: noise and samples are never the same draws.
+
+    Raises:
+        ValueError: the seed is not an integer >= 0.
+    """
+    if seed is None:
+        return np.random.default_rng()
+    return np.random.default_rng([checks.whole(reproducible_seed=seed), stream])

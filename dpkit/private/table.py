@@ -1,27 +1,165 @@
-"""Private synthetic tables: fit a data frame with a public schema, sample rows."""
+"""Private synthetic tables: fit a data frame with a public schema, sample rows.
 
+What a table's columns may hold is public, and never read off the records.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from dpkit.common import checks
+from dpkit.datasets.columns import Binned, Categorical, refuse
+from dpkit.datasets.encoding import TableEncoder
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.one_release import Price, generator, size_of
-from dpkit.private.schema import Schema
-from dpkit.private.statement import ALL_RECORDS, counted
+from dpkit.private.plan import size_of
+from dpkit.private.statement import ALL_RECORDS, SETTINGS, Price, Priced, counted, generator
 from dpkit.synthesizers import marginals
 
 if TYPE_CHECKING:
     import pandas as pd
 
+BINS = 16  # of numbers, where no other number of bins is given
+REASON = (
+    "what a column may hold is not read off the data, as a list of categories or a largest value "
+    "would be released without noise: state it as public knowledge, such as "
+    "{'sex': ['female', 'male'], 'age': range(17, 91), 'income': (0, 1e6)}"
+)
 
-class PrivateTable(BaseEstimator):
+
+class Schema:
+    """Columns as `TableEncoder` has them, with categories that are no texts written as texts.
+
+    Args:
+        columns: for each column's name one of: a list of categories (texts, whole numbers or
+            truths; None in it stands for a missing cell); (low, high) or (low, high, bins) for
+            numbers in equal bins; range(low, high + 1) for whole numbers, range(low, high + 1,
+            width) with that many in a bin. Or a sequence of `Categorical` and `Binned`, or a
+            `TableEncoder`, which holds one.
+
+    Raises:
+        TypeError: no such thing, or a data frame.
+        ValueError: bounds, bins or categories that make no column.
+    """
+
+    def __init__(self, columns: Any) -> None:
+        if columns is None:
+            raise TypeError(f"columns must be given, got None: {REASON}")
+        if hasattr(columns, "iloc"):
+            raise TypeError(f"columns is a {type(columns).__name__}: {REASON}")
+        self._texts: dict[str, dict[Any, str]] = {}
+        if isinstance(columns, Mapping):
+            made = [self._column(name, given) for name, given in columns.items()]
+        else:
+            given = columns.columns if isinstance(columns, TableEncoder) else columns
+            made = list(given) if isinstance(given, Sequence) else [given]
+        if not made or not all(isinstance(one, Categorical | Binned) for one in made):
+            raise TypeError(
+                f"columns must say what each column may hold, got {columns!r:.80}: {REASON}"
+            )
+        for column in made:
+            checks.whole(2, **{f"categories or bins of column {column.name}": column.size})
+        self.encoder = TableEncoder(tuple(made))
+
+    def _column(self, name: Any, given: Any) -> Categorical | Binned:
+        if not isinstance(name, str):
+            raise TypeError(f"columns: names must be texts, got {name!r}")
+        if isinstance(given, range):
+            if given.step < 1 or len(given) < 2:
+                raise ValueError(
+                    f"columns: {name} needs a rising range of two bins or more, got {given}"
+                )
+            # bins of `step` whole numbers; for a step of 1 of as many as make at most `BINS` bins
+            width = given.step if given.step > 1 else -(-len(given) // BINS)
+            starts = range(given.start, given.stop, width)
+            return Binned(name, (*map(float, starts), float(given.stop - 1)), whole=True)
+        if isinstance(given, list):
+            return self._categories(name, given)
+        if isinstance(given, tuple) and any(isinstance(one, str) for one in given):
+            raise TypeError(
+                f"columns: {name} is a tuple, {given!r:.80}: for categories take a list, as (low, "
+                "high) stands for numbers"
+            )
+        if isinstance(given, tuple) and len(given) in (2, 3):
+            low, high, bins = (*given, BINS)[:3]
+            number = checks.whole(1, **{f"columns: bins of {name}": bins})
+            bounds = {f"columns: low of {name}": low, f"columns: high of {name}": high}
+            low, high = checks.in_range(-1e300, 1e300, **bounds)
+            if not low < high:
+                raise ValueError(
+                    f"columns: {name} needs (low, high) with low < high, got ({low}, {high})"
+                )
+            return Binned(name, tuple(np.linspace(low, high, number + 1).tolist()), whole=False)
+        raise TypeError(
+            f"columns: {name} must be a list of categories, (low, high), (low, high, bins) or a "
+            f"range, got {given!r:.80}"
+        )
+
+    def _categories(self, name: str, given: list[Any]) -> Categorical:
+        values = [one for one in given if one is not None]
+        if all(isinstance(one, str) for one in values):
+            return Categorical(name, tuple(values), missing=None in given)
+        if not all(isinstance(one, int | np.integer | np.bool_) for one in values):
+            raise TypeError(
+                f"columns: categories of {name} must all be texts, or all whole numbers or truths, "
+                f"got {given!r:.80}; numbers with fractions need (low, high)"
+            )
+        self._texts[name] = {one: str(one) for one in values}
+        if len(self._texts[name]) < len(values):
+            raise ValueError(f"columns: a category of {name} is there twice, got {given!r:.80}")
+        return Categorical(name, tuple(str(one) for one in values), missing=None in given)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of each column's categories or bins."""
+        return tuple(column.size for column in self.encoder.columns)
+
+    def codes(self, frame: Any) -> np.ndarray:
+        """Each cell's category by its number, int64 (rows, columns).
+
+        Raises:
+            TypeError, ValueError: as `TableEncoder.codes`.
+        """
+        import pandas as pd
+
+        if not isinstance(frame, pd.DataFrame):
+            raise TypeError(
+                f"fit takes a pandas.DataFrame, got {type(frame).__name__}; make one of it: "
+                f"pandas.DataFrame(data, columns={list(self.encoder.names)})"
+            )
+        extra = [name for name in frame.columns if name not in self.encoder.names]
+        if extra:
+            raise ValueError(
+                f"the data have columns of which nothing is stated: {extra}; add them to columns, "
+                "or leave them out"
+            )
+        written = frame.copy(deep=False)
+        for name, texts in self._texts.items():
+            if name in frame:
+                column: Any = frame[name]
+                known = ", ".join(texts.values())
+                unknown = ~column.isin(list(texts)) & column.notna()
+                refuse(column, unknown.to_numpy(), "is no category", f"known: {known}")
+                written[name] = column.astype(object).map(texts)
+        return self.encoder.codes(written)
+
+    def frame(self, codes: np.ndarray, rng: np.random.Generator) -> Any:
+        """The table of such codes, with a number drawn uniformly from each bin."""
+        import pandas as pd
+
+        frame = self.encoder.frame(codes, rng)
+        for name, texts in self._texts.items():
+            back = {text: value for value, text in texts.items()}
+            values = pd.Series([back.get(cell) for cell in frame[name]])
+            frame[name] = values.convert_dtypes() if values.hasnans else values
+        return frame
+
+
+class PrivateTable(Priced):
     """A synthesizer for tables: noisy counts of all pairs of columns, or a private GAN.
 
         table = PrivateTable({"age": range(17, 91), "sex": ["female", "male"]}, epsilon=1)
@@ -43,7 +181,7 @@ class PrivateTable(BaseEstimator):
         columns: what each column may hold, by its name: a list of categories, (low, high), (low,
             high, bins), range(low, high + 1) or range(low, high + 1, width); or a sequence of
             `Categorical` and `Binned`, or a `TableEncoder`, such as `dpkit.datasets.ADULT_8` (see
-            `dpkit.private.schema.Schema`). It is public knowledge and never read off the records.
+            `dpkit.private.table.Schema`). It is public knowledge and never read off the records.
         epsilon, delta: of one fit, in nats, under add-remove adjacency.
         method: "marginals" or "gan".
         target: of marginals, the column that all others depend on, such as what is to be predicted;
@@ -58,6 +196,8 @@ class PrivateTable(BaseEstimator):
     Raises:
         TypeError, ValueError: columns that do not say what they hold, or make no table.
     """
+
+    _call = "fit(frame)"
 
     def __init__(
         self,
@@ -111,7 +251,7 @@ class PrivateTable(BaseEstimator):
             ledger,
             self.guarantee_,
             ALL_RECORDS if self.method == "marginals" else "Poisson",
-            (counted(len(frame)),) if self.public_size is None else (),
+            (SETTINGS, *([counted(len(frame))] if self.public_size is None else [])),
             self.reproducible_seed is not None,
         )
         self._schema = schema
@@ -143,11 +283,11 @@ class PrivateTable(BaseEstimator):
     def _gan(
         self, schema: Schema, codes: np.ndarray, budget: Budget | None
     ) -> tuple[Any, list[Release]]:
-        from dpkit.private import table_gan
+        from dpkit.private.gan import fit_rows
 
         if self.target is not None:
             raise ValueError('a GAN has no target: leave it out, or take method="marginals"')
-        model = table_gan.fit(
+        model = fit_rows(
             schema.encoder.one_hot(codes),
             sizes=schema.sizes,
             steps=self.steps,
@@ -171,14 +311,8 @@ class PrivateTable(BaseEstimator):
             NotFittedError: there is no model yet.
             ValueError: n is not an integer >= 0.
         """
-        self._check_fitted()
-        rng = generator(reproducible_seed, stream=1)
-        return self._schema.frame(self.model_.sample(n, rng=rng), rng)
-
-    def guarantee(self) -> Guarantee:
-        """The certified bound on what `fit` released."""
-        self._check_fitted()
-        return self.guarantee_
+        model, rng = self._fitted().model_, generator(reproducible_seed, stream=1)
+        return self._schema.frame(model.sample(n, rng=rng), rng)
 
     def statement(self, *, unit: str = "one row of the table") -> str:
         """The sentences that a paper should carry.
@@ -188,12 +322,7 @@ class PrivateTable(BaseEstimator):
         Args:
             unit: of privacy: what one record is.
         """
-        self._check_fitted()
-        return self._price.statement(unit=unit)
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "model_"):
-            raise NotFittedError("there is no model yet: call fit(frame) first")
+        return self._fitted()._price.statement(unit=unit)
 
 
 def _checksum(frame: "pd.DataFrame") -> str:

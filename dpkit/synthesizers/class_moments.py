@@ -6,20 +6,221 @@ post-processing. With several components a class, a first release of the same ki
 lie, as private EM does in many rounds (Park, Foulds, Choudhary, Welling 2017). Works without torch.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from math import prod, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.fft import dct
+from sklearn.cluster import KMeans
 
-from dpkit.synthesizers.components import partition
-from dpkit.synthesizers.moments_settings import MomentsSettings, settings_for
-from dpkit.synthesizers.moments_sums import Floats, Sums, in_parts, noised, sums
-from dpkit.synthesizers.records import checked, checked_labels
+from dpkit.common import checks
+from dpkit.privacy import calibrate, normals, pld
+from dpkit.synthesizers.records import Noised, checked, checked_labels
 
-__all__ = ["Component", "MomentsModel", "MomentsSettings", "fit", "settings_for"]
+Floats = NDArray[np.float64]
+FIRST_SHARE = 0.2  # of mu^2: what the first of two releases takes
+MOST = 64  # components of a class, however many records there are
+ENOUGH = 1_500  # records a component times mu: fewer, and noise hides what tells components apart
+SAMPLES = 2_000  # of each class, on which the centres of its components are found
+AT_ONCE = 2_000  # records that are multiplied, or images that are sampled, together
+
+
+@cache
+def cosines(shape: tuple[int, ...], frequencies: int | None) -> np.ndarray | None:
+    """Orthonormal rows, (features, pixels): products of cosines along both sides of each channel.
+
+    Noise on a matrix of few features has small eigenvalues: a quarter of the pixels halves them.
+
+    Args:
+        shape: (channels, height, width).
+        frequencies: kept along each side, the lowest first; None, or all there are, keeps the
+            pixels as they are.
+
+    Returns:
+        None where the pixels are kept.
+    """
+    channels, *sides = shape
+    if frequencies is None or frequencies >= max(sides):
+        return None
+    along = [np.asarray(dct(np.eye(side), norm="ortho", axis=0))[:frequencies] for side in sides]
+    return np.kron(np.eye(channels), np.kron(*along))
+
+
+@dataclass(frozen=True)
+class MomentsSettings(Noised):
+    """What is measured of labelled images, and with how much noise.
+
+    A record of features z (its lowest cosine frequencies, a public orthonormal basis), scaled down
+    to |z| <= C where it is longer, adds (w0, w1 z / C, w2 z z' / C^2) to the sums of its class.
+
+    Args:
+        classes: number of labels 0, 1, ..., which is public.
+        shape: of an image, (channels, height, width), with values in [0, 1].
+        noise_multiplier: noise standard deviation / `sensitivity`; 0 for none, which is not
+            private. Of both releases together, where there are two.
+        clip_norm: C, in the images' unit; public, never read off the records.
+        weights: (w0, w1, w2) of count, mean and second moment, each > 0.
+        frequencies: of cosines along each side that are kept; None keeps all.
+        components: Gaussians a class.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+
+    classes: int
+    shape: tuple[int, ...]
+    noise_multiplier: float
+    clip_norm: float = 9.5
+    weights: tuple[float, float, float] = (0.05, 0.3, 1.0)
+    frequencies: int | None = 14
+    components: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(self.shape))
+        object.__setattr__(self, "weights", tuple(self.weights))
+        checks.whole(1, classes=self.classes, components=self.components)
+        if len(self.shape) != 3:
+            raise ValueError(f"shape must be (channels, height, width), got {self.shape}")
+        checks.whole(1, channels=self.shape[0], height=self.shape[1], width=self.shape[2])
+        if self.frequencies is not None:
+            checks.whole(1, frequencies=self.frequencies)
+        checks.positive(clip_norm=self.clip_norm)
+        if len(self.weights) != 3:
+            raise ValueError(f"weights must be of count, mean, second moment, got {self.weights}")
+        checks.positive(**{f"weights[{i}]": weight for i, weight in enumerate(self.weights)})
+        super().__post_init__()
+
+    @property
+    def basis(self) -> NDArray[np.float64] | None:
+        """Orthonormal rows, (features, pixels); None where all pixels are kept as they are."""
+        return cosines(self.shape, self.frequencies)
+
+    @property
+    def features(self) -> int:
+        """Numbers of an image that are measured."""
+        return prod(self.shape) if self.basis is None else len(self.basis)
+
+    @property
+    def sensitivity(self) -> float:
+        """L2, under add-remove: a record of norm C adds sqrt(w0^2 + w1^2 + w2^2) to one class.
+
+        |z z'| in Frobenius norm is |z|^2. Off the diagonal the two equal entries of a symmetric
+        matrix are one number times sqrt(2), so that the norm of what is released is that one.
+        """
+        return sqrt(sum(weight**2 for weight in self.weights))
+
+    @property
+    def noise_multipliers(self) -> tuple[float, ...]:
+        """Of each release in turn; what they cost together is what one at noise_multiplier does."""
+        if self.components == 1:
+            return (self.noise_multiplier,)
+        shares = FIRST_SHARE, 1 - FIRST_SHARE
+        return tuple(self.noise_multiplier / sqrt(share) for share in shares)
+
+
+def settings_for(
+    target_epsilon: float,
+    *,
+    delta: float,
+    classes: int,
+    shape: tuple[int, ...],
+    public_size: int,
+    components: int | None = None,
+) -> MomentsSettings:
+    """The settings with the least noise for an epsilon, certified by the PLD accountant.
+
+    Weights, frequencies and components were chosen on distorted images of scikit-learn's digits;
+    the clip norm is a guess that suits images as bright as MNIST's.
+
+    Args:
+        target_epsilon: nats, > 0, under add-remove; what the settings cost is at most this.
+        delta: in (0, 1).
+        classes, shape: as `MomentsSettings`.
+        public_size: declared number of records.
+        components: Gaussians a class; None takes as many as `ENOUGH` allows.
+
+    Raises:
+        ValueError: bad input, or a target that no noise between 2^-20 and 2^40 meets.
+    """
+    checks.whole(1, public_size=public_size, classes=classes)
+    noise = calibrate.gaussian_noise_multiplier(target_epsilon, delta=delta)
+    if components is None:
+        components = min(max(1, round(public_size / classes / noise / ENOUGH)), MOST)
+    settings = MomentsSettings(classes, shape, noise, components=components)
+    while pld.epsilon(settings.ledger(), delta=delta).epsilon > target_epsilon:  # by its rounding
+        settings = replace(settings, noise_multiplier=settings.noise_multiplier * (1 + 1e-6))
+    return settings
+
+
+class Sums(NamedTuple):
+    """What noise is added to, for each of `groups` (classes, or components of all classes)."""
+
+    counts: Floats  # (groups,)
+    firsts: Floats  # (groups, features), of z / C
+    seconds: Floats  # (groups, features, features), of z z' / C^2; symmetric
+
+
+def sums(
+    pixels: NDArray[np.floating],
+    groups: NDArray[np.int64],
+    count: int,
+    *,
+    settings: MomentsSettings,
+) -> Sums:
+    """Each group's sums of 1, z / C and z z' / C^2: what `release` noises, in double precision.
+
+    Args:
+        pixels: (records, pixels).
+        groups: (records,), below `count`.
+    """
+    features = settings.features
+    total = Sums(
+        np.zeros(count), np.zeros((count, features)), np.zeros((count, features, features))
+    )
+    for group in range(count):
+        rows = np.flatnonzero(groups == group)
+        for part in np.array_split(rows, range(AT_ONCE, len(rows), AT_ONCE)):
+            z = clipped(pixels[part], settings=settings)
+            total.counts[group] += len(z)
+            total.firsts[group] += z.sum(0)
+            total.seconds[group] += z.T @ z
+    return total
+
+
+def clipped(pixels: NDArray[np.floating], *, settings: MomentsSettings) -> Floats:
+    """z / C of each image, (images, features), scaled down to a norm of 1 where it is longer."""
+    z = np.asarray(pixels, dtype=np.float64)
+    if settings.basis is not None:
+        z = z @ settings.basis.T
+    z = z / settings.clip_norm
+    norms = np.sqrt(np.square(z).sum(1, keepdims=True))
+    return z / np.maximum(norms, 1)
+
+
+def noised(
+    true: Sums, std: float, weights: tuple[float, float, float], rng: np.random.Generator
+) -> Sums:
+    """The sums with Gaussian noise of standard deviation `std` on (w0 count, w1 first, w2 second).
+
+    Of the second moment that is noise on an orthonormal basis of symmetric matrices: `std` on the
+    diagonal, std / sqrt(2) on both of two equal entries.
+    """
+    counts, firsts, seconds = (std / weight for weight in weights)
+    above = (slice(None), *np.triu_indices(true.seconds.shape[-1], 1))
+    noisy = np.zeros_like(true.seconds)
+    noisy[above] = normals.noised(true.seconds[above], noise_std=seconds / sqrt(2), rng=rng)
+    noisy += noisy.transpose(0, 2, 1)
+    diagonal = np.einsum("gii->gi", true.seconds)
+    np.einsum("gii->gi", noisy)[:] = normals.noised(diagonal, noise_std=seconds, rng=rng)
+    return Sums(
+        normals.noised(true.counts, noise_std=counts, rng=rng),
+        normals.noised(true.firsts, noise_std=firsts, rng=rng),
+        noisy,
+    )
 
 
 class Component(NamedTuple):
@@ -53,7 +254,8 @@ class MomentsModel:
             chances = np.array([one.count for one in components])
             which = rng.choice(len(components), size=len(rows), p=chances / chances.sum())
             for index, one in enumerate(components):
-                for part in in_parts(rows[which == index]):
+                own = rows[which == index]
+                for part in np.array_split(own, range(AT_ONCE, len(own), AT_ONCE)):
                     normal = rng.normal(size=(len(part), one.factors.shape[1]))
                     images[part] = np.clip(one.mean + normal @ one.factors.T, 0, 1)
         return images.reshape(-1, *self.settings.shape)
@@ -73,31 +275,17 @@ def fit(
         ValueError: another shape, or an image with a value that is NaN or outside [0, 1].
     """
     pixels, classes = checked(images, labels, classes=settings.classes, shape=settings.shape)
-    groups = classes
-    if settings.components > 1:
-        first = _release(pixels, classes, settings.classes, 0, settings, rng)
-        near = partition([c.mean for c in first], [c.factors for c in first], settings.components)
-        groups = classes * settings.components + near(pixels, classes)
-    count = settings.classes * settings.components
-    found = _release(pixels, groups, count, -1, settings, rng)
-    own = [
-        found[start : start + settings.components] for start in range(0, count, settings.components)
-    ]
-    return MomentsModel(settings, tuple(map(tuple, own)))
-
-
-def _release(
-    pixels: NDArray[np.floating],
-    groups: NDArray[np.int64],
-    count: int,
-    index: int,
-    settings: MomentsSettings,
-    rng: np.random.Generator,
-) -> list[Component]:
-    """The Gaussian of each group, from its noised sums."""
-    std = settings.noise_multipliers[index] * settings.sensitivity
-    noisy = release(pixels, groups, count, std=std, settings=settings, rng=rng)
-    return list(components_from(noisy, std, settings=settings))
+    groups, parts, found = classes, 1, []
+    for noise in settings.noise_multipliers:
+        if found:  # the first release says where a class's components lie
+            means, factors = ([getattr(c, of) for c in found] for of in ("mean", "factors"))
+            parts = settings.components
+            groups = classes * parts + partition(means, factors, parts)(pixels, classes)
+        std, count = noise * settings.sensitivity, settings.classes * parts
+        noisy = release(pixels, groups, count, std=std, settings=settings, rng=rng)
+        found = list(components_from(noisy, std, settings=settings))
+    own = (tuple(found[start : start + parts]) for start in range(0, len(found), parts))
+    return MomentsModel(settings, tuple(own))
 
 
 def release(
@@ -112,7 +300,7 @@ def release(
     """Noised sums of each group, which are all that a model is made from.
 
     Args:
-        pixels, groups, count: as `moments_sums.sums`.
+        pixels, groups, count: as `sums`.
         std: of the noise; a noise multiplier times `settings.sensitivity`.
     """
     true = sums(pixels, groups, count, settings=settings)
@@ -141,3 +329,37 @@ def components_from(noisy: Sums, std: float, *, settings: MomentsSettings) -> It
         if basis is not None:
             mean, factors = mean @ basis, basis.T @ factors
         yield Component(size, mean * settings.clip_norm, factors * settings.clip_norm)
+
+
+def partition(
+    means: Sequence[NDArray], factors: Sequence[NDArray], components: int
+) -> Callable[[NDArray, NDArray], NDArray[np.int64]]:
+    """A function of (pixels, labels) that gives each image the nearest of its class's centres.
+
+    The centres are those of k-means on samples of what was released, so that they are
+    post-processing; and each image's component depends on that image alone.
+
+    Args:
+        means: (pixels,) of each class, released.
+        factors: (pixels, directions) of each class, released.
+        components: centres a class.
+    """
+    centres = []
+    for mean, directions in zip(means, factors, strict=True):
+        rng = np.random.default_rng(0)  # of samples of public values: nothing is hidden by it
+        drawn = rng.normal(size=(SAMPLES, directions.shape[1]))
+        samples = np.clip(mean + drawn @ directions.T, 0, 1)
+        found = KMeans(components, n_init=3, random_state=0)  # pyright: ignore[reportArgumentType]
+        centres.append(found.fit(samples).cluster_centers_)
+
+    def nearest(pixels: NDArray, labels: NDArray) -> NDArray[np.int64]:
+        found = np.zeros(len(pixels), dtype=np.int64)
+        for label, around in enumerate(centres):
+            rows = np.flatnonzero(labels == label)
+            # not a product of matrices, which rounds a row otherwise where others are beside it
+            products = np.einsum("rp,cp->rc", pixels[rows].astype(np.float64), around)
+            scores = products - np.square(around).sum(1) / 2
+            found[rows] = scores.argmax(1)
+        return found
+
+    return nearest

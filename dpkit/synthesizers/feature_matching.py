@@ -6,10 +6,8 @@ embedding of what it generates, an estimate of the maximum mean discrepancy by r
 MNIST; here each batch holds as many of each class, so that each class's mean is matched by itself.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod, sqrt
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -47,13 +45,6 @@ class Matching:
         checks.whole(1, steps=self.steps, batch=self.batch, every=self.every)
         checks.positive(rate=self.rate)
         checks.in_range(0, 1, decay=checks.positive(decay=self.decay))
-
-
-class Step(NamedTuple):
-    """One step of the generator: its number, from 1, and the squared distance before it."""
-
-    step: int
-    loss: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,62 +149,43 @@ def match(
         matching: how it learns; the paper's settings by default.
 
     Raises:
-        ValueError: as `train`.
-    """
-    generator = _new(settings, rng)
-    how = {"settings": settings, "public_size": public_size, "matching": matching or Matching()}
-    records = list(train(generator, released, **how, rng=rng))
-    return FeaturesModel(settings, released, generator.eval(), tuple(one.loss for one in records))
-
-
-def train(
-    generator: "Generator",
-    released: Floats,
-    *,
-    settings: FeaturesSettings,
-    public_size: int,
-    matching: Matching,
-    rng: np.random.Generator,
-) -> Iterator[Step]:
-    """Train a generator in place, a record a step.
-
-    Args: as `match`.
-
-    Raises:
         ValueError: released is of another shape or not finite, public_size is not an integer >= 1,
             or a batch has not an image for each class.
     """
+    how = matching or Matching()
     checks.whole(1, public_size=public_size)
-    each = checks.whole(1, images_of_a_class_in_a_batch=matching.batch // settings.classes)
-    wanted = torch.from_numpy(_means(released, settings, public_size))
+    each = checks.whole(1, images_of_a_class_in_a_batch=how.batch // settings.classes)
+    shape = (settings.features, settings.classes)
+    if released.shape != shape or not np.isfinite(released).all():
+        raise ValueError(
+            f"released must be finite numbers of shape {shape}, got shape {released.shape}"
+        )
+    with torch.random.fork_rng(devices=[]):  # torch draws weights of its own first
+        generator = Generator(settings.classes, settings.shape).float()
+    for layer in generator.modules():  # initial ones: uniform within 1 / sqrt(inputs), torch's way
+        if isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
+            bound = 1 / sqrt(layer.weight[0].numel())
+            for part in (layer.weight, layer.bias):
+                drawn = rng.uniform(-bound, bound, part.shape).astype(np.float32)
+                part.data = torch.from_numpy(drawn)
+    # mean embeddings, (classes, features): noised here, and below of rows sorted by their class
+    wanted = torch.from_numpy((released.T * (settings.classes / public_size)).astype(np.float32))
     frequencies = torch.tensor(settings.frequencies(), dtype=torch.float32)
     codes = np.repeat(np.arange(settings.classes), each)
-    adam = torch.optim.Adam(generator.parameters(), lr=matching.rate)
-    rates = torch.optim.lr_scheduler.StepLR(adam, matching.every, matching.decay)
-    for step in range(1, matching.steps + 1):
+    adam = torch.optim.Adam(generator.parameters(), lr=how.rate)
+    rates = torch.optim.lr_scheduler.StepLR(adam, how.every, how.decay)
+    losses = []
+    for _ in range(how.steps):
         made = generator(_inputs(codes, settings, rng)).flatten(1)
-        loss = (_class_means(made, frequencies, settings.classes) - wanted).square().sum()
+        angles = (made @ frequencies.T).unflatten(0, (settings.classes, -1))
+        means = torch.cat([angles.cos().mean(1), angles.sin().mean(1)], 1)
+        loss = (means / sqrt(len(frequencies)) - wanted).square().sum()
         adam.zero_grad()
         loss.backward()
         adam.step()
         rates.step()
-        yield Step(step, float(loss.detach()))
-
-
-def _means(released: Floats, settings: FeaturesSettings, public_size: int) -> NDArray[np.float32]:
-    """Noised mean embeddings, (classes, features)."""
-    wanted = (settings.features, settings.classes)
-    if released.shape != wanted or not np.isfinite(released).all():
-        raise ValueError(
-            f"released must be finite numbers of shape {wanted}, got shape {released.shape}"
-        )
-    return (released.T * (settings.classes / public_size)).astype(np.float32)
-
-
-def _class_means(rows: Tensor, frequencies: Tensor, classes: int) -> Tensor:
-    """Mean embedding of each class, (classes, features), where rows are sorted by their class."""
-    angles = (rows @ frequencies.T).unflatten(0, (classes, -1))
-    return torch.cat([angles.cos().mean(1), angles.sin().mean(1)], 1) / sqrt(len(frequencies))
+        losses.append(float(loss.detach()))
+    return FeaturesModel(settings, released, generator.eval(), tuple(losses))
 
 
 def _inputs(
@@ -227,16 +199,3 @@ def _inputs(
 
 def _enlarged(size: list[int]) -> nn.Module:
     return nn.Upsample(size=tuple(size), mode="bilinear", align_corners=True)
-
-
-def _new(settings: FeaturesSettings, rng: np.random.Generator) -> Generator:
-    """A generator with initial weights from `rng`: uniform within 1 / sqrt(inputs), torch's way."""
-    with torch.random.fork_rng(devices=[]):  # torch draws weights of its own first
-        net = Generator(settings.classes, settings.shape).float()
-    for layer in net.modules():
-        if isinstance(layer, nn.Linear | nn.Conv2d) and layer.bias is not None:
-            bound = 1 / sqrt(layer.weight[0].numel())
-            for part in (layer.weight, layer.bias):
-                drawn = rng.uniform(-bound, bound, part.shape).astype(np.float32)
-                part.data = torch.from_numpy(drawn)
-    return net

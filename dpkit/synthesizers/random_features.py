@@ -21,10 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpkit.common import checks
 from dpkit.privacy import calibrate, normals
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
-from dpkit.privacy.mechanisms.base import NoGuarantee, check_noise
-from dpkit.synthesizers.records import checked
+from dpkit.synthesizers.records import Noised, checked
 
 Floats = NDArray[np.float64]
 FEATURES = 10_000  # of the paper's images
@@ -33,7 +30,7 @@ AT_ONCE = 2**22  # numbers of an embedding that are held at a time
 
 
 @dataclass(frozen=True)
-class FeaturesSettings:
+class FeaturesSettings(Noised):
     """What is released of labelled images, and with how much noise.
 
     Args:
@@ -70,25 +67,12 @@ class FeaturesSettings:
             raise ValueError(f"features must be even, cosines and sines, got {self.features}")
         checks.positive(length_scale=self.length_scale)
         checks.whole(seed=self.seed)
-        checks.non_negative(noise_multiplier=self.noise_multiplier)
-        if self.noise_multiplier:
-            check_noise(self.noise_multiplier)
+        super().__post_init__()
 
     @property
     def sensitivity(self) -> float:
         """L2, under add-remove: every embedding has norm 1, and stands in its class alone."""
         return 1.0
-
-    @property
-    def noise_std(self) -> float:
-        """Standard deviation of the noise on each number of the sums."""
-        return self.noise_multiplier * self.sensitivity
-
-    def ledger(self) -> list[Release]:
-        """What `release` releases, whatever the number of records: one Gaussian, add-remove."""
-        if not self.noise_multiplier:
-            return [Release(NoGuarantee("no noise is added"))]
-        return [Release(Gaussian(self.noise_multiplier))]
 
     def frequencies(self) -> Floats:
         """(features / 2, pixels), normal of deviation 1 / length_scale: of a Gaussian kernel."""

@@ -1,4 +1,4 @@
-"""What baselines and synthesizers are given as records: labelled images, whole and in [0, 1]."""
+"""What synthesizers share: labelled images in [0, 1], and the noise on their sums."""
 
 from hashlib import sha256
 from typing import Any
@@ -8,10 +8,42 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpkit.common import checks
 from dpkit.datasets import Images
+from dpkit.privacy.ledger import Release
+from dpkit.privacy.mechanisms import Gaussian
+from dpkit.privacy.mechanisms.base import check_noise
+from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 
 Floats = NDArray[np.floating]
 Labels = NDArray[np.int64]
 AT_ONCE = 2**26  # bytes that are copied together, where records are not laid out in order
+
+
+class Noised:
+    """Settings of a synthesizer that noises sums over its records, under add-remove."""
+
+    noise_multiplier: float
+    sensitivity: Any  # of the sums, in L2 norm
+
+    def __post_init__(self) -> None:
+        checks.non_negative(noise_multiplier=self.noise_multiplier)
+        if self.noise_multiplier:
+            check_noise(self.noise_multiplier)
+
+    @property
+    def noise_multipliers(self) -> tuple[float, ...]:
+        """Of each release in turn."""
+        return (self.noise_multiplier,)
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of the noise on each number, where there is one release."""
+        return self.noise_multiplier * self.sensitivity
+
+    def ledger(self) -> list[Release]:
+        """What is released, whatever the number of records: Gaussians, under add-remove."""
+        if not self.noise_multiplier:
+            return [Release(NoGuarantee("no noise is added"))]
+        return [Release(Gaussian(noise)) for noise in self.noise_multipliers]
 
 
 def arrays(x: Any, y: Any, *, classes: int) -> tuple[np.ndarray, Labels]:

@@ -24,7 +24,6 @@ FLOORS = {
     "privacy": 1,
     "datasets": 1,
     "training": 2,
-    "synthesizers.marginals": 2,
     "synthesizers": 2,
     "private": 3,
     "synthesizers.warm_gan": 4,
@@ -66,15 +65,12 @@ TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
     "dpkit/papers/comparison/recipe.py",
     "dpkit/papers/experiments/run.py",
     "dpkit/papers/experiments/trial.py",
-    *(f"dpkit/synthesizers/warm_gan/{name}.py" for name in ("estimator", "networks", "step")),
+    *(f"dpkit/synthesizers/warm_gan/{name}.py" for name in ("estimator", "step")),
 }
 TORCH_FREE_IN_TRAINING = {"dpkit/training/__init__.py", "dpkit/training/optimizers.py"}
 TORCH_FREE_IN_PRIVATE = {  # what is planned, priced and stated, and one release
     f"dpkit/private/{name}.py"
-    for name in (
-        *("__init__", "budget", "gan_settings", "plan", "statement"),
-        *("one_release", "images", "table"),
-    )
+    for name in (*("__init__", "budget", "plan", "statement"), *("images", "table"))
 }
 TORCH = {"torch", "torchvision", "opacus", "safetensors.torch"}
 # The parts that talk to a terminal; everything else returns what it has to say.

@@ -44,8 +44,8 @@ TRAINS = {
     "papers/experiments/run.py",
 }
 PLANS = (  # of private
-    *("__init__", "budget", "gan_settings", "plan", "statement"),
-    *("one_release", "images", "table"),
+    *("__init__", "budget", "plan", "statement"),
+    *("images", "table"),
 )
 PROMISED = ("__init__", "settings", "claims", "tables")  # of each paper, with what they import
 
@@ -59,7 +59,6 @@ def torch_free_modules() -> list[str]:
         "common",
         "metrics",
         "commands",
-        "synthesizers/marginals",
         "course",
         "papers/experiments",
         "papers/claims",

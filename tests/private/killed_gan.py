@@ -15,7 +15,7 @@ import torch
 from small_networks import digits, pair
 
 from dpkit import Budget, PrivateGan
-from dpkit.private import watch
+from dpkit.private import gan
 from dpkit.training import Checkpoints, spent
 
 STEPS = 12
@@ -62,7 +62,7 @@ def fitted(checkpoint: Path, budget: Path) -> dict:
 
 def main(checkpoint: Path, budget: Path, kill_after: int) -> None:
     torch.set_num_threads(1)
-    watch.watched = ended_after(kill_after, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    gan.watched = ended_after(kill_after, lambda: os.kill(os.getpid(), signal.SIGKILL))
     sys.stdout.write(json.dumps(fitted(checkpoint, budget)))
 
 

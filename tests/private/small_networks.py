@@ -1,9 +1,14 @@
-"""Small networks and data for these tests."""
+"""Small networks and data for these tests, and a run of `Private` on them."""
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
+from dpkit import Private
 from dpkit.training import seeded
 
 
@@ -60,3 +65,37 @@ def pair(seed: int = 0) -> tuple[Generator, Critic]:
     """A generator and its critic, with the same weights for the same seed."""
     with seeded(seed):
         return Generator(), Critic()
+
+
+X, Y = digits()
+FLAT = X.flatten(1)
+PLAN: dict[str, Any] = {"epsilon": 8, "delta": 1e-5, "steps": 4, "batch_size": 40}
+
+
+def each(net: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
+    """The cross-entropy of each row."""
+    return lambda x, y: cross_entropy(net(x), y, reduction="none")
+
+
+def private_of(
+    net: Any = None, *data: Any, rate: float = 0.5, optimizer: Any = None, **others: Any
+):
+    """A Private of a network (a classifier) on data (the digits as rows)."""
+    net = classifier() if net is None else net
+    optimizer = optimizer or torch.optim.SGD(net.parameters(), rate)
+    return Private(net, optimizer, *(data or (FLAT, Y)), **{**PLAN, **others})
+
+
+def begun(*data: Any, net: Any = None, **others: Any) -> tuple[Any, ...]:
+    """A network, its Private, and the first batch."""
+    private = private_of(net, *data, **others)
+    return (private.net, private, *next(iter(private)))
+
+
+def run(private: Private, loss: Any = None, steps: int | None = None) -> Private:
+    """Steps along a loss (the cross-entropy): all of them, or so many."""
+    for done, rows in enumerate(private, 1):
+        private.step(loss or each(private.net), *rows)
+        if done == steps:
+            break
+    return private

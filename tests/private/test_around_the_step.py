@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from small_networks import Critic, Generator, classifier, digits
+from small_networks import FLAT, Critic, Generator, X, Y, begun, classifier, each, private_of, run
 from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils import parametrizations
@@ -25,55 +25,29 @@ from torch.nn.utils import spectral_norm as by_hook
 from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorDataset, random_split
 
 from dpkit import Budget, Private, PrivateGan, PrivateImages, PrivateTable
-from dpkit.private import trial
-from dpkit.training import seeded
-from dpkit.training.gradients import self_check
-from dpkit.training.gradients.self_check import ReadsData
+from dpkit.private import model
+from dpkit.training import reads, seeded
 
 pytestmark = pytest.mark.torch
 
-X, Y = digits()
-FLAT = X.flatten(1)
-PLAN = {"epsilon": 8, "delta": 1e-5, "steps": 4, "batch_size": 40}
 WEIGHTS = {label: 1 + label / 10 for label in range(10)}  # no other label has one
 FINITE = pytest.mark.filterwarnings("ignore:.*torch.func")
-
-
-def private_of(net, *data, rate=0.5, optimizer=None, **others):
-    optimizer = optimizer or torch.optim.SGD(net.parameters(), rate)
-    return Private(net, optimizer, *(data or (FLAT, Y)), **{**PLAN, **others})
-
-
-def each(net):
-    return lambda x, y: cross_entropy(net(x), y, reduction="none")
-
-
-def run(private, loss, steps=None):
-    for done, (x, y) in enumerate(private, 1):
-        private.step(loss, x, y)
-        if done == steps:
-            break
-    return private
 
 
 # Which batch
 
 
-def test_the_batch_on_hand_stays_until_a_step_has_used_it():
-    net = classifier()
-    private = private_of(net)
-    first, _ = next(iter(private))
-    for _ in range(20):
-        again, y = next(iter(private))
-        assert again is first
-    private.step(each(net), again, y)
+def test_the_batch_on_hand_stays_until_a_step_has_used_it_and_a_loop_may_have_parts():
+    net, private, first, y = begun()
+    assert all(next(iter(private))[0] is first for _ in range(20))
+    private.step(each(net), first, y)
     assert next(iter(private))[0] is not first
+    assert run(run(private, steps=2)).steps_done == 4
 
 
 def test_empty_batches_cannot_be_skipped():
     """Else records are drawn at rate .0079 in place of .005: epsilon 10.18, where 8 is stated."""
-    net = classifier()
-    private = private_of(net, FLAT[:200], Y[:200], batch_size=1, steps=40)
+    private = private_of(net := classifier(), FLAT[:200], Y[:200], batch_size=1, steps=40)
     empty = 0
     while private.steps_done < 40:
         x, y = next(iter(private))
@@ -84,21 +58,9 @@ def test_empty_batches_cannot_be_skipped():
     assert empty  # but for 1 run in 10^8: (1 - 1 / e)^40
 
 
-def test_a_look_at_the_first_batch_and_a_loop_in_two_parts():
-    net = classifier()
-    private = private_of(net)
-    x, _ = next(iter(private))
-    assert x.shape[1] == 64
-    for _, (x, y) in zip(range(2), private, strict=False):
-        private.step(each(net), x, y)
-    assert run(private, each(net)).steps_done == 4
-
-
 def test_two_threads_do_not_use_one_batch_twice():
-    net, inside, go_on = classifier(), Event(), Event()
-    private = private_of(net)
-    x, y = next(iter(private))
-    failed = []
+    net, private, x, y = begun()
+    inside, go_on = Event(), Event()
 
     def slow(x, y):
         inside.set()
@@ -111,7 +73,6 @@ def test_two_threads_do_not_use_one_batch_twice():
     for other in (lambda: private.step(each(net), x, y), lambda: next(iter(private))):
         with pytest.raises(RuntimeError, match="a step is running"):
             other()
-        failed.append(other)
     go_on.set()
     thread.join()
     assert private.steps_done == 1 == len(private.curves)
@@ -120,12 +81,10 @@ def test_two_threads_do_not_use_one_batch_twice():
 
 
 def test_a_loss_that_calls_step_is_refused_and_a_thread_that_trains_alone_is_not():
-    net = classifier()
-    private = private_of(net)
-    x, y = next(iter(private))
+    net, private, x, y = begun()
     with pytest.raises((RuntimeError, ValueError), match="a step is running"):
         private.step(lambda x, y: private.step(each(net), x, y), x, y)
-    thread = Thread(target=lambda: run(private, each(net)))
+    thread = Thread(target=lambda: run(private))
     thread.start()
     thread.join()
     assert private.steps_done == 4
@@ -167,10 +126,8 @@ LEAKS = (
 @pytest.mark.parametrize("form", LEAKS)
 @FINITE
 def test_a_loss_that_reads_other_records_is_refused_before_anything_is_charged(form):
-    net = classifier()
-    private = private_of(net)
-    x, y = next(iter(private))
-    with pytest.raises(ReadsData, match=r"the loss reads the data set.*\(NoisyStandardised"):
+    net, private, x, y = begun()
+    with pytest.raises(reads.ReadsData, match=r"the loss reads the data set.*\(NoisyStandardised"):
         private.step(the_loss(form, net, FLAT), x, y)
     assert private.steps_done == 0
 
@@ -185,15 +142,13 @@ def test_a_loss_that_reads_what_a_data_set_was_made_of_is_refused(wrap):
         ConcatDataset: lambda: ConcatDataset([Subset(whole, range(9)), whole]),
         DataLoader: lambda: DataLoader(Subset(whole, range(len(Y)))),
     }
-    net = classifier()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="of the DataLoader")
-        private = private_of(net, makes[wrap]())
-    x, y = next(iter(private))
-    with pytest.raises(ReadsData):
+        net, private, x, y = begun(makes[wrap]())
+    with pytest.raises(reads.ReadsData):
         private.step(the_loss("the mean", net, FLAT), x, y)
     assert private.steps_done == 0
-    assert run(private, each(net)).steps_done == 4
+    assert run(private).steps_done == 4
 
 
 class Attends(nn.Module):
@@ -209,23 +164,20 @@ class Attends(nn.Module):
 
 
 def test_a_network_that_reads_other_records_is_refused():
-    net = Attends(FLAT, persistent=False)  # so that it is not published, either
-    private = private_of(net)
-    x, y = next(iter(private))
-    with pytest.raises(ReadsData):
-        private.step(each(net), x, y)
+    unpublished = Attends(FLAT, persistent=False)
+    with pytest.raises(reads.ReadsData):
+        run(private_of(unpublished))
 
 
 def test_a_loss_that_begins_to_read_later_is_found_out(monkeypatch):
-    monkeypatch.setattr(self_check.secrets, "randbelow", lambda of: 0)
-    net = classifier()
-    private = private_of(net)
+    monkeypatch.setattr(reads.secrets, "randbelow", lambda of: 0)
+    private = private_of(net := classifier())
 
     def loss(x, y):
         late = FLAT.mean() if private.steps_done > 1 else 0.0
         return each(net)(x + late, y)
 
-    with pytest.raises(ReadsData):
+    with pytest.raises(reads.ReadsData):
         run(private, loss)
     assert private.steps_done == 2
 
@@ -247,9 +199,7 @@ def test_a_loss_that_reads_no_private_record_runs(loss):
 
 
 def test_a_loss_that_mixes_the_batch_from_around_it_is_refused_and_its_own_labels_are_not():
-    net = classifier()
-    private = private_of(net)
-    x, y = next(iter(private))
+    net, private, x, y = begun()
     with pytest.raises(TypeError, match="losses of other examples change with example 0"):
         private.step(lambda a, b: each(net)(a - x.mean(0), b), x, y)
     with pytest.raises(TypeError, match="losses of other examples change with example"):
@@ -298,11 +248,11 @@ class Factors(nn.Module):
 @FINITE
 def test_weights_that_are_named_as_vectors_of_a_spectral_norm_are_looked_at():
     net = Factors()
-    private = run(private_of(net), each(net), steps=1)
+    private = run(private_of(net), steps=1)
     with torch.no_grad():
         net.factor_u.add_(1)
     with pytest.warns(UserWarning, match="have changed since the last step"):
-        run(private, each(net))
+        run(private)
 
 
 @FINITE
@@ -310,7 +260,7 @@ def test_an_embedding_with_sparse_gradients_is_trained():
     net = nn.Sequential(nn.Embedding(17, 3, sparse=True), nn.Flatten(), nn.Linear(192, 10))
     sparse = torch.optim.SGD(net.parameters(), 0.1)
     pixels = (FLAT * 8 + 8).long()
-    assert run(private_of(net, pixels, Y, optimizer=sparse), each(net)).steps_done == 4
+    assert run(private_of(net, pixels, Y, optimizer=sparse)).steps_done == 4
 
 
 def test_no_transform_and_no_generator_runs_on_an_empty_batch():
@@ -318,7 +268,7 @@ def test_no_transform_and_no_generator_runs_on_an_empty_batch():
     net = nn.Linear(64, 10)
     flat = lambda x: x.view(len(x), -1)  # noqa: E731
     private = private_of(net, X, Y, batch_size=1, steps=30, transform=flat)
-    assert run(private, each(net)).steps_done == 30  # none is empty in 1 run of 10^6
+    assert run(private).steps_done == 30  # none is empty in 1 run of 10^6
 
     class Flat(nn.Linear):
         def forward(self, z):
@@ -363,11 +313,11 @@ def test_what_was_given_is_kept_as_long_as_it_is_watched():
     """Freed, its memory would be another tensor's soon, and an honest read of that refused."""
     labels = Y.numpy().astype(np.int32)  # of which Private makes int64
     given = weakref.ref(labels)
-    private = private_of(net := classifier(), FLAT, labels)
+    private = private_of(None, FLAT, labels)
     del labels
     gc.collect()
     assert given() is not None
-    assert run(private, each(net)).steps_done == 4
+    assert run(private).steps_done == 4
 
 
 class Sam(torch.optim.SGD):
@@ -386,7 +336,7 @@ def test_an_optimizer_that_computes_gradients_of_the_batch_is_refused():
     private = private_of(net, optimizer=optimizer)
     x, y = next(iter(private))
     optimizer.loss = lambda: each(net)(x, y).mean()
-    with torch.enable_grad(), pytest.raises(ReadsData, match="the optimizer"):
+    with torch.enable_grad(), pytest.raises(reads.ReadsData, match="the optimizer"):
         private.step(each(net), x, y)
     assert private.steps_done == 0
 
@@ -394,17 +344,12 @@ def test_an_optimizer_that_computes_gradients_of_the_batch_is_refused():
 @pytest.mark.parametrize("kind", ["AdamW", "RMSprop", "Adagrad", "NAdam", "Rprop"])
 def test_trying_an_optimizer_leaves_no_trace(kind, monkeypatch):
     def weights(tried):
-        net = classifier()
-        optimizer = (
-            getattr(torch.optim, kind)(net.parameters(), 0.01, weight_decay=0.1)
-            if (kind != "Rprop")
-            else torch.optim.Rprop(net.parameters(), 0.01)
-        )
+        net, decay = classifier(), {} if kind == "Rprop" else {"weight_decay": 0.1}
+        optimizer = getattr(torch.optim, kind)(net.parameters(), 0.01, **decay)
         group = optimizer.param_groups[0]
-        private = private_of(net, optimizer=optimizer, reproducible_seed=3)
         if not tried:
-            monkeypatch.setattr(trial, "try_step", lambda optimizer: None)
-        run(private, each(net))
+            monkeypatch.setattr(model, "try_step", lambda optimizer: None)
+        run(private_of(net, optimizer=optimizer, reproducible_seed=3))
         assert optimizer.param_groups[0] is group
         return torch.cat([p.detach().flatten() for p in net.parameters()])
 
@@ -420,12 +365,11 @@ def test_a_network_that_holds_records_is_refused_and_public_ones_are_not():
             private_of(Attends(memory))
     for public in (torch.zeros(3, 64), torch.rand(5, 64), FLAT.mean(0, keepdim=True)):
         net = Attends(public)
-        assert run(private_of(net, FLAT[:900], Y[:900]), each(net)).steps_done == 4
+        assert run(private_of(net, FLAT[:900], Y[:900])).steps_done == 4
 
 
 def test_a_record_that_the_loop_put_into_a_buffer_is_not_saved(tmp_path):
-    net = Attends(torch.rand(5, 64))
-    private = private_of(net)
+    private = private_of(net := Attends(torch.rand(5, 64)))
     x, y = next(iter(private))
     private.step(each(net), x, y)
     net.memory[0] = x[0]
@@ -439,28 +383,25 @@ def published(path):
         return json.loads(file.metadata()["dpkit"])
 
 
-@pytest.mark.parametrize("steps", [1, 3, 4])
-def test_where_a_run_stopped_is_published_only_where_released_values_stopped_it(tmp_path, steps):
-    private = run(private_of(net := classifier()), each(net), steps)
-    path = tmp_path / "net.safetensors"
-    private.save(path)
-    facts = published(path)
-    assert "steps_done" not in facts
-    assert f"after {steps} " not in facts["statement"]
-    assert "not where records, or losses that were not released, did" in facts["statement"]
-    private.save(path, stopped_by="released values")
-    facts = published(path)
-    assert facts["steps_done"] == steps
-    assert f"alone ended training after {steps} of 4 steps" in facts["statement"]
-    assert facts["epsilon"] == private.guarantee(planned=True).epsilon
-
-
 def test_runs_that_stopped_at_different_steps_publish_the_same_words(tmp_path):
-    """Also one that did not stop: whether all steps ran is a bit that records may have decided."""
-    found = set()
+    """Also one that did not stop: whether all steps ran is a bit that records may have decided.
+
+    How many did is said where released values stopped it.
+    """
+    found, path = set(), tmp_path / "net.safetensors"
     for steps in (1, 3, 4):
-        run(private_of(net := classifier()), each(net), steps).save(tmp_path / "net.safetensors")
-        found.add(json.dumps(published(tmp_path / "net.safetensors")))
+        private = run(private_of(), steps=steps)
+        private.save(path)
+        facts = published(path)
+        found.add(json.dumps(facts))
+        assert "steps_done" not in facts
+        assert f"after {steps} " not in facts["statement"]
+        assert "not where records, or losses that were not released, did" in facts["statement"]
+        private.save(path, stopped_by="released values")
+        facts = published(path)
+        assert facts["steps_done"] == steps
+        assert f"alone ended training after {steps} of 4 steps" in facts["statement"]
+        assert facts["epsilon"] == private.guarantee(planned=True).epsilon
     assert len(found) == 1
 
 
@@ -481,22 +422,18 @@ def test_the_vectors_of_a_spectral_norm_do_not_tell_an_empty_batch_from_another(
     torch.testing.assert_close(*kept, rtol=1e-5, atol=1e-6)
 
 
-def test_statements_assume_what_the_kit_cannot_see():
-    words = run(private_of(net := classifier()), each(net)).statement()
+def test_statements_assume_what_the_kit_cannot_see_and_curves_say_that_they_are_private():
+    private = run(private_of())
+    words = private.statement()
     assert (
         "initial weights, buffers, transform and settings (learning rates too, as training goes "
         "on) do not depend on the records; neither the preparation of a record, nor its loss or "
         "the fake beside it, depends on another record" in words
     )
     assert "between releases" not in words
-
-
-def test_curves_say_that_they_are_private_where_they_are_read():
-    private = run(private_of(net := classifier()), each(net))
     assert str(private.curves).startswith("private  step  batch_size")
     assert "PRIVATE" in str(Private.curves.__doc__)
-    fitted = gan_of().fit(X, Y, steps=3)
-    assert str(fitted.curves_).startswith("private")
+    assert str(gan_of().fit(X, Y, steps=3).curves_).startswith("private")
 
 
 class Remembers(Generator):
@@ -532,9 +469,13 @@ def test_a_pickled_gan_holds_no_curves_and_no_labels(how):
     assert again.set_params(batch_size=64).fit(X, Y, steps=2).sample([0]).shape == (1, 1, 8, 8)
 
 
-def test_a_gan_whose_network_holds_records_is_refused():
+@pytest.mark.parametrize("kept_as", ["buffer", "attribute"])  # as a pickle would hold it
+def test_a_gan_whose_network_holds_records_is_refused(kept_as):
     generator = Generator()
     generator.register_buffer("kept", X[:3].flatten(1).clone())
+    if kept_as == "attribute":
+        del generator.kept
+        generator.kept = X[0]
     with pytest.raises(ValueError, match="kept of the network holds records"):
         gan_of(generator).fit(X, Y, steps=3)
 
@@ -563,7 +504,7 @@ def stepped_beside(net):
 @pytest.mark.parametrize("before", ["step", "save"])
 def test_weights_that_something_else_moved_are_noticed(change, before, tmp_path):
     net = classifier()
-    private = run(private_of(net), each(net), 2)
+    private = run(private_of(net), steps=2)
     change(net)
     rows = next(iter(private))
     release = partial(private.step, each(net), *rows)
@@ -574,17 +515,14 @@ def test_weights_that_something_else_moved_are_noticed(change, before, tmp_path)
 
 
 def test_a_hook_that_puts_another_gradient_in_place_is_noticed():
-    net = classifier()
-    optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    private = private_of(net, optimizer=optimizer)
-    raw = [torch.ones_like(p) for p in net.parameters()]
+    private = private_of(net := classifier())
 
     def put(optimizer, *_):
-        for p, gradient in zip(net.parameters(), raw, strict=True):
-            p.grad = gradient
+        for p in net.parameters():
+            p.grad = torch.ones_like(p)
 
-    optimizer.register_step_pre_hook(put)
-    assert "between releases" in run(private, each(net), 2).statement()
+    private.optimizer.register_step_pre_hook(put)
+    assert "between releases" in run(private, steps=2).statement()
 
 
 def test_averages_beside_and_weights_put_back_are_no_change():
@@ -621,11 +559,6 @@ def scalar(net):
     return lambda x, y: cross_entropy(net(x), y)
 
 
-def with_a_parameter_of_no_dimension():
-    net = nn.Sequential(nn.Linear(64, 10), Scale())
-    return net
-
-
 class Scale(nn.Module):
     def __init__(self):
         super().__init__()
@@ -644,18 +577,20 @@ def test_a_run_that_could_not_start_leaves_the_budget_as_it_was(mistake, tmp_pat
         with pytest.raises(ValueError, match="the loss"):
             private.step(mistake(net), *next(iter(private)))
         assert private.steps_done == 0 == budget.share_spent()
-    run(private, each(net))
+    run(private)
     share = budget.share_spent()
     assert share > 0
-    run(private_of(net := classifier(), budget=budget, epsilon=5), each(net))
+    run(private_of(budget=budget, epsilon=5))
     assert budget.share_spent() == pytest.approx(2 * share)
 
 
 @FINITE
-def test_parameters_of_no_dimension_are_trained():
-    net = with_a_parameter_of_no_dimension()
-    assert run(private_of(net), each(net)).steps_done == 4
-    assert net[1].by.isfinite()
+def test_parameters_of_no_dimension_are_trained_and_ignored_labels_are_no_mistake():
+    labels = Y.clone()
+    labels[::7] = -100  # what cross_entropy leaves out
+    private = run(private_of(nn.Sequential(nn.Linear(64, 10), Scale()), FLAT, labels))
+    assert private.steps_done == 4
+    assert private.net[1].by.isfinite()
 
 
 @pytest.mark.parametrize("bad", [10, -1])
@@ -682,13 +617,14 @@ def test_a_loss_divided_by_the_size_of_its_batch_is_refused_before_anything_is_c
 
 
 def test_a_loss_that_asserts_the_shape_of_the_batch_runs():
-    net = classifier()
-    for x, y in (private := private_of(net)):
+    private, shape = private_of(net := classifier()), None
 
-        def loss(a, b, x=x):
-            assert a.shape == x.shape
-            return each(net)(a, b)
+    def loss(a, b):
+        assert a.shape == shape
+        return each(net)(a, b)
 
+    for x, y in private:
+        shape = x.shape
         private.step(loss, x, y)
     assert private.steps_done == 4
 
@@ -712,7 +648,7 @@ def test_an_optimizer_that_calls_the_step_of_its_parent_is_tried_and_steps():
     net = classifier()
     torch.optim.SGD(net.parameters(), 0.1)  # torch puts its hooks around the step of each class
     private = private_of(net, optimizer=Own(net.parameters(), 0.1))
-    assert run(private, each(net)).steps_done == 4
+    assert run(private).steps_done == 4
     with pytest.raises(RuntimeError, match=r"outside of private\.step"):
         private.optimizer.step()
 
@@ -725,12 +661,6 @@ def test_looking_at_other_labels_leaves_the_batch_and_its_graphs_as_they_were():
         assert torch.equal(x, before[0])
         assert torch.equal(y, before[1])
         seen.backward()  # for a log, say: nothing of the graph was changed in place
-
-
-def test_ignored_labels_are_no_mistake():
-    labels = Y.clone()
-    labels[::7] = -100  # what cross_entropy leaves out
-    assert run(private_of(net := classifier(), FLAT, labels), each(net)).steps_done == 4
 
 
 @pytest.mark.parametrize("loss", ["wasserstein", "hinge", "bce"])
@@ -781,55 +711,35 @@ class Divides(nn.Module):
         return self.body(x / x[:, :1])
 
 
-@pytest.mark.parametrize("value", [0.0, 1e-30])
-def test_a_record_without_a_finite_gradient_does_not_end_the_run(value):
+@pytest.mark.parametrize(
+    ("record", "net", "transform"),
+    [
+        ((0.0, 1.0, 1.0), Divides, None),
+        ((1e-30, 1.0, 1.0), Divides, None),
+        # nan is not equal to nan, but the batch is what was drawn
+        ((0.0, 0.0, 0.0), partial(nn.Linear, 3, 2), lambda x: x / x.sum(1, keepdim=True)),
+    ],
+    ids=["0", "1e-30", "made nan by a transform"],
+)
+def test_a_record_without_a_finite_gradient_adds_nothing_and_the_run_goes_on(
+    record, net, transform
+):
     rows = torch.rand(100, 3) + 0.5
-    rows[3, 0] = value
-    labels = torch.arange(100) % 2
-    net = Divides()
-    private = private_of(net, rows, labels, batch_size=90, steps=6)
-    run(private, each(net))
-    assert all(p.isfinite().all() for p in net.parameters())
+    rows[3] = torch.tensor(record)
+    labels, given = torch.arange(100) % 2, {"batch_size": 90, "steps": 6, "transform": transform}
+    private = run(private_of(net(), rows, labels, **given))
+    assert all(p.isfinite().all() for p in private.net.parameters())
     assert private.curves["not_finite"].max() > 0  # but for 1 run in 10^6: the record was drawn
     shares = private.curves["clipped"] + private.curves["not_finite"]
     assert shares.max() <= 1 + 1e-6
 
 
-def test_a_record_that_a_transform_makes_no_number_of_adds_nothing():
-    rows = torch.rand(100, 3) + 0.5
-    rows[3] = 0
-    net = nn.Linear(3, 2)
-    private = private_of(
-        net,
-        rows,
-        torch.arange(100) % 2,
-        batch_size=90,
-        steps=6,
-        transform=lambda x: x / x.sum(1, keepdim=True),
-    )
-    run(private, each(net))  # nan is not equal to nan, but the batch is what was drawn
-    assert all(p.isfinite().all() for p in net.parameters())
-    assert private.curves["not_finite"].max() > 0  # but for 1 run in 10^6: the record was drawn
-
-
 def test_weights_that_are_not_finite_end_the_run():
-    net = classifier()
-    private = private_of(net, rate=3e38, max_grad_norm=1e3)
     with pytest.raises(FloatingPointError, match="weight is NaN or infinite"):
-        run(private, each(net))
+        run(private_of(rate=3e38, max_grad_norm=1e3))
 
 
 # Who counts as a record
-
-
-def test_a_subset_with_an_index_twice_is_warned_of():
-    whole = TensorDataset(FLAT, Y)
-    net = classifier()
-    with pytest.warns(UserWarning, match="has an index twice"):
-        private_of(net, Subset(whole, [0] * 60 + list(range(100))))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        private_of(net, Subset(whole, range(200)))
 
 
 class Scaled(TensorDataset):
@@ -838,10 +748,14 @@ class Scaled(TensorDataset):
         return x * 2, y
 
 
-def test_the_items_of_a_data_set_are_taken_and_not_its_tensors():
-    private = private_of(classifier(), Scaled(FLAT[:100], Y[:100]))
-    x, _ = next(iter(private))
-    assert x.abs().max() == 2
+def test_the_items_of_a_data_set_are_taken_and_of_an_index_twice_it_is_warned():
+    whole = Scaled(FLAT, Y)
+    with pytest.warns(UserWarning, match="has an index twice"):
+        private_of(None, Subset(whole, [0] * 60 + list(range(100))))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, _, x, _ = begun(Subset(whole, range(200)))
+    assert x.abs().max() == 2  # of its items, not its tensors
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,16 @@ from dpkit.private import Budget
 DATA = "0" * 64
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "budget.json"
+
+
+@pytest.fixture
+def budget(path):
+    return Budget(path, epsilon=2, delta=1e-5)
+
+
 def ledger(noise=4.0, steps=100):
     return [Release(SampledGaussian(noise, 0.05), steps)]
 
@@ -29,8 +39,7 @@ def runs_until_over(budget, run):
         count += 1
 
 
-def test_runs_are_taken_until_the_total_would_exceed_the_budget(tmp_path):
-    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+def test_runs_are_taken_until_the_total_would_exceed_the_budget(budget):
     count = runs_until_over(budget, ledger())
     assert count > 3
     # a fixed-in-advance price of all of them, by another accountant's route, is within the budget
@@ -40,34 +49,32 @@ def test_runs_are_taken_until_the_total_would_exceed_the_budget(tmp_path):
     assert 0.9 < budget.share_spent() <= 1
 
 
-def test_the_order_is_fixed_by_the_first_plan(tmp_path):
-    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+def test_the_order_is_fixed_by_the_first_plan(budget, path):
     budget.reserve(ledger(), data=DATA)
-    order = json.loads((tmp_path / "budget.json").read_text())["order"]
+    order = json.loads(path.read_text())["order"]
     budget.reserve(ledger(noise=9.0, steps=3), data=DATA)
-    assert json.loads((tmp_path / "budget.json").read_text())["order"] == order
+    assert json.loads(path.read_text())["order"] == order
 
 
-def test_a_first_run_that_fits_by_the_certified_accountant_alone_is_the_only_one(tmp_path):
+def test_a_first_run_that_fits_by_the_certified_accountant_alone_is_the_only_one(path):
     run = ledger()
     epsilon = pld.epsilon(run, delta=1e-5).epsilon
     assert rdp.epsilon(run, delta=1e-5).epsilon > epsilon
-    budget = Budget(tmp_path / "budget.json", epsilon=epsilon, delta=1e-5)
+    budget = Budget(path, epsilon=epsilon, delta=1e-5)
     assert runs_until_over(budget, run) == 1
     assert budget.share_spent() == 1
     with pytest.raises(OverBudget):
         budget.reserve(ledger(noise=1e4, steps=1), data=DATA)
 
 
-def test_a_run_too_large_for_the_whole_budget_is_refused_and_uncharged(tmp_path):
-    budget = Budget(tmp_path / "budget.json", epsilon=0.1, delta=1e-5)
+def test_a_run_too_large_for_the_whole_budget_is_refused_and_uncharged(path):
+    budget = Budget(path, epsilon=0.1, delta=1e-5)
     with pytest.raises(OverBudget, match="take a smaller epsilon"):
         budget.reserve(ledger(noise=1.0), data=DATA)
     assert budget.share_spent() == 0
 
 
-def test_a_named_run_is_charged_once(tmp_path):
-    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+def test_a_named_run_is_charged_once(budget):
     shares = []
     for steps, run in ((100, "run"), (100, "run"), (101, "run"), (100, "other"), (100, None)):
         budget.reserve(ledger(steps=steps), data=DATA, run=run)
@@ -75,9 +82,8 @@ def test_a_named_run_is_charged_once(tmp_path):
     assert shares[0] == shares[1] < shares[2] < shares[3] < shares[4]
 
 
-def test_two_runs_with_the_same_noise_are_refused(tmp_path):
+def test_two_runs_with_the_same_noise_are_refused(budget):
     """Releases of one sum at two noise levels and one seed are two equations: they give it away."""
-    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
     budget.reserve(ledger(), data=DATA, run="run", seed=5)
     share = budget.share_spent()
     with pytest.raises(ValueError, match="reproducible_seed is that of an earlier run"):
@@ -94,16 +100,15 @@ def test_the_name_of_a_data_set_is_text(data):
         Budget("budget.json", epsilon=2, delta=1e-5, data=data)
 
 
-def test_two_data_sets_do_not_share_a_file(tmp_path):
-    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+def test_two_data_sets_do_not_share_a_file(budget):
     budget.reserve(ledger(), data=DATA)
     with pytest.raises(ValueError, match=r"another data set.* data='its name' from the start"):
         budget.reserve(ledger(), data="1" * 64)
 
 
-def test_parts_of_one_data_set_add_up_under_its_name(tmp_path):
+def test_parts_of_one_data_set_add_up_under_its_name(path):
     """The remedy for a split that is drawn anew."""
-    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5, data="digits")
+    budget = Budget(path, epsilon=2, delta=1e-5, data="digits")
     shares = []
     for data in (DATA, "1" * 64):
         budget.reserve(ledger(), data=data)
@@ -111,17 +116,17 @@ def test_parts_of_one_data_set_add_up_under_its_name(tmp_path):
     assert shares[1] == pytest.approx(2 * shares[0])
 
 
-def test_the_budget_is_not_raised_afterwards(tmp_path):
-    Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5).reserve(ledger(), data=DATA)
+def test_the_budget_is_not_raised_afterwards(budget, path):
+    budget.reserve(ledger(), data=DATA)
     with pytest.raises(ValueError, match="fixed by its first run"):
-        Budget(tmp_path / "budget.json", epsilon=3, delta=1e-5).reserve(ledger(), data=DATA)
+        Budget(path, epsilon=3, delta=1e-5).reserve(ledger(), data=DATA)
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"runs": [{"renyi": NaN}]}', "[1]"])
-def test_a_damaged_file_is_refused(tmp_path, content):
-    (tmp_path / "budget.json").write_text(content)
+def test_a_damaged_file_is_refused(budget, path, content):
+    path.write_text(content)
     with pytest.raises(ValueError, match="damaged"):
-        Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5).reserve(ledger(), data=DATA)
+        budget.reserve(ledger(), data=DATA)
 
 
 def test_a_missing_folder_is_said(tmp_path):
@@ -139,8 +144,7 @@ def _reserve(path):
     Budget(path, epsilon=2, delta=1e-5).reserve(ledger(steps=1), data=DATA)
 
 
-def test_runs_that_begin_together_are_all_charged(tmp_path):
-    path = tmp_path / "budget.json"
+def test_runs_that_begin_together_are_all_charged(path):
     with multiprocessing.get_context("fork").Pool(4) as pool:
         pool.map(_reserve, [path] * 12)
     assert len(json.loads(path.read_text())["runs"]) == 12
@@ -165,12 +169,11 @@ def test_a_link_and_another_folder_lead_to_the_same_budget(tmp_path, monkeypatch
     assert (tmp_path / "links" / "budget.json").is_symlink()
 
 
-def test_a_file_with_two_names_is_refused_and_a_copy_is_a_backup(tmp_path):
-    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+def test_a_file_with_two_names_is_refused_and_a_copy_is_a_backup(budget, path, tmp_path):
     budget.reserve(ledger(), data=DATA)
     shutil.copy(budget.path, tmp_path / "backup.json")
     budget.reserve(ledger(), data=DATA)
-    os.link(tmp_path / "budget.json", tmp_path / "second.json")
+    os.link(path, tmp_path / "second.json")
     share = Budget(tmp_path / "backup.json", epsilon=2, delta=1e-5).share_spent()
     for name in ("budget.json", "second.json"):
         with pytest.raises(ValueError, match="several names"):
@@ -179,12 +182,11 @@ def test_a_file_with_two_names_is_refused_and_a_copy_is_a_backup(tmp_path):
     assert budget.share_spent() == pytest.approx(2 * share)
 
 
-def test_check_refuses_what_reserve_would_and_charges_nothing(tmp_path):
-    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+def test_check_refuses_what_reserve_would_and_charges_nothing(budget, path):
     budget.check(ledger(), data=DATA, seed=3)
-    assert not (tmp_path / "budget.json").exists()
+    assert not path.exists()
     budget.reserve(ledger(), data=DATA, seed=3)
-    before = (tmp_path / "budget.json").read_text()
+    before = path.read_text()
     budget.check(ledger(), data=DATA)
     with pytest.raises(OverBudget):
         budget.check(ledger(noise=0.5), data=DATA)
@@ -192,11 +194,10 @@ def test_check_refuses_what_reserve_would_and_charges_nothing(tmp_path):
         budget.check(ledger(), data=DATA, seed=3)
     with pytest.raises(ValueError, match="another data set"):
         budget.check(ledger(), data="1" * 64)
-    assert (tmp_path / "budget.json").read_text() == before
+    assert path.read_text() == before
 
 
-def test_a_run_without_a_guarantee_does_not_fit(tmp_path):
-    budget = Budget(tmp_path / "budget.json", epsilon=2, delta=1e-5)
+def test_a_run_without_a_guarantee_does_not_fit(budget):
     with pytest.raises(ValueError, match="no order"):
         budget.reserve([Release(NoGuarantee("no noise"))], data=DATA)
     budget.reserve(ledger(), data=DATA)

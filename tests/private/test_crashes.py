@@ -10,7 +10,7 @@ from pathlib import Path
 import killed_gan
 import pytest
 
-from dpkit.private import watch
+from dpkit.private import gan
 
 HERE = Path(__file__).parent
 
@@ -27,7 +27,7 @@ def test_a_fit_that_ended_goes_on_to_the_same_generator_and_is_charged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     places = {name: (tmp_path / f"{name}.pt", tmp_path / f"{name}.json") for name in ("one", "two")}
-    monkeypatch.setattr(watch, "watched", killed_gan.ended_after(7, ends))
+    monkeypatch.setattr(gan, "watched", killed_gan.ended_after(7, ends))
     with pytest.raises(Ended):
         killed_gan.fitted(*places["one"])
     monkeypatch.undo()

@@ -10,15 +10,15 @@ import torch
 from safetensors import safe_open
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from small_networks import Critic, Generator, digits, pair
+from small_networks import Critic, Generator, X, Y, pair, private_of
 from torch import nn
 
-from dpkit import Budget, Private, PrivateGan
+from dpkit import Budget, PrivateGan
 from dpkit.audit.training.step_check import check_step
 from dpkit.privacy.accountants.filters import OverBudget
-from dpkit.private import released
-from dpkit.private.gan_settings import LOSSES, gan_settings
+from dpkit.private import release
 from dpkit.private.gan_step import new_gan, step
+from dpkit.private.plan import LOSSES, gan_settings
 from dpkit.training import generator_on
 from dpkit.training.checkpoint import read_saved
 
@@ -32,12 +32,12 @@ def gan_of(*networks, **others):
 
 @pytest.fixture(scope="module")
 def fitted():
-    return gan_of().fit(*digits(), steps=6)
+    return gan_of().fit(X, Y, steps=6)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_short_fit_releases_finite_samples(loss):
-    gan = gan_of(loss=loss).fit(*digits(), steps=4)
+    gan = gan_of(loss=loss).fit(X, Y, steps=4)
     samples = gan.sample([0, 1, 2, 2])
     assert samples.shape == (4, 1, 8, 8)
     assert samples.isfinite().all()
@@ -54,8 +54,8 @@ def test_no_record_moves_what_is_noised_by_more_than_twice_the_clip_norm(loss, m
         sums.append(torch.cat([total.flatten() for total in found]).double())
         return [torch.zeros_like(total) for total in found]
 
-    monkeypatch.setattr(released, "noised", kept)
-    x, y = (part[:20].clone() for part in digits())
+    monkeypatch.setattr(release, "noised", kept)
+    x, y = X[:20].clone(), Y[:20].clone()
     settings = gan_settings(gan_of(loss=loss, n_critic=1, max_grad_norm=0.3), records=99, steps=3)
     generators = []
     for changed in (False, True):
@@ -80,7 +80,7 @@ def test_the_check_of_steps_finds_nothing_without_labels(loss):
     """With labels: tests/audit/training/test_check_step.py."""
     gan = gan_of(loss=loss, classes=None, n_critic=1, max_grad_norm=0.3)
     settings = gan_settings(gan, records=99, steps=3)
-    x, y = (part[:6] for part in digits())
+    x, y = X[:6], Y[:6]
     report = check_step(
         step,
         lambda: new_gan(*pair(), settings),
@@ -98,12 +98,11 @@ def test_the_check_of_steps_finds_nothing_without_labels(loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_an_empty_batch_is_a_step_of_noise(loss):
-    x, y = digits()
     settings = gan_settings(gan_of(loss=loss, n_critic=1), records=99, steps=3)
     gan = new_gan(*pair(), settings)
     before = next(gan.discriminator.parameters()).clone()
     rng = generator_on(CPU, reproducible_seed=0)
-    record = step(gan, x[:0], y[:0], settings=settings, index=0, rng=rng)
+    record = step(gan, X[:0], Y[:0], settings=settings, index=0, rng=rng)
     assert (record.batch_size, record.discriminator_loss, record.clipped) == (0, 0, 0)
     assert not torch.equal(before, next(gan.discriminator.parameters()))
 
@@ -112,12 +111,14 @@ def test_an_empty_batch_is_a_step_of_noise(loss):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_critics_of_unlisted_layers_are_trained_too(loss):
     critic = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.PReLU(), nn.Linear(8, 1))
-    gan = gan_of(Generator(), critic, classes=None, loss=loss).fit(digits()[0], steps=2)
+    gan = gan_of(Generator(), critic, classes=None, loss=loss).fit(X, steps=2)
     assert gan.sample(5).shape == (5, 1, 8, 8)
 
 
-def test_labels_are_not_needed_without_classes():
-    gan = gan_of(classes=None).fit(digits()[0], steps=2)
+def test_labels_are_neither_needed_nor_stated_without_classes(fitted):
+    assert "the number of classes, 10, is public" in fitted.statement()
+    gan = gan_of(classes=None).fit(X, steps=2)
+    assert "classes" not in gan.statement()
     assert gan.sample(7).shape == (7, 1, 8, 8)
     with pytest.raises(ValueError, match="labels must be an integer"):
         gan.sample([0, 1])
@@ -126,7 +127,7 @@ def test_labels_are_not_needed_without_classes():
 def test_the_networks_that_were_given_stay_as_they_are():
     generator, critic = pair()
     before = [p.clone() for net in (generator, critic) for p in net.parameters()]
-    gan = gan_of(generator, critic).fit(*digits(), steps=2)
+    gan = gan_of(generator, critic).fit(X, Y, steps=2)
     after = [p for net in (generator, critic) for p in net.parameters()]
     assert all(torch.equal(p, q) for p, q in zip(before, after, strict=True))
     assert gan.generator is generator
@@ -134,46 +135,42 @@ def test_the_networks_that_were_given_stay_as_they_are():
 
 
 def test_a_second_fit_starts_anew():
-    def weights(gan):
-        return next(gan.generator_.parameters()).clone()
-
-    gan = gan_of(reproducible_seed=1).fit(*digits(), steps=4)
-    first = weights(gan)
-    assert torch.equal(first, weights(gan.fit(*digits(), steps=4)))
-    assert not torch.equal(
-        first, weights(clone(gan).set_params(reproducible_seed=2).fit(*digits(), steps=4))
+    gan = gan_of(reproducible_seed=1)
+    other = clone(gan).set_params(reproducible_seed=2)
+    first, again, others = (
+        next(one.fit(X, Y, steps=4).generator_.parameters()).clone() for one in (gan, gan, other)
     )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, others)
 
 
 @pytest.mark.parametrize(("stored", "now"), [(5, 6), (5, None), (None, 6)])
 def test_a_stored_run_goes_on_with_its_own_seed_alone(tmp_path, stored, now):
     """Without one, each process has an entropy of its own, and takes the stored state."""
-    data, place = digits(), tmp_path / "run.pt"
-    first = gan_of(reproducible_seed=stored).fit(*data, steps=4, checkpoint=place)
+    place = tmp_path / "run.pt"
+    first = gan_of(reproducible_seed=stored).fit(X, Y, steps=4, checkpoint=place)
     with pytest.raises(ValueError, match=r"settings\.reproducible_seed \(stored .*, now"):
-        gan_of(reproducible_seed=now).fit(*data, steps=4, checkpoint=place)
-    again = gan_of(reproducible_seed=stored).fit(*data, steps=4, checkpoint=place)
+        gan_of(reproducible_seed=now).fit(X, Y, steps=4, checkpoint=place)
+    again = gan_of(reproducible_seed=stored).fit(X, Y, steps=4, checkpoint=place)
     one, other = (next(gan.generator_.parameters()) for gan in (first, again))
     assert torch.equal(one, other)
 
 
-def test_the_seed_itself_is_not_stored(tmp_path):
-    gan_of(reproducible_seed=31337).fit(*digits(), steps=2, checkpoint=tmp_path / "run.pt")
-    assert "31337" not in read_saved(tmp_path / "run.pt").fingerprint["settings.reproducible_seed"]
+def test_the_seed_itself_is_neither_stored_nor_published_but_that_there_is_one(tmp_path):
+    place, file = tmp_path / "run.pt", tmp_path / "generator.safetensors"
+    gan_of(reproducible_seed=31337).fit(X, Y, steps=2, checkpoint=place).save(file)
+    assert "31337" not in read_saved(place).fingerprint["settings.reproducible_seed"]
+    assert b"fixed seed" in file.read_bytes()
+    assert b"31337" not in file.read_bytes()
 
 
 def test_it_is_an_estimator_of_scikit_learn(fitted):
     other = clone(fitted)
-    assert not hasattr(other, "generator_")
     assert other.get_params()["n_critic"] == 2
     assert other.set_params(epsilon=3).epsilon == 3
-
-
-def test_samples_are_asked_for_after_fit_alone():
-    with pytest.raises(NotFittedError, match="fit"):
-        gan_of().sample([0])
-    with pytest.raises(NotFittedError, match="fit"):
-        gan_of().statement()
+    for ask in (lambda: other.sample([0]), other.statement):
+        with pytest.raises(NotFittedError, match="fit"):
+            ask()
 
 
 def test_samples_differ_unless_a_seed_is_given(fitted):
@@ -182,21 +179,15 @@ def test_samples_differ_unless_a_seed_is_given(fitted):
     assert torch.equal(one, other)
 
 
-def test_what_is_saved_gives_the_same_samples_and_statement(fitted, tmp_path):
+def test_a_saved_file_holds_what_may_be_published_and_gives_the_same_samples(fitted, tmp_path):
     path = tmp_path / "generator.safetensors"
     fitted.save(path)
     other = gan_of(*pair(seed=1)).load(path)
-    labels = [0, 5, 9]
-    assert torch.equal(
-        other.sample(labels, reproducible_seed=2), fitted.sample(labels, reproducible_seed=2)
-    )
+    one, two = (gan.sample([0, 5, 9], reproducible_seed=2) for gan in (fitted, other))
+    assert torch.equal(one, two)
     assert other.statement() == fitted.statement()
     assert other.guarantee() == fitted.guarantee()
-
-
-def test_a_saved_file_holds_what_may_be_published_and_nothing_else(fitted, tmp_path):
-    fitted.save(tmp_path / "generator.safetensors")
-    with safe_open(tmp_path / "generator.safetensors", framework="pt") as file:
+    with safe_open(path, framework="pt") as file:
         names, words = set(file.keys()), file.metadata()
     assert names == set(fitted.generator_.state_dict())
     assert set(words) == {"statement", "dpkit"}
@@ -204,14 +195,6 @@ def test_a_saved_file_holds_what_may_be_published_and_nothing_else(fitted, tmp_p
     assert facts["settings"]["n_critic"] == 2
     assert {"epsilon", "delta", "adjacency", "method", "ledger"} <= set(facts)
     assert not {"reproducible_seed", "device"} & set(facts["settings"])
-
-
-def test_a_seeded_generator_says_so_where_it_is_published(tmp_path):
-    gan = gan_of(reproducible_seed=31337).fit(*digits(), steps=2)
-    gan.save(tmp_path / "generator.safetensors")
-    content = (tmp_path / "generator.safetensors").read_bytes()
-    assert b"fixed seed" in content
-    assert b"31337" not in content
 
 
 @pytest.mark.parametrize("other", [{"classes": 9}, {"latent_size": 8}])
@@ -222,9 +205,10 @@ def test_another_architecture_is_not_loaded(fitted, tmp_path, other):
         gan_of(*networks, **other).load(tmp_path / "generator.safetensors")
 
 
-def test_a_missing_folder_and_a_missing_file_are_said(fitted, tmp_path):
-    with pytest.raises(ValueError, match="does not exist"):
-        fitted.save(tmp_path / "no" / "generator.safetensors")
+def test_paths_where_no_file_is_or_can_be_are_said(fitted, tmp_path):
+    for place, words in ((tmp_path / "no" / "file", "does not exist"), (tmp_path, "is a folder")):
+        with pytest.raises(ValueError, match=words):
+            fitted.save(place)
     with pytest.raises(FileNotFoundError, match="there is no file"):
         gan_of().load(tmp_path / "no.safetensors")
     (tmp_path / "no.safetensors").write_bytes(b"words")
@@ -232,45 +216,19 @@ def test_a_missing_folder_and_a_missing_file_are_said(fitted, tmp_path):
         gan_of().load(tmp_path / "no.safetensors")
 
 
-def test_a_folder_is_no_file_to_save_to(fitted, tmp_path):
-    with pytest.raises(ValueError, match=r"is a folder: give the path of a file"):
-        fitted.save(tmp_path)
-
-
-def test_the_statement_says_that_the_number_of_classes_is_public(fitted):
-    assert "the number of classes, 10, is public" in fitted.statement()
-    unlabelled = gan_of(classes=None).fit(digits()[0], steps=2)
-    assert "classes" not in unlabelled.statement()
-
-
 def test_no_step_is_nothing_to_state_or_to_save(tmp_path):
-    net = nn.Linear(64, 10)
-    private = Private(
-        net,
-        torch.optim.SGD(net.parameters(), 0.1),
-        digits()[0].flatten(1),
-        epsilon=8,
-        delta=1e-5,
-        steps=3,
-        batch_size=64,
-    )
+    private = private_of()
     assert "No step was made yet" in private.statement()
     with pytest.raises(ValueError, match="no step was made yet"):
         private.save(tmp_path / "net.safetensors")
     assert not list(tmp_path.iterdir())
 
 
-def test_images_of_bytes_are_taken_as_they_are():
-    x, y = digits()
-    pixels = ((x + 1) * 127.5).to(torch.uint8)
-    gan = gan_of().fit(pixels, y, steps=2)
-    assert gan.sample([0]).abs().max() <= 1
-
-
-def test_curves_have_a_row_a_step(fitted):
-    assert list(fitted.curves_["step"]) == [1, 2, 3, 4, 5, 6]
-    assert fitted.curves_["generator_loss"].notna().sum() == 3
-    assert fitted.curves_["clipped"].between(0, 1).all()
+def test_bytes_and_networks_in_double_precision_are_taken_as_they_are():
+    gan = gan_of(*(net.double() for net in pair()))
+    made = gan.fit(((X + 1) * 127.5).to(torch.uint8), Y, steps=2).sample([0])
+    assert made.abs().max() <= 1
+    assert made.dtype == torch.float64
 
 
 class Board:
@@ -290,33 +248,30 @@ class Board:
 boards = []
 
 
-def test_tensorboard_gets_each_step(monkeypatch, tmp_path):
+def test_curves_and_tensorboard_have_each_step(monkeypatch, tmp_path):
     writer = SimpleNamespace(SummaryWriter=Board)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", writer)
-    gan_of().fit(*digits(), steps=3, log_dir=tmp_path)
+    curves = gan_of().fit(X, Y, steps=3, log_dir=tmp_path).curves_
     board = boards.pop()
     assert (board.folder, board.closed) == (str(tmp_path), True)
     assert [step for name, step in board.seen if name == "critic_loss"] == [1, 2, 3]
     assert [step for name, step in board.seen if name == "generator_loss"] == [2]
+    assert list(curves["step"]) == [1, 2, 3]
+    assert curves["generator_loss"].notna().sum() == 1
+    assert curves["clipped"].between(0, 1).all()
 
 
 def test_two_fits_on_one_budget_are_two_runs(tmp_path):
     budget = Budget(tmp_path / "budget.json", epsilon=30, delta=1e-5)
     for _ in range(2):
-        gan_of().fit(*digits(), steps=2, budget=budget)
+        gan_of().fit(X, Y, steps=2, budget=budget)
     with pytest.raises(OverBudget):
-        gan_of().set_params(epsilon=40).fit(*digits(), steps=2, budget=budget)
+        gan_of().set_params(epsilon=40).fit(X, Y, steps=2, budget=budget)
     assert len(json.loads((tmp_path / "budget.json").read_text())["runs"]) == 2
 
 
-def test_networks_in_double_precision_are_trained_in_it():
-    x, y = digits()
-    gan = gan_of(*(net.double() for net in pair())).fit(x, y, steps=2)
-    assert gan.sample([0]).dtype == torch.float64
-
-
 def test_what_is_published_is_what_was_fitted(tmp_path):
-    gan = gan_of(classes=np.int64(10)).fit(*digits(), steps=2).set_params(epsilon=1, classes=3)
+    gan = gan_of(classes=np.int64(10)).fit(X, Y, steps=2).set_params(epsilon=1, classes=3)
     gan.save(tmp_path / "generator.safetensors")
     assert gan.sample([9]).isfinite().all()
     other = gan_of().load(tmp_path / "generator.safetensors")
@@ -328,10 +283,10 @@ def test_a_run_that_is_refused_reserves_nothing(tmp_path):
     budget = Budget(tmp_path / "budget.json", epsilon=30, delta=1e-5)
     for wrong in ({"latent_size": 3}, {"transform": lambda x: x - x.mean(0)}, {"n_critic": 9}):
         with pytest.raises(ValueError, match=r"latent_size|transform|n_critic"):
-            gan_of(**wrong).fit(*digits(), steps=2, budget=budget)
+            gan_of(**wrong).fit(X, Y, steps=2, budget=budget)
     critic = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(64, 1))
     with pytest.raises(TypeError, match="Dropout"):
-        gan_of(Generator(), critic, classes=None).fit(digits()[0], steps=2, budget=budget)
+        gan_of(Generator(), critic, classes=None).fit(X, steps=2, budget=budget)
     assert budget.share_spent() == 0
 
 
@@ -361,9 +316,8 @@ def without_numbers(x: torch.Tensor) -> torch.Tensor:
 
 def test_a_run_that_does_not_start_reserves_nothing_and_keeps_what_was_fitted(fitted, tmp_path):
     budget = Budget(tmp_path / "budget.json", epsilon=30, delta=1e-5)
-    x, y = digits()
     other = tmp_path / "other.pt"
-    gan_of(batch_size=16).fit(x, y, steps=2, checkpoint=other)
+    gan_of(batch_size=16).fit(X, Y, steps=2, checkpoint=other)
     (tmp_path / "file").touch()
     mine, below = tmp_path / "mine.pt", tmp_path / "file" / "run.pt"
     for changed, checkpoint, error in (
@@ -378,18 +332,17 @@ def test_a_run_that_does_not_start_reserves_nothing_and_keeps_what_was_fitted(fi
         vars(gan).update({name: x for name, x in vars(fitted).items() if name.endswith("_")})
         before = gan.sample([1], reproducible_seed=1)
         with pytest.raises((ValueError, OSError), match=error):
-            gan.fit(x, y, steps=2, checkpoint=checkpoint, budget=budget)
+            gan.fit(X, Y, steps=2, checkpoint=checkpoint, budget=budget)
         assert not (tmp_path / "budget.json").exists()
         torch.testing.assert_close(gan.sample([1], reproducible_seed=1), before)
-    gan_of(transform=torch.tanh).fit(x, y, steps=2, checkpoint=mine, budget=budget)
-    gan_of(transform=torch.tanh).fit(x, y, steps=2, checkpoint=mine, budget=budget)
+    for _ in range(2):
+        gan_of(transform=torch.tanh).fit(X, Y, steps=2, checkpoint=mine, budget=budget)
     assert len(json.loads((tmp_path / "budget.json").read_text())["runs"]) == 1
 
 
 def test_a_memory_mapped_array_is_trained_on(tmp_path, monkeypatch):
     monkeypatch.setattr("dpkit.private.data.SMALL", 0)
-    x, y = digits()
-    np.save(tmp_path / "x.npy", ((x + 1) * 127.5).byte().numpy())
+    np.save(tmp_path / "x.npy", ((X + 1) * 127.5).byte().numpy())
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    gan = gan_of().fit(mapped, y, steps=2, checkpoint=tmp_path / "run.pt")
+    gan = gan_of().fit(mapped, Y, steps=2, checkpoint=tmp_path / "run.pt")
     assert gan.sample([0]).isfinite().all()

@@ -1,34 +1,29 @@
 """Each mistake of a newcomer gets its sentence, before anything is released."""
 
 import math
+import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
-from small_networks import Critic, Generator, classifier, digits, pair
+from small_networks import (
+    FLAT,
+    Critic,
+    Generator,
+    X,
+    Y,
+    begun,
+    classifier,
+    each,
+    pair,
+    private_of,
+    run,
+)
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from dpkit import Private, PrivateGan
-
-X, Y = digits()
-FLAT = X.flatten(1)
-BUDGET = {"epsilon": 8, "delta": 1e-5, "steps": 3, "batch_size": 40}
-
-
-def adam(net):
-    return torch.optim.Adam(net.parameters())
-
-
-def private_of(net=None, optimizer=None, data=(FLAT, Y), **others):
-    net = classifier() if net is None else net
-    return Private(net, optimizer or adam(net), *data, **{**BUDGET, **others})
-
-
-class Wrapped(nn.DataParallel):
-    def __init__(self, module):
-        nn.Module.__init__(self)
-        self.module = module
+from dpkit import PrivateGan, PrivateImages, PrivateTable
 
 
 @pytest.mark.parametrize(
@@ -47,6 +42,7 @@ class Wrapped(nn.DataParallel):
         ({"batch_size": 1798}, "at most the 1797 records"),
         ({"max_grad_norm": 0}, "max_grad_norm"),
         ({"max_grad_norm": math.inf}, "max_grad_norm"),
+        ({"max_grad_norm": 1e-23}, "max_grad_norm must be at least"),  # its square is zero
         ({"public_size": 10}, "at most the 10 records"),
         ({"at_most": 0}, "at_most"),
     ],
@@ -56,32 +52,68 @@ def test_numbers_out_of_range(arguments, words):
         private_of(**arguments)
 
 
-def test_a_delta_that_would_allow_to_publish_a_record_is_warned_of():
-    with pytest.warns(UserWarning, match="not below 1 / 1797"):
-        private_of(delta=1e-3)
+IMAGES, FRAME = (np.zeros((20, 8, 8)), np.zeros(20, int)), pd.DataFrame({"a": [0, 1], "b": [0, 1]})
 
 
-def test_an_optimizer_of_another_network():
-    with pytest.raises(ValueError, match=r"of net\.parameters"):
-        private_of(optimizer=adam(classifier()))
+def table_of(**others):
+    return PrivateTable({"a": [0, 1], "b": [0, 1]}, **others)
 
 
-def test_an_optimizer_that_leaves_parameters_out():
-    net = classifier()
-    with pytest.raises(ValueError, match="does not hold 2"):
-        private_of(net, torch.optim.SGD(net[0].parameters(), 1.0))
+@pytest.mark.parametrize(
+    ("fit", "size"),
+    [
+        (lambda: private_of(delta=1e-3), 1797),
+        (lambda: PrivateImages(delta=0.1).fit(*IMAGES), 20),
+        (lambda: table_of(delta=0.6).fit(FRAME), 2),
+    ],
+    ids=["Private", "PrivateImages", "PrivateTable"],
+)
+def test_a_delta_that_would_allow_to_publish_a_record_is_warned_of(fit, size):
+    with pytest.warns(UserWarning, match=f"delta .* is not below 1 / {size} records"):
+        fit()
 
 
-def test_an_optimizer_that_runs_the_loss_itself():
-    net = classifier()
-    with pytest.raises(ValueError, match="LBFGS"):
-        private_of(net, torch.optim.LBFGS(net.parameters()))
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda: private_of(budget=8),
+        lambda: gan_of().fit(X, Y, budget=8),
+        lambda: PrivateImages().fit(*IMAGES, budget=8),
+        lambda: table_of().fit(FRAME, budget=8),
+    ],
+    ids=["Private", "PrivateGan", "PrivateImages", "PrivateTable"],
+)
+def test_a_budget_that_is_a_number(fit):
+    with pytest.raises(TypeError, match=r"budget must be a Budget\('budget\.json'"):
+        fit()
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda net: torch.optim.Adam(classifier().parameters()), r"of net\.parameters"),
+        (lambda net: torch.optim.SGD(net[0].parameters(), 1.0), "does not hold 2"),
+        (lambda net: torch.optim.LBFGS(net.parameters()), "LBFGS"),
+        (lambda net: torch.optim.Adam, r"torch\.optim\.Optimizer"),
+        (lambda net: "adam", r"torch\.optim\.Optimizer"),
+    ],
+    ids=["of another network", "of a part", "that runs the loss", "a class", "a name"],
+)
+def test_optimizers_that_are_not_stepped_here(make, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        private_of(net := classifier(), optimizer=make(net))
+
+
+class Wrapped(nn.DataParallel):
+    def __init__(self, module):
+        nn.Module.__init__(self)
+        self.module = module
 
 
 @pytest.mark.parametrize(
     ("net", "words"),
     [
-        (None, "must be a torch.nn.Module"),
+        ("net", "must be a torch.nn.Module"),
         (nn.Flatten(), "no parameters"),
         (nn.Linear(64, 10).requires_grad_(False), "no parameters"),
         (nn.Linear(64, 10).half(), "float16"),
@@ -91,15 +123,8 @@ def test_an_optimizer_that_runs_the_loss_itself():
     ],
 )
 def test_networks_that_are_not_trained_here(net, words):
-    optimizer = adam(classifier())
     with pytest.raises((TypeError, ValueError), match=words):
-        Private(net, optimizer, FLAT, Y, **BUDGET)
-
-
-@pytest.mark.parametrize("optimizer", [torch.optim.Adam, None, "adam"])
-def test_what_is_no_optimizer(optimizer):
-    with pytest.raises(TypeError, match=r"torch\.optim\.Optimizer"):
-        Private(classifier(), optimizer, FLAT, Y, **BUDGET)
+        private_of(net, optimizer=torch.optim.Adam(classifier().parameters()))
 
 
 @pytest.mark.parametrize(
@@ -113,53 +138,38 @@ def test_what_is_no_optimizer(optimizer):
         (lambda net: lambda x, y: x.sum(1), "does not depend on the parameters"),
         (lambda net: lambda x, y: classifier()(x).sum(1), "does not depend on the parameters"),
         (lambda net: lambda x, y: net(x).detach().sum(1), "does not depend on the parameters"),
+        (lambda net: lambda x, y: (net(x) - net(x).mean(0)).square().sum(1), "example|alone"),
+        (lambda net: cross_entropy(net(FLAT), Y), "function of rows"),
     ],
 )
-def test_losses_that_are_not_one_number_a_row(loss, words):
-    net = classifier()
-    private = private_of(net)
-    x, y = next(iter(private))
+def test_losses_that_are_not_one_number_a_row_computed_from_it(loss, words):
+    net, private, x, y = begun()
     with pytest.raises((TypeError, ValueError), match=words):
         private.step(loss(net), x, y)
+    assert private.steps_done == 0
 
 
-def test_a_loss_in_which_rows_meet():
-    net = classifier()
-    private = private_of(net)
-    x, y = next(iter(private))
-
-    def centred(x, y):
-        out = net(x)
-        return (out - out.mean(0)).square().sum(1)
-
-    with pytest.raises(TypeError, match=r"example|alone"):
-        private.step(centred, x, y)
-
-
-def test_a_step_before_the_loop():
-    net = classifier()
+def test_rows_that_are_no_tensors_or_come_before_the_loop():
     with pytest.raises(RuntimeError, match="no batch was drawn"):
-        private_of(net).step(lambda x, y: net(x).sum(1), FLAT, Y)
-
-
-def test_rows_that_are_no_tensors():
-    net = classifier()
-    private = private_of(net)
-    x, y = next(iter(private))
+        private_of(net := classifier()).step(each(net), FLAT, Y)
+    net, private, x, y = begun()
     with pytest.raises(TypeError, match="got ndarray"):
-        private.step(lambda x, y: net(x).sum(1), x.numpy(), y)
+        private.step(each(net), x.numpy(), y)
     with pytest.raises(ValueError, match="takes the batch"):
         private.step(lambda: net(x).sum(1))
-
-
-def test_a_budget_that_is_a_number():
-    with pytest.raises(TypeError, match=r"budget\.json"):
-        private_of(budget=8)
 
 
 def gan_of(*networks, **others):
     own = {"epsilon": 8, "delta": 1e-5, "classes": 10, "latent_size": 16, **others}
     return PrivateGan(*(networks or pair()), **own)
+
+
+class Norm(Generator):
+    """A generator that centres what it makes by the mean over its batch."""
+
+    def forward(self, latents, labels=None):
+        images = super().forward(latents, labels)
+        return images - images.mean(0)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +187,11 @@ def gan_of(*networks, **others):
         (lambda: gan_of("generator", Critic()), "generator must be"),
         (lambda: gan_of(classes=[0, 1]), "classes must be an integer"),
         (lambda: gan_of(betas=0.5), "betas must be two numbers"),
-        (lambda: gan_of(betas=(0.5, 1)), "beta"),
+        (lambda: gan_of(betas=(0.5, 1.0)), r"betas must lie in \[0, 1\), .*got \(0.5, 1.0\)"),
+        (lambda: gan_of(betas=(1, 0.9)), r"betas must lie in \[0, 1\), such as \(0.5, 0.9\)"),
+        (lambda: gan_of(betas=(-0.1, 0.9)), r"betas\[0\] must be a finite number >= 0"),
+        (lambda: gan_of(betas=(0.5, math.nan)), r"betas\[1\] must be a finite number >= 0"),
+        (lambda: gan_of(betas=("a", 0.9)), r"betas\[0\] must be a number"),
         (lambda: gan_of(loss="wgan"), "wasserstein, hinge, bce"),
         (lambda: gan_of(n_critic=0), "n_critic"),
         (lambda: gan_of(n_critic=9), "at least n_critic"),
@@ -188,6 +202,7 @@ def gan_of(*networks, **others):
         (lambda: gan_of(batch_size=10**4), "at most the 1797"),
         (lambda: gan_of(device="gpu"), "device must be"),
         (lambda: gan_of(reproducible_seed="0"), "reproducible_seed"),
+        (lambda: gan_of(Norm(), Critic()), "depends on other rows"),
     ],
 )
 def test_gans_that_cannot_be_trained(gan, words):
@@ -219,29 +234,6 @@ def test_a_critic_of_probabilities_where_the_loss_takes_logits():
             gan.fit(X, steps=2)
 
 
-class Norm(nn.Module):
-    """A generator that centres what it makes by the mean over its batch."""
-
-    def __init__(self):
-        super().__init__()
-        self.body = Generator()
-
-    def forward(self, latents, labels):
-        images = self.body(latents, labels)
-        return images - images.mean(0)
-
-
-def test_a_generator_in_which_rows_meet():
-    with pytest.raises(ValueError, match="depends on other rows"):
-        gan_of(Norm(), Critic()).fit(X, Y, steps=6)
-
-
-def test_a_critic_with_batch_normalisation():
-    critic = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
-    with pytest.raises(TypeError, match=r"critic: .*BatchNorm1d"):
-        gan_of(Generator(), critic, classes=None).fit(X, steps=6)
-
-
 @pytest.fixture(scope="module")
 def fitted():
     return gan_of().fit(X, Y, steps=5)
@@ -253,19 +245,14 @@ def test_labels_that_there_are_none_of(fitted, labels):
         fitted.sample(labels)
 
 
-def test_images_of_another_shape_than_the_generator_makes():
+def test_data_of_another_shape_than_the_generator_makes_or_with_holes():
     with pytest.raises(ValueError, match="an example of the data is"):
         gan_of().fit(FLAT, Y, steps=6)
-
-
-def test_data_with_holes():
     with pytest.raises(ValueError, match="NaN"):
         gan_of().fit(np.full((50, 1, 8, 8), np.nan), np.zeros(50, int), steps=6)
 
 
 def test_tensorboard_that_is_not_installed(monkeypatch):
-    import sys
-
     monkeypatch.delitem(sys.modules, "torch.utils.tensorboard.writer", raising=False)
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with pytest.raises(ModuleNotFoundError, match="pip install tensorboard"):
@@ -273,26 +260,21 @@ def test_tensorboard_that_is_not_installed(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.func")
-def test_labels_of_the_batch_in_a_closure_on_the_slower_way():
-    net = nn.Sequential(nn.Linear(64, 8), nn.PReLU(), nn.Linear(8, 1))
-    private = private_of(net)
-    x, y = next(iter(private))
-    with pytest.raises((TypeError, ValueError), match="closure"):
-        private.step(lambda x: (net(x).squeeze(1) - y).square(), x)
-
-
-def test_labels_of_the_batch_in_a_closure_are_each_row_s_own():
+def test_labels_of_the_batch_in_a_closure_are_each_row_s_own_but_on_the_slower_way():
     weights = []
     for closed in (True, False):
-        net = classifier()
-        private = private_of(net, reproducible_seed=0)
-        x, y = next(iter(private))
+        net, private, x, y = begun(reproducible_seed=0)
+        own = each(net)
         if closed:
-            private.step(lambda x: cross_entropy(net(x), y, reduction="none"), x)  # noqa: B023
+            private.step(lambda x: own(x, y), x)  # noqa: B023
         else:
-            private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)  # noqa: B023
+            private.step(own, x, y)
         weights.append(torch.cat([p.detach().flatten() for p in net.parameters()]))
     assert torch.equal(*weights)
+    slow = nn.Sequential(nn.Linear(64, 8), nn.PReLU(), nn.Linear(8, 1))
+    net, private, x, y = begun(net=slow)
+    with pytest.raises((TypeError, ValueError), match="closure"):
+        private.step(lambda x: (net(x).squeeze(1) - y).square(), x)
 
 
 def test_a_transform_in_which_rows_meet():
@@ -304,23 +286,10 @@ def test_a_transform_in_which_rows_meet():
 
 
 def test_the_optimizer_is_not_stepped_beside_private_step():
-    net = classifier()
-    optimizer = adam(net)
-    private = private_of(net, optimizer)
+    private = private_of(net := classifier())
     for x, y in private:
         cross_entropy(net(x), y).backward()
         with pytest.raises(RuntimeError, match="along gradients without noise"):
-            optimizer.step()
-        private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
-    again = private_of(net, optimizer)
-    x, y = next(iter(again))
-    again.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
-
-
-def test_a_loss_that_was_computed_already():
-    net = classifier()
-    private = private_of(net)
-    x, y = next(iter(private))
-    with pytest.raises(TypeError, match="function of rows"):
-        private.step(cross_entropy(net(x), y), x, y)
-    assert private.steps_done == 0
+            private.optimizer.step()
+        private.step(each(net), x, y)
+    run(private_of(net, optimizer=private.optimizer), steps=1)

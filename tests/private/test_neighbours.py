@@ -17,44 +17,25 @@ import pandas as pd
 import pytest
 import torch
 from safetensors import safe_open
-from small_networks import Critic, Generator, classifier, digits
+from small_networks import FLAT, Critic, Generator, X, Y, begun, classifier, each, private_of, run
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from dpkit import Budget, Private, PrivateGan, PrivateTable
+from dpkit import Budget, PrivateGan, PrivateTable
 from dpkit.private import saved
-from dpkit.training import generator_on, noised
-from dpkit.training.gradients.refused import MixesExamples
-from dpkit.training.gradients.self_check import ReadsData
+from dpkit.training import generator_on, noised, reads
+from dpkit.training.gradients.layers import MixesExamples
 
 pytestmark = pytest.mark.torch
 
-X, Y = digits()
-FLAT = X.flatten(1)
-PLAN = {"epsilon": 8, "delta": 1e-5, "steps": 4, "batch_size": 40}
 CPU = torch.device("cpu")
-
-
-def private_of(net, *data, **others):
-    optimizer = torch.optim.SGD(net.parameters(), 0.5)
-    return Private(net, optimizer, *(data or (FLAT, Y)), **{**PLAN, **others})
-
-
-def each(net):
-    return lambda x, y: cross_entropy(net(x), y, reduction="none")
-
-
-def run(private, loss):
-    for x, y in private:
-        private.step(loss, x, y)
-    return private
 
 
 # A. A batch may be chosen
 
 
 def test_a_batch_that_does_not_fit_in_memory_is_not_left_out():
-    private, seen = private_of(net := classifier()), []
+    private, seen = private_of(), []
 
     def too_large(x, y):
         seen.append(len(x))
@@ -66,40 +47,28 @@ def test_a_batch_that_does_not_fit_in_memory_is_not_left_out():
                 private.step(too_large, x, y)
             continue
     assert next(iter(private))[0] is x
-    assert run(private, each(net)).steps_done == 4
+    assert run(private).steps_done == 4
 
 
 def test_batches_are_not_drawn_ahead():
     with pytest.raises(RuntimeError, match="no step was made on the last batch"):
-        list(itertools.islice(private_of(classifier()), 8))
-
-
-def test_a_copy_does_not_try_a_batch_first():
-    private = private_of(classifier())
-    next(iter(private))
-    with pytest.raises(TypeError, match="the same noise"):
-        copy.deepcopy(private)
+        list(itertools.islice(private_of(), 8))
 
 
 # B. One batch, two releases
 
 
-def test_parts_of_a_batch_are_no_steps_of_their_own():
-    private = private_of(net := classifier())
-    x, y = next(iter(private))
+def test_neither_parts_of_a_batch_nor_one_draw_serve_two_steps():
+    net, first, x, y = begun()
     with pytest.raises(ValueError, match="from one record of the batch"):
-        private.step(each(net), x[:5], y[:5])
-
-
-def test_one_draw_does_not_serve_two_runs():
-    first, second = private_of(net := classifier()), private_of(other := classifier())
-    x, y = next(iter(first))
+        first.step(each(net), x[:5], y[:5])
     first.step(each(net), x, y)
+    second = private_of()
     with pytest.raises(RuntimeError, match="no batch was drawn"):
-        second.step(each(other), x, y)
+        second.step(each(second.net), x, y)
     next(iter(second))
     with pytest.raises(ValueError, match="of the batch just drawn"):
-        second.step(each(other), x, y)
+        second.step(each(second.net), x, y)
 
 
 def test_each_call_of_noised_draws_its_own_noise():
@@ -126,11 +95,10 @@ def test_the_best_step_by_a_private_loss_is_noticed(tmp_path):
 
 def test_a_stop_by_the_clock_says_what_it_may_have_followed():
     """Time grows with batch sizes. The words do not tell when it was."""
-    private = private_of(net := classifier())
-    private.step(each(net), *next(iter(private)))
+    private = run(private_of(), steps=1)
     stopped = private.statement()
     assert "where released values or public numbers alone decided that" in stopped
-    assert run(private, each(net)).statement() == stopped
+    assert run(private).statement() == stopped
 
 
 # D. A budget forks
@@ -142,8 +110,7 @@ def test_each_folder_that_a_job_runs_in_does_not_make_its_own_budget(tmp_path, m
     for name in ("age", "income"):
         Path(name).mkdir()
         monkeypatch.chdir(tmp_path / name)
-        net = classifier()
-        run(private_of(net, budget=budget, epsilon=2), each(net))
+        run(private_of(budget=budget, epsilon=2))
         monkeypatch.chdir(tmp_path)
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.json")] == ["budget.json"]
     assert budget.share_spent() > 0
@@ -152,18 +119,13 @@ def test_each_folder_that_a_job_runs_in_does_not_make_its_own_budget(tmp_path, m
 # E. Charged and not run, run and not charged
 
 
-def test_one_that_is_made_and_shown_and_never_run_costs_nothing(tmp_path):
-    budget = Budget(tmp_path / "budget.json", epsilon=8, delta=1e-5)
-    assert "No step was made yet" in private_of(classifier(), budget=budget).statement()
-    next(iter(private_of(classifier(), budget=budget)))
-    assert budget.share_spent() == 0
-
-
-def test_weights_that_leave_after_a_step_are_charged_by_then(tmp_path):
+def test_what_is_never_run_costs_nothing_and_weights_that_leave_after_a_step_are_charged(tmp_path):
     """Whoever ends here, by exit or by a kill, has the whole plan in the file."""
     budget = Budget(tmp_path / "budget.json", epsilon=8, delta=1e-5)
-    private = private_of(net := classifier(), budget=budget)
-    private.step(each(net), *next(iter(private)))
+    assert "No step was made yet" in private_of(budget=budget).statement()
+    next(iter(private_of(budget=budget)))
+    assert budget.share_spent() == 0
+    run(private_of(budget=budget), steps=1)
     assert Budget(tmp_path / "budget.json", epsilon=8, delta=1e-5).share_spent() == 1
 
 
@@ -178,15 +140,14 @@ def test_steps_inside_fork_rng_have_noise_of_their_own():
     assert not torch.equal(*made)
 
 
-@pytest.mark.parametrize("send", [pickle.dumps, copy.copy, lambda rng: np.array([rng], object)])
+@pytest.mark.parametrize(
+    "send",
+    [pickle.dumps, copy.copy, lambda rng: pickle.dumps(np.array([rng], object))],
+    ids=["pickled", "copied", "in an array, as a pool would"],
+)
 def test_a_generator_that_is_sent_elsewhere(send):
-    rng = generator_on(CPU)
-    if send in (pickle.dumps, copy.copy):
-        with pytest.raises(TypeError, match="cannot be copied"):
-            send(rng)
-    else:
-        with pytest.raises(TypeError, match="cannot be copied"):
-            pickle.dumps(send(rng))  # as a pool would
+    with pytest.raises(TypeError, match="cannot be copied"):
+        send(generator_on(CPU))
 
 
 # G. Records beyond the batch
@@ -237,8 +198,8 @@ def test_partners_of_a_mixture_from_the_whole_set():
     def mixed(rows):
         return 0.5 * rows + 0.5 * FLAT[torch.randint(len(FLAT), (len(rows),))]
 
-    with pytest.raises(ReadsData, match="transform"):
-        next(iter(private_of(classifier(), transform=mixed)))
+    with pytest.raises(reads.ReadsData, match="transform"):
+        next(iter(private_of(transform=mixed)))
 
 
 # H. What is published
@@ -247,18 +208,10 @@ def test_partners_of_a_mixture_from_the_whole_set():
 def test_an_example_on_the_network_is_not_in_the_file(tmp_path):
     net = classifier()
     net.shape_of = FLAT[0]  # for its shape alone
-    run(private_of(net), each(net)).save(tmp_path / "net.safetensors")
+    run(private_of(net)).save(tmp_path / "net.safetensors")
     with safe_open(str(tmp_path / "net.safetensors"), framework="pt") as file:
         assert set(file.keys()) == set(net.state_dict())
     assert (tmp_path / "net.safetensors").stat().st_size < 20_000
-
-
-def test_an_example_on_a_generator_that_would_be_pickled():
-    generator = Generator()
-    generator.example = X[0]
-    gan = PrivateGan(generator, Critic(), epsilon=8, delta=1e-5, classes=10, latent_size=16)
-    with pytest.raises(ValueError, match="example of the network holds records"):
-        gan.fit(X, Y, steps=2)
 
 
 def shifted(rows, by):
@@ -290,8 +243,7 @@ def test_categories_that_the_type_carries_are_not_taken():
 def test_two_optimizers_on_tied_weights_are_noticed():
     net = classifier()
     other = torch.optim.SGD(net[0].parameters(), 0.1)
-    private = private_of(net)
-    private.step(each(net), *next(iter(private)))
+    private = run(private_of(net), steps=1)
     x, y = next(iter(private))
     net[0](x).square().mean().backward()
     other.step()
@@ -300,13 +252,10 @@ def test_two_optimizers_on_tied_weights_are_noticed():
 
 
 def test_a_gradient_that_is_left_over_is_not_stepped_along():
-    private = private_of(net := classifier(), reproducible_seed=0)
-    x, y = next(iter(private))
+    net, private, x, y = begun(reproducible_seed=0)
     each(net)(x, y).sum().backward()
     private.step(each(net), x, y)
-    clean = classifier()
-    other = private_of(clean, reproducible_seed=0)
-    other.step(each(clean), *next(iter(other)))
+    clean = run(private_of(reproducible_seed=0), steps=1).net
     for p, q in zip(net.parameters(), clean.parameters(), strict=True):
         torch.testing.assert_close(p, q)
 
@@ -342,16 +291,12 @@ def test_a_loss_that_raises_for_a_class_is_found_out_before_the_run():
 
 
 def test_words_of_torch_that_quote_a_label_are_passed_on_with_a_warning():
-    labels = Y.clone()
-    labels[:] = 10
-    private = private_of(net := classifier(), FLAT, labels)
     with pytest.raises(ValueError, match=r"Target 10 is out of bounds.*keep it to yourself"):
-        private.step(each(net), *next(iter(private)))
+        run(private_of(None, FLAT, torch.full_like(Y, 10)))
 
 
 def test_what_a_private_prints_of_itself_holds_no_numbers():
-    private = run(private_of(net := classifier()), each(net))
-    assert "loss" not in repr(private)
+    assert "loss" not in repr(run(private_of()))
 
 
 # N. What is a record
@@ -369,21 +314,16 @@ def test_windows_that_overlap_are_warned_of(windows):
     rows = windows(torch.rand(2000))
     labels = torch.zeros(len(rows), dtype=torch.int64)
     with pytest.warns(UserWarning, match="rows of x overlap in memory"):
-        private_of(classifier(), rows, labels)
+        private_of(None, rows, labels)
 
 
 def test_views_that_do_not_overlap_are_not_warned_of():
-    labels = torch.zeros(50, dtype=torch.int64)
-    wide = torch.rand(50, 200)
+    labels, wide = torch.zeros(50, dtype=torch.int64), torch.rand(50, 200)
+    apart = torch.rand(64, 50).T, torch.rand(100, 64)[::2]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for rows in (
-            wide[:, 3:67],
-            wide[:, ::3][:, :64],
-            torch.rand(64, 50).T,
-            torch.rand(100, 64)[::2],
-        ):
-            private_of(classifier(), rows, labels)
+        for rows in (wide[:, 3:67], wide[:, ::3][:, :64], *apart):
+            private_of(None, rows, labels)
 
 
 def test_what_nobody_can_see_from_within_is_said():
@@ -398,4 +338,4 @@ def test_what_nobody_can_see_from_within_is_said():
         "nor a learning rate",
     ):
         assert words in " ".join(limits.split())
-    assert "Tuning of hyperparameters: not charged" in private_of(classifier()).statement()
+    assert "Tuning of hyperparameters: not charged" in private_of().statement()

@@ -5,21 +5,13 @@ import pickle
 
 import pytest
 import torch
-from small_networks import Critic, digits
+from small_networks import FLAT, Critic, X, Y, begun, each, private_of, run
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from dpkit import Private, PrivateGan
+from dpkit import PrivateGan
 
 pytestmark = pytest.mark.torch
-
-X, Y = digits()
-FLAT = X.flatten(1)
-
-
-def private_of(net, data=(FLAT, Y), **others):
-    given = {"epsilon": 8, "delta": 1e-5, "steps": 4, "batch_size": 40, **others}
-    return Private(net, torch.optim.SGD(net.parameters(), lr=0.0), *data, **given)
 
 
 class ActNorm(nn.Module):
@@ -43,13 +35,9 @@ class ActNorm(nn.Module):
 @pytest.mark.parametrize("by_attribute", [False, True])
 def test_what_sets_itself_up_in_its_first_pass_does_so_on_noise(by_attribute):
     net = nn.Sequential(ActNorm(64, by_attribute=by_attribute), nn.Linear(64, 10))
-    private_mean = -FLAT.mean(0)
-    private = private_of(net)
-    for x, y in private:
-        private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
-        break
+    run(private_of(net, rate=0.0), steps=1)
     assert net[0].was
-    assert (net[0].loc - private_mean).abs().max() > 0.3  # of numbers in [-1, 1]
+    assert (net[0].loc + FLAT.mean(0)).abs().max() > 0.3  # of numbers in [-1, 1]
     assert (net[0].loc + 0.5).abs().max() < 0.5  # minus the mean of uniform noise
 
 
@@ -61,8 +49,7 @@ def test_a_transform_that_sets_itself_up_does_so_on_noise():
             seen.append(rows.mean(0))
         return rows - seen[0]
 
-    net = nn.Linear(64, 10)
-    next(iter(private_of(net, transform=centred)))
+    next(iter(private_of(transform=centred)))
     assert (seen[0] - 0.5).abs().max() < 0.5
     assert (seen[0] - FLAT.mean(0)).abs().max() > 0.3
 
@@ -102,8 +89,7 @@ criterion = plain
 
 
 def test_a_criterion_that_is_exchanged_is_looked_at_again():
-    net = nn.Linear(64, 10)
-    private = private_of(net)
+    private = private_of(net := nn.Linear(64, 10))
     batches = iter(private)
     private.step(lambda x, y: criterion(net(x), y), *next(batches))
     private.step(lambda x, y: criterion(net(x), y), *next(batches))
@@ -119,49 +105,31 @@ def test_a_criterion_that_is_exchanged_is_looked_at_again():
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_copy_would_draw_the_same_noise(how):
     with pytest.raises(TypeError, match="the same noise"):
-        how(private_of(nn.Linear(64, 10)))
+        how(private_of())
 
 
 def test_a_forked_process_does_not_go_on(monkeypatch):
-    net = nn.Linear(64, 10)
-    private = private_of(net)
-    x, y = next(iter(private))
+    net, private, x, y = begun()
     monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(RuntimeError, match="forked"):
-        private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
+        private.step(each(net), x, y)
 
 
 @pytest.mark.parametrize("way", ["numpy", "data"])
 def test_rows_changed_where_no_version_counts(way):
-    net = nn.Linear(64, 10)
-    private = private_of(net)
-    x, y = next(iter(private))
+    net, private, x, y = begun()
     held = x.numpy() if way == "numpy" else x.data
     held -= held.mean(0)
     with pytest.raises(ValueError, match="changed in place"):
-        private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
+        private.step(each(net), x, y)
 
 
-def test_a_loss_that_reads_the_data_set_from_around_it():
-    net = nn.Linear(64, 10)
-    private = private_of(net)
-    x, _ = next(iter(private))
-    with pytest.raises(ValueError, match="reads the data set"):
-        private.step(lambda x: cross_entropy(net(x), Y[: len(x)], reduction="none"), x)
-
-
-def test_a_clip_norm_whose_square_is_zero():
-    with pytest.raises(ValueError, match="max_grad_norm must be at least"):
-        private_of(nn.Linear(64, 10), max_grad_norm=1e-23)
-
-
-def test_a_mistake_in_the_loss_costs_nothing():
-    net = nn.Linear(64, 10)
-    private = private_of(net)
-    x, y = next(iter(private))
+def test_a_mistake_in_the_loss_or_a_look_at_the_data_set_costs_nothing():
+    net, private, x, y = begun()
     for wrong in (lambda x, y: net(x), lambda x, y: cross_entropy(net(x[:, 1:]), y)):
         with pytest.raises(ValueError, match=r"one number for each|does not run on rows of"):
             private.step(wrong, x, y)
+    with pytest.raises(ValueError, match="reads the data set"):
+        private.step(lambda x: cross_entropy(net(x), Y[: len(x)], reduction="none"), x)
     assert private.steps_done == 0
-    private.step(lambda x, y: cross_entropy(net(x), y, reduction="none"), x, y)
-    assert private.steps_done == 1
+    assert run(private).steps_done == 4

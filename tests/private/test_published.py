@@ -172,9 +172,14 @@ def measured(absent: list[float], present: list[float], confidence: float) -> fl
     ).epsilon
 
 
+def in_both_worlds(publish: Callable[[bool], Any]) -> list[list[Any]]:
+    """What is published without the record, and with it."""
+    return [[publish(present) for _ in range(RUNS)] for present in (False, True)]
+
+
 def attacked(publish: Any, folder: Any) -> Iterator[tuple[str, list[float], list[float], set[str]]]:
     """Of each score its values in the two worlds; and all words that were published."""
-    found = [[publish(present, folder) for _ in range(RUNS)] for present in (False, True)]
+    found = in_both_worlds(lambda present: publish(present, folder))
     words = {text for world in found for _, text in world}
     for name in found[0][0][0]:
         absent, present = ([scores[name] for scores, _ in world] for world in found)
@@ -193,22 +198,14 @@ def test_what_is_published_tells_no_more_than_is_stated(publish, tmp_path):
 
 def test_the_attacks_would_find_less_noise_than_is_stated(tmp_path):
     """Controls: a twentieth of a network's noise, and a table of 200 times the epsilon."""
-    noisy = [
-        [moved(trained(w, stop=never, plan=SEEN, noise=0.05)) for _ in range(RUNS)]
-        for w in (False, True)
-    ]
-    assert measured(*noisy, 1 - 1e-4) > EPSILON
-    shares = [
-        [pickled_table(w, tmp_path, 200 * EPSILON)[0]["share"] for _ in range(RUNS)]
-        for w in (False, True)
-    ]
-    assert measured(*shares, 1 - 1e-4) > EPSILON
+    for publish in (
+        lambda present: moved(trained(present, stop=never, plan=SEEN, noise=0.05)),
+        lambda present: pickled_table(present, tmp_path, 200 * EPSILON)[0]["share"],
+    ):
+        assert measured(*in_both_worlds(publish), 1 - 1e-4) > EPSILON
 
 
 def test_the_attack_would_find_a_stop_that_records_decided(tmp_path):
     """The control: published, the step at which `by_loss` stops a run tells more than is stated."""
-    found = [
-        [-trained(present, stop=by_loss).steps_done for _ in range(RUNS)]
-        for present in (False, True)
-    ]
+    found = in_both_worlds(lambda present: -trained(present, stop=by_loss).steps_done)
     assert measured(*found, 1 - 1e-4) > EPSILON

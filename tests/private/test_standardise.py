@@ -6,25 +6,13 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from small_networks import digits, pair
-from torch import nn
-from torch.nn.functional import cross_entropy
+from small_networks import FLAT, X, Y, pair, private_of, run
 
-from dpkit import Private, PrivateGan
+from dpkit import PrivateGan
 from dpkit.privacy import Gaussian, Release, pld
-from dpkit.private import NoisyStandardised, Standardised, saved, standardise
+from dpkit.private import NoisyStandardised, Standardised, data, saved
 
-X, Y = digits()
-FLAT = X.flatten(1)
-PLAN = {"epsilon": 2, "delta": 1e-5, "steps": 4, "batch_size": 60}
-
-
-def private_of(transform):
-    net = nn.Linear(64, 10)
-    private = Private(
-        net, torch.optim.SGD(net.parameters(), 0.1), FLAT, Y, transform=transform, **PLAN
-    )
-    return private, lambda x, y: cross_entropy(net(x), y, reduction="none")
+PLAN = {"epsilon": 2, "batch_size": 60}
 
 
 def test_public_constants():
@@ -40,9 +28,9 @@ def sums(features, low, high, monkeypatch):
         seen.append((found[0], noise_std))
         return found
 
-    monkeypatch.setattr(standardise, "noised", kept)
+    monkeypatch.setattr(data, "noised", kept)
     noise = NoisyStandardised(low, high, 3.0)
-    standardise.settled(noise, features, public_size=9, rng=torch.Generator())
+    data.settled(noise, features, public_size=9, rng=torch.Generator())
     return seen[-1]
 
 
@@ -66,35 +54,31 @@ def test_it_finds_the_mean_and_deviation():
     features = torch.tensor(rng.normal((10.0, -4.0), (2.0, 1.0), (50_000, 2)))
     noise = NoisyStandardised((0, -10), (20, 0), 5.0)
     rng = torch.Generator().manual_seed(1)
-    found = standardise.settled(noise, features, public_size=50_000, rng=rng)
+    found = data.settled(noise, features, public_size=50_000, rng=rng)
     off = 6 * 5.0 * math.sqrt(4) / 50_000
     assert np.allclose(found.mean, (10.0, -4.0), atol=10 * off + 0.05)
     assert np.allclose(found.std, (2.0, 1.0), atol=0.1)
     rows = torch.zeros(4, 3, 5)
-    made = standardise.settled(NoisyStandardised(0, 1), rows, public_size=4, rng=rng)
+    made = data.settled(NoisyStandardised(0, 1), rows, public_size=4, rng=rng)
     assert made(rows[:2]).shape == (2, 3, 5)
 
 
 def test_it_is_the_first_release_of_the_same_budget():
-    private, loss = private_of(NoisyStandardised(-1, 1, 4.0))
+    private = private_of(transform=NoisyStandardised(-1, 1, 4.0), **PLAN)
     assert private.ledger[0].count == 0
-    for x, y in private:
-        private.step(loss, x, y)
+    run(private)
     first, *steps = private.ledger
     assert first == Release(Gaussian(4.0))
     assert pld.epsilon([first, *steps], delta=1e-5).epsilon <= 2
     assert private.guarantee().epsilon == pytest.approx(2, rel=1e-2)
-    plain, _ = private_of(None)
-    assert plain.plan.noise_multiplier < private.plan.noise_multiplier
+    assert private_of(**PLAN).plan.noise_multiplier < private.plan.noise_multiplier
     words = private.statement()
     assert "1 release with noise multiplier 4" in words
     assert "bounds low and high of the features are public" in words
 
 
 def test_the_numbers_that_were_released_are_to_be_had_for_test_data(tmp_path):
-    private, loss = private_of(NoisyStandardised(-1, 1, 4.0))
-    for x, y in private:
-        private.step(loss, x, y)
+    private = run(private_of(transform=NoisyStandardised(-1, 1, 4.0), **PLAN))
     assert private.transform(FLAT).mean(0).abs().mean() < FLAT.mean(0).abs().mean()
     private.save(tmp_path / "net.safetensors")
     facts = saved.load(tmp_path / "net.safetensors", private.net)
@@ -102,11 +86,11 @@ def test_the_numbers_that_were_released_are_to_be_had_for_test_data(tmp_path):
 
 
 def test_a_transform_that_reads_the_data_is_refused_and_leads_here():
-    private, _ = private_of(lambda rows: (rows - FLAT.mean(0)) / (FLAT.std(0) + 1))
+    private = private_of(transform=lambda rows: (rows - FLAT.mean(0)) / (FLAT.std(0) + 1))
     with pytest.raises(ValueError, match=r"transform reads the data set.*NoisyStandardised"):
         next(iter(private))
-    mean, std = FLAT.mean(0).clone(), 1.0
-    next(iter(private_of(Standardised(mean.tolist(), std))[0]))  # as the statement assumes of it
+    public = Standardised(FLAT.mean(0).tolist(), 1.0)  # as the statement assumes of it
+    next(iter(private_of(transform=public)))
 
 
 def test_a_gan_on_standardised_rows(tmp_path):

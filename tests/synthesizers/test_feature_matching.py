@@ -9,14 +9,7 @@ from sklearn.neighbors import NearestCentroid
 
 from dpkit.datasets import digits
 from dpkit.synthesizers import feature_matching
-from dpkit.synthesizers.feature_matching import (
-    FeaturesModel,
-    Generator,
-    Matching,
-    fit,
-    match,
-    train,
-)
+from dpkit.synthesizers.feature_matching import FeaturesModel, Generator, Matching, fit, match
 from dpkit.synthesizers.random_features import FeaturesSettings, embedded_sums
 
 pytestmark = pytest.mark.torch
@@ -42,11 +35,17 @@ def test_images_have_the_shape_of_the_data_and_lie_between_0_and_1(model):
     images = model.sample([0, 1, 2, 2], rng=rng())
     assert (images.shape, images.dtype) == ((4, 1, 6, 5), np.float32)
     assert ((images >= 0) & (images <= 1)).all()
+    assert len(model.losses) == 5
+    assert all(0 < loss < 10 for loss in model.losses)
     assert model.sample([], rng=rng()).shape == (0, 1, 6, 5)
+    with pytest.raises(ValueError, match=r"labels must lie in 0\.\.2, got 3"):
+        model.sample([0, 3], rng=rng())
 
 
-def test_what_is_made_follows_from_the_seed(model):
+def test_what_is_made_follows_from_the_seed_and_global_randomness_is_left_alone(model):
+    before = torch.get_rng_state()
     again = fit(*made_up(), settings=SETTINGS, public_size=30, rng=rng(), matching=FEW)
+    assert torch.equal(before, torch.get_rng_state())
     drawn = [one.sample([0, 1, 2], rng=rng(3)) for one in (model, again)]
     np.testing.assert_allclose(drawn[0], drawn[1], atol=1e-6)
     other = fit(*made_up(), settings=SETTINGS, public_size=30, rng=rng(1), matching=FEW)
@@ -80,20 +79,6 @@ def test_what_is_kept_has_the_size_of_a_generator_whatever_the_number_of_records
     sizes = [len(pickle.dumps(one)) for one in (model, many)]
     assert abs(sizes[0] - sizes[1]) < 2000
     assert many.released.shape == (40, 3)
-
-
-def test_global_randomness_is_left_alone(model):
-    before = torch.get_rng_state()
-    fit(*made_up(), settings=SETTINGS, public_size=30, rng=rng(), matching=FEW)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_steps_come_with_their_number_and_loss():
-    generator = Generator(3, (1, 6, 5))
-    how = {"settings": SETTINGS, "public_size": 30, "matching": FEW, "rng": rng()}
-    found = list(train(generator, np.zeros((40, 3)), **how))
-    assert [one.step for one in found] == [1, 2, 3, 4, 5]
-    assert all(0 < one.loss < 10 for one in found)
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 8, 9), (2, 3, 1)])
@@ -133,10 +118,7 @@ def test_arguments_that_cannot_be_are_refused(changes, message):
     given = {"released": np.zeros((40, 3)), "public_size": 30, "matching": FEW} | changes
     with pytest.raises(ValueError, match=message):
         match(given.pop("released"), settings=SETTINGS, rng=rng(), **given)
-
-
-def test_no_record_is_released_before_the_arguments_are_looked_at():
-    before = (generator := rng()).bit_generator.state
+    before = (generator := rng()).bit_generator.state  # and no record is released before
     with pytest.raises(ValueError, match="public_size"):
         fit(*made_up(), settings=SETTINGS, public_size=0, rng=generator)
     assert generator.bit_generator.state == before
@@ -148,8 +130,3 @@ def test_no_record_is_released_before_the_arguments_are_looked_at():
 def test_learning_that_cannot_be_is_refused(changes):
     with pytest.raises(ValueError, match=next(iter(changes))):
         Matching(**changes)
-
-
-def test_labels_out_of_range_are_refused(model):
-    with pytest.raises(ValueError, match=r"labels must lie in 0\.\.2, got 3"):
-        model.sample([0, 3], rng=rng())

@@ -44,11 +44,11 @@ def test_frequencies_follow_from_the_settings_alone():
 
 def test_many_records_are_embedded_a_few_at_a_time(monkeypatch):
     rng = np.random.default_rng(2)
-    images, labels = rng.random((7, *SHAPE)), rng.integers(3, size=7)
+    given = rng.random((7, *SHAPE)), rng.integers(3, size=7)
     settings = FeaturesSettings(3, SHAPE, 1.0, features=10)
-    whole = random_features.embedded_sums(images, labels, settings=settings)
+    whole = random_features.embedded_sums(*given, settings=settings)
     monkeypatch.setattr(random_features, "AT_ONCE", 20)
-    parts = random_features.embedded_sums(images, labels, settings=settings)
+    parts = random_features.embedded_sums(*given, settings=settings)
     np.testing.assert_allclose(parts, whole, atol=1e-12)
 
 

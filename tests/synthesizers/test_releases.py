@@ -17,8 +17,7 @@ from scipy.special import ndtr
 
 from dpkit.privacy import gdp, normals, pld
 from dpkit.synthesizers import class_moments, random_features
-from dpkit.synthesizers.class_moments import MomentsSettings
-from dpkit.synthesizers.moments_sums import Sums, noised, sums
+from dpkit.synthesizers.class_moments import MomentsSettings, Sums, noised, sums
 from dpkit.synthesizers.random_features import FeaturesSettings
 from dpkit.synthesizers.records import checked
 

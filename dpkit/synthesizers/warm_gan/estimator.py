@@ -6,15 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 from torch import nn
 
 from dpkit.common import checks
-from dpkit.privacy.ledger import Guarantee
 from dpkit.private.budget import Budget, check_budget
-from dpkit.private.one_release import Price, generator, size_of
-from dpkit.private.statement import ALL_RECORDS, counted
+from dpkit.private.plan import size_of
+from dpkit.private.statement import ALL_RECORDS, SETTINGS, Price, Priced, counted, generator
 from dpkit.synthesizers import class_moments
 from dpkit.synthesizers.records import arrays, checksum, in_unit
 from dpkit.synthesizers.warm_gan.settings import WarmGanSettings, calibrated
@@ -22,7 +19,7 @@ from dpkit.synthesizers.warm_gan.step import generate_from, new_gan, step
 from dpkit.training import Data, device_named, generator_on, train
 
 
-class WarmGan(BaseEstimator):
+class WarmGan(Priced):
     """A private conditional GAN of images that starts from the class moments.
 
         gan = WarmGan(classes=10, epsilon=10, delta=1e-5).fit(x, y)
@@ -42,9 +39,7 @@ class WarmGan(BaseEstimator):
         steps, batch_size, max_grad_norm: of the critic, as `dpkit.private.plan.Plan`.
         public_size: declared number of records; by default that of the data, taken as public.
         device: "auto", "cpu", "cuda", ...
-        reproducible_seed: of moments, weights, batches and noise; None takes the operating system's
-            entropy. Who knows the seed takes the noise off again, and the statement says so; from
-            two fits with one seed anybody can.
+        reproducible_seed: of moments, weights, batches and noise; as of `PrivateGan`.
         options: more of `WarmGanSettings`, by name.
     """
 
@@ -81,15 +76,10 @@ class WarmGan(BaseEstimator):
         """Train on private data.
 
         Args:
-            x: uint8, or floats in [0, 1]; shape (records, height, width) or (records, channels,
-                height, width). Or `dpkit.datasets.Images`, which hold their labels.
-            y: integers in 0 .. classes - 1, (records,). A class may have no record.
-            budget: adds up the runs on these data (see `Budget`).
+            x, y, budget: as of `PrivateImages.fit`.
 
         Raises:
-            TypeError: x is no array, y is missing, or options name what there is not.
-            ValueError: a number is out of range or NaN, or the arrays do not fit each other.
-            OverBudget: the run would exceed the budget; nothing was charged then.
+            TypeError, ValueError, OverBudget: as there, or options name what there is not.
         """
         check_budget(budget)
         pixels, labels = arrays(x, y, classes=checks.whole(1, classes=self.classes))
@@ -111,6 +101,7 @@ class WarmGan(BaseEstimator):
             pass
         self.generator_, self.settings_ = gan.averaged_net.eval(), settings
         assumed = (
+            SETTINGS,
             *([counted(size)] if self.public_size is None else []),
             f"the number of classes, {settings.classes}, and the size of an image are public",
         )
@@ -162,10 +153,6 @@ class WarmGan(BaseEstimator):
         rng = generator_on(device, reproducible_seed=reproducible_seed, stream="samples")
         return generate_from(net, labels, classes=self.settings_.classes, rng=rng)
 
-    def guarantee(self) -> Guarantee:
-        """The certified bound on all that was released by `fit`."""
-        return self._fitted()._price.guarantee
-
     def statement(self, *, unit: str = "one labelled image") -> str:
         """The sentences that a paper should carry.
 
@@ -173,8 +160,3 @@ class WarmGan(BaseEstimator):
             unit: of privacy: what one record is.
         """
         return self._fitted()._price.statement(unit=unit)
-
-    def _fitted(self) -> "WarmGan":
-        if not hasattr(self, "generator_"):
-            raise NotFittedError("there is no generator yet: call fit(x, y) first")
-        return self

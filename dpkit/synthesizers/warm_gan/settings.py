@@ -10,8 +10,7 @@ from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.schedules import Constant
-from dpkit.private.gan_settings import PlannedGan
-from dpkit.private.plan import Plan
+from dpkit.private.plan import Plan, PlannedGan
 from dpkit.private.plan import calibrated as calibrated_plan
 from dpkit.synthesizers import class_moments
 from dpkit.synthesizers.class_moments import MomentsSettings

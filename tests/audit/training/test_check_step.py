@@ -28,7 +28,7 @@ from dpkit.privacy.sampling import PUBLIC_SIZE, Assuming, PoissonSampling, Shuff
 from dpkit.privacy.schedules import Constant
 from dpkit.private import PrivateGan
 from dpkit.private import gan_step as private_gan
-from dpkit.private.gan_settings import LOSSES, gan_settings
+from dpkit.private.plan import LOSSES, gan_settings
 from dpkit.training import Conditional, clipped_sum, noised, noised_each, per_example, update
 from dpkit.training.gradients.self_check import SameDraws
 

@@ -1,0 +1,272 @@
+"""One release: the batch on hand, losses of one row each, and their clipped and noised gradients.
+
+All private training goes through `released`.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from threading import Lock
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dpkit.common import checks
+from dpkit.private.plan import Plan
+from dpkit.training import Gradients, clipped_sum, gradient_penalty, noised, paired, per_example
+from dpkit.training.gradients import MixesExamples, refused, self_check, spectral
+from dpkit.training.gradients.factored import PerExample
+from dpkit.training.reads import extents, meet
+
+AT_MOST = 1024  # examples at a time, so that no Poisson batch is too large for the memory
+PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
+REMEDY = (
+    "pass those that the loop yields, or views of their rows (to change images on the way, give "
+    "transform=, or do it within the loss: of both it is checked that no two rows meet)"
+)
+
+
+class Drawn:
+    """Batches as they are drawn, and what may be taken for one.
+
+    Amplification by sampling holds for one release a batch, and the price of a release for rows
+    that each come from one record of it. So what is given for private rows are tensors of the
+    batch, as they were drawn, or views in which row i is of row i.
+    """
+
+    def __init__(self, data: tuple[Tensor, ...]) -> None:
+        self._data = extents(*data)
+        self.rows: tuple[Tensor, ...] = ()
+        self.unused = False  # whether the rows are a batch that no step has used yet
+        self._kept: list[Tensor] = []  # copies of the rows
+        self._process, self._lock = os.getpid(), Lock()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One draw or step at a time, in the process that made this object (else RuntimeError)."""
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "a forked process cannot go on with its parent's Private, whose noise it would "
+                "draw again; make a new one in each process"
+            )
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError(
+                "a step is running, in another thread or around this call: one batch serves one "
+                "step, so let one thread train, and call step outside of losses and hooks"
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def next(self, rows: tuple[Tensor, ...]) -> None:
+        """Take a batch that was just drawn."""
+        self.rows, self.unused = rows, True
+        self._kept = [row.clone() for row in rows]
+
+    def take(self, own: Sequence[Any], beside: Sequence[Any] = ()) -> list[Tensor]:
+        """The rows of a step, checked. `unused` becomes False when they are used.
+
+        They are the batch's own, and those made beside them, as many: how is not checked.
+        RuntimeError: no batch was drawn, or it was already used. TypeError, ValueError: a tensor is
+        not of the batch.
+        """
+        if not self.rows:
+            raise RuntimeError("no batch was drawn yet: call step within `for x, y in private:`")
+        if not self.unused:
+            raise RuntimeError(
+                "this batch was already used for a step; amplification by sampling holds for one "
+                "release a batch: draw the next one (critic steps before a generator's: loop on)"
+            )
+        if not own:
+            raise ValueError("step takes the batch after the loss: private.step(loss, x, y)")
+        given, batch = [*own, *beside], len(self.rows[0])
+        for row in given:
+            if not isinstance(row, Tensor):
+                raise TypeError(f"step takes tensors of rows, got {type(row).__name__}")
+            if not row.ndim or len(row) != batch:
+                raise ValueError(
+                    f"each row must come from one record of the batch just drawn, which has "
+                    f"{batch}, but a tensor of shape {tuple(row.shape)} was given; {REMEDY}"
+                )
+            if meet(extents(row), self._data):
+                raise ValueError(
+                    "a slice of the data set was given in place of the batch just drawn"
+                )
+        if not all(map(self_check.equal, self.rows, self._kept)):
+            with self.exchanged(self._kept):  # after which it is put back
+                raise ValueError(
+                    f"the batch was changed in place, and is now as it was drawn; {REMEDY}"
+                )
+        for row in own if batch else ():
+            if not any(_is_row_by_row(row, of) for of in self.rows):
+                raise ValueError(
+                    "a tensor was given that is not of the batch just drawn, or in which its rows "
+                    f"lie otherwise; {REMEDY}"
+                )
+        return [row.detach() for row in given]
+
+    @contextmanager
+    def exchanged(self, records: Sequence[Tensor]) -> Iterator[None]:
+        """Within the block, the batch's memory, and so all views of it, hold other records.
+
+        Of fewer records the batch's own tensors, not views of them, are as short.
+        """
+        whole = [row.data for row in self.rows]  # of data no graph refuses a change
+        try:
+            for row, other in zip(self.rows, records, strict=True):
+                row.data = row.data[: len(other)].copy_(other)
+            yield
+        finally:
+            for row, own, kept in zip(self.rows, whole, self._kept, strict=True):
+                row.data = own.copy_(kept)
+
+
+def _is_row_by_row(view: Tensor, base: Tensor) -> bool:
+    """Whether each row of the view lies within the same row of a contiguous base."""
+    same = view.untyped_storage().data_ptr() == base.untyped_storage().data_ptr()
+    if not same or (view.device, view.dtype) != (base.device, base.dtype):
+        return False
+    start = view.storage_offset() - base.storage_offset()
+    reach = sum((n - 1) * step for n, step in zip(view[0].shape, view[0].stride(), strict=True))
+    within = base[0].numel()
+    return (len(view) == 1 or view.stride(0) == within) and 0 <= start <= start + reach < within
+
+
+class RowLoss(nn.Module):
+    """loss(*rows) -> (batch,) as a network around `net`: labels are inputs, closures may use it."""
+
+    def __init__(self, net: nn.Module, of_rows: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.net, self.of_rows = net, of_rows
+
+    def forward(self, *rows: Tensor) -> Tensor:
+        return self.of_rows(*rows)
+
+    def tried(self, batch: Drawn, *rows: Tensor) -> None:
+        """Run on rows of a batch; refuse a loss that takes others, or is of another network.
+
+        Raises:
+            TypeError: it takes other arguments.
+            ValueError: it does not run on them, or does not depend on the network.
+            MixesExamples: it mixes the batch's rows where it reads them from around it.
+        """
+        if unlike := refused.does_not_take(self.of_rows, len(rows)):
+            raise TypeError(f"the loss must take the {len(rows)} tensors of rows: {unlike}")
+        with spectral.still(self):  # else its vectors would tell an empty batch from another
+            self_check.set_up(self, *rows)
+        with self_check.undisturbed(self), torch.enable_grad():
+            try:
+                losses = self(*rows)
+            except (RuntimeError, TypeError, IndexError) as error:
+                shapes = ", ".join(f"{tuple(row.shape)} {row.dtype}" for row in rows)
+                raise ValueError(
+                    f"the loss does not run on rows of {shapes}: {error}; this step was not "
+                    f"charged; {checks.TO_YOURSELF}"
+                ) from None
+        losses = refused.one_each(losses, len(rows[0]))
+        own = [p for p in self.net.parameters() if p.requires_grad]
+        found = losses.requires_grad and torch.autograd.grad(losses.sum(), own, allow_unused=True)
+        if not found or all(gradient is None for gradient in found):
+            raise ValueError("the loss does not depend on the parameters of net: is it another's?")
+        with torch.no_grad():
+            self._keeps_apart(batch, rows)
+
+    def _keeps_apart(self, batch: Drawn, rows: tuple[Tensor, ...]) -> None:
+        """Another record in the first place, or none in the last, moves no other row's loss."""
+
+        def run(*some: Tensor) -> Tensor:
+            with (
+                batch.exchanged([row[: len(some[0])] for row in batch.rows]),
+                self_check.undisturbed(self),
+            ):
+                return self(*some).clone()
+
+        before, last = run(*rows), len(rows[0]) - 1
+        if not self_check.equal(before, run(*rows)):
+            return  # `per_example` says why
+        others = [torch.cat((row[-1:], row[1:])) for row in batch.rows]
+        with batch.exchanged(others):
+            after = run(*rows)
+        same = self_check.equal(before[1:], after[1:])
+        if not same or (last and self_check.moved_by(run, rows, before) is not None):
+            raise MixesExamples(self_check.MEETING.format(row=last if same else 0))
+
+
+def itself(losses: Tensor) -> Tensor:
+    """The loss of what is a loss already."""
+    return losses
+
+
+def penalised(critic: nn.Module, weight: float) -> PerExampleOf:
+    """WGAN-GP's loss of (real, fake, mixing, *conditions)."""
+
+    def of(real: Tensor, fake: Tensor, mixing: Tensor, *conditions: Tensor):
+        return gradient_penalty.per_example(
+            critic, real, fake, *conditions, mixing=mixing, weight=weight
+        )
+
+    return of
+
+
+def two_sided(
+    critic: nn.Module, real_loss: Callable[[Tensor], Tensor], fake_loss: Callable[[Tensor], Tensor]
+) -> PerExampleOf:
+    """real_loss(critic(real)) + fake_loss(critic(fake)) of (real, fake, *conditions)."""
+
+    def of(real: Tensor, fake: Tensor, *conditions: Tensor) -> tuple[PerExample, Tensor]:
+        first, of_real = per_example(critic, real_loss, real, *conditions)
+        second, of_fake = per_example(critic, fake_loss, fake, *conditions)
+        if isinstance(first, Gradients) and isinstance(second, Gradients):
+            return paired(first, second), of_real + of_fake
+        both = _both(critic, real_loss, fake_loss)
+        return per_example(both, itself, real, fake, *conditions)
+
+    return of
+
+
+@lru_cache(maxsize=1)  # so that what is checked of it is remembered
+def _both(critic: nn.Module, *losses: Callable[[Tensor], Tensor]) -> RowLoss:
+    """The two losses as one network, for critics whose gradients are not products."""
+
+    def both(real: Tensor, fake: Tensor, *conditions: Tensor) -> Tensor:
+        of_real, of_fake = (critic(x, *conditions) for x in (real, fake))
+        return losses[0](of_real) + losses[1](of_fake)
+
+    return RowLoss(critic, both)
+
+
+class Released(NamedTuple):
+    """A release, and what was measured on the way, which is private: only `means` is released."""
+
+    parameters: list[Tensor]
+    means: list[Tensor]  # noised sums over the expected batch size, one for each parameter
+    loss: Tensor  # (), mean over the batch, 0 where it is empty
+    clipped: Tensor  # (), share of the batch whose gradient was scaled down
+    not_finite: Tensor  # (), share that counted as zero, its gradient not being finite
+
+
+def released(
+    of: PerExampleOf, *rows: Tensor, plan: Plan, rng: torch.Generator, at_most: int = AT_MOST
+) -> Released:
+    """The gradients of a batch, clipped example by example, summed, and noised once.
+
+    Args:
+        of: per-example gradients and losses of rows (see `dpkit.training.clipped_sum`).
+        rows: tensors whose first dimension is the example's; the batch may be empty.
+        plan: clipping, noise and divisor.
+        rng: generator of the noise, on the rows' device.
+        at_most: examples at a time.
+    """
+    found = clipped_sum(of, *rows, rule=plan.clipping, at_most=at_most)
+    noisy = noised(found.sums, noise_std=plan.noise_std, rng=rng)
+    batch = max(len(found.losses), 1)
+    return Released(
+        found.parameters,
+        [total / plan.batch_size for total in noisy],
+        found.losses.sum() / batch,
+        ((found.weights > 0) & (found.weights < 1)).sum() / batch,
+        (found.weights == 0).sum() / batch,
+    )
