@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from dpkit.common.paths import cache_dir
+from dpkit.common.files import cache_dir
 from dpkit.common.records import write_bytes
 from dpkit.datasets.sources import Download, File, Source, source
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.common.missing import remedied
+from dpkit.common.lazy import remedied
 from dpkit.datasets import sources
 from dpkit.datasets.files import check_split, locate, read_verified
 from dpkit.datasets.sources import closest, source

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from dpkit.common import checks
-from dpkit.common.missing import remedied
+from dpkit.common.lazy import remedied
 from dpkit.privacy.ledger import Guarantee
 from dpkit.private import saved
 from dpkit.private.budget import Budget, check_budget
@@ -40,7 +40,7 @@ from dpkit.synthesizers.records import checked_labels
 from dpkit.training import Checkpoints, device_named, generator_on, ranks, train
 from dpkit.training.checkpoint.ledger import read_charged
 from dpkit.training.device import floats, seeded
-from dpkit.training.reads import Watched, extents
+from dpkit.training.gradients.self_check import Watched, extents
 from dpkit.training.types import Record
 
 AT_ONCE = 1024  # samples made together

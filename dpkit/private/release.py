@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from dpkit.common import checks
 from dpkit.private.plan import Plan
 from dpkit.training import Gradients, clipped_sum, gradient_penalty, noised, paired, per_example
-from dpkit.training.gradients import MixesExamples, refused, self_check, spectral
-from dpkit.training.gradients.factored import PerExample
-from dpkit.training.reads import extents, meet
+from dpkit.training.gradients import MixesExamples, functional, refused, self_check
+from dpkit.training.gradients.by_products import PerExample
+from dpkit.training.gradients.self_check import extents, meet
 
 AT_MOST = 1024  # examples at a time, so that no Poisson batch is too large for the memory
 PerExampleOf = Callable[..., tuple[PerExample, Tensor]]
@@ -155,7 +155,7 @@ class RowLoss(nn.Module):
         """
         if unlike := refused.does_not_take(self.of_rows, len(rows)):
             raise TypeError(f"the loss must take the {len(rows)} tensors of rows: {unlike}")
-        with spectral.still(self):  # else its vectors would tell an empty batch from another
+        with functional.still(self):  # else its vectors would tell an empty batch from another
             self_check.set_up(self, *rows)
         with self_check.undisturbed(self), torch.enable_grad():
             try:

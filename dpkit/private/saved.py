@@ -11,7 +11,7 @@ from safetensors.torch import save as to_bytes
 from torch import Tensor, nn
 
 from dpkit.common import files
-from dpkit.privacy.rows import rows
+from dpkit.privacy.ledger import rows
 from dpkit.private.plan import Plan
 
 

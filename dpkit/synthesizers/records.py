@@ -11,7 +11,7 @@ from dpkit.datasets import Images
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
 from dpkit.privacy.mechanisms.base import check_noise
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee
 
 Floats = NDArray[np.floating]
 Labels = NDArray[np.int64]

@@ -9,7 +9,7 @@ import pytest
 
 from dpkit.audit import bounds
 from dpkit.audit.scores import LowerBound, Scores
-from dpkit.common import paths
+from dpkit.common import files
 from dpkit.common.records import alike
 from dpkit.papers.targets import results
 from dpkit.papers.targets.target import Target
@@ -45,7 +45,7 @@ QUARTER = Target(
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
-    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
+    monkeypatch.setattr(files, "results_dir", lambda: tmp_path)
     return tmp_path
 
 

@@ -26,7 +26,9 @@ from torch.utils.data import ConcatDataset, DataLoader, Dataset, Subset, TensorD
 
 from dpkit import Budget, Private, PrivateGan, PrivateImages, PrivateTable
 from dpkit.private import model
-from dpkit.training import reads, seeded
+from dpkit.training import seeded
+from dpkit.training.gradients import self_check
+from dpkit.training.gradients.self_check import ReadsData
 
 pytestmark = pytest.mark.torch
 
@@ -127,7 +129,7 @@ LEAKS = (
 @FINITE
 def test_a_loss_that_reads_other_records_is_refused_before_anything_is_charged(form):
     net, private, x, y = begun()
-    with pytest.raises(reads.ReadsData, match=r"the loss reads the data set.*\(NoisyStandardised"):
+    with pytest.raises(ReadsData, match=r"the loss reads the data set.*\(NoisyStandardised"):
         private.step(the_loss(form, net, FLAT), x, y)
     assert private.steps_done == 0
 
@@ -145,7 +147,7 @@ def test_a_loss_that_reads_what_a_data_set_was_made_of_is_refused(wrap):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="of the DataLoader")
         net, private, x, y = begun(makes[wrap]())
-    with pytest.raises(reads.ReadsData):
+    with pytest.raises(ReadsData):
         private.step(the_loss("the mean", net, FLAT), x, y)
     assert private.steps_done == 0
     assert run(private).steps_done == 4
@@ -165,19 +167,19 @@ class Attends(nn.Module):
 
 def test_a_network_that_reads_other_records_is_refused():
     unpublished = Attends(FLAT, persistent=False)
-    with pytest.raises(reads.ReadsData):
+    with pytest.raises(ReadsData):
         run(private_of(unpublished))
 
 
 def test_a_loss_that_begins_to_read_later_is_found_out(monkeypatch):
-    monkeypatch.setattr(reads.secrets, "randbelow", lambda of: 0)
+    monkeypatch.setattr(self_check.secrets, "randbelow", lambda of: 0)
     private = private_of(net := classifier())
 
     def loss(x, y):
         late = FLAT.mean() if private.steps_done > 1 else 0.0
         return each(net)(x + late, y)
 
-    with pytest.raises(reads.ReadsData):
+    with pytest.raises(ReadsData):
         run(private, loss)
     assert private.steps_done == 2
 
@@ -336,7 +338,7 @@ def test_an_optimizer_that_computes_gradients_of_the_batch_is_refused():
     private = private_of(net, optimizer=optimizer)
     x, y = next(iter(private))
     optimizer.loss = lambda: each(net)(x, y).mean()
-    with torch.enable_grad(), pytest.raises(reads.ReadsData, match="the optimizer"):
+    with torch.enable_grad(), pytest.raises(ReadsData, match="the optimizer"):
         private.step(each(net), x, y)
     assert private.steps_done == 0
 

@@ -23,8 +23,9 @@ from torch.nn.functional import cross_entropy
 
 from dpkit import Budget, PrivateGan, PrivateTable
 from dpkit.private import saved
-from dpkit.training import generator_on, noised, reads
-from dpkit.training.gradients.layers import MixesExamples
+from dpkit.training import generator_on, noised
+from dpkit.training.gradients.self_check import ReadsData
+from dpkit.training.gradients.refused import MixesExamples
 
 pytestmark = pytest.mark.torch
 
@@ -198,7 +199,7 @@ def test_partners_of_a_mixture_from_the_whole_set():
     def mixed(rows):
         return 0.5 * rows + 0.5 * FLAT[torch.randint(len(FLAT), (len(rows),))]
 
-    with pytest.raises(reads.ReadsData, match="transform"):
+    with pytest.raises(ReadsData, match="transform"):
         next(iter(private_of(transform=mixed)))
 
 

@@ -132,7 +132,7 @@ TARGETS: tuple[Target, ...] = (
         "class-moments",
         moments_settings,
         says="noised counts, means and second moments of all classes",
-        where="baselines/class_moments.py",
+        where="synthesizers/class_moments.py",
         attack="sees the sums; each canary is an image with one pixel of its own, scored by the "
         "sums along what it alone adds",
         scores=single_pixels,
@@ -143,7 +143,7 @@ TARGETS: tuple[Target, ...] = (
         "random-features",
         features_settings,
         says="DP-MERF's noised sums of each class's random features, all that its generator sees",
-        where="baselines/random_features.py",
+        where="synthesizers/random_features.py",
         attack="sees the sums; each canary is a random black and white image, scored by the sums "
         "along its own features",
         scores=random_images,

@@ -117,7 +117,7 @@ def stored(target: Target) -> dict[str, Any] | None:
         return None
     row = records.read_json(path(target))
     same = records.alike(row["provenance"]["settings"], settings(target), within=records.SETTINGS)
-    return row if same else None
+    return {**row, "where": target.where} if same else None  # the file may have moved
 
 
 def measured(row: dict[str, Any] | None) -> float | None:

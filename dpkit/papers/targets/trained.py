@@ -19,7 +19,7 @@ from dpkit.private.plan import calibrated
 
 DELTA = 1e-5
 COINS = "each candidate's inclusion is an independent fair coin"
-PRIVATE, STEP, GAN = "private/model.py", "private/released.py", "private/gan.py"
+PRIVATE, STEP, GAN = "private/model.py", "private/release.py", "private/gan.py"
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from dpkit.privacy.mechanisms import (
     WithoutReplacementGaussian,
 )
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
-from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
+from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from own_mechanisms import worlds as seen
 from own_mechanisms.attacks import (
@@ -169,25 +169,25 @@ SINGLE: tuple[Target, ...] = (
         "diagonal-gaussian",
         "a sum clipped coordinate by coordinate, with each coordinate's own noise",
         DiagonalGaussian((1.5, 2.0, 3.0)),
-        "gaussian_variants",
+        "sampled_gaussian",
     ),
     single(
         "diagonal-gaussian-replace-one",
         "the same, with a record in one corner of the box replaced by one in the opposite corner",
         DiagonalGaussian((3.0, 4.0, 6.0), REPLACE),
-        "gaussian_variants",
+        "sampled_gaussian",
     ),
     single(
         "grouped-gaussian",
         "a Poisson batch's sum clipped in four groups, each at its own bound",
         GroupedGaussian(1.5, 4, 0.5),
-        "gaussian_variants",
+        "sampled_gaussian",
     ),
     single(
         "grouped-gaussian-replace-one",
         "a sum of all records clipped in two groups, one record replaced by its opposite",
         GroupedGaussian((2.0, 4.0), 2, 1.0, REPLACE),
-        "gaussian_variants",
+        "sampled_gaussian",
     ),
     single(
         "without-replacement-gaussian",
@@ -211,7 +211,7 @@ SINGLE: tuple[Target, ...] = (
         "group-sampled-gaussian",
         "a Poisson batch's sum plus normal noise, three records added at once",
         GroupSampledGaussian(1.0, 0.3, 3),
-        "group_sampled",
+        "sampled_gaussian",
     ),
     target(
         "best-of",
@@ -311,7 +311,7 @@ UNPROTECTED: tuple[Target, ...] = (
         "count-beside-noise",
         "a noised sum, with the exact number of records beside it",
         NoGuarantee("the number of records is released as it is"),
-        "no_guarantee",
+        "base",
         worlds=beside_a_count,
         attack=partial(statistic, coordinate=1),
         knows="reads the number that no noise reaches",

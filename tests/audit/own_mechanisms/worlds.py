@@ -33,7 +33,7 @@ from dpkit.privacy.mechanisms import (
     WithoutReplacementGaussian,
 )
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
-from dpkit.privacy.mechanisms.group_sampled import GroupSampledGaussian
+from dpkit.privacy.mechanisms.sampled_gaussian import GroupSampledGaussian
 from dpkit.privacy.mechanisms.truncated_poisson import TruncatedPoissonGaussian
 from dpkit.privacy.normals import standard_normals
 
@@ -173,7 +173,7 @@ def discrete_sum(move: int, scale: float) -> World:
     """A count that the record moves by `move`, plus discrete Gaussian noise.
 
     The noise is drawn by inversion: of the listed probabilities in double precision, each is right
-    to about 1e-16 (`discrete_sampler` is exact and some hundred times slower).
+    to about 1e-16 (`discrete_gaussian` is exact and some hundred times slower).
     """
     far = int(np.ceil(REACH * scale)) + 1
     each = np.exp(-((np.arange(-far, far + 1) / scale) ** 2) / 2)
