@@ -17,8 +17,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dpkit.papers.adadp.agd_settings import AgdSettings
 from dpkit.papers.adadp.algorithm import AT_MOST, Losses, Record, check_made_for, itself
+from dpkit.papers.adadp.settings import AgdSettings
 from dpkit.privacy.accountants.filters import RenyiFilter
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.training import clipped_sum, per_example

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from dpkit.common.progress import Progress
-from dpkit.papers.adadp import agd, algorithm, convolutions, data
-from dpkit.papers.adadp.agd_settings import AgdSettings
+from dpkit.papers.adadp import agd, algorithm, data
 from dpkit.papers.adadp.levels import (
     CIFAR_LEVELS,
     COMPONENTS,
@@ -26,7 +25,7 @@ from dpkit.papers.adadp.levels import (
     small,
 )
 from dpkit.papers.adadp.noise_shapes import Remembering
-from dpkit.papers.adadp.settings import proven
+from dpkit.papers.adadp.settings import AgdSettings, proven
 from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run
 from dpkit.training.types import Data
@@ -57,7 +56,7 @@ class Judged(NamedTuple):
         watched: bool = False,
     ) -> "Judged":
         """The run that the tables call `key`: on "mnist", "digits" or "cifar10"."""
-        size = data.PUBLIC_SIZES.get(records) or convolutions.SPLIT.private
+        size = data.PUBLIC_SIZES.get(records) or data.SPLIT.private
         also = {"records": records}
         run = Run("adadp", key, settings, seed, size, scale, records, device, progress, also=also)
         return cls(run, watched)
@@ -124,7 +123,7 @@ def method(settings: AnySettings) -> tuple[Callable[..., algorithm.Record], Call
 def task(records: str, pca_noise: float | None, seed: int, dimensions: int) -> data.Task:
     """The private records as a run takes them; DP-PCA's noise follows from the run's seed."""
     if records == "cifar10":
-        return data.cifar10(convolutions.SPLIT)
+        return data.cifar10(data.SPLIT)
     whole = data.images_of_digits(records)
     if pca_noise is None:
         return whole

@@ -3,16 +3,17 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from dpkit.papers.adadp.agd_settings import AGD, AgdSettings
 from dpkit.papers.adadp.settings import (
     ADADP,
     ADAL,
     ADAN,
+    AGD,
     DP_ADAM,
     DPOPT,
     DPSGD,
     DPSGD_TUNED,
     REPAIRED,
+    AgdSettings,
     Published,
     Settings,
 )

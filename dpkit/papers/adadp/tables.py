@@ -47,7 +47,7 @@ def table_2(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
     """Table II: time of an iteration over that of DP-SGD, as printed and here.
 
     Args:
-        seconds: values of `evidence.TIME`, such as "mnist_adadp_ratio".
+        seconds: values of `trajectories.TIME`, such as "mnist_adadp_ratio".
     """
     return [
         {

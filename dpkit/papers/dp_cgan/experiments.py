@@ -9,7 +9,7 @@ import torch
 from dpkit import datasets
 from dpkit.common.file_lock import alone
 from dpkit.common.progress import Progress
-from dpkit.papers.dp_cgan import algorithm, utility
+from dpkit.papers.dp_cgan import algorithm, tables
 from dpkit.papers.dp_cgan.settings import (
     BASIC,
     NON_PRIVATE,
@@ -46,8 +46,8 @@ PUBLIC_SIZES = {"paper": PUBLIC_SIZE, "reduced": 1_437, "small": 1_437}
 STEPS = {"reduced": 1_000, "small": 20}
 # What is fitted, and in which precision; scores are in double precision.
 CLASSIFIERS = {
-    "lr": (utility.logistic_regression, np.float64),
-    "mlp": (utility.neural_network, np.float32),
+    "lr": (tables.logistic_regression, np.float64),
+    "mlp": (tables.neural_network, np.float32),
 }
 SMALL_FIT = 5  # iterations of a classifier at scale "small"
 
@@ -185,7 +185,7 @@ def _fit(
     unfitted = new(seed=seed)
     if scale == "small":
         unfitted.set_params(estimator__max_iter=SMALL_FIT)
-    classifier = utility.fit(unfitted, features.astype(precision), labels)
+    classifier = tables.fit(unfitted, features.astype(precision), labels)
     pixels = test_set.pixels.reshape(len(test_set.labels), -1)
     checksums = {f"{s.name} {w}": s.checksum for s, w in ((train_set, "train"), (test_set, "test"))}
-    return Result(utility.evaluate(classifier, pixels, test_set.labels), checksums, "cpu")
+    return Result(tables.evaluate(classifier, pixels, test_set.labels), checksums, "cpu")

@@ -23,7 +23,6 @@ from dpkit.metrics.judge import CLASSIFIERS, Judge, Learning, as_images, judge
 from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run, as_bytes
 from dpkit.papers.small_images import algorithm
-from dpkit.papers.small_images.scores import IMAGES
 from dpkit.papers.small_images.settings import (
     EVERY,
     FIGURES,
@@ -39,6 +38,7 @@ from dpkit.training.checkpoint import spent
 from dpkit.training.device import device_label, device_named
 from dpkit.training.types import Data, Gan, Record
 
+IMAGES = 9_984  # generated images of a score, as in the public code
 CHECKPOINT_EVERY = 250  # steps
 WATCHED = 1_024  # private images on which the critic is looked at, the first ones
 SHOWN = 100  # generated images that are kept to be looked at

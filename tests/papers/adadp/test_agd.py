@@ -14,7 +14,7 @@ from torch import nn
 from dpkit import datasets
 from dpkit.audit.training.step_check import check_step
 from dpkit.papers.adadp import agd, algorithm
-from dpkit.papers.adadp.agd_settings import AGD
+from dpkit.papers.adadp.settings import AGD
 from dpkit.privacy import Gaussian, pld
 from dpkit.privacy.accountants import rdp
 from dpkit.privacy.ledger import Release

@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 
 from dpkit.common.show import interval
-from dpkit.papers.adadp import (
-    claims,
-    evidence,
-    example,
-    experiment_claims,
-    leak,
-    recomputed,
-    tables,
-)
+from dpkit.papers.adadp import claims, example, recomputed, tables, trajectories
 from dpkit.papers.adadp.recomputed import theorem_1
 from dpkit.papers.claims import check
 from dpkit.privacy import Release, WithoutReplacementGaussian, as_drawn, divergence, gdp, pld, rdp
@@ -72,7 +64,7 @@ def test_a_mean_cosine_over_a_million_draws(name: str):
     """Within four standard errors of the exact value: fails by chance in 1 of 15,000 seeds."""
     found = check(BY_ID[f"cosine-{name}"]).computed
     exact = example.exact_mean_cosine(example.VALUES, example.PRINTED[name])
-    assert abs(found - exact) < 4 * 0.66 / math.sqrt(experiment_claims.DRAWS)
+    assert abs(found - exact) < 4 * 0.66 / math.sqrt(claims.DRAWS)
 
 
 def test_the_tolerance_of_a_mean_cosine_is_three_of_its_standard_errors():
@@ -81,7 +73,7 @@ def test_the_tolerance_of_a_mean_cosine_is_three_of_its_standard_errors():
         for name, noise in example.PRINTED.items()
     }
     tolerance = 3 * max(errors.values()) + 0.005
-    assert tolerance == pytest.approx(experiment_claims.COSINE_TOLERANCE, abs=5e-4)
+    assert tolerance == pytest.approx(claims.COSINE_TOLERANCE, abs=5e-4)
     for name, told in {"adaptive": 7, "uniform": 20, "inverse": 22}.items():
         claim = BY_ID[f"cosine-{name}"]
         assert claim.stated is not None
@@ -191,7 +183,7 @@ def test_reductions_by_hand():
 @pytest.mark.torch
 @pytest.mark.slow("an iteration of one method or network whose time is no longer measured")
 def test_the_time_of_an_iteration_is_measured_of_all_four_on_both_networks():
-    values = evidence.time_per_iteration(iterations=2).values
+    values = trajectories.time_per_iteration(iterations=2).values
     methods = ("adadp", "dpsgd", "agd", "dpopt")
     names = [f"{data}_{method}" for data in ("mnist", "cifar10") for method in methods]
     assert set(values) == {*names, *(f"{name}_ratio" for name in names)}
@@ -226,12 +218,16 @@ def test_the_history_gives_a_record_away_in_runs_of_the_algorithm():
     runs, rate, lots = 400, 0.05, 15
     seen = {False: 0, True: 0}
     for with_record in seen:
-        records = np.concatenate([leak.OTHERS, leak.RECORD]) if with_record else leak.OTHERS
+        records = (
+            np.concatenate([recomputed.OTHERS, recomputed.RECORD])
+            if with_record
+            else recomputed.OTHERS
+        )
         for _ in range(runs):
             lot = drawn(records, rate=rate, lots=lots, rng=rng)
-            sums = leak.released(lot, noise_multiplier=8.0, expected=5.0, rng=rng)
-            seen[with_record] += leak.gives_away(sums)
-    chance = leak.chance(rate, steps=lots)
+            sums = recomputed.released(lot, noise_multiplier=8.0, expected=5.0, rng=rng)
+            seen[with_record] += recomputed.gives_away(sums)
+    chance = recomputed.chance(rate, steps=lots)
     assert seen[False] == 0
     assert abs(seen[True] - runs * chance) < 5 * math.sqrt(runs * chance * (1 - chance))
 
@@ -240,9 +236,9 @@ def test_before_the_switch_there_is_the_noise_of_a_global_norm():
     """A lot of equal gradients has a history without variance, and never switches."""
     rng = np.random.default_rng(0)
     lots = [np.full((5, 4), 3.0)] * 4_000
-    sums = leak.released(lots, noise_multiplier=2.0, expected=5.0, rng=rng)
-    assert sums.std() == pytest.approx(2.0 * leak.NORM, rel=0.03)
-    assert sums.mean() == pytest.approx(5 * leak.NORM / 2, abs=0.3)
+    sums = recomputed.released(lots, noise_multiplier=2.0, expected=5.0, rng=rng)
+    assert sums.std() == pytest.approx(2.0 * recomputed.NORM, rel=0.03)
+    assert sums.mean() == pytest.approx(5 * recomputed.NORM / 2, abs=0.3)
 
 
 def test_after_the_switch_noise_and_clipping_follow_the_history():
@@ -250,7 +246,7 @@ def test_after_the_switch_noise_and_clipping_follow_the_history():
     lot = np.tile([[4.0, 1.0]], (10, 1))
     sums = np.stack(
         [
-            leak.released([lot, lot], noise_multiplier=3.0, expected=10.0, rng=rng)[1]
+            recomputed.released([lot, lot], noise_multiplier=3.0, expected=10.0, rng=rng)[1]
             for _ in range(4_000)
         ]
     )
@@ -261,13 +257,13 @@ def test_after_the_switch_noise_and_clipping_follow_the_history():
 
 def test_no_leak_is_computed_where_the_record_is_too_rarely_drawn():
     few = {"steps": 2, "delta": 1e-5, "noise_multiplier": 8.0}
-    assert leak.epsilon(1e-6, **few) == 0.0
-    assert leak.epsilon(0.01, **few) == math.inf
+    assert recomputed.epsilon(1e-6, **few) == 0.0
+    assert recomputed.epsilon(0.01, **few) == math.inf
 
 
 def test_wider_noise_against_the_hockey_stick():
     """The bound is below the true epsilon of the two laws, and not far below."""
-    bound = leak.epsilon_of_wider_noise(3.0, sample_rate=0.01, delta=1e-5)
+    bound = recomputed.epsilon_of_wider_noise(3.0, sample_rate=0.01, delta=1e-5)
     narrow = divergence.normal(0, 1)
     mixed = divergence.mixture([0.99, 0.01], [narrow, divergence.normal(0, 3)])
 
@@ -275,12 +271,14 @@ def test_wider_noise_against_the_hockey_stick():
         return divergence.hockey_stick(mixed, narrow, epsilon, low=-30, high=30)
 
     assert delta(bound) > 1e-5 > delta(bound + 1.0)
-    assert leak.epsilon_of_wider_noise(10.0, sample_rate=0.01, delta=1e-5) > 500
+    assert recomputed.epsilon_of_wider_noise(10.0, sample_rate=0.01, delta=1e-5) > 500
     assert "above 500" in BY_ID["raw-history-leak"].explanation
 
 
 def test_the_evidence_names_every_value_that_an_explanation_asks_for():
-    values = evidence.trajectories(evidence.GRID._replace(starts=1, seeds=1, iterations=2)).values
+    values = trajectories.trajectories(
+        trajectories.GRID._replace(starts=1, seeds=1, iterations=2)
+    ).values
     for name in ("beale-adadp", "beale-dpsgd", "other-functions"):
         BY_ID[name].explained(values)
         assert math.isfinite(BY_ID[name].compute(values))

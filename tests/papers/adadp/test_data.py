@@ -6,8 +6,8 @@ import torch
 
 from dpkit import datasets
 from dpkit.datasets import make_images
-from dpkit.papers.adadp import convolutions, data, pca
-from dpkit.papers.adadp.convolutions import AS_PUBLISHED, SPLIT, Pretraining
+from dpkit.papers.adadp import data, pca
+from dpkit.papers.adadp.data import AS_PUBLISHED, SPLIT, Pretraining
 from dpkit.training import seeded
 
 pytestmark = pytest.mark.torch
@@ -29,8 +29,8 @@ def made_up(n, seed):
 def sets(monkeypatch, tmp_path):
     """CIFAR-10 with 32 training and 7 test images, and a cache of its own."""
     images = {"train": made_up(32, 0), "test": made_up(7, 1)}
-    monkeypatch.setattr(convolutions, "TRAINING_IMAGES", 32)
-    monkeypatch.setattr(convolutions, "cache_dir", lambda: tmp_path)
+    monkeypatch.setattr(data, "TRAINING_IMAGES", 32)
+    monkeypatch.setattr(data, "cache_dir", lambda: tmp_path)
     monkeypatch.setattr(datasets, "load", lambda name, split: images[split])
     return images
 
@@ -72,13 +72,13 @@ def test_the_projection_is_by_the_private_components():
 
 
 def test_the_network_is_the_papers_with_a_smaller_output():
-    net = convolutions.convolutions()
+    net = data.convolutions()
     sizes = [layer.weight.shape for layer in net if isinstance(layer, torch.nn.Conv2d)]
     assert sizes == [(64, 3, 5, 5), (64, 64, 5, 5)]
     kinds = [type(layer).__name__ for layer in net]
     assert kinds[1:4] == ["ReLU", "MaxPool2d", "LocalResponseNorm"]
     assert kinds[5:8] == ["ReLU", "LocalResponseNorm", "MaxPool2d"]
-    assert net(torch.zeros(2, 3, 32, 32)).shape == (2, convolutions.FEATURES)
+    assert net(torch.zeros(2, 3, 32, 32)).shape == (2, data.FEATURES)
 
 
 def test_normalisation_is_tensorflows():
@@ -87,12 +87,12 @@ def test_normalisation_is_tensorflows():
     squares = x.flatten().square()
     near = torch.stack([squares[max(i - 4, 0) : i + 5].sum() for i in range(64)])
     wanted = x.flatten() / (1 + 1e-3 / 9 * near) ** 0.75
-    torch.testing.assert_close(convolutions._normalisation()(x).flatten(), wanted)
+    torch.testing.assert_close(data._normalisation()(x).flatten(), wanted)
 
 
 def test_a_shifted_image_is_the_image_elsewhere_or_its_reflection():
     images = torch.arange(1.0, 1 + 40 * 3 * 36).view(40, 3, 6, 6)
-    found = convolutions.shifted(images, rng=torch.Generator().manual_seed(0))
+    found = data.shifted(images, rng=torch.Generator().manual_seed(0))
     seen = set()
     for before, after in zip(images, found, strict=True):
         padded = torch.nn.functional.pad(before, (4,) * 4)
@@ -118,9 +118,9 @@ def test_pretraining_learns():
     labels = torch.arange(32) % 2
     images = (labels[:, None, None, None] * 150 + 50).expand(-1, 3, 32, 32).to(torch.uint8)
     with seeded(0):
-        net = torch.nn.Sequential(convolutions.convolutions(), torch.nn.Linear(1_024, 2))
+        net = torch.nn.Sequential(data.convolutions(), torch.nn.Linear(1_024, 2))
     how = Pretraining("cifar10", public=32, classes=2, steps=20, batch_size=8)
-    losses = list(convolutions.learn(net, images, labels, pretraining=how))
+    losses = list(data.learn(net, images, labels, pretraining=how))
     assert len(losses) == 20
     assert losses[-1] < 0.35 < losses[0]
 
@@ -140,11 +140,9 @@ def test_the_public_images_are_no_longer_private(sets):
 
 def test_only_public_images_are_learned_from(sets, monkeypatch):
     seen = []
-    learn = convolutions.learn
+    learn = data.learn
     monkeypatch.setattr(
-        convolutions,
-        "learn",
-        lambda net, x, y, **more: seen.append((x, y)) or learn(net, x, y, **more),
+        data, "learn", lambda net, x, y, **more: seen.append((x, y)) or learn(net, x, y, **more)
     )
     data.cifar10(TINY)
     ((images, labels),) = seen
@@ -154,16 +152,16 @@ def test_only_public_images_are_learned_from(sets, monkeypatch):
 
 def test_features_are_those_of_the_stored_convolutions(sets):
     task = data.cifar10(TINY)
-    net = convolutions.pretrained(TINY).net
+    net = data.pretrained(TINY).net
     pixels = torch.from_numpy(sets["train"].pixels[:20])
     with torch.no_grad():
-        wanted = net(convolutions.as_network_input(pixels))
+        wanted = net(data.as_network_input(pixels))
     torch.testing.assert_close(task.data.features, wanted, rtol=2e-3, atol=1e-4)
 
 
 def test_what_is_in_the_cache_is_not_computed_again(sets, monkeypatch):
     first = data.cifar10(TINY)
-    monkeypatch.setattr(convolutions, "learn", None)
+    monkeypatch.setattr(data, "learn", None)
     monkeypatch.setattr(data, "_store", None)
     again = data.cifar10(TINY)
     assert torch.equal(again.data.features, first.data.features)
@@ -172,12 +170,12 @@ def test_what_is_in_the_cache_is_not_computed_again(sets, monkeypatch):
 
 
 def test_the_same_seed_gives_the_same_convolutions_in_double_precision_too(sets, tmp_path):
-    before = convolutions.pretrained(TINY)
+    before = data.pretrained(TINY)
     for path in tmp_path.rglob("convolutions-*"):
         path.unlink()
     torch.set_default_dtype(torch.float64)
     try:
-        after = convolutions.pretrained(TINY)
+        after = data.pretrained(TINY)
         assert data.cifar10(TINY).data.features.dtype == torch.float64
     finally:
         torch.set_default_dtype(torch.float32)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dpkit.papers.adadp.noise_shapes import NoiseShape, RawHistory, ReleasedHistory
-from dpkit.papers.adadp.scaled_clipping import ScaledClipping
+from dpkit.papers.adadp.noise_shapes import NoiseShape, RawHistory, ReleasedHistory, ScaledClipping
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
 
 SHAPES = [(4, 3), (4,)]

@@ -12,13 +12,14 @@ from torch import nn
 from dpkit import datasets
 from dpkit.audit.training.step_check import check_step
 from dpkit.papers.adadp import algorithm
-from dpkit.papers.adadp.optimised_noise import (
+from dpkit.papers.adadp.noise_shapes import (
+    ROUNDED_UP,
     OptimisedNoise,
+    ScaledClipping,
     least_harmful,
     optimal_shares,
     projected,
 )
-from dpkit.papers.adadp.scaled_clipping import ROUNDED_UP, ScaledClipping
 from dpkit.papers.adadp.settings import DPOPT
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.sampling import PoissonSampling

@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from dpkit.papers.adadp import agd, algorithm
-from dpkit.papers.adadp.agd_settings import AGD
 from dpkit.papers.adadp.levels import LEVELS, at_level, small
 from dpkit.papers.adadp.noise_shapes import RawHistory
-from dpkit.papers.adadp.settings import proven
+from dpkit.papers.adadp.settings import AGD, proven
 from dpkit.training.device import generator_on
 from dpkit.training.loop import train
 from dpkit.training.types import Data

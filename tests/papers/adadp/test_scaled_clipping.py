@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpkit.papers.adadp.scaled_clipping import ScaledClipping
+from dpkit.papers.adadp.noise_shapes import ScaledClipping
 from dpkit.privacy.mechanisms import DiagonalGaussian
 
 SCALES = (np.array([0.5, 2.0]), np.array([[1.0, 4.0, 0.1]]))

@@ -6,9 +6,20 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpkit.papers.adadp import evidence, trajectories
-from dpkit.papers.adadp.objectives import BEALE, BEALE_AS_PRINTED, OBJECTIVES, Objective, gradient
-from dpkit.papers.adadp.trajectories import Grid, Setting, adadp, distances, dp_sgd, over_grid
+from dpkit.papers.adadp import trajectories
+from dpkit.papers.adadp.trajectories import (
+    BEALE,
+    BEALE_AS_PRINTED,
+    OBJECTIVES,
+    Grid,
+    Objective,
+    Setting,
+    adadp,
+    distances,
+    dp_sgd,
+    gradient,
+    over_grid,
+)
 
 every_objective = pytest.mark.parametrize("one", OBJECTIVES, ids=lambda one: one.name)
 ROSENBROCK = next(one for one in OBJECTIVES if one.name == "Rosenbrock")
@@ -135,7 +146,7 @@ def test_a_grid_is_every_combination_with_the_same_noise():
 
 def test_the_evidence_of_a_small_grid():
     """Shares are shares, and what is near both ways round does not exceed either."""
-    values = evidence.trajectories(Grid(2, (0.01, 0.1), (1.0,), (1.0,), 2, 20)).values
+    values = trajectories.trajectories(Grid(2, (0.01, 0.1), (1.0,), (1.0,), 2, 20)).values
     assert values["settings"] == 8
     assert values["functions"] == len(OBJECTIVES) - 1
     shares = [value for name, value in values.items() if name.endswith(("share", "nearer"))]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpkit.papers.dp_cgan import utility
+from dpkit.papers.dp_cgan import tables
 
 
 def test_micro_auroc_is_the_share_of_pairs_in_the_right_order():
@@ -13,11 +13,11 @@ def test_micro_auroc_is_the_share_of_pairs_in_the_right_order():
     flat = scores.ravel()
     above = flat[hits][:, None] - flat[~hits][None, :]
     counted = ((above > 0) + 0.5 * (above == 0)).mean()
-    assert utility.micro_auroc(scores, labels) == pytest.approx(counted, abs=1e-12)
+    assert tables.micro_auroc(scores, labels) == pytest.approx(counted, abs=1e-12)
 
 
 def test_accuracy():
-    assert utility.accuracy(np.eye(4), np.array([0, 1, 2, 0])) == 0.75
+    assert tables.accuracy(np.eye(4), np.array([0, 1, 2, 0])) == 0.75
 
 
 def test_the_published_protocol_tests_a_classifier_on_images_255_times_as_bright():
@@ -26,13 +26,13 @@ def test_the_published_protocol_tests_a_classifier_on_images_255_times_as_bright
             return np.stack((x[:, 0] < 10, x[:, 0] >= 10), 1).astype(float)
 
     pixels = np.array([[100], [200]], np.uint8)
-    found = utility.evaluate(Brightness(), pixels, np.array([1, 1]))
+    found = tables.evaluate(Brightness(), pixels, np.array([1, 1]))
     assert (found["accuracy_255"], found["accuracy"]) == (1.0, 0.0)
 
 
 def test_a_class_without_examples_is_refused():
     with pytest.raises(ValueError, match=r"labels must hold every class, got none of \[2\]"):
-        utility.fit(None, np.zeros((2, 1)), np.array([0, 1]), classes=3)
+        tables.fit(None, np.zeros((2, 1)), np.array([0, 1]), classes=3)
 
 
 def test_fitted_as_the_code_does_probabilities_are_each_class_against_the_rest():
@@ -42,8 +42,8 @@ def test_fitted_as_the_code_does_probabilities_are_each_class_against_the_rest()
     rng = np.random.default_rng(0)
     labels = rng.integers(3, size=90)
     features = rng.standard_normal((90, 4)) + labels[:, None]
-    found = utility.scores(
-        utility.fit(utility.logistic_regression(), features, labels, classes=3), features
+    found = tables.scores(
+        tables.fit(tables.logistic_regression(), features, labels, classes=3), features
     )
     for k in range(3):
         alone = LogisticRegression(random_state=0).fit(features, labels == k)
@@ -59,4 +59,4 @@ def test_fitted_as_the_code_does_probabilities_are_each_class_against_the_rest()
 )
 def test_bad_scores_are_refused(scores, labels, words):
     with pytest.raises(ValueError, match=words):
-        utility.accuracy(scores, labels)
+        tables.accuracy(scores, labels)

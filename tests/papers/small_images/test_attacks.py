@@ -8,8 +8,8 @@ import pytest
 from dpkit.audit import runs
 from dpkit.audit.scores import Scores
 from dpkit.papers.small_images import attacks, claims
+from dpkit.papers.small_images.attacks import Repeated
 from dpkit.papers.small_images.prior_work import BeaulieuJones
-from dpkit.papers.small_images.repeated import Repeated
 from dpkit.papers.small_images.settings import FIGURE_2, REPAIRED, SETTINGS
 from dpkit.privacy import Release, SampledGaussian, pld
 

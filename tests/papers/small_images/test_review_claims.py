@@ -9,7 +9,7 @@ import pytest
 
 from dpkit.common import paths
 from dpkit.papers.claims import check, outcome
-from dpkit.papers.small_images import adam, claims, curve_claims, review_claims
+from dpkit.papers.small_images import adam, claims, findings
 
 BY_ID = {claim.id.removeprefix("small_images/"): claim for claim in claims.CLAIMS}
 STORED = paths.results_dir() / "small_images"
@@ -33,7 +33,7 @@ def test_verdicts_and_where_they_turn():
     for name, (verdict, otherwise) in found.items():
         assert check(BY_ID[name]).verdict == verdict
         assert outcome(BY_ID[name], otherwise) != verdict
-    assert {check(one).verdict for one in curve_claims.CURVES[1:]} == {"cannot be checked"}
+    assert {check(one).verdict for one in findings.CURVES[1:]} == {"cannot be checked"}
 
 
 def test_numbers_typed_from_the_sources():
@@ -58,7 +58,7 @@ def test_updates_are_those_of_pytorch(name: str):
         weights.grad = torch.from_numpy(gradient)
         optimizer.step()
         theirs.append((before - weights.detach()).numpy())
-    ours = review_claims.METHODS[name](gradients)
+    ours = claims.METHODS[name](gradients)
     assert np.allclose(ours, theirs, rtol=1e-9, atol=0)
 
 
@@ -73,8 +73,8 @@ def test_without_their_constants_all_methods_cancel_c():
     for name, way in ways.items():
         assert adam.difference(way(first), way(second)) < 1e-12
         assert adam.difference(way(first), way(other)) > 0.1  # regime (ii)
-        assert review_claims.other_methods()[name] < 1e-3
-    largest = max(review_claims.other_methods(), key=review_claims.other_methods().__getitem__)
+        assert claims.other_methods()[name] < 1e-3
+    largest = max(claims.other_methods(), key=claims.other_methods().__getitem__)
     assert largest == "RMSprop"
 
 

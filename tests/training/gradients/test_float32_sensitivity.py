@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from dpkit.papers.adadp.scaled_clipping import ScaledClipping
+from dpkit.papers.adadp.noise_shapes import ScaledClipping
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
 from dpkit.training import clipped_sum, per_example
 
