@@ -1,13 +1,13 @@
 """What the paper's networks learn from: projected digits, and features of frozen convolutions.
 
-The convolutions of the network for CIFAR-10 are pre-trained on public images, then frozen. The paper's variant of AlexNet (IV-A) has twice 64 filters of 5x5 at stride 1, ReLU, 2x2 max pooling
-and local response normalisation, which comes before the pooling the second time. Its numbers are
-not printed; here they are those of TensorFlow's CIFAR-10 tutorial, whose filters are the same.
+The convolutions of the network for CIFAR-10 are pre-trained on public images, then frozen. The
+paper's variant of AlexNet (IV-A) has twice 64 filters of 5x5 at stride 1, ReLU, 2x2 max pooling and
+local response normalisation, which comes before the pooling the second time. Its numbers are not
+printed; here they are those of TensorFlow's CIFAR-10 tutorial, whose filters are the same.
 
 Two departures. The last 2x2 average pooling is ours: 1,024 features an image instead of 4,096, a
 quarter of the next layer's weights and of the memory. And where the paper pre-trains on CIFAR-100,
 `SPLIT` takes images of CIFAR-10 itself, which are declared public and no longer count as private.
-
 """
 
 import io

@@ -5,11 +5,12 @@ that a checkpoint keeps it. Noise always fits the clipping: 1 / sqrt(sum s_i^2 /
 noise multiplier (Xu et al. 2019, AdaDP, Lemma 1), and a step on a Poisson batch costs what
 `SampledGaussian` of that multiplier costs, as long as no raw gradient steers the shape.
 
-DpOpt's noise has deviations that minimise its expected harm, by projected gradient descent. Xiang, Yang and Li 2019, "Differentially-private deep learning from an optimization perspective"
-(INFOCOM), give each coordinate of the gradient its own deviation sigma_i. As far as is known to us,
-they minimise the weighted distortion sum w_i sigma_i, w_i the slope of the cost, while the
-difference D that a record makes satisfies sum D_i^2 / sigma_i^2 <= 1 / z^2, by 50 steps of
-projected gradient descent. AdaDP compares with it (Xu et al. 2019, section IV-B).
+DpOpt's noise has deviations that minimise its expected harm, by projected gradient descent. Xiang,
+Yang and Li 2019, "Differentially-private deep learning from an optimization perspective" (INFOCOM),
+give each coordinate of the gradient its own deviation sigma_i. As far as is known to us, they
+minimise the weighted distortion sum w_i sigma_i, w_i the slope of the cost, while the difference D
+that a record makes satisfies sum D_i^2 / sigma_i^2 <= 1 / z^2, by 50 steps of projected gradient
+descent. AdaDP compares with it (Xu et al. 2019, section IV-B).
 
 What the kit reads into that, or does otherwise:
 

@@ -4,9 +4,9 @@ Epsilons are in nats. Theorem 1 is for lots drawn without replacement under repl
 is under add-remove unless it says so.
 
 What Algorithm 1's history of raw gradients gives away is seen on two data sets that differ in a
-record. Line 23 squares gradients without noise, and the squares decide clipping, noise and the branch of
-line 7. The loss here is linear, so that every record's gradient is itself and does not change.
-
+record. Line 23 squares gradients without noise, and the squares decide clipping, noise and the
+branch of line 7. The loss here is linear, so that every record's gradient is itself and does not
+change.
 """
 
 import math

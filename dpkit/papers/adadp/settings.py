@@ -1,9 +1,9 @@
 """What the paper ran, the readings of its Algorithm 1, and what a repaired run changes.
 
-AGD's noise falls while training, and each choice of a step is charged: Lee and Kifer 2018, "Concentrated differentially private gradient descent with adaptive
-per-iteration privacy budget" (KDD). AdaDP compares with it and prices it by Theorem 1 (section
-IV-A), as if the gradient were all that is released. The candidates' losses are released as well.
-
+AGD's noise falls while training, and each choice of a step is charged: Lee and Kifer 2018,
+"Concentrated differentially private gradient descent with adaptive per-iteration privacy budget"
+(KDD). AdaDP compares with it and prices it by Theorem 1 (section IV-A), as if the gradient were all
+that is released. The candidates' losses are released as well.
 """
 
 from collections.abc import Iterable

@@ -1,12 +1,13 @@
 """What claims on experiments rest on: trajectories on test functions, the time of an iteration.
 
-Section III-B measures how far noise moves AdaDP and DpSgd from their course on Beale's function in 150
-iterations. Start, learning rate, noise level and clip norm of that experiment are not printed, so
-a grid of them stands here for what it may have been. The function's gradient is the one example.
+Section III-B measures how far noise moves AdaDP and DpSgd from their course on Beale's function in
+150 iterations. Start, learning rate, noise level and clip norm of that experiment are not printed,
+so a grid of them stands here for what it may have been. The function's gradient is the one example.
 
-The test functions are smooth, of two variables. Names, formulas and domains are those of Wikipedia's "Test functions for optimization", which the
-paper cites as [31]. Each is written in operations that are analytic in both variables, so that its
-gradient follows from the function itself (`gradient`).
+The test functions are smooth, of two variables. Names, formulas and domains are those of
+Wikipedia's "Test functions for optimization", which the paper cites as [31]. Each is written in
+operations that are analytic in both variables, so that its gradient follows from the function
+itself (`gradient`).
 """
 
 from collections.abc import Callable, Iterator

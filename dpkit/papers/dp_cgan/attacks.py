@@ -1,10 +1,10 @@
 """Attacks on DP-CGAN's published run, on two of its slips alone, and on the repaired run.
 
-Which labels a private batch had is read off an update of its conditional generator. A generator that is fed one-hot labels has a column of first-layer weights for each. A label that
-no example of its update has leaves its column's gradient at exactly 0; any other moves it. So where
-a generator is updated on the labels of the private batch, whoever sees it before and after knows
-which labels the batch had, however much noise the critic got.
-
+Which labels a private batch had is read off an update of its conditional generator. A generator
+that is fed one-hot labels has a column of first-layer weights for each. A label that no example of
+its update has leaves its column's gradient at exactly 0; any other moves it. So where a generator
+is updated on the labels of the private batch, whoever sees it before and after knows which labels
+the batch had, however much noise the critic got.
 """
 
 from collections.abc import Callable, Sequence

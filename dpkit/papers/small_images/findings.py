@@ -13,10 +13,8 @@ its own interval; where one is enough, it is chosen after looking, and intervals
 small below a tenth of the non-private run's gain over 1, the score of images that are all alike.
 
 `CURVES` are claims of the discussion (section 4), asked of the stored runs at the reduced scale
-(see `settings`): a sixth of the steps, smaller networks, one seed of
-each value but C 0.1 and C 1, noise 0.5, capacity 16, of which there are three. There, too, one seed decides
-nothing.
-
+(see `settings`): a sixth of the steps, smaller networks, one seed of each value but C 0.1 and C 1,
+noise 0.5, capacity 16, of which there are three. There, too, one seed decides nothing.
 """
 
 from collections.abc import Mapping
