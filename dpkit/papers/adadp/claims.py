@@ -8,10 +8,15 @@ import math
 from functools import partial
 from operator import itemgetter
 
+import numpy as np
+
 from dpkit.papers.adadp import example, recomputed, theorems, trajectories
 from dpkit.papers.adadp.levels import LEVELS, at_level
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
 from dpkit.papers.claims import Claim, Code, MainRun
+from dpkit.privacy import moments, pld, rdp
+from dpkit.privacy.clipping import PerCoordinateClipping
+from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian
 
 PAPER = "adadp"
 DRAWS = 1_000_000  # of the mean cosines
@@ -245,7 +250,7 @@ LEMMAS = (
         "sigma^2) (at order 2 and sigma 1).",
         stated=theorems.lemma_3(2, noise_std=1.0),
         kind="at most",
-        compute=partial(recomputed.replaced_divergence, 2, 1.0),
+        compute=lambda: float(Gaussian(1.0, "replace-one").rdp([2])[0]),
         explanation="A norm of at most 1 is not a sensitivity of at most 1: a record replaced by "
         "another can move f from 1 to -1, which costs four times as much. The lemma cited asks for "
         "the sensitivity. (sigma_2 is printed for sigma^2.)",
@@ -313,7 +318,14 @@ ACCOUNTING = (
         stated=4.0,
         kind="equals",
         tolerance=0.05,
-        compute=recomputed.poisson_epsilon,
+        compute=lambda: (
+            rdp.epsilon(
+                recomputed.EXAMPLE,
+                delta=recomputed.DELTA,
+                conversion="classic",
+                orders=theorems.ORDERS,
+            ).epsilon
+        ),
         explanation="The RDP of the Poisson-sampled Gaussian (add-remove) at the same orders, by "
         "Lemma 5's conversion, best at order 6: the example is right as the price of line 3's "
         "sampling, which Theorem 1 is not about. (Tighter accountants prove 3.07.)",
@@ -324,7 +336,7 @@ ACCOUNTING = (
         says="The same example, by the sampling that Theorem 1 has: epsilon 4.0.",
         stated=4.0,
         kind="at most",
-        compute=recomputed.fixed_size_epsilon,
+        compute=lambda: pld.epsilon(recomputed.FIXED_SIZE, delta=recomputed.DELTA).epsilon,
         explanation="The certified accountant's upper end for lots drawn without replacement, a "
         "record replaced by another whose clipped gradient is C away at most, as eq. 7 has it: "
         "4.0 is enough, though eq. 7 does not show it. Two clipped gradients can be 2C apart; "
@@ -337,7 +349,7 @@ ACCOUNTING = (
         "(16 sigma).",
         kind="in words",
         believed=math.isinf,
-        compute=recomputed.moments_epsilon,
+        compute=lambda: moments.epsilon(recomputed.EXAMPLE, delta=recomputed.DELTA).epsilon,
         explanation="Those are conditions of the asymptotic bound in Abadi et al. 2016 (Lemma 3). "
         "Their accountant computes the moments themselves, with no such condition, and with 32 of "
         "them gives this epsilon: the example's own.",
@@ -353,7 +365,7 @@ ACCOUNTING = (
         says="A coordinate clipped to [-s_i, s_i] has sensitivity s_i.",
         stated=1.0,
         kind="at most",
-        compute=recomputed.moved_by_replacing,
+        compute=lambda: PerCoordinateClipping((np.ones(1),)).sensitivity("replace-one"),
         explanation="In units of s_i. The paper's data sets differ in a record that is replaced, "
         "which moves a sum by up to 2 s_i; the same goes for norms clipped to C. Half of sigma_* "
         "has to be put into Theorem 1: the 1,635 steps that it allows at epsilon 0.5 (sigma_* 8, "
@@ -382,7 +394,7 @@ ACCOUNTING = (
         says="Clipping fully connected layers to 3 and the softmax layer to 6 leaves the noise "
         "level of a step at 6.",
         kind="computed",  # the text does not say how the noise is shared out
-        compute=partial(recomputed.joint_noise, 2),
+        compute=lambda: GroupedGaussian(recomputed.CIFAR_NOISE, 2).one.noise_multiplier,
         explanation="If each group has noise of 6 times its own norm, one record moves both at "
         "once, and together they are one Gaussian of level 6 / sqrt(2), or 6 / sqrt(3) = 3.46 if "
         "the two layers are clipped apart. By Theorem 1, 40 epochs cost 3.15 or 3.94 instead of "

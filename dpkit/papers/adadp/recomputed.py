@@ -15,16 +15,14 @@ from functools import cache
 
 import numpy as np
 from scipy.integrate import quad
-from scipy.special import log_ndtr, ndtr
 
 from dpkit.common import checks
 from dpkit.papers.adadp import example, pca, theorems
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
 from dpkit.papers.adadp.theorems import Theorem1
-from dpkit.privacy import WithoutReplacementGaussian, gdp, moments, pld, rdp
-from dpkit.privacy.clipping import PerCoordinateClipping
+from dpkit.privacy import WithoutReplacementGaussian, gdp
 from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Floats, Gaussian, GroupedGaussian, SampledGaussian
+from dpkit.privacy.mechanisms import Floats, SampledGaussian
 
 BETA, HISTORY, THRESHOLD, NORM = 1.2, 0.9, 1e-6, 4.0  # beta, gamma', G and C (section IV)
 ONLY, NOBODY = 2, 3  # coordinates: one that a single record moves, and one that none does
@@ -104,28 +102,6 @@ def epsilon(sample_rate: float, *, steps: int, delta: float, noise_multiplier: f
     return math.inf if separated and chance(sample_rate, steps=steps) > delta else 0.0
 
 
-def epsilon_of_wider_noise(ratio: float, *, sample_rate: float, delta: float) -> float:
-    """A lower bound on epsilon where the record widens a coordinate's noise, from any > 0.
-
-    Two steps: if the record enters the first lot, the second has noise `ratio` times as wide. The
-    events are |z| > t for many t, of centred noise: the sum of clipped gradients is taken as small
-    beside it. The chance of each without the record is 2 Phi(-t).
-
-    Args:
-        ratio: > 1. Line 23 squares a gradient that nothing has clipped, so it can be any.
-        sample_rate: q, in (0, 1].
-        delta: in (0, 1).
-    """
-    checks.between(1, math.inf, ratio=ratio)
-    checks.positive(sample_rate=checks.in_range(0, 1, sample_rate=sample_rate))
-    checks.between(0, 1, delta=delta)
-    t = np.linspace(0, 10 * ratio, 10_001)
-    narrow = log_ndtr(-t) + math.log(2)
-    with_record = (1 - sample_rate) * np.exp(narrow) + sample_rate * 2 * ndtr(-t / ratio)
-    likelier = with_record > delta
-    return float((np.log(with_record[likelier] - delta) - narrow[likelier]).max())
-
-
 DELTA = ADADP.target_delta  # of Theorem 1's example as well
 EXAMPLE_RATE, EXAMPLE_NOISE, EXAMPLE_STEPS = 600 / 60_000, 0.9, 1_800  # after Theorem 1's proof
 HIGH_PRIVACY = ADADP.target_epsilon  # 0.5, with sigma_* 8, sigma_p 16 and lots of 600
@@ -198,11 +174,6 @@ def least_slope() -> float:
     )
 
 
-def replaced_divergence(order: float, noise_std: float) -> float:
-    """Renyi divergence of f + N(0, noise^2) for f(D) = 1 and f(D') = -1, both of norm 1."""
-    return float(Gaussian(noise_std, "replace-one").rdp([order])[0])
-
-
 def cosine_lead(*, noise_multiplier: float = example.NOISE_MULTIPLIER) -> float:
     """Mean cosine of the adaptive noise less that of the uniform noise, by quadrature.
 
@@ -232,23 +203,7 @@ def example_epsilon() -> theorems.Best:
 
 
 EXAMPLE = [Release(SampledGaussian(EXAMPLE_NOISE, EXAMPLE_RATE), EXAMPLE_STEPS)]
-
-
-def poisson_epsilon() -> float:
-    """The example by the RDP of Poisson sampling, the same orders and the same conversion."""
-    found = rdp.epsilon(EXAMPLE, delta=DELTA, conversion="classic", orders=theorems.ORDERS)
-    return found.epsilon
-
-
-def fixed_size_epsilon() -> float:
-    """The example in lots drawn without replacement: the certified upper end, replace-one."""
-    step = WithoutReplacementGaussian(EXAMPLE_NOISE, EXAMPLE_RATE)
-    return pld.epsilon([Release(step, EXAMPLE_STEPS)], delta=DELTA).epsilon
-
-
-def moments_epsilon() -> float:
-    """The example by the moments accountant, 32 integer moments."""
-    return moments.epsilon(EXAMPLE, delta=DELTA).epsilon
+FIXED_SIZE = [Release(WithoutReplacementGaussian(EXAMPLE_NOISE, EXAMPLE_RATE), EXAMPLE_STEPS)]
 
 
 def footnote_difference() -> float:
@@ -302,44 +257,12 @@ def pca_epsilon(noise_multiplier: float, *, delta: float = DELTA) -> float:
     return gdp.epsilon([Release(pca.release(noise_multiplier))], delta=delta).epsilon
 
 
-def with_pca() -> float:
-    """Epsilon of the high privacy level with DP-PCA's cost added, both under replace-one."""
-    step = theorem_1(HIGH_NOISE, MNIST_RATE).step
-    first = pca.release(HIGH_PCA_NOISE, adjacency="replace-one").rdp(theorems.ORDERS)
-    total = high_privacy_steps() * step + first - math.log(DELTA) / (theorems.ORDERS - 1)
-    return float(total.min())
-
-
-def joint_noise(groups: int) -> float:
-    """The noise multiplier of gradients in `groups`, each clipped apart, with sigma_* on each."""
-    return GroupedGaussian(CIFAR_NOISE, groups).one.noise_multiplier
-
-
-def cifar_epsilon(noise_multiplier: float) -> float:
-    """Theorem 1's epsilon of 40 epochs of CIFAR-10."""
-    return theorem_1(noise_multiplier, CIFAR_RATE).epsilon(CIFAR_STEPS, delta=DELTA).epsilon
-
-
-def moved_by_replacing() -> float:
-    """How far replacing a record moves a coordinate that is clipped to [-s, s], in units of s."""
-    return PerCoordinateClipping((np.ones(1),)).sensitivity("replace-one")
-
-
-def moment_of_three() -> float:
-    """E_R[((P - Q) / R)^2] of three Gaussians of noise 0.5 whose means are 1 apart, two by two.
-
-    E_R[P Q / R^2] = e^((p - r) (q - r) / noise^2); the means form an equilateral triangle.
-    """
-    power = 1 / 0.5**2
-    return 2 * (math.exp(power) - math.exp(power / 2))
-
-
-def stopping_epsilon(accuracy: float = 0.96, *, tested: int = 10_000) -> float:
+def stopping_epsilon() -> float:
     """Epsilon of the test images from when training stops, on two sets that differ in one of them.
 
-    A run stops at the first model with that accuracy. With one right answer less it goes on, with
-    certainty: the event "it stopped" has the chances 1 and 0, which no epsilon covers.
+    A run stops at the first model with accuracy .96 on 10,000 images. With one right answer less it
+    goes on, with certainty: the event "it stopped" has the chances 1 and 0, which no epsilon
+    covers.
     """
-    right = math.ceil(accuracy * tested)
-    stops = [correct / tested >= accuracy for correct in (right, right - 1)]
+    stops = [correct / 10_000 >= 0.96 for correct in (9_600, 9_599)]
     return math.inf if stops[0] != stops[1] else 0.0

@@ -43,9 +43,7 @@ class Flat:
         """The noise shape of a network with these parameters."""
         from dpkit.papers.adadp.noise_shapes import NoiseShape
 
-        return NoiseShape(
-            parameters, noise_multiplier=settings.noise_multiplier, max_grad_norm=self.max_grad_norm
-        )
+        return NoiseShape(parameters, noise_multiplier=settings.noise_multiplier, **vars(self))
 
 
 @dataclass(frozen=True)
@@ -111,12 +109,7 @@ class Repaired:
         from dpkit.papers.adadp.noise_shapes import ReleasedHistory
 
         return ReleasedHistory(
-            parameters,
-            noise_multiplier=settings.noise_multiplier,
-            max_grad_norm=self.max_grad_norm,
-            lot=settings.lot,
-            decay=self.decay,
-            range_factor=self.range_factor,
+            parameters, noise_multiplier=settings.noise_multiplier, lot=settings.lot, **vars(self)
         )
 
 
@@ -136,12 +129,7 @@ class Optimised:
         """The noise shape of a network with these parameters."""
         from dpkit.papers.adadp.noise_shapes import OptimisedNoise
 
-        return OptimisedNoise(
-            parameters,
-            noise_multiplier=settings.noise_multiplier,
-            max_grad_norm=self.max_grad_norm,
-            decay=self.decay,
-        )
+        return OptimisedNoise(parameters, noise_multiplier=settings.noise_multiplier, **vars(self))
 
 
 @dataclass(frozen=True)
@@ -192,7 +180,11 @@ class Settings:
 
     def as_if_public(self, *, public_size: int, steps: int) -> list[Release]:
         """The ledger if the history were public: what Theorem 1 assumes, priced as is right."""
-        training = Release(self._step(public_size), steps)
+        noise = self.noise_multiplier
+        if isinstance(self.noise, Published):
+            noise *= self.noise.more_noise(self.lot)
+        step = mechanism(self.sampling, noise_multiplier=noise, public_size=public_size)
+        training = Release(step, steps)
         if self.pca_noise is None:
             return [training]
         projection = pca.release(self.pca_noise, adjacency=self.sampling.adjacency)
@@ -206,12 +198,6 @@ class Settings:
     def steps_allowed(self, *, public_size: int) -> int:
         """Steps within the level, by the certified accountant; raw histories as if public."""
         return _allowed(self, public_size)
-
-    def _step(self, public_size: int) -> Mechanism:
-        noise = self.noise_multiplier
-        if isinstance(self.noise, Published):
-            noise *= self.noise.more_noise(self.lot)
-        return mechanism(self.sampling, noise_multiplier=noise, public_size=public_size)
 
 
 def proven(ledger: list[Release], *, delta: float) -> Guarantee:

@@ -57,44 +57,14 @@ def gradient(objective: Objective, at: Floats) -> Floats:
     return np.stack([slope.imag / TINY for slope in slopes], axis=-1)
 
 
+def _square(name: str, value: Callable[[Any, Any], Any], side: float, *least: float) -> Objective:
+    """An objective on [-side, side]^2, least at `least`; without it, below every bound."""
+    ends = (-side, -side), (side, side)
+    return Objective(name, value, *ends, (least[0], least[1]) if least else None)
+
+
 def _beale(x: Any, y: Any, *, last: int = 2) -> Any:
     return (1.5 - x + x * y) ** 2 + (2.25 - x + x * y**2) ** 2 + (2.625 - x + x * y**3) ** last
-
-
-def _beale_as_printed(x: Any, y: Any) -> Any:
-    return _beale(x, y, last=3)
-
-
-def _rosenbrock(x: Any, y: Any) -> Any:
-    return 100 * (y - x**2) ** 2 + (1 - x) ** 2
-
-
-def _himmelblau(x: Any, y: Any) -> Any:
-    return (x**2 + y - 11) ** 2 + (x + y**2 - 7) ** 2
-
-
-def _booth(x: Any, y: Any) -> Any:
-    return (x + 2 * y - 7) ** 2 + (2 * x + y - 5) ** 2
-
-
-def _matyas(x: Any, y: Any) -> Any:
-    return 0.26 * (x**2 + y**2) - 0.48 * x * y
-
-
-def _sphere(x: Any, y: Any) -> Any:
-    return x**2 + y**2
-
-
-def _mccormick(x: Any, y: Any) -> Any:
-    return np.sin(x + y) + (x - y) ** 2 - 1.5 * x + 2.5 * y + 1
-
-
-def _camel(x: Any, y: Any) -> Any:
-    return 2 * x**2 - 1.05 * x**4 + x**6 / 6 + x * y + y**2
-
-
-def _styblinski_tang(x: Any, y: Any) -> Any:
-    return (x**4 - 16 * x**2 + 5 * x + y**4 - 16 * y**2 + 5 * y) / 2
 
 
 def _goldstein_price(x: Any, y: Any) -> Any:
@@ -112,31 +82,37 @@ def _levi(x: Any, y: Any) -> Any:
     return first + (y - 1) ** 2 * (1 + np.sin(2 * np.pi * y) ** 2)
 
 
-def _square(name: str, value: Callable[[Any, Any], Any], side: float, *least: float) -> Objective:
-    """An objective on [-side, side]^2, least at `least`; without it, below every bound."""
-    ends = (-side, -side), (side, side)
-    return Objective(name, value, *ends, (least[0], least[1]) if least else None)
-
-
 # The paper cubes the last term of Beale's function, which so falls below every bound
-BEALE_AS_PRINTED = _square("Beale as printed", _beale_as_printed, 4.5)
+BEALE_AS_PRINTED = _square("Beale as printed", partial(_beale, last=3), 4.5)
 BEALE = _square("Beale", _beale, 4.5, 3.0, 0.5)
 OBJECTIVES = (
     BEALE_AS_PRINTED,
     BEALE,
-    _square("Rosenbrock", _rosenbrock, 4.5, 1.0, 1.0),  # Wikipedia names no domain
-    _square("Himmelblau", _himmelblau, 5.0, 3.0, 2.0),
-    _square("Booth", _booth, 10.0, 1.0, 3.0),
-    _square("Matyas", _matyas, 10.0, 0.0, 0.0),
-    _square("sphere", _sphere, 4.5, 0.0, 0.0),
-    Objective("McCormick", _mccormick, (-1.5, -3.0), (4.0, 4.0), (-0.547197551, -1.547197551)),
-    _square("three-hump camel", _camel, 5.0, 0.0, 0.0),
-    _square("Styblinski-Tang", _styblinski_tang, 5.0, -2.903534028, -2.903534028),
+    # Wikipedia names no domain of Rosenbrock's
+    _square("Rosenbrock", lambda x, y: 100 * (y - x**2) ** 2 + (1 - x) ** 2, 4.5, 1.0, 1.0),
+    _square("Himmelblau", lambda x, y: (x**2 + y - 11) ** 2 + (x + y**2 - 7) ** 2, 5.0, 3.0, 2.0),
+    _square("Booth", lambda x, y: (x + 2 * y - 7) ** 2 + (2 * x + y - 5) ** 2, 10.0, 1.0, 3.0),
+    _square("Matyas", lambda x, y: 0.26 * (x**2 + y**2) - 0.48 * x * y, 10.0, 0.0, 0.0),
+    _square("sphere", lambda x, y: x**2 + y**2, 4.5, 0.0, 0.0),
+    Objective(
+        "McCormick",
+        lambda x, y: np.sin(x + y) + (x - y) ** 2 - 1.5 * x + 2.5 * y + 1,
+        *((-1.5, -3.0), (4.0, 4.0), (-0.547197551, -1.547197551)),
+    ),
+    _square(
+        "three-hump camel",
+        lambda x, y: 2 * x**2 - 1.05 * x**4 + x**6 / 6 + x * y + y**2,
+        *(5.0, 0.0, 0.0),
+    ),
+    _square(
+        "Styblinski-Tang",
+        lambda x, y: (x**4 - 16 * x**2 + 5 * x + y**4 - 16 * y**2 + 5 * y) / 2,
+        *(5.0, -2.903534028, -2.903534028),
+    ),
     _square("Goldstein-Price", _goldstein_price, 2.0, 0.0, -1.0),
     _square("Rastrigin", _rastrigin, 5.12, 0.0, 0.0),
     _square("Levi 13", _levi, 10.0, 1.0, 1.0),
 )
-
 
 ITERATIONS = 150
 GAMMA, HISTORY, BETA, THRESHOLD = 0.1, 0.9, 1.5, 1e-6  # gamma, gamma', beta, G (section III-B)
@@ -318,17 +294,14 @@ def _compared(objective: Objective, grid: Grid) -> dict[str, float]:
         means.append(clipped.mean(axis=-1))  # over seeds
     own, other = means
     near, far = PRINTED["adadp"] + WITHIN, PRINTED["dpsgd"] - WITHIN
+    levels = (f"nearer_at_{noise:g}" for noise in grid.noise_multipliers)
     return values | {
         "nearer": float((own < other).mean()),
-        **dict(zip(_levels(grid), (own < other).mean(axis=(0, 1, 3)).tolist(), strict=True)),
+        **dict(zip(levels, (own < other).mean(axis=(0, 1, 3)).tolist(), strict=True)),
         "ratio": float(np.median(own / other)),
         "both": float(((own <= near) & (other >= far)).mean()),
         "reverse": float(((other <= near) & (own >= far)).mean()),
     }
-
-
-def _levels(grid: Grid) -> list[str]:
-    return [f"nearer_at_{noise:g}" for noise in grid.noise_multipliers]
 
 
 GRID = Grid()
@@ -353,35 +326,28 @@ def time_per_iteration(*, iterations: int) -> Measured:
         `mnist_adadp` and so on: medians in seconds over `iterations`, at the batches of Table II;
         `mnist_adadp_ratio` and so on: over DpSgd's.
     """
-    values: dict[str, float] = {}
-    for name, (widths, batch) in BATCHES.items():
-        lots = PoissonSampling(batch)
-        sized = {key: replace(one, widths=widths, sampling=lots) for key, one in METHODS.items()}
-        seconds = _in_turn(sized, batch, iterations)
-        values |= {f"{name}_{key}": one for key, one in seconds.items()}
-        values |= {f"{name}_{k}_ratio": one / seconds["dpsgd"] for k, one in seconds.items()}
-    return Measured(values, {})
-
-
-def _in_turn(methods: dict[str, AnySettings], batch: int, iterations: int) -> dict[str, float]:
-    """Median seconds of a step of each, one after the other so that a busy machine is fair."""
     import torch
 
     from dpkit.papers.adadp.experiments import method
 
-    rng = torch.Generator().manual_seed(0)
-    width = methods["dpsgd"].widths[0]
-    features = torch.randn(batch, width, generator=rng)
-    labels = torch.randint(10, (batch,), generator=rng)
-    steps = {key: method(settings) for key, settings in methods.items()}
-    models = {key: new(methods[key], seed=0, device=rng.device) for key, (_, new) in steps.items()}
-    seconds: dict[str, list[float]] = {key: [] for key in methods}
-    for index in range(WARM_UP + iterations):
-        for key, settings in methods.items():
-            step, start = steps[key][0], perf_counter()
-            step(models[key], features, labels, settings=settings, index=index, rng=rng)
-            seconds[key].append(perf_counter() - start)
-    return {key: float(np.median(times[WARM_UP:])) for key, times in seconds.items()}
+    values: dict[str, float] = {}
+    for name, (widths, batch) in BATCHES.items():
+        rng, lots = torch.Generator().manual_seed(0), PoissonSampling(batch)
+        features = torch.randn(batch, widths[0], generator=rng)
+        labels = torch.randint(10, (batch,), generator=rng)
+        seconds: dict[str, list[float]] = {key: [] for key in METHODS}
+        sized = {key: replace(one, widths=widths, sampling=lots) for key, one in METHODS.items()}
+        models = {key: method(one)[1](one, seed=0, device=rng.device) for key, one in sized.items()}
+        for index in range(WARM_UP + iterations):
+            for key, one in sized.items():  # in turn, so that a busy machine is fair
+                step, start = method(one)[0], perf_counter()
+                step(models[key], features, labels, settings=one, index=index, rng=rng)
+                seconds[key].append(perf_counter() - start)
+        for key, times in seconds.items():
+            values[f"{name}_{key}"] = float(np.median(times[WARM_UP:]))
+        for key in METHODS:
+            values[f"{name}_{key}_ratio"] = values[f"{name}_{key}"] / values[f"{name}_dpsgd"]
+    return Measured(values, {})
 
 
 # AGD with a budget that these iterations do not spend.

@@ -118,14 +118,10 @@ def of_step(
             raise ValueError(f"weights must be one of {', '.join(run.before)}, got {weights!r}")
         guesses.append(labels_seen(run.before[weights], run.after[weights], columns=columns))
         truth.append(np.isin(np.arange(len(columns)), rows.labels.cpu().numpy()))
-    return _compared(np.array(guesses), np.array(truth))
-
-
-def _compared(guesses: NDArray[np.bool_], truth: NDArray[np.bool_]) -> Reconstructed:
-    """Of two tables (batches, labels)."""
-    often = truth.mean(0)
+    found, of = np.array(guesses), np.array(truth)  # (batches, labels)
+    often = of.mean(0)
     chance = float(np.maximum(often, 1 - often).mean())
-    return Reconstructed(float((guesses == truth).mean()), chance, truth.size)
+    return Reconstructed(float((found == of).mean()), chance, of.size)
 
 
 DELTA = SETTINGS.target_delta
@@ -205,21 +201,15 @@ def fake_shift(settings: Settings) -> float:
 
 def _moved(absent: Run, present: Run) -> Tensor:
     """What the record changes in the update's gradient times the batch, the noise left out."""
-    batch = SETTINGS.expected_batch_size
-    changes = [_flat(present, key) - _flat(absent, key) for key in ("sums", "noisy")]
-    gradients = [_gradient(run) for run in (absent, present)]
-    return batch * (gradients[1] - gradients[0]) + changes[0] - changes[1]
-
-
-def _flat(run: Run, key: str) -> Tensor:
-    """What was noised ("sums") or came out ("noisy") in the step, as one vector."""
-    return torch.cat([part.double().flatten() for part in getattr(run.releases[0][0], key)])
-
-
-def _gradient(run: Run) -> Tensor:
-    """The gradient that updated the discriminator, as one vector."""
     names = [f"discriminator.body.{layer}.{kind}.grad" for layer in (0, 2) for kind in KINDS]
-    return torch.cat([run.after[name].double().flatten() for name in names])
+    flat = [  # of each world: the gradient that updated, what was noised, and what came out
+        torch.cat([part.double().flatten() for part in parts])
+        for run in (absent, present)
+        for made in run.releases[0][:1]
+        for parts in ([run.after[name] for name in names], made.sums, made.noisy)
+    ]
+    update, sums, noisy = (other - one for one, other in zip(flat[:3], flat[3:], strict=True))
+    return SETTINGS.expected_batch_size * update + sums - noisy
 
 
 def column_moved(run: Run) -> float:

@@ -63,9 +63,7 @@ def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> 
         progress: wraps a run's records, as tqdm does.
     """
     parts = [
-        Part(
-            part_name("real", 0, name), {"classifier": name}, 0, partial(_fit_on_real, name, scale)
-        )
+        Part(part_name("real", 0, name), {"classifier": name}, 0, partial(_fit, name, scale))
         for name in CLASSIFIERS
     ]
     for seed in range(seeds):
@@ -140,52 +138,40 @@ def _prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fit_on_generated(run: Run, column: Column, classifier: str) -> Result:
-    """Fit a classifier to as many generated images as there are real ones; test it."""
+    """Fit a classifier to as many generated images as there are real ones; test it.
+
+    Their labels are the private ones as published, balanced in the repaired run.
+    """
     with alone(run.weights):
         if not run.weights.exists():
             _train(run, column)
-    train_set, test_set = _images(run.scale, "train"), _images(run.scale, "test")
-    labels = _labels(run.settings, train_set.labels)
+    labels = _images(run.scale, "train").labels
+    if not run.settings.clipping.fakes_use_private_labels:  # else their counts are published
+        labels = np.arange(len(labels)) % run.settings.classes
+    labels = np.sort(labels)
     gan = algorithm.new_gan(run.settings, seed=run.seed, device=CPU)
     run.load(gan.averaged_net)
     features = algorithm.generate(
         gan, torch.from_numpy(labels), settings=run.settings, rng=run.rng("synthesis", device=CPU)
     ).numpy()
-    return _fit(classifier, features, labels, train_set, test_set, run.scale, seed=run.seed)
-
-
-def _labels(settings: Settings, private_labels: np.ndarray) -> np.ndarray:
-    """Labels to generate: the private class counts as published; balanced in the repaired run."""
-    if settings.clipping.fakes_use_private_labels:
-        return np.sort(private_labels)
-    return np.sort(np.arange(len(private_labels)) % settings.classes)
+    return _fit(classifier, run.scale, (features, labels), seed=run.seed)
 
 
 def _images(scale: str, split: str) -> datasets.Images:
     return datasets.mnist(split=split) if scale == "paper" else datasets.digits(split=split)
 
 
-def _fit_on_real(classifier: str, scale: str) -> Result:
-    train_set, test_set = _images(scale, "train"), _images(scale, "test")
-    features = train_set.pixels.reshape(train_set.n, -1) / 255.0
-    return _fit(classifier, features, train_set.labels, train_set, test_set, scale, seed=0)
-
-
 def _fit(
-    name: str,
-    features: np.ndarray,
-    labels: np.ndarray,
-    train_set: datasets.Images,
-    test_set: datasets.Images,
-    scale: str,
-    *,
-    seed: int,
+    name: str, scale: str, generated: tuple[np.ndarray, np.ndarray] | None = None, *, seed: int = 0
 ) -> Result:
+    """Fit a classifier to generated images in [0, 1] and their labels, or to real ones; test it."""
+    train, test = _images(scale, "train"), _images(scale, "test")
+    features, labels = generated or (train.pixels.reshape(train.n, -1) / 255.0, train.labels)
     new, precision = CLASSIFIERS[name]
     unfitted = new(seed=seed)
     if scale == "small":
         unfitted.set_params(estimator__max_iter=SMALL_FIT)
     classifier = tables.fit(unfitted, features.astype(precision), labels)
-    pixels = test_set.pixels.reshape(len(test_set.labels), -1)
-    checksums = {f"{s.name} {w}": s.checksum for s, w in ((train_set, "train"), (test_set, "test"))}
-    return Result(tables.evaluate(classifier, pixels, test_set.labels), checksums, "cpu")
+    values = tables.evaluate(classifier, test.pixels.reshape(test.n, -1), test.labels)
+    checksums = {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
+    return Result(values, checksums, "cpu")
