@@ -186,17 +186,18 @@ class _Plateaus:
         return f"{self.mean(key):.2f} ({seeds} seed{'s' if seeds > 1 else ''})"
 
 
-def _alike(of: _Plateaus, keys: tuple[float, ...], id: str, where: str, says: str) -> Finding:
+def _alike(of: _Plateaus, keys: tuple[float, ...], *sentence: str) -> Finding:
     """Confirmed if every two plateaus are within the margin, spread included."""
     if lacking := of.missing(*keys):
-        return _open(id, where, says, lacking)
+        return _open(sentence, lacking)
     high, low = max(keys, key=of.mean), min(keys, key=of.mean)
     pairs = list(combinations(sorted(keys, key=of.mean, reverse=True), 2))
     assert of.small is not None
     return _decided(
         of,
         (high, low),
-        (id, where, says, f"{high:g} reaches {of.said(high)}, {low:g} {of.said(low)}"),
+        sentence,
+        f"{high:g} reaches {of.said(high)}, {low:g} {of.said(low)}",
         confirmed=all(of.apart(*pair)[1] < of.small for pair in pairs),
         refuted=any(of.apart(*pair, pairs=len(pairs))[0] > of.small for pair in pairs),
         guards=(keys, keys),
@@ -208,15 +209,12 @@ def _above(
     of: _Plateaus,
     better: tuple[float, ...],
     worse: tuple[float, ...],
-    id: str,
-    where: str,
-    says: str,
-    *,
+    *sentence: str,
     margin: bool = False,
 ) -> Finding:
     """Confirmed if each of the better is above each of the worse (by the margin)."""
     if lacking := of.missing(*better, *worse):
-        return _open(id, where, says, lacking)
+        return _open(sentence, lacking)
     least, most = min(better, key=of.mean), max(worse, key=of.mean)
     pairs = list(product(better, worse))
     assert of.small is not None
@@ -224,7 +222,8 @@ def _above(
     return _decided(
         of,
         (least, most),
-        (id, where, says, f"{least:g} reaches {of.said(least)}, {most:g} {of.said(most)}"),
+        sentence,
+        f"{least:g} reaches {of.said(least)}, {most:g} {of.said(most)}",
         confirmed=all(of.apart(*pair)[0] > least_gain for pair in pairs),
         refuted=any(of.apart(*pair, pairs=len(pairs))[1] < least_gain for pair in pairs),
         guards=(worse, better),
@@ -232,19 +231,20 @@ def _above(
     )
 
 
-def _between(of: _Plateaus, id: str, where: str, says: str) -> Finding:
+def _between(of: _Plateaus, *sentence: str) -> Finding:
     """Confirmed if one of those between is above both the smallest and the largest."""
     keys = list(of.seeds)
     reached = ", ".join(f"{key:g} {of.said(key)}" for key in keys).replace(" ", " reaches ", 1)
     if lacking := of.missing(*of.capacities):
         said = "; ".join(filter(None, (reached, of.needed())))
-        return _open(id, where, says, lacking, also=f" {said}." if said else "")
+        return _open(sentence, lacking, also=f" {said}." if said else "")
     ends, between = (keys[0], keys[-1]), tuple(keys[1:-1])
     inner, outer = max(between, key=of.mean), max(ends, key=of.mean)
     return _decided(
         of,
         (inner, outer),
-        (id, where, says, reached),
+        sentence,
+        reached,
         confirmed=any(
             all(of.apart(one, end, pairs=len(between))[0] > 0 for end in ends) for one in between
         ),
@@ -258,7 +258,8 @@ def _between(of: _Plateaus, id: str, where: str, says: str) -> Finding:
 def _decided(
     of: _Plateaus,
     keys: tuple[float, float],
-    sentence: tuple[str, str, str, str],
+    sentence: tuple[str, ...],
+    reached: str,
     *,
     confirmed: bool,
     refuted: bool,
@@ -268,11 +269,10 @@ def _decided(
     """A finding from the difference of two plateaus.
 
     Args:
-        sentence: id, where, says, and the plateaus in words.
+        reached: the plateaus in words.
         guards: runs that must not rise any more, to confirm and to refute.
         margin: a difference that counts as none.
     """
-    id, where, says, reached = sentence
     difference, spread = of.mean(keys[0]) - of.mean(keys[1]), of.spread(*keys)
     why = f"a difference of {difference:.2f}"
     if spread is None:
@@ -287,11 +287,13 @@ def _decided(
         verdict = OPEN
         names = ", ".join(f"{key:g}" for key in climbing)
         why += f"; the scores of {names} still rise where the runs end"
+    id, where, says = sentence
     return Finding(id, where, says, verdict, difference, spread, f"{reached}: {why}.")
 
 
-def _open(id: str, where: str, says: str, lacking: list[str], *, also: str = "") -> Finding:
+def _open(sentence: tuple[str, ...], lacking: list[str], *, also: str = "") -> Finding:
     why = f"No run is stored of {', '.join(lacking)}.{also}"
+    id, where, says = sentence
     return Finding(id, where, says, OPEN, None, None, why)
 
 
@@ -344,12 +346,6 @@ def clipped_more() -> float:
     return max(shares) - min(shares)
 
 
-def norm_ratio() -> float:
-    """Median gradient norm at capacity 64 over that at capacity 8, at step 2,000 of both."""
-    ends = [curves()[name]["median_norm"][-1] for name in (LARGEST, SMALLEST)]
-    return ends[0] / ends[1]
-
-
 CURVES: tuple[Claim, ...] = (
     Claim(
         id="small_images/large-networks-clip-more",
@@ -375,7 +371,9 @@ CURVES: tuple[Claim, ...] = (
         says="In networks of higher capacity more terms enter the gradient's norm, which is larger "
         "(the ratio is not printed; missing are several seeds of each capacity).",
         kind="unchecked",
-        compute=norm_ratio,
+        compute=lambda: (
+            curves()[LARGEST]["median_norm"][-1] / curves()[SMALLEST]["median_norm"][-1]
+        ),
         explanation="This is the ratio of the median norms at capacities 64 and 8 at step 2,000, "
         "one run each: 55 and 50. Three seeds of capacity 16 have 30, 48 and 51 there, farther "
         "apart, so that nothing is decided.",

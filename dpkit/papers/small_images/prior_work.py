@@ -11,7 +11,7 @@ import numpy as np
 
 from dpkit.common import checks
 from dpkit.privacy.clipping import GroupClipping
-from dpkit.privacy.ledger import Release, parallel
+from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Adjacency, SampledGaussian
 from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.wrong_clipping import (
@@ -85,10 +85,6 @@ class Xie:
         checks.whole(iterations=iterations)
         step = SampledGaussian(self.noise_multiplier, self.batch_size / size)
         return [Release(step, self.critic_steps * iterations)]
-
-    def ledger_of_ten(self, *, iterations: int = 1) -> list[Release]:
-        """One GAN for each digit, trained on that digit's images alone."""
-        return parallel(*(self.ledger(size=n, iterations=iterations) for n in DIGIT_COUNTS))
 
 
 @dataclass(frozen=True)
