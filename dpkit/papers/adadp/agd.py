@@ -115,13 +115,7 @@ def step(
 ) -> Record:
     """One step of AGD; where the budget is spent nothing is released, and only the loss recorded.
 
-    Args:
-        model: updated in place.
-        features: the lot, (batch, features). It may be empty.
-        labels: int64 (batch,).
-        settings: the memory's.
-        index: number of this step, from 0.
-        rng: of the noise.
+    Arguments as `algorithm.step`, settings as the memory's.
 
     Raises:
         ValueError: the model was made for other settings.

@@ -12,6 +12,7 @@ quarter of the next layer's weights and of the memory. And where the paper pre-t
 
 import io
 import json
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -28,7 +29,6 @@ from dpkit import datasets
 from dpkit.common import checks
 from dpkit.common.file_lock import alone
 from dpkit.common.paths import cache_dir
-from dpkit.common.progress import Progress, silent
 from dpkit.common.records import code_version, describe, write_bytes, write_json
 from dpkit.datasets import Images
 from dpkit.papers.adadp import pca
@@ -130,7 +130,7 @@ def _normalisation() -> nn.Module:
     return nn.LocalResponseNorm(9, alpha=1e-3, beta=0.75, k=1.0)
 
 
-def pretrained(pretraining: Pretraining, *, progress: Progress = silent) -> Pretrained:
+def pretrained(pretraining: Pretraining) -> Pretrained:
     """Load the convolutions from the cache, or train them: eight minutes on one core.
 
     Raises:
@@ -146,9 +146,7 @@ def pretrained(pretraining: Pretraining, *, progress: Progress = silent) -> Pret
     if not weights.exists():
         start, public = perf_counter(), slice(-pretraining.public or None, None)
         images, labels = (torch.from_numpy(x[public]) for x in (train.pixels, train.labels))
-        losses = learn(nn.Sequential(net, head), images, labels, pretraining=pretraining)
-        for _ in progress(losses, total=pretraining.steps, desc="convolutions"):
-            pass
+        deque(learn(nn.Sequential(net, head), images, labels, pretraining=pretraining), maxlen=0)
         seconds = perf_counter() - start
         about = {"settings": describe(pretraining), "data": checksums, "code": code_version()}
         record = weights.with_suffix(".json")
@@ -290,7 +288,7 @@ def projected(
     return task._replace(data=task.data._replace(features=own), test=test, words=words)
 
 
-def cifar10(pretraining: Pretraining, *, progress: Progress = silent) -> Task:
+def cifar10(pretraining: Pretraining) -> Task:
     """CIFAR-10 as 1,024 features of frozen convolutions, computed once and kept in the cache.
 
     What is kept is as private as the images. After `SPLIT` a logistic regression that learns from
@@ -299,17 +297,16 @@ def cifar10(pretraining: Pretraining, *, progress: Progress = silent) -> Task:
     Args:
         pretraining: `SPLIT`, where 40,000 images are private, or
             `AS_PUBLISHED`, which needs CIFAR-100.
-        progress: wraps the steps of pre-training, and then the parts of the images.
 
     Raises:
         DataNotFound: CIFAR-10, or CIFAR-100 where that is learned from, is not here.
     """
     with alone(kept(pretraining, {}, "convolutions", "safetensors")):
-        net = pretrained(pretraining, progress=progress)
+        net = pretrained(pretraining)
     train, test = (datasets.load("cifar10", split=split) for split in ("train", "test"))
     private = pretraining.private
     own, held_out = (
-        _features(net, images, pretraining, progress=progress)
+        _features(net, images, pretraining)
         for images in (train._replace(pixels=train.pixels[:private]), test)
     )
     return Task(
@@ -321,23 +318,20 @@ def cifar10(pretraining: Pretraining, *, progress: Progress = silent) -> Task:
     )
 
 
-def _features(
-    net: Pretrained, images: Images, pretraining: Pretraining, *, progress: Progress
-) -> Tensor:
+def _features(net: Pretrained, images: Images, pretraining: Pretraining) -> Tensor:
     """Features of images, kept as float16, which moves each number by less than a thousandth."""
     also = {"images": images.checksum, "convolutions": net.checksum}
     path = kept(pretraining, also, f"features-{len(images.pixels)}", "npy")
     with alone(path):
         if not path.exists():
-            _store(path, net, images.pixels, progress)
+            _store(path, net, images.pixels)
     return _tensor(np.load(path))
 
 
-def _store(path: Path, net: Pretrained, pixels: np.ndarray, progress: Progress) -> None:
+def _store(path: Path, net: Pretrained, pixels: np.ndarray) -> None:
     features = np.empty((len(pixels), FEATURES), np.float16)
-    starts = range(0, len(pixels), AT_ONCE)
     with torch.no_grad():
-        for start in progress(starts, total=len(starts), desc="features of CIFAR-10"):
+        for start in range(0, len(pixels), AT_ONCE):
             part = torch.from_numpy(pixels[start : start + AT_ONCE])
             features[start : start + AT_ONCE] = net.net(as_network_input(part)).numpy()
     buffer = io.BytesIO()

@@ -257,12 +257,7 @@ class RawHistory(Remembering):
     Args:
         parameters, noise_multiplier, max_grad_norm: as `NoiseShape`; the norm is of the steps
             before the switch.
-        bound_factor: beta, of the bounds s_i = beta sqrt(E'_i).
-        decay: gamma', of the history, in [0, 1].
-        of: which gradient the history squares.
-        threshold: G; above it the history's variance over coordinates switches to local clipping.
-        spread: whether that is the variance of E' ("square", section III-B) or of its root ("root",
-            Algorithm 1, line 7).
+        bound_factor, decay, threshold, of, spread: as `settings.Published`, `of` for its history.
         scale: what the noise of line 13 is multiplied by: sqrt(lot) where each example gets it.
     """
 

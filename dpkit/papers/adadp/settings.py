@@ -52,7 +52,9 @@ class Published:
 
     Args:
         max_grad_norm: C, of the steps before the switch to local clipping.
-        bound_factor, decay, threshold: beta, gamma' and G.
+        bound_factor: beta, of the bounds s_i = beta sqrt(E'_i).
+        decay: gamma', of the history, in [0, 1].
+        threshold: G; above it the history's variance over coordinates switches to local clipping.
         history: which gradient line 23 squares: the lot's "mean", its "sum", or each "example"'s,
             of whose squares it is then the mean.
         spread: whose variance over coordinates switches: that of E' ("square", as section III-B has

@@ -8,7 +8,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
@@ -31,15 +30,6 @@ def limits(h: float, *, epsilon: float) -> tuple[float, float]:
     return root / 2 - epsilon / root, -root / 2 - epsilon / root
 
 
-def profile(h: float, *, epsilon: float) -> float:
-    """Delta at `epsilon` of a privacy loss of N(H / 2, H): Phi(A) - e^eps Phi(A') (eq. 2).
-
-    To some 1e-16 in absolute terms; `dpkit.privacy.gdp.log_delta` keeps the digits of a small one.
-    """
-    upper, lower = limits(h, epsilon=epsilon)
-    return float(ndtr(upper) - math.exp(epsilon) * ndtr(lower))
-
-
 def limit_slope(h: float, *, epsilon: float, exponent: float = RIGHT) -> float:
     """dA / dH = 1 / (4 sqrt(H)) + (eps / 2) H^(-3/2); the proof prints H^(3/2)."""
     checks.positive(h=h)
@@ -48,7 +38,7 @@ def limit_slope(h: float, *, epsilon: float, exponent: float = RIGHT) -> float:
 
 
 def profile_slope(h: float, *, epsilon: float, exponent: float = RIGHT) -> float:
-    """The derivative of `profile` in H, as the proof of Lemma 1 writes it, term by term.
+    """The derivative in H of delta at epsilon, Phi(A) - e^eps Phi(A') (eq. 2), as the proof has it.
 
     The terms with `exponent` have the factor e^(-A^2 / 2) - e^(eps - A'^2 / 2), which is 0 since
     A'^2 = A^2 + 2 eps. So the printed exponent leaves the derivative as it is, and above 0.
@@ -98,7 +88,6 @@ class Best(NamedTuple):
     """What Theorem 1 gives at its best order."""
 
     epsilon: float
-    delta: float
     order: int
 
 
@@ -127,15 +116,7 @@ class Theorem1:
         checks.between(0, 1, delta=delta)
         epsilons = steps * self.step - math.log(delta) / (ORDERS - 1)
         best = int(np.argmin(epsilons))
-        return Best(float(epsilons[best]), delta, int(ORDERS[best]))
-
-    def delta(self, steps: int, *, epsilon: float) -> Best:
-        """delta_*: the least delta of `steps` >= 0 at `epsilon` >= 0 (section IV-A), at most 1."""
-        checks.whole(steps=steps)
-        checks.non_negative(epsilon=epsilon)
-        logs = (ORDERS - 1) * (steps * self.step - epsilon)
-        best = int(np.argmin(logs))
-        return Best(epsilon, math.exp(min(logs[best], 0.0)), int(ORDERS[best]))
+        return Best(float(epsilons[best]), int(ORDERS[best]))
 
     def steps(self, target_epsilon: float, *, delta: float) -> int:
         """The most steps within `target_epsilon` > 0 at `delta` in (0, 1); 0 if there is none."""

@@ -54,20 +54,20 @@ def nearest(column: str, classifier: str) -> float:
     return min(max(PRINTED[column][classifier], min(found)), max(found))
 
 
-def next_seed(column: str, classifier: str, *, coverage: float = 0.95) -> tuple[float, float]:
-    """Ends of Student's interval for the value of one more seed."""
+def next_seed(column: str, classifier: str) -> tuple[float, float]:
+    """Ends of Student's 95 % interval for the value of one more seed."""
     found = np.array(aurocs(column, classifier))
     n = len(found)
-    half = float(stdtrit(n - 1, (1 + coverage) / 2)) * found.std(ddof=1) * math.sqrt(1 + 1 / n)
+    half = float(stdtrit(n - 1, 0.975)) * found.std(ddof=1) * math.sqrt(1 + 1 / n)
     return float(found.mean() - half), float(found.mean() + half)
 
 
-def advantage(classifier: str, *, coverage: float = 0.95) -> tuple[float, float, float]:
-    """Mean AUROC of DP-CGAN less that of basic DP, and the ends of Welch's interval, in points."""
+def advantage(classifier: str) -> tuple[float, float, float]:
+    """Mean AUROC of DP-CGAN less that of basic DP, and ends of Welch's 95 % interval, in points."""
     ours, other = (np.array(aurocs(column, classifier)) for column in ("published", "basic_dp"))
     parts = [found.var(ddof=1) / len(found) for found in (ours, other)]
     freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(ours) - 1) + parts[1] ** 2 / (len(other) - 1))
-    half = float(stdtrit(freedom, (1 + coverage) / 2)) * math.sqrt(sum(parts))
+    half = float(stdtrit(freedom, 0.975)) * math.sqrt(sum(parts))
     mean = float(ours.mean() - other.mean())
     return mean, mean - half, mean + half
 

@@ -86,23 +86,20 @@ def updates(gradients: Floats, *, betas: tuple[float, float], eps: float) -> Flo
     return out
 
 
-def rmsprop(gradients: Floats, *, decay: float = 0.99, eps: float = 1e-8) -> Floats:
+def rmsprop(gradients: Floats, *, eps: float = 1e-8) -> Floats:
     """RMSprop's updates in units of the learning rate (Tieleman, Hinton 2012): g / (sqrt(v) + eps).
 
     Args:
         gradients: (steps, dims).
-        decay: of the mean square v, which starts at 0, in [0, 1); 0.99 is PyTorch's default.
-        eps: >= 0.
+        eps: >= 0. (The decay of v, which starts at 0, is PyTorch's default, 0.99.)
 
     Raises:
-        ValueError: decay or eps are out of range.
+        ValueError: eps is not a finite number >= 0.
     """
-    checks.non_negative(decay=decay, eps=eps)
-    if not decay < 1:
-        raise ValueError(f"decay must lie in [0, 1), got {decay}")
+    checks.non_negative(eps=eps)
     square, out = np.zeros_like(gradients[0]), np.empty_like(gradients)
     for step, gradient in enumerate(gradients):
-        square = decay * square + (1 - decay) * gradient**2
+        square = 0.99 * square + 0.01 * gradient**2
         out[step] = gradient / (np.sqrt(square) + eps)
     return out
 
@@ -151,11 +148,10 @@ def difference(first: Floats, second: Floats) -> float:
 class Comparison:
     """Updates by clip norm on one made-up run: batch 128, noise 0.5, betas (0.5, 0.9)."""
 
-    def __init__(self, *, shortest: float = 2.0, noise_multiplier: float = 0.5) -> None:
+    def __init__(self, *, shortest: float = 2.0) -> None:
         rng = np.random.default_rng(0)
         made = trajectory(steps=60, batch_size=128, dims=200, shortest=shortest, rng=rng)
         self.batches = list(made)
-        self.noise_multiplier = noise_multiplier
 
     def updates(self, max_grad_norm: float, *, eps: float) -> Floats:
         """Adam's updates (steps, dims) in units of the learning rate."""
@@ -165,7 +161,7 @@ class Comparison:
         """The released mean gradients, (steps, dims)."""
         return np.stack(
             [
-                released(batch, max_grad_norm=max_grad_norm, noise_multiplier=self.noise_multiplier)
+                released(batch, max_grad_norm=max_grad_norm, noise_multiplier=0.5)
                 for batch in self.batches
             ]
         )
