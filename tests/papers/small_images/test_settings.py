@@ -152,6 +152,8 @@ def test_small_and_reduced_runs():
 def test_bad_settings_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         replace(paper.SETTINGS, **changes)
+    for decay in (None, 0, 0.999):
+        assert replace(paper.SETTINGS, generator_decay=decay).generator_decay == decay
 
 
 @pytest.mark.parametrize("run", [paper.SETTINGS, paper.REPAIRED, paper.NON_PRIVATE])
