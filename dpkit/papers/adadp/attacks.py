@@ -53,10 +53,7 @@ STOPS = "where training stops follows from the test images with certainty"
 def lot(*, own: float, size: int = ADADP.lot, also: float = 0.0) -> white_box.Batch:
     """A lot of `size` rows, all alike but for the record's, which is the last.
 
-    Args:
-        own: the record's coordinate; 0 for a lot in which another row has its place.
-        size: rows.
-        also: the same coordinate of all other rows.
+    Its own coordinate is 0 in a lot in which another row has its place; all others have `also`.
     """
     rows = torch.zeros(size, ADADP.widths[0])
     rows[:, OTHER], rows[:, OWN] = SIZE, also
@@ -81,20 +78,11 @@ def noise_in_second_step(one: Run) -> float:
 
 def history_shows(settings: Any, rng: np.random.Generator, trials: int) -> Scores:
     """`noise_in_second_step` of the settings' own steps, without and with the record."""
-    worlds = (
-        white_box.statistics(
-            algorithm.step,
-            new(settings),
-            lot(own=own),
-            settings=settings,
-            of=noise_in_second_step,
-            rng=rng,
-            trials=trials,
-            indices=(0, 1),
-        )
-        for own in (0.0, SIZE)
+    more: Any = {"settings": settings, "of": noise_in_second_step, "rng": rng, "trials": trials}
+    made = (algorithm.step, new(settings))
+    return Scores(
+        *(white_box.statistics(*made, lot(own=own), **more, indices=(0, 1)) for own in (0.0, SIZE))
     )
-    return Scores(*worlds)
 
 
 @cache
@@ -174,18 +162,13 @@ def replaced_shift() -> float:
     The two records are each other's negative, so that the history's squares are the same.
     """
     record = torch.linspace(1, SIZE, EXAMPLE.widths[0]).unsqueeze(0)
+    label, made = torch.zeros(1, dtype=torch.int64), partial(linear_classifier, EXAMPLE)
+    batches = (white_box.Batch(SIZE * sign * record, label) for sign in (-1, 1))
     worlds = (
-        white_box.once(
-            algorithm.step,
-            partial(linear_classifier, EXAMPLE),
-            white_box.Batch(SIZE * sign * record, torch.zeros(1, dtype=torch.int64)),
-            settings=EXAMPLE,
-            indices=(0, 1),
-        )
-        for sign in (-1, 1)
+        white_box.once(algorithm.step, made, batch, settings=EXAMPLE, indices=(0, 1))
+        for batch in batches
     )
-    absent, present = (_step(one, 1) for one in worlds)
-    return white_box.shift(absent, present)
+    return white_box.shift(*(_step(one, 1) for one in worlds))
 
 
 def example_run(shift: Callable[[], float], rng: np.random.Generator, trials: int) -> Scores:
@@ -199,10 +182,7 @@ def stopped(rng: np.random.Generator, trials: int, *, count_noise: float = 0.0) 
 
     The models tested before answer fewer images right, at random; the last one answers all.
 
-    Args:
-        rng: of the models, and of the noise on counts.
-        trials: runs in each world.
-        count_noise: deviation of the noise on the number of right answers; 0 as published.
+    The number of right answers gets noise of deviation `count_noise`; 0 as published.
     """
     right = int(np.ceil(ACCURACY * TESTED))
 

@@ -15,7 +15,9 @@ import json
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
+from itertools import repeat
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
@@ -55,9 +57,6 @@ class Pretraining:
         classes: of the images.
         steps, batch_size, rate: of Adam's training.
         seed: of the initial weights, batches, shifts and reflections.
-
-    Raises:
-        ValueError: a value outside its range.
     """
 
     images: str
@@ -111,31 +110,20 @@ class Pretrained(NamedTuple):
 
 def convolutions() -> nn.Module:
     """The convolutional part: images (batch, 3, 32, 32) in [-1, 1] to features (batch, 1024)."""
+    # TensorFlow adds nine squares times 0.001 / 9; torch divides by their number itself
+    normalised = partial(nn.LocalResponseNorm, 9, alpha=1e-3, beta=0.75, k=1.0)
+    first, second = (
+        nn.Conv2d(channels, FILTERS, 5, padding=2, dtype=torch.float32) for channels in (3, FILTERS)
+    )
     return nn.Sequential(
-        nn.Conv2d(3, FILTERS, 5, padding=2, dtype=torch.float32),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        _normalisation(),
-        nn.Conv2d(FILTERS, FILTERS, 5, padding=2, dtype=torch.float32),
-        nn.ReLU(),
-        _normalisation(),
-        nn.MaxPool2d(2),
-        nn.AvgPool2d(2),
-        nn.Flatten(),
+        *(first, nn.ReLU(), nn.MaxPool2d(2), normalised()),
+        *(second, nn.ReLU(), normalised(), nn.MaxPool2d(2)),
+        *(nn.AvgPool2d(2), nn.Flatten()),
     )
 
 
-def _normalisation() -> nn.Module:
-    """TensorFlow adds nine squares times 0.001 / 9; torch divides by their number itself."""
-    return nn.LocalResponseNorm(9, alpha=1e-3, beta=0.75, k=1.0)
-
-
 def pretrained(pretraining: Pretraining) -> Pretrained:
-    """Load the convolutions from the cache, or train them: eight minutes on one core.
-
-    Raises:
-        DataNotFound: the images are not here.
-    """
+    """Load the convolutions from the cache, or train them: eight minutes on one core."""
     train = datasets.load(pretraining.images, split="train")
     checksums = {f"{train.name} train": train.checksum}
     weights = kept(pretraining, checksums, "convolutions", "safetensors")
@@ -160,18 +148,16 @@ def pretrained(pretraining: Pretraining) -> Pretrained:
 def learn(
     net: nn.Module, images: Tensor, labels: Tensor, *, pretraining: Pretraining
 ) -> Iterator[float]:
-    """Train a network of images in [-1, 1], yielding each batch's cross-entropy.
-
-    Args:
-        net: convolutions below a linear layer, updated in place.
-        images: uint8 (n, 3, 32, 32).
-        labels: int64 (n,).
-        pretraining: how.
-    """
+    """Train a network of uint8 images (n, 3, 32, 32), yielding each batch's cross-entropy."""
     optimizer = torch.optim.Adam(net.parameters(), lr=pretraining.rate)
     rate = Linear(pretraining.rate, 0.0, pretraining.steps)
     rng = generator_on(CPU, reproducible_seed=pretraining.seed, stream="pre-training")
-    for step, chosen in enumerate(_batches(len(images), pretraining, rng)):
+    batches = (  # all images in a new order, again and again
+        chosen
+        for _ in repeat(None)
+        for chosen in torch.randperm(len(images), generator=rng).split(pretraining.batch_size)
+    )
+    for step, chosen in zip(range(pretraining.steps), batches, strict=False):
         set_rate(optimizer, rate(step))
         seen = shifted(as_network_input(images[chosen]), rng=rng)
         loss = nn.functional.cross_entropy(net(seen), labels[chosen])
@@ -181,29 +167,13 @@ def learn(
         yield loss.item()
 
 
-def _batches(n: int, pretraining: Pretraining, rng: torch.Generator) -> Iterator[Tensor]:
-    """Indices of each step's batch: all images in a new order, again and again."""
-    step = 0
-    while True:
-        for chosen in torch.randperm(n, generator=rng).split(pretraining.batch_size):
-            if step == pretraining.steps:
-                return
-            yield chosen
-            step += 1
-
-
 def as_network_input(images: Tensor) -> Tensor:
     """Images, uint8 (batch, 3, 32, 32), in [-1, 1], channels side by side in memory: faster."""
     return (images.float() / 127.5 - 1).contiguous(memory_format=torch.channels_last)
 
 
 def shifted(images: Tensor, *, rng: torch.Generator) -> Tensor:
-    """Each image shifted by up to four pixels each way, and half of them reflected.
-
-    Args:
-        images: (batch, 3, height, width); what comes in from outside is 0.
-        rng: on the CPU.
-    """
+    """Each image shifted by up to four pixels each way, with 0 outside, half of them reflected."""
     n, _, height, width = images.shape
     down, across = torch.randint(2 * SHIFT + 1, (2, n, 1), generator=rng)
     columns = torch.arange(width).expand(n, -1)
@@ -273,9 +243,6 @@ def projected(
         task: `images_of_digits`.
         noise_multiplier, rng: as `pca.components`.
         dimensions: number of components.
-
-    Raises:
-        TypeError, ValueError: as `pca.components`.
     """
     rows = task.data.features.numpy()
     components = pca.components(rows, k=dimensions, noise_multiplier=noise_multiplier, rng=rng)
@@ -320,23 +287,18 @@ def cifar10(pretraining: Pretraining) -> Task:
 
 def _features(net: Pretrained, images: Images, pretraining: Pretraining) -> Tensor:
     """Features of images, kept as float16, which moves each number by less than a thousandth."""
-    also = {"images": images.checksum, "convolutions": net.checksum}
-    path = kept(pretraining, also, f"features-{len(images.pixels)}", "npy")
+    also, pixels = {"images": images.checksum, "convolutions": net.checksum}, images.pixels
+    path = kept(pretraining, also, f"features-{len(pixels)}", "npy")
     with alone(path):
         if not path.exists():
-            _store(path, net, images.pixels)
+            features, buffer = np.empty((len(pixels), FEATURES), np.float16), io.BytesIO()
+            with torch.no_grad():
+                for start in range(0, len(pixels), AT_ONCE):
+                    part = as_network_input(torch.from_numpy(pixels[start : start + AT_ONCE]))
+                    features[start : start + AT_ONCE] = net.net(part).numpy()
+            np.save(buffer, features)
+            write_bytes(path, buffer.getvalue())
     return _tensor(np.load(path))
-
-
-def _store(path: Path, net: Pretrained, pixels: np.ndarray) -> None:
-    features = np.empty((len(pixels), FEATURES), np.float16)
-    with torch.no_grad():
-        for start in range(0, len(pixels), AT_ONCE):
-            part = torch.from_numpy(pixels[start : start + AT_ONCE])
-            features[start : start + AT_ONCE] = net.net(as_network_input(part)).numpy()
-    buffer = io.BytesIO()
-    np.save(buffer, features)
-    write_bytes(path, buffer.getvalue())
 
 
 def _tensor(rows: np.ndarray) -> Tensor:

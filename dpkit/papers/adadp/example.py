@@ -49,9 +49,6 @@ def privacy_used(sensitivities: Sequence[float], noise_stds: Sequence[float]) ->
     Args:
         sensitivities: s_i > 0, how far one record moves coordinate i.
         noise_stds: sigma_i > 0, in the same unit, one for each.
-
-    Raises:
-        ValueError: a number is not finite and > 0, or there are not as many of both.
     """
     return math.fsum((s / sigma) ** 2 for s, sigma in _pairs(sensitivities, noise_stds))
 

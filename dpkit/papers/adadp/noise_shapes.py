@@ -55,9 +55,6 @@ class ScaledClipping:
 
     Args:
         scales: d, one array for each parameter tensor, of the tensor's shape, numpy or torch.
-
-    Raises:
-        ValueError: a scale is not a finite number > 0.
     """
 
     scales: tuple[Any, ...]
@@ -68,11 +65,7 @@ class ScaledClipping:
                 raise ValueError(f"scales[{tensor}] must hold finite numbers > 0; look for NaN")
 
     def check_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
-        """The rule was made for parameter tensors of these shapes.
-
-        Raises:
-            ValueError: it was not.
-        """
+        """The rule was made for parameter tensors of these shapes."""
         own, given = ([tuple(one) for one in of] for of in ((s.shape for s in self.scales), shapes))
         if own != given:
             raise ValueError(f"scales must have the parameters' shapes {given}, got {own}")
@@ -88,9 +81,6 @@ class ScaledClipping:
         Where each layer is a linear one that ran once on one row an example, gradients stay
         factored.
         Others are formed in full, a few examples at a time.
-
-        Raises:
-            ValueError: the rule's scales are not of the parameters' shapes.
         """
         parameters = gradients.parameters
         self.check_shapes([p.shape for p in parameters])
@@ -205,11 +195,7 @@ class NoiseShape(nn.Module):
 
 
 def checked_parameters(parameters: Iterable[Tensor]) -> list[Tensor]:
-    """The parameters as a list.
-
-    Raises:
-        TypeError: they are no tensors of floats, or there are none.
-    """
+    """The parameters as a list."""
     found = [] if isinstance(parameters, nn.Module) else list(parameters)
     if not found or not all(isinstance(p, Tensor) and p.is_floating_point() for p in found):
         raise TypeError(
@@ -299,11 +285,7 @@ class RawHistory(Remembering):
         return bool((whole if self.spread == "square" else whole.sqrt()).var() > self.threshold)
 
     def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
-        """Line 23: E' <- gamma' E' + (1 - gamma') g^2, of the raw gradient.
-
-        Raises:
-            TypeError: no raw gradient is given.
-        """
+        """Line 23: E' <- gamma' E' + (1 - gamma') g^2, of the raw gradient."""
         super().see(noisy)
         if raw is None:
             raise TypeError("raw must be given: AdaDP's history as printed is of raw gradients")
@@ -418,9 +400,6 @@ def least_harmful(slopes: Sequence[Tensor], max_grad_norm: float) -> list[Tensor
 
     Returns:
         tensors of the slopes' shapes and types.
-
-    Raises:
-        FloatingPointError: a slope is NaN or infinite.
     """
     flat = torch.cat([one.flatten() for one in slopes]).double().abs()
     average = float(flat.mean())

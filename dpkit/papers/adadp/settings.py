@@ -148,9 +148,6 @@ class Settings:
         widths: of the network: inputs (DP-PCA's dimensions), hidden layers, classes.
         max_steps: an end where the budget would allow more.
         chosen: how settings came about that the paper does not print.
-
-    Raises:
-        ValueError: a number is out of range.
     """
 
     noise: Flat | Published | Repaired | Optimised
@@ -279,9 +276,6 @@ class AgdSettings:
         widths: of the network, as the paper's other settings.
         max_steps: an end where the budget would allow more.
         chosen: how settings came about that the paper does not print.
-
-    Raises:
-        ValueError: a number is out of range.
     """
 
     noise_multiplier: float

@@ -100,9 +100,6 @@ class Theorem1:
     Args:
         noise_multiplier: sigma_*, noise over how far replacing one record moves the lot's sum.
         sample_rate: q = L / N, in (0, 1].
-
-    Raises:
-        ValueError: a value is out of range.
     """
 
     def __init__(self, noise_multiplier: float, *, sample_rate: float) -> None:

@@ -52,13 +52,8 @@ def step(
     The text's "perturbed per-example gradients" (lines 16-17) can also be read as noise on each
     example; here it is added once, to the sum, as in the code.
 
-    Args:
-        gan: updated in place.
-        images: the private batch, shape (batch, pixels), in [0, 1]. It may be empty.
-        labels: shape (batch,).
-        settings: clipping, noise, learning rates.
-        index: number of this step, from 0.
-        rng: latents, public labels and noise.
+    The private batch, images (batch, pixels) in [0, 1] and labels, may be empty; rng draws latents,
+    public labels and noise.
     """
     clipping = settings.clipping
     assert isinstance(clipping, RealFakeApart)

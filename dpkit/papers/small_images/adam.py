@@ -29,9 +29,6 @@ def trajectory(
 
     Args:
         shortest: least L2 norm of a gradient; norms are log-uniform from it to ten times it.
-
-    Raises:
-        ValueError: a size is not an integer >= 1, or shortest is not a finite number > 0.
     """
     checks.whole(1, steps=steps, batch_size=batch_size, dims=dims)
     checks.positive(shortest=shortest)
@@ -45,11 +42,7 @@ def trajectory(
 
 
 def released(batch: Batch, *, max_grad_norm: float, noise_multiplier: float) -> Floats:
-    """DP-SGD's mean gradient (dims,): the clipped sum plus noise of deviation z C, over the batch.
-
-    Raises:
-        ValueError: max_grad_norm is not a finite number > 0, or noise_multiplier is not one >= 0.
-    """
+    """DP-SGD's mean gradient (dims,): clipped sum plus noise of deviation z C, over the batch."""
     checks.non_negative(noise_multiplier=noise_multiplier)
     norms = np.linalg.norm(batch.gradients, axis=1)[None]
     weights = FlatClipping(max_grad_norm).weights(norms)[0]
@@ -66,9 +59,6 @@ def updates(gradients: Floats, *, betas: tuple[float, float], eps: float) -> Flo
         gradients: (steps, dims).
         betas: decay of the mean and of the mean square, each in [0, 1).
         eps: >= 0. With 0, a coordinate whose gradients were all 0 has no update (NaN).
-
-    Raises:
-        ValueError: betas or eps are out of range.
     """
     checks.non_negative(eps=eps)
     for decay in betas:
@@ -92,9 +82,6 @@ def rmsprop(gradients: Floats, *, eps: float = 1e-8) -> Floats:
     Args:
         gradients: (steps, dims).
         eps: >= 0. (The decay of v, which starts at 0, is PyTorch's default, 0.99.)
-
-    Raises:
-        ValueError: eps is not a finite number >= 0.
     """
     checks.non_negative(eps=eps)
     square, out = np.zeros_like(gradients[0]), np.empty_like(gradients)
@@ -112,9 +99,6 @@ def adagrad(gradients: Floats, *, eps: float = 1e-10) -> Floats:
     Args:
         gradients: (steps, dims).
         eps: >= 0; 1e-10 is PyTorch's default.
-
-    Raises:
-        ValueError: eps is not a finite number >= 0.
     """
     checks.non_negative(eps=eps)
     return gradients / (np.sqrt(np.cumsum(gradients**2, axis=0)) + eps)
@@ -133,11 +117,7 @@ def normalised(gradients: Floats) -> Floats:
 
 
 def difference(first: Floats, second: Floats) -> float:
-    """The largest |second - first| / |first| of a step, in L2 norms; both (steps, dims).
-
-    Raises:
-        ArithmeticError: it is not a number.
-    """
+    """The largest |second - first| / |first| of a step, in L2 norms; both (steps, dims)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.linalg.norm(second - first, axis=1) / np.linalg.norm(first, axis=1)
     if not np.isfinite(found).all():

@@ -103,13 +103,8 @@ def step(
     Its gradient over all of the critic's parameters is clipped, the sum noised once, and divided by
     `settings.divisor`.
 
-    Args:
-        gan: updated in place.
-        features: the private batch, images in [-1, 1], (batch, 1, side, side). It may be empty.
-        labels: not looked at.
-        settings: clipping, noise, learning rates.
-        index: number of this critic step, from 0.
-        rng: latents, places between real and fake, and noise.
+    The private batch, images (batch, 1, side, side) in [-1, 1], may be empty; labels are not looked
+    at. The index is of critic steps; rng draws latents, places between real and fake, and noise.
     """
     assert isinstance(settings.clipping, FlatClipping)
     generator_loss = _update_generator(gan, settings, index, rng)

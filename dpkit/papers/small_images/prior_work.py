@@ -38,9 +38,6 @@ class Xie:
         gradient_bound: c_g, the bound stated for the length of an example's gradient.
         steps_times_log: n_d log(1/delta) as a number, as the script has it.
         critic_steps: n_d, of one generator iteration; the code's.
-
-    Raises:
-        ValueError: a number is out of range.
     """
 
     noise_std: float
@@ -64,9 +61,6 @@ class Xie:
 
         The form of Abadi et al. 2016, Theorem 1, solved for epsilon with the constant 2. That is
         about large noise and small epsilon, and here about one generator iteration.
-
-        Raises:
-            ValueError: size is not an integer >= the batch.
         """
         checks.whole(self.batch_size, size=size)
         rate = self.batch_size / size
@@ -95,9 +89,6 @@ class BeaulieuJones:
         noise_multiplier: z, as it is charged.
         max_grad_norm: C.
         noise_times_norm_squared: the noise is z C^2 in place of z C, as before July 2018.
-
-    Raises:
-        ValueError: a number is out of range.
     """
 
     noise_multiplier: float = 1.0
@@ -151,11 +142,7 @@ class BeaulieuJones:
         return [Release(step, self.steps)]
 
     def ledger(self, *, adjacency: Adjacency = "add-remove") -> list[Release]:
-        """What is proven: `worst_case_ledger`, or the theorem's bound under replace-one.
-
-        Raises:
-            ValueError: adjacency is unknown.
-        """
+        """What is proven: `worst_case_ledger`, or the theorem's bound under replace-one."""
         checks.one_of(("add-remove", "replace-one"), adjacency=adjacency)
         if adjacency == "add-remove":
             return self.worst_case_ledger()
@@ -168,9 +155,6 @@ def clipped_mean_moves(*, batch_size: int = 100) -> float:
 
     The other `batch_size` - 1 gradients are C, the record's is 3 `batch_size` C, or the opposite of
     it in its place, so that both means are longer than C.
-
-    Raises:
-        ValueError: batch_size is not an integer >= 1.
     """
     norm = 1e-4  # C
     rule = ClippedAfterMean(norm, batch_size)
@@ -185,10 +169,6 @@ def noise_too_small(batch_size: int) -> float:
 
 
 def groups_factor(groups: int) -> float:
-    """Zhang et al.: length of a gradient of groups clipped apart at C, at most, over C: sqrt(k).
-
-    Raises:
-        ValueError: groups is not an integer >= 1.
-    """
+    """Zhang et al.: length of a gradient of groups clipped apart at C, at most, over C: sqrt(k)."""
     checks.whole(1, groups=groups)
     return GroupClipping((1.0,) * groups, tuple(range(groups))).sensitivity("add-remove")

@@ -255,11 +255,7 @@ def _tiny(settings: Settings) -> Settings:
 
 
 def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
-    """The runs of "common" or of a figure by name, without those that figures share with `common`.
-
-    Raises:
-        ValueError: plan or scale is another word.
-    """
+    """The runs of "common" or of a figure by name; of a figure without those in `common`."""
     checks.one_of(("common", *FIGURES), plan=plan)
     checks.one_of(SCALES, scale=scale)
     capacities = FIGURE_3 if scale == "paper" else REDUCED_CAPACITIES

@@ -19,9 +19,6 @@ def plateau(curve: Curve) -> float:
 
     Args:
         curve: columns of a stored run, `part["values"]["curve"]`.
-
-    Raises:
-        ValueError: there is no score, or one that is not finite.
     """
     scores = curve["inception"]
     if not (len(scores) and np.isfinite(scores).all()):
@@ -59,9 +56,6 @@ def break_off(curve: Curve, *, column: str = "epsilon_claimed") -> float | None:
 
     Returns:
         None where the column has no finite epsilon there.
-
-    Raises:
-        ValueError: no such column; or as `plateau`.
     """
     if column not in curve:
         raise ValueError(f"column must be one of {', '.join(curve)}, got {column!r}")
