@@ -19,12 +19,9 @@ from torch import Tensor, nn
 
 from dpkit.papers.adadp.algorithm import AT_MOST, Losses, Record, check_made_for, itself
 from dpkit.papers.adadp.settings import AgdSettings
-from dpkit.privacy.accountants.filters import RenyiFilter
+from dpkit.privacy import RenyiFilter
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training import clipped_sum, per_example
-from dpkit.training.networks import mlp
-from dpkit.training.noise import noised
-from dpkit.training.optimizers import set_rate, update
+from dpkit.training import clipped_sum, mlp, noised, per_example, set_rate, update
 
 
 class Memory(nn.Module):

@@ -10,10 +10,7 @@ from torch import Tensor, nn
 from dpkit.common import checks
 from dpkit.papers.adadp.noise_shapes import NoiseShape, Squared
 from dpkit.papers.adadp.settings import Settings
-from dpkit.training import clipped_sum, per_example
-from dpkit.training.networks import mlp
-from dpkit.training.noise import noised_each
-from dpkit.training.optimizers import set_rate, update
+from dpkit.training import clipped_sum, mlp, noised_each, per_example, set_rate, update
 from dpkit.training.types import Recorded
 
 AT_MOST = 4096  # examples at a time, so that no Poisson lot is too large for the memory

@@ -24,10 +24,8 @@ from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.levels import LEVELS, at_level
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, Settings, proven
 from dpkit.papers.targets.target import Target
-from dpkit.privacy import Release, WithoutReplacementGaussian, pld
-from dpkit.privacy.ledger import Guarantee, Releases
+from dpkit.privacy import Guarantee, NoGuarantee, Release, Releases, WithoutReplacementGaussian, pld
 from dpkit.privacy.mechanisms import Floats
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import FixedSizeBatches
 
 OTHER, OWN, NOBODY = 0, 1, 2  # coordinates: of all other records, the record's, and no one's

@@ -14,9 +14,8 @@ from dpkit.papers.adadp import example, recomputed, theorems, trajectories
 from dpkit.papers.adadp.levels import LEVELS, at_level
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
 from dpkit.papers.claims import Claim, Code, MainRun
-from dpkit.privacy import moments, pld, rdp
+from dpkit.privacy import Gaussian, GroupedGaussian, moments, pld, rdp
 from dpkit.privacy.clipping import PerCoordinateClipping
-from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian
 
 PAPER = "adadp"
 DRAWS = 1_000_000  # of the mean cosines

@@ -35,9 +35,7 @@ from dpkit.common.records import code_version, describe, write_bytes, write_json
 from dpkit.datasets import Images
 from dpkit.papers.adadp import pca
 from dpkit.privacy.schedules import Linear
-from dpkit.training.device import generator_on, seeded
-from dpkit.training.optimizers import set_rate
-from dpkit.training.types import Data
+from dpkit.training import Data, generator_on, seeded, set_rate
 
 FILTERS, FEATURES = 64, 1_024
 POOLED = f"their output is averaged over 2x2 places to {FEATURES:,} features"

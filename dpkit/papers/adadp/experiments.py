@@ -28,7 +28,7 @@ from dpkit.papers.adadp.noise_shapes import Remembering
 from dpkit.papers.adadp.settings import AgdSettings, proven
 from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run
-from dpkit.training.types import Data
+from dpkit.training import Data
 
 POINTS = 20  # of an accuracy's curve
 SHOWN = (100, 1_000)  # steps whose gradients and noise Figure 4 shows

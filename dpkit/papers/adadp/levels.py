@@ -19,7 +19,7 @@ from dpkit.papers.adadp.settings import (
 )
 from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling
 from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear
-from dpkit.training.optimizers import Adam, RmsProp, Sgd
+from dpkit.training import Adam, RmsProp, Sgd
 
 
 class Level(NamedTuple):

@@ -20,9 +20,8 @@ from dpkit.common import checks
 from dpkit.papers.adadp import example, pca, theorems
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
 from dpkit.papers.adadp.theorems import Theorem1
-from dpkit.privacy import WithoutReplacementGaussian, gdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Floats, SampledGaussian
+from dpkit.privacy import Release, SampledGaussian, WithoutReplacementGaussian, gdp
+from dpkit.privacy.mechanisms import Floats
 
 BETA, HISTORY, THRESHOLD, NORM = 1.2, 0.9, 1e-6, 4.0  # beta, gamma', G and C (section IV)
 ONLY, NOBODY = 2, 3  # coordinates: one that a single record moves, and one that none does

@@ -15,14 +15,21 @@ from typing import TYPE_CHECKING, Literal
 from dpkit.common import checks
 from dpkit.papers.adadp import pca
 from dpkit.papers.adadp.theorems import Theorem1
-from dpkit.privacy import numerics, pld, rdp
-from dpkit.privacy.accountants.filters import RenyiFilter, best_order
-from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.privacy.mechanisms import Gaussian, Mechanism
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
+from dpkit.privacy import (
+    Gaussian,
+    Guarantee,
+    Mechanism,
+    NoGuarantee,
+    Release,
+    RenyiFilter,
+    numerics,
+    pld,
+    rdp,
+)
+from dpkit.privacy.accountants.filters import best_order
 from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling, mechanism
 from dpkit.privacy.schedules import Constant, Linear
-from dpkit.training.optimizers import Adam, RmsProp, Sgd
+from dpkit.training import Adam, RmsProp, Sgd
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,12 +9,23 @@ from torch import Tensor, nn
 
 from dpkit.papers.dp_cgan.settings import Settings
 from dpkit.privacy.clipping import RealFakeApart, RealFakeSummed
-from dpkit.training import Gradients, capture, clipped_sum, paired, per_example
-from dpkit.training.losses import called_fake, called_real
-from dpkit.training.networks import Conditional, mlp
-from dpkit.training.noise import noised
-from dpkit.training.optimizers import average, set_rate, update
-from dpkit.training.types import Gan, Record
+from dpkit.training import (
+    Conditional,
+    Gan,
+    Gradients,
+    Record,
+    average,
+    called_fake,
+    called_real,
+    capture,
+    clipped_sum,
+    mlp,
+    noised,
+    paired,
+    per_example,
+    set_rate,
+    update,
+)
 
 AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory
 

@@ -33,9 +33,8 @@ from dpkit.papers.dp_cgan.claims import (
 )
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS, Settings
 from dpkit.papers.targets.target import Target
-from dpkit.privacy import SampledGaussian, pld
-from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.training.types import Gan
+from dpkit.privacy import Guarantee, Release, SampledGaussian, pld
+from dpkit.training import Gan
 
 
 class Reconstructed(NamedTuple):

@@ -27,8 +27,7 @@ from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS
 from dpkit.papers.dp_cgan.tables import CLASSIFIERS, PRINTED, TITLES
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.rows import values
-from dpkit.privacy import Release, moments, rdp
-from dpkit.privacy.mechanisms import SampledGaussian
+from dpkit.privacy import Release, SampledGaussian, moments, rdp
 
 PAPER = "dp_cgan"
 COLUMNS = {"cgan": "cgan", "published": "dp-cgan", "basic_dp": "basic-dp"}  # with seeds -> in ids

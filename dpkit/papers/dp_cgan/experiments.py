@@ -24,7 +24,7 @@ from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.rows import part_name
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
 from dpkit.privacy import rdp
-from dpkit.training.types import Data, Step
+from dpkit.training import Data, Step
 
 
 class Column(NamedTuple):

@@ -14,11 +14,18 @@ from torch import Tensor, nn
 
 from dpkit.papers.small_images.settings import Settings
 from dpkit.privacy.clipping import FlatClipping, Unclipped
-from dpkit.training import clipped_sum, gradient_penalty
-from dpkit.training.device import seeded
-from dpkit.training.noise import noised
-from dpkit.training.optimizers import average, set_rate, update
-from dpkit.training.types import Gan, Record, Step
+from dpkit.training import (
+    Gan,
+    Record,
+    Step,
+    average,
+    clipped_sum,
+    gradient_penalty,
+    noised,
+    seeded,
+    set_rate,
+    update,
+)
 
 SLOPE = 0.2  # of the critic's leaky ReLUs
 

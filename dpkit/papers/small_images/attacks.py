@@ -36,9 +36,8 @@ from dpkit.papers.small_images.settings import (
     Settings,
 )
 from dpkit.papers.targets.target import Target
-from dpkit.privacy import pld, rdp
-from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.privacy.mechanisms import Adjacency, Floats
+from dpkit.privacy import Adjacency, Guarantee, Release, pld, rdp
+from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.wrong_clipping import ClippedAfterMean
 
 THRESHOLDS = 200  # that are tried

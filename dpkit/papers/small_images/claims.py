@@ -39,8 +39,7 @@ from dpkit.papers.small_images.settings import (
     SETTINGS,
     STEPS_PER_EPOCH,
 )
-from dpkit.privacy import shuffled
-from dpkit.privacy.mechanisms import Mechanism
+from dpkit.privacy import Mechanism, shuffled
 
 DEFAULT_BETA_1 = 0.9  # of Adam in PyTorch and TensorFlow; the second, 0.999
 NAMED = ("MNIST", "CIFAR-10")  # in the introduction, of Zhang et al.

@@ -31,9 +31,8 @@ from dpkit.papers.small_images.settings import (
     settings_of,
 )
 from dpkit.privacy import pld, rdp
-from dpkit.training.checkpoint import spent
-from dpkit.training.device import device_label, device_named
-from dpkit.training.types import Data, Gan, Record
+from dpkit.training import Data, Gan, Record, device_named, spent
+from dpkit.training.device import device_label
 
 IMAGES = 9_984  # generated images of a score, as in the public code
 CHECKPOINT_EVERY = 250  # steps

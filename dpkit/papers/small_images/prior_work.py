@@ -10,10 +10,8 @@ from math import sqrt
 import numpy as np
 
 from dpkit.common import checks
+from dpkit.privacy import Adjacency, Release, SampledGaussian, WithoutReplacementGaussian
 from dpkit.privacy.clipping import GroupClipping
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Adjacency, SampledGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.wrong_clipping import (
     ClippedAfterMean,
     NoiseOverSqrtBatch,

@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 
 from dpkit.common import checks
 from dpkit.common.records import SCALES
-from dpkit.privacy import calibrate
+from dpkit.privacy import Mechanism, NoGuarantee, Release, calibrate
 from dpkit.privacy.clipping import FlatClipping, Unclipped
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.no_guarantee import NoGuarantee
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling, ShuffledBatches, mechanism
 from dpkit.privacy.schedules import Constant
-from dpkit.training.optimizers import Adam
+from dpkit.training import Adam
 
 # The orders of the code's accountant (compute_renyi_privacy in ganlib/privacy.py)
 ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 128, 256, 512)

@@ -15,13 +15,9 @@ from dpkit import datasets
 from dpkit.audit.training.step_check import check_step
 from dpkit.papers.adadp import agd, algorithm
 from dpkit.papers.adadp.settings import AGD
-from dpkit.privacy import Gaussian, pld
-from dpkit.privacy.accountants import rdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import SampledGaussian
+from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp
 from dpkit.privacy.sampling import PoissonSampling
-from dpkit.training import Data, generator_on, train
-from dpkit.training.checkpoint import Checkpoints
+from dpkit.training import Checkpoints, Data, generator_on, train
 
 CPU = torch.device("cpu")
 SIZE = 1_437  # of the embedded digits

@@ -14,8 +14,7 @@ from dpkit.papers.experiments import run as run_module
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
-from dpkit.training import Data, generator_on, train
-from dpkit.training.optimizers import Sgd
+from dpkit.training import Data, Sgd, generator_on, train
 
 CPU = torch.device("cpu")
 TINY = replace(

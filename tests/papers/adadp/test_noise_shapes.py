@@ -13,8 +13,8 @@ from dpkit.papers.adadp.noise_shapes import (
     ReleasedHistory,
     ScaledClipping,
 )
+from dpkit.privacy import DiagonalGaussian
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping
-from dpkit.privacy.mechanisms import DiagonalGaussian
 
 SHAPES = [(4, 3), (4,)]
 

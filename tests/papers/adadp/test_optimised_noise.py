@@ -24,8 +24,7 @@ from dpkit.papers.adadp.settings import DPOPT
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
-from dpkit.training import clipped_sum, per_example, seeded
-from dpkit.training.optimizers import Sgd
+from dpkit.training import Sgd, clipped_sum, per_example, seeded
 
 
 def generator(seed=0):

@@ -12,8 +12,7 @@ from scipy import stats
 
 from dpkit import datasets
 from dpkit.papers.adadp import pca
-from dpkit.privacy import Gaussian, NoGuarantee, normals, pld
-from dpkit.privacy.ledger import Release
+from dpkit.privacy import Gaussian, NoGuarantee, Release, normals, pld
 
 LEAST_P = 1e-8
 

@@ -9,7 +9,7 @@ from dpkit.papers import dp_cgan as paper
 from dpkit.papers.dp_cgan import tables
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, small
 from dpkit.privacy import rdp
-from dpkit.training.device import generator_on
+from dpkit.training import generator_on
 
 pytestmark = pytest.mark.torch
 

@@ -10,10 +10,7 @@ from dpkit.papers import small_images as paper
 from dpkit.papers.small_images import algorithm
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.sampling import PoissonSampling
-from dpkit.training.checkpoint import Checkpoints
-from dpkit.training.device import generator_on
-from dpkit.training.loop import train
-from dpkit.training.types import Data
+from dpkit.training import Checkpoints, Data, generator_on, train
 
 pytestmark = pytest.mark.torch
 
