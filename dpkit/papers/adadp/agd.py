@@ -88,17 +88,12 @@ class Descent(NamedTuple):
     optimizer: torch.optim.Optimizer
 
 
-def descent(losses: nn.Module, settings: AgdSettings) -> Descent:
-    """AGD of any network that maps (features, labels) to a loss for each row."""
-    optimizer = torch.optim.SGD(losses.parameters(), lr=0.0)
-    return Descent(losses, Memory(losses, settings), optimizer)
-
-
 def new_descent(settings: AgdSettings, *, seed: int, device: torch.device) -> Descent:
     """A classifier of the settings' widths (section IV-A)."""
     rng = torch.Generator().manual_seed(seed)
-    made = descent(Losses(mlp(settings.widths, last=None, rng=rng)).to(device), settings)
-    return made._replace(memory=made.memory.to(device))
+    losses = Losses(mlp(settings.widths, last=None, rng=rng)).to(device)
+    optimizer = torch.optim.SGD(losses.parameters(), lr=0.0)
+    return Descent(losses, Memory(losses, settings).to(device), optimizer)
 
 
 def step(

@@ -237,10 +237,7 @@ def projected(
 
     It costs `pca.release(noise_multiplier)`, beside what training costs.
 
-    Args:
-        task: `images_of_digits`.
-        noise_multiplier, rng: as `pca.components`.
-        dimensions: number of components.
+    The task is that of `images_of_digits`; noise_multiplier and rng as `pca.components` has them.
     """
     rows = task.data.features.numpy()
     components = pca.components(rows, k=dimensions, noise_multiplier=noise_multiplier, rng=rng)

@@ -221,15 +221,6 @@ class Remembering(NoiseShape):
         """E', the remembered square of each coordinate of a gradient, in place."""
         return [getattr(self, f"squares_{i}") for i in range(self.tensors)]
 
-    def coordinates(self) -> int:
-        """Number of coordinates: m."""
-        return sum(one.numel() for one in self.squares())
-
-    def local(self, bounds: Sequence[Tensor]) -> Shaped:
-        """Clipping at each coordinate, and noise in proportion: z sqrt(m) s_i."""
-        rule = PerCoordinateClipping(tuple(bounds))
-        return Shaped(rule, rule.noise_stds(self.noise_multiplier))
-
     def _follow(self, squares: Iterable[Tensor], decay: float) -> None:
         for past, present in zip(self.squares(), squares, strict=True):
             past.lerp_(present, 1 - decay)
@@ -272,13 +263,17 @@ class RawHistory(Remembering):
         self.threshold, self.spread, self.scale = threshold, spread, scale
 
     def now(self) -> Shaped:
-        """Local clipping where the history has spread out, else global clipping."""
-        shaped = self.local(self.bounds()) if self.switched() else super().now()
-        return Shaped(shaped.rule, [self.scale * std for std in shaped.noise_stds])
+        """Local clipping where the history has spread out, else global clipping.
 
-    def bounds(self) -> list[Tensor]:
-        """s_i = beta sqrt(E'_i) (line 9)."""
-        return [self.bound_factor * one.sqrt() for one in self.squares()]
+        Local is at s_i = beta sqrt(E'_i) (line 9), and noise is in proportion: z sqrt(m) s_i.
+        """
+        rule, stds = super().now()
+        if self.switched():
+            rule = PerCoordinateClipping(
+                tuple(self.bound_factor * e.sqrt() for e in self.squares())
+            )
+            stds = rule.noise_stds(self.noise_multiplier)
+        return Shaped(rule, [self.scale * std for std in stds])
 
     def switched(self) -> bool:
         """Line 7."""
@@ -335,7 +330,8 @@ class ReleasedHistory(Remembering):
     def scales(self) -> list[Tensor]:
         """d_i = C sqrt(E'_i) over its root mean square, within the range; C before any step."""
         norm, squares = self.flat.max_grad_norm, [one.clamp(min=0) for one in self.squares()]
-        mean = torch.stack([one.sum() for one in squares]).sum() / self.coordinates()
+        count = sum(one.numel() for one in squares)
+        mean = torch.stack([one.sum() for one in squares]).sum() / count
         shares = [torch.where(mean > 0, one / mean, torch.ones_like(one)) for one in squares]
         most = self.range_factor
         return [norm * share.sqrt().clamp(1 / most, most) for share in shares]

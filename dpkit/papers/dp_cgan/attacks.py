@@ -59,9 +59,6 @@ def labels_seen(before: Tensor, after: Tensor, *, columns: Sequence[int]) -> NDA
     Args:
         before, after: the generator's first-layer weights around its update, (units, inputs).
         columns: of the inputs that hold the one-hot label, label by label.
-
-    Returns:
-        (labels,) bool.
     """
     if before.ndim != 2 or before.shape != after.shape:
         raise ValueError(
@@ -220,15 +217,11 @@ def label_scores(settings: Settings, rng: np.random.Generator, trials: int) -> S
     return Scores(*(white_box.statistics(algorithm.step, new, batch, **more) for batch in batches))
 
 
-def white_box_scores(
-    shift: Callable[[], float], rate: float, steps: int
-) -> Callable[[np.random.Generator, int], Scores]:
+def run_scores(
+    shift: Callable[[], float], rate: float, steps: int, rng: np.random.Generator, trials: int
+) -> Scores:
     """Runs with Poisson batches in which the record moves each release that far."""
-
-    def scores(rng: np.random.Generator, trials: int) -> Scores:
-        return runs.poisson(rng, trials, shift=shift(), rate=rate, steps=steps)
-
-    return scores
+    return runs.poisson(rng, trials, shift=shift(), rate=rate, steps=steps)
 
 
 def priced(ledger: list[Release]) -> Guarantee:
@@ -307,7 +300,7 @@ TARGETS: tuple[Target, ...] = (
         delta=DELTA,
         proven=lambda: priced(short(REAL_PART, EPOCH)),
         attack=ALONG,
-        scores=white_box_scores(partial(real_shift, SETTINGS), CODE_RATE, EPOCH),
+        scores=partial(run_scores, partial(real_shift, SETTINGS), CODE_RATE, EPOCH),
         trials=1_000_000,
         assumes=(KNOWN, SATURATED),
         settings={
@@ -328,7 +321,7 @@ TARGETS: tuple[Target, ...] = (
         proven=lambda: priced(short(BOTH_PARTS, 4 * EPOCH)),
         attack="Score every update of the discriminator along the direction in which a fake "
         "example of the record's label moves it; how far is measured on the kit's step.",
-        scores=white_box_scores(partial(fake_shift, SETTINGS), CODE_RATE, 4 * EPOCH),
+        scores=partial(run_scores, partial(fake_shift, SETTINGS), CODE_RATE, 4 * EPOCH),
         trials=500_000,
         assumes=(ALONE, AGAIN),
         settings={
@@ -348,7 +341,9 @@ TARGETS: tuple[Target, ...] = (
         delta=DELTA,
         proven=lambda: priced(main_run().repaired),
         attack=ALONG,
-        scores=white_box_scores(partial(real_shift, REPAIRED), REPAIRED_RATE, REPAIRED.max_steps),
+        scores=partial(
+            run_scores, partial(real_shift, REPAIRED), REPAIRED_RATE, REPAIRED.max_steps
+        ),
         trials=100_000,
         assumes=(KNOWN, SATURATED),
         settings={

@@ -86,12 +86,6 @@ def fit(classifier: Any, features: np.ndarray, labels: np.ndarray, *, classes: i
     Fitted so, one-vs-rest probabilities do not sum to 1. Running out of iterations is part of the
     protocol: no warning.
 
-    Args:
-        classifier: one-vs-rest, as made above.
-        features: shape (examples, features).
-        labels: shape (examples,), integers from 0.
-        classes: number of classes.
-
     Raises:
         ValueError: a class has no example, so that nothing can be learned of it.
     """
@@ -115,9 +109,7 @@ def scores(classifier: Any, features: np.ndarray) -> np.ndarray:
 def micro_auroc(scores: np.ndarray, labels: np.ndarray) -> float:
     """Area under the ROC curve of all (example, class) decisions pooled, between 0 and 1.
 
-    Args:
-        scores: shape (examples, classes), higher means that class.
-        labels: shape (examples,), integers from 0.
+    Higher scores (examples, classes) mean that class; labels are integers from 0.
     """
     from sklearn.metrics import roc_auc_score
 

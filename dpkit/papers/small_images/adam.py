@@ -79,9 +79,7 @@ def updates(gradients: Floats, *, betas: tuple[float, float], eps: float) -> Flo
 def rmsprop(gradients: Floats, *, eps: float = 1e-8) -> Floats:
     """RMSprop's updates in units of the learning rate (Tieleman, Hinton 2012): g / (sqrt(v) + eps).
 
-    Args:
-        gradients: (steps, dims).
-        eps: >= 0. (The decay of v, which starts at 0, is PyTorch's default, 0.99.)
+    The decay of v, which starts at 0, is PyTorch's default, 0.99. Gradients are (steps, dims).
     """
     checks.non_negative(eps=eps)
     square, out = np.zeros_like(gradients[0]), np.empty_like(gradients)
@@ -94,11 +92,7 @@ def rmsprop(gradients: Floats, *, eps: float = 1e-8) -> Floats:
 def adagrad(gradients: Floats, *, eps: float = 1e-10) -> Floats:
     """Adagrad's updates in units of the learning rate (Duchi, Hazan, Singer 2011).
 
-    g / (sqrt(the sum of all g^2 so far) + eps).
-
-    Args:
-        gradients: (steps, dims).
-        eps: >= 0; 1e-10 is PyTorch's default.
+    g / (sqrt(the sum of all g^2 so far) + eps), of (steps, dims).
     """
     checks.non_negative(eps=eps)
     return gradients / (np.sqrt(np.cumsum(gradients**2, axis=0)) + eps)

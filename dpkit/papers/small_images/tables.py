@@ -43,25 +43,19 @@ def rising(curve: Curve) -> bool:
     return bool(last.mean() - before.mean() > 2 * error)
 
 
-def break_off(curve: Curve, *, column: str = "epsilon_claimed") -> float | None:
-    """The epsilon below which a curve breaks off from its plateau.
+def break_off(curve: Curve) -> float | None:
+    """The epsilon, by the paper's accounting, below which a curve breaks off from its plateau.
 
     It is that of the first point whose score has nine tenths of the plateau's gain over 1, the
     score of images that are all alike: an epsilon of a point, not interpolated. A curve that hardly
     rises has it at its first point, so read it beside the plateau.
 
-    Args:
-        curve: as for `plateau`.
-        column: "epsilon_claimed", the paper's accounting, or "epsilon_proven".
-
     Returns:
-        None where the column has no finite epsilon there.
+        None where there is no finite epsilon.
     """
-    if column not in curve:
-        raise ValueError(f"column must be one of {', '.join(curve)}, got {column!r}")
     wanted = 1 + REACHED * (plateau(curve) - 1)
     first = next(i for i, score in enumerate(curve["inception"]) if score >= wanted)
-    epsilon = curve[column][first]
+    epsilon = curve["epsilon_claimed"][first]
     return epsilon if isinstance(epsilon, float) else None
 
 

@@ -238,7 +238,7 @@ def test_plateau_and_break_off_of_a_curve():
     assert tables.plateau(curve) == pytest.approx(8.0)  # the last two of eight
     epsilons = [float(n) for n in range(1, 9)]
     assert tables.break_off({**curve, "epsilon_claimed": epsilons}) == 4.0  # 7.3 is reached
-    assert tables.break_off({**curve, "e": ["inf"] * 8}, column="e") is None
+    assert tables.break_off({**curve, "epsilon_claimed": ["inf"] * 8}) is None
     assert tables.plateau({"inception": [3.0]}) == 3.0
 
 
