@@ -253,12 +253,9 @@ def projected(
 def cifar10(pretraining: Pretraining) -> Task:
     """CIFAR-10 as 1,024 features of frozen convolutions, computed once and kept in the cache.
 
-    What is kept is as private as the images. After `SPLIT` a logistic regression that learns from
-    the private features without privacy answers 65 % of the test images right.
-
-    Args:
-        pretraining: `SPLIT`, where 40,000 images are private, or
-            `AS_PUBLISHED`, which needs CIFAR-100.
+    What is kept is as private as the images. After `SPLIT`, where 40,000 images are private, a
+    logistic regression that learns from the private features without privacy answers 65 % of the
+    test images right. `AS_PUBLISHED` needs CIFAR-100.
 
     Raises:
         DataNotFound: CIFAR-10, or CIFAR-100 where that is learned from, is not here.

@@ -45,9 +45,7 @@ def privacy_used(sensitivities: Sequence[float], noise_stds: Sequence[float]) ->
     If it is at most 1 / sigma_*^2, the release costs at most what one Gaussian of noise multiplier
     sigma_* does.
 
-    Args:
-        sensitivities: s_i > 0, how far one record moves coordinate i.
-        noise_stds: sigma_i > 0, in the same unit, one for each.
+    One record moves coordinate i by s_i > 0; sigma_i > 0 is in the same unit.
     """
     return math.fsum((s / sigma) ** 2 for s, sigma in _pairs(sensitivities, noise_stds))
 

@@ -80,8 +80,7 @@ class ScaledClipping:
         """The sum over examples of gradients clipped so, and their weights (1, batch).
 
         Where each layer is a linear one that ran once on one row an example, gradients stay
-        factored.
-        Others are formed in full, a few examples at a time.
+        factored. Others are formed in full, a few examples at a time.
         """
         parameters = gradients.parameters
         self.check_shapes([p.shape for p in parameters])

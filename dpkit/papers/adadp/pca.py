@@ -61,10 +61,8 @@ def components(
         rng: of the noise (`dpkit.privacy.normals.noised`).
 
     Raises:
-        TypeError: rng is no numpy.random.Generator.
         ValueError: rows are of another shape or type, hold a number that is NaN or infinite, or are
-            more than 131,072; k is not an integer in 1 .. pixels; noise_multiplier is neither 0 nor
-            in [1e-9, 1e13].
+            more than 131,072; k is not in 1 .. pixels; noise is neither 0 nor in [1e-9, 1e13].
     """
     release(noise_multiplier)
     sums = second_moments(rows)

@@ -299,9 +299,9 @@ class AgdSettings:
             choice_noise=self.choice_noise,
             growth=self.growth,
             max_change=self.max_change,
+            least_noise_multiplier=self.least_noise_multiplier,
             **{f"rates[{i}]": rate for i, rate in enumerate(self.rates)},
         )
-        checks.positive(least_noise_multiplier=self.least_noise_multiplier)
         if not self.least_noise_multiplier <= self.noise_multiplier:
             raise ValueError(
                 "least_noise_multiplier must be <= noise_multiplier, got "

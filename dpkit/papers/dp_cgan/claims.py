@@ -47,12 +47,6 @@ def aurocs(column: str, classifier: str) -> tuple[float, ...]:
     return tuple(100 * one["auroc_255"] for one in parts)
 
 
-def nearest(column: str, classifier: str) -> float:
-    """The value within the range of the seeds that is nearest to the printed one."""
-    found = aurocs(column, classifier)
-    return min(max(PRINTED[column][classifier], min(found)), max(found))
-
-
 def next_seed(column: str, classifier: str) -> tuple[float, float]:
     """Ends of Student's 95 % interval for the value of one more seed."""
     found = np.array(aurocs(column, classifier))
@@ -92,14 +86,14 @@ def cell(column: str, classifier: str) -> Claim:
     The text ends private training by its epsilon, and does not say when that of the CGAN ends.
     """
     found, (low, high) = aurocs(column, classifier), next_seed(column, classifier)
+    printed = PRINTED[column][classifier]
     return Claim(
         id=f"{PAPER}/table-1-{COLUMNS[column]}-{classifier}",
         where=f"text: Table 1, {TITLES[column]}",
-        says=f"{NAMES[classifier]} trained on its samples reaches an AUROC of "
-        f"{PRINTED[column][classifier]:.2f} %.",
+        says=f"{NAMES[classifier]} trained on its samples reaches an AUROC of {printed:.2f} %.",
         kind="unchecked",
-        stated=PRINTED[column][classifier],
-        compute=partial(nearest, column, classifier),
+        stated=printed,
+        compute=lambda: min(max(printed, min(found)), max(found)),
         explanation=f"Computed is what comes nearest in the range of {len(found)} stored seeds, "
         f"{min(found):.1f} to {max(found):.1f} (by the paper's protocol). They do not decide: a "
         f"fourth would lie between {low:.0f} and {min(high, 100.0):.0f} (95 %, if normal). "
@@ -168,16 +162,12 @@ def charged_steps() -> int:
     return SETTINGS.steps_allowed(public_size=PUBLIC_SIZE)
 
 
-def ratio(sensitivity: float) -> float:
-    """The true noise multiplier: the noise that is added over how far one record moves the sum."""
-    return SETTINGS.noise_std / sensitivity
-
-
+# The true noise multiplier is the noise that is added over how far one record moves the sum.
 # Four tensors, each clipped to C, move together by 2C; the fakes drawn with the record's label, by
 # as much again.
-ONE_CLIP = ratio(SETTINGS.max_grad_norm)
-REAL_PART = ratio(SETTINGS.clipping.real.sensitivity("add-remove"))  # pyright: ignore
-BOTH_PARTS = ratio(SETTINGS.clipping.sensitivity("add-remove"))
+ONE_CLIP = SETTINGS.noise_std / SETTINGS.max_grad_norm
+REAL_PART = SETTINGS.noise_std / SETTINGS.clipping.real.sensitivity("add-remove")  # pyright: ignore
+BOTH_PARTS = SETTINGS.noise_std / SETTINGS.clipping.sensitivity("add-remove")
 
 
 def spent(noise: float, rate: float) -> float:

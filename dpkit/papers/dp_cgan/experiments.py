@@ -55,12 +55,8 @@ SMALL_FIT = 5  # iterations of a classifier at scale "small"
 def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Table 1: training runs and classifiers (reduced: scikit-learn's digits, in minutes).
 
-    Args:
-        scale: "paper" (MNIST, the columns' own settings), "reduced" or "small" (the digits, batch
-            128, 1,000 or 20 steps; small classifiers are fitted in a few iterations).
-        seeds: training runs a column.
-        device: auto, cpu or cuda; classifiers run on the CPU.
-        progress: wraps a run's records, as tqdm does.
+    At scale "paper" the columns have their own settings; "reduced" and "small" take batch 128 and
+    1,000 or 20 steps, and small classifiers are fitted in a few iterations, on the CPU as all are.
     """
     parts = [
         Part(part_name("real", 0, name), {"classifier": name}, 0, partial(_fit, name, scale))
@@ -73,10 +69,7 @@ def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> 
 
 
 def plan_pilot(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The repaired run that was scored before Table 1's settings were chosen, one seed.
-
-    Arguments as `plan_table_1`.
-    """
+    """The repaired run that was scored before Table 1's settings were chosen, one seed."""
     column = Column(PILOT, algorithm.step, 0)
     return _parts("repaired", column, 0, scale, device, progress, ("lr",))
 

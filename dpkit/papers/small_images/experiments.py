@@ -40,27 +40,15 @@ WATCHED = 1_024  # private images on which the critic is looked at, the first on
 SHOWN = 100  # generated images that are kept to be looked at
 SCORED = {"paper": IMAGES, "reduced": IMAGES, "small": 200}  # images of a point's score
 COLUMNS = (
-    "steps",
-    "epsilon_claimed",
-    "epsilon_proven",
-    "inception",
-    "inception_spread",
-    "critic_loss",
-    "smallest_norm",
-    "median_norm",
-    "clipped",
+    *("steps", "epsilon_claimed", "epsilon_proven", "inception", "inception_spread"),
+    *("critic_loss", "smallest_norm", "median_norm", "clipped"),
 )
 
 
 def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Scores of a figure's runs on MNIST (reduced: smaller networks, tens of minutes a run).
 
-    Args:
-        plan: "common", "figure_1", "figure_2" or "figure_3".
-        scale: "paper", "reduced" or "small" (the digits, 12 steps of tiny networks).
-        seeds: runs of each.
-        device: auto, cpu or cuda.
-        progress: wraps a run's records, as tqdm does.
+    The plan is "common" or a figure's; scale "small" takes the digits, 12 steps of tiny networks.
     """
     return [
         Curve.of(
@@ -82,7 +70,7 @@ def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progr
 def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """The classifier behind all scores, and scores of real images; small: of the digits.
 
-    There is one of a data set, whatever the seeds. Arguments as for `plan_runs`.
+    There is one of a data set, whatever the seeds.
     """
     learning = CLASSIFIERS[RECORDS[scale]]
     compute = partial(_real_scores, learning, device, progress)

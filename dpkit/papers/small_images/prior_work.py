@@ -45,8 +45,8 @@ class Xie:
     critic_steps: int = 5
 
     def __post_init__(self) -> None:
-        checks.positive(noise_std=self.noise_std, gradient_bound=self.gradient_bound)
-        checks.positive(steps_times_log=self.steps_times_log)
+        floats = ("noise_std", "gradient_bound", "steps_times_log")
+        checks.positive(**{name: getattr(self, name) for name in floats})
         checks.whole(1, batch_size=self.batch_size, critic_steps=self.critic_steps)
 
     @property

@@ -74,8 +74,8 @@ class Settings:
         checks.non_negative(noise_multiplier=self.noise_multiplier)
         checks.positive(penalty_weight=self.penalty_weight)
         checks.between(0, 1, target_delta=self.target_delta)
-        checks.whole(1, capacity=self.capacity, critic_steps=self.critic_steps)
-        checks.whole(1, max_steps=self.max_steps, latent_size=self.latent_size)
+        sizes = ("capacity", "critic_steps", "max_steps", "latent_size")
+        checks.whole(1, **{name: getattr(self, name) for name in sizes})
         checks.whole(8, side=self.side)
         if self.generator_decay is not None:
             checks.non_negative(generator_decay=self.generator_decay)

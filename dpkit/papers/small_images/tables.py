@@ -17,8 +17,7 @@ REACHED = 0.9  # the share of the plateau's gain over 1 that a curve has at its 
 def plateau(curve: Curve) -> float:
     """The inception score that a run levels off at: the mean over the last quarter of its points.
 
-    Args:
-        curve: columns of a stored run, `part["values"]["curve"]`.
+    Of the columns of a stored run, `part["values"]["curve"]`.
     """
     scores = curve["inception"]
     if not (len(scores) and np.isfinite(scores).all()):
@@ -96,12 +95,8 @@ def common(stored: Stored) -> list[dict[str, Any]]:
 def cut(stored: Stored, prefix: str) -> dict[str, dict[str, Any]]:
     """What a figure compares, each curve cut where the shortest ends: all have made as many steps.
 
-    Args:
-        stored: as for `figure_3`.
-        prefix: with which the names of the figure's own runs begin, such as "capacity-".
-
-    Returns:
-        the base run, the non-private run and the figure's own, by name.
+    These are the base run, the non-private run and the figure's own, whose names begin with
+    `prefix`, such as "capacity-"; stored as for `figure_3`.
     """
     chosen = {
         name: part
