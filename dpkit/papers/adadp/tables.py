@@ -46,11 +46,7 @@ SECONDS = {  # Table II
 
 
 def table_2(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Table II: time of an iteration over that of DP-SGD, as printed and here.
-
-    Args:
-        seconds: values of `trajectories.TIME`, such as "mnist_adadp_ratio".
-    """
+    """Table II: time of an iteration over that of DP-SGD, as printed and in `trajectories.TIME`."""
     return [
         {
             "data": data,
@@ -66,8 +62,7 @@ def table_2(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
 def levels(stored: Stored) -> list[dict[str, Any]]:
     """Final accuracies of a figure's methods, in per cent: a row each, three columns of spreads.
 
-    Args:
-        stored: parts by name, from `experiments.store.load("adadp", "figure_2")`, or figure_3.
+    Parts by name are those of `experiments.store.load("adadp", "figure_2")`, or figure_3.
     """
     return [
         {"method": title, **{f"{e:g}": _accuracy(stored, f"{key}-{e:g}") for e in EPSILONS}}
@@ -116,9 +111,8 @@ def table_1(stored: Stored) -> list[dict[str, Any]]:
 def figure_5(stored: Stored, base: Stored) -> list[dict[str, Any]]:
     """Figure 5: accuracy, in per cent, with one value changed, beside what the paper finds best.
 
-    Args:
-        stored: parts of figure_5, named after what was changed and its value.
-        base: parts of figure_2, of which AdaDP at epsilon 0.5 has the values in the middle.
+    Parts of figure_5 are named after what was changed and its value; of those of figure_2, AdaDP at
+    epsilon 0.5 has the values in the middle.
     """
     middle = _accuracy(base, "adadp-0.5")["mean"]
     rows = []

@@ -138,11 +138,8 @@ def weights(settings: Settings, raised: float = 0.0) -> Gan:
 def worlds(settings: Settings, *, sure: bool, others: int = OTHERS) -> list[white_box.Batch]:
     """A batch without the record and with it; the others have random pixels and other labels.
 
-    Args:
-        settings: of the networks.
-        sure: whether the record is the black and white image that the discriminator most surely
-            calls real (its real gradient vanishes), or fake (it is as long as can be).
-        others: records beside it.
+    The record is the black and white image that the discriminator most surely calls real (if sure:
+    its real gradient vanishes), or fake (it is as long as can be).
     """
     rng = torch.Generator().manual_seed(RECORDS_SEED)
     images = torch.rand(others, settings.pixels, generator=rng)

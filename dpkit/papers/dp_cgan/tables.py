@@ -129,11 +129,7 @@ def evaluate(classifier: Any, pixels: np.ndarray, labels: np.ndarray) -> dict[st
 
     The published code trains on images in [0, 1] and tests on images in 0..255
     (`auroc_255`, `accuracy_255`); the other protocol tests in [0, 1] (`auroc`, `accuracy`).
-
-    Args:
-        classifier: fitted on images in [0, 1].
-        pixels: test images in 0..255, shape (images, pixels).
-        labels: shape (images,).
+    Pixels (images, pixels) are in 0..255.
     """
     positive(images=len(pixels))
     features = pixels.astype(np.float64)  # in single precision more scores saturate at 0 and 1

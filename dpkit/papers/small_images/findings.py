@@ -58,9 +58,7 @@ class Finding(NamedTuple):
 def findings(figure_1: Stored, figure_2: Stored, figure_3: Stored) -> list[Finding]:
     """The paper's qualitative findings, each with its verdict.
 
-    Args:
-        figure_1, figure_2, figure_3: a figure's parts joined with those of "common", at one scale,
-            as `tables.figure_1` takes them.
+    A figure's parts are joined with those of "common", at one scale, as for `tables.figure_1`.
     """
     clip = _Plateaus(figure_1, "norm-", lambda s: s["clipping"]["max_grad_norm"])
     noise = _Plateaus(figure_2, "noise-", lambda s: s["noise_multiplier"])
