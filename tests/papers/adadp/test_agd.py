@@ -72,15 +72,12 @@ def test_on_a_poisson_lot_they_cost_what_the_sampled_gaussian_does():
     """
     z_g, z_l, q, order = 1.5, 3.0, 0.1, 4
     settings = replace(TINY, noise_multiplier=z_g, choice_noise=z_l, rates=(0.1, 0.2))
-    joint = settings.joint_noise(0)
-
-    def moment(j):  # of order j, of both losses together
-        return exp(j * (j - 1) / 2 * (1 / z_g**2 + 2 / z_l**2))
-
+    both = 1 / z_g**2 + 2 / z_l**2  # of j records, the moment is exp(j (j - 1) / 2 times this)
     expanded = sum(
-        comb(order, j) * (1 - q) ** (order - j) * q**j * moment(j) for j in range(order + 1)
+        comb(order, j) * (1 - q) ** (order - j) * q**j * exp(j * (j - 1) / 2 * both)
+        for j in range(order + 1)
     )
-    found = SampledGaussian(joint, q).rdp([order])[0]
+    found = SampledGaussian(settings.joint_noise(0), q).rdp([order])[0]
     assert found == pytest.approx(log(expanded) / (order - 1), rel=1e-9)
 
 
@@ -163,7 +160,7 @@ def test_where_0_wins_the_noise_falls_and_gradients_are_averaged():
     """Rates so high that every candidate raises the loss, beyond the choice's noise."""
     settings = replace(TINY, rates=(1e9, 1e10), choice_noise=0.01, noise_multiplier=1e3)
     settings = replace(settings, target_epsilon=1e9, max_change=10.0, growth=1.0)
-    model, weights = tiny(settings), [p.clone() for p in tiny().net.parameters()]
+    model, weights = tiny(settings), list(tiny().net.parameters())
     for index in range(3):
         stepped(model, index, settings, seed=index)
         assert int(model.memory.falls) == index + 1
@@ -212,13 +209,9 @@ def test_changes_of_loss_are_clipped_row_by_row():
 )
 def test_nothing_is_found_in_steps_of_agd(seed):
     """Charged as the two releases that each step makes; their sum is the joint one's."""
-    rate, k = 6 / SIZE, len(TINY.rates)
-    charged = [
-        Release(SampledGaussian(TINY.noise_multiplier, rate)),
-        Release(SampledGaussian(TINY.choice_noise / sqrt(k), rate)),
-    ]
-    told = {"settings": TINY, "charged": charged, "seed": seed}
-    report = check_step(agd.step, tiny, *lot(), **told)
+    noises = (TINY.noise_multiplier, TINY.choice_noise / sqrt(len(TINY.rates)))
+    charged = [Release(SampledGaussian(noise, 6 / SIZE)) for noise in noises]
+    report = check_step(agd.step, tiny, *lot(), settings=TINY, charged=charged, seed=seed)
     assert report.findings == (), report
     assert 1.0 < report.replaced < 2.001
 
