@@ -76,10 +76,10 @@ def test_cosines_three_ways_and_far_from_the_printed_ones(strategy):
 
 
 def test_adaptive_and_uniform_noise_have_the_same_total_variance_and_the_root_the_least():
-    totals = {
-        power: sum(np.square(shaped(SENSITIVITIES, power=power, noise_multiplier=1.0)))
-        for power in np.linspace(-2, 2, 41).round(1)
-    }
+    totals = {}
+    for power in np.linspace(-2, 2, 41).round(1):
+        noise = shaped(SENSITIVITIES, power=power, noise_multiplier=1.0)
+        totals[power] = sum(np.square(noise))
     assert totals[0.0] == pytest.approx(totals[1.0]) == pytest.approx(360)
     assert min(totals, key=lambda power: totals[power]) == 0.5
     assert totals[0.5] == pytest.approx((12 + 6) ** 2)

@@ -29,12 +29,8 @@ def test_published_settings_are_the_papers():
     assert run.critic_optimizer.rate(0) == run.generator_optimizer.rate(9) == 128 * 3.125e-6
     assert run.critic_optimizer.betas == run.generator_optimizer.betas == (0.5, 0.9)
     assert run.steps_allowed(public_size=PUBLIC_SIZE) == STEPS == 40 * -(-60_000 // 128)
-    assert (len(ORDERS), ORDERS[0], ORDERS[9:11], ORDERS[-4:]) == (
-        72,
-        1.25,
-        (4.5, 5),
-        (63, 128, 256, 512),
-    )
+    assert (len(ORDERS), ORDERS[0], ORDERS[9:11]) == (72, 1.25, (4.5, 5))
+    assert ORDERS[-4:] == (63, 128, 256, 512)
 
 
 def test_each_figure_varies_one_thing():
@@ -95,11 +91,16 @@ def test_one_pass_costs_no_more_than_its_gaussian_release():
         assert log(exp(4 / noise**2)) == pytest.approx(known)
 
 
-def test_what_is_not_noised_has_no_finite_price():
+def test_what_is_not_noised_has_no_finite_price_and_a_target_needs_batches_that_are_priced():
     ledger = paper.NON_PRIVATE.ledger(public_size=PUBLIC_SIZE)
     assert rdp.epsilon(ledger, delta=1e-5).epsilon == inf
     with pytest.raises(ValueError, match="noise_multiplier"):
         paper.NON_PRIVATE.claimed_ledger(public_size=PUBLIC_SIZE)
+    run = replace(paper.SETTINGS, target_epsilon=3.0)
+    with pytest.raises(Unsupported, match="no accountant here prices a step of shuffled"):
+        run.steps_allowed(public_size=PUBLIC_SIZE)
+    with pytest.raises(ValueError, match="expected_batch_size must be <= public_size"):
+        paper.SETTINGS.ledger(public_size=100)
 
 
 def test_the_repaired_runs_keep_their_budget_and_need_their_noise():
@@ -139,14 +140,11 @@ def test_small_and_reduced_runs():
         ({"target_epsilon": 0.0}, "target_epsilon must be a finite number > 0"),
         ({"penalty_weight": float("nan")}, "penalty_weight must be a finite number > 0"),
         ({"latent_size": 0}, "latent_size must be an integer >= 1"),
-        ({"side": -28}, "side must be an integer >= 8"),
         ({"side": 4}, "side must be an integer >= 8, got 4"),
         ({"generator_decay": float("nan")}, "generator_decay must be a finite number >= 0"),
         ({"generator_decay": -0.1}, "generator_decay must be a finite number >= 0, got -0.1"),
         ({"generator_decay": 1.0}, r"generator_decay must lie in \[0, 1\), .* got 1.0"),
-        ({"generator_decay": 2.0}, r"generator_decay must lie in \[0, 1\), .* got 2.0"),
         ({"clipping": None}, r"clipping must be FlatClipping or Unclipped\(\), got None"),
-        ({"clipping": 1.0}, r"clipping must be FlatClipping or Unclipped\(\), got 1.0"),
     ],
 )
 def test_bad_settings_are_refused(changes, message):
@@ -162,13 +160,3 @@ def test_bad_settings_are_refused(changes, message):
 def test_a_number_of_steps_that_is_none_is_refused_at_once(run, ledger, steps):
     with pytest.raises(ValueError, match="steps must be an integer >= 0, got"):
         getattr(run, ledger)(public_size=PUBLIC_SIZE, steps=steps)
-
-
-def test_a_target_needs_batches_that_are_priced():
-    run = replace(paper.SETTINGS, target_epsilon=3.0)
-    with pytest.raises(Unsupported, match="no accountant here prices a step of shuffled"):
-        run.steps_allowed(public_size=PUBLIC_SIZE)
-    with pytest.raises(ValueError, match="steps must be an integer >= 0, got -1"):
-        paper.SETTINGS.ledger(public_size=PUBLIC_SIZE, steps=-1)
-    with pytest.raises(ValueError, match="expected_batch_size must be <= public_size"):
-        paper.SETTINGS.ledger(public_size=100)
