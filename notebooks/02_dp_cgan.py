@@ -413,7 +413,7 @@ from functools import partial
 
 import numpy as np
 
-from dpkit.papers.dp_cgan.reconstruction import of_step
+from dpkit.papers.dp_cgan.attacks import of_step
 
 for name, settings in {"published": paper.SETTINGS, "repaired": paper.REPAIRED}.items():
     new_gan = partial(paper.new_gan, settings, seed=1, device=cpu)
@@ -471,15 +471,15 @@ for name, ledger in bundles.items():
 # real digits.
 
 # %% tags=["tolerance=0.01"]
-from dpkit.papers.dp_cgan import utility
+from dpkit.papers.dp_cgan import tables
 
 # tolerance=0.01: a fit ends where a gradient is small: a little apart on another processor
 test = datasets.digits(split="test")
 asked = torch.arange(1437) % 10
 made = paper.generate(gan, asked, settings=paper.SMALL, rng=rng).numpy()
 for name, x, y in (("digits", digits.flat(), digits.labels), ("generated", made, asked.numpy())):
-    classifier = utility.fit(utility.logistic_regression(), x, y)
-    scores = utility.evaluate(classifier, test.pixels.reshape(len(test.labels), -1), test.labels)
+    classifier = tables.fit(tables.logistic_regression(), x, y)
+    scores = tables.evaluate(classifier, test.pixels.reshape(len(test.labels), -1), test.labels)
     print(f"{name:10} AUROC in 0..255 {scores['auroc_255']:.3f}, in [0, 1] {scores['auroc']:.3f}")
 
 # %% [markdown]

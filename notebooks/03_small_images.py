@@ -79,11 +79,11 @@ turn.terms.check("a")
 import torch
 
 from dpkit import datasets
-from dpkit.papers.small_images import scores
+from dpkit.metrics import judge
 from dpkit.training import Data, generator_on, train
 
 digits, cpu = datasets.digits(split="train"), torch.device("cpu")
-images, labels = scores.as_images(digits, cpu), torch.from_numpy(digits.labels)
+images, labels = judge.as_images(digits, cpu), torch.from_numpy(digits.labels)
 data = Data(images, labels, public_size=1437)
 gan = paper.new_gan(paper.SMALL, seed=0, device=cpu)
 print(tuple(images.shape), *(tuple(p.shape) for p in gan.discriminator.parameters()))
@@ -312,13 +312,12 @@ plots.picture(plots.image_rows(own), "Digits 0 to 9 of your own runs: blurs at e
 # First we need a classifier (a few seconds; a smaller version of the one that the stored runs use):
 
 # %%
-from dpkit.papers.small_images import networks
 from dpkit.training import seeded
 
-learning = scores.CLASSIFIERS["digits"]
+learning = judge.CLASSIFIERS["digits"]
 with seeded(learning.seed):
-    classifier = networks.classifier(width=learning.width, hidden=learning.hidden)
-for _ in tqdm(scores.learn(classifier, images, labels, learning=learning), leave=False):
+    classifier = judge.classifier(width=learning.width, hidden=learning.hidden)
+for _ in tqdm(judge.learn(classifier, images, labels, learning=learning), leave=False):
     pass
 
 
@@ -331,7 +330,7 @@ def probabilities(images):
 
 
 test = datasets.digits(split="test")
-right = probabilities(scores.as_images(test, cpu)).argmax(1) == test.labels
+right = probabilities(judge.as_images(test, cpu)).argmax(1) == test.labels
 print(f"right for {right.mean():.1%} of {len(right)} test images")
 
 # %% tags=["tolerance=0.2"]

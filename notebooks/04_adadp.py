@@ -178,7 +178,7 @@ plots.picture(drawn, f"Epsilon rises with the number of steps; after 1,800 of th
 # term is printed with the exponent 3 instead of 2:
 
 # %%
-from dpkit.papers.adadp.objectives import BEALE, BEALE_AS_PRINTED
+from dpkit.papers.adadp.trajectories import BEALE, BEALE_AS_PRINTED
 
 for name, place in (("at its minimum", (3.0, 0.5)), ("in a corner", (4.5, -4.5))):
     usual, printed = (one.value(*place) for one in (BEALE, BEALE_AS_PRINTED))
@@ -660,9 +660,9 @@ tabled(tables.table_1(store.load("adadp", "table_1")), digits=2)
 
 # %%
 from dpkit.common.records import read_json
-from dpkit.papers.adadp import evidence
+from dpkit.papers.adadp import trajectories
 
-tabled(tables.table_2(read_json(evidence.TIME.path)["values"]), digits=1)
+tabled(tables.table_2(read_json(trajectories.TIME.path)["values"]), digits=1)
 
 # %% [markdown]
 # AdaDP takes two to three times DP-SGD's time here: clipping by coordinate needs each example's gradient in full.

@@ -482,7 +482,7 @@ MUTANTS = (
     ),
     Mutant(
         "a gradient clipped in another norm than its noise's",
-        "papers/adadp/scaled.py",
+        "papers/adadp/noise_shapes.py",
         "squares.append(((d.square() @ next(left).square().reciprocal()) * a.square()).sum(1))",
         "squares.append(((d.square() @ next(left).reciprocal()) * a.square()).sum(1))",
         "tests/papers/adadp/test_optimised_noise.py::test_clipped_sums_are_those_of_gradients_one_by_one",
@@ -496,7 +496,7 @@ MUTANTS = (
     ),
     Mutant(
         "a choice of the step that is not charged",
-        "papers/adadp/agd_settings.py",
+        "papers/adadp/settings.py",
         "choice = len(self.rates) / self.choice_noise**2",
         "choice = 0.0",
         "tests/papers/adadp/test_agd.py::test_gradient_and_choice_cost_what_one_gaussian_does",

@@ -17,14 +17,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dpkit.papers.adadp.agd_settings import AgdSettings
 from dpkit.papers.adadp.algorithm import AT_MOST, Losses, Record, check_made_for, itself
-from dpkit.privacy.accountants.filters import RenyiFilter
+from dpkit.papers.adadp.settings import AgdSettings
+from dpkit.privacy import RenyiFilter
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.training import clipped_sum, per_example
-from dpkit.training.networks import mlp
-from dpkit.training.noise import noised
-from dpkit.training.optimizers import set_rate, update
+from dpkit.training import clipped_sum, mlp, noised, per_example, set_rate, update
 
 
 class Memory(nn.Module):
@@ -91,17 +88,12 @@ class Descent(NamedTuple):
     optimizer: torch.optim.Optimizer
 
 
-def descent(losses: nn.Module, settings: AgdSettings) -> Descent:
-    """AGD of any network that maps (features, labels) to a loss for each row."""
-    optimizer = torch.optim.SGD(losses.parameters(), lr=0.0)
-    return Descent(losses, Memory(losses, settings), optimizer)
-
-
 def new_descent(settings: AgdSettings, *, seed: int, device: torch.device) -> Descent:
     """A classifier of the settings' widths (section IV-A)."""
     rng = torch.Generator().manual_seed(seed)
-    made = descent(Losses(mlp(settings.widths, last=None, rng=rng)).to(device), settings)
-    return made._replace(memory=made.memory.to(device))
+    losses = Losses(mlp(settings.widths, last=None, rng=rng)).to(device)
+    optimizer = torch.optim.SGD(losses.parameters(), lr=0.0)
+    return Descent(losses, Memory(losses, settings).to(device), optimizer)
 
 
 def step(
@@ -115,13 +107,7 @@ def step(
 ) -> Record:
     """One step of AGD; where the budget is spent nothing is released, and only the loss recorded.
 
-    Args:
-        model: updated in place.
-        features: the lot, (batch, features). It may be empty.
-        labels: int64 (batch,).
-        settings: the memory's.
-        index: number of this step, from 0.
-        rng: of the noise.
+    Arguments as `algorithm.step`, settings as the memory's.
 
     Raises:
         ValueError: the model was made for other settings.

@@ -10,10 +10,7 @@ from torch import Tensor, nn
 from dpkit.common import checks
 from dpkit.papers.adadp.noise_shapes import NoiseShape, Squared
 from dpkit.papers.adadp.settings import Settings
-from dpkit.training import clipped_sum, per_example
-from dpkit.training.networks import mlp
-from dpkit.training.noise import noised_each
-from dpkit.training.optimizers import set_rate, update
+from dpkit.training import clipped_sum, mlp, noised_each, per_example, set_rate, update
 from dpkit.training.types import Recorded
 
 AT_MOST = 4096  # examples at a time, so that no Poisson lot is too large for the memory
@@ -86,13 +83,7 @@ def step(
 ) -> Record:
     """One iteration of Algorithm 1: gradients clipped, summed, noised, averaged, and gone along.
 
-    Args:
-        model: updated in place.
-        features: the lot, (batch, features). It may be empty.
-        labels: int64 (batch,).
-        settings: learning rate and lot.
-        index: number of this step, from 0.
-        rng: of the noise.
+    The lot, features (batch, features) and labels, may be empty; rng draws the noise.
 
     Raises:
         ValueError: the model was made for other settings.
@@ -111,11 +102,7 @@ def step(
 
 
 def check_made_for(settings: Any, own: Any) -> None:
-    """Refuse to train a model by settings that it was not made for: they price another noise.
-
-    Raises:
-        ValueError: the two differ.
-    """
+    """Refuse to train a model by settings that it was not made for: they price another noise."""
     if own != settings:
         raise ValueError(
             f"settings must be those that the model was made for, {own}; got {settings}"

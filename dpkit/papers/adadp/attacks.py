@@ -14,20 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpkit.audit import bounds, runs
+from dpkit.audit import exact, runs
 from dpkit.audit.scores import Scores
 from dpkit.audit.training import white_box
-from dpkit.audit.training.white_box import Run
+from dpkit.audit.training.step_runs import Run, run
 from dpkit.common.records import describe
 from dpkit.papers.adadp import algorithm, pca, recomputed
 from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.levels import LEVELS, at_level
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE, Settings, proven
 from dpkit.papers.targets.target import Target
-from dpkit.privacy import Release, WithoutReplacementGaussian, pld
-from dpkit.privacy.ledger import Guarantee, Releases
+from dpkit.privacy import Guarantee, NoGuarantee, Release, Releases, WithoutReplacementGaussian, pld
 from dpkit.privacy.mechanisms import Floats
-from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.sampling import FixedSizeBatches
 
 OTHER, OWN, NOBODY = 0, 1, 2  # coordinates: of all other records, the record's, and no one's
@@ -53,10 +51,7 @@ STOPS = "where training stops follows from the test images with certainty"
 def lot(*, own: float, size: int = ADADP.lot, also: float = 0.0) -> white_box.Batch:
     """A lot of `size` rows, all alike but for the record's, which is the last.
 
-    Args:
-        own: the record's coordinate; 0 for a lot in which another row has its place.
-        size: rows.
-        also: the same coordinate of all other rows.
+    Its own coordinate is 0 in a lot in which another row has its place; all others have `also`.
     """
     rows = torch.zeros(size, ADADP.widths[0])
     rows[:, OTHER], rows[:, OWN] = SIZE, also
@@ -81,20 +76,11 @@ def noise_in_second_step(one: Run) -> float:
 
 def history_shows(settings: Any, rng: np.random.Generator, trials: int) -> Scores:
     """`noise_in_second_step` of the settings' own steps, without and with the record."""
-    worlds = (
-        white_box.statistics(
-            algorithm.step,
-            new(settings),
-            lot(own=own),
-            settings=settings,
-            of=noise_in_second_step,
-            rng=rng,
-            trials=trials,
-            indices=(0, 1),
-        )
-        for own in (0.0, SIZE)
+    more: Any = {"settings": settings, "of": noise_in_second_step, "rng": rng, "trials": trials}
+    made = (algorithm.step, new(settings))
+    return Scores(
+        *(white_box.statistics(*made, lot(own=own), **more, indices=(0, 1)) for own in (0.0, SIZE))
     )
-    return Scores(*worlds)
 
 
 @cache
@@ -130,10 +116,10 @@ def repaired_shifts() -> tuple[float, ...]:
     The second step is compared at one and the same first release.
     """
     rows, labels = lot(own=SIZE, size=8)
-    common: dict[str, Any] = {"settings": REPAIRED, "indices": (0, 1), "seed": 1, "rows": len(rows)}
-    made = (algorithm.step, new(REPAIRED))
-    absent = white_box.once(*made, (rows[:-1], labels[:-1]), **common)
-    present = white_box.once(*made, (rows, labels), **common, like=absent)
+    common: dict[str, Any] = {"indices": (0, 1), "seed": 1, "rows": len(rows)}
+    made = (algorithm.step, new(REPAIRED), REPAIRED)
+    absent = run(*made, rows[:-1], labels[:-1], **common)
+    present = run(*made, rows, labels, **common, like=absent)
     steps = [white_box.shift(_step(absent, index), _step(present, index)) for index in (0, 1)]
     record = np.eye(ADADP.widths[0])[[OWN]]  # of length 1, as the PCA scales rows
     upper = np.triu(pca.second_moments(record))
@@ -174,18 +160,13 @@ def replaced_shift() -> float:
     The two records are each other's negative, so that the history's squares are the same.
     """
     record = torch.linspace(1, SIZE, EXAMPLE.widths[0]).unsqueeze(0)
+    label, made = torch.zeros(1, dtype=torch.int64), partial(linear_classifier, EXAMPLE)
+    batches = (white_box.Batch(SIZE * sign * record, label) for sign in (-1, 1))
     worlds = (
-        white_box.once(
-            algorithm.step,
-            partial(linear_classifier, EXAMPLE),
-            white_box.Batch(SIZE * sign * record, torch.zeros(1, dtype=torch.int64)),
-            settings=EXAMPLE,
-            indices=(0, 1),
-        )
-        for sign in (-1, 1)
+        white_box.once(algorithm.step, made, batch, settings=EXAMPLE, indices=(0, 1))
+        for batch in batches
     )
-    absent, present = (_step(one, 1) for one in worlds)
-    return white_box.shift(absent, present)
+    return white_box.shift(*(_step(one, 1) for one in worlds))
 
 
 def example_run(shift: Callable[[], float], rng: np.random.Generator, trials: int) -> Scores:
@@ -199,10 +180,7 @@ def stopped(rng: np.random.Generator, trials: int, *, count_noise: float = 0.0) 
 
     The models tested before answer fewer images right, at random; the last one answers all.
 
-    Args:
-        rng: of the models, and of the noise on counts.
-        trials: runs in each world.
-        count_noise: deviation of the noise on the number of right answers; 0 as published.
+    The number of right answers gets noise of deviation `count_noise`; 0 as published.
     """
     right = int(np.ceil(ACCURACY * TESTED))
 
@@ -246,7 +224,7 @@ TARGETS: tuple[Target, ...] = (
         "record moves, and none where nobody does: that happens only if the record was in a lot.",
         scores=partial(history_shows, ADADP),
         trials=TRIALS,
-        bound=bounds.distinguished,
+        bound=exact.distinguished,
         assumes=(IN_BOTH, "rows are as given after the projection"),
         settings=MAIN,
         scale="paper",
@@ -337,7 +315,7 @@ TARGETS: tuple[Target, ...] = (
         "images were answered right.",
         scores=stopped,
         trials=TRIALS,
-        bound=bounds.distinguished,
+        bound=exact.distinguished,
         assumes=(
             "the test images are private too; the epsilon of Table I is for the training images",
             "a model answers 9,599 of the other images right, and none before it so many",

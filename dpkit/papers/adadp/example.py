@@ -29,7 +29,6 @@ PRINTED_COSINES = {"adaptive": 0.52, "uniform": 0.36, "inverse": 0.28}
 POWERS = {"adaptive": 1.0, "uniform": 0.0, "inverse": -1.0, "square root": 0.5}
 STEP = 0.05  # of a quadrature, in log u
 MOST_ERROR = 1e-9  # of it, relative
-BLOCK = 1_000_000  # draws held at a time
 MOST_POWER = 4.0
 
 
@@ -46,12 +45,7 @@ def privacy_used(sensitivities: Sequence[float], noise_stds: Sequence[float]) ->
     If it is at most 1 / sigma_*^2, the release costs at most what one Gaussian of noise multiplier
     sigma_* does.
 
-    Args:
-        sensitivities: s_i > 0, how far one record moves coordinate i.
-        noise_stds: sigma_i > 0, in the same unit, one for each.
-
-    Raises:
-        ValueError: a number is not finite and > 0, or there are not as many of both.
+    One record moves coordinate i by s_i > 0; sigma_i > 0 is in the same unit.
     """
     return math.fsum((s / sigma) ** 2 for s, sigma in _pairs(sensitivities, noise_stds))
 
@@ -101,21 +95,12 @@ def price(
 def mean_cosine(
     values: Sequence[float], noise_stds: Sequence[float], *, draws: int, seed: int
 ) -> Mean:
-    """Cosine between the value and the noisy value, on average over `draws` draws of the noise.
-
-    Args:
-        values: f, not all 0.
-        noise_stds: sigma_i > 0, one for each.
-        draws: at least 2.
-        seed: of the draws.
-    """
+    """Cosine between the value and the noisy value, on average over `draws` draws of the noise."""
     f, sigma = _arrays(values, noise_stds)
     checks.whole(2, draws=draws)
     rng = np.random.default_rng(checks.whole(0, seed=seed))
-    sizes = [min(BLOCK, draws - start) for start in range(0, draws, BLOCK)]
-    cosines = np.concatenate(
-        [_cosines(f, f + sigma * rng.standard_normal((size, f.size))) for size in sizes]
-    )
+    noisy = f + sigma * rng.standard_normal((draws, f.size))
+    cosines = (noisy * f).sum(axis=1) / np.sqrt((noisy**2).sum(axis=1))  # f has length 1
     return Mean(float(cosines.mean()), float(cosines.std(ddof=1)) / math.sqrt(draws))
 
 
@@ -141,11 +126,6 @@ def exact_mean_cosine(values: Sequence[float], noise_stds: Sequence[float]) -> f
     if not abs(fine - coarse) <= MOST_ERROR * fine:
         raise ArithmeticError(f"the mean cosine's quadrature did not converge: {fine}, {coarse}")
     return min(float(fine), 1.0)
-
-
-def _cosines(f: np.ndarray, noisy: np.ndarray) -> np.ndarray:
-    """Cosine of each row with f, which has length 1."""
-    return (noisy * f).sum(axis=1) / np.sqrt((noisy**2).sum(axis=1))
 
 
 def _arrays(values: Sequence[float], noise_stds: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,17 +1,16 @@
 """What is run for the tables and figures: private classifiers, and their accuracy along the way."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from math import isnan
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
 from dpkit.common.progress import Progress
-from dpkit.papers.adadp import agd, algorithm, convolutions, data
-from dpkit.papers.adadp.agd_settings import AgdSettings
+from dpkit.papers.adadp import agd, algorithm, data
 from dpkit.papers.adadp.levels import (
     CIFAR_LEVELS,
     COMPONENTS,
@@ -26,10 +25,10 @@ from dpkit.papers.adadp.levels import (
     small,
 )
 from dpkit.papers.adadp.noise_shapes import Remembering
-from dpkit.papers.adadp.settings import proven
+from dpkit.papers.adadp.settings import AgdSettings, proven
 from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run
-from dpkit.training.types import Data
+from dpkit.training import Data
 
 POINTS = 20  # of an accuracy's curve
 SHOWN = (100, 1_000)  # steps whose gradients and noise Figure 4 shows
@@ -37,80 +36,56 @@ STEPS = {"reduced": 30, "small": 5}  # on the digits
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 
 
-class Judged(NamedTuple):
-    """A classifier trained with one seed on one task."""
+def prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
+    """What a run costs: by Theorem 1 as the paper charges it, and by the certified pair."""
+    settings, size, steps = run.settings, run.size, values["steps"]
+    if isinstance(settings, AgdSettings):
+        return priced(settings.guarantee(public_size=size), claimed=settings.target_epsilon)
+    ledger = settings.ledger(public_size=size, steps=steps)
+    as_if = settings.as_if_public(public_size=size, steps=steps)
+    delta = settings.target_delta
+    return {
+        **priced(proven(ledger, delta=delta), claimed=settings.target_epsilon),
+        "epsilon_charged": settings.charged(public_size=size, steps=steps),
+        "epsilon_if_public": proven(as_if, delta=delta).epsilon,
+    }
 
-    run: Run
-    watched: bool = False  # whether Figure 4's quantities are measured
 
-    @classmethod
-    def of(
-        cls,
-        key: str,
-        settings: AnySettings,
-        seed: int,
-        *,
-        records: str,
-        scale: str,
-        device: str,
-        progress: Progress,
-        watched: bool = False,
-    ) -> "Judged":
-        """The run that the tables call `key`: on "mnist", "digits" or "cifar10"."""
-        size = data.PUBLIC_SIZES.get(records) or convolutions.SPLIT.private
-        also = {"records": records}
-        run = Run("adadp", key, settings, seed, size, scale, records, device, progress, also=also)
-        return cls(run, watched)
+def judged(run: Run, *, watched: bool) -> Result:
+    """A classifier trained, and its accuracy on test images at `POINTS` places along the way.
 
-    @property
-    def part(self) -> Part:
-        """The part that stores it."""
-        return self.run.part(self.compute, prices=self.prices)
-
-    def prices(self, values: dict[str, Any]) -> dict[str, Any]:
-        """What the run costs: by Theorem 1 as the paper charges it, and by the certified pair."""
-        settings, size, steps = self.run.settings, self.run.size, values["steps"]
-        if isinstance(settings, AgdSettings):
-            return priced(settings.guarantee(public_size=size), claimed=settings.target_epsilon)
-        ledger = settings.ledger(public_size=size, steps=steps)
-        as_if = settings.as_if_public(public_size=size, steps=steps)
-        delta = settings.target_delta
-        return {
-            **priced(proven(ledger, delta=delta), claimed=settings.target_epsilon),
-            "epsilon_charged": settings.charged(public_size=size, steps=steps),
-            "epsilon_if_public": proven(as_if, delta=delta).epsilon,
-        }
-
-    def compute(self) -> Result:
-        """Train it, with the accuracy on test images at `POINTS` places, and Figure 4's numbers."""
-        run, settings = self.run, self.run.settings
-        wanted = task(run.also["records"], settings.pca_noise, run.seed, settings.widths[0])
-        own = wanted.data._replace(
-            features=wanted.data.features.to(run.device), labels=wanted.data.labels.to(run.device)
-        )
-        test = wanted.test.to(run.device), wanted.test_labels.to(run.device)
-        step, new = method(settings)
-        model = new(settings, seed=run.seed, device=run.device)
-        records = run.shown(run.train(step, model, own), total=run.steps)
-        curve: dict[str, list[Any]] = {"steps": [], "accuracy": [], "loss": []}
-        every, watched, done = max(run.steps // POINTS, 1), {}, 0
-        for record in _until_it_diverges(records):
+    Args:
+        run: on "mnist", "digits" or "cifar10".
+        watched: whether Figure 4's quantities are measured.
+    """
+    settings = run.settings
+    wanted = task(run.also["records"], settings.pca_noise, run.seed, settings.widths[0])
+    own = wanted.data._replace(
+        features=wanted.data.features.to(run.device), labels=wanted.data.labels.to(run.device)
+    )
+    test = wanted.test.to(run.device), wanted.test_labels.to(run.device)
+    step, new = method(settings)
+    model = new(settings, seed=run.seed, device=run.device)
+    curve: dict[str, list[Any]] = {"steps": [], "accuracy": [], "loss": []}
+    every, seen, done = max(run.steps // POINTS, 1), {}, 0
+    with suppress(FloatingPointError):  # it diverges: gradients are no longer finite
+        for record in run.shown(run.train(step, model, own), total=run.steps):
             done = record.step + 1
             if done % every == 0:
                 curve["steps"].append(done)
                 curve["accuracy"].append(algorithm.accuracy(model.net.net, *test))
                 curve["loss"].append(None if isnan(record.loss) else record.loss)
-            if self.watched and done in SHOWN:
-                watched[str(done)] = quantities(model, own, run.rng(f"watched at {done}"))
-        values = {
-            "steps": done,
-            "accuracy": algorithm.accuracy(model.net.net, *test),
-            "diverged": done < run.steps,
-            "curve": curve,
-            "words": wanted.words,
-            **({"watched": watched} if self.watched else {}),
-        }
-        return run.result(values | self.prices(values), wanted.checksums)
+            if watched and done in SHOWN:
+                seen[str(done)] = quantities(model, own, run.rng(f"watched at {done}"))
+    values = {
+        "steps": done,
+        "accuracy": algorithm.accuracy(model.net.net, *test),
+        "diverged": done < run.steps,
+        "curve": curve,
+        "words": wanted.words,
+        **({"watched": seen} if watched else {}),
+    }
+    return run.result(values | prices(run, values), wanted.checksums)
 
 
 def method(settings: AnySettings) -> tuple[Callable[..., algorithm.Record], Callable[..., Any]]:
@@ -124,7 +99,7 @@ def method(settings: AnySettings) -> tuple[Callable[..., algorithm.Record], Call
 def task(records: str, pca_noise: float | None, seed: int, dimensions: int) -> data.Task:
     """The private records as a run takes them; DP-PCA's noise follows from the run's seed."""
     if records == "cifar10":
-        return data.cifar10(convolutions.SPLIT)
+        return data.cifar10(data.SPLIT)
     whole = data.images_of_digits(records)
     if pca_noise is None:
         return whole
@@ -145,33 +120,37 @@ def quantities(
     named = {"gradient": [one.sqrt() for one in raw], "noise": model.shape.now().noise_stds}
     if isinstance(model.shape, Remembering):
         named["estimate"] = [one.clamp(min=0).sqrt() for one in model.shape.squares()]
-    return {name: _quantiles(parts) for name, parts in named.items()}
-
-
-def _quantiles(parts: Any) -> dict[str, float]:
-    whole = torch.cat([torch.as_tensor(part).flatten().double() for part in parts]).cpu().numpy()
-    return {str(q): float(np.quantile(whole, q)) for q in QUANTILES}
-
-
-def _until_it_diverges(records: Any) -> Iterator[algorithm.Record]:
-    """The records of a run, to the step whose gradients are no longer finite."""
-    with suppress(FloatingPointError):
-        yield from records
+    found = {}
+    for name, parts in named.items():
+        flat = [torch.as_tensor(part).flatten().double() for part in parts]
+        at = np.quantile(torch.cat(flat).cpu().numpy(), QUANTILES)
+        found[name] = dict(zip(map(str, QUANTILES), at.tolist(), strict=True))
+    return found
 
 
 def _runs(
-    table: Mapping[str, AnySettings], *, records: str, scale: str, seeds: int, **more: Any
+    table: Mapping[str, AnySettings],
+    *,
+    records: str,
+    scale: str,
+    seeds: int,
+    device: str,
+    progress: Progress,
+    watched: bool = False,
 ) -> list[Part]:
     """Parts of runs by key, seed by seed; at the scales of `STEPS` all on the digits."""
     if scale in STEPS:
         records = "digits"
         shorter = partial(small, public_size=data.PUBLIC_SIZES[records], steps=STEPS[scale])
         table = {key: shorter(settings) for key, settings in table.items()}
-    return [
-        Judged.of(key, settings, seed, records=records, scale=scale, **more).part
+    size, also = data.PUBLIC_SIZES.get(records) or data.SPLIT.private, {"records": records}
+    runs = [
+        Run("adadp", key, settings, seed, size, scale, records, device, progress, also=also)
         for seed in range(seeds)
         for key, settings in table.items()
     ]
+    compute = partial(judged, watched=watched)
+    return [one.part(partial(compute, one), prices=partial(prices, one)) for one in runs]
 
 
 def plan_table_1(**asked: Any) -> list[Part]:

@@ -3,22 +3,23 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from dpkit.papers.adadp.agd_settings import AGD, AgdSettings
 from dpkit.papers.adadp.settings import (
     ADADP,
     ADAL,
     ADAN,
+    AGD,
     DP_ADAM,
     DPOPT,
     DPSGD,
     DPSGD_TUNED,
     REPAIRED,
+    AgdSettings,
     Published,
     Settings,
 )
 from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling
 from dpkit.privacy.schedules import Constant, ExponentialDecay, Linear
-from dpkit.training.optimizers import Adam, RmsProp, Sgd
+from dpkit.training import Adam, RmsProp, Sgd
 
 
 class Level(NamedTuple):

@@ -4,17 +4,132 @@ A shape names the clipping of each step and its noise. Whatever it remembers lie
 that a checkpoint keeps it. Noise always fits the clipping: 1 / sqrt(sum s_i^2 / sigma_i^2) is the
 noise multiplier (Xu et al. 2019, AdaDP, Lemma 1), and a step on a Poisson batch costs what
 `SampledGaussian` of that multiplier costs, as long as no raw gradient steers the shape.
+
+DpOpt's noise has deviations that minimise its expected harm, by projected gradient descent. Xiang,
+Yang and Li 2019, "Differentially-private deep learning from an optimization perspective" (INFOCOM),
+give each coordinate of the gradient its own deviation sigma_i. As far as is known to us, they
+minimise the weighted distortion sum w_i sigma_i, w_i the slope of the cost, while the difference D
+that a record makes satisfies sum D_i^2 / sigma_i^2 <= 1 / z^2, by 50 steps of projected gradient
+descent. AdaDP compares with it (Xu et al. 2019, section IV-B).
+
+What the kit reads into that, or does otherwise:
+
+- The slopes are averages of released, noisy gradients: a raw one would steer the noise, and leak.
+  Weights are their absolute values: a negative weight would ask for infinite noise. A slope below
+  the average one counts as the average: there, what is remembered is mostly noise.
+- While sigma is chosen, D_i^2 is C^2 / m at each of the m coordinates: the difference that a
+  gradient of norm C makes if it is spread evenly. Gradients are not, so each example's is then
+  clipped such that it satisfies the constraint itself (`ScaledClipping`). With equal slopes this is
+  DP-SGD at C. Clipping each coordinate at C / sqrt(m) would satisfy it as well, and cuts off most
+  of a gradient that lies in few coordinates; clipping by the norm alone leaves the least sigma_i to
+  decide, so that equal noise is the best there is.
+- The constraint is exact for Gaussian noise (AdaDP, Lemma 1). The bound by moments, which AdaDP's
+  footnote 1 corrects, is not needed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from dpkit.common import checks
-from dpkit.papers.adadp.scaled_clipping import ScaledClipping
-from dpkit.privacy.clipping import ClippingRule, FlatClipping, PerCoordinateClipping
+from dpkit.privacy import Adjacency
+from dpkit.privacy.clipping import ClippingRule, FlatClipping, PerCoordinateClipping, moves
+from dpkit.training import Gradients, PerExample
+from dpkit.training.gradients.factored import LayerPasses
+from dpkit.training.gradients.layers.products import counting, left_out, lengths, widened
+
+ROUNDED_UP = 1 + 2.0**-14  # norms that were added up in float32, and weights from them
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledClipping:
+    """Each example's gradient g scaled so that sum (g_i / d_i)^2 <= 1: clipped to an ellipsoid.
+
+    With noise of deviation z d_i the release protects as one Gaussian of multiplier z does: by a
+    change of units it is `FlatClipping(1.0)` with equal noise. Equal d_i are `FlatClipping(d)`.
+    It is a `ClippingRule`, of the norms of g / d, which take per-example gradients in full. The
+    scales must not be computed from un-noised private gradients.
+
+    Args:
+        scales: d, one array for each parameter tensor, of the tensor's shape, numpy or torch.
+    """
+
+    scales: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        for tensor, scale in enumerate(self.scales):
+            if not bool(((scale > 0) & (scale < float("inf"))).all()):  # NaN fails
+                raise ValueError(f"scales[{tensor}] must hold finite numbers > 0; look for NaN")
+
+    def check_shapes(self, shapes: Sequence[Sequence[int]]) -> None:
+        """The rule was made for parameter tensors of these shapes."""
+        own, given = ([tuple(one) for one in of] for of in ((s.shape for s in self.scales), shapes))
+        if own != given:
+            raise ValueError(f"scales must have the parameters' shapes {given}, got {own}")
+
+    def weights(self, norms: Any) -> Any:
+        """min(1, 1 / norm of g / d), shape (1, batch), from its `norms` (tensors, batch)."""
+        joint = (norms**2).sum(0, keepdims=True) ** 0.5
+        return 1 / (joint * ROUNDED_UP).clip(min=1.0)
+
+    def clipped_sum(self, gradients: PerExample) -> tuple[list[Tensor], Tensor]:
+        """The sum over examples of gradients clipped so, and their weights (1, batch).
+
+        Where each layer is a linear one that ran once on one row an example, gradients stay
+        factored. Others are formed in full, a few examples at a time.
+        """
+        parameters = gradients.parameters
+        self.check_shapes([p.shape for p in parameters])
+        pairs = zip(self.scales, parameters, strict=True)
+        scales = [widened(torch.as_tensor(d, device=p.device).detach()) for d, p in pairs]
+        if isinstance(gradients, Gradients) and all(map(_one_product, gradients.layers)):
+            weights = self.weights(_of_products(gradients.layers, scales).sqrt())
+            weights = counting(weights.to(parameters[0].dtype))
+            return gradients.weighted_sum(weights), weights
+        sums = [widened(torch.zeros_like(p).detach()) for p in parameters]
+        weights = [parameters[0].new_zeros(1, 0).detach()]
+        for full in gradients.each():
+            norms = torch.stack(
+                [lengths(widened(g) / d) for g, d in zip(full, scales, strict=True)]
+            )
+            weights.append(counting(self.weights(norms).to(full[0].dtype)))
+            for total, gradient in zip(sums, full, strict=True):
+                total += torch.tensordot(weights[-1][0], left_out(gradient, weights[-1]), 1)
+        sums = [total.to(p.dtype) for total, p in zip(sums, parameters, strict=True)]
+        return sums, torch.cat(weights, 1)
+
+    def sensitivity(self, adjacency: Adjacency) -> float:
+        """The largest d_i under add-remove, along whose axis a gradient may lie; or twice that."""
+        return moves(max(float(scale.max()) for scale in self.scales), adjacency)
+
+    def noise_stds(self, noise_multiplier: float) -> list[Any]:
+        """Noise of deviation z d_i, which protects as one Gaussian of multiplier z does."""
+        checks.positive(noise_multiplier=noise_multiplier)
+        return [noise_multiplier * scale for scale in self.scales]
+
+
+def _one_product(one: LayerPasses) -> bool:
+    """Whether an example's weight gradient is one outer product, in which nothing cancels."""
+    return type(one.layer) is nn.Linear and len(one.passes) == 1 and one.passes[0][0].ndim == 2
+
+
+def _of_products(layers: Sequence[LayerPasses], scales: Sequence[Tensor]) -> Tensor:
+    """The squared norm of g / d of each tensor, (tensors, batch), in double precision.
+
+    In single, squares of numbers below 1e-23 are 0.
+    """
+    squares, left = [], iter(scales)
+    for one in layers:
+        a, d = map(widened, one.passes[0])
+        squares.append(((d.square() @ next(left).square().reciprocal()) * a.square()).sum(1))
+        if (bias := one.biases()) is not None:
+            squares.append((widened(bias) / next(left)).square().sum(1))
+    return torch.stack(squares)
+
 
 Spread = Literal["square", "root"]
 Squared = Literal["mean", "sum", "example"]
@@ -80,11 +195,7 @@ class NoiseShape(nn.Module):
 
 
 def checked_parameters(parameters: Iterable[Tensor]) -> list[Tensor]:
-    """The parameters as a list.
-
-    Raises:
-        TypeError: they are no tensors of floats, or there are none.
-    """
+    """The parameters as a list."""
     found = [] if isinstance(parameters, nn.Module) else list(parameters)
     if not found or not all(isinstance(p, Tensor) and p.is_floating_point() for p in found):
         raise TypeError(
@@ -109,15 +220,6 @@ class Remembering(NoiseShape):
         """E', the remembered square of each coordinate of a gradient, in place."""
         return [getattr(self, f"squares_{i}") for i in range(self.tensors)]
 
-    def coordinates(self) -> int:
-        """Number of coordinates: m."""
-        return sum(one.numel() for one in self.squares())
-
-    def local(self, bounds: Sequence[Tensor]) -> Shaped:
-        """Clipping at each coordinate, and noise in proportion: z sqrt(m) s_i."""
-        rule = PerCoordinateClipping(tuple(bounds))
-        return Shaped(rule, rule.noise_stds(self.noise_multiplier))
-
     def _follow(self, squares: Iterable[Tensor], decay: float) -> None:
         for past, present in zip(self.squares(), squares, strict=True):
             past.lerp_(present, 1 - decay)
@@ -132,12 +234,7 @@ class RawHistory(Remembering):
     Args:
         parameters, noise_multiplier, max_grad_norm: as `NoiseShape`; the norm is of the steps
             before the switch.
-        bound_factor: beta, of the bounds s_i = beta sqrt(E'_i).
-        decay: gamma', of the history, in [0, 1].
-        of: which gradient the history squares.
-        threshold: G; above it the history's variance over coordinates switches to local clipping.
-        spread: whether that is the variance of E' ("square", section III-B) or of its root ("root",
-            Algorithm 1, line 7).
+        bound_factor, decay, threshold, of, spread: as `settings.Published`, `of` for its history.
         scale: what the noise of line 13 is multiplied by: sqrt(lot) where each example gets it.
     """
 
@@ -165,13 +262,17 @@ class RawHistory(Remembering):
         self.threshold, self.spread, self.scale = threshold, spread, scale
 
     def now(self) -> Shaped:
-        """Local clipping where the history has spread out, else global clipping."""
-        shaped = self.local(self.bounds()) if self.switched() else super().now()
-        return Shaped(shaped.rule, [self.scale * std for std in shaped.noise_stds])
+        """Local clipping where the history has spread out, else global clipping.
 
-    def bounds(self) -> list[Tensor]:
-        """s_i = beta sqrt(E'_i) (line 9)."""
-        return [self.bound_factor * one.sqrt() for one in self.squares()]
+        Local is at s_i = beta sqrt(E'_i) (line 9), and noise is in proportion: z sqrt(m) s_i.
+        """
+        rule, stds = super().now()
+        if self.switched():
+            rule = PerCoordinateClipping(
+                tuple(self.bound_factor * e.sqrt() for e in self.squares())
+            )
+            stds = rule.noise_stds(self.noise_multiplier)
+        return Shaped(rule, [self.scale * std for std in stds])
 
     def switched(self) -> bool:
         """Line 7."""
@@ -179,11 +280,7 @@ class RawHistory(Remembering):
         return bool((whole if self.spread == "square" else whole.sqrt()).var() > self.threshold)
 
     def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
-        """Line 23: E' <- gamma' E' + (1 - gamma') g^2, of the raw gradient.
-
-        Raises:
-            TypeError: no raw gradient is given.
-        """
+        """Line 23: E' <- gamma' E' + (1 - gamma') g^2, of the raw gradient."""
         super().see(noisy)
         if raw is None:
             raise TypeError("raw must be given: AdaDP's history as printed is of raw gradients")
@@ -232,7 +329,8 @@ class ReleasedHistory(Remembering):
     def scales(self) -> list[Tensor]:
         """d_i = C sqrt(E'_i) over its root mean square, within the range; C before any step."""
         norm, squares = self.flat.max_grad_norm, [one.clamp(min=0) for one in self.squares()]
-        mean = torch.stack([one.sum() for one in squares]).sum() / self.coordinates()
+        count = sum(one.numel() for one in squares)
+        mean = torch.stack([one.sum() for one in squares]).sum() / count
         shares = [torch.where(mean > 0, one / mean, torch.ones_like(one)) for one in squares]
         most = self.range_factor
         return [norm * share.sqrt().clamp(1 / most, most) for share in shares]
@@ -245,3 +343,91 @@ class ReleasedHistory(Remembering):
             ((n / self.lot) ** 2 - (s / self.lot) ** 2 for n, s in zip(noisy, stds, strict=True)),
             self.decay,
         )
+
+
+STEPS = 50  # of projected gradient descent (Xu et al. 2019, section IV-B)
+
+
+class OptimisedNoise(NoiseShape):
+    """DpOpt's noise: less of it on coordinates along which the cost is steep.
+
+    Args:
+        parameters, noise_multiplier: as `NoiseShape`.
+        max_grad_norm: C; where all slopes are equal, noise and clipping are those of DP-SGD at C.
+        decay: of the average of released gradients, whose absolute values are the slopes.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor],
+        *,
+        noise_multiplier: float,
+        max_grad_norm: float,
+        decay: float = 0.99,
+    ) -> None:
+        parameters = checked_parameters(parameters)
+        super().__init__(parameters, noise_multiplier=noise_multiplier, max_grad_norm=max_grad_norm)
+        self.decay = checks.in_range(0, 1, decay=decay)
+        for i, p in enumerate(parameters):
+            self.register_buffer(f"slopes_{i}", torch.zeros_like(p).detach())
+
+    def slopes(self) -> list[Tensor]:
+        """The average of released sums, of each parameter's shape, in place."""
+        return [getattr(self, f"slopes_{i}") for i in range(self.tensors)]
+
+    def now(self) -> Shaped:
+        """The noise that harms least, and clipping that fits it."""
+        rule = ScaledClipping(tuple(least_harmful(self.slopes(), self.flat.max_grad_norm)))
+        return Shaped(rule, rule.noise_stds(self.noise_multiplier))
+
+    def see(self, noisy: Sequence[Tensor], raw: Raw | None = None) -> None:
+        """Follow the released sums; what is raw is not read."""
+        super().see(noisy)
+        for past, present in zip(self.slopes(), noisy, strict=True):
+            past.lerp_(present, 1 - self.decay)
+
+
+def least_harmful(slopes: Sequence[Tensor], max_grad_norm: float) -> list[Tensor]:
+    """Scales d that minimise sum |slope_i| d_i while sum (C^2 / m) / d_i^2 = 1, for sigma = z d.
+
+    C is max_grad_norm; equal slopes, of which there is one tensor a parameter, give d_i = C.
+    """
+    flat = torch.cat([one.flatten() for one in slopes]).double().abs()
+    average = float(flat.mean())
+    if not average < inf:
+        raise FloatingPointError("a slope is NaN or infinite: the learning rate may be too high")
+    scales = max_grad_norm / optimal_shares(flat.clamp(min=average or 1.0)).sqrt()
+    parts = scales.split([one.numel() for one in slopes])
+    return [part.view_as(one).to(one) for part, one in zip(parts, slopes, strict=True)]
+
+
+def optimal_shares(weights: Tensor, steps: int = STEPS) -> Tensor:
+    """What minimises sum w_i / sqrt(u_i) over u with mean 1, by projected gradient descent.
+
+    u_i / m is coordinate i's share of the constraint, in which the problem is convex and the
+    constraint a simplex. The minimum lies at u_i in proportion to w_i^(2/3).
+
+    Args:
+        weights: > 0, float64 (m,).
+        steps: of descent, from equal shares. 50 come within 1 % of the least sum where no weight
+            is below half the mean.
+    """
+    weights = weights / weights.mean()
+    least = float(weights.min()) ** (2 / 3)  # no share is less there: the mean of w^(2/3) is <= 1
+    rate = least * 4 / 3  # 1 / the largest curvature there, 3/4 w u^(-5/2)
+    shares = torch.ones_like(weights)
+    for _ in range(steps):
+        root = shares.rsqrt()
+        shares = projected(shares + rate / 2 * weights * root * root * root, least)
+    return shares
+
+
+def projected(shares: Tensor, least: float) -> Tensor:
+    """The nearest shares >= least with mean 1 (Michelot 1986); least <= 1."""
+    free = torch.ones_like(shares, dtype=torch.bool)
+    while True:
+        total = torch.where(free, shares, least).sum()
+        moved = torch.where(free, shares - (total - len(shares)) / free.sum(), least)
+        if bool((moved >= least).all()):
+            return moved
+        free &= moved > least

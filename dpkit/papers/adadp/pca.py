@@ -36,9 +36,6 @@ def release(
     Args:
         noise_multiplier: standard deviation of the noise on each number of A^T A.
         adjacency: "add-remove", where the sensitivity is 1, or "replace-one", where it is sqrt(2).
-
-    Raises:
-        ValueError: noise_multiplier is neither 0 nor in [1e-9, 1e13], or adjacency is unknown.
     """
     if noise_multiplier == 0:
         return NoGuarantee("no noise is added to A^T A", adjacency)
@@ -64,10 +61,8 @@ def components(
         rng: of the noise (`dpkit.privacy.normals.noised`).
 
     Raises:
-        TypeError: rng is no numpy.random.Generator.
         ValueError: rows are of another shape or type, hold a number that is NaN or infinite, or are
-            more than 131,072; k is not an integer in 1 .. pixels; noise_multiplier is neither 0 nor
-            in [1e-9, 1e13].
+            more than 131,072; k is not in 1 .. pixels; noise is neither 0 nor in [1e-9, 1e13].
     """
     release(noise_multiplier)
     sums = second_moments(rows)
@@ -87,9 +82,6 @@ def second_moments(rows: ArrayLike) -> Floats:
 
     Scaled rows are rounded towards 0, to multiples of 2^-18. So no scaled row is longer than 1 by
     rounding, every sum is exact, and the order in which a processor adds does not show.
-
-    Raises:
-        ValueError: as `components`, of rows.
     """
     array = np.asarray(rows)
     if array.ndim != 2 or array.shape[1] < 1 or array.dtype.kind not in "biuf":
@@ -127,11 +119,7 @@ def _scaled(rows: np.ndarray, start: int) -> Floats:
 
 
 def projected(rows: ArrayLike, components: ArrayLike) -> np.ndarray:
-    """Rows in the coordinates of the components, (records, k), as they are given: not scaled.
-
-    Raises:
-        ValueError: the two do not fit.
-    """
+    """Rows in the coordinates of the components, (records, k), as they are given: not scaled."""
     rows, components = np.asarray(rows), np.asarray(components)
     if rows.ndim != 2 or components.ndim != 2 or rows.shape[1] != len(components):
         raise ValueError(

@@ -2,21 +2,94 @@
 
 Epsilons are in nats. Theorem 1 is for lots drawn without replacement under replace-one; the rest
 is under add-remove unless it says so.
+
+What Algorithm 1's history of raw gradients gives away is seen on two data sets that differ in a
+record. Line 23 squares gradients without noise, and the squares decide clipping, noise and the
+branch of line 7. The loss here is linear, so that every record's gradient is itself and does not
+change.
 """
 
 import math
+from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
 from scipy.integrate import quad
 
+from dpkit.common import checks
 from dpkit.papers.adadp import example, pca, theorems
 from dpkit.papers.adadp.settings import ADADP, PUBLIC_SIZE
 from dpkit.papers.adadp.theorems import Theorem1
-from dpkit.privacy import WithoutReplacementGaussian, gdp, moments, pld, rdp
-from dpkit.privacy.clipping import PerCoordinateClipping
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian, GroupedGaussian, SampledGaussian
+from dpkit.privacy import Release, SampledGaussian, WithoutReplacementGaussian, gdp
+from dpkit.privacy.mechanisms import Floats
+
+BETA, HISTORY, THRESHOLD, NORM = 1.2, 0.9, 1e-6, 4.0  # beta, gamma', G and C (section IV)
+ONLY, NOBODY = 2, 3  # coordinates: one that a single record moves, and one that none does
+OTHERS = np.tile([1.0, 0.5, 0.0, 0.0], (99, 1))  # gradients of 99 records
+RECORD = np.array([[0.5, 0.5, 1.0, 0.0]])  # and of one more
+
+
+def released(
+    lots: Iterable[Floats], *, noise_multiplier: float, expected: float, rng: np.random.Generator
+) -> Floats:
+    """The noised sums of Algorithm 1, (lots, m), to the letter: its lines 6 to 20, and 23.
+
+    Noise lies on a lot's sum, and the history is of its mean; with noise on every example, or
+    another scale of the history, a bound of 0 remains one of 0. A lot is its gradients, (any
+    number, m), and L is expected.
+    """
+    checks.positive(noise_multiplier=noise_multiplier, expected=expected)
+    sums: list[Floats] = []
+    history = np.zeros(1)
+    for lot in lots:
+        root = np.broadcast_to(np.sqrt(history), lot.shape[1:])
+        if root.var() > THRESHOLD:
+            bound = BETA * root
+            clipped = lot.clip(-bound, bound)
+            deviation = noise_multiplier * math.sqrt(root.size) * bound
+        else:
+            lengths = np.sqrt((lot**2).sum(axis=1, keepdims=True))
+            clipped = lot / np.maximum(1.0, lengths / NORM)
+            deviation = np.full(root.size, noise_multiplier * NORM)
+        sums.append(clipped.sum(axis=0) + deviation * rng.standard_normal(root.size))
+        history = HISTORY * history + (1 - HISTORY) * (lot.sum(axis=0) / expected) ** 2
+    return np.stack(sums)
+
+
+def gives_away(sums: Floats) -> bool:
+    """Whether a step has noise at the record's coordinate and none where nobody has a gradient.
+
+    Before the switch both have noise. After it a coordinate has noise if its history is not 0, so
+    that without the record both have none: this never happens then.
+    """
+    return bool(((sums[:, ONLY] != 0) & (sums[:, NOBODY] == 0)).any())
+
+
+def chance(sample_rate: float, *, steps: int) -> float:
+    """How likely `gives_away` is with the record: it must enter a lot before the last one."""
+    checks.in_range(0, 1, sample_rate=sample_rate)
+    return -math.expm1((checks.whole(1, steps=steps) - 1) * math.log1p(-sample_rate))
+
+
+def epsilon(sample_rate: float, *, steps: int, delta: float, noise_multiplier: float) -> float:
+    """Epsilon of releasing the noised sums, from the two data sets.
+
+    Infinite if the event happens with the record in the first lot, cannot happen without it, and is
+    likelier than delta: then p <= e^epsilon 0 + delta for no epsilon. Else 0, which proves nothing.
+    """
+    rng = np.random.default_rng(0)
+    with_record = np.concatenate([OTHERS, RECORD])
+    events = [
+        gives_away(
+            released(
+                [first, OTHERS], noise_multiplier=noise_multiplier, expected=len(OTHERS), rng=rng
+            )
+        )
+        for first in (with_record, OTHERS)
+    ]
+    separated = events == [True, False]
+    return math.inf if separated and chance(sample_rate, steps=steps) > delta else 0.0
+
 
 DELTA = ADADP.target_delta  # of Theorem 1's example as well
 EXAMPLE_RATE, EXAMPLE_NOISE, EXAMPLE_STEPS = 600 / 60_000, 0.9, 1_800  # after Theorem 1's proof
@@ -90,11 +163,6 @@ def least_slope() -> float:
     )
 
 
-def replaced_divergence(order: float, noise_std: float) -> float:
-    """Renyi divergence of f + N(0, noise^2) for f(D) = 1 and f(D') = -1, both of norm 1."""
-    return float(Gaussian(noise_std, "replace-one").rdp([order])[0])
-
-
 def cosine_lead(*, noise_multiplier: float = example.NOISE_MULTIPLIER) -> float:
     """Mean cosine of the adaptive noise less that of the uniform noise, by quadrature.
 
@@ -124,23 +192,7 @@ def example_epsilon() -> theorems.Best:
 
 
 EXAMPLE = [Release(SampledGaussian(EXAMPLE_NOISE, EXAMPLE_RATE), EXAMPLE_STEPS)]
-
-
-def poisson_epsilon() -> float:
-    """The example by the RDP of Poisson sampling, the same orders and the same conversion."""
-    found = rdp.epsilon(EXAMPLE, delta=DELTA, conversion="classic", orders=theorems.ORDERS)
-    return found.epsilon
-
-
-def fixed_size_epsilon() -> float:
-    """The example in lots drawn without replacement: the certified upper end, replace-one."""
-    step = WithoutReplacementGaussian(EXAMPLE_NOISE, EXAMPLE_RATE)
-    return pld.epsilon([Release(step, EXAMPLE_STEPS)], delta=DELTA).epsilon
-
-
-def moments_epsilon() -> float:
-    """The example by the moments accountant, 32 integer moments."""
-    return moments.epsilon(EXAMPLE, delta=DELTA).epsilon
+FIXED_SIZE = [Release(WithoutReplacementGaussian(EXAMPLE_NOISE, EXAMPLE_RATE), EXAMPLE_STEPS)]
 
 
 def footnote_difference() -> float:
@@ -194,44 +246,12 @@ def pca_epsilon(noise_multiplier: float, *, delta: float = DELTA) -> float:
     return gdp.epsilon([Release(pca.release(noise_multiplier))], delta=delta).epsilon
 
 
-def with_pca() -> float:
-    """Epsilon of the high privacy level with DP-PCA's cost added, both under replace-one."""
-    step = theorem_1(HIGH_NOISE, MNIST_RATE).step
-    first = pca.release(HIGH_PCA_NOISE, adjacency="replace-one").rdp(theorems.ORDERS)
-    total = high_privacy_steps() * step + first - math.log(DELTA) / (theorems.ORDERS - 1)
-    return float(total.min())
-
-
-def joint_noise(groups: int) -> float:
-    """The noise multiplier of gradients in `groups`, each clipped apart, with sigma_* on each."""
-    return GroupedGaussian(CIFAR_NOISE, groups).one.noise_multiplier
-
-
-def cifar_epsilon(noise_multiplier: float) -> float:
-    """Theorem 1's epsilon of 40 epochs of CIFAR-10."""
-    return theorem_1(noise_multiplier, CIFAR_RATE).epsilon(CIFAR_STEPS, delta=DELTA).epsilon
-
-
-def moved_by_replacing() -> float:
-    """How far replacing a record moves a coordinate that is clipped to [-s, s], in units of s."""
-    return PerCoordinateClipping((np.ones(1),)).sensitivity("replace-one")
-
-
-def moment_of_three() -> float:
-    """E_R[((P - Q) / R)^2] of three Gaussians of noise 0.5 whose means are 1 apart, two by two.
-
-    E_R[P Q / R^2] = e^((p - r) (q - r) / noise^2); the means form an equilateral triangle.
-    """
-    power = 1 / 0.5**2
-    return 2 * (math.exp(power) - math.exp(power / 2))
-
-
-def stopping_epsilon(accuracy: float = 0.96, *, tested: int = 10_000) -> float:
+def stopping_epsilon() -> float:
     """Epsilon of the test images from when training stops, on two sets that differ in one of them.
 
-    A run stops at the first model with that accuracy. With one right answer less it goes on, with
-    certainty: the event "it stopped" has the chances 1 and 0, which no epsilon covers.
+    A run stops at the first model with accuracy .96 on 10,000 images. With one right answer less it
+    goes on, with certainty: the event "it stopped" has the chances 1 and 0, which no epsilon
+    covers.
     """
-    right = math.ceil(accuracy * tested)
-    stops = [correct / tested >= accuracy for correct in (right, right - 1)]
+    stops = [correct / 10_000 >= 0.96 for correct in (9_600, 9_599)]
     return math.inf if stops[0] != stops[1] else 0.0

@@ -1,20 +1,35 @@
-"""What the paper ran, the readings of its Algorithm 1, and what a repaired run changes."""
+"""What the paper ran, the readings of its Algorithm 1, and what a repaired run changes.
+
+AGD's noise falls while training, and each choice of a step is charged: Lee and Kifer 2018,
+"Concentrated differentially private gradient descent with adaptive per-iteration privacy budget"
+(KDD). AdaDP compares with it and prices it by Theorem 1 (section IV-A), as if the gradient were all
+that is released. The candidates' losses are released as well.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import ceil, log, sqrt
 from typing import TYPE_CHECKING, Literal
 
 from dpkit.common import checks
 from dpkit.papers.adadp import pca
 from dpkit.papers.adadp.theorems import Theorem1
-from dpkit.privacy import numerics, pld, rdp
-from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.base import NoGuarantee
+from dpkit.privacy import (
+    Gaussian,
+    Guarantee,
+    Mechanism,
+    NoGuarantee,
+    Release,
+    RenyiFilter,
+    numerics,
+    pld,
+    rdp,
+)
+from dpkit.privacy.accountants.filters import best_order
 from dpkit.privacy.sampling import FixedSizeBatches, PoissonSampling, mechanism
 from dpkit.privacy.schedules import Constant, Linear
-from dpkit.training.optimizers import Adam, RmsProp, Sgd
+from dpkit.training import Adam, RmsProp, Sgd
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,9 +50,7 @@ class Flat:
         """The noise shape of a network with these parameters."""
         from dpkit.papers.adadp.noise_shapes import NoiseShape
 
-        return NoiseShape(
-            parameters, noise_multiplier=settings.noise_multiplier, max_grad_norm=self.max_grad_norm
-        )
+        return NoiseShape(parameters, noise_multiplier=settings.noise_multiplier, **vars(self))
 
 
 @dataclass(frozen=True)
@@ -46,7 +59,9 @@ class Published:
 
     Args:
         max_grad_norm: C, of the steps before the switch to local clipping.
-        bound_factor, decay, threshold: beta, gamma' and G.
+        bound_factor: beta, of the bounds s_i = beta sqrt(E'_i).
+        decay: gamma', of the history, in [0, 1].
+        threshold: G; above it the history's variance over coordinates switches to local clipping.
         history: which gradient line 23 squares: the lot's "mean", its "sum", or each "example"'s,
             of whose squares it is then the mean.
         spread: whose variance over coordinates switches: that of E' ("square", as section III-B has
@@ -88,10 +103,8 @@ class Published:
 class Repaired:
     """The kit's own variant: a history of released gradients, its noise's variance taken off.
 
-    Args:
-        max_grad_norm: C; with equal scales, clipping and noise are DP-SGD's at norm C.
-        decay: gamma', of a longer history, since one release is mostly noise.
-        range_factor: scales lie within C divided and multiplied by it.
+    The history is longer than AdaDP's, since one release is mostly noise. Fields as
+    `ReleasedHistory`.
     """
 
     max_grad_norm: float
@@ -103,37 +116,22 @@ class Repaired:
         from dpkit.papers.adadp.noise_shapes import ReleasedHistory
 
         return ReleasedHistory(
-            parameters,
-            noise_multiplier=settings.noise_multiplier,
-            max_grad_norm=self.max_grad_norm,
-            lot=settings.lot,
-            decay=self.decay,
-            range_factor=self.range_factor,
+            parameters, noise_multiplier=settings.noise_multiplier, lot=settings.lot, **vars(self)
         )
 
 
 @dataclass(frozen=True)
 class Optimised:
-    """DpOpt's noise (Xiang, Yang, Li 2019), in the kit's reading: see `OptimisedNoise`.
-
-    Args:
-        max_grad_norm: C; where all slopes are equal, it is DP-SGD at C.
-        decay: of the average of released gradients.
-    """
+    """DpOpt's noise (Xiang, Yang, Li 2019), in the kit's reading: see `OptimisedNoise`."""
 
     max_grad_norm: float
     decay: float = 0.99
 
     def build(self, parameters: Iterable["Tensor"], settings: "Settings") -> "NoiseShape":
         """The noise shape of a network with these parameters."""
-        from dpkit.papers.adadp.optimised_noise import OptimisedNoise
+        from dpkit.papers.adadp.noise_shapes import OptimisedNoise
 
-        return OptimisedNoise(
-            parameters,
-            noise_multiplier=settings.noise_multiplier,
-            max_grad_norm=self.max_grad_norm,
-            decay=self.decay,
-        )
+        return OptimisedNoise(parameters, noise_multiplier=settings.noise_multiplier, **vars(self))
 
 
 @dataclass(frozen=True)
@@ -150,9 +148,6 @@ class Settings:
         widths: of the network: inputs (DP-PCA's dimensions), hidden layers, classes.
         max_steps: an end where the budget would allow more.
         chosen: how settings came about that the paper does not print.
-
-    Raises:
-        ValueError: a number is out of range.
     """
 
     noise: Flat | Published | Repaired | Optimised
@@ -184,7 +179,11 @@ class Settings:
 
     def as_if_public(self, *, public_size: int, steps: int) -> list[Release]:
         """The ledger if the history were public: what Theorem 1 assumes, priced as is right."""
-        training = Release(self._step(public_size), steps)
+        noise = self.noise_multiplier
+        if isinstance(self.noise, Published):
+            noise *= self.noise.more_noise(self.lot)
+        step = mechanism(self.sampling, noise_multiplier=noise, public_size=public_size)
+        training = Release(step, steps)
         if self.pca_noise is None:
             return [training]
         projection = pca.release(self.pca_noise, adjacency=self.sampling.adjacency)
@@ -198,12 +197,6 @@ class Settings:
     def steps_allowed(self, *, public_size: int) -> int:
         """Steps within the level, by the certified accountant; raw histories as if public."""
         return _allowed(self, public_size)
-
-    def _step(self, public_size: int) -> Mechanism:
-        noise = self.noise_multiplier
-        if isinstance(self.noise, Published):
-            noise *= self.noise.more_noise(self.lot)
-        return mechanism(self.sampling, noise_multiplier=noise, public_size=public_size)
 
 
 def proven(ledger: list[Release], *, delta: float) -> Guarantee:
@@ -251,4 +244,177 @@ REPAIRED = replace(
 DP_ADAM = replace(ADADP, noise=Flat(0.1), optimizer=Adam(FALLING), chosen=TUNED)
 DPSGD_TUNED = replace(
     ADADP, noise=Flat(0.3), optimizer=Sgd(Linear(10.0, 1.0, over=MAX_STEPS)), chosen=TUNED
+)
+
+
+@dataclass(frozen=True)
+class AgdSettings:
+    """A private classifier trained by AGD on Poisson lots.
+
+    A step releases a noisy gradient, then the noisy changes of the loss that candidate rates bring,
+    on the same lot: Gaussian releases, the second one chosen by what the first has shown. Given the
+    lot they protect together as one Gaussian with 1 / z^2 = 1 / z_g^2 + k / z_l^2, k candidates
+    (Dong, Roth, Su 2022, Cor. 3.3), so that the step on a Poisson lot costs what `SampledGaussian`
+    of that z costs (Zhu, Dong, Wang 2022, Thm 11: sampling a dominated mechanism).
+
+    The noise follows what was released, so that no list made beforehand is the run's price. A Renyi
+    filter ends the run within its target, whatever happens.
+
+    Args:
+        noise_multiplier: z_g of the first step; noise over max_grad_norm.
+        least_noise_multiplier: below which z_g does not fall.
+        growth: gamma; where no candidate lowers the loss, 1 / z_g^2 grows by the factor 1 + gamma.
+        max_grad_norm: clip norm of an example's gradient.
+        rates: candidate step sizes beside 0.
+        choice_noise: z_l; noise on the sum of an example's changes, over max_change.
+        max_change: an example's change of loss is clipped to +-max_change. (The paper clips losses
+            and compares them; their differences need less room.)
+        sampling: of the lots.
+        target_epsilon, target_delta: of the whole run, under add-remove.
+        public_size: declared number of records.
+        pca_noise, widths, max_steps, chosen: as `Settings`.
+    """
+
+    noise_multiplier: float
+    least_noise_multiplier: float
+    max_grad_norm: float
+    choice_noise: float
+    sampling: PoissonSampling
+    target_epsilon: float
+    rates: tuple[float, ...] = (0.1, 0.25, 0.5, 1.0)
+    growth: float = 0.1
+    max_change: float = 0.1
+    target_delta: float = 1e-5
+    public_size: int = PUBLIC_SIZE
+    pca_noise: float | None = None
+    widths: tuple[int, ...] = (60, 1000, 10)
+    max_steps: int = MAX_STEPS
+    chosen: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.plain_fields(self)
+        checks.positive(
+            noise_multiplier=self.noise_multiplier,
+            max_grad_norm=self.max_grad_norm,
+            choice_noise=self.choice_noise,
+            growth=self.growth,
+            max_change=self.max_change,
+            least_noise_multiplier=self.least_noise_multiplier,
+            **{f"rates[{i}]": rate for i, rate in enumerate(self.rates)},
+        )
+        if not self.least_noise_multiplier <= self.noise_multiplier:
+            raise ValueError(
+                "least_noise_multiplier must be <= noise_multiplier, got "
+                f"{self.least_noise_multiplier} and {self.noise_multiplier}"
+            )
+        if not self.rates:
+            raise ValueError("rates must name a step size beside 0, got none")
+
+    @property
+    def lot(self) -> int:
+        """Records a lot, on average: L."""
+        return self.sampling.expected_batch_size
+
+    @property
+    def levels(self) -> int:
+        """Number of noise multipliers that z_g can take."""
+        falls = 2 * log(self.noise_multiplier / self.least_noise_multiplier) / log(1 + self.growth)
+        return 1 + ceil(falls)
+
+    def gradient_noise(self, level: int) -> float:
+        """z_g after it fell `level` times."""
+        fallen = self.noise_multiplier * (1 + self.growth) ** (-level / 2)
+        return max(fallen, self.least_noise_multiplier)
+
+    def joint_noise(self, level: int) -> float:
+        """z of the one Gaussian that protects as the gradient and the choice together do."""
+        choice = len(self.rates) / self.choice_noise**2
+        return 1 / sqrt(1 / self.gradient_noise(level) ** 2 + choice)
+
+    def release(self, level: int, *, public_size: int) -> Mechanism:
+        """What a step releases whose z_g fell `level` times."""
+        noise = self.joint_noise(level)
+        return mechanism(self.sampling, noise_multiplier=noise, public_size=public_size)
+
+    def budget(self, *, public_size: int) -> RenyiFilter:
+        """The filter of a run before its first step; DP-PCA is charged. Its order is public.
+
+        Raises:
+            ValueError: public_size is not the settings', or the target does not allow one step.
+        """
+        if public_size != self.public_size:
+            raise ValueError(
+                f"public_size must be the settings', {self.public_size}, which the run's filter "
+                f"charges by, got {public_size}"
+            )
+        budget = RenyiFilter.for_target(
+            self.target_epsilon, delta=self.target_delta, order=_order(self)
+        )
+        for one in self.projection():
+            budget.charge(one.mechanism)
+        return budget
+
+    def guarantee(self, *, public_size: int) -> Guarantee:
+        """What holds of a run, however its noise falls and wherever it stops: the filter's."""
+        return self.budget(public_size=public_size).guarantee()
+
+    def steps_allowed(self, *, public_size: int) -> int:
+        """Steps if the noise never falls. Where it does the budget ends sooner, and steps idle."""
+        budget = self.budget(public_size=public_size)
+        first = self.release(0, public_size=public_size)
+        steps = int(budget.remaining / float(first.rdp([budget.order])[0]))
+        while steps and not budget.allows(first, steps):
+            steps -= 1
+        return min(steps, self.max_steps)
+
+    def ledger(self, *, public_size: int, steps: int) -> list[Release]:
+        """What `steps` steps release at most: a fall at each step, until the least noise.
+
+        It bounds each of the steps, whatever happens; of a whole run `guarantee` says less.
+        """
+        *higher, _ = range(self.levels)
+        counts = [1] * min(len(higher), steps)
+        counts += [steps - len(counts)]
+        levels = enumerate(counts)
+        releases = [Release(self.release(i, public_size=public_size), n) for i, n in levels if n]
+        return [*self.projection(), *releases]
+
+    def projection(self) -> list[Release]:
+        """What DP-PCA releases, if inputs are projected."""
+        return [] if self.pca_noise is None else [Release(Gaussian(self.pca_noise))]
+
+
+@lru_cache(maxsize=64)
+def _order(settings: AgdSettings) -> float:
+    """The filter's: that which allows the most steps if the noise does not fall."""
+
+    def plan(steps: int) -> list[Release]:
+        first = settings.release(0, public_size=settings.public_size)
+        return [*settings.projection(), Release(first, steps)]
+
+    def within(steps: int) -> bool:
+        spent = rdp.epsilon(plan(steps), delta=settings.target_delta)
+        return spent.epsilon <= settings.target_epsilon
+
+    if not within(1):
+        raise ValueError(
+            f"target_epsilon {settings.target_epsilon} does not allow one step: raise it, or the "
+            "noise"
+        )
+    most = settings.max_steps
+    steps = most if within(most) else numerics.most(within, limit=2 * most)
+    return best_order(settings.target_epsilon, delta=settings.target_delta, ledger=plan(steps))
+
+
+# The paper prints no setting of AGD's. Of each step's price, at the first noise, the choice has a
+# fifth; gamma is that of Lee and Kifer.
+AGD = AgdSettings(
+    noise_multiplier=8.0,
+    least_noise_multiplier=2.0,
+    max_grad_norm=4.0,
+    choice_noise=32.0,
+    sampling=PoissonSampling(600),
+    target_epsilon=0.5,
+    pca_noise=16.0,
+    chosen="by hand; the paper prints none",
 )

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from dpkit.papers.adadp import pca
 from dpkit.papers.adadp.settings import proven
 from dpkit.papers.adadp.theorems import Theorem1
@@ -44,11 +46,7 @@ SECONDS = {  # Table II
 
 
 def table_2(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Table II: time of an iteration over that of DP-SGD, as printed and here.
-
-    Args:
-        seconds: values of `evidence.TIME`, such as "mnist_adadp_ratio".
-    """
+    """Table II: time of an iteration over that of DP-SGD, as printed and in `trajectories.TIME`."""
     return [
         {
             "data": data,
@@ -64,8 +62,7 @@ def table_2(seconds: Mapping[str, float]) -> list[dict[str, Any]]:
 def levels(stored: Stored) -> list[dict[str, Any]]:
     """Final accuracies of a figure's methods, in per cent: a row each, three columns of spreads.
 
-    Args:
-        stored: parts by name, from `experiments.store.load("adadp", "figure_2")`, or figure_3.
+    Parts by name are those of `experiments.store.load("adadp", "figure_2")`, or figure_3.
     """
     return [
         {"method": title, **{f"{e:g}": _accuracy(stored, f"{key}-{e:g}") for e in EPSILONS}}
@@ -114,9 +111,8 @@ def table_1(stored: Stored) -> list[dict[str, Any]]:
 def figure_5(stored: Stored, base: Stored) -> list[dict[str, Any]]:
     """Figure 5: accuracy, in per cent, with one value changed, beside what the paper finds best.
 
-    Args:
-        stored: parts of figure_5, named after what was changed and its value.
-        base: parts of figure_2, of which AdaDP at epsilon 0.5 has the values in the middle.
+    Parts of figure_5 are named after what was changed and its value; of those of figure_2, AdaDP at
+    epsilon 0.5 has the values in the middle.
     """
     middle = _accuracy(base, "adadp-0.5")["mean"]
     rows = []
@@ -152,36 +148,23 @@ def _ahead(stored: Stored, key: str, rival: str, epsilon: float) -> float | None
 
 def _cost(stored: Stored, key: str, wanted: float) -> dict[str, Any]:
     runs = values(stored, key)
-    steps = [_first(run["curve"], wanted) for run in runs]
-    reached = [one for one in steps if one is not None]
+    reached = []  # steps, of each run that gets there
+    for curve in (run["curve"] for run in runs):
+        pairs = zip(curve["steps"], curve["accuracy"], strict=True)
+        reached += [step for step, accuracy in pairs if accuracy >= wanted][:1]
+    said = {"reached": f"{len(reached)} of {len(runs)}"}
     if not runs or len(reached) < len(runs):
-        return {"reached": f"{len(reached)} of {len(runs)}"}
-    mean, settings = round(sum(reached) / len(reached)), _setting(stored, key)
-    rate, noise, delta = settings["rate"], settings["noise"], settings["delta"]
-    ledger = [Release(pca.release(settings["pca"])), Release(SampledGaussian(noise, rate), mean)]
-    return {
-        "reached": f"{len(reached)} of {len(runs)}",
+        return said
+    part = next(one for name, one in stored.items() if name.startswith(f"{key}-seed"))
+    told = part["provenance"]["settings"]
+    rate = told["sampling"]["expected_batch_size"] / SIZES[told["records"]]
+    noise, delta, mean = told["noise_multiplier"], told["target_delta"], round(np.mean(reached))
+    ledger = [Release(pca.release(told["pca_noise"])), Release(SampledGaussian(noise, rate), mean)]
+    return said | {
         "steps": mean,
         "charged": Theorem1(noise, sample_rate=rate).epsilon(mean, delta=delta).epsilon,
         "proven": proven(ledger, delta=delta).epsilon,
     }
-
-
-def _setting(stored: Stored, key: str) -> Mapping[str, float]:
-    """What a stored run's noise, rate, DP-PCA noise and delta were."""
-    part = next(one for name, one in stored.items() if name.startswith(f"{key}-seed"))
-    told = part["provenance"]["settings"]
-    return {
-        "noise": told["noise_multiplier"],
-        "rate": told["sampling"]["expected_batch_size"] / SIZES[told["records"]],
-        "pca": told["pca_noise"],
-        "delta": told["target_delta"],
-    }
-
-
-def _first(curve: Mapping[str, list[float]], wanted: float) -> int | None:
-    pairs = zip(curve["steps"], curve["accuracy"], strict=True)
-    return next((int(step) for step, accuracy in pairs if accuracy >= wanted), None)
 
 
 _LEVELS = {f"{epsilon:g}": "accuracy, %" for epsilon in EPSILONS}

@@ -8,7 +8,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from dpkit.common import checks
 from dpkit.privacy.mechanisms import Floats
@@ -19,25 +18,11 @@ RIGHT, PRINTED = -1.5, 1.5  # the exponent of H in dA / dH: as it must be, and i
 
 
 def limits(h: float, *, epsilon: float) -> tuple[float, float]:
-    """A(H) and A'(H) of Lemma 1's proof: sqrt(H) / 2 - eps / sqrt(H) and -sqrt(H) / 2 - it.
-
-    Args:
-        h: H > 0.
-        epsilon: >= 0.
-    """
+    """A(H) and A'(H) of Lemma 1's proof: sqrt(H) / 2 - eps / sqrt(H) and -sqrt(H) / 2 - it."""
     checks.positive(h=h)
     checks.non_negative(epsilon=epsilon)
     root = math.sqrt(h)
     return root / 2 - epsilon / root, -root / 2 - epsilon / root
-
-
-def profile(h: float, *, epsilon: float) -> float:
-    """Delta at `epsilon` of a privacy loss of N(H / 2, H): Phi(A) - e^eps Phi(A') (eq. 2).
-
-    To some 1e-16 in absolute terms; `dpkit.privacy.gdp.log_delta` keeps the digits of a small one.
-    """
-    upper, lower = limits(h, epsilon=epsilon)
-    return float(ndtr(upper) - math.exp(epsilon) * ndtr(lower))
 
 
 def limit_slope(h: float, *, epsilon: float, exponent: float = RIGHT) -> float:
@@ -48,7 +33,7 @@ def limit_slope(h: float, *, epsilon: float, exponent: float = RIGHT) -> float:
 
 
 def profile_slope(h: float, *, epsilon: float, exponent: float = RIGHT) -> float:
-    """The derivative of `profile` in H, as the proof of Lemma 1 writes it, term by term.
+    """The derivative in H of delta at epsilon, Phi(A) - e^eps Phi(A') (eq. 2), as the proof has it.
 
     The terms with `exponent` have the factor e^(-A^2 / 2) - e^(eps - A'^2 / 2), which is 0 since
     A'^2 = A^2 + 2 eps. So the printed exponent leaves the derivative as it is, and above 0.
@@ -66,10 +51,6 @@ def lemma_3(order: float, *, noise_std: float) -> float:
 
     Right where one record moves f by 1 at most (Mironov 2017, Prop. 7). The lemma asks for
     ||f|| <= 1 instead, which a record replaced may move by 2: four times as much.
-
-    Args:
-        order: alpha > 1.
-        noise_std: sigma > 0.
     """
     checks.between(1, math.inf, order=order)
     checks.positive(noise_std=noise_std)
@@ -98,7 +79,6 @@ class Best(NamedTuple):
     """What Theorem 1 gives at its best order."""
 
     epsilon: float
-    delta: float
     order: int
 
 
@@ -111,9 +91,6 @@ class Theorem1:
     Args:
         noise_multiplier: sigma_*, noise over how far replacing one record moves the lot's sum.
         sample_rate: q = L / N, in (0, 1].
-
-    Raises:
-        ValueError: a value is out of range.
     """
 
     def __init__(self, noise_multiplier: float, *, sample_rate: float) -> None:
@@ -127,15 +104,7 @@ class Theorem1:
         checks.between(0, 1, delta=delta)
         epsilons = steps * self.step - math.log(delta) / (ORDERS - 1)
         best = int(np.argmin(epsilons))
-        return Best(float(epsilons[best]), delta, int(ORDERS[best]))
-
-    def delta(self, steps: int, *, epsilon: float) -> Best:
-        """delta_*: the least delta of `steps` >= 0 at `epsilon` >= 0 (section IV-A), at most 1."""
-        checks.whole(steps=steps)
-        checks.non_negative(epsilon=epsilon)
-        logs = (ORDERS - 1) * (steps * self.step - epsilon)
-        best = int(np.argmin(logs))
-        return Best(epsilon, math.exp(min(logs[best], 0.0)), int(ORDERS[best]))
+        return Best(float(epsilons[best]), int(ORDERS[best]))
 
     def steps(self, target_epsilon: float, *, delta: float) -> int:
         """The most steps within `target_epsilon` > 0 at `delta` in (0, 1); 0 if there is none."""
@@ -148,14 +117,10 @@ class Theorem1:
 def footnote_1(epsilon: float, *, delta: float, moment: float) -> float:
     """Footnote 1: 2 eps / (1 + l) + 2 ln(delta) / (l + l^2), the most that Lemma 1's H may be.
 
-    A loss of mean m and variance v has log E[e^(l loss)] = l m + l^2 v / 2, here with m = H / 2
-    and v = H, and the tail bound asks that it be l eps + ln(delta) at most (Abadi et al. 2016, Thm
-    2). The equation before (10a) of DpOpt (Xiang, Yang, Li 2019) lacks the term l^2 v / 2.
-
-    Args:
-        epsilon: > 0.
-        delta: in (0, 1).
-        moment: l > 0, the order of the moment of the privacy loss.
+    The order of the moment is l. A loss of mean m and variance v has log E[e^(l loss)] = l m + l^2
+    v / 2, here with m = H / 2 and v = H, and the tail bound asks that it be l eps + ln(delta) at
+    most (Abadi et al. 2016, Thm 2). The equation before (10a) of DpOpt (Xiang, Yang, Li 2019) lacks
+    the term l^2 v / 2.
     """
     checks.positive(epsilon=epsilon, moment=moment)
     checks.between(0, 1, delta=delta)

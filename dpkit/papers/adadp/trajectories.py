@@ -1,18 +1,118 @@
-"""Trajectories of AdaDP and DpSgd on a function of two variables, with noise and without.
+"""What claims on experiments rest on: trajectories on test functions, the time of an iteration.
 
-Section III-B measures how far noise moves each from its course on Beale's function in 150
-iterations. Start, learning rate, noise level and clip norm of that experiment are not printed, so
-a grid of them stands here for what it may have been. The function's gradient is the one example.
+Section III-B measures how far noise moves AdaDP and DpSgd from their course on Beale's function in
+150 iterations. Start, learning rate, noise level and clip norm of that experiment are not printed,
+so a grid of them stands here for what it may have been. The function's gradient is the one example.
+
+The test functions are smooth, of two variables. Names, formulas and domains are those of
+Wikipedia's "Test functions for optimization", which the paper cites as [31]. Each is written in
+operations that are analytic in both variables, so that its gradient follows from the function
+itself (`gradient`).
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.papers.adadp.objectives import Objective, gradient
+from dpkit.common.records import describe
+from dpkit.papers.adadp.levels import CIFAR_WIDTHS, AnySettings
+from dpkit.papers.adadp.settings import ADADP, AGD, DPOPT, DPSGD
+from dpkit.papers.claims import Evidence, Measured
 from dpkit.privacy.mechanisms import Floats
+from dpkit.privacy.sampling import PoissonSampling
+
+TINY = 1e-30  # of the step into the complex plane: its error, of order TINY^2, is below rounding
+
+
+class Objective(NamedTuple):
+    """A function to minimise.
+
+    name: as Wikipedia has it.
+    value: f(x, y) of numbers or arrays of one shape, real or complex.
+    low, high: corners of the domain that is usually searched.
+    least: where it is least, one of the places where it is; None if it has no least value.
+    """
+
+    name: str
+    value: Callable[[Any, Any], Any]
+    low: tuple[float, float]
+    high: tuple[float, float]
+    least: tuple[float, float] | None
+
+
+def gradient(objective: Objective, at: Floats) -> Floats:
+    """The gradient at points (..., 2), of the same shape, exact but for rounding.
+
+    f(x + ih) = f(x) + ih f'(x) + O(h^2) of an analytic f (Squire, Trapp 1998), without the
+    difference that loses digits.
+    """
+    x, y = at[..., 0], at[..., 1]
+    step = TINY * 1j
+    slopes = objective.value(x + step, y + 0j), objective.value(x + 0j, y + step)
+    return np.stack([slope.imag / TINY for slope in slopes], axis=-1)
+
+
+def _square(name: str, value: Callable[[Any, Any], Any], side: float, *least: float) -> Objective:
+    """An objective on [-side, side]^2, least at `least`; without it, below every bound."""
+    ends = (-side, -side), (side, side)
+    return Objective(name, value, *ends, (least[0], least[1]) if least else None)
+
+
+def _beale(x: Any, y: Any, *, last: int = 2) -> Any:
+    return (1.5 - x + x * y) ** 2 + (2.25 - x + x * y**2) ** 2 + (2.625 - x + x * y**3) ** last
+
+
+def _goldstein_price(x: Any, y: Any) -> Any:
+    first = 19 - 14 * x + 3 * x**2 - 14 * y + 6 * x * y + 3 * y**2
+    second = 18 - 32 * x + 12 * x**2 + 48 * y - 36 * x * y + 27 * y**2
+    return (1 + (x + y + 1) ** 2 * first) * (30 + (2 * x - 3 * y) ** 2 * second)
+
+
+def _rastrigin(x: Any, y: Any) -> Any:
+    return 20 + sum(z**2 - 10 * np.cos(2 * np.pi * z) for z in (x, y))
+
+
+def _levi(x: Any, y: Any) -> Any:
+    first = np.sin(3 * np.pi * x) ** 2 + (x - 1) ** 2 * (1 + np.sin(3 * np.pi * y) ** 2)
+    return first + (y - 1) ** 2 * (1 + np.sin(2 * np.pi * y) ** 2)
+
+
+# The paper cubes the last term of Beale's function, which so falls below every bound
+BEALE_AS_PRINTED = _square("Beale as printed", partial(_beale, last=3), 4.5)
+BEALE = _square("Beale", _beale, 4.5, 3.0, 0.5)
+OBJECTIVES = (
+    BEALE_AS_PRINTED,
+    BEALE,
+    # Wikipedia names no domain of Rosenbrock's
+    _square("Rosenbrock", lambda x, y: 100 * (y - x**2) ** 2 + (1 - x) ** 2, 4.5, 1.0, 1.0),
+    _square("Himmelblau", lambda x, y: (x**2 + y - 11) ** 2 + (x + y**2 - 7) ** 2, 5.0, 3.0, 2.0),
+    _square("Booth", lambda x, y: (x + 2 * y - 7) ** 2 + (2 * x + y - 5) ** 2, 10.0, 1.0, 3.0),
+    _square("Matyas", lambda x, y: 0.26 * (x**2 + y**2) - 0.48 * x * y, 10.0, 0.0, 0.0),
+    _square("sphere", lambda x, y: x**2 + y**2, 4.5, 0.0, 0.0),
+    Objective(
+        "McCormick",
+        lambda x, y: np.sin(x + y) + (x - y) ** 2 - 1.5 * x + 2.5 * y + 1,
+        *((-1.5, -3.0), (4.0, 4.0), (-0.547197551, -1.547197551)),
+    ),
+    _square(
+        "three-hump camel",
+        lambda x, y: 2 * x**2 - 1.05 * x**4 + x**6 / 6 + x * y + y**2,
+        *(5.0, 0.0, 0.0),
+    ),
+    _square(
+        "Styblinski-Tang",
+        lambda x, y: (x**4 - 16 * x**2 + 5 * x + y**4 - 16 * y**2 + 5 * y) / 2,
+        *(5.0, -2.903534028, -2.903534028),
+    ),
+    _square("Goldstein-Price", _goldstein_price, 2.0, 0.0, -1.0),
+    _square("Rastrigin", _rastrigin, 5.12, 0.0, 0.0),
+    _square("Levi 13", _levi, 10.0, 1.0, 1.0),
+)
 
 ITERATIONS = 150
 GAMMA, HISTORY, BETA, THRESHOLD = 0.1, 0.9, 1.5, 1e-6  # gamma, gamma', beta, G (section III-B)
@@ -40,9 +140,7 @@ def dp_sgd(
 ) -> Iterator[Floats]:
     """Yield DpSgd's n positions (n, 2) after each step (Algorithm 1, lines 16, 18 and 26).
 
-    Args:
-        start: where the runs begin, (n, 2).
-        normals: standard normal noise of each step, (steps, n, 2).
+    The runs start at (n, 2), and each step has standard normal noise, (steps, n, 2).
     """
     rate, noise, norm = (np.asarray(one)[..., None] for one in setting)
     at = start
@@ -146,3 +244,126 @@ def over_grid(steps: Steps, objective: Objective, grid: Grid) -> tuple[Floats, F
     setting = Setting(rate, noise, norm)
     clipped, unclipped = distances(steps, objective, points[place], setting, normals[:, seed])
     return clipped.reshape(mesh[0].shape), unclipped.reshape(mesh[0].shape)
+
+
+PRINTED = {"adadp": 0.21, "dpsgd": 0.90}  # distances of section III-B
+BATCHES = {"mnist": (ADADP.widths, 120), "cifar10": (CIFAR_WIDTHS, 32)}  # of Table II
+WARM_UP = 5  # iterations that are not timed
+WITHIN = 0.005  # of a printed distance: half a unit of its last digit
+
+
+def trajectories(grid: Grid) -> Measured:
+    """Distances between noisy and noise-free runs over the grid (half a minute).
+
+    Returns:
+        for Beale's function as printed ("printed_...") and as usual ("usual_..."), and for each
+        method: `adadp_low`, `adadp_median`, `adadp_high` (5, 50 and 95 % of all distances),
+        `adadp_share` and `adadp_unclipped_share` (of the grid, at most the printed distance away
+        from the run without noise, which clips or does not); the same of `dpsgd`; `nearer`: the
+        share of settings at which AdaDP's mean distance is the smaller, and `nearer_at_8` (or
+        another) that at one noise level; `ratio`: the median of AdaDP's over DpSgd's; `both`,
+        `reverse`: the share of settings that give both printed distances or more extreme ones, and
+        the two the other way round. `least_nearer`, `most_nearer` and the like: over all functions
+        but the printed one, of which there are `functions`; `settings`: how many there are.
+    """
+    found = {one.name: _compared(one, grid) for one in OBJECTIVES}
+    others = [values for name, values in found.items() if name != BEALE_AS_PRINTED.name]
+    beale = (("printed", BEALE_AS_PRINTED), ("usual", BEALE))
+    values = {
+        f"{prefix}_{key}": value for prefix, one in beale for key, value in found[one.name].items()
+    }
+    for key in [name for name in others[0] if name.startswith(("nearer", "ratio"))]:
+        values[f"least_{key}"] = min(one[key] for one in others)
+        values[f"most_{key}"] = max(one[key] for one in others)
+    sizes = (grid.starts**2, *(len(axis) for axis in grid[1:4]))
+    values |= {"functions": float(len(others)), "settings": float(np.prod(sizes))}
+    return Measured(values, {})
+
+
+def _compared(objective: Objective, grid: Grid) -> dict[str, float]:
+    """`trajectories`' values of one function."""
+    values, means = {}, []
+    for name, steps in (("adadp", adadp), ("dpsgd", dp_sgd)):
+        clipped, unclipped = over_grid(steps, objective, grid)
+        ends = zip(("low", "median", "high"), np.quantile(clipped, [0.05, 0.5, 0.95]), strict=True)
+        values |= {f"{name}_{end}": float(value) for end, value in ends}
+        values[f"{name}_share"] = float((clipped <= PRINTED[name] + WITHIN).mean())
+        values[f"{name}_unclipped_share"] = float((unclipped <= PRINTED[name] + WITHIN).mean())
+        means.append(clipped.mean(axis=-1))  # over seeds
+    own, other = means
+    near, far = PRINTED["adadp"] + WITHIN, PRINTED["dpsgd"] - WITHIN
+    levels = (f"nearer_at_{noise:g}" for noise in grid.noise_multipliers)
+    return values | {
+        "nearer": float((own < other).mean()),
+        **dict(zip(levels, (own < other).mean(axis=(0, 1, 3)).tolist(), strict=True)),
+        "ratio": float(np.median(own / other)),
+        "both": float(((own <= near) & (other >= far)).mean()),
+        "reverse": float(((other <= near) & (own >= far)).mean()),
+    }
+
+
+GRID = Grid()
+TRAJECTORIES = Evidence(
+    "adadp/trajectories",
+    {
+        "grid": {name: describe(value) for name, value in GRID._asdict().items()},
+        "gamma, gamma', beta, G, epsilon_0": [GAMMA, HISTORY, BETA, THRESHOLD, SMOOTHING],
+        "functions": [one.name for one in OBJECTIVES],
+        "starts": "a lattice within each function's domain",
+    },
+    partial(trajectories, GRID),
+)
+
+
+def time_per_iteration(*, iterations: int) -> Measured:
+    """Time iterations of Table II's four methods, in turn, on random inputs.
+
+    Of CIFAR-10's network only the layers that are trained.
+
+    Returns:
+        `mnist_adadp` and so on: medians in seconds over `iterations`, at the batches of Table II;
+        `mnist_adadp_ratio` and so on: over DpSgd's.
+    """
+    import torch
+
+    from dpkit.papers.adadp.experiments import method
+
+    values: dict[str, float] = {}
+    for name, (widths, batch) in BATCHES.items():
+        rng, lots = torch.Generator().manual_seed(0), PoissonSampling(batch)
+        features = torch.randn(batch, widths[0], generator=rng)
+        labels = torch.randint(10, (batch,), generator=rng)
+        seconds: dict[str, list[float]] = {key: [] for key in METHODS}
+        sized = {key: replace(one, widths=widths, sampling=lots) for key, one in METHODS.items()}
+        models = {key: method(one)[1](one, seed=0, device=rng.device) for key, one in sized.items()}
+        for index in range(WARM_UP + iterations):
+            for key, one in sized.items():  # in turn, so that a busy machine is fair
+                step, start = method(one)[0], perf_counter()
+                step(models[key], features, labels, settings=one, index=index, rng=rng)
+                seconds[key].append(perf_counter() - start)
+        for key, times in seconds.items():
+            values[f"{name}_{key}"] = float(np.median(times[WARM_UP:]))
+        for key in METHODS:
+            values[f"{name}_{key}_ratio"] = values[f"{name}_{key}"] / values[f"{name}_dpsgd"]
+    return Measured(values, {})
+
+
+# AGD with a budget that these iterations do not spend.
+METHODS: dict[str, AnySettings] = {
+    "adadp": ADADP,
+    "dpsgd": DPSGD,
+    "agd": replace(AGD, target_epsilon=1e3),
+    "dpopt": DPOPT,
+}
+TIMED = 50
+TIME = Evidence(
+    "adadp/time-per-iteration",
+    {
+        "methods": {key: describe(one) for key, one in METHODS.items()},
+        "widths and batches": {name: describe(value) for name, value in BATCHES.items()},
+        "iterations": TIMED,
+        "inputs": "random",
+    },
+    partial(time_per_iteration, iterations=TIMED),
+    scale="reduced",
+)

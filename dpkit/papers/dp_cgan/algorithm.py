@@ -9,11 +9,23 @@ from torch import Tensor, nn
 
 from dpkit.papers.dp_cgan.settings import Settings
 from dpkit.privacy.clipping import RealFakeApart, RealFakeSummed
-from dpkit.training import Gradients, capture, clipped_sum, paired, per_example
-from dpkit.training.networks import Conditional, called_fake, called_real, mlp
-from dpkit.training.noise import noised
-from dpkit.training.optimizers import average, set_rate, update
-from dpkit.training.types import Gan, Record
+from dpkit.training import (
+    Conditional,
+    Gan,
+    Gradients,
+    Record,
+    average,
+    called_fake,
+    called_real,
+    capture,
+    clipped_sum,
+    mlp,
+    noised,
+    paired,
+    per_example,
+    set_rate,
+    update,
+)
 
 AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for the memory
 
@@ -21,13 +33,13 @@ AT_MOST = 4096  # examples at a time, so that no Poisson batch is too large for 
 def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
     """The CGAN of Figure 1, initialised as in the code: weights N(0, 2 / fan_in), biases 0."""
     rng = torch.Generator().manual_seed(seed)
-    wide = settings.pixels + settings.classes
-    discriminator = mlp((wide, settings.hidden, 1), last=None, rng=rng)
-    wide = settings.latent_size + settings.classes
-    generator = mlp((wide, settings.hidden, settings.pixels), last=nn.Sigmoid(), rng=rng)
-    generator_net = Conditional(generator, classes=settings.classes).to(device)
+    classes, hidden = settings.classes, settings.hidden
+    discriminator = mlp((settings.pixels + classes, hidden, 1), last=None, rng=rng)
+    widths = (settings.latent_size + classes, hidden, settings.pixels)
+    generator = mlp(widths, last=nn.Sigmoid(), rng=rng)
+    generator_net = Conditional(generator, classes=classes).to(device)
     scale = settings.label_scale or 1.0
-    critic = Conditional(discriminator, classes=settings.classes, label_scale=scale).to(device)
+    critic = Conditional(discriminator, classes=classes, label_scale=scale).to(device)
     return Gan(
         generator_net,
         deepcopy(generator_net),
@@ -51,34 +63,24 @@ def step(
     The text's "perturbed per-example gradients" (lines 16-17) can also be read as noise on each
     example; here it is added once, to the sum, as in the code.
 
-    Args:
-        gan: updated in place.
-        images: the private batch, shape (batch, pixels), in [0, 1]. It may be empty.
-        labels: shape (batch,).
-        settings: clipping, noise, learning rates.
-        index: number of this step, from 0.
-        rng: latents, public labels and noise.
+    The private batch, images (batch, pixels) in [0, 1] and labels, may be empty; rng draws latents,
+    public labels and noise.
     """
     clipping = settings.clipping
     assert isinstance(clipping, RealFakeApart)
     fakes, fake_labels = _fakes(gan, labels, settings, rng)
     judged = partial(per_example, gan.discriminator)
-    real = clipped_sum(  # lines 9-12
-        partial(judged, called_real), images, labels, rule=clipping.real, at_most=AT_MOST
-    )
-    fake = clipped_sum(  # lines 13-15
-        partial(judged, called_fake),
-        fakes.detach(),
-        fake_labels,
-        rule=clipping.fake,
-        at_most=AT_MOST,
-    )
+    real_of, fake_of = partial(judged, called_real), partial(judged, called_fake)
+    own, made = (images, labels), (fakes.detach(), fake_labels)
+    real = clipped_sum(real_of, *own, rule=clipping.real, at_most=AT_MOST)  # lines 9-12
+    fake = clipped_sum(fake_of, *made, rule=clipping.fake, at_most=AT_MOST)  # lines 13-15
     noisy = noised(real.sums, noise_std=settings.noise_std, rng=rng)
     means = [
         r / settings.expected_batch_size + f / settings.fakes
         for r, f in zip(noisy, fake.sums, strict=True)
     ]
-    _update_discriminator(gan, real.parameters, means, settings, index)  # lines 16-18
+    set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(index))
+    update(gan.discriminator_optimizer, real.parameters, means)  # lines 16-18
     generator_loss = _update_generator(gan, fakes, fake_labels, settings, index)  # lines 21-25
     return _record(index, real.weights, real.losses, fake.losses, generator_loss)
 
@@ -103,7 +105,8 @@ def basic_step(
     weights = clipping.rule.weights(both.norms())
     noisy = noised(both.weighted_sum(weights), noise_std=settings.noise_std, rng=rng)
     means = [total / settings.expected_batch_size for total in noisy]
-    _update_discriminator(gan, both.parameters, means, settings, index)
+    set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(index))
+    update(gan.discriminator_optimizer, both.parameters, means)
     generator_loss = _update_generator(gan, fakes, fake_labels, settings, index)
     return _record(index, weights, real_losses, fake_losses, generator_loss)
 
@@ -138,13 +141,6 @@ def _pass(
     with capture(discriminator) as captured:
         losses = loss(discriminator(images, labels))
     return captured.gradients(losses), losses
-
-
-def _update_discriminator(
-    gan: Gan, parameters: list[Tensor], means: list[Tensor], settings: Settings, index: int
-) -> None:
-    set_rate(gan.discriminator_optimizer, settings.discriminator_optimizer.rate(index))
-    update(gan.discriminator_optimizer, parameters, means)
 
 
 def _update_generator(

@@ -1,18 +1,27 @@
-"""Attacks on DP-CGAN's published run, on two of its slips alone, and on the repaired run."""
+"""Attacks on DP-CGAN's published run, on two of its slips alone, and on the repaired run.
 
-from collections.abc import Callable
+Which labels a private batch had is read off an update of its conditional generator. A generator
+that is fed one-hot labels has a column of first-layer weights for each. A label that no example of
+its update has leaves its column's gradient at exactly 0; any other moves it. So where a generator
+is updated on the labels of the private batch, whoever sees it before and after knows which labels
+the batch had, however much noise the critic got.
+"""
+
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from dpkit.audit import bounds, runs
-from dpkit.audit.scores import Scores
+from dpkit.audit import exact, runs
+from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.training import white_box
-from dpkit.audit.training.white_box import Run
+from dpkit.audit.training.step_runs import Run
+from dpkit.common import checks
 from dpkit.papers.dp_cgan import algorithm
 from dpkit.papers.dp_cgan.claims import (
     BOTH_PARTS,
@@ -22,12 +31,88 @@ from dpkit.papers.dp_cgan.claims import (
     epsilon,
     main_run,
 )
-from dpkit.papers.dp_cgan.reconstruction import labels_seen
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS, Settings
 from dpkit.papers.targets.target import Target
-from dpkit.privacy import SampledGaussian, pld
-from dpkit.privacy.ledger import Guarantee, Release
-from dpkit.training.types import Gan
+from dpkit.privacy import Guarantee, Release, SampledGaussian, pld
+from dpkit.training import Gan
+
+
+class Reconstructed(NamedTuple):
+    """How many of the answers to "does the batch have this label?" were right.
+
+    share: right ones among all, over batches and labels.
+    chance: the share that always answering each label's more frequent answer gets.
+    answers: number of them.
+    """
+
+    share: float
+    chance: float
+    answers: int
+
+
+def labels_seen(before: Tensor, after: Tensor, *, columns: Sequence[int]) -> NDArray[np.bool_]:
+    """Which labels an update used: those whose columns have moved.
+
+    Exact for any plain SGD step and for Adam's first; later steps of Adam also move, by momentum,
+    the columns of labels of earlier batches.
+
+    Args:
+        before, after: the generator's first-layer weights around its update, (units, inputs).
+        columns: of the inputs that hold the one-hot label, label by label.
+    """
+    if before.ndim != 2 or before.shape != after.shape:
+        raise ValueError(
+            "before and after must be first-layer weights (units, inputs) of one shape, got "
+            f"{tuple(before.shape)} and {tuple(after.shape)}"
+        )
+    wanted = [checks.whole(0, columns=column) for column in columns]
+    if not all(column < before.shape[1] for column in wanted):
+        raise ValueError(f"columns must be below {before.shape[1]} inputs, got {wanted}")
+    return (before != after).any(0)[wanted].cpu().numpy()
+
+
+def of_step(
+    step: Callable[..., Any],
+    new_gan: Callable[[], Any],
+    features: Tensor,
+    labels: Tensor,
+    *,
+    settings: Any,
+    weights: str,
+    columns: Sequence[int],
+    batch: int,
+    batches: int,
+    rng: np.random.Generator,
+) -> Reconstructed:
+    """Answer, for many batches, which labels each has, from the generator before and after a step.
+
+    Args:
+        step, new_gan, settings: as `white_box.once` takes them.
+        features, labels: records to draw batches from, (records, ...) and (records,).
+        weights: name of the generator's first-layer weights in a `Run`, such as
+            "generator_net.body.0.weight".
+        columns: as `labels_seen`.
+        batch: records a batch; few, so that not every batch has every label.
+        batches: that are drawn, >= 1.
+        rng: draws the batches and what the steps draw.
+    """
+    check_rng(rng)
+    batch, batches = checks.whole(1, batch=batch, batches=batches)
+    guesses, truth = [], []
+    for _ in range(batches):
+        chosen = rng.choice(len(labels), size=batch, replace=False)
+        rows = white_box.Batch(features[chosen], labels[chosen])
+        seed = int(rng.integers(1, 2**31))
+        run = white_box.once(step, new_gan, rows, settings=settings, seed=seed)
+        if weights not in run.before:
+            raise ValueError(f"weights must be one of {', '.join(run.before)}, got {weights!r}")
+        guesses.append(labels_seen(run.before[weights], run.after[weights], columns=columns))
+        truth.append(np.isin(np.arange(len(columns)), rows.labels.cpu().numpy()))
+    found, of = np.array(guesses), np.array(truth)  # (batches, labels)
+    often = of.mean(0)
+    chance = float(np.maximum(often, 1 - often).mean())
+    return Reconstructed(float((found == of).mean()), chance, of.size)
+
 
 DELTA = SETTINGS.target_delta
 LABEL = 9  # the record's, which no other record has
@@ -53,11 +138,8 @@ def weights(settings: Settings, raised: float = 0.0) -> Gan:
 def worlds(settings: Settings, *, sure: bool, others: int = OTHERS) -> list[white_box.Batch]:
     """A batch without the record and with it; the others have random pixels and other labels.
 
-    Args:
-        settings: of the networks.
-        sure: whether the record is the black and white image that the discriminator most surely
-            calls real (its real gradient vanishes), or fake (it is as long as can be).
-        others: records beside it.
+    The record is the black and white image that the discriminator most surely calls real (if sure:
+    its real gradient vanishes), or fake (it is as long as can be).
     """
     rng = torch.Generator().manual_seed(RECORDS_SEED)
     images = torch.rand(others, settings.pixels, generator=rng)
@@ -106,21 +188,15 @@ def fake_shift(settings: Settings) -> float:
 
 def _moved(absent: Run, present: Run) -> Tensor:
     """What the record changes in the update's gradient times the batch, the noise left out."""
-    batch = SETTINGS.expected_batch_size
-    changes = [_flat(present, key) - _flat(absent, key) for key in ("sums", "noisy")]
-    gradients = [_gradient(run) for run in (absent, present)]
-    return batch * (gradients[1] - gradients[0]) + changes[0] - changes[1]
-
-
-def _flat(run: Run, key: str) -> Tensor:
-    """What was noised ("sums") or came out ("noisy") in the step, as one vector."""
-    return torch.cat([part.double().flatten() for part in getattr(run.releases[0][0], key)])
-
-
-def _gradient(run: Run) -> Tensor:
-    """The gradient that updated the discriminator, as one vector."""
     names = [f"discriminator.body.{layer}.{kind}.grad" for layer in (0, 2) for kind in KINDS]
-    return torch.cat([run.after[name].double().flatten() for name in names])
+    flat = [  # of each world: the gradient that updated, what was noised, and what came out
+        torch.cat([part.double().flatten() for part in parts])
+        for run in (absent, present)
+        for made in run.releases[0][:1]
+        for parts in ([run.after[name] for name in names], made.sums, made.noisy)
+    ]
+    update, sums, noisy = (other - one for one, other in zip(flat[:3], flat[3:], strict=True))
+    return SETTINGS.expected_batch_size * update + sums - noisy
 
 
 def column_moved(run: Run) -> float:
@@ -138,15 +214,11 @@ def label_scores(settings: Settings, rng: np.random.Generator, trials: int) -> S
     return Scores(*(white_box.statistics(algorithm.step, new, batch, **more) for batch in batches))
 
 
-def white_box_scores(
-    shift: Callable[[], float], rate: float, steps: int
-) -> Callable[[np.random.Generator, int], Scores]:
+def run_scores(
+    shift: Callable[[], float], rate: float, steps: int, rng: np.random.Generator, trials: int
+) -> Scores:
     """Runs with Poisson batches in which the record moves each release that far."""
-
-    def scores(rng: np.random.Generator, trials: int) -> Scores:
-        return runs.poisson(rng, trials, shift=shift(), rate=rate, steps=steps)
-
-    return scores
+    return runs.poisson(rng, trials, shift=shift(), rate=rate, steps=steps)
 
 
 def priced(ledger: list[Release]) -> Guarantee:
@@ -203,7 +275,7 @@ TARGETS: tuple[Target, ...] = (
         "label change in the first step.",
         scores=partial(label_scores, SETTINGS),
         trials=20,
-        bound=bounds.distinguished,
+        bound=exact.distinguished,
         assumes=(
             "the record is in the first batch, as in one epoch at the latest; before it nothing "
             "moves the weights of a label that no batch holds",
@@ -225,7 +297,7 @@ TARGETS: tuple[Target, ...] = (
         delta=DELTA,
         proven=lambda: priced(short(REAL_PART, EPOCH)),
         attack=ALONG,
-        scores=white_box_scores(partial(real_shift, SETTINGS), CODE_RATE, EPOCH),
+        scores=partial(run_scores, partial(real_shift, SETTINGS), CODE_RATE, EPOCH),
         trials=1_000_000,
         assumes=(KNOWN, SATURATED),
         settings={
@@ -246,7 +318,7 @@ TARGETS: tuple[Target, ...] = (
         proven=lambda: priced(short(BOTH_PARTS, 4 * EPOCH)),
         attack="Score every update of the discriminator along the direction in which a fake "
         "example of the record's label moves it; how far is measured on the kit's step.",
-        scores=white_box_scores(partial(fake_shift, SETTINGS), CODE_RATE, 4 * EPOCH),
+        scores=partial(run_scores, partial(fake_shift, SETTINGS), CODE_RATE, 4 * EPOCH),
         trials=500_000,
         assumes=(ALONE, AGAIN),
         settings={
@@ -266,7 +338,9 @@ TARGETS: tuple[Target, ...] = (
         delta=DELTA,
         proven=lambda: priced(main_run().repaired),
         attack=ALONG,
-        scores=white_box_scores(partial(real_shift, REPAIRED), REPAIRED_RATE, REPAIRED.max_steps),
+        scores=partial(
+            run_scores, partial(real_shift, REPAIRED), REPAIRED_RATE, REPAIRED.max_steps
+        ),
         trials=100_000,
         assumes=(KNOWN, SATURATED),
         settings={
@@ -288,7 +362,7 @@ TARGETS: tuple[Target, ...] = (
         "nobody else has change in the first step.",
         scores=partial(label_scores, REPAIRED),
         trials=20,
-        bound=bounds.distinguished,
+        bound=exact.distinguished,
         settings={
             **common(REPAIRED, REPAIRED_RATE, 1),
             "batch": SETTINGS.expected_batch_size,

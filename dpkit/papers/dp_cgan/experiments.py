@@ -9,7 +9,7 @@ import torch
 from dpkit import datasets
 from dpkit.common.files import alone
 from dpkit.common.progress import Progress
-from dpkit.papers.dp_cgan import algorithm, utility
+from dpkit.papers.dp_cgan import algorithm, tables
 from dpkit.papers.dp_cgan.settings import (
     BASIC,
     NON_PRIVATE,
@@ -24,7 +24,7 @@ from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.rows import part_name
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
 from dpkit.privacy import rdp
-from dpkit.training.types import Data, Step
+from dpkit.training import Data, Step
 
 
 class Column(NamedTuple):
@@ -46,8 +46,8 @@ PUBLIC_SIZES = {"paper": PUBLIC_SIZE, "reduced": 1_437, "small": 1_437}
 STEPS = {"reduced": 1_000, "small": 20}
 # What is fitted, and in which precision; scores are in double precision.
 CLASSIFIERS = {
-    "lr": (utility.logistic_regression, np.float64),
-    "mlp": (utility.neural_network, np.float32),
+    "lr": (tables.logistic_regression, np.float64),
+    "mlp": (tables.neural_network, np.float32),
 }
 SMALL_FIT = 5  # iterations of a classifier at scale "small"
 
@@ -55,17 +55,11 @@ SMALL_FIT = 5  # iterations of a classifier at scale "small"
 def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Table 1: training runs and classifiers (reduced: scikit-learn's digits, in minutes).
 
-    Args:
-        scale: "paper" (MNIST, the columns' own settings), "reduced" or "small" (the digits, batch
-            128, 1,000 or 20 steps; small classifiers are fitted in a few iterations).
-        seeds: training runs a column.
-        device: auto, cpu or cuda; classifiers run on the CPU.
-        progress: wraps a run's records, as tqdm does.
+    At scale "paper" the columns have their own settings; "reduced" and "small" take batch 128 and
+    1,000 or 20 steps, and small classifiers are fitted in a few iterations, on the CPU as all are.
     """
     parts = [
-        Part(
-            part_name("real", 0, name), {"classifier": name}, 0, partial(_fit_on_real, name, scale)
-        )
+        Part(part_name("real", 0, name), {"classifier": name}, 0, partial(_fit, name, scale))
         for name in CLASSIFIERS
     ]
     for seed in range(seeds):
@@ -75,10 +69,7 @@ def plan_table_1(*, scale: str, seeds: int, device: str, progress: Progress) -> 
 
 
 def plan_pilot(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
-    """The repaired run that was scored before Table 1's settings were chosen, one seed.
-
-    Arguments as `plan_table_1`.
-    """
+    """The repaired run that was scored before Table 1's settings were chosen, one seed."""
     column = Column(PILOT, algorithm.step, 0)
     return _parts("repaired", column, 0, scale, device, progress, ("lr",))
 
@@ -140,52 +131,40 @@ def _prices(run: Run, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fit_on_generated(run: Run, column: Column, classifier: str) -> Result:
-    """Fit a classifier to as many generated images as there are real ones; test it."""
+    """Fit a classifier to as many generated images as there are real ones; test it.
+
+    Their labels are the private ones as published, balanced in the repaired run.
+    """
     with alone(run.weights):
         if not run.weights.exists():
             _train(run, column)
-    train_set, test_set = _images(run.scale, "train"), _images(run.scale, "test")
-    labels = _labels(run.settings, train_set.labels)
+    labels = _images(run.scale, "train").labels
+    if not run.settings.clipping.fakes_use_private_labels:  # else their counts are published
+        labels = np.arange(len(labels)) % run.settings.classes
+    labels = np.sort(labels)
     gan = algorithm.new_gan(run.settings, seed=run.seed, device=CPU)
     run.load(gan.averaged_net)
     features = algorithm.generate(
         gan, torch.from_numpy(labels), settings=run.settings, rng=run.rng("synthesis", device=CPU)
     ).numpy()
-    return _fit(classifier, features, labels, train_set, test_set, run.scale, seed=run.seed)
-
-
-def _labels(settings: Settings, private_labels: np.ndarray) -> np.ndarray:
-    """Labels to generate: the private class counts as published; balanced in the repaired run."""
-    if settings.clipping.fakes_use_private_labels:
-        return np.sort(private_labels)
-    return np.sort(np.arange(len(private_labels)) % settings.classes)
+    return _fit(classifier, run.scale, (features, labels), seed=run.seed)
 
 
 def _images(scale: str, split: str) -> datasets.Images:
     return datasets.mnist(split=split) if scale == "paper" else datasets.digits(split=split)
 
 
-def _fit_on_real(classifier: str, scale: str) -> Result:
-    train_set, test_set = _images(scale, "train"), _images(scale, "test")
-    features = train_set.pixels.reshape(train_set.n, -1) / 255.0
-    return _fit(classifier, features, train_set.labels, train_set, test_set, scale, seed=0)
-
-
 def _fit(
-    name: str,
-    features: np.ndarray,
-    labels: np.ndarray,
-    train_set: datasets.Images,
-    test_set: datasets.Images,
-    scale: str,
-    *,
-    seed: int,
+    name: str, scale: str, generated: tuple[np.ndarray, np.ndarray] | None = None, *, seed: int = 0
 ) -> Result:
+    """Fit a classifier to generated images in [0, 1] and their labels, or to real ones; test it."""
+    train, test = _images(scale, "train"), _images(scale, "test")
+    features, labels = generated or (train.pixels.reshape(train.n, -1) / 255.0, train.labels)
     new, precision = CLASSIFIERS[name]
     unfitted = new(seed=seed)
     if scale == "small":
         unfitted.set_params(estimator__max_iter=SMALL_FIT)
-    classifier = utility.fit(unfitted, features.astype(precision), labels)
-    pixels = test_set.pixels.reshape(len(test_set.labels), -1)
-    checksums = {f"{s.name} {w}": s.checksum for s, w in ((train_set, "train"), (test_set, "test"))}
-    return Result(utility.evaluate(classifier, pixels, test_set.labels), checksums, "cpu")
+    classifier = tables.fit(unfitted, features.astype(precision), labels)
+    values = tables.evaluate(classifier, test.pixels.reshape(test.n, -1), test.labels)
+    checksums = {f"{s.name} {w}": s.checksum for s, w in ((train, "train"), (test, "test"))}
+    return Result(values, checksums, "cpu")

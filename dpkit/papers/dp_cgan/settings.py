@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from dpkit.papers.claims import OPACUS_ORDERS
-from dpkit.privacy import calibrate
+from dpkit.privacy import Mechanism, NoGuarantee, Release, calibrate
 from dpkit.privacy.clipping import (
     FlatClipping,
     PerTensorClipping,
@@ -11,12 +11,9 @@ from dpkit.privacy.clipping import (
     RealFakeSummed,
     Unclipped,
 )
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling, ShuffledBatches, mechanism
 from dpkit.privacy.schedules import Constant, Linear
-from dpkit.training.optimizers import Adam, Sgd
+from dpkit.training import Adam, Sgd
 
 PUBLIC_SIZE = 60_000  # the size of MNIST's training set, which anyone knows
 MAX_STEPS = 100_000

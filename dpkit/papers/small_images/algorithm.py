@@ -1,21 +1,78 @@
-"""Algorithm 2 of the paper: WGAN-GP whose critic is trained by DP-Adam, and the same without."""
+"""Algorithm 2 of the paper: WGAN-GP whose critic is trained by DP-Adam, and the same without.
+
+The critic and the generator are those of section 2.6.
+"""
 
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from dpkit.papers.small_images import networks
 from dpkit.papers.small_images.settings import Settings
 from dpkit.privacy.clipping import FlatClipping, Unclipped
-from dpkit.training import clipped_sum, gradient_penalty
-from dpkit.training.device import seeded
-from dpkit.training.noise import noised
-from dpkit.training.optimizers import average, set_rate, update
-from dpkit.training.types import Gan, Record, Step
+from dpkit.training import (
+    Gan,
+    Record,
+    Step,
+    average,
+    clipped_sum,
+    gradient_penalty,
+    noised,
+    seeded,
+    set_rate,
+    update,
+)
+
+SLOPE = 0.2  # of the critic's leaky ReLUs
+
+
+def sides(settings: Settings) -> list[int]:
+    """Sides of the critic's feature maps, from the image's on: each convolution halves them."""
+    found = [settings.side]
+    for _ in range(3):
+        found.append(-(-found[-1] // 2))
+    return found
+
+
+def critic(settings: Settings) -> nn.Module:
+    """Images (batch, 1, side, side) to scores (batch, 1), without normalisation.
+
+    Convolutions of 5x5 with stride 2, of `capacity`, twice and four times as many filters.
+    """
+    wide = settings.capacity
+    layers: list[nn.Module] = []
+    for channels, out in pairwise((1, wide, 2 * wide, 4 * wide)):
+        layers += [nn.Conv2d(channels, out, 5, 2, 2), nn.LeakyReLU(SLOPE)]
+    last = sides(settings)[-1]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4 * wide * last**2, 1))
+
+
+def generator(settings: Settings) -> nn.Module:
+    """Latents (batch, latent_size) to images (batch, 1, side, side) in [-1, 1].
+
+    The critic's structure transposed. It sees latents alone, so that its examples may meet in a
+    batch normalisation, as published.
+    """
+    wide = settings.capacity
+    *up_to, side = sides(settings)
+    features = 4 * wide * side**2
+    layers: list[nn.Module] = [
+        nn.Linear(settings.latent_size, features),
+        nn.BatchNorm1d(features),
+        nn.ReLU(),
+        nn.Unflatten(1, (4 * wide, side, side)),
+    ]
+    channels = pairwise((4 * wide, 2 * wide, wide, 1))
+    for (inputs, out), to in zip(channels, reversed(up_to), strict=True):
+        odd = to % 2  # 2 side - 1, or one more
+        layers += [nn.ConvTranspose2d(inputs, out, 5, 2, 2, output_padding=1 - odd), nn.ReLU()]
+    layers[-1] = nn.Tanh()
+    return nn.Sequential(*layers)
+
 
 AT_MOST = 1024  # examples at a time, so that no Poisson batch is too large for the memory
 
@@ -27,14 +84,14 @@ def new_gan(settings: Settings, *, seed: int, device: torch.device) -> Gan:
     evaluation mode.
     """
     with seeded(seed):
-        critic = networks.critic(settings).to(device)
-        generator_net = networks.generator(settings).to(device)
+        judge = critic(settings).to(device)
+        generator_net = generator(settings).to(device)
     return Gan(
         generator_net,
         deepcopy(generator_net).eval(),
-        critic,
+        judge,
         settings.generator_optimizer.build(generator_net.parameters()),
-        settings.critic_optimizer.build(critic.parameters()),
+        settings.critic_optimizer.build(judge.parameters()),
     )
 
 
@@ -53,13 +110,8 @@ def step(
     Its gradient over all of the critic's parameters is clipped, the sum noised once, and divided by
     `settings.divisor`.
 
-    Args:
-        gan: updated in place.
-        features: the private batch, images in [-1, 1], (batch, 1, side, side). It may be empty.
-        labels: not looked at.
-        settings: clipping, noise, learning rates.
-        index: number of this critic step, from 0.
-        rng: latents, places between real and fake, and noise.
+    The private batch, images (batch, 1, side, side) in [-1, 1], may be empty; labels are not looked
+    at. The index is of critic steps; rng draws latents, places between real and fake, and noise.
     """
     assert isinstance(settings.clipping, FlatClipping)
     generator_loss = _update_generator(gan, settings, index, rng)

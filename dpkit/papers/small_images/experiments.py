@@ -9,10 +9,8 @@ batches, noise and scores are the same.
 from collections.abc import Generator
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,7 +21,6 @@ from dpkit.metrics.judge import CLASSIFIERS, Judge, Learning, as_images, judge
 from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run, as_bytes
 from dpkit.papers.small_images import algorithm
-from dpkit.papers.small_images.scores import IMAGES
 from dpkit.papers.small_images.settings import (
     EVERY,
     FIGURES,
@@ -34,37 +31,24 @@ from dpkit.papers.small_images.settings import (
     settings_of,
 )
 from dpkit.privacy import pld, rdp
-from dpkit.privacy.ledger import Guarantee
-from dpkit.training.checkpoint import spent
-from dpkit.training.device import device_label, device_named
-from dpkit.training.types import Data, Gan, Record
+from dpkit.training import Data, Gan, Record, device_named, spent
+from dpkit.training.device import device_label
 
+IMAGES = 9_984  # generated images of a score, as in the public code
 CHECKPOINT_EVERY = 250  # steps
 WATCHED = 1_024  # private images on which the critic is looked at, the first ones
 SHOWN = 100  # generated images that are kept to be looked at
 SCORED = {"paper": IMAGES, "reduced": IMAGES, "small": 200}  # images of a point's score
 COLUMNS = (
-    "steps",
-    "epsilon_claimed",
-    "epsilon_proven",
-    "inception",
-    "inception_spread",
-    "critic_loss",
-    "smallest_norm",
-    "median_norm",
-    "clipped",
+    *("steps", "epsilon_claimed", "epsilon_proven", "inception", "inception_spread"),
+    *("critic_loss", "smallest_norm", "median_norm", "clipped"),
 )
 
 
 def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """Scores of a figure's runs on MNIST (reduced: smaller networks, tens of minutes a run).
 
-    Args:
-        plan: "common", "figure_1", "figure_2" or "figure_3".
-        scale: "paper", "reduced" or "small" (the digits, 12 steps of tiny networks).
-        seeds: runs of each.
-        device: auto, cpu or cuda.
-        progress: wraps a run's records, as tqdm does.
+    The plan is "common" or a figure's; scale "small" takes the digits, 12 steps of tiny networks.
     """
     return [
         Curve.of(
@@ -86,7 +70,7 @@ def plan_runs(plan: str, *, scale: str, seeds: int, device: str, progress: Progr
 def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
     """The classifier behind all scores, and scores of real images; small: of the digits.
 
-    There is one of a data set, whatever the seeds. Arguments as for `plan_runs`.
+    There is one of a data set, whatever the seeds.
     """
     learning = CLASSIFIERS[RECORDS[scale]]
     compute = partial(_real_scores, learning, device, progress)
@@ -163,7 +147,10 @@ class Curve(NamedTuple):
             run.finish(steps, total=left)
         run.keep(gan.averaged_net)
         values = {"curve": curve, "accuracy": classifier.accuracy, **self._spent()}
-        samples = self._samples(gan) if self.samples else None
+        samples = None
+        if self.samples:
+            made = algorithm.generate(gan, SHOWN, settings=run.settings, rng=run.rng("samples"))
+            samples = as_bytes(made[:, 0])
         run.forget()
         return run.result(values, classifier.checksums, samples)
 
@@ -182,7 +169,7 @@ class Curve(NamedTuple):
             measured = self._measured(gan, data.features[:WATCHED], classifier, rng)
             for name, value in {"steps": point, **measured}.items():
                 curve[name].append(value)
-            write_json(self._curve_file, curve)
+            write_json(self.run.checkpoint("curve.json"), curve)
 
     def _measured(
         self, gan: Gan, private: Tensor, classifier: Judge, rng: torch.Generator
@@ -228,8 +215,11 @@ class Curve(NamedTuple):
             each = [self.prices({"steps": point}) for point in curve["steps"]]
             columns = ("epsilon_claimed", "epsilon_proven")
             points = {"curve": curve | {name: [one[name] for one in each] for name in columns}}
-        proven = proven_epsilon(settings, public_size=size, steps=steps)
-        claimed = claimed_epsilon(settings, public_size=size, steps=steps)
+        delta, claimed = settings.target_delta, None
+        if settings.noise_multiplier > 0:
+            ledger = settings.claimed_ledger(public_size=size, steps=steps)
+            claimed = rdp.epsilon(ledger, delta=delta, conversion="classic", orders=ORDERS)
+        proven = pld.epsilon(settings.ledger(public_size=size, steps=steps), delta=delta)
         return points | {
             "steps": steps,
             "claimed_assumptions": [] if claimed is None else list(claimed.assumptions),
@@ -238,33 +228,11 @@ class Curve(NamedTuple):
 
     def _begun(self) -> dict[str, list[Any]]:
         """The curve that an interrupted run has measured; if complete, without its last point."""
-        path = self._curve_file
+        path = self.run.checkpoint("curve.json")
         curve = read_json(path) if path.exists() else {name: [] for name in COLUMNS}
         if len(curve["steps"]) == len(self.points()):
             return {name: column[:-1] for name, column in curve.items()}
         return curve
-
-    def _samples(self, gan: Gan) -> np.ndarray:
-        rng = self.run.rng("samples")
-        return as_bytes(algorithm.generate(gan, SHOWN, settings=self.run.settings, rng=rng)[:, 0])
-
-    @property
-    def _curve_file(self) -> Path:
-        return self.run.checkpoint("curve.json")
-
-
-def claimed_epsilon(settings: Settings, *, public_size: int, steps: int) -> Guarantee | None:
-    """The epsilon that the paper's code charges for `steps` steps; None where no noise is added."""
-    if not settings.noise_multiplier > 0:
-        return None
-    ledger = settings.claimed_ledger(public_size=public_size, steps=steps)
-    return rdp.epsilon(ledger, delta=settings.target_delta, conversion="classic", orders=ORDERS)
-
-
-def proven_epsilon(settings: Settings, *, public_size: int, steps: int) -> Guarantee:
-    """The epsilon proven for `steps` steps, by the certified accountant."""
-    ledger = settings.ledger(public_size=public_size, steps=steps)
-    return pld.epsilon(ledger, delta=settings.target_delta)
 
 
 def _real_scores(learning: Learning, device_name: str, progress: Progress) -> Result:

@@ -11,9 +11,14 @@ its own interval; where one is enough, it is chosen after looking, and intervals
 
 "Comparable", "little dependence" and "steep" are given no number in the text; here a difference is
 small below a tenth of the non-private run's gain over 1, the score of images that are all alike.
+
+`CURVES` are claims of the discussion (section 4), asked of the stored runs at the reduced scale
+(see `settings`): a sixth of the steps, smaller networks, one seed of each value but C 0.1 and C 1,
+noise 0.5, capacity 16, of which there are three. There, too, one seed decides nothing.
 """
 
 from collections.abc import Mapping
+from functools import cache
 from itertools import combinations, product
 from math import inf, sqrt
 from typing import Any, Literal, NamedTuple
@@ -21,8 +26,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.stats import nct, t
 
+from dpkit.papers.claims import Claim, Code
+from dpkit.papers.experiments import store
 from dpkit.papers.small_images.settings import FIGURE_3, REDUCED_CAPACITIES
-from dpkit.papers.small_images.tables import Stored, cut, level_of, plateau, rising
+from dpkit.papers.small_images.tables import Curve, Stored, cut, level_of, plateau, rising
 
 CONFIRMED, REFUTED, OPEN = "confirmed", "refuted", "not decided at this scale"
 COVERAGE = 0.95  # of the intervals, two-sided
@@ -51,9 +58,7 @@ class Finding(NamedTuple):
 def findings(figure_1: Stored, figure_2: Stored, figure_3: Stored) -> list[Finding]:
     """The paper's qualitative findings, each with its verdict.
 
-    Args:
-        figure_1, figure_2, figure_3: a figure's parts joined with those of "common", at one scale,
-            as `tables.figure_1` takes them.
+    A figure's parts are joined with those of "common", at one scale, as for `tables.figure_1`.
     """
     clip = _Plateaus(figure_1, "norm-", lambda s: s["clipping"]["max_grad_norm"])
     noise = _Plateaus(figure_2, "noise-", lambda s: s["noise_multiplier"])
@@ -179,17 +184,18 @@ class _Plateaus:
         return f"{self.mean(key):.2f} ({seeds} seed{'s' if seeds > 1 else ''})"
 
 
-def _alike(of: _Plateaus, keys: tuple[float, ...], id: str, where: str, says: str) -> Finding:
+def _alike(of: _Plateaus, keys: tuple[float, ...], *sentence: str) -> Finding:
     """Confirmed if every two plateaus are within the margin, spread included."""
     if lacking := of.missing(*keys):
-        return _open(id, where, says, lacking)
+        return _open(sentence, lacking)
     high, low = max(keys, key=of.mean), min(keys, key=of.mean)
     pairs = list(combinations(sorted(keys, key=of.mean, reverse=True), 2))
     assert of.small is not None
     return _decided(
         of,
         (high, low),
-        (id, where, says, f"{high:g} reaches {of.said(high)}, {low:g} {of.said(low)}"),
+        sentence,
+        f"{high:g} reaches {of.said(high)}, {low:g} {of.said(low)}",
         confirmed=all(of.apart(*pair)[1] < of.small for pair in pairs),
         refuted=any(of.apart(*pair, pairs=len(pairs))[0] > of.small for pair in pairs),
         guards=(keys, keys),
@@ -201,15 +207,12 @@ def _above(
     of: _Plateaus,
     better: tuple[float, ...],
     worse: tuple[float, ...],
-    id: str,
-    where: str,
-    says: str,
-    *,
+    *sentence: str,
     margin: bool = False,
 ) -> Finding:
     """Confirmed if each of the better is above each of the worse (by the margin)."""
     if lacking := of.missing(*better, *worse):
-        return _open(id, where, says, lacking)
+        return _open(sentence, lacking)
     least, most = min(better, key=of.mean), max(worse, key=of.mean)
     pairs = list(product(better, worse))
     assert of.small is not None
@@ -217,7 +220,8 @@ def _above(
     return _decided(
         of,
         (least, most),
-        (id, where, says, f"{least:g} reaches {of.said(least)}, {most:g} {of.said(most)}"),
+        sentence,
+        f"{least:g} reaches {of.said(least)}, {most:g} {of.said(most)}",
         confirmed=all(of.apart(*pair)[0] > least_gain for pair in pairs),
         refuted=any(of.apart(*pair, pairs=len(pairs))[1] < least_gain for pair in pairs),
         guards=(worse, better),
@@ -225,19 +229,20 @@ def _above(
     )
 
 
-def _between(of: _Plateaus, id: str, where: str, says: str) -> Finding:
+def _between(of: _Plateaus, *sentence: str) -> Finding:
     """Confirmed if one of those between is above both the smallest and the largest."""
     keys = list(of.seeds)
     reached = ", ".join(f"{key:g} {of.said(key)}" for key in keys).replace(" ", " reaches ", 1)
     if lacking := of.missing(*of.capacities):
         said = "; ".join(filter(None, (reached, of.needed())))
-        return _open(id, where, says, lacking, also=f" {said}." if said else "")
+        return _open(sentence, lacking, also=f" {said}." if said else "")
     ends, between = (keys[0], keys[-1]), tuple(keys[1:-1])
     inner, outer = max(between, key=of.mean), max(ends, key=of.mean)
     return _decided(
         of,
         (inner, outer),
-        (id, where, says, reached),
+        sentence,
+        reached,
         confirmed=any(
             all(of.apart(one, end, pairs=len(between))[0] > 0 for end in ends) for one in between
         ),
@@ -251,7 +256,8 @@ def _between(of: _Plateaus, id: str, where: str, says: str) -> Finding:
 def _decided(
     of: _Plateaus,
     keys: tuple[float, float],
-    sentence: tuple[str, str, str, str],
+    sentence: tuple[str, ...],
+    reached: str,
     *,
     confirmed: bool,
     refuted: bool,
@@ -261,11 +267,10 @@ def _decided(
     """A finding from the difference of two plateaus.
 
     Args:
-        sentence: id, where, says, and the plateaus in words.
+        reached: the plateaus in words.
         guards: runs that must not rise any more, to confirm and to refute.
         margin: a difference that counts as none.
     """
-    id, where, says, reached = sentence
     difference, spread = of.mean(keys[0]) - of.mean(keys[1]), of.spread(*keys)
     why = f"a difference of {difference:.2f}"
     if spread is None:
@@ -280,9 +285,118 @@ def _decided(
         verdict = OPEN
         names = ", ".join(f"{key:g}" for key in climbing)
         why += f"; the scores of {names} still rise where the runs end"
+    id, where, says = sentence
     return Finding(id, where, says, verdict, difference, spread, f"{reached}: {why}.")
 
 
-def _open(id: str, where: str, says: str, lacking: list[str], *, also: str = "") -> Finding:
+def _open(sentence: tuple[str, ...], lacking: list[str], *, also: str = "") -> Finding:
     why = f"No run is stored of {', '.join(lacking)}.{also}"
+    id, where, says = sentence
     return Finding(id, where, says, OPEN, None, None, why)
+
+
+BASE = ("base-seed0", "base-seed1", "base-seed2")  # C 1, noise 0.5, capacity 16
+SMALL_NORM = ("norm-0.1-seed0", "norm-0.1-seed1", "norm-0.1-seed2")
+LARGE_NORM = "norm-100-seed0"
+OPTIMAL = (*BASE, *SMALL_NORM, "noise-0.8-seed0", "noise-0.9-seed0")
+SUB_OPTIMAL = (LARGE_NORM, "noise-1-seed0")
+SMALLEST, LARGEST = "capacity-8-seed0", "capacity-64-seed0"
+CAPACITIES = (SMALLEST, *BASE, "capacity-32-seed0", LARGEST)
+
+
+@cache
+def curves() -> dict[str, Curve]:
+    """The curves of all stored runs, by part."""
+    tables = ("common", "figure_1", "figure_2", "figure_3")
+    return {
+        name: part["values"]["curve"]
+        for table in tables
+        for name, part in store.load("small_images", table, scale="reduced").items()
+    }
+
+
+def fluctuation(curve: Curve) -> float:
+    """Standard deviation of the scores' jumps in the second half of a run, over their mean."""
+    scores = np.asarray(curve["inception"], float)
+    late = scores[len(scores) // 2 :]
+    return float(np.diff(late).std() / late.mean())
+
+
+def fluctuate_more() -> int:
+    """Of the 16 pairs of a sub-optimal and an optimal run, those whose first fluctuates more."""
+    found = {name: fluctuation(curves()[name]) for name in (*SUB_OPTIMAL, *OPTIMAL)}
+    return sum(found[one] > found[other] for one, other in product(SUB_OPTIMAL, OPTIMAL))
+
+
+def crossed() -> int:
+    """Of the six runs at C 0.1 and 1, those that the run at C 100 is above once and ends below."""
+    low = np.asarray(curves()[LARGE_NORM]["inception"], float)
+    count = 0
+    for name in (*BASE, *SMALL_NORM):
+        ahead = low > np.asarray(curves()[name]["inception"], float)
+        count += bool(ahead.any() and not ahead[-1])
+    return count
+
+
+def clipped_more() -> float:
+    """The largest difference between runs of Figure 3 in the share of gradients clipped at C 1."""
+    shares = [share for name in CAPACITIES for share in curves()[name]["clipped"]]
+    return max(shares) - min(shares)
+
+
+CURVES: tuple[Claim, ...] = (
+    Claim(
+        id="small_images/large-networks-clip-more",
+        where="text: section 4, on Figure 3",
+        says="In networks of higher capacity gradients are longer, which enhances the clipping "
+        "(asked at C 1, of capacities 8 to 64).",
+        kind="in words",
+        compute=clipped_more,
+        believed=lambda value: value > 0,
+        rounding=1e-12,
+        explanation="In each of six runs every gradient looked at is longer than C and is clipped, "
+        "at capacity 8 as at 64: the shares do not differ. What is clipped keeps its direction "
+        "alone, so that a longer gradient changes no more; the reason must be another.",
+        code=Code(
+            was="longer gradients -> more is clipped away",
+            should="if |g_i| > C for all i:\n    clip(g_i, C) == C * g_i / |g_i|  # any |g_i|",
+            cause="evaluation",
+        ),
+    ),
+    Claim(
+        id="small_images/norm-grows-with-capacity",
+        where="text: section 4, on Figure 3",
+        says="In networks of higher capacity more terms enter the gradient's norm, which is larger "
+        "(the ratio is not printed; missing are several seeds of each capacity).",
+        kind="unchecked",
+        compute=lambda: (
+            curves()[LARGEST]["median_norm"][-1] / curves()[SMALLEST]["median_norm"][-1]
+        ),
+        explanation="This is the ratio of the median norms at capacities 64 and 8 at step 2,000, "
+        "one run each: 55 and 50. Three seeds of capacity 16 have 30, 48 and 51 there, farther "
+        "apart, so that nothing is decided.",
+    ),
+    Claim(
+        id="small_images/sub-optimal-fluctuates",
+        where="text: section 4, on Figures 1 (C 100) and 2 (noise 1.0)",
+        says="Sub-optimal runs have large fluctuations in utility (how large is not printed; "
+        "missing are several seeds of them).",
+        kind="unchecked",
+        compute=fluctuate_more,
+        explanation="Of 16 pairs of a sub-optimal run and an optimal one, the former fluctuates "
+        "more in this many: its scores' jumps, over their mean, in the second half. They are .23 "
+        "and .16 (C 100, noise 1.0), and from .03 to .26 in the eight optimal runs.",
+    ),
+    Claim(
+        id="small_images/characteristics-cross",
+        where="text: section 4, on Figure 1 (C 100)",
+        says="Sub-optimal characteristics cross through optimal ones at low utility (where is not "
+        "printed; missing are several seeds of C 100).",
+        kind="unchecked",
+        compute=crossed,
+        explanation="Of the six runs at C 0.1 and 1, the one run at C 100 crosses this many: it is "
+        "above them here and there up to step 1,250, by 0.4 at most, at scores below 1.8, and ends "
+        "below. Noise 1.0 cannot be asked: its stored points end before epsilon 1.3, the others "
+        "begin later.",
+    ),
+)

@@ -10,10 +10,8 @@ from math import sqrt
 import numpy as np
 
 from dpkit.common import checks
+from dpkit.privacy import Adjacency, Release, SampledGaussian, WithoutReplacementGaussian
 from dpkit.privacy.clipping import GroupClipping
-from dpkit.privacy.ledger import Release, parallel
-from dpkit.privacy.mechanisms import Adjacency, SampledGaussian
-from dpkit.privacy.mechanisms.without_replacement import WithoutReplacementGaussian
 from dpkit.privacy.wrong_clipping import (
     ClippedAfterMean,
     NoiseOverSqrtBatch,
@@ -38,39 +36,30 @@ class Xie:
         gradient_bound: c_g, the bound stated for the length of an example's gradient.
         steps_times_log: n_d log(1/delta) as a number, as the script has it.
         critic_steps: n_d, of one generator iteration; the code's.
-
-    Raises:
-        ValueError: a number is out of range.
     """
 
     noise_std: float
     gradient_bound: float = 13_449.216
     steps_times_log: float = 25.0
     batch_size: int = 64
-    claimed_size: int = 60_000
     critic_steps: int = 5
 
     def __post_init__(self) -> None:
-        checks.positive(noise_std=self.noise_std, gradient_bound=self.gradient_bound)
-        checks.positive(steps_times_log=self.steps_times_log)
+        floats = ("noise_std", "gradient_bound", "steps_times_log")
+        checks.positive(**{name: getattr(self, name) for name in floats})
         checks.whole(1, batch_size=self.batch_size, critic_steps=self.critic_steps)
-        checks.whole(self.batch_size, claimed_size=self.claimed_size)
 
     @property
     def noise_multiplier(self) -> float:
         """noise_std / c_g, where c_g bounds each example's gradient in L2 norm."""
         return self.noise_std / self.gradient_bound
 
-    def published_epsilon(self, *, size: int | None = None) -> float:
-        """2 q sqrt(n_d log(1/delta)) / (noise_std / c_g), q = batch / size (60,000 by default).
+    def published_epsilon(self, *, size: int = 60_000) -> float:
+        """2 q sqrt(n_d log(1/delta)) / (noise_std / c_g), q = batch / size.
 
         The form of Abadi et al. 2016, Theorem 1, solved for epsilon with the constant 2. That is
         about large noise and small epsilon, and here about one generator iteration.
-
-        Raises:
-            ValueError: size is not an integer >= the batch.
         """
-        size = self.claimed_size if size is None else size
         checks.whole(self.batch_size, size=size)
         rate = self.batch_size / size
         return 2 * rate * sqrt(self.steps_times_log) / self.noise_multiplier
@@ -86,10 +75,6 @@ class Xie:
         step = SampledGaussian(self.noise_multiplier, self.batch_size / size)
         return [Release(step, self.critic_steps * iterations)]
 
-    def ledger_of_ten(self, *, iterations: int = 1) -> list[Release]:
-        """One GAN for each digit, trained on that digit's images alone."""
-        return parallel(*(self.ledger(size=n, iterations=iterations) for n in DIGIT_COUNTS))
-
 
 @dataclass(frozen=True)
 class BeaulieuJones:
@@ -102,9 +87,6 @@ class BeaulieuJones:
         noise_multiplier: z, as it is charged.
         max_grad_norm: C.
         noise_times_norm_squared: the noise is z C^2 in place of z C, as before July 2018.
-
-    Raises:
-        ValueError: a number is out of range.
     """
 
     noise_multiplier: float = 1.0
@@ -158,11 +140,7 @@ class BeaulieuJones:
         return [Release(step, self.steps)]
 
     def ledger(self, *, adjacency: Adjacency = "add-remove") -> list[Release]:
-        """What is proven: `worst_case_ledger`, or the theorem's bound under replace-one.
-
-        Raises:
-            ValueError: adjacency is unknown.
-        """
+        """What is proven: `worst_case_ledger`, or the theorem's bound under replace-one."""
         checks.one_of(("add-remove", "replace-one"), adjacency=adjacency)
         if adjacency == "add-remove":
             return self.worst_case_ledger()
@@ -170,17 +148,13 @@ class BeaulieuJones:
         return [Release(step, self.steps)]
 
 
-def clipped_mean_moves(*, batch_size: int = 100, max_grad_norm: float = 1e-4) -> float:
+def clipped_mean_moves(*, batch_size: int = 100) -> float:
     """How far one record moves a clipped mean, over C: a batch of equal examples and a long one.
 
     The other `batch_size` - 1 gradients are C, the record's is 3 `batch_size` C, or the opposite of
     it in its place, so that both means are longer than C.
-
-    Raises:
-        ValueError: batch_size is not an integer >= 1, or max_grad_norm does not lie in (0, 1e300).
     """
-    checks.between(0, 1e300, max_grad_norm=max_grad_norm)  # four times it must stay finite
-    norm = float(max_grad_norm)
+    norm = 1e-4  # C
     rule = ClippedAfterMean(norm, batch_size)
     others = (int(batch_size) - 1) / int(batch_size)  # of C, in the mean
     ends = [rule.clip([np.array([(others + own) * norm])])[0].item() / norm for own in (3, -3)]
@@ -193,10 +167,6 @@ def noise_too_small(batch_size: int) -> float:
 
 
 def groups_factor(groups: int) -> float:
-    """Zhang et al.: length of a gradient of groups clipped apart at C, at most, over C: sqrt(k).
-
-    Raises:
-        ValueError: groups is not an integer >= 1.
-    """
+    """Zhang et al.: length of a gradient of groups clipped apart at C, at most, over C: sqrt(k)."""
     checks.whole(1, groups=groups)
     return GroupClipping((1.0,) * groups, tuple(range(groups))).sensitivity("add-remove")

@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 
 from dpkit.common import checks
 from dpkit.common.records import SCALES
-from dpkit.privacy import calibrate
+from dpkit.privacy import Mechanism, NoGuarantee, Release, calibrate
 from dpkit.privacy.clipping import FlatClipping, Unclipped
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Mechanism
-from dpkit.privacy.mechanisms.base import NoGuarantee
 from dpkit.privacy.sampling import SHUFFLED_AS_POISSON, PoissonSampling, ShuffledBatches, mechanism
 from dpkit.privacy.schedules import Constant
-from dpkit.training.optimizers import Adam
+from dpkit.training import Adam
 
 # The orders of the code's accountant (compute_renyi_privacy in ganlib/privacy.py)
 ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 128, 256, 512)
@@ -77,8 +74,8 @@ class Settings:
         checks.non_negative(noise_multiplier=self.noise_multiplier)
         checks.positive(penalty_weight=self.penalty_weight)
         checks.between(0, 1, target_delta=self.target_delta)
-        checks.whole(1, capacity=self.capacity, critic_steps=self.critic_steps)
-        checks.whole(1, max_steps=self.max_steps, latent_size=self.latent_size)
+        sizes = ("capacity", "critic_steps", "max_steps", "latent_size")
+        checks.whole(1, **{name: getattr(self, name) for name in sizes})
         checks.whole(8, side=self.side)
         if self.generator_decay is not None:
             checks.non_negative(generator_decay=self.generator_decay)
@@ -255,11 +252,7 @@ def _tiny(settings: Settings) -> Settings:
 
 
 def settings_of(plan: str, *, scale: str) -> dict[str, Settings]:
-    """The runs of "common" or of a figure by name, without those that figures share with `common`.
-
-    Raises:
-        ValueError: plan or scale is another word.
-    """
+    """The runs of "common" or of a figure by name; of a figure without those in `common`."""
     checks.one_of(("common", *FIGURES), plan=plan)
     checks.one_of(SCALES, scale=scale)
     capacities = FIGURE_3 if scale == "paper" else REDUCED_CAPACITIES

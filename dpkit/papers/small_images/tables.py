@@ -17,11 +17,7 @@ REACHED = 0.9  # the share of the plateau's gain over 1 that a curve has at its 
 def plateau(curve: Curve) -> float:
     """The inception score that a run levels off at: the mean over the last quarter of its points.
 
-    Args:
-        curve: columns of a stored run, `part["values"]["curve"]`.
-
-    Raises:
-        ValueError: there is no score, or one that is not finite.
+    Of the columns of a stored run, `part["values"]["curve"]`.
     """
     scores = curve["inception"]
     if not (len(scores) and np.isfinite(scores).all()):
@@ -46,28 +42,19 @@ def rising(curve: Curve) -> bool:
     return bool(last.mean() - before.mean() > 2 * error)
 
 
-def break_off(curve: Curve, *, column: str = "epsilon_claimed") -> float | None:
-    """The epsilon below which a curve breaks off from its plateau.
+def break_off(curve: Curve) -> float | None:
+    """The epsilon, by the paper's accounting, below which a curve breaks off from its plateau.
 
     It is that of the first point whose score has nine tenths of the plateau's gain over 1, the
     score of images that are all alike: an epsilon of a point, not interpolated. A curve that hardly
     rises has it at its first point, so read it beside the plateau.
 
-    Args:
-        curve: as for `plateau`.
-        column: "epsilon_claimed", the paper's accounting, or "epsilon_proven".
-
     Returns:
-        None where the column has no finite epsilon there.
-
-    Raises:
-        ValueError: no such column; or as `plateau`.
+        None where there is no finite epsilon.
     """
-    if column not in curve:
-        raise ValueError(f"column must be one of {', '.join(curve)}, got {column!r}")
     wanted = 1 + REACHED * (plateau(curve) - 1)
     first = next(i for i, score in enumerate(curve["inception"]) if score >= wanted)
-    epsilon = curve[column][first]
+    epsilon = curve["epsilon_claimed"][first]
     return epsilon if isinstance(epsilon, float) else None
 
 
@@ -108,12 +95,8 @@ def common(stored: Stored) -> list[dict[str, Any]]:
 def cut(stored: Stored, prefix: str) -> dict[str, dict[str, Any]]:
     """What a figure compares, each curve cut where the shortest ends: all have made as many steps.
 
-    Args:
-        stored: as for `figure_3`.
-        prefix: with which the names of the figure's own runs begin, such as "capacity-".
-
-    Returns:
-        the base run, the non-private run and the figure's own, by name.
+    These are the base run, the non-private run and the figure's own, whose names begin with
+    `prefix`, such as "capacity-"; stored as for `figure_3`.
     """
     chosen = {
         name: part

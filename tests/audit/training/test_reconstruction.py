@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dpkit.datasets import digits
-from dpkit.papers.dp_cgan import algorithm, reconstruction, settings
+from dpkit.papers.dp_cgan import algorithm, attacks, settings
 
 pytestmark = pytest.mark.torch
 
@@ -16,8 +16,8 @@ FEATURES, LABELS = torch.from_numpy(IMAGES.flat()), torch.from_numpy(IMAGES.labe
 COLUMNS = range(100, 110)
 
 
-def answers(run: settings.Settings) -> reconstruction.Reconstructed:
-    return reconstruction.of_step(
+def answers(run: settings.Settings) -> attacks.Reconstructed:
+    return attacks.of_step(
         algorithm.step,
         partial(algorithm.new_gan, run, seed=1, device=torch.device("cpu")),
         FEATURES,
@@ -49,13 +49,13 @@ def test_unmoved_columns_are_labels_that_were_not_seen():
     after = before.clone()
     after[1, 3] += 1e-6
     after[:, 0] = 0  # a latent's, not a label's
-    seen = reconstruction.labels_seen(before, after, columns=[1, 2, 3])
+    seen = attacks.labels_seen(before, after, columns=[1, 2, 3])
     assert seen.tolist() == [False, False, True]
 
 
 def test_weights_must_fit():
     square = torch.zeros(3, 3)
     with pytest.raises(ValueError, match="of one shape, got"):
-        reconstruction.labels_seen(square, square[:2], columns=[0])
+        attacks.labels_seen(square, square[:2], columns=[0])
     with pytest.raises(ValueError, match=r"columns must be below 3 inputs, got \[3\]"):
-        reconstruction.labels_seen(square, square, columns=[3])
+        attacks.labels_seen(square, square, columns=[3])

@@ -168,8 +168,9 @@ def test_the_accounting_alone_moves_a_run():
 @pytest.mark.torch
 def test_runs_and_prices_are_those_of_the_paper():
     pytest.importorskip("torch")
-    from dpkit.papers.small_images import experiments, tables
-    from dpkit.papers.small_images.settings import settings_of
+    from dpkit.papers.small_images import tables
+    from dpkit.papers.small_images.settings import ORDERS, settings_of
+    from dpkit.privacy import pld, rdp
 
     for scale in EVERY:
         shared = settings_of("common", scale=scale)
@@ -178,9 +179,10 @@ def test_runs_and_prices_are_those_of_the_paper():
             assert {run.key: run.settings for run in planned(name, scale=scale)} == wanted
     size = {"public_size": 60_000, "steps": 1_500}
     for run in planned("figure_2", scale="reduced"):
-        claimed = experiments.claimed_epsilon(run.settings, **size)
+        classic = {"delta": 1e-5, "conversion": "classic", "orders": ORDERS}
+        claimed = rdp.epsilon(run.settings.claimed_ledger(**size), **classic)
         assert price("charged", run.settings, 1_500) == claimed
-        proven = experiments.proven_epsilon(run.settings, **size)
+        proven = pld.epsilon(run.settings.ledger(**size), delta=1e-5)
         assert price("proven", run.settings, 1_500) == proven
     short = planned("figure_3", scale="reduced")  # what is pinned here, as the paper's own
     assert [run.value for run in short] == [8, 16, 32, 64, 96, 128]

@@ -14,14 +14,10 @@ from torch import nn
 from dpkit import datasets
 from dpkit.audit.training.step_check import check_step
 from dpkit.papers.adadp import agd, algorithm
-from dpkit.papers.adadp.agd_settings import AGD
-from dpkit.privacy import Gaussian, pld
-from dpkit.privacy.accountants import rdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import SampledGaussian
+from dpkit.papers.adadp.settings import AGD
+from dpkit.privacy import Gaussian, Release, SampledGaussian, pld, rdp
 from dpkit.privacy.sampling import PoissonSampling
-from dpkit.training import Data, generator_on, train
-from dpkit.training.checkpoint import Checkpoints
+from dpkit.training import Checkpoints, Data, generator_on, train
 
 CPU = torch.device("cpu")
 SIZE = 1_437  # of the embedded digits
@@ -42,11 +38,6 @@ TINY = replace(SMALL, widths=(8, 6, 3), sampling=PoissonSampling(6), max_grad_no
 
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
-
-
-def digits(split="train"):
-    found = datasets.digits(split=split)
-    return torch.from_numpy(found.flat()), torch.from_numpy(found.labels)
 
 
 def lot():
@@ -81,63 +72,55 @@ def test_on_a_poisson_lot_they_cost_what_the_sampled_gaussian_does():
     """
     z_g, z_l, q, order = 1.5, 3.0, 0.1, 4
     settings = replace(TINY, noise_multiplier=z_g, choice_noise=z_l, rates=(0.1, 0.2))
-    joint = settings.joint_noise(0)
-
-    def moment(j):  # of order j, of both losses together
-        return exp(j * (j - 1) / 2 * (1 / z_g**2 + 2 / z_l**2))
-
+    both = 1 / z_g**2 + 2 / z_l**2  # of j records, the moment is exp(j (j - 1) / 2 times this)
     expanded = sum(
-        comb(order, j) * (1 - q) ** (order - j) * q**j * moment(j) for j in range(order + 1)
+        comb(order, j) * (1 - q) ** (order - j) * q**j * exp(j * (j - 1) / 2 * both)
+        for j in range(order + 1)
     )
-    found = SampledGaussian(joint, q).rdp([order])[0]
+    found = SampledGaussian(settings.joint_noise(0), q).rdp([order])[0]
     assert found == pytest.approx(log(expanded) / (order - 1), rel=1e-9)
 
 
-def test_the_choice_is_charged():
-    """A fifth of each step's 1 / z^2."""
+def test_the_choice_is_charged_and_so_is_the_projection():
+    """A fifth of each step's 1 / z^2 is the choice's; the filter of a run knows of the PCA."""
     joint, gradient = (noise(0) ** -2 for noise in (AGD.joint_noise, AGD.gradient_noise))
     assert joint - gradient == pytest.approx(len(AGD.rates) / AGD.choice_noise**2)
     assert 1 - gradient / joint == pytest.approx(0.2)
-    charged = AGD.release(0, public_size=60_000)
-    assert charged == SampledGaussian(AGD.joint_noise(0), 0.01)
+    assert AGD.release(0, public_size=60_000) == SampledGaussian(AGD.joint_noise(0), 0.01)
+    left = [replace(AGD, pca_noise=p).budget(public_size=60_000).remaining for p in (None, 16.0)]
+    order = AGD.budget(public_size=60_000).order
+    assert left[0] - left[1] == pytest.approx(order / 2 / 16**2)
 
 
 # --- the budget ---
 
 
 def test_steps_allowed_are_those_within_the_target_if_the_noise_never_falls():
-    settings = replace(AGD, target_epsilon=0.35, max_steps=10**4)
-    steps = settings.steps_allowed(public_size=60_000)
-    budget = settings.budget(public_size=60_000)
-    first = settings.release(0, public_size=60_000)
-    assert budget.allows(first, steps)
-    assert not budget.allows(first, steps + 1)
+    settings, size = replace(AGD, target_epsilon=0.35, max_steps=10**4), {"public_size": 60_000}
+    steps, first = settings.steps_allowed(**size), settings.release(0, **size)
+    budget = settings.budget(**size)
+    assert [budget.allows(first, n) for n in (steps, steps + 1)] == [True, False]
     ledger = [Release(Gaussian(16.0)), Release(first, steps)]
     assert rdp.epsilon(ledger, delta=1e-5, orders=[budget.order]).epsilon <= 0.35
-    assert settings.guarantee(public_size=60_000).epsilon == 0.35
-    assert AGD.steps_allowed(public_size=60_000) == AGD.max_steps
+    assert settings.guarantee(**size).epsilon == 0.35
+    assert AGD.steps_allowed(**size) == AGD.max_steps
+    with pytest.raises(ValueError, match="public_size must be the settings', 1437"):
+        SMALL.steps_allowed(public_size=1_000)
 
 
-def test_projection_is_charged_to_the_same_budget():
-    left = [replace(AGD, pca_noise=p).budget(public_size=60_000).remaining for p in (None, 16.0)]
-    order = AGD.budget(public_size=60_000).order
-    assert left[0] - left[1] == pytest.approx(order / 2 / 16**2)
-
-
-def test_the_ledger_bounds_every_path_and_falls_at_each_step():
-    releases = TINY.ledger(public_size=SIZE, steps=20)
-    assert [one.count for one in releases] == [1] * (TINY.levels - 1) + [21 - TINY.levels]
+def test_the_ledger_bounds_every_path_and_falls_at_each_step_to_the_least_noise():
+    releases, levels = TINY.ledger(public_size=SIZE, steps=20), TINY.levels
+    assert [one.count for one in releases] == [1] * (levels - 1) + [21 - levels]
     noises = [one.mechanism.noise_multiplier for one in releases]
     assert noises == sorted(noises, reverse=True)
     assert noises[0] == TINY.joint_noise(0)
-    assert TINY.gradient_noise(TINY.levels - 1) == TINY.least_noise_multiplier
-    assert TINY.gradient_noise(TINY.levels - 2) > TINY.least_noise_multiplier
+    least = TINY.least_noise_multiplier
+    assert TINY.gradient_noise(levels - 1) == least < TINY.gradient_noise(levels - 2)
     assert len(TINY.ledger(public_size=SIZE, steps=1)) == 1
-
-
-def test_another_public_size_than_the_settings_is_refused():
-    with pytest.raises(ValueError, match="public_size must be the settings', 1437"):
-        SMALL.steps_allowed(public_size=1_000)
+    memory = tiny().memory
+    for _ in range(2 * levels):
+        memory.see(0.0)
+    assert (int(memory.falls), memory.charged()) == (levels - 1, least)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +160,7 @@ def test_where_0_wins_the_noise_falls_and_gradients_are_averaged():
     """Rates so high that every candidate raises the loss, beyond the choice's noise."""
     settings = replace(TINY, rates=(1e9, 1e10), choice_noise=0.01, noise_multiplier=1e3)
     settings = replace(settings, target_epsilon=1e9, max_change=10.0, growth=1.0)
-    model, weights = tiny(settings), [p.clone() for p in tiny().net.parameters()]
+    model, weights = tiny(settings), list(tiny().net.parameters())
     for index in range(3):
         stepped(model, index, settings, seed=index)
         assert int(model.memory.falls) == index + 1
@@ -196,14 +179,6 @@ def test_gradients_are_averaged_by_the_inverse_of_their_variances():
     assert all(torch.allclose(one, torch.tensor(expected)) for one in found)
     memory.see(0.1)  # the weights move: what was averaged is of no use
     assert torch.equal(memory.averaged(first, noise=1.0)[0], first[0])
-
-
-def test_the_noise_never_falls_below_the_least():
-    memory = tiny().memory
-    for _ in range(2 * TINY.levels):
-        memory.see(0.0)
-    assert int(memory.falls) == TINY.levels - 1
-    assert memory.charged() == TINY.least_noise_multiplier
 
 
 class Row(nn.Module):
@@ -234,42 +209,27 @@ def test_changes_of_loss_are_clipped_row_by_row():
 )
 def test_nothing_is_found_in_steps_of_agd(seed):
     """Charged as the two releases that each step makes; their sum is the joint one's."""
-    rate, k = 6 / SIZE, len(TINY.rates)
-    charged = [
-        Release(SampledGaussian(TINY.noise_multiplier, rate)),
-        Release(SampledGaussian(TINY.choice_noise / sqrt(k), rate)),
-    ]
-    told = {"settings": TINY, "charged": charged, "seed": seed}
-    report = check_step(agd.step, tiny, *lot(), **told)
+    noises = (TINY.noise_multiplier, TINY.choice_noise / sqrt(len(TINY.rates)))
+    charged = [Release(SampledGaussian(noise, 6 / SIZE)) for noise in noises]
+    report = check_step(agd.step, tiny, *lot(), settings=TINY, charged=charged, seed=seed)
     assert report.findings == (), report
     assert 1.0 < report.replaced < 2.001
-
-
-@pytest.mark.slow("an AGD that keeps to its budget and learns nothing")
-def test_it_learns_digits_within_its_budget():
-    x, y = digits()
-    model = agd.new_descent(SMALL, seed=0, device=CPU)
-    data = Data(x, y, public_size=SIZE)
-    records = list(
-        train(agd.step, model, data, settings=SMALL, rng=generator_on(CPU, reproducible_seed=1))
-    )
-    assert len(records) == 40
-    assert algorithm.accuracy(model.net.net, x, y) > 0.6
-    assert model.memory.spent().spent <= SMALL.budget(public_size=SIZE).budget
 
 
 def test_a_run_goes_on_from_its_state_as_if_it_had_not_stopped():
     settings = replace(TINY, growth=1.0, choice_noise=1e3, rates=(0.1,))  # 0 wins half of the time
     whole, first, second = (tiny(settings) for _ in range(3))
-    for index in range(12):
-        stepped(whole, index, settings, seed=index)
+
+    def some(model, steps):
+        for index in steps:
+            stepped(model, index, settings, seed=index)
+
+    some(whole, range(12))
     assert int(whole.memory.falls) > 0
-    for index in range(6):
-        stepped(first, index, settings, seed=index)
+    some(first, range(6))
     for one, stored in zip(second, first, strict=True):
         one.load_state_dict(stored.state_dict())
-    for index in range(6, 12):
-        stepped(second, index, settings, seed=index)
+    some(second, range(6, 12))
     for part, other in zip(whole[:2], second[:2], strict=True):
         pairs = zip(part.state_dict().values(), other.state_dict().values(), strict=True)
         assert all(torch.equal(one, two) for one, two in pairs)
@@ -277,15 +237,24 @@ def test_a_run_goes_on_from_its_state_as_if_it_had_not_stopped():
 
 def test_a_stored_run_goes_on(tmp_path):
     x, y = lot()
-    data = Data(x.repeat(3, 1), y.repeat(3), public_size=SIZE)
-    found = []
+    data, found = Data(x.repeat(3, 1), y.repeat(3), public_size=SIZE), []
     for stops in ([5], [2, 5]):
         place = Checkpoints(tmp_path / str(len(stops)), every=1)
         for stop in stops:
             model, rng = tiny(), generator_on(CPU, reproducible_seed=5)
             told = {"settings": TINY, "rng": rng, "steps": stop, "checkpoint": place}
             list(train(agd.step, model, data, **told))
-        found.append(model)
-    whole, again = (model.net.state_dict().values() for model in found)
-    assert all(torch.equal(one, two) for one, two in zip(whole, again, strict=True))
-    assert found[0].memory.used.sum() == found[1].memory.used.sum() == 5
+        assert model.memory.used.sum() == 5
+        found.append(model.net.state_dict().values())
+    assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
+
+
+@pytest.mark.slow("an AGD that keeps to its budget and learns nothing")
+def test_it_learns_digits_within_its_budget():
+    digits = datasets.digits(split="train")
+    x, y = torch.from_numpy(digits.flat()), torch.from_numpy(digits.labels)
+    model, rng = agd.new_descent(SMALL, seed=0, device=CPU), generator_on(CPU, reproducible_seed=1)
+    steps = train(agd.step, model, Data(x, y, public_size=SIZE), settings=SMALL, rng=rng)
+    assert len(list(steps)) == 40
+    assert algorithm.accuracy(model.net.net, x, y) > 0.6
+    assert model.memory.spent().spent <= SMALL.budget(public_size=SIZE).budget

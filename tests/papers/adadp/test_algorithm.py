@@ -1,6 +1,6 @@
 """AdaDP's step with each noise shape, its price, and its plans on the embedded digits."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
@@ -14,8 +14,7 @@ from dpkit.papers.experiments import run as run_module
 from dpkit.privacy import pld, rdp
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
-from dpkit.training import Data, generator_on, train
-from dpkit.training.optimizers import Sgd
+from dpkit.training import Data, Sgd, generator_on, train
 
 CPU = torch.device("cpu")
 TINY = replace(
@@ -58,21 +57,46 @@ def test_each_noise_trains_any_classifier(name):
     assert all(bool(p.isfinite().all()) for p in model.net.parameters())
 
 
-@pytest.mark.parametrize("name", [name for name in NOISES if name != "published"])
-def test_a_step_does_what_is_charged(name):
+@pytest.mark.parametrize("name", NOISES)
+def test_a_step_does_what_is_charged_and_the_published_one_reads_raw_gradients(name):
     chosen = replace(TINY, noise=NOISES[name])
-    new = partial(algorithm.new_classifier, chosen, seed=0, device=CPU)
-    charged = chosen.ledger(public_size=30, steps=1)
-    found = check_step(algorithm.step, new, *lot(), settings=chosen, charged=charged)
-    assert not found.findings, found
-
-
-def test_the_published_step_is_found_to_read_raw_gradients():
-    chosen = replace(TINY, noise=NOISES["published"])
     new = partial(algorithm.new_classifier, chosen, seed=0, device=CPU)
     charged = chosen.as_if_public(public_size=30, steps=1)
     found = check_step(algorithm.step, new, *lot(), settings=chosen, charged=charged)
-    assert found.findings
+    assert bool(found.findings) == (name == "published"), found
+
+
+@dataclass(frozen=True)
+class OwnNoise:
+    """A user's own noise, whose shape reads raw gradients."""
+
+    max_grad_norm: float = 1.0
+    build = Published.build
+
+
+@pytest.mark.parametrize("noise", [ADADP.noise, OwnNoise()])
+def test_no_guarantee_covers_the_published_history(noise):
+    ledger = replace(ADADP, noise=noise).ledger(public_size=60_000, steps=10)
+    assert settings.proven(ledger, delta=1e-5).epsilon == float("inf")
+
+
+REPAIRED = levels.small(levels.at_level("repaired", levels.LEVELS[0]), public_size=30)
+AGD = replace(levels.small(settings.AGD, public_size=30), noise_multiplier=30.0, target_epsilon=1e4)
+
+
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        (REPAIRED, replace(REPAIRED, noise_multiplier=1e-3)),
+        (REPAIRED, levels.small(levels.at_level("adadp", levels.LEVELS[0]), public_size=30)),
+        (AGD, replace(AGD, noise_multiplier=2.0)),
+    ],
+)
+def test_a_model_of_other_settings_which_price_another_noise_is_refused(own, other):
+    step, new = experiments.method(own)
+    model, rows = new(other, seed=0, device=CPU), (torch.zeros(6, 20), torch.arange(6))
+    with pytest.raises(ValueError, match="settings must be those that the model was made for"):
+        step(model, *rows, settings=own, index=0, rng=generator_on(CPU))
 
 
 def test_raw_squares_are_those_of_the_gradients_themselves():
@@ -91,32 +115,27 @@ def test_raw_squares_are_those_of_the_gradients_themselves():
         torch.testing.assert_close(algorithm.raw_squares(net, rows, 6, of), squares)
 
 
-def test_no_guarantee_covers_the_published_history():
-    ledger = ADADP.ledger(public_size=60_000, steps=10)
-    assert pld.epsilon(ledger, delta=1e-5).epsilon == float("inf")
+ON_CIFAR = [("dpsgd-tuned", level) for level in levels.CIFAR_LEVELS]
 
 
-@pytest.mark.parametrize("level", levels.LEVELS, ids=lambda level: f"{level.epsilon:g}")
-def test_noise_of_a_level_costs_it_and_little_less(level):
-    chosen = levels.at_level("repaired", level)
-    ledger = chosen.ledger(public_size=60_000, steps=chosen.max_steps)
+@pytest.mark.parametrize(
+    ("name", "level"), [*(("repaired", level) for level in levels.LEVELS), *ON_CIFAR]
+)
+def test_noise_of_a_level_costs_it_and_little_less(name, level):
+    made = levels.at_level if level in levels.LEVELS else levels.on_cifar
+    size = {"public_size": 60_000 if level in levels.LEVELS else levels.CIFAR_SIZE}
+    chosen = made(name, level)
+    ledger = chosen.ledger(**size, steps=chosen.max_steps)
     assert 0.99 * level.epsilon < pld.epsilon(ledger, delta=1e-5).epsilon <= level.epsilon
-    printed = replace(chosen, noise_multiplier={0.5: 8.0, 2.0: 4.0, 8.0: 2.0}[level.epsilon])
-    ledger = printed.ledger(public_size=60_000, steps=chosen.max_steps)
-    assert pld.epsilon(ledger, delta=1e-5).epsilon < 0.6 * level.epsilon
-
-
-@pytest.mark.parametrize("level", levels.CIFAR_LEVELS, ids=lambda level: f"{level.epsilon:g}")
-def test_noise_of_a_level_of_cifar_costs_it_and_little_less(level):
-    chosen = levels.on_cifar("dpsgd-tuned", level)
-    ledger = chosen.ledger(public_size=levels.CIFAR_SIZE, steps=chosen.max_steps)
-    assert 0.99 * level.epsilon < pld.epsilon(ledger, delta=1e-5).epsilon <= level.epsilon
+    if level in levels.LEVELS:
+        printed = replace(chosen, noise_multiplier={0.5: 8.0, 2.0: 4.0, 8.0: 2.0}[level.epsilon])
+        ledger = printed.ledger(**size, steps=chosen.max_steps)
+        assert pld.epsilon(ledger, delta=1e-5).epsilon < 0.6 * level.epsilon
 
 
 def test_noise_on_examples_and_fixed_lots_are_priced_as_they_are():
-    steps = 100
     listing, examples, fixed = (
-        levels.READINGS[key].as_if_public(public_size=60_000, steps=steps)
+        levels.READINGS[key].as_if_public(public_size=60_000, steps=100)
         for key in ("listing", "noise-on-examples", "replace-one")
     )
     one, other = (ledger[-1].mechanism.noise_multiplier for ledger in (listing, examples))
@@ -124,17 +143,8 @@ def test_noise_on_examples_and_fixed_lots_are_priced_as_they_are():
     assert {release.mechanism.adjacency for release in fixed} == {"replace-one"}
     found = settings.proven(fixed, delta=1e-5)
     assert found.epsilon == rdp.epsilon(fixed, delta=1e-5).epsilon > 0
-
-
-def test_theorem_1_charges_less_than_it_proves_of_a_run_with_dp_pca():
-    chosen = replace(ADADP, noise_multiplier=2.62)
-    charged = chosen.charged(public_size=60_000, steps=1_000)
+    charged = replace(ADADP, noise_multiplier=2.62).charged(public_size=60_000, steps=1_000)
     assert charged == pytest.approx(1.2656, rel=1e-3)
-
-
-@pytest.fixture
-def elsewhere(monkeypatch, tmp_path):
-    monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path)
 
 
 @pytest.mark.parametrize("name", experiments.PLANS)
@@ -142,33 +152,25 @@ def test_plans_have_parts_at_both_scales(name):
     for scale in ("paper", "reduced"):
         parts = experiments.PLANS[name](scale=scale, seeds=2, device="cpu", progress=silent)
         assert len({part.name for part in parts}) == len(parts) >= 2
-        for part in parts:
-            assert part.settings["type"] in ("Settings", "AgdSettings")
+        assert {part.settings["type"] for part in parts} <= {"Settings", "AgdSettings"}
 
 
-def test_a_reduced_run_is_judged_and_priced(elsewhere):
-    plan = experiments.PLANS["figure_4"]
-    part = plan(scale="reduced", seeds=1, device="cpu", progress=silent)[0]
-    result = part.compute()
-    values = result.values
+def test_reduced_runs_are_judged_and_priced_agd_by_its_filter(monkeypatch, tmp_path):
+    monkeypatch.setattr(run_module, "cache_dir", lambda: tmp_path)
+    asked = {"scale": "reduced", "seeds": 1, "device": "cpu", "progress": silent}
+    values = experiments.PLANS["figure_4"](**asked)[0].compute().values
     assert values["epsilon_proven"] == "inf"
     assert 0 < values["epsilon_if_public"] <= values["epsilon_claimed"] == 0.5
-    assert values["steps"] == 30
-    assert not values["diverged"]
+    assert (values["steps"], values["diverged"]) == (30, False)
     assert values["curve"]["accuracy"][-1] == values["accuracy"] >= 0
-    assert "30 private principal" not in values["words"]
-    assert "20 private" in values["words"]
-
-
-def test_agd_is_priced_by_its_filter(elsewhere):
-    plan = experiments.PLANS["figure_2"](scale="reduced", seeds=1, device="cpu", progress=silent)
-    part = next(one for one in plan if one.name.startswith("agd-2"))
-    values = part.compute().values
+    assert "20 private principal" in values["words"]
+    plan = experiments.PLANS["figure_2"](**asked)
+    values = next(one for one in plan if one.name.startswith("agd-2")).compute().values
     assert values["epsilon_proven"] == pytest.approx(2.0)
     assert "filter" in values["method"]
 
 
-def stored(accuracy, epsilon=0.5, **more):
+def stored(accuracy):
     told = {
         "noise_multiplier": 3.0,
         "sampling": {"expected_batch_size": 600},
@@ -177,24 +179,25 @@ def stored(accuracy, epsilon=0.5, **more):
         "target_delta": 1e-4,
     }
     curve = {"steps": [100, 200, 300], "accuracy": [0.5, 0.93, accuracy], "loss": [1, 1, 1]}
-    return {
-        "values": {"accuracy": accuracy, "curve": curve, **more},
-        "provenance": {"settings": told},
-    }
+    values = {"accuracy": accuracy, "curve": curve}
+    return {"values": values, "provenance": {"settings": told}}
 
 
-def test_gains_are_differences_of_means():
-    parts = {
-        "adadp-0.5-seed0": stored(0.90),
-        "adadp-0.5-seed1": stored(0.92),
-        "dpsgd-0.5-seed0": stored(0.88),
-    }
+def test_gains_figure_5_and_table_2():
+    parts = {f"adadp-0.5-seed{seed}": stored(0.90 + 0.02 * seed) for seed in (0, 1)}
+    parts["dpsgd-0.5-seed0"] = stored(0.88)
     first = tables.gains(parts)[0]
-    assert first["over"] == "DP-SGD, as published"
-    assert first["paper"] == 5.9
-    assert first["published"] == pytest.approx(3.0)
-    assert first["repaired"] is None
+    assert (first["over"], first["paper"], first["repaired"]) == ("DP-SGD, as published", 5.9, None)
+    assert first["published"] == pytest.approx(3.0)  # a difference of means
     assert tables.levels(parts)[0]["0.5"]["seeds"] == 2
+    changed = {"rate-0.0008-seed0": stored(0.85), "rate-0.005-seed0": stored(0.88)}
+    rows = tables.figure_5(changed, {"adadp-0.5-seed0": stored(0.87)})
+    rates = [(row["value"], row["accuracy"]) for row in rows if row["changed"] == "rate"]
+    assert rates == [(0.0008, 85.0), (0.002, 87.0), (0.005, 88.0)]  # around the middle
+    assert [row["value"] for row in rows if row["changed"] == "lot"] == [600.0]
+    ratios = {f"{d}_{k}_ratio": 3.0 for d, row in tables.SECONDS.items() for k in row}
+    first = tables.table_2(ratios)[0]
+    assert (first["data"], first["here"], first["paper"]) == ("mnist", 3.0, pytest.approx(5 / 3))
 
 
 def test_table_1_prices_the_step_at_which_an_accuracy_is_reached():
@@ -202,27 +205,8 @@ def test_table_1_prices_the_step_at_which_an_accuracy_is_reached():
     own = [row for row in rows if row["method"] == tables.NAMES["dpsgd"]]
     assert [row["accuracy"] for row in own] == [0.92, 0.94, 0.95, 0.96]
     at_92, at_94, *others = own
-    assert (at_92["steps"], at_94["steps"]) == (200, 300)
-    assert at_92["reached"] == "1 of 1"
+    assert (at_92["steps"], at_94["steps"], at_92["reached"]) == (200, 300, "1 of 1")
     assert 0.49 < at_92["proven"] < at_94["proven"] < 1.0  # DP-PCA alone costs .490
     assert all("steps" not in row and row["reached"] == "0 of 1" for row in others)
-
-
-def test_table_2_is_of_ratios():
-    ratios = {f"{d}_{k}_ratio": 3.0 for d, row in tables.SECONDS.items() for k in row}
-    first = tables.table_2(ratios)[0]
-    assert (first["data"], first["here"]) == ("mnist", 3.0)
-    assert first["paper"] == pytest.approx(0.5 / 0.3)
-
-
-def test_figure_5_puts_changed_values_around_the_middle():
-    parts = {"rate-0.0008-seed0": stored(0.85), "rate-0.005-seed0": stored(0.88)}
-    rows = tables.figure_5(parts, {"adadp-0.5-seed0": stored(0.87)})
-    rates = [(row["value"], row["accuracy"]) for row in rows if row["changed"] == "rate"]
-    assert rates == [(0.0008, 85.0), (0.002, 87.0), (0.005, 88.0)]
-    assert [row["value"] for row in rows if row["changed"] == "lot"] == [600.0]
-
-
-def test_printed_reductions_follow_from_the_printed_table():
     shares = [1 - adadp / dpsgd for dpsgd, adadp in tables.TABLE_1.values()]
-    assert sum(shares) / 4 == pytest.approx(0.54, abs=0.005)
+    assert sum(shares) / 4 == pytest.approx(0.54, abs=0.005)  # the printed reduction

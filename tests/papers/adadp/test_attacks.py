@@ -9,7 +9,7 @@ from dpkit.audit import bounds
 from dpkit.papers.adadp import attacks, recomputed
 from dpkit.papers.adadp.claims import main_run
 from dpkit.papers.adadp.settings import ADADP
-from dpkit.privacy import Gaussian, SampledGaussian, pld
+from dpkit.privacy import Gaussian, SampledGaussian
 
 pytestmark = pytest.mark.torch
 FEW = 10  # the least that an exact attack takes
@@ -26,33 +26,26 @@ def measured(target, scores):
     return target.bound(*scores, **given).epsilon
 
 
-def test_main_runs_are_priced_as_the_claims_price_them():
-    published, repaired = BY_ID["adadp/published"], BY_ID["adadp/repaired"]
-    delta = ADADP.target_delta
-    assert published.proven().epsilon == pld.epsilon(main_run().published, delta=delta).epsilon
-    assert published.proven().epsilon == np.inf
-    assert repaired.proven().epsilon == pld.epsilon(main_run().repaired, delta=delta).epsilon
-    assert published.claimed == repaired.claimed == main_run().claimed
-    assert repaired.proven().epsilon <= main_run().claimed
-
-
 @pytest.mark.parametrize("name", EXACT)
 def test_nothing_random_hides_the_record(name):
     target = BY_ID[name]
     assert measured(target, target.scores(rng(), FEW)) == np.inf
     assert target.proven().epsilon == np.inf
+    assert ADADP.target_delta < attacks.RATE**2  # how often the record is in the first two lots
 
 
-def test_a_released_history_gives_nothing_exact_away():
-    narrow = replace(attacks.REPAIRED, widths=(60, 50, 10))
-    found = attacks.history_shows(narrow, rng(), FEW)
-    assert measured(BY_ID["adadp/published"], found) == 0
-
-
-def test_a_noisy_count_hides_where_training_stops():
+def test_what_is_released_or_counted_with_noise_gives_nothing_exact_away():
     """With deviation 200 both worlds show both answers, but in 1 run of 100 or fewer."""
-    found = attacks.stopped(rng(), FEW, count_noise=200.0)
-    assert measured(BY_ID["adadp/stopped-on-test-accuracy"], found) == 0
+    narrow = replace(attacks.REPAIRED, widths=(60, 50, 10))
+    for name, found in {
+        "published": attacks.history_shows(narrow, rng(), FEW),
+        "stopped-on-test-accuracy": attacks.stopped(rng(), FEW, count_noise=200.0),
+    }.items():
+        assert measured(BY_ID[f"adadp/{name}"], found) == 0
+    absent, present = attacks.stopped(rng(), 4)  # the first test reached, and the one after it
+    np.testing.assert_array_equal(
+        [absent, present], [[-attacks.TESTS - 1] * 4, [-attacks.TESTS] * 4]
+    )
 
 
 @pytest.mark.parametrize("size", [1, ADADP.lot - 100, ADADP.lot + 100])
@@ -63,11 +56,8 @@ def test_without_the_record_its_coordinate_has_no_noise_whatever_the_lot(size):
     assert attacks.noise_in_second_step(seen) == 0
 
 
-def test_the_record_is_in_both_lots_more_often_than_delta():
-    assert ADADP.target_delta < attacks.RATE**2
-
-
-def test_the_repaired_steps_move_by_what_is_charged():
+def test_a_record_moves_steps_by_what_is_charged_or_twice_that_or_widens_noise():
+    """Replaced, local clipping by 2 s_i; its coordinate is 5,000 times that of 600 others each."""
     *steps, projection = attacks.repaired_shifts()
     first, training = (release.mechanism for release in main_run().repaired)
     assert isinstance(first, Gaussian)
@@ -76,15 +66,7 @@ def test_the_repaired_steps_move_by_what_is_charged():
     for step in steps:  # lengths are added up in single precision
         assert step == pytest.approx(1 / training.noise_multiplier, rel=1e-3)
         assert step <= (1 + 1e-6) / training.noise_multiplier
-
-
-def test_a_replaced_record_moves_local_clipping_by_twice_the_bound():
-    twice = recomputed.moved_by_replacing() / recomputed.EXAMPLE_NOISE
-    assert attacks.replaced_shift() == pytest.approx(twice, rel=1e-5)
-
-
-def test_a_record_widens_the_noise_of_a_coordinate_that_all_move():
-    """Its own is 5,000 times that of each of 600 others."""
+    assert attacks.replaced_shift() == pytest.approx(2 / recomputed.EXAMPLE_NOISE, rel=1e-5)
     assert attacks.widened() > 5
 
 
@@ -111,9 +93,3 @@ def test_a_bound_that_holds_is_not_refuted(name):
     target = BY_ID[f"adadp/{name}"]
     assert measured(target, target.scores(rng(), 2_000)) <= target.proven().epsilon
     assert target.proven().epsilon <= (target.claimed or 0)
-
-
-def test_a_run_that_stops_by_the_first_test_reached():
-    absent, present = attacks.stopped(rng(), 4)
-    np.testing.assert_array_equal(present, -attacks.TESTS)
-    np.testing.assert_array_equal(absent, -attacks.TESTS - 1)

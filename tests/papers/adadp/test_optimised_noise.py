@@ -12,21 +12,19 @@ from torch import nn
 from dpkit import datasets
 from dpkit.audit.training.step_check import check_step
 from dpkit.papers.adadp import algorithm
-from dpkit.papers.adadp.optimised_noise import (
+from dpkit.papers.adadp.noise_shapes import (
+    ROUNDED_UP,
     OptimisedNoise,
+    ScaledClipping,
     least_harmful,
     optimal_shares,
     projected,
 )
-from dpkit.papers.adadp.scaled_clipping import ROUNDED_UP, ScaledClipping
 from dpkit.papers.adadp.settings import DPOPT
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.privacy.sampling import PoissonSampling
 from dpkit.privacy.schedules import Constant
-from dpkit.training import clipped_sum, per_example, seeded
-from dpkit.training.optimizers import Sgd
-
-CPU = torch.device("cpu")
+from dpkit.training import Sgd, clipped_sum, per_example, seeded
 
 
 def generator(seed=0):
@@ -51,12 +49,9 @@ def closed_form(weights):
 # --- the optimum ---
 
 
-def test_descent_ends_at_the_closed_form():
+def test_descent_ends_at_the_closed_form_which_another_solver_finds():
     weights = 1 + normal(5_000).abs()
     assert torch.allclose(optimal_shares(weights), closed_form(weights), rtol=1e-6)
-
-
-def test_the_closed_form_is_the_minimum_that_another_solver_finds():
     weights = 1 + 4 * normal(6).abs()
     found = optimize.minimize(
         lambda u: harm(weights, torch.from_numpy(u)),
@@ -106,14 +101,6 @@ def test_the_constraint_is_met_to_six_digits():
     assert scales.max() > 1.2 * scales.min()
 
 
-def test_noise_is_the_multiplier_times_the_scales_that_clip():
-    noise = OptimisedNoise(shapes(), noise_multiplier=1.3, max_grad_norm=2.0)
-    noise.see([normal(*one.shape).float() for one in shapes()], None)
-    rule, stds = noise.now()
-    for std, scale in zip(stds, rule.scales, strict=True):
-        assert torch.allclose(std / scale, torch.tensor(1.3), rtol=1e-6)
-
-
 def test_before_anything_is_released_it_is_dp_sgd():
     noise = OptimisedNoise(shapes(), noise_multiplier=1.3, max_grad_norm=2.0)
     rule, stds = noise.now()
@@ -122,34 +109,14 @@ def test_before_anything_is_released_it_is_dp_sgd():
 
 
 def test_noise_is_least_where_the_released_slope_is_steepest():
-    noise = OptimisedNoise([torch.zeros(4)], noise_multiplier=1.0, max_grad_norm=1.0, decay=0.5)
-    noise.see([torch.tensor([0.0, 1.0, -8.0, 3.0])], None)
-    (scales,) = noise.now().rule.scales
+    noise = OptimisedNoise([torch.zeros(4)], noise_multiplier=1.3, max_grad_norm=1.0, decay=0.5)
+    noise.see([torch.tensor([0.0, 1.0, -8.0, 3.0])], lambda *_: pytest.fail("the raw one was read"))
+    (scales,), (std,) = noise.now().rule.scales, noise.now().noise_stds
     assert scales.argmin() == 2  # -8, the steepest
     assert scales[0] == scales[1] == scales.max()  # both below the average
-
-
-def test_what_is_raw_is_not_read():
-    noise = OptimisedNoise(shapes(), noise_multiplier=1.0, max_grad_norm=1.0)
-    noise.see(shapes(), lambda *_: pytest.fail("the raw gradient was read"))
-
-
-def test_slopes_that_are_no_numbers_are_refused():
-    noise = OptimisedNoise([torch.zeros(2)], noise_multiplier=1.0, max_grad_norm=1.0)
-    with pytest.raises(FloatingPointError, match="a released sum is NaN or infinite"):
-        noise.see([torch.tensor([0.0, torch.inf])])
+    assert torch.allclose(std / scales, torch.tensor(1.3), rtol=1e-6)
     with pytest.raises(FloatingPointError, match="a slope is NaN or infinite"):
         least_harmful([torch.tensor([0.0, torch.inf])], 1.0)
-
-
-def test_what_it_remembers_is_in_its_state():
-    first, again = (
-        OptimisedNoise(shapes(), noise_multiplier=1.0, max_grad_norm=1.0) for _ in range(2)
-    )
-    first.see([normal(*one.shape).float() for one in shapes()], None)
-    again.load_state_dict(first.state_dict())
-    pairs = zip(first.now().noise_stds, again.now().noise_stds, strict=True)
-    assert all(torch.equal(one, other) for one, other in pairs)
 
 
 # --- clipping in the norm of the noise ---
@@ -204,18 +171,14 @@ def test_no_example_leaves_the_ellipsoid(case):
         assert 1 - 1e-4 < moved <= 1
 
 
-def test_equal_scales_clip_as_one_norm_does(case):
+def test_equal_scales_clip_as_one_norm_does_and_an_empty_batch_has_a_sum_of_zeros(case):
     network, batch, rule = case
     of = partial(per_example, network, squares)
     equal = ScaledClipping(tuple(torch.full_like(scale, 0.3) for scale in rule.scales))
     found, flat = (clipped_sum(of, batch, rule=one) for one in (equal, FlatClipping(0.3)))
     for one, other in zip(found.sums, flat.sums, strict=True):
         assert torch.allclose(one, other, rtol=1e-3)
-
-
-def test_an_empty_batch_has_a_sum_of_zeros(case):
-    network, batch, rule = case
-    found = clipped_sum(partial(per_example, network, squares), batch[:0], rule=rule)
+    found = clipped_sum(of, batch[:0], rule=rule)
     assert found.weights.shape == (1, 0)
     assert not any(one.any() for one in found.sums)
 
@@ -223,19 +186,17 @@ def test_an_empty_batch_has_a_sum_of_zeros(case):
 # --- a whole step ---
 
 
-def small(**changes):
-    settings = replace(
-        DPOPT, widths=(8, 6, 3), sampling=PoissonSampling(6), pca_noise=None, noise_multiplier=1.1
-    )
-    return replace(settings, **changes)
+SMALL = replace(
+    DPOPT, widths=(8, 6, 3), sampling=PoissonSampling(6), pca_noise=None, noise_multiplier=1.1
+)
 
 
 @pytest.mark.slow("a step of DpOpt that a record moves too far, of all steps alone")
 def test_nothing_is_found_in_steps_of_dpopt():
     """Three of them, so that the noise of the last two follows what was released."""
-    made = partial(algorithm.new_classifier, small(), seed=0, device=CPU)
+    made = partial(algorithm.new_classifier, SMALL, seed=0, device=torch.device("cpu"))
     x, y = 3 * normal(6, 8).float(), torch.arange(6) % 3
-    report = check_step(algorithm.step, made, x, y, settings=small(), steps=3)
+    report = check_step(algorithm.step, made, x, y, settings=SMALL, steps=3)
     assert report.findings == (), report
     assert 1.1 < report.replaced < 2.001
 
@@ -244,8 +205,11 @@ def test_it_learns_digits():
     digits = datasets.digits(split="train")
     x, y = torch.from_numpy(digits.flat()), torch.from_numpy(digits.labels)
     sampling, rate = PoissonSampling(200), Sgd(Constant(0.5))
-    settings = small(widths=(784, 32, 10), sampling=sampling, optimizer=rate)
-    model, rng = algorithm.new_classifier(settings, seed=0, device=CPU), generator(1)
+    settings = replace(SMALL, widths=(784, 32, 10), sampling=sampling, optimizer=rate)
+    model, rng = (
+        algorithm.new_classifier(settings, seed=0, device=torch.device("cpu")),
+        generator(1),
+    )
     for index in range(40):
         lot = torch.rand(len(x), generator=rng) < 200 / len(x)
         algorithm.step(model, x[lot], y[lot], settings=settings, index=index, rng=rng)

@@ -6,49 +6,45 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpkit.papers.adadp import evidence, trajectories
-from dpkit.papers.adadp.objectives import BEALE, BEALE_AS_PRINTED, OBJECTIVES, Objective, gradient
-from dpkit.papers.adadp.trajectories import Grid, Setting, adadp, distances, dp_sgd, over_grid
+from dpkit.papers.adadp import trajectories
+from dpkit.papers.adadp.trajectories import (
+    BEALE,
+    BEALE_AS_PRINTED,
+    OBJECTIVES,
+    Grid,
+    Objective,
+    Setting,
+    adadp,
+    distances,
+    dp_sgd,
+    gradient,
+    over_grid,
+)
 
-every_objective = pytest.mark.parametrize("one", OBJECTIVES, ids=lambda one: one.name)
 ROSENBROCK = next(one for one in OBJECTIVES if one.name == "Rosenbrock")
 
 
-@every_objective
-def test_a_gradient_is_the_slope(one: Objective):
+@pytest.mark.parametrize("one", OBJECTIVES, ids=lambda one: one.name)
+def test_a_gradient_is_the_slope_and_a_function_is_least_where_it_is_said_to_be(one: Objective):
     """By central differences, whose error is some 1e-9 of the function's size."""
     rng = np.random.default_rng(0)
     at = rng.uniform(one.low, one.high, (50, 2))
-    found = gradient(one, at)
-    step = 1e-5
-    for axis in (0, 1):
-        moved = np.zeros(2)
-        moved[axis] = step
-        upper, lower = (one.value(*(at + sign * moved).T) for sign in (1, -1))
-        scale = 1 + np.abs(one.value(*at.T)) + np.abs(found[:, axis])
-        np.testing.assert_array_less(
-            np.abs((upper - lower) / (2 * step) - found[:, axis]) / scale, 1e-5
-        )
+    found, scale = gradient(one, at), 1 + np.abs(one.value(*at.T))
+    for axis, moved in enumerate(1e-5 * np.eye(2)):
+        slope = (one.value(*(at + moved).T) - one.value(*(at - moved).T)) / 2e-5
+        off = np.abs(slope - found[:, axis]) / (scale + np.abs(found[:, axis]))
+        np.testing.assert_array_less(off, 1e-5)
+    if one.least is not None:
+        assert gradient(one, np.array(one.least)) == pytest.approx([0, 0], abs=1e-6)
+        elsewhere = rng.uniform(one.low, one.high, (10_000, 2))
+        assert one.value(*one.least) <= one.value(*elsewhere.T).min()
 
 
 def test_a_gradient_in_high_precision():
-    x, y = 1.3, -0.7
-    exact = [
-        mpmath.diff(lambda t: BEALE_AS_PRINTED.value(t, mpmath.mpf(y)), x),
-        mpmath.diff(lambda t: BEALE_AS_PRINTED.value(mpmath.mpf(x), t), y),
-    ]
+    x, y, value = 1.3, -0.7, BEALE_AS_PRINTED.value
+    slopes = mpmath.diff(lambda t: value(t, y), x), mpmath.diff(lambda t: value(x, t), y)
     found = gradient(BEALE_AS_PRINTED, np.array([x, y]))
-    assert found == pytest.approx([float(one) for one in exact], rel=1e-12)
-
-
-@every_objective
-def test_a_function_is_least_where_it_is_said_to_be(one: Objective):
-    if one.least is None:
-        return
-    assert gradient(one, np.array(one.least)) == pytest.approx([0, 0], abs=1e-6)
-    rng = np.random.default_rng(0)
-    elsewhere = rng.uniform(one.low, one.high, (10_000, 2))
-    assert one.value(*one.least) <= one.value(*elsewhere.T).min()
+    assert found == pytest.approx([float(one) for one in slopes], rel=1e-12)
 
 
 def test_beale_with_its_last_term_cubed_has_no_least_value():
@@ -100,6 +96,7 @@ def test_a_trajectory_is_that_of_the_algorithm(steps, noise: float):
 
 
 def test_a_distance_is_the_mean_over_iterations():
+    """Without noise there is none, and plain descent may diverge."""
     starts = np.array([[1.0, 1.5]])
     normals = np.random.default_rng(2).standard_normal((20, 1, 2))
     setting = Setting(0.01, 1.0, 1.0)
@@ -111,14 +108,10 @@ def test_a_distance_is_the_mean_over_iterations():
     found, unclipped = distances(adadp, ROSENBROCK, starts, setting, normals)
     assert found == pytest.approx(exact, rel=1e-8)
     assert 0 < unclipped[0] < math.inf
-
-
-def test_without_noise_there_is_no_distance_and_plain_descent_may_diverge():
-    starts = np.array([[4.0, 4.0]])
-    normals = np.ones((50, 1, 2))
+    told = np.array([[4.0, 4.0]]), Setting(0.1, 0.0, 1.0), np.ones((50, 1, 2))
     for steps in (adadp, dp_sgd):
-        clipped, unclipped = distances(steps, BEALE, starts, Setting(0.1, 0.0, 1.0), normals)
-        assert clipped == 0
+        found, unclipped = distances(steps, BEALE, *told)
+        assert found == 0
         assert np.isinf(unclipped) == (steps is dp_sgd)
 
 
@@ -135,16 +128,13 @@ def test_a_grid_is_every_combination_with_the_same_noise():
 
 def test_the_evidence_of_a_small_grid():
     """Shares are shares, and what is near both ways round does not exceed either."""
-    values = evidence.trajectories(Grid(2, (0.01, 0.1), (1.0,), (1.0,), 2, 20)).values
-    assert values["settings"] == 8
-    assert values["functions"] == len(OBJECTIVES) - 1
+    values = trajectories.trajectories(Grid(2, (0.01, 0.1), (1.0,), (1.0,), 2, 20)).values
+    assert (values["settings"], values["functions"]) == (8, len(OBJECTIVES) - 1)
     shares = [value for name, value in values.items() if name.endswith(("share", "nearer"))]
     assert all(0 <= share <= 1 for share in shares)
     for prefix in ("printed", "usual"):
         for name in ("adadp", "dpsgd"):
-            low, middle, high = (
-                values[f"{prefix}_{name}_{end}"] for end in ("low", "median", "high")
-            )
-            assert 0 <= low <= middle <= high
+            ends = [0, *(values[f"{prefix}_{name}_{end}"] for end in ("low", "median", "high"))]
+            assert ends == sorted(ends)
         assert values[f"{prefix}_both"] + values[f"{prefix}_reverse"] <= 1
     assert values["least_ratio"] <= values["usual_ratio"] <= values["most_ratio"]

@@ -9,7 +9,7 @@ from dpkit.papers import dp_cgan as paper
 from dpkit.papers.dp_cgan import tables
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, small
 from dpkit.privacy import rdp
-from dpkit.training.device import generator_on
+from dpkit.training import generator_on
 
 pytestmark = pytest.mark.torch
 
@@ -26,20 +26,15 @@ def tiny(settings):
     return replace(small(settings, batch_size=5, steps=3), pixels=6, hidden=4, latent_size=3)
 
 
+def new(settings):
+    """A GAN, the same one each time, and a source of randomness for one step."""
+    return paper.new_gan(settings, seed=0, device=CPU), generator_on(CPU, reproducible_seed=1)
+
+
 def batch(settings):
     rng = torch.Generator().manual_seed(7)
     images = torch.rand(5, settings.pixels, generator=rng)
     return images, torch.randint(10, (5,), generator=rng)
-
-
-def scaled(gradients, bound, *, by_tensor):
-    """Algorithm 1's clip of one example's gradients, tensor by tensor as in the code."""
-    if bound is None:
-        return gradients
-    if by_tensor:
-        return [g / max(1.0, g.norm().item() / bound) for g in gradients]
-    joint = torch.cat([g.flatten() for g in gradients]).norm().item()
-    return [g / max(1.0, joint / bound) for g in gradients]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -47,51 +42,39 @@ def test_a_step_without_noise_is_the_listing_example_by_example(variant):
     settings, step = VARIANTS[variant]
     settings = replace(tiny(settings), noise_multiplier=0.0)
     images, labels = batch(settings)
-    gan = paper.new_gan(settings, seed=0, device=CPU)
-    net = paper.new_gan(settings, seed=0, device=CPU)  # the listing's copy
-
-    latents = (
-        2 * torch.rand(5, settings.latent_size, generator=generator_on(CPU, reproducible_seed=1))
-        - 1
-    )
-    fakes = net.generator_net(latents, labels)
+    net, rng = new(settings)  # the listing's copy
+    fakes = net.generator_net(2 * torch.rand(5, settings.latent_size, generator=rng) - 1, labels)
     parameters = list(net.discriminator.parameters())
     total = [torch.zeros_like(p) for p in parameters]
-    bound = None if variant == "non-private" else settings.max_grad_norm
+    bound = float("inf") if variant == "non-private" else settings.max_grad_norm
     for i in range(5):
         row, label = slice(i, i + 1), labels[i : i + 1]
         real = -torch.nn.functional.logsigmoid(net.discriminator(images[row], label)).sum()
         fake = -torch.nn.functional.logsigmoid(-net.discriminator(fakes[row].detach(), label)).sum()
-        real = torch.autograd.grad(real, parameters)
-        fake = torch.autograd.grad(fake, parameters)
+        parts = [torch.autograd.grad(one, parameters) for one in (real, fake)]
         if variant == "basic":
-            both = [r + f for r, f in zip(real, fake, strict=True)]
-            parts = [scaled(both, bound, by_tensor=True)]
-        else:
-            parts = [scaled(part, bound, by_tensor=True) for part in (real, fake)]
-        for part in parts:
-            total = [t + g for t, g in zip(total, part, strict=True)]
+            parts = [[r + f for r, f in zip(*parts, strict=True)]]
+        for part in parts:  # Algorithm 1's clip, tensor by tensor as in the code
+            clipped = [g / max(1.0, g.norm().item() / bound) for g in part]
+            total = [t + g for t, g in zip(total, clipped, strict=True)]
     rate = settings.discriminator_optimizer.rate(0)
     expected = [p - rate * t / 5 for p, t in zip(parameters, total, strict=True)]
 
-    step(
-        gan, images, labels, settings=settings, index=0, rng=generator_on(CPU, reproducible_seed=1)
-    )
+    gan, rng = new(settings)
+    step(gan, images, labels, settings=settings, index=0, rng=rng)
     for found, wanted in zip(gan.discriminator.parameters(), expected, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_the_repaired_step_clips_jointly_and_never_reads_labels_for_its_fakes():
+def test_the_repaired_step_never_reads_labels_for_its_fakes():
     settings = replace(tiny(paper.REPAIRED), noise_multiplier=0.0)
     _, labels = batch(settings)
     outcomes = []
     for asked in (labels, (labels + 1) % 10):
-        gan = paper.new_gan(settings, seed=0, device=CPU)
+        gan, rng = new(settings)
         before = [p.detach().clone() for p in gan.generator_net.parameters()]
         none = torch.empty(0, settings.pixels), asked[:0]
-        paper.step(
-            gan, *none, settings=settings, index=0, rng=generator_on(CPU, reproducible_seed=1)
-        )
+        paper.step(gan, *none, settings=settings, index=0, rng=rng)
         outcomes.append([p.detach().clone() for p in gan.generator_net.parameters()])
         assert any(not torch.equal(a, b) for a, b in zip(before, outcomes[-1], strict=True))
     assert all(torch.equal(a, b) for a, b in zip(*outcomes, strict=True))
@@ -104,16 +87,10 @@ def test_one_record_moves_the_released_gradient_by_no_more_than_the_sensitivity(
     images, labels = batch(settings)
     images[0] *= 1e3
     ends = []
-    for rows in (slice(0, 5), slice(1, 5)):
-        gan = paper.new_gan(settings, seed=0, device=CPU)
-        paper.step(
-            gan,
-            images[rows],
-            labels[rows],
-            settings=settings,
-            index=0,
-            rng=generator_on(CPU, reproducible_seed=1),
-        )
+    for first in (0, 1):
+        gan, rng = new(settings)
+        rows = images[first:], labels[first:]
+        paper.step(gan, *rows, settings=settings, index=0, rng=rng)
         ends.append(torch.cat([p.detach().flatten() for p in gan.discriminator.parameters()]))
     moved = (ends[0] - ends[1]).norm() * settings.expected_batch_size
     moved /= settings.discriminator_optimizer.rate(0)
@@ -132,42 +109,28 @@ def test_what_was_published_has_no_finite_price_and_what_is_repaired_keeps_its_b
         assert rdp.epsilon(more, delta=1e-5).epsilon > paper.REPAIRED.target_epsilon
 
 
-def test_published_settings_are_the_papers():
+def test_published_settings_are_the_papers_and_images_are_in_the_unit_range():
     settings = paper.SETTINGS
     assert (settings.noise_multiplier, settings.max_grad_norm) == (1.12, 1.1)
     assert (settings.expected_batch_size, settings.target_delta) == (600, 1e-5)
     assert settings.steps_allowed(public_size=PUBLIC_SIZE) == 30_303
-    gan = paper.new_gan(settings, seed=0, device=CPU)
+    gan, rng = new(settings)
     shapes = [tuple(p.shape) for p in gan.discriminator.parameters()]
     assert shapes == [(128, 794), (128,), (1, 128), (1,)]
     weight = gan.discriminator.body[0].weight
     assert weight.std().item() == pytest.approx((2 / 794) ** 0.5, rel=0.02)
-
-
-def test_generated_images_are_in_the_unit_range_and_follow_the_labels_asked_for():
-    settings = tiny(paper.REPAIRED)
-    gan = paper.new_gan(settings, seed=0, device=CPU)
-    labels = torch.arange(10)
-    images = paper.generate(
-        gan, labels, settings=settings, rng=generator_on(CPU, reproducible_seed=0)
-    )
-    assert images.shape == (10, 6)
+    images = paper.generate(gan, torch.arange(10), settings=settings, rng=rng)
+    assert images.shape == (10, 784)
     assert 0 <= images.min() <= images.max() <= 1
 
 
-def stored(values):
-    return {name: {"values": {"auroc_255": value}} for name, value in values.items()}
-
-
 def test_the_table_sets_stored_means_beside_the_papers_numbers():
-    rows = tables.table_1(
-        stored({"published-seed0-lr": 0.8, "published-seed1-lr": 0.9, "repaired-seed0-mlp": 0.5})
-    )
-    found = {(row["column"], row["classifier"]): row for row in rows}
+    values = {"published-seed0-lr": 0.8, "published-seed1-lr": 0.9, "repaired-seed0-mlp": 0.5}
+    stored = {name: {"values": {"auroc_255": value}} for name, value in values.items()}
+    found = {(row["column"], row["classifier"]): row for row in tables.table_1(stored)}
     published = found["DP-CGAN, as published", "LR"]
-    assert published["paper"] == 87.57
     assert published["mean"] == pytest.approx(85.0)
-    assert (published["lowest"], published["highest"]) == (80.0, 90.0)
-    assert published["seeds"] == 2
+    shown = [published[name] for name in ("paper", "lowest", "highest", "seeds")]
+    assert shown == [87.57, 80.0, 90.0, 2]
     assert found["DP-CGAN, repaired", "LR"]["mean"] is None
     assert found["DP-CGAN, repaired", "MLP"]["mean"] == 50.0

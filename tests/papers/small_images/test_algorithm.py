@@ -9,11 +9,8 @@ from torch import nn
 from dpkit.papers import small_images as paper
 from dpkit.papers.small_images import algorithm
 from dpkit.privacy.clipping import FlatClipping
-from dpkit.privacy.sampling import PoissonSampling, ShuffledBatches
-from dpkit.training.checkpoint import Checkpoints
-from dpkit.training.device import generator_on
-from dpkit.training.loop import train
-from dpkit.training.types import Data
+from dpkit.privacy.sampling import PoissonSampling
+from dpkit.training import Checkpoints, Data, generator_on, train
 
 pytestmark = pytest.mark.torch
 
@@ -55,51 +52,34 @@ def released(gan):
 def test_networks_are_the_papers():
     gan = paper.new_gan(paper.SETTINGS, seed=0, device=CPU)
     shapes = [tuple(p.shape) for p in gan.discriminator.parameters()]
-    assert shapes == [
-        (32, 1, 5, 5),
-        (32,),
-        (64, 32, 5, 5),
-        (64,),
-        (128, 64, 5, 5),
-        (128,),
-        (1, 2048),
-        (1,),
-    ]
-    assert [
-        m.negative_slope for m in gan.discriminator.children() if isinstance(m, nn.LeakyReLU)
-    ] == [0.2] * 3
+    assert shapes[::2] == [(32, 1, 5, 5), (64, 32, 5, 5), (128, 64, 5, 5), (1, 2048)]
+    assert shapes[1::2] == [(32,), (64,), (128,), (1,)]
+    leaky = [m for m in gan.discriminator.children() if isinstance(m, nn.LeakyReLU)]
+    assert [m.negative_slope for m in leaky] == [0.2] * 3
     shapes = [tuple(p.shape) for p in gan.generator_net.parameters()]
-    assert shapes == [
-        (2048, 128),
-        (2048,),
-        (2048,),
-        (2048,),
-        (128, 64, 5, 5),
-        (64,),
-        (64, 32, 5, 5),
-        (32,),
-        (32, 1, 5, 5),
-        (1,),
-    ]
+    assert shapes[:4] == [(2048, 128), (2048,), (2048,), (2048,)]
+    assert shapes[4::2] == [(128, 64, 5, 5), (64, 32, 5, 5), (32, 1, 5, 5)]
+    assert shapes[5::2] == [(64,), (32,), (1,)]
     transposed = [m for m in gan.generator_net.children() if isinstance(m, nn.ConvTranspose2d)]
     assert [m.output_padding[0] for m in transposed] == [0, 1, 1]
     kinds = [type(m).__name__ for m in gan.generator_net.children()]
     assert kinds[:4] == ["Linear", "BatchNorm1d", "ReLU", "Unflatten"]
     assert [kind for kind in kinds[5:] if kind != "ConvTranspose2d"] == ["ReLU", "ReLU", "Tanh"]
-    made = paper.generate(
-        gan, 3, settings=paper.SETTINGS, rng=generator_on(CPU, reproducible_seed=0)
-    )
-    assert made.shape == (3, 1, 28, 28)
-    assert gan.discriminator(made).shape == (3, 1)
+    for settings in (paper.SETTINGS, *(tiny(paper.SETTINGS, side=side) for side in (8, 15, 28))):
+        gan = paper.new_gan(settings, seed=0, device=CPU)
+        made = paper.generate(gan, 2, settings=settings, rng=generator_on(CPU))
+        assert made.shape == (2, 1, settings.side, settings.side)
+        assert gan.discriminator(made).shape == (2, 1)
 
 
-@pytest.mark.parametrize("side", [8, 15, 28])
-def test_the_generator_comes_back_to_the_images_size(side):
-    settings = replace(tiny(paper.SETTINGS), side=side)
-    gan = paper.new_gan(settings, seed=0, device=CPU)
-    made = paper.generate(gan, 2, settings=settings, rng=generator_on(CPU, reproducible_seed=0))
-    assert made.shape == (2, 1, side, side)
-    assert gan.discriminator(made).shape == (2, 1)
+def loss_of(net, real, fake, mix):
+    """One example's loss, and its gradient as tensors."""
+    point = torch.lerp(fake, real, mix)[None].requires_grad_()
+    (slope,) = torch.autograd.grad(net.discriminator(point).sum(), point, create_graph=True)
+    loss = (net.discriminator(fake[None]) - net.discriminator(real[None])).sum()
+    loss = loss + 10 * (slope.norm() - 1) ** 2
+    gradient = torch.autograd.grad(loss, list(net.discriminator.parameters()))
+    return loss.item(), gradient, torch.cat([g.flatten() for g in gradient]).norm().item()
 
 
 def listing(settings, features, *, seed=1):
@@ -111,26 +91,18 @@ def listing(settings, features, *, seed=1):
     rng = generator_on(CPU, reproducible_seed=seed)
     net.generator_optimizer.zero_grad()
     latents = torch.randn(settings.expected_batch_size, settings.latent_size, generator=rng)
-    loss = -net.discriminator(net.generator_net(latents)).mean()
-    loss.backward()
+    (-net.discriminator(net.generator_net(latents)).mean()).backward()
     net.generator_optimizer.step()
 
     generator = net.generator_net.eval()
     fakes = generator(torch.randn(len(features), settings.latent_size, generator=rng)).detach()
     mixing = torch.rand(len(features), generator=rng)
-    parameters = list(net.discriminator.parameters())
-    total, losses, norms = [torch.zeros_like(p) for p in parameters], [], []
-    for real, fake, mix in zip(features, fakes, mixing, strict=True):
-        point = (mix * real + (1 - mix) * fake)[None].requires_grad_()
-        (slope,) = torch.autograd.grad(net.discriminator(point).sum(), point, create_graph=True)
-        loss = net.discriminator(fake[None]).sum() - net.discriminator(real[None]).sum()
-        loss = loss + 10 * (slope.norm() - 1) ** 2
-        gradient = torch.autograd.grad(loss, parameters)
-        norm = torch.cat([g.flatten() for g in gradient]).norm().item()
-        bound = getattr(settings.clipping, "max_grad_norm", None)
-        factor = 1.0 if bound is None else 1 / max(1.0, norm / bound)
-        total = [t + factor * g for t, g in zip(total, gradient, strict=True)]
-        losses.append(loss.item())
+    total, losses, norms = [torch.zeros_like(p) for p in net.discriminator.parameters()], [], []
+    bound = getattr(settings.clipping, "max_grad_norm", float("inf"))
+    for one in zip(features, fakes, mixing, strict=True):
+        loss, gradient, norm = loss_of(net, *one)
+        total = [t + g / max(1.0, norm / bound) for t, g in zip(total, gradient, strict=True)]
+        losses.append(loss)
         norms.append(norm)
     divisor = 5 if isinstance(settings.sampling, PoissonSampling) else len(features)
     return net, torch.cat([t.flatten() for t in total]) / divisor, losses, norms
@@ -160,28 +132,17 @@ def test_a_step_without_noise_is_the_listing_example_by_example(variant, count):
 
 def test_the_critic_is_moved_by_adam_with_the_codes_betas():
     settings = tiny(paper.SETTINGS)
-    gan = paper.new_gan(settings, seed=0, device=CPU)
-    copy = paper.new_gan(settings, seed=0, device=CPU).discriminator
-    adam = torch.optim.Adam(copy.parameters(), lr=4e-4, betas=(0.5, 0.9))
+    gan, other = (paper.new_gan(settings, seed=0, device=CPU) for _ in range(2))
+    adam = torch.optim.Adam(other.discriminator.parameters(), lr=4e-4, betas=(0.5, 0.9))
     rng, labels = generator_on(CPU, reproducible_seed=1), torch.zeros(5, dtype=torch.int64)
+    pairs = list(zip(other.discriminator.parameters(), gan.discriminator.parameters(), strict=True))
     for index in range(3):
         paper.step(gan, images(5, seed=index), labels, settings=settings, index=index, rng=rng)
-        for mine, theirs in zip(copy.parameters(), gan.discriminator.parameters(), strict=True):
+        for mine, theirs in pairs:
             mine.grad = theirs.grad
         adam.step()
-    for mine, theirs in zip(copy.parameters(), gan.discriminator.parameters(), strict=True):
+    for mine, theirs in pairs:
         torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-7)
-
-
-def test_without_clipping_plain_training_and_the_private_steps_way_agree():
-    """Double backward against the tangent pass."""
-    plain, _ = run(tiny(paper.NON_PRIVATE), images(5))
-    wide = tiny(paper.SETTINGS, clipping=FlatClipping(1e9), noise_multiplier=0.0)
-    private, record = run(wide, images(5))
-    wanted = released(plain)
-    close = {"rtol": 0, "atol": 1e-5 * float(wanted.abs().max())}
-    torch.testing.assert_close(released(private), wanted, **close)
-    assert record.clipped == 0
 
 
 @pytest.mark.parametrize(
@@ -218,36 +179,33 @@ def test_an_empty_poisson_batch_releases_noise_alone():
     assert abs(noise.square().mean() - 1) < 6 * (2 / len(noise)) ** 0.5
     quiet, _ = run(replace(settings, noise_multiplier=0.0), images(0))
     assert not released(quiet).any()
-    untouched = paper.new_gan(settings, seed=0, device=CPU)
-    moved = [
-        not torch.equal(a, b)
-        for a, b in zip(
-            quiet.generator_net.parameters(), untouched.generator_net.parameters(), strict=True
-        )
-    ]
-    assert all(moved)
+    nets = quiet.generator_net, paper.new_gan(settings, seed=0, device=CPU).generator_net
+    pairs = zip(*(net.parameters() for net in nets), strict=True)
+    assert not any(torch.equal(a, b) for a, b in pairs)  # the generator moves all the same
 
 
-def test_a_large_batch_in_parts_is_the_same_step(monkeypatch):
+def test_a_large_batch_in_parts_is_the_same_step_and_wide_clipping_the_plain_one(monkeypatch):
+    """Of the plain step double backward is the other way, against the tangent pass."""
     settings = tiny(paper.REPAIRED, noise_multiplier=0.0)
     whole, record = run(settings, images(7))
+    wide = tiny(paper.SETTINGS, clipping=FlatClipping(1e9), noise_multiplier=0.0)
+    (plain, _), (private, unclipped) = run(tiny(paper.NON_PRIVATE), images(5)), run(wide, images(5))
+    wanted = released(plain)
+    close = {"rtol": 0, "atol": 1e-5 * float(wanted.abs().max())}
+    torch.testing.assert_close(released(private), wanted, **close)
+    assert unclipped.clipped == 0
     monkeypatch.setattr(algorithm, "AT_MOST", 3)
     parts, again = run(settings, images(7))
     torch.testing.assert_close(released(parts), released(whole), rtol=1e-4, atol=1e-7)
     assert again.discriminator_loss == pytest.approx(record.discriminator_loss, rel=1e-6)
 
 
-def test_the_generator_moves_once_in_so_many_critic_steps():
+def test_what_is_released_follows_the_generator_and_knows_no_batch():
     settings = tiny(paper.SETTINGS, critic_steps=3)
     losses = [run(settings, images(5), index=index)[1].generator_loss for index in range(6)]
     assert [loss is not None for loss in losses] == [True, False, False, True, False, False]
-
-
-def test_what_is_released_follows_the_generator_and_knows_no_batch():
-    settings = tiny(paper.SETTINGS)
     gan, _ = run(settings, images(5))
-    assert gan.generator_net.training
-    assert not gan.averaged_net.training
+    assert (gan.generator_net.training, gan.averaged_net.training) == (True, False)
     released_state, state = gan.averaged_net.state_dict(), gan.generator_net.state_dict()
     assert all(torch.equal(released_state[name], value) for name, value in state.items())
     assert state["1.running_mean"].any()  # the normalisation's means were copied too
@@ -261,43 +219,29 @@ def test_what_is_released_follows_the_generator_and_knows_no_batch():
 
 def test_what_is_watched_is_each_examples_loss_and_whole_norm():
     settings = tiny(paper.SETTINGS, noise_multiplier=0.0)
-    features = images(3)
-    gan, _ = run(settings, images(5))
-    seen = algorithm.watch(
-        gan, features, settings=settings, rng=generator_on(CPU, reproducible_seed=4)
-    )
-    rng = generator_on(CPU, reproducible_seed=4)
-    fakes = paper.generate(gan, 3, settings=settings, rng=rng)
-    mixing = torch.rand(3, generator=rng)
-    parameters = list(gan.discriminator.parameters())
-    for i in range(3):
-        point = torch.lerp(fakes[i], features[i], mixing[i])[None].requires_grad_()
-        (slope,) = torch.autograd.grad(gan.discriminator(point).sum(), point, create_graph=True)
-        loss = (gan.discriminator(fakes[i : i + 1]) - gan.discriminator(features[i : i + 1])).sum()
-        loss = loss + 10 * (slope.norm() - 1) ** 2
-        gradient = torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters)])
-        assert seen.losses[i].item() == pytest.approx(loss.item(), rel=1e-4)
-        assert seen.norms[i].item() == pytest.approx(gradient.norm().item(), rel=1e-4)
+    features, (gan, _) = images(3), run(settings, images(5))
+    rng, again = (generator_on(CPU, reproducible_seed=4) for _ in range(2))
+    seen = algorithm.watch(gan, features, settings=settings, rng=rng)
+    fakes = paper.generate(gan, 3, settings=settings, rng=again)
+    mixing = torch.rand(3, generator=again)
+    for i, one in enumerate(zip(features, fakes, mixing, strict=True)):
+        loss, _, norm = loss_of(gan, *one)
+        found = seen.losses[i].item(), seen.norms[i].item()
+        assert found == pytest.approx((loss, norm), rel=1e-4)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_run_goes_on_from_its_checkpoint_to_the_same_weights(variant, tmp_path):
     settings = tiny(VARIANTS[variant])
+    plain = variant == "non-private"
+    assert paper.step_of(settings) is (paper.plain_step if plain else paper.step)
     data = Data(images(20), torch.zeros(20, dtype=torch.int64), 20)
 
     def to(steps, place):
         gan = paper.new_gan(settings, seed=0, device=CPU)
-        list(
-            train(
-                paper.step_of(settings),
-                gan,
-                data,
-                settings=settings,
-                steps=steps,
-                rng=generator_on(CPU, reproducible_seed=2),
-                checkpoint=Checkpoints(tmp_path / place),
-            )
-        )
+        told = {"rng": generator_on(CPU, reproducible_seed=2), "steps": steps}
+        told |= {"settings": settings, "checkpoint": Checkpoints(tmp_path / place)}
+        list(train(paper.step_of(settings), gan, data, **told))
         return gan
 
     whole = to(4, "whole")
@@ -308,10 +252,3 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_same_weights(variant, tmp_path
             assert torch.equal(value, other.state_dict()[name]), name
     first = next(paper.new_gan(settings, seed=0, device=CPU).discriminator.parameters())
     assert not torch.equal(first, next(whole.discriminator.parameters()))
-
-
-def test_the_published_batches_are_shuffled_and_the_repaired_ones_drawn():
-    assert isinstance(paper.SETTINGS.sampling, ShuffledBatches)
-    assert isinstance(paper.REPAIRED.sampling, PoissonSampling)
-    assert paper.step_of(paper.SETTINGS) is paper.step_of(paper.REPAIRED) is paper.step
-    assert paper.step_of(paper.NON_PRIVATE) is paper.plain_step

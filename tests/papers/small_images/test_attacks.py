@@ -1,15 +1,13 @@
 """Attacks on the paper's runs and the prior work's: how far a record moves, and what follows."""
 
-import json
-
 import numpy as np
 import pytest
 
 from dpkit.audit import runs
 from dpkit.audit.scores import Scores
 from dpkit.papers.small_images import attacks, claims
+from dpkit.papers.small_images.attacks import Repeated
 from dpkit.papers.small_images.prior_work import BeaulieuJones
-from dpkit.papers.small_images.repeated import Repeated
 from dpkit.papers.small_images.settings import FIGURE_2, REPAIRED, SETTINGS
 from dpkit.privacy import Release, SampledGaussian, pld
 
@@ -37,19 +35,12 @@ def test_a_long_gradient_turns_a_clipped_mean_round(run):
     assert attacks.clipped_mean_shift(run) * run.true_noise_multiplier == pytest.approx(1)
 
 
-def test_a_pass_of_one_batch_is_a_gaussian_release():
-    """The losses are s x - 3 s^2 / 2, of mean -+s^2 / 2 and deviation s; within 5 errors."""
-    rng, trials, s = np.random.default_rng(1), 100_000, 0.5
-    absent, present = runs.left_out(rng, trials, shift=s, batches=1, epochs=4)
-    error = 5 * 2 * s / np.sqrt(trials)
-    assert absent.mean() == pytest.approx(-4 * s**2 / 2, abs=error)
-    assert present.mean() == pytest.approx(4 * s**2 / 2, abs=error)
-    assert present.std() == pytest.approx(2 * s, rel=0.02)
-
-
 @pytest.mark.parametrize("run", ["left_out", "sorted_runs"])
 def test_scores_are_log_likelihood_ratios(run):
-    """The mean of the ratio is 1 without the record: within 5 standard errors."""
+    """The mean of the ratio is 1 without the record: within 5 standard errors.
+
+    Of passes of one batch they are s x - s^2 / 2, of mean -+s^2 / 2 and deviation s.
+    """
     more = {
         "left_out": {"shift": 0.5, "batches": 10, "epochs": 2},
         "sorted_runs": {"shift": 1.0, "rate": 0.02, "steps": 100},
@@ -57,6 +48,11 @@ def test_scores_are_log_likelihood_ratios(run):
     absent, _ = getattr(runs, run)(np.random.default_rng(2), 30_000, **more)
     ratios = np.exp(absent)
     assert ratios.mean() == pytest.approx(1, abs=5 * ratios.std() / np.sqrt(ratios.size))
+    rng, trials, s = np.random.default_rng(1), 100_000, 0.5
+    worlds = runs.left_out(rng, trials, shift=s, batches=1, epochs=4)
+    for world, mean in zip(worlds, (-4 * s**2 / 2, 4 * s**2 / 2), strict=True):
+        assert world.mean() == pytest.approx(mean, abs=5 * 2 * s / np.sqrt(trials))
+        assert world.std() == pytest.approx(2 * s, rel=0.02)
 
 
 def test_sorting_releases_into_cells_hides_little_and_shows_nothing_more():
@@ -72,18 +68,18 @@ def test_sorting_releases_into_cells_hides_little_and_shows_nothing_more():
         assert 0.98 * exact - error <= found.mean() <= exact * 1.001 + error
 
 
-@pytest.mark.parametrize("name", ["left_out", "sorted_runs"])
-@pytest.mark.parametrize("bad", [0.0, float("nan"), 11.0])
-def test_a_shift_must_be_one_whose_exponentials_fit(name, bad):
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        *(("left_out", {"shift": bad}) for bad in (0.0, float("nan"), 11.0)),
+        *(("sorted_runs", {"shift": bad}) for bad in (0.0, float("nan"), 11.0)),
+        *(("sorted_runs", {"rate": bad}) for bad in (0.0, 1.5, float("nan"))),
+    ],
+)
+def test_a_shift_must_be_one_whose_exponentials_fit_and_a_rate_a_probability(name, bad):
     more = {"left_out": {"batches": 2, "epochs": 1}, "sorted_runs": {"rate": 0.1, "steps": 2}}
-    with pytest.raises(ValueError, match="shift must"):
-        getattr(runs, name)(np.random.default_rng(0), 10, shift=bad, **more[name])
-
-
-@pytest.mark.parametrize("rate", [0.0, 1.5, float("nan")])
-def test_a_rate_must_be_a_probability(rate):
-    with pytest.raises(ValueError, match="rate must lie in"):
-        runs.sorted_runs(np.random.default_rng(0), 10, shift=1.0, rate=rate, steps=2)
+    with pytest.raises(ValueError, match=f"{next(iter(bad))} must"):
+        getattr(runs, name)(np.random.default_rng(0), 10, **{"shift": 1.0, **more[name], **bad})
 
 
 def answers(rng, trials):
@@ -114,11 +110,11 @@ def test_what_repeated_parts_show_is_the_binomial_distributions():
     assert (shown < exact).all()
 
 
+BLUNT = pytest.mark.slow("an attack of this name that no longer shows more than is said")
+
+
 def test_the_passes_drawn_show_more_than_is_claimed_of_all_forty():
     assert measured("published", trials=3_000, seed=7) > claims.main_run().claimed
-
-
-BLUNT = pytest.mark.slow("an attack of this name that no longer shows more than is said")
 
 
 @pytest.mark.parametrize(
@@ -143,21 +139,3 @@ def test_what_is_measured_of_the_repaired_run_stays_below_what_is_proven():
     proven = BY_ID["repaired"].proven().epsilon
     found = [measured("repaired", trials=100, seed=seed) for seed in range(50)]
     assert max(found) <= proven
-
-
-@pytest.mark.parametrize("version", ["published", "repaired"])
-def test_the_main_runs_are_those_of_the_chart(version):
-    target, run = BY_ID[version], claims.main_run()
-    assert (target.version, target.scale) == (version, "paper")
-    assert target.proven() == pld.epsilon(getattr(run, version), delta=target.delta)
-    if version == "repaired":
-        assert target.settings["steps"] == run.repaired[0].count
-    else:
-        assert (target.claimed, target.charged) == (None, run.claimed)  # the text prints none
-        assert target.settings["passes"] == run.published[0].count - 1  # whole ones
-
-
-@pytest.mark.parametrize("target", attacks.TARGETS, ids=lambda target: target.id)
-def test_settings_are_json(target):
-    assert json.loads(json.dumps(target.settings)) == target.settings
-    assert target.group == claims.PAPER
