@@ -39,7 +39,6 @@ def python(code: str) -> str:
 TRAINS = {
     "synthesizers/feature_matching.py",
     "metrics/judge.py",
-    "papers/comparison/feature_classifier.py",
     "metrics/trained_on_synthetic.py",
     "papers/experiments/run.py",
 }

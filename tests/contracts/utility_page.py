@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dpkit.papers.comparison import tables
-from dpkit.papers.comparison.published import PROTOCOLS
+from dpkit.papers.comparison.tables import PROTOCOLS
 from dpkit.papers.experiments import store
 
 DATA = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}

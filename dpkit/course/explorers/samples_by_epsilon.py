@@ -12,7 +12,7 @@ from dpkit.common.show import Table, at_most
 from dpkit.course.explorers.explorer import Explorer, choice, control
 from dpkit.papers.comparison.tables import EPSILONS, TITLES, run_name
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.rows import values
+from dpkit.papers.experiments.store import values
 
 ROWS, COLUMNS = 4, 10  # of digits that are shown
 HEADINGS = ("epsilon proven, at most", "accuracy (%)", "seeds", "lowest to highest (%)")

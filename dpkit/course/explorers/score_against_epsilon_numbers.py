@@ -9,7 +9,7 @@ import numpy as np
 
 from dpkit.common import checks
 from dpkit.course.explorers.score_against_epsilon_runs import Curve, curves_of, loaded
-from dpkit.papers.experiments.rows import seeds
+from dpkit.papers.experiments.store import seeds
 from dpkit.papers.small_images import tables
 from dpkit.papers.small_images.settings import ORDERS, PUBLIC_SIZE, SETTINGS, Settings, settings_of
 from dpkit.privacy import Release, pld, rdp, shuffled

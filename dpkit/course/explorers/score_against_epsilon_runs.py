@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dpkit.common import records
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.rows import seeds
+from dpkit.papers.experiments.store import seeds
 from dpkit.papers.small_images.settings import FIGURES, Settings
 
 RECORDS = "mnist"  # whose public size the prices take

@@ -175,8 +175,7 @@ def _everything(
     chosen: Sequence[ModuleType], asked: dict[str, Any], path: Path, executor: str, *, as_json: bool
 ) -> None:
     """Make all tables of the papers, and then the report: of what is stored, if parts failed."""
-    from dpkit.papers.experiments.reproduce import everything
-    from dpkit.papers.experiments.sweep import PartsFailed
+    from dpkit.papers.experiments.reproduce import PartsFailed, everything
     from dpkit.papers.report import write
 
     failed = None

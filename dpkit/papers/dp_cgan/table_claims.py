@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 from dpkit.papers.claims import Claim, Code
 from dpkit.papers.dp_cgan.tables import CLASSIFIERS, PRINTED, TITLES
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.rows import values
+from dpkit.papers.experiments.store import values
 
 PAPER = "dp_cgan"
 COLUMNS = {"cgan": "cgan", "published": "dp-cgan", "basic_dp": "basic-dp"}  # with seeds -> in ids

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from dpkit.papers.experiments.rows import Shown, Stored, spread, values
+from dpkit.papers.experiments.store import Shown, Stored, spread, values
 
 TITLES = {
     "real": "Real data",

@@ -21,9 +21,8 @@ from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import Settings
 from dpkit.papers.dpgan.tables import LABELS
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
-from dpkit.papers.experiments.part import Part, Result
-from dpkit.papers.experiments.rows import part_name
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
+from dpkit.papers.experiments.store import Part, Result, part_name
 from dpkit.training.types import Data
 
 EVERY = 100  # steps between two checkpoints

@@ -4,7 +4,7 @@ from typing import Any
 
 from dpkit.common.records import json_number
 from dpkit.papers.dpgan.settings import Settings
-from dpkit.papers.experiments import part
+from dpkit.papers.experiments import store
 from dpkit.privacy import moments, pld
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import ShuffledBatches
@@ -27,7 +27,7 @@ def priced(settings: Settings, *, steps: int) -> dict[str, Any]:
         charged = moments.epsilon(claimed, delta=delta, moments=settings.moments).epsilon
     reads = settings.warm_start > 0 or not isinstance(settings.clipping, GroupClipping | Unclipped)
     shuffled = isinstance(settings.sampling, ShuffledBatches)  # the price of passes is no lower one
-    return part.priced(
+    return store.priced(
         proven,
         claimed=settings.target_epsilon if settings.noise_multiplier > 0 else None,
         assumptions=(PUBLIC,) if reads else (),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dpkit.papers.experiments.rows import Stored, spread, values
+from dpkit.papers.experiments.store import Stored, spread, values
 
 SCORES = ("accuracy", "spread", "trained_on_generated")
 TITLES = {  # by key; the first of each group is a row of Table IV

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from dpkit.common.progress import Progress
-from dpkit.papers.experiments.part import Part
+from dpkit.papers.experiments.store import Part
 from dpkit.papers.rdp_gan.repaired import repaired
 from dpkit.papers.rdp_gan.runs import Judged
 from dpkit.papers.rdp_gan.settings import (

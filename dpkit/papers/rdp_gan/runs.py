@@ -9,8 +9,8 @@ import numpy as np
 import torch
 
 from dpkit.common.progress import Progress
-from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run
+from dpkit.papers.experiments.store import Part, Result, priced
 from dpkit.papers.rdp_gan import adaptive, algorithm, repaired
 from dpkit.papers.rdp_gan.settings import (
     GradientNoise,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dpkit.common.show import at_most
-from dpkit.papers.experiments.rows import Shown, Stored
+from dpkit.papers.experiments.store import Shown, Stored
 
 NOTHING = "–"
 _FOLDED = ("lowest", "highest")

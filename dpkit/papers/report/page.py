@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 from dpkit.common.records import code_version, write_bytes
 from dpkit.papers.claims import OUTCOMES, Verdict, check
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.part import Plan
-from dpkit.papers.experiments.rows import Stored
-from dpkit.papers.experiments.sweep import Asked
+from dpkit.papers.experiments.reproduce import Asked
+from dpkit.papers.experiments.store import Plan, Stored
 from dpkit.papers.report import cells, pictures
 
 SCALES = {

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpkit.papers.experiments.rows import Stored
+from dpkit.papers.experiments.store import Stored
 
 SHOWN = 20  # images of a part, at most
 AXES = {"steps": "step", "iterations": "iteration"}

@@ -15,7 +15,7 @@ from dpkit.metrics import judge
 from dpkit.papers.experiments import run as run_module
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.reproduce import everything
-from dpkit.papers.experiments.rows import part_name
+from dpkit.papers.experiments.store import part_name
 
 pytestmark = pytest.mark.torch
 

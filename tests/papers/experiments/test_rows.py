@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpkit.papers.experiments.rows import mean, part_name, seeds, spread, values
+from dpkit.papers.experiments.store import mean, part_name, seeds, spread, values
 
 KEYS = st.text("abc-0.5", min_size=1)
 NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=1)

@@ -13,8 +13,15 @@ from made_up_table import FAILS, KILLED, LOG, logged
 
 from dpkit.common import file_lock as alone
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.reproduce import reproduce
-from dpkit.papers.experiments.sweep import LOSSES, Asked, PartsFailed, computed, sweep, tasks
+from dpkit.papers.experiments.reproduce import (
+    LOSSES,
+    Asked,
+    PartsFailed,
+    computed,
+    reproduce,
+    sweep,
+    tasks,
+)
 
 pytestmark = pytest.mark.torch  # brings the locks
 
@@ -97,7 +104,8 @@ def test_a_sweep_killed_at_twenty_moments_ends_in_the_same_records(results, tmp_
         "t.alone.cache_dir = lambda: Path(sys.argv[2]); t.swept(Path(sys.argv[1]))"
     )
     command = [sys.executable, "-c", code, str(results), str(tmp_path / "cache")]
-    names = [f"run{i}-seed{seed}" for seed in range(3) for i in range(8)][2:22]
+    order = ((i, seed) for some in ((0, 1, 2, 4, 5, 6), (3, 7)) for seed in range(3) for i in some)
+    names = [f"run{i}-seed{seed}" for i, seed in order][2:22]  # those after others come last
     ended = []
     for name in [*names, ""]:
         env = {**os.environ, KILLED: name, "PYTHONPATH": os.pathsep.join(sys.path)}

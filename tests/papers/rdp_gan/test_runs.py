@@ -17,8 +17,8 @@ import torch
 from dpkit.common.progress import silent
 from dpkit.common.records import SCALES, write_json
 from dpkit.papers.experiments import run as run_module
-from dpkit.papers.experiments.part import Part, Result
 from dpkit.papers.experiments.reproduce import reproduce
+from dpkit.papers.experiments.store import Part, Result
 from dpkit.papers.rdp_gan import experiments, repaired, runs, tables, tasks
 from dpkit.papers.rdp_gan.experiments import PUBLISHED
 from dpkit.papers.rdp_gan.runs import Judged

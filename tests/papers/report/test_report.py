@@ -13,8 +13,7 @@ from dpkit import papers
 from dpkit.common.records import write_json
 from dpkit.papers.claims import Claim
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.part import Part, Result
-from dpkit.papers.experiments.rows import Shown, joined, spread, values
+from dpkit.papers.experiments.store import Part, Result, Shown, joined, spread, values
 from dpkit.papers.report import cells, pictures, write
 
 pytestmark = pytest.mark.torch
