@@ -135,7 +135,7 @@ def test_what_shows_it_needs_no_torch():
     code = """
 import sys
 sys.modules["torch"] = None
-from dpkit import papers, paths
+from dpkit import papers
 papers.__path__.append(sys.argv[1])
 from dpkit.papers.sixth import CLAIMS, claims, settings, tables
 print(len(CLAIMS), tables.table_1({})[0]["seeds"])
