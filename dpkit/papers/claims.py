@@ -281,24 +281,21 @@ def check_all(claims: Iterable[Claim], *, recompute: bool = False) -> list[Verdi
 
 def outcome(claim: Claim, computed: float) -> Outcome:
     """The verdict on a computed value; written so that NaN never bears a claim out."""
-    if claim.kind == "computed":
-        return "computed"
-    if claim.kind == "unchecked":
-        return "cannot be checked"
-    return "holds" if _holds(claim, computed) else "fails"
-
-
-def _holds(claim: Claim, computed: float) -> bool:
-    if claim.believed is not None:
-        return claim.believed(computed)
-    assert claim.stated is not None  # of every other kind that is compared
+    stated = math.nan if claim.stated is None else claim.stated  # of every kind that is compared
     match claim.kind:
+        case "computed":
+            return "computed"
+        case "unchecked":
+            return "cannot be checked"
+        case "in words":
+            holds = claim.believed is not None and claim.believed(computed)
         case "equals":
-            return abs(computed - claim.stated) <= claim.tolerance
+            holds = abs(computed - stated) <= claim.tolerance
         case "at most":
-            return computed <= claim.stated + claim.tolerance
+            holds = computed <= stated + claim.tolerance
         case _:
-            return computed >= claim.stated - claim.tolerance
+            holds = computed >= stated - claim.tolerance
+    return "holds" if holds else "fails"
 
 
 def counted(verdicts: Iterable[Verdict]) -> str:

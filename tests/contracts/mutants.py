@@ -535,8 +535,8 @@ evidence of other inputs
 -return record if same and record["values"] else None
 +return record if record["values"] else None
 NaN bears a claim out
--return computed <= claim.stated + claim.tolerance
-+return not computed > claim.stated + claim.tolerance
+-holds = computed <= stated + claim.tolerance
++holds = not computed > stated + claim.tolerance
 whatever is negative counts as rounding
 -if abs(computed) <= claim.rounding:
 +if computed <= claim.rounding:

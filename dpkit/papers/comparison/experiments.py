@@ -1,9 +1,10 @@
 """What is run for the comparison: each method at each epsilon, with several seeds, and scored."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Iterable
 from functools import partial
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,21 +72,14 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
         device: auto, cpu or cuda.
         progress: wraps the steps of a training.
     """
-    data, made = _tasks(data, scale, device, progress)
-    tasks = [
-        (method, made(size=SIZES[data], epsilon=epsilon, delta=DELTA, seed=seed))
-        for seed in range(seeds)
-        for epsilon in SCALES[scale].epsilons
-        for method in METHODS
-    ]
+    data = data if scale == "paper" else "digits"
+    how: dict[str, Any] = {"scale": scale, "seeds": seeds, "device": device, "progress": progress}
+    budgets = [(SIZES[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons]
+    parts = _planned(METHODS, data, budgets, **how)
     if scale == "paper":
-        tasks += [
-            (method, made(size=BENCH_RECORDS, epsilon=epsilon, delta=BENCH_DELTA, seed=seed))
-            for seed in range(seeds)
-            for epsilon in BENCH_EPSILONS
-            for method in BENCH_METHODS
-        ]
-    return [part for method, task in tasks for part in _parts(method, task, scale)]
+        bench = [(BENCH_RECORDS, epsilon, BENCH_DELTA) for epsilon in BENCH_EPSILONS]
+        parts += _planned(BENCH_METHODS, data, bench, **how)
+    return parts
 
 
 def plan_large(data: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
@@ -94,25 +88,29 @@ def plan_large(data: str, *, scale: str, seeds: int, device: str, progress: Prog
     Args:
         data, scale, seeds, device, progress: as `plan`.
     """
-    data, made = _tasks(data, scale, device, progress)
-    return [
-        part
-        for seed in range(seeds)
-        for epsilon in SCALES[scale].epsilons[:2]
-        for method in LARGE
-        for part in _parts(
-            method, made(size=SIZES[data], epsilon=epsilon, delta=DELTA, seed=seed), scale
-        )
-    ]
-
-
-def _tasks(
-    data: str, scale: str, device: str, progress: Progress
-) -> tuple[str, Callable[..., Task]]:
-    """The data set that is taken at this scale, and what makes its tasks."""
     data = data if scale == "paper" else "digits"
-    brief = scale == "small"
-    return data, partial(Task, data, device_name=device, progress=progress, brief=brief)
+    how: dict[str, Any] = {"scale": scale, "seeds": seeds, "device": device, "progress": progress}
+    budgets = [(SIZES[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons[:2]]
+    return _planned(LARGE, data, budgets, **how)
+
+
+def _planned(
+    methods: Iterable[str],
+    data: str,
+    budgets: Iterable[tuple[int, float, float]],
+    *,
+    scale: str,
+    seeds: int,
+    device: str,
+    progress: Progress,
+) -> list[Part]:
+    """The parts of methods for each seed and each budget: of records, their epsilon and delta."""
+    made = partial(Task, data, device_name=device, progress=progress, brief=scale == "small")
+    tasks = [
+        made(size=size, epsilon=epsilon, delta=delta, seed=seed)
+        for seed, (size, epsilon, delta) in product(range(seeds), budgets)
+    ]
+    return [part for task, one in product(tasks, methods) for part in _parts(one, task, scale)]
 
 
 def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:

@@ -234,7 +234,6 @@ def sweep(todo: Sequence[Task], *, executor: str = "serial") -> Iterator[Row]:
     failures: dict[str, BaseException] = {}
     losses = 0  # since a part was last done
     with _workers(executor) as jobs:
-        call = computed if jobs == 1 else on_one_thread
         while waiting:
             ready = [task for task in waiting.values() if task.before not in waiting]
             if not ready:
@@ -242,7 +241,7 @@ def sweep(todo: Sequence[Task], *, executor: str = "serial") -> Iterator[Row]:
                     f"after must name no part that waits for this one: {next(iter(waiting))}"
                 )
             try:
-                for label, found in _attempts(call, ready, failures, jobs):
+                for label, found in _attempts(ready, failures, jobs):
                     task, losses = waiting.pop(label), 0
                     if isinstance(found, BaseException):
                         failures[label] = found
@@ -296,15 +295,6 @@ def computed(task: Task) -> Row:
     return {"record": str(path), "summary": f"{part.name}: {shown} ({seconds:.0f} s)"}
 
 
-def on_one_thread(task: Task) -> Row:
-    """As `computed`, for one worker of several: what computes inside it takes one thread."""
-    task.asked.parts()  # imports what is computed with
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
-    with threadpool_limits(1):
-        return computed(task)
-
-
 def check_same(path: Path, part: Part) -> None:
     """Refuse a record of other settings (ValueError) in the part's place."""
     changed = differing(read_json(path)["provenance"]["settings"], part.settings)
@@ -348,7 +338,7 @@ def _workers(name: str) -> Iterator[int]:
 
 
 def _attempts(
-    call: Callable[[Task], Row], ready: list[Task], failures: Mapping[str, Any], jobs: int
+    ready: list[Task], failures: Mapping[str, Any], jobs: int
 ) -> Iterator[tuple[str, Row | BaseException]]:
     """What becomes of each part: its row, or its error; that of one which builds on a failure."""
     for task in [task for task in ready if task.before in failures]:
@@ -356,12 +346,19 @@ def _attempts(
         yield task.label, RuntimeError(f"{task.after}, which comes before it, failed")
     at_once: Any = {"batch_size": 1, "return_as": "generator_unordered"}  # unlike joblib's types
     run: Any = Parallel(n_jobs=jobs, **at_once)
-    yield from run(delayed(_attempt)(call, task) for task in ready)
+    yield from run(delayed(_attempt)(task, jobs) for task in ready)
 
 
-def _attempt(call: Callable[[Task], Row], task: Task) -> tuple[str, Row | BaseException]:
+def _attempt(task: Task, jobs: int) -> tuple[str, Row | BaseException]:
+    """Compute it; what computes inside one worker of several takes one thread."""
     try:
-        return task.label, call(task)
+        if jobs == 1:
+            return task.label, computed(task)
+        task.asked.parts()  # imports what is computed with
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(1)
+        with threadpool_limits(1):
+            return task.label, computed(task)
     except Exception as error:
         return task.label, error
 
