@@ -59,7 +59,7 @@ def script(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def run(*command: str | Path, cwd: Path = CHECKOUT, **environment: str):
+def run(*command: str | Path, cwd: Path | str = CHECKOUT, **environment: str):
     """What a script prints in this environment alone."""
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
 
