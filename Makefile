@@ -92,7 +92,7 @@ mutants: setup ## put known faults into the code, one by one: the tests must cat
 	@$(PLAIN) $(RUN) tests/contracts/mutants.py
 
 readme: setup ## rewrite README's and docs' tables and pictures and binder/requirements.txt
-	@$(RUN) tests/contracts/readme.py
+	@PYTHONPATH="$(CURDIR):$(CURDIR)/tests/audit" $(RUN) tests/contracts/readme.py
 
 binder-check: setup ## install binder/ as mybinder.org does, ask the server, run the notebooks
 	@$(RUN) tests/contracts/binder_check.py

@@ -619,7 +619,7 @@ tabled([{"method": row["method"]} | {e: told(row[e]) for e in row if e != "metho
 # gradient, and that both shrink between steps 100 and 1,000:
 
 # %%
-from dpkit.papers.experiments.rows import values
+from dpkit.papers.experiments.store import values
 
 parts = store.load("adadp", "figure_4")
 for name in ("adadp", "adal", "adan"):

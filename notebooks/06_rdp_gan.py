@@ -574,7 +574,7 @@ beside("epsilon")
 # %%
 from scipy import stats
 
-from dpkit.papers.experiments.rows import values
+from dpkit.papers.experiments.store import values
 
 KEYS = [["repaired-constant-5", "repaired-5-both"], ["repaired-0.5-both", "repaired-constant-0.5"]]
 square = np.array([[[one["scores"]["1000"]["accuracy"] for one in values(runs, key)] for key in row] for row in KEYS])

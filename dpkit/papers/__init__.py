@@ -35,13 +35,12 @@ def named(name: str, among: tuple[ModuleType, ...] | None = None) -> ModuleType:
     raise ValueError(f"paper must be one of {known}; got {name!r}")
 
 
-def plans_of(name: str) -> Mapping[str, Any]:
+def plans_of(name: str, among: tuple[ModuleType, ...] | None = None) -> Mapping[str, Any]:
     """Return what can be reproduced of a paper: a function that plans its parts, by table.
 
-    Raises:
-        ValueError: there is no paper of that name.
+    Args and errors are those of `named`.
     """
-    return import_module(f"{named(name).__name__}.experiments").PLANS
+    return import_module(f"{named(name, among).__name__}.experiments").PLANS
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,8 @@
 """What a paper says, computed again: a claim, its evidence, and the verdict.
 
-A claim may be about a line of code (`Code`). `MainRun` is the run that a paper's epsilon is claimed
-for; `AsPublished` computes epsilon as papers' own code does, by RDP at fixed orders.
+A claim may be about a line of code (`Code`). A `finding` is a claim of a later method, library or
+paper, with the `Source` in which it was read. `MainRun` is the run that a paper's epsilon is
+claimed for; `AsPublished` computes epsilon as papers' own code does, by RDP at fixed orders.
 """
 
 import math
@@ -280,24 +281,21 @@ def check_all(claims: Iterable[Claim], *, recompute: bool = False) -> list[Verdi
 
 def outcome(claim: Claim, computed: float) -> Outcome:
     """The verdict on a computed value; written so that NaN never bears a claim out."""
-    if claim.kind == "computed":
-        return "computed"
-    if claim.kind == "unchecked":
-        return "cannot be checked"
-    return "holds" if _holds(claim, computed) else "fails"
-
-
-def _holds(claim: Claim, computed: float) -> bool:
-    if claim.believed is not None:
-        return claim.believed(computed)
-    assert claim.stated is not None  # of every other kind that is compared
+    stated = math.nan if claim.stated is None else claim.stated  # of every kind that is compared
     match claim.kind:
+        case "computed":
+            return "computed"
+        case "unchecked":
+            return "cannot be checked"
+        case "in words":
+            holds = claim.believed is not None and claim.believed(computed)
         case "equals":
-            return abs(computed - claim.stated) <= claim.tolerance
+            holds = abs(computed - stated) <= claim.tolerance
         case "at most":
-            return computed <= claim.stated + claim.tolerance
+            holds = computed <= stated + claim.tolerance
         case _:
-            return computed >= claim.stated - claim.tolerance
+            holds = computed >= stated - claim.tolerance
+    return "holds" if holds else "fails"
 
 
 def counted(verdicts: Iterable[Verdict]) -> str:
@@ -362,6 +360,53 @@ def _measure(evidence: Evidence) -> dict[str, Any]:
     record = {"claim": evidence.claim, "values": measured.values, "provenance": provenance}
     records.write_json(evidence.path, record)
     return record
+
+
+@dataclass(frozen=True)
+class Source:
+    """The place where something is said, or done by code.
+
+    Args:
+        work: what it is, with authors and year, such as "DP-MERF (Harder, Adamczewski, Park 2021)".
+        place: "owner/name commit, path:lines" of public code, or section, theorem or table.
+        unread: what could not be read there; "" where all of it was.
+
+    Raises:
+        ValueError: work or place is empty.
+    """
+
+    work: str
+    place: str
+    unread: str = ""
+
+    def __post_init__(self) -> None:
+        for name, text in (("work", self.work), ("place", self.place)):
+            if not text.strip():
+                raise ValueError(f"{name} of a source must say something, got {text!r}")
+
+    def __str__(self) -> str:
+        return f"{self.work}: {self.place}"
+
+
+def finding(name: str, source: Source, *, explanation: str, **claim: Any) -> Claim:
+    """The claim `ledger/<name>`; it cannot be checked where the source could not be read.
+
+    Args:
+        name: in words joined by "-"; its file is called so, with "_".
+        source: where it was read.
+        explanation, claim: as `Claim` has them; what was not read is added to the explanation.
+
+    Raises:
+        ValueError: the source was not read, but the kind is not "unchecked"; and as `Claim`.
+    """
+    if source.unread:
+        if claim.get("kind") != "unchecked":
+            raise ValueError(
+                f"{name}: kind must be 'unchecked', got {claim.get('kind')!r}, for its source was "
+                f"not read ({source.unread})"
+            )
+        explanation = f"{explanation} Not read: {source.unread}."
+    return Claim(id=f"ledger/{name}", where=str(source), explanation=explanation, **claim)
 
 
 class MainRun(NamedTuple):

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
-from bench import Row, line, medians
+from bench import Row, against, line
 
 from dpkit.audit import bounds, one_run
 from dpkit.common.records import read_json, write_json
@@ -154,13 +154,9 @@ def rows() -> Iterator[Row]:
         for seed in range(SEEDS):
             for who, ask in contenders(name, seed).items():
                 found[who].append(ask())
-        times = medians(contenders(name, 0), repeats=3)
-        yield Row(
-            f"{name}: {median(found['dpkit']):.2f}, peer {median(found['peer']):.2f}",
-            dpkit_ms=times["dpkit"],
-            peer=peer,
-            peer_ms=times["peer"],
-        )
+        label = f"{name}: {median(found['dpkit']):.2f}, peer {median(found['peer']):.2f}"
+        both = contenders(name, 0)
+        yield against(label, both["dpkit"], peer, both["peer"], repeats=3)
 
 
 if __name__ == "__main__":

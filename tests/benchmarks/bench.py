@@ -68,10 +68,18 @@ def medians(contenders: Mapping[str, Callable[[], object]], *, repeats: int) -> 
     return {name: median(values) for name, values in times.items()}
 
 
+def against(
+    name: str, ours: Callable[[], object], peer: str, theirs: Callable[[], object], *, repeats: int
+) -> Row:
+    """The row of two ways to the same answer."""
+    times = medians({"dpkit": ours, "peer": theirs}, repeats=repeats)
+    return Row(name, times["dpkit"], peer=peer, peer_ms=times["peer"])
+
+
 def benchmarks(device: str) -> Iterator[ModuleType]:
     """The modules of this folder that have rows, in order of their names; on a GPU, training's."""
     for path in sorted(HERE.glob("*.py" if device == "cpu" else "training.py")):
-        if path.stem not in ("bench", "gpu") and not path.stem.startswith(("test_", "conftest")):
+        if path.stem != "bench" and not path.stem.startswith(("test_", "conftest")):
             module = import_module(path.stem)
             if hasattr(module, "rows"):
                 yield module
@@ -99,7 +107,7 @@ def main() -> int:
             print(line(rows[-1]), flush=True)
     output = OUTPUT if device == "cpu" else OUTPUT.with_name(f"bench-{device}.json")
     if device != "cpu":
-        rows += import_module("gpu").figures()
+        rows += import_module("training").figures()
     write_json(output, rows)
     print(f"Written to {output.relative_to(HERE.parents[1])}")
     return 0

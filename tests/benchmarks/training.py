@@ -3,12 +3,15 @@
 A step is zero_grad, forward on a ready batch, backward, (clip, noise), optimiser step, by Adam on
 both sides. Opacus takes part with the fastest of its modes that works on the network; torch.func
 forms every gradient. Before anything is timed, dpkit's clipped sum is compared with torch.func's.
+On a GPU (`make bench DEVICE=cuda`) `figures` also has steps a second, the share of the time in
+which the GPU computes, and by how much its clipped sums differ from the CPU's.
 """
 
 import os
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import torch
@@ -18,14 +21,15 @@ from torch.func import functional_call, grad, vmap
 
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.training import PerExample, gradient_penalty, per_example
-from dpkit.training.device import seeded
-from dpkit.training.networks import called_real
+from dpkit.training.device import device_label, seeded
+from dpkit.training.losses import called_real
 from dpkit.training.noise import noised
 from dpkit.training.optimizers import update
 
 DEVICE = torch.device(os.environ.get("DEVICE", "cpu"))
 THREADS = 2
 REPEATS = 15
+STEPS = 50  # of a GPU's figures
 RULE = FlatClipping(1.0)
 PENALTY = 10.0
 OPACUS_MODES = ("hooks", "ew", "ghost")
@@ -211,13 +215,18 @@ class _Losses(nn.Module):
         return called_real(outputs)
 
 
+def wait() -> None:
+    """Until the GPU has finished."""
+    if DEVICE.type == "cuda":
+        torch.cuda.synchronize()
+
+
 def synchronised(run: Callable[[], None]) -> Callable[[], None]:
     """A run that ends when the device has finished."""
 
     def timed() -> None:
         run()
-        if DEVICE.type == "cuda":
-            torch.cuda.synchronize()
+        wait()
 
     return timed
 
@@ -299,3 +308,58 @@ def _rows_of(name: str, case: Case) -> Iterator[Row]:
         return
     yield row._replace(peer=f"opacus {version('opacus')} {opacus[0]}", peer_ms=times["opacus"])
     yield row._replace(name=f"{name}, torch.func")
+
+
+def shown(case: Case) -> dict[str, float]:
+    """One case's figures."""
+    rng = torch.Generator().manual_seed(1)
+    inputs = tuple(torch.rand(shape, generator=rng) for shape in case.inputs)
+    ours = Dpkit(case, tuple(x.to(DEVICE) for x in inputs))
+    for _ in range(5):
+        ours()
+    wait()
+    began = perf_counter()
+    for _ in range(STEPS):
+        ours()
+    wait()
+    wall = perf_counter() - began
+    with torch.profiler.profile() as profiler:
+        for _ in range(STEPS):
+            ours()
+        wait()
+    averages: Any = profiler.key_averages()
+    busy = sum(event.self_device_time_total for event in averages) * 1e-6
+    return {
+        "steps_a_second": STEPS / wall,
+        "share_of_time_on_gpu": min(busy / wall, 1.0),
+        "difference_from_cpu": difference(case, inputs),
+    }
+
+
+def difference(case: Case, inputs: tuple[Tensor, ...]) -> float:
+    """Between the clipped sums of GPU and CPU, relatively: the same weights, the same mixing."""
+    found = []
+    mixing = torch.linspace(0, 1, len(inputs[0]))
+    for device in (torch.device("cpu"), DEVICE):
+        ours = Dpkit(case, tuple(x.to(device) for x in inputs))
+        ours.network.to(device)
+        ours.mixing = lambda device=device: mixing.to(device)
+        _, sums = ours.clipped_sums()
+        found.append(torch.cat([total.flatten().cpu() for total in sums]))
+    return float((found[0] - found[1]).norm() / found[0].norm())
+
+
+def figures() -> list[dict[str, Any]]:
+    """Of every case, printed as they come.
+
+    Raises:
+        ValueError: a clipped sum differs from the CPU's by more than 1e-4, relatively.
+    """
+    rows = []
+    for name, case in CASES.items():
+        row = shown(case)
+        print(name, *(f"{key} {value:.3g}" for key, value in row.items()), sep="  ")
+        if not row["difference_from_cpu"] <= 1e-4:
+            raise ValueError(f"{name}: the GPU's clipped sum differs: {row}")
+        rows.append({"name": name, "device": device_label(DEVICE), **row})
+    return rows

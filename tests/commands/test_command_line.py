@@ -284,7 +284,7 @@ def test_reproduce_all_makes_the_report_at_the_end_even_where_parts_failed(
 ):
     from dpkit.papers import report
     from dpkit.papers.experiments import reproduce
-    from dpkit.papers.experiments.sweep import PartsFailed
+    from dpkit.papers.experiments.reproduce import PartsFailed
 
     def tables(plans, **options):
         assert list(plans) == ["dp_cgan"]

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from own_mechanisms import targets as own
+from pages import table
 
 from dpkit.common.show import at_least, at_most
 from dpkit.papers import PAPERS
@@ -11,14 +12,7 @@ from dpkit.papers.targets import results, targets
 from dpkit.papers.targets.target import Target
 
 OWN = "mechanisms"  # the group of the targets that tests hold
-COLUMNS = (
-    "target", "what it is", "claimed", "charged", "proven", "measured", "attack", "trials",
-    "seconds",
-)  # fmt: skip
-
-
-def _least(measured: float) -> str:
-    return "none fits" if math.isinf(measured) else f"≥ {at_least(measured, 3)}"
+COLUMNS = "target | what it is | claimed | charged | proven | measured | attack | trials | seconds"
 
 
 def least(measured: float) -> str:
@@ -72,7 +66,7 @@ def audits() -> str:
 
 
 def _audits_of(title: str, group: list[Any]) -> str:
-    lines = [f"### {title}", "", f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
+    rows = []
     for target in group:
         row = results.stored(target)
         if row is None:
@@ -89,17 +83,17 @@ def _audits_of(title: str, group: list[Any]) -> str:
             f"{row['trials']:,}",
             f"{row['seconds']:.0f}",
         )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return f"### {title}\n\n{table(COLUMNS, rows)}"
 
 
 def draws() -> str:
     """After how many draws each refuted claim falls: the sequential test beside Clopper-Pearson."""
-    lines = ["| target | said | sequential test | Clopper-Pearson |", "|---|---|---|---|"]
+    rows = []
     for row in refuted():
         if row["draws"] is not None:
             said = row["charged"] if row["claimed"] is None else row["claimed"]
             counts = (row["draws"][name] for name in ("sequential", "clopper_pearson"))
             cells = ("not refuted" if n is None else f"{n:,}" for n in counts)
-            lines.append(f"| `{row['target']}` | {said:.4g} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+            rows.append((f"`{row['target']}`", f"{said:.4g}", *cells))
+    return table("target | said | sequential test | Clopper-Pearson", rows)

@@ -1,6 +1,5 @@
 """binder/: all it installs is pinned, the hooks do what they say, links lead there."""
 
-import importlib.util
 import json
 import os
 import re
@@ -10,10 +9,11 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from urllib.parse import parse_qs, urlparse
 
+import binder_check
 import pytest
+import readme
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -26,20 +26,6 @@ TRACKER = "@jupyterlab/notebook-extension:tracker"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the hooks are for POSIX shells")
 
 
-def sibling(name: str) -> ModuleType:
-    """A script beside this file, imported."""
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-binder_check = sibling("binder_check")
-readme = sibling("readme")
-
-
 def constraints() -> dict[str, SpecifierSet]:
     return binder_check.pins((CHECKOUT / "constraints.txt").read_text(encoding="utf-8"))
 
@@ -50,19 +36,13 @@ def required() -> list[str]:
     return [line for line in lines if not line.startswith("#")]
 
 
-def test_the_requirements_are_those_of_pyproject():
+def test_the_requirements_are_those_of_pyproject_and_pinned():
+    """pip takes the path of the pins from the folder of requirements.txt, wherever it runs."""
     text = (BINDER / "requirements.txt").read_text(encoding="utf-8")
     assert text == readme.binder_requirements(), "run `make readme`"
-
-
-def test_pip_reads_the_pins_of_the_constraints():
-    """pip takes the path from the folder of requirements.txt, wherever it is called from."""
     option, path = required()[0].split()
     assert option == "-c"
     assert (BINDER / path).samefile(CHECKOUT / "constraints.txt")
-
-
-def test_everything_that_the_notebooks_need_is_pinned():
     extras = PROJECT["optional-dependencies"]
     lines = [*PROJECT["dependencies"], *extras["train"], *extras["notebooks"]]
     needed = {canonicalize_name(Requirement(line).name) for line in lines} - {"dpkit"}
@@ -73,16 +53,13 @@ def test_everything_that_the_notebooks_need_is_pinned():
         assert pin.operator == "=="
 
 
-def test_the_python_is_one_that_dpkit_supports():
-    assert SpecifierSet(PROJECT["requires-python"]).contains(binder_check.python_version())
-
-
 def test_pins_are_those_for_the_python_of_binder():
     text = (
         "# a comment\n\nA.b==1  # why\n"
         "c==2; python_version >= '3.11'\nc==1; python_version < '3.11'\n"
     )
     assert binder_check.pins(text) == {"a-b": SpecifierSet("==1"), "c": SpecifierSet("==2")}
+    assert SpecifierSet(PROJECT["requires-python"]).contains(binder_check.python_version())
 
 
 def test_a_package_without_its_pinned_version_is_named():
@@ -107,14 +84,9 @@ def test_hooks_can_be_run(hook: str):
     assert path.read_bytes().startswith(b"#!/bin/sh\n")
     assert b"\r" not in path.read_bytes()
     if (CHECKOUT / ".git").exists() and shutil.which("git"):
-        listed = subprocess.run(
-            ["git", "ls-files", "-s", f"binder/{hook}"],
-            cwd=CHECKOUT,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        assert listed.startswith("100755 ")
+        command = ["git", "ls-files", "-s", f"binder/{hook}"]
+        listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
+        assert listed.stdout.startswith("100755 ")
 
 
 @posix
@@ -161,6 +133,7 @@ def build(tmp_path: Path) -> Callable[..., tuple[subprocess.CompletedProcess[str
 
 @posix
 def test_post_build_takes_the_cpu_build_of_torch_and_then_dpkit_alone(build, tmp_path: Path):
+    """And kernels end with their tabs."""
     result, calls = build()
     assert result.returncode == 0, result.stderr
     torch, dpkit = (call for call in calls if "pip install" in call)
@@ -171,6 +144,8 @@ def test_post_build_takes_the_cpu_build_of_torch_and_then_dpkit_alone(build, tmp
     assert "--no-deps" in dpkit.split()
     assert dpkit.endswith("--editable .")
     assert result.stderr == ""
+    settings = tmp_path / "a lab" / "settings" / "overrides.json"
+    assert json.loads(settings.read_text()) == {TRACKER: {"kernelShutdown": True}}
 
 
 @posix
@@ -185,13 +160,6 @@ def test_post_build_says_when_torch_has_to_come_from_pip(build):
 
 
 @posix
-def test_post_build_ends_kernels_with_their_tabs(build, tmp_path: Path):
-    build()
-    settings = tmp_path / "a lab" / "settings" / "overrides.json"
-    assert json.loads(settings.read_text()) == {TRACKER: {"kernelShutdown": True}}
-
-
-@posix
 @pytest.mark.parametrize("failing", ["*pip install *torch", "*--editable ."])
 def test_post_build_fails_where_torch_or_dpkit_cannot_be_installed(
     build, tmp_path: Path, failing: str
@@ -199,10 +167,6 @@ def test_post_build_fails_where_torch_or_dpkit_cannot_be_installed(
     result, _ = build(failing)
     assert result.returncode != 0
     assert not (tmp_path / "a lab").exists()
-
-
-def test_without_an_address_no_link_is_drawn():
-    assert readme.launch_links({"version": "0.1.0"}, ["00_a.ipynb"]) == ""
 
 
 @pytest.mark.parametrize(
@@ -232,5 +196,7 @@ def test_links_lead_to_the_notebook_at_the_release(address: str, path: str):
 
 @pytest.mark.parametrize("address", ["https://example.org/a/b", "https://github.com/a", "a/b"])
 def test_an_address_that_binder_cannot_build_from_is_refused(address: str):
+    """Without one, no link is drawn."""
+    assert readme.launch_links({"version": "0.1.0"}, ["00_a.ipynb"]) == ""
     with pytest.raises(ValueError, match=r"\[project.urls\] repository must be https"):
         readme.launch_links({"version": "1", "urls": {"repository": address}}, [])

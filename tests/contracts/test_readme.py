@@ -1,18 +1,13 @@
 """README and docs/ say what the kit computes."""
 
-import importlib.util
 import re
 from pathlib import Path
 
 import numbers_apart
 import pytest
+import readme
 
 ROOT = Path(__file__).resolve().parents[2]
-SPEC = importlib.util.spec_from_file_location("readme", Path(__file__).with_name("readme.py"))
-assert SPEC is not None
-assert SPEC.loader is not None
-readme = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(readme)
 OTHERS = ("docs/limits.md", "docs/training.md", "docs/traps.md", "binder/README.md")
 PAGES = [*sorted(readme.PAGES), *OTHERS]
 

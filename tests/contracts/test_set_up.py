@@ -59,28 +59,20 @@ def script(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def venv(target: Path, extra: str = "test", **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {key: value for key, value in os.environ.items() if key != "PYTHON"}
-    return subprocess.run(
-        [".ci/venv", str(target), extra],
-        cwd=CHECKOUT,
-        env=kept | {"MAKECMDGOALS": "lab"} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def run(*command: str | Path, cwd: Path | str = CHECKOUT, **environment: str):
+    """What a script prints in this environment alone."""
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+
+
+def venv(target: Path, python: Path) -> subprocess.CompletedProcess[str]:
+    asked = os.environ | {"MAKECMDGOALS": "lab", "PYTHON": str(python)}
+    return run(".ci/venv", str(target), "test", **asked)
 
 
 def found(folder: Path, version: str = "", home: Path | None = None) -> str:
     """What .ci/find-python prints where `folder` is the PATH; its own rules know /usr/bin too."""
-    result = subprocess.run(
-        [CHECKOUT / ".ci" / "find-python", *([version] if version else [])],
-        env={"PATH": str(folder), "HOME": str(home or folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return result.stdout.strip()
+    command = (CHECKOUT / ".ci" / "find-python", *([version] if version else []))
+    return run(*command, PATH=str(folder), HOME=str(home or folder)).stdout.strip()
 
 
 def stand_in(folder: Path, name: str, version: str, lacks: str = "nothing") -> Path:
@@ -105,14 +97,7 @@ def where_none_is_found(folder: Path, archive: str) -> subprocess.CompletedProce
     script(copy / ".ci", "find-python", "exit 1")
     a_folder_of_commands(commands, "sh", "env")
     script(commands, "apt-cache", archive)
-    return subprocess.run(
-        [".ci/venv", ".venv", "test"],
-        cwd=copy,
-        env={"PATH": str(commands), "MAKECMDGOALS": "lab"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run(".ci/venv", ".venv", "test", cwd=copy, PATH=str(commands), MAKECMDGOALS="lab")
 
 
 @posix
@@ -145,21 +130,19 @@ def test_an_old_environment_is_not_taken_for_an_interpreter(tmp_path: Path):
 
 
 @posix
-def test_a_missing_venv_module_is_named_with_its_remedy(tmp_path: Path):
-    bare = script(
-        tmp_path, "bare", f'case "$*" in *ensurepip*) exit 1;; esac\nexec "{sys.executable}" "$@"'
-    )
-    result = venv(tmp_path / "venv", PYTHON=str(bare))
+@pytest.mark.parametrize(
+    ("lacks", "remedy"),
+    [
+        ("*ensurepip*", "apt-get install python{}.{}-venv".format(*sys.version_info)),
+        ("*", "is not a Python of version 3.11.2 or newer that runs"),
+    ],
+    ids=["no module venv", "does not run"],
+)
+def test_a_python_that_cannot_make_an_environment_is_named(tmp_path: Path, lacks, remedy):
+    text = f'case "$*" in {lacks}) exit 1;; esac\nexec "{sys.executable}" "$@"'
+    result = venv(tmp_path / "venv", script(tmp_path, "bare", text))
     assert result.returncode == 1
-    version = "{}.{}".format(*sys.version_info)
-    assert f"apt-get install python{version}-venv" in result.stderr
-
-
-@posix
-def test_an_interpreter_that_does_not_run_is_refused(tmp_path: Path):
-    result = venv(tmp_path / "venv", PYTHON=str(script(tmp_path, "broken", "exit 127")))
-    assert result.returncode == 1
-    assert "is not a Python of version 3.11.2 or newer that runs" in result.stderr
+    assert remedy in result.stderr
 
 
 @posix

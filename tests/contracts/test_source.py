@@ -57,14 +57,10 @@ TORCH_FREE_IN_PAPERS = {"__init__.py", "settings.py", "claims.py", "tables.py"}
 TORCH_ELSEWHERE = {  # a network that is trained, and what trains any
     "dpkit/synthesizers/feature_matching.py",
     "dpkit/metrics/judge.py",
-    "dpkit/papers/comparison/feature_classifier.py",
     "dpkit/metrics/trained_on_synthetic.py",
     "dpkit/papers/comparison/experiments.py",
-    "dpkit/papers/comparison/gans.py",
     "dpkit/papers/comparison/methods.py",
-    "dpkit/papers/comparison/recipe.py",
     "dpkit/papers/experiments/run.py",
-    "dpkit/papers/experiments/trial.py",
     *(f"dpkit/synthesizers/warm_gan/{name}.py" for name in ("estimator", "step")),
 }
 TORCH_FREE_IN_TRAINING = {"dpkit/training/__init__.py", "dpkit/training/optimizers.py"}

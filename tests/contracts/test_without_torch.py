@@ -5,12 +5,11 @@ import importlib.util
 import json
 import subprocess
 import sys
-from pathlib import Path
 from pkgutil import iter_modules
 
 import pytest
+from test_source import CHECKOUT, FILES, module_name, needs_torch
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGE = CHECKOUT / "dpkit"
 BLOCK = """
 import importlib.abc, sys
@@ -36,52 +35,14 @@ def python(code: str) -> str:
     return result.stdout
 
 
-TRAINS = {
-    "synthesizers/feature_matching.py",
-    "metrics/judge.py",
-    "papers/comparison/feature_classifier.py",
-    "metrics/trained_on_synthetic.py",
-    "papers/experiments/run.py",
-}
-PLANS = (  # of private
-    *("__init__", "budget", "plan", "statement"),
-    *("images", "table"),
-)
-PROMISED = ("__init__", "settings", "claims", "tables")  # of each paper, with what they import
-
-
 def torch_free_modules() -> list[str]:
-    """Every module that is promised to import without torch and exists."""
-    whole = (
-        "privacy",
-        "datasets",
-        "audit",
-        "common",
-        "metrics",
-        "commands",
-        "course",
-        "papers/experiments",
-        "papers/claims",
-        "papers/commands",
-        "papers/targets",
-    )
-    files = [path for name in whole for path in (PACKAGE / name).rglob("*.py")]
-    files += [path for path in PACKAGE.glob("*.py") if path.name != "__main__.py"]
-    files += [
-        *PACKAGE.glob("synthesizers/*.py"),
-        *PACKAGE.glob("papers/*.py"),
-        PACKAGE / "training" / "__init__.py",
-    ]
-    files += [path for path in PACKAGE.glob("papers/*/*.py") if path.stem in PROMISED]
-    files += [path for path in PACKAGE.glob("private/*.py") if path.stem in PLANS]
-    files = [path for path in files if path.relative_to(PACKAGE).as_posix() not in TRAINS]
-    files = [path for path in files if path.parent != PACKAGE / "audit" / "training"]
+    """Every module that may not import torch; matplotlib and ipywidgets may be missing too."""
+    files = [path for path in FILES if not needs_torch(path) and path.name != "__main__.py"]
     if importlib.util.find_spec("matplotlib") is None:
-        files = [one for one in files if one.name not in ("plots.py", "diagrams.py")]
+        files = [path for path in files if path.name not in ("plots.py", "diagrams.py")]
     if importlib.util.find_spec("ipywidgets") is None:
         files = [path for path in files if "explorers" not in path.parts]
-    dotted = (".".join(path.relative_to(CHECKOUT).with_suffix("").parts) for path in files)
-    return sorted({name.removesuffix(".__init__") for name in dotted})
+    return sorted(map(module_name, files))
 
 
 def test_the_blocker_blocks():

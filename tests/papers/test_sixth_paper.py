@@ -1,4 +1,4 @@
-"""A sixth paper is a package and its name: claims, runs, tables and documents take it as it is.
+"""Papers' packages; a sixth is one and its name: claims, runs, tables, documents take it as it is.
 
 Its package, made up, is `tests/papers/sixth`; here it lies where a paper would.
 """
@@ -27,6 +27,7 @@ REPRODUCE = "reproduce sixth table_1 --scale reduced --seeds 2 --device cpu --js
 @pytest.fixture
 def sixth(monkeypatch, tmp_path):
     """The paper in its place, with results and cache of its own."""
+    assert all(paper.CLAIMS for paper in papers.PAPERS)  # what they read is read beforehand
     monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(HERE)])
     paper = import_module("dpkit.papers.sixth")
     monkeypatch.setattr(papers, "PAPERS", (*papers.PAPERS, paper))
@@ -142,3 +143,23 @@ print(len(CLAIMS), tables.table_1({})[0]["seeds"])
 """
     asked = [sys.executable, "-c", code, str(HERE)]
     assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout == "1 0\n"
+
+
+@pytest.mark.parametrize("paper", papers.PAPERS, ids=lambda paper: paper.NAME)
+def test_a_package_offers_settings_claims_modules_and_its_algorithm(paper):
+    assert papers.named(paper.NAME) is paper
+    assert paper.SETTINGS.steps_allowed is not None
+    assert paper.CLAIMS is paper.claims.CLAIMS
+    new = "new_classifier" if paper.NAME == "adadp" else "new_gan"
+    assert getattr(paper, new) is getattr(paper.algorithm, new)
+    assert papers.plans_of(paper.NAME) is paper.experiments.PLANS
+    for plan in paper.experiments.PLANS.values():
+        assert getattr(plan, "func", plan).__doc__
+    for nothing in ("nothing", "_nothing"):
+        with pytest.raises(AttributeError, match=f"no attribute '{nothing}'"):
+            getattr(paper, nothing)
+
+
+def test_a_paper_that_is_not_there_is_named_beside_those_that_are():
+    with pytest.raises(ValueError, match=r"paper must be one of dp_cgan, .*; got 'dp_gan'"):
+        papers.plans_of("dp_gan")

@@ -13,7 +13,7 @@ from dpkit.course.explorers.controls import choice, control
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.comparison.tables import EPSILONS, TITLES, run_name
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.rows import values
+from dpkit.papers.experiments.store import values
 
 ROWS, COLUMNS = 4, 10  # of digits that are shown
 HEADINGS = ("epsilon proven, at most", "accuracy (%)", "seeds", "lowest to highest (%)")

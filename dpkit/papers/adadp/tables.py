@@ -9,7 +9,7 @@ import numpy as np
 from dpkit.papers.adadp import pca
 from dpkit.papers.adadp.settings import proven
 from dpkit.papers.adadp.theorems import Theorem1
-from dpkit.papers.experiments.rows import Shown, Stored, spread, values
+from dpkit.papers.experiments.store import Shown, Stored, spread, values
 from dpkit.privacy import Release, SampledGaussian
 
 NAMES = {

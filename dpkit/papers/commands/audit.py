@@ -78,9 +78,17 @@ def table(*names: str) -> Table:
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
+    """What is stored of each target, or what is known of it before an attack."""
     from dpkit.papers.targets import chosen, results
 
-    return [results.stored(target) or _bare(target) for target in chosen(name)]
+    names = ("claimed", "charged", "version", "says", "where", "attack", "delta", "adjacency")
+    empty = ("proven", "measured", "confidence", "assumes", "trials", "seconds")
+    rows = []
+    for target in chosen(name):
+        known = {name: getattr(target, name) for name in names}
+        bare = {"target": target.id, **known, **dict.fromkeys(empty)}
+        rows.append(results.stored(target) or bare)
+    return rows
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
@@ -103,17 +111,9 @@ def _measured(value: float | str) -> str:
     return "none fits" if value == "inf" else at_least(float(value))
 
 
-def _bare(target: Any) -> dict[str, Any]:
-    """A row of what is known before an attack."""
-    names = ("claimed", "charged", "version", "says", "where", "attack", "delta", "adjacency")
-    empty = ("proven", "measured", "confidence", "assumes", "trials", "seconds")
-    known = {name: getattr(target, name) for name in names}
-    return {"target": target.id, **known, **dict.fromkeys(empty)}
-
-
 def _sentence(row: dict[str, Any]) -> str:
-    said = row["charged"] if row["claimed"] is None else row["claimed"]
     name = "charged" if row["claimed"] is None else "claimed"
+    said = row[name]
     shown = [f"{row['target']}: {row['says']}", f"Attack: {row['attack']}"]
     epsilons = [] if said is None else [f"{name} {said:.4g}"]
     epsilons.append(f"proven {_epsilon(row['proven'], at_most)}")
@@ -122,10 +122,12 @@ def _sentence(row: dict[str, Any]) -> str:
     asked = f"delta {row['delta']:g}, {row['adjacency']}"
     shown.append(f"Epsilon: {', '.join(epsilons)} ({asked}; {how}; {row['method']})")
     if row["refuted"]:
-        draws = row["draws"] or {}
         words = {"sequential": "the sequential test", "clopper_pearson": "Clopper-Pearson"}
-        after = [f"{words[k]} after {n:,} draws a world" for k, n in draws.items() if n]
-        shown.append(f"Refuted: the {name} epsilon does not hold" + _listed(after))
+        counts = (row["draws"] or {}).items()
+        after = "; ".join(f"{words[k]} after {n:,} draws a world" for k, n in counts if n)
+        shown.append(
+            f"Refuted: the {name} epsilon does not hold" + (f" ({after})" if after else "")
+        )
     if "repetitions" in row:
         again = row["repetitions"]
         shown.append(
@@ -133,7 +135,3 @@ def _sentence(row: dict[str, Any]) -> str:
             "trials a world the measured epsilon is at most the proven one"
         )
     return "\n".join(shown) + "\n"
-
-
-def _listed(parts: list[str]) -> str:
-    return f" ({'; '.join(parts)})" if parts else ""

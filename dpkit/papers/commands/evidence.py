@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from inspect import getdoc
 from pathlib import Path
 from textwrap import indent
@@ -120,15 +119,25 @@ def reproduce(
     checks.one_of(SCALES, scale=scale)
     seeds = seeds if seeds is not None else 1 if scale == "small" else 3
     checks.whole(1, seeds=seeds)
+    from dpkit import papers
+    from dpkit.papers import comparison
+
+    known = (*papers.PAPERS, comparison)
+    asked: dict[str, Any] = {"scale": scale, "seeds": seeds, "device": device, "results": results}
+    how: dict[str, Any] = {"executor": executor, "progress": _progress(as_json=json_)}
     if every:
-        _check_alone(table=table, parts=parts, reprice=reprice or None)
-        chosen = _reproducible() if paper is None else (_named(paper),)
-        asked = {"scale": scale, "seeds": seeds, "device": device, "results": results}
-        _everything(chosen, asked, report or _report(scale, results), executor, as_json=json_)
+        alone = {"table": table, "parts": parts, "reprice": reprice or None}
+        given = [name for name, value in alone.items() if value is not None]
+        if given:
+            names = " and ".join(given)
+            raise ValueError(f"{names} cannot be given with --all; leave one of them out")
+        chosen = known if paper is None else (papers.named(paper, known),)
+        own = results / "report.html" if results else cache_dir() / f"report-{scale}.html"
+        _everything(chosen, known, report or own, asked, how, as_json=json_)
         return
     if paper is None:
         raise ValueError("give a paper, such as dp_cgan, or --all for all of them")
-    plans = _plans_of(paper)
+    plans = papers.plans_of(paper, known)
     if table is None:
         _list(plans, as_json=json_)
         return
@@ -136,71 +145,34 @@ def reproduce(
     from dpkit.papers.experiments import reproduce as experiments
 
     wanted = None if parts is None else [part.strip() for part in parts.split(",")]
-    rows = experiments.reproduce(
-        paper,
-        table,
-        plans=plans,
-        scale=scale,
-        seeds=seeds,
-        parts=wanted,
-        device=device,
-        reprice=reprice,
-        results=results,
-        executor=executor,
-        progress=_progress(as_json=json_),
-    )
-    _tell(rows, as_json=json_)
-
-
-def _reproducible() -> tuple[ModuleType, ...]:
-    from dpkit import papers
-    from dpkit.papers import comparison
-
-    return (*papers.PAPERS, comparison)
-
-
-def _named(name: str) -> ModuleType:
-    """A paper's package, or that of the comparison."""
-    from dpkit import papers
-
-    return papers.named(name, _reproducible())
-
-
-def _plans_of(name: str) -> Mapping[str, Any]:
-    """What can be reproduced of it, by table."""
-    return import_module(f"{_named(name).__name__}.experiments").PLANS
+    more: dict[str, Any] = {"plans": plans, "parts": wanted, "reprice": reprice}
+    _tell(experiments.reproduce(paper, table, **more, **asked, **how), as_json=json_)
 
 
 def _everything(
-    chosen: Sequence[ModuleType], asked: dict[str, Any], path: Path, executor: str, *, as_json: bool
+    chosen: Sequence[ModuleType],
+    known: tuple[ModuleType, ...],
+    path: Path,
+    asked: dict[str, Any],
+    how: dict[str, Any],
+    *,
+    as_json: bool,
 ) -> None:
     """Make all tables of the papers, and then the report: of what is stored, if parts failed."""
-    from dpkit.papers.experiments.reproduce import everything
-    from dpkit.papers.experiments.sweep import PartsFailed
+    from dpkit.papers import plans_of
+    from dpkit.papers.experiments.reproduce import PartsFailed, everything
     from dpkit.papers.report import write
 
     failed = None
-    plans = {paper.NAME: _plans_of(paper.NAME) for paper in chosen}
+    plans = {paper.NAME: plans_of(paper.NAME, known) for paper in chosen}
     try:
-        shown = _progress(as_json=as_json)
-        _tell(everything(plans, **asked, executor=executor, progress=shown), as_json=as_json)
+        _tell(everything(plans, **asked, **how), as_json=as_json)
     except PartsFailed as error:
         failed = error
     write(path, chosen, plans, **asked)
     print(f"report: {path}", file=sys.stderr if as_json else sys.stdout)
     if failed is not None:
         raise failed
-
-
-def _report(scale: str, results: Path | None) -> Path:
-    return results / "report.html" if results else cache_dir() / f"report-{scale}.html"
-
-
-def _check_alone(**others: Any) -> None:
-    """Refuse an option that goes with one table (ValueError)."""
-    given = [name for name, value in others.items() if value is not None]
-    if given:
-        raise ValueError(f"{' and '.join(given)} cannot be given with --all; leave one of them out")
 
 
 def _progress(*, as_json: bool) -> Any:

@@ -1,31 +1,29 @@
 """What is run for the comparison: each method at each epsilon, with several seeds, and scored."""
 
-from collections.abc import Callable
+import io
+from collections.abc import Iterable
 from functools import partial
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from safetensors.torch import load, save
 
 from dpkit import datasets
-from dpkit.common.files import cache_dir
-from dpkit.common.progress import Progress
-from dpkit.common.records import describe
-from dpkit.metrics.judge import as_images
+from dpkit.common.paths import cache_dir
+from dpkit.common.progress import Progress, silent
+from dpkit.common.records import describe, read_json, write_bytes
+from dpkit.metrics.judge import CLASSES, SIZES, Judge, Learning, as_images, initial, judge
 from dpkit.metrics.likeness import classifier_fid, precision_recall
 from dpkit.metrics.trained_on_synthetic import Protocol, accuracy, cnn, logistic, mlp
-from dpkit.papers.comparison import NAME, gen_file
-from dpkit.papers.comparison.feature_classifier import (
-    LEARNINGS,
-    feature_classifier,
-    train_and_store,
-    trained,
-)
-from dpkit.papers.comparison.methods import LARGE, METHODS
+from dpkit.papers.comparison import NAME
+from dpkit.papers.comparison.methods import LARGE, METHODS, Task
 from dpkit.papers.comparison.tables import run_name
-from dpkit.papers.comparison.task import CLASSES, SIZES, Task
-from dpkit.papers.experiments.part import Part, Result, priced
-from dpkit.papers.experiments.rows import part_name
+from dpkit.papers.experiments import store
+from dpkit.papers.experiments.store import Part, Result, part_name, priced
 from dpkit.privacy import pld
 from dpkit.training.device import device_label, device_named
 
@@ -59,6 +57,9 @@ NETWORKS = {"cnn": cnn, "mlp": mlp, "logistic": logistic}
 BENCH_RECORDS, BENCH_DELTA, BENCH_EPSILONS = 55_000, 1.6658e-6, (10.0, 1.0)
 BENCH_METHODS = ("moments_jittered",)
 ALL = METHODS | LARGE
+# The small classifier in whose features images are compared, of each image set.
+LEARNINGS = {name: Learning(name, width=8, hidden=128, epochs=6) for name in SIZES}
+FOLDER = store.folder("comparison", "classifier", scale="paper")
 
 
 def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
@@ -71,21 +72,14 @@ def plan(data: str, *, scale: str, seeds: int, device: str, progress: Progress) 
         device: auto, cpu or cuda.
         progress: wraps the steps of a training.
     """
-    data, made = _tasks(data, scale, device, progress)
-    tasks = [
-        (method, made(size=SIZES[data], epsilon=epsilon, delta=DELTA, seed=seed))
-        for seed in range(seeds)
-        for epsilon in SCALES[scale].epsilons
-        for method in METHODS
-    ]
+    data = data if scale == "paper" else "digits"
+    how: dict[str, Any] = {"scale": scale, "seeds": seeds, "device": device, "progress": progress}
+    budgets = [(SIZES[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons]
+    parts = _planned(METHODS, data, budgets, **how)
     if scale == "paper":
-        tasks += [
-            (method, made(size=BENCH_RECORDS, epsilon=epsilon, delta=BENCH_DELTA, seed=seed))
-            for seed in range(seeds)
-            for epsilon in BENCH_EPSILONS
-            for method in BENCH_METHODS
-        ]
-    return [part for method, task in tasks for part in _parts(method, task, scale)]
+        bench = [(BENCH_RECORDS, epsilon, BENCH_DELTA) for epsilon in BENCH_EPSILONS]
+        parts += _planned(BENCH_METHODS, data, bench, **how)
+    return parts
 
 
 def plan_large(data: str, *, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
@@ -94,25 +88,29 @@ def plan_large(data: str, *, scale: str, seeds: int, device: str, progress: Prog
     Args:
         data, scale, seeds, device, progress: as `plan`.
     """
-    data, made = _tasks(data, scale, device, progress)
-    return [
-        part
-        for seed in range(seeds)
-        for epsilon in SCALES[scale].epsilons[:2]
-        for method in LARGE
-        for part in _parts(
-            method, made(size=SIZES[data], epsilon=epsilon, delta=DELTA, seed=seed), scale
-        )
-    ]
-
-
-def _tasks(
-    data: str, scale: str, device: str, progress: Progress
-) -> tuple[str, Callable[..., Task]]:
-    """The data set that is taken at this scale, and what makes its tasks."""
     data = data if scale == "paper" else "digits"
-    brief = scale == "small"
-    return data, partial(Task, data, device_name=device, progress=progress, brief=brief)
+    how: dict[str, Any] = {"scale": scale, "seeds": seeds, "device": device, "progress": progress}
+    budgets = [(SIZES[data], epsilon, DELTA) for epsilon in SCALES[scale].epsilons[:2]]
+    return _planned(LARGE, data, budgets, **how)
+
+
+def _planned(
+    methods: Iterable[str],
+    data: str,
+    budgets: Iterable[tuple[int, float, float]],
+    *,
+    scale: str,
+    seeds: int,
+    device: str,
+    progress: Progress,
+) -> list[Part]:
+    """The parts of methods for each seed and each budget: of records, their epsilon and delta."""
+    made = partial(Task, data, device_name=device, progress=progress, brief=scale == "small")
+    tasks = [
+        made(size=size, epsilon=epsilon, delta=delta, seed=seed)
+        for seed, (size, epsilon, delta) in product(range(seeds), budgets)
+    ]
+    return [part for task, one in product(tasks, methods) for part in _parts(one, task, scale)]
 
 
 def plan_classifier(*, scale: str, seeds: int, device: str, progress: Progress) -> list[Part]:
@@ -176,10 +174,10 @@ def _score(method: str, task: Task, scale: str) -> Result:
     chosen = ALL[method]
     made = chosen.make(task, chosen.settings(task))
     labels = np.arange(SCALES[scale].images) % CLASSES
-    images, test = made.sample(labels), datasets.load(task.data, split="test")
+    images, test = made(labels), datasets.load(task.data, split="test")
     if task.size == BENCH_RECORDS:
         path = cache_dir() / "runs" / NAME / f"{method}-{task.key}-seed{task.seed}.gen.npz"
-        gen_file.save(path, images, labels)
+        save_generated(path, images, labels)
     values: dict[str, Any] = {}
     for name, network in NETWORKS.items():
         found = accuracy(
@@ -201,7 +199,7 @@ def _liken(method: str, task: Task, scale: str) -> Result:
     """Fit the method, and hold its images against as many real test images."""
     count, device = SCALES[scale].compared, device_named(task.device_name)
     chosen, test = ALL[method], datasets.load(task.data, split="test")
-    made = chosen.make(task, chosen.settings(task)).sample(np.arange(count) % CLASSES)
+    made = chosen.make(task, chosen.settings(task))(np.arange(count) % CLASSES)
     classifier = feature_classifier(task.data, device=device, progress=task.progress)
     images = torch.from_numpy(made).to(device) * 2 - 1
     real = classifier.features(as_images(test, device)[:count])
@@ -228,3 +226,71 @@ def _prices(method: str, task: Task, values: dict[str, Any]) -> dict[str, Any]:
     chosen = ALL[method]
     ledger = chosen.ledger(task, chosen.settings(task))
     return priced(pld.epsilon(ledger, delta=task.delta), claimed=None)
+
+
+def feature_classifier(records: str, *, device: torch.device, progress: Progress = silent) -> Judge:
+    """The classifier of an image set: as it is stored, or trained and kept in the cache.
+
+    With stored weights, scores come out alike on every machine.
+
+    Args:
+        records: "mnist", "fashion_mnist" or "digits".
+
+    Raises:
+        ValueError: the stored weights are not those of the record beside them.
+    """
+    learning, path = LEARNINGS[records], FOLDER / f"{records}.json"
+    stored = read_json(path) if path.exists() else None
+    if stored is None or stored["provenance"]["settings"] != describe(learning):
+        return judge(learning, device=device, progress=progress)
+    values, weights = stored["values"], path.with_suffix(".safetensors").read_bytes()
+    if sha256(weights).hexdigest() != values["weights_sha256"]:
+        raise ValueError(
+            f"{path.with_suffix('.safetensors')} holds other weights than {path.name} says; check "
+            "both out again, or remove both and run `dpkit reproduce comparison classifier`"
+        )
+    net = initial(learning, device)
+    net.load_state_dict(load(weights))
+    data, seconds = stored["provenance"]["data"], values["training_seconds"]
+    return Judge(net.eval(), learning, values["accuracy"], data, seconds)
+
+
+def trained(records: str, *, device: torch.device, progress: Progress = silent) -> Result:
+    """Train the classifier, or take it from the cache; what it was trained on, and its accuracy."""
+    found = judge(LEARNINGS[records], device=device, progress=progress)
+    values = {"accuracy": found.accuracy, "training_seconds": found.seconds}
+    return Result(values, found.checksums, device_label(device))
+
+
+def train_and_store(records: str, *, device: torch.device, progress: Progress = silent) -> Result:
+    """Do as `trained`, and write the weights where `feature_classifier` looks for them."""
+    found = judge(LEARNINGS[records], device=device, progress=progress)
+    state = {key: value.cpu().contiguous() for key, value in found.net.state_dict().items()}
+    weights = save(state)
+    write_bytes(FOLDER / f"{records}.safetensors", weights)
+    digest = {"weights_sha256": sha256(weights).hexdigest()}
+    result = trained(records, device=device, progress=progress)  # from the cache
+    return result._replace(values=result.values | digest)
+
+
+def save_generated(path: Path, images: np.ndarray, labels: np.ndarray) -> Path:
+    """Write generated images and labels as DPImageBench reads them, whole or not at all.
+
+    Args:
+        path: of the file, such as "gen.npz": x and y, without pickle.
+        images: in [0, 1], (n, channels, height, width); stored as float32.
+        labels: integers, (n,); stored as int64.
+
+    Raises:
+        ValueError: images or labels are of another form, or a value is NaN or outside [0, 1].
+    """
+    if images.ndim != 4 or labels.shape != images.shape[:1] or labels.dtype.kind not in "iu":
+        raise ValueError(
+            "images and labels must be (n, channels, height, width) and n integers, got "
+            f"{images.shape} and {labels.dtype} {labels.shape}"
+        )
+    if not ((images >= 0) & (images <= 1)).all():  # NaN fails
+        raise ValueError("images must lie in [0, 1] without NaN; divide bytes by 255")
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, x=images.astype(np.float32), y=labels.astype(np.int64))
+    return write_bytes(path, buffer.getvalue())

@@ -1,19 +1,304 @@
-"""The methods that are compared: each fitted for a task, priced, and sampled."""
+"""The methods that are compared: what each is given, how it is fitted, priced and sampled.
+
+Releases of class moments and of random features, and private GANs: a repaired one, a WGAN-GP, and
+one with a warm start.
+"""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from math import prod
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
-from dpkit.papers.comparison import gans, recipe
-from dpkit.papers.comparison.task import CLASSES, SHAPE, Made, Method, Task
-from dpkit.privacy.ledger import Release
+from dpkit import datasets
+from dpkit.common.progress import Progress
+from dpkit.metrics.judge import CLASSES
+from dpkit.papers.dp_cgan import algorithm
+from dpkit.papers.dp_cgan.settings import REPAIRED, Settings
+from dpkit.papers.experiments.run import Run
+from dpkit.privacy import Release, calibrate, pld, rdp
+from dpkit.privacy.sampling import mechanism
+from dpkit.private import PrivateGan, gan_step
+from dpkit.private.gan_settings import GanSettings, gan_settings
 from dpkit.synthesizers import class_moments, feature_matching, random_features
 from dpkit.synthesizers.class_moments import MomentsSettings
 from dpkit.synthesizers.feature_matching import Matching
 from dpkit.synthesizers.jitter import Jitter
 from dpkit.synthesizers.random_features import FeaturesSettings
+from dpkit.synthesizers.warm_gan import step as warm
+from dpkit.synthesizers.warm_gan.settings import WarmGanSettings, calibrated, large
+from dpkit.training.networks import Conditional, mlp
+from dpkit.training.types import Data, Gan
+
+SHAPE = (1, 28, 28)
+BRIEF = 5  # steps of a training that only shows that it runs
+PIXELS, HIDDEN, LATENT = prod(SHAPE), 256, 64
+
+Sampler = Callable[[np.ndarray], np.ndarray]
+"""Makes images of labels, float32 (labels, 1, 28, 28) in [0, 1]: what a fitted method is."""
+
+
+class Task(NamedTuple):
+    """A data set, a budget and a seed.
+
+    data: name of an image set of 28x28 images in ten classes.
+    size: declared number of its training images that are private records: where it is below all of
+        them, so many of them, drawn by a public seed.
+    epsilon, delta: of all that a method releases, under add-remove adjacency, certified.
+    seed: of everything that a method draws.
+    device_name: auto, cpu or cuda: where networks are trained.
+    brief: whether networks are trained for a few steps only.
+    progress: wraps the steps of a training.
+    """
+
+    data: str
+    size: int
+    epsilon: float
+    delta: float
+    seed: int
+    device_name: str
+    progress: Progress
+    brief: bool = False
+
+    @property
+    def key(self) -> str:
+        """What files of its runs are named after."""
+        return f"{self.data}-{self.size}-eps{self.epsilon:g}"
+
+    def steps(self, steps: int) -> int:
+        """So many steps of a training, or a few if it is brief."""
+        return min(steps, BRIEF) if self.brief else steps
+
+    def records(self) -> datasets.Images:
+        """The private records."""
+        return _records(self.data, self.size)
+
+    def pixels(self) -> np.ndarray:
+        """The records' images in [0, 1], float32 (size, 1, 28, 28)."""
+        return self.records().pixels / np.float32(255)
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """A source of randomness for one purpose; another, or at another epsilon, shares none."""
+        return np.random.default_rng([self.seed, crc32(f"{purpose} {self.epsilon:g}".encode())])
+
+
+class Method(NamedTuple):
+    """One line of the figure.
+
+    post_processing: what is done to its samples, in words.
+    settings: what is fitted for a task; `describe` makes JSON values of it.
+    ledger: all that a fit of these settings releases.
+    make: fits it.
+    """
+
+    post_processing: str
+    settings: Callable[[Task], Any]
+    ledger: Callable[[Task, Any], list[Release]]
+    make: Callable[[Task, Any], Sampler]
+
+
+class Recipe(NamedTuple):
+    """A GAN that is trained by private steps.
+
+    name: of its runs' files.
+    new_gan: of (settings, images, labels, task, device): networks before the first step.
+    step: a private one, as `dpkit.training.train` takes it.
+    generate: of (gan, labels, settings, rng): images in [0, 1].
+    shape: in which its step takes an image.
+    """
+
+    name: str
+    new_gan: Callable[..., Gan]
+    step: Callable[..., Any]
+    generate: Callable[[Gan, Tensor, Any, torch.Generator], Any]
+    shape: tuple[int, ...]
+
+
+def fit(task: Task, settings: Any, *, recipe: Recipe, jitter: Jitter | None = None) -> Sampler:
+    """Train a GAN, or take what is kept of the same run."""
+    run = Run(
+        "comparison",
+        f"{recipe.name}-{task.key}",
+        settings,
+        task.seed,
+        task.size,
+        device_name=task.device_name,
+        progress=task.progress,
+    )
+    images, labels = task.pixels(), task.records().labels
+    gan = recipe.new_gan(settings, images, labels, task, run.device)
+    if not run.weights.exists():
+        features = torch.from_numpy(images.reshape(-1, *recipe.shape))
+        data = Data(features.to(run.device), torch.from_numpy(labels).to(run.device), task.size)
+        run.finish(run.train(recipe.step, gan, data), total=run.steps)
+        run.keep(gan.averaged_net)
+    run.load(gan.averaged_net)
+
+    def sample(wanted: np.ndarray) -> np.ndarray:
+        on_device = torch.from_numpy(wanted).to(run.device)
+        made = recipe.generate(gan, on_device, settings, run.rng("synthesis"))
+        found = np.asarray(torch.as_tensor(made).cpu()).reshape(-1, *SHAPE)
+        return found if jitter is None else jitter(found, rng=task.rng("jitter"))
+
+    return sample
+
+
+def dp_cgan_settings(task: Task) -> Settings:
+    """The repaired DP-CGAN with its own settings, but for the noise of this epsilon."""
+    sampling = replace(
+        REPAIRED.sampling, expected_batch_size=min(REPAIRED.expected_batch_size, task.size // 10)
+    )
+    steps = task.steps(REPAIRED.max_steps)
+    noise = calibrate.noise_multiplier(
+        task.epsilon,
+        sample_rate=sampling.expected_batch_size / task.size,
+        steps=steps,
+        delta=task.delta,
+        accountant=pld.epsilon,
+    )
+    one = mechanism(sampling, noise_multiplier=noise, public_size=task.size)
+    charged = rdp.epsilon([Release(one, steps)], delta=task.delta).epsilon
+    return replace(  # the paper's settings count their steps by Renyi DP
+        REPAIRED,
+        noise_multiplier=noise,
+        sampling=sampling,
+        target_epsilon=charged * (1 + 1e-9),
+        target_delta=task.delta,
+        max_steps=steps,
+    )
+
+
+DP_CGAN = Recipe(
+    "dp_cgan",
+    lambda settings, images, labels, task, device: algorithm.new_gan(
+        settings, seed=task.seed, device=device
+    ),
+    algorithm.step,
+    lambda gan, labels, settings, rng: algorithm.generate(gan, labels, settings=settings, rng=rng),
+    (PIXELS,),
+)
+
+
+def moments_rng(task: Task, settings: MomentsSettings) -> np.random.Generator:
+    """Of a release of moments: a warm-started GAN starts as the same release alone does."""
+    return task.rng(f"moments {settings.noise_multiplier:.6g}")
+
+
+def warm_gan_settings(task: Task) -> WarmGanSettings:
+    """Half of the budget for the moments, half for the critic's steps."""
+    return _warm(task, steps=150, batch_size=min(2_048, task.size // 10))
+
+
+def large_warm_gan_settings(task: Task) -> WarmGanSettings:
+    """The same with more and larger steps, and larger networks: for a GPU."""
+    settings = large(_warm(task, steps=2_000, batch_size=min(8_192, task.size // 4)))
+    brief = {"filters": (8, 16), "features": 16, "generator_batch": 64}
+    return replace(settings, **brief) if task.brief else settings
+
+
+def _warm(task: Task, *, steps: int, batch_size: int) -> WarmGanSettings:
+    return calibrated(
+        task.epsilon,
+        delta=task.delta,
+        public_size=task.size,
+        classes=CLASSES,
+        shape=SHAPE,
+        steps=task.steps(steps),
+        batch_size=batch_size,
+    )
+
+
+def _new_warm_gan(
+    settings: WarmGanSettings,
+    images: np.ndarray,
+    labels: np.ndarray,
+    task: Task,
+    device: torch.device,
+) -> Gan:
+    rng = moments_rng(task, settings.moments)
+    model = class_moments.fit(images, labels, settings=settings.moments, rng=rng)
+    return warm.new_gan(settings, model, seed=0, device=device)
+
+
+WARM_GAN = Recipe(
+    "warm_gan",
+    _new_warm_gan,
+    warm.step,
+    lambda gan, labels, settings, rng: warm.generate(gan, labels.cpu(), settings, rng),
+    SHAPE,
+)
+
+
+@dataclass(frozen=True)
+class WganGpSettings(GanSettings):
+    """Those of a `PrivateGan`, and of its networks of one hidden layer.
+
+    Args:
+        hidden: units of that layer.
+        label_scales: what stands for 1 in a one-hot label, of the generator and of the critic.
+        chosen: how the settings came about.
+    """
+
+    hidden: int = HIDDEN
+    label_scales: tuple[float, float] = (4.0, 20.0)
+    chosen: str = (
+        "the best of five at epsilon 10 on distorted copies of scikit-learn's digits (public data)"
+    )
+
+    def networks(self, seed: int) -> list[nn.Module]:
+        """A generator and a critic, which see the label."""
+        rng = torch.Generator().manual_seed(seed)
+        bodies = (
+            mlp((LATENT + CLASSES, self.hidden, PIXELS), last=nn.Sigmoid(), rng=rng),
+            mlp((PIXELS + CLASSES, self.hidden, 1), last=None, rng=rng),
+        )
+        return [
+            Conditional(body, classes=CLASSES, label_scale=scale)
+            for body, scale in zip(bodies, self.label_scales, strict=True)
+        ]
+
+
+def wgan_gp_settings(task: Task) -> WganGpSettings:
+    """Those of a `PrivateGan` with a gradient penalty."""
+    gan = PrivateGan(
+        nn.Identity(),
+        nn.Identity(),
+        epsilon=task.epsilon,
+        delta=task.delta,
+        classes=CLASSES,
+        latent_size=LATENT,
+        batch_size=min(2_048, task.size // 10),
+        n_critic=2,
+        betas=(0.5, 0.99),
+        public_size=task.size,
+        reproducible_seed=task.seed,
+    )
+    return WganGpSettings(**vars(gan_settings(gan, records=task.size, steps=task.steps(600))))
+
+
+def _new_wgan_gp(
+    settings: WganGpSettings,
+    images: np.ndarray,
+    labels: np.ndarray,
+    task: Task,
+    device: torch.device,
+) -> Gan:
+    generator, critic = (net.to(device) for net in settings.networks(task.seed))
+    return gan_step.new_gan(generator, critic, settings)
+
+
+def _generate(gan: Gan, labels: Tensor, settings: WganGpSettings, rng: torch.Generator) -> Tensor:
+    with torch.no_grad():
+        return gan.averaged_net(gan_step.latents(gan, len(labels), settings, rng), labels)
+
+
+WGAN_GP = Recipe("wgan_gp", _new_wgan_gp, gan_step.step, _generate, (PIXELS,))
+
 
 NONE = "none"
 CLIPPED = "none but clipping to [0, 1]"
@@ -29,24 +314,28 @@ def moments_settings(task: Task) -> MomentsSettings:
     )
 
 
-def _ledger(task: Task, settings: MomentsSettings | FeaturesSettings) -> list[Release]:
+def _of_release(task: Task, settings: MomentsSettings | FeaturesSettings) -> list[Release]:
     return settings.ledger()
 
 
-def _moments(task: Task, settings: MomentsSettings, *, jitter: Jitter | None) -> Made:
-    labels, rng = task.records().labels, gans.moments_rng(task, settings)
+def _of_run(task: Task, settings: Any) -> list[Release]:
+    return settings.ledger(public_size=task.size)
+
+
+def _moments(task: Task, settings: MomentsSettings, *, jitter: Jitter | None) -> Sampler:
+    labels, rng = task.records().labels, moments_rng(task, settings)
     model = class_moments.fit(task.pixels(), labels, settings=settings, rng=rng)
 
     def sample(wanted: np.ndarray) -> np.ndarray:
         images = model.sample(wanted, rng=task.rng("samples"))
         return images if jitter is None else jitter(images, rng=task.rng("jitter"))
 
-    return Made(sample)
+    return sample
 
 
 def start_settings(task: Task) -> MomentsSettings:
     """Those of what the warm-started GAN starts from: half of its budget, and no more."""
-    return gans.warm_gan_settings(task).moments
+    return warm_gan_settings(task).moments
 
 
 def features_settings(task: Task) -> FeaturesSettings:
@@ -56,7 +345,7 @@ def features_settings(task: Task) -> FeaturesSettings:
     )
 
 
-def _features(task: Task, settings: FeaturesSettings) -> Made:
+def _features(task: Task, settings: FeaturesSettings) -> Sampler:
     labels, rng = task.records().labels, task.rng("random features")
     model = feature_matching.fit(
         task.pixels(),
@@ -66,36 +355,42 @@ def _features(task: Task, settings: FeaturesSettings) -> Made:
         rng=rng,
         matching=Matching(steps=task.steps(Matching().steps)),
     )
-    return Made(lambda wanted: model.sample(wanted, rng=task.rng("samples")))
+    return lambda wanted: model.sample(wanted, rng=task.rng("samples"))
 
 
 def _gan(
-    post_processing: str,
-    settings: Callable[[Task], Any],
-    how: recipe.Recipe,
-    jitter: Jitter | None = None,
+    post_processing: str, settings: Callable[[Task], Any], how: Recipe, jitter: Jitter | None = None
 ) -> Method:
-    made = partial(recipe.fit, recipe=how, jitter=jitter)
-    return Method(post_processing, settings, recipe.ledger, made)
+    made = partial(fit, recipe=how, jitter=jitter)
+    return Method(post_processing, settings, _of_run, made)
 
 
 METHODS: dict[str, Method] = {
-    "moments": Method(CLIPPED, moments_settings, _ledger, partial(_moments, jitter=None)),
+    "moments": Method(CLIPPED, moments_settings, _of_release, partial(_moments, jitter=None)),
     "moments_jittered": Method(
-        JITTERED, moments_settings, _ledger, partial(_moments, jitter=Jitter())
+        JITTERED, moments_settings, _of_release, partial(_moments, jitter=Jitter())
     ),
-    "random_features": Method(NONE, features_settings, _ledger, _features),
-    "dp_cgan": _gan(NONE, gans.dp_cgan_settings, gans.DP_CGAN),
-    "warm_gan": _gan(CLIPPED, gans.warm_gan_settings, gans.WARM_GAN),
-    "warm_gan_jittered": _gan(JITTERED, gans.warm_gan_settings, gans.WARM_GAN, Jitter()),
+    "random_features": Method(NONE, features_settings, _of_release, _features),
+    "dp_cgan": _gan(NONE, dp_cgan_settings, DP_CGAN),
+    "warm_gan": _gan(CLIPPED, warm_gan_settings, WARM_GAN),
+    "warm_gan_jittered": _gan(JITTERED, warm_gan_settings, WARM_GAN, Jitter()),
     "warm_start_jittered": Method(
-        JITTERED, start_settings, _ledger, partial(_moments, jitter=Jitter())
+        JITTERED, start_settings, _of_release, partial(_moments, jitter=Jitter())
     ),
-    "wgan_gp": _gan(NONE, gans.wgan_gp_settings, gans.WGAN_GP),
+    "wgan_gp": _gan(NONE, wgan_gp_settings, WGAN_GP),
 }
 LARGE: dict[str, Method] = {  # hours on a processor, minutes on a GPU
-    "warm_gan_large": _gan(CLIPPED, gans.large_warm_gan_settings, gans.WARM_GAN),
-    "warm_gan_large_jittered": _gan(
-        JITTERED, gans.large_warm_gan_settings, gans.WARM_GAN, Jitter()
-    ),
+    "warm_gan_large": _gan(CLIPPED, large_warm_gan_settings, WARM_GAN),
+    "warm_gan_large_jittered": _gan(JITTERED, large_warm_gan_settings, WARM_GAN, Jitter()),
 }
+
+
+@cache
+def _records(data: str, size: int) -> datasets.Images:
+    every = datasets.load(data, split="train")
+    if size == every.n:
+        return every
+    if not size <= every.n:
+        raise ValueError(f"size must be at most the {every.n} images of {data}, got {size}")
+    chosen = np.sort(np.random.default_rng(0).permutation(every.n)[:size])
+    return datasets.make_images(data, every.pixels[chosen], every.labels[chosen])

@@ -20,9 +20,8 @@ from dpkit.papers.dp_cgan.settings import (
     Settings,
     small,
 )
-from dpkit.papers.experiments.part import Part, Result, priced
-from dpkit.papers.experiments.rows import part_name
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
+from dpkit.papers.experiments.store import Part, Result, part_name, priced
 from dpkit.privacy import rdp
 from dpkit.training import Data, Step
 

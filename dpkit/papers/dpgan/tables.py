@@ -5,7 +5,7 @@ from math import log2
 from typing import Any
 
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
-from dpkit.papers.experiments.rows import Shown, Stored, joined, mean, spread, values
+from dpkit.papers.experiments.store import Shown, Stored, joined, mean, spread, values
 
 # What the text prints, as far as it is left: cells of Tables 2, 4 and 8 to 10 are lost, but for the
 # numbers that sentences repeat.

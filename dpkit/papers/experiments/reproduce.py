@@ -1,13 +1,118 @@
-"""Reproduce the tables of papers part by part, storing each part when it is done."""
+"""Tables made again part by part, here or side by side: each part is stored once, when it is done.
 
-from collections.abc import Iterator, Mapping, Sequence
+A part that is stored is not computed again, so that a command that was interrupted goes on where it
+was, whatever is lost on the way. joblib hands the parts to processes, or to the workers of a Dask
+scheduler.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from joblib import Parallel, delayed, parallel_config
+from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky.process_executor import BrokenProcessPool
+from threadpoolctl import threadpool_limits
 
 from dpkit.common import checks
+from dpkit.common.file_lock import alone
+from dpkit.common.missing import remedy
 from dpkit.common.progress import Progress, silent
-from dpkit.common.records import SCALES, alike, code_version, read_json, write_json
-from dpkit.papers.experiments.part import Part, Plan
-from dpkit.papers.experiments.sweep import Asked, Row, Task, check_same, sweep, tasks
+from dpkit.common.records import (
+    SCALES,
+    SETTINGS,
+    alike,
+    code_version,
+    provenance,
+    read_json,
+    write_json,
+)
+from dpkit.papers.experiments import store
+from dpkit.papers.experiments.store import Part, Plan
+
+Row = dict[str, str]  # "record", a stored file, and "summary", a line about it
+KINDS = "serial, processes:N (such as processes:4) or dask://HOST:PORT"
+LOSSES = 3  # times that workers may be lost, no part being done between, before all is given up
+NAMED = 5  # parts that an error names
+
+
+class Asked(NamedTuple):
+    """What a table is planned from.
+
+    plan: a function, or a partial of one and what can be hashed; other processes must find it too.
+    """
+
+    paper: str
+    table: str
+    plan: Plan
+    scale: str
+    seeds: int
+    device: str
+    progress: Progress = silent
+
+    def parts(self) -> list[Part]:
+        """All parts of the table, planned once a process."""
+        plan: Any = self.plan
+        made = getattr(plan, "func", plan), getattr(plan, "args", ())
+        return _planned(*made, self.scale, self.seeds, self.device, self.progress)
+
+
+class Task(NamedTuple):
+    """One part to compute and store: what travels to a worker, which plans it again by its name.
+
+    settings: as they were planned where the task was made; a worker that plans others refuses.
+    folder: where the table's parts are stored.
+    after: the part whose by-product it uses, if that is still to be made.
+    recompute: compute it although it is stored.
+    """
+
+    asked: Asked
+    name: str
+    settings: dict[str, Any]
+    folder: Path
+    after: str | None = None
+    recompute: bool = False
+
+    @property
+    def path(self) -> Path:
+        """The file in which it is stored."""
+        return self.folder / f"{self.name}.json"
+
+    @property
+    def label(self) -> str:
+        """Its name among all parts of all tables."""
+        return f"{self.asked.paper} {self.asked.table} {self.name}"
+
+    @property
+    def before(self) -> str | None:
+        """The label of the part that it comes after."""
+        return None if self.after is None else self._replace(name=self.after).label
+
+
+class PartsFailed(RuntimeError):
+    """Some parts could not be computed; all others are stored.
+
+    failures: what went wrong, by the part's label.
+    """
+
+    def __init__(self, failures: Mapping[str, BaseException], parts: int) -> None:
+        self.failures = dict(failures)
+        told = {one: f"{type(error).__name__}: {error}" for one, error in failures.items()}
+        named = [f"{label} ({words.removesuffix(': ')})" for label, words in told.items()]
+        more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+        super().__init__(
+            f"{len(named)} of {parts} parts failed: {'; '.join(named[:NAMED])}{more}. The others "
+            "are stored; the same command computes only what is missing"
+        )
+
+    def format_message(self) -> str:
+        """What the command line prints."""
+        return str(self)
 
 
 def reproduce(
@@ -57,9 +162,9 @@ def reproduce(
     asked = Asked(paper, table, plans[table], scale, seeds, device, shown)
     chosen = {part.name: part for part in _chosen(asked.parts(), parts)}
     todo = tasks(asked, results=results, recompute=recompute, names=chosen)
-    for path, part in ((_path(task), chosen[task.name]) for task in todo if not recompute):
-        if path.exists():
-            check_same(path, part)
+    for task in todo:
+        if task.path.exists() and not recompute:
+            check_same(task.path, chosen[task.name])
     if reprice:
         yield from _repriced(todo, chosen)
     else:
@@ -97,13 +202,189 @@ def everything(
     yield from sweep(todo, executor=executor)
 
 
-def _path(task: Task) -> Path:
-    return task.folder / f"{task.name}.json"
+def tasks(
+    asked: Asked, *, results: Path | None = None, recompute: bool = False, names: Any = None
+) -> list[Task]:
+    """A task for each part of a table, or for those in `names` (ValueError: an unknown scale)."""
+    folder = store.folder(asked.paper, asked.table, scale=asked.scale, results=results).resolve()
+    chosen = [part for part in asked.parts() if names is None or part.name in names]
+    return [Task(asked, part.name, part.settings, folder, part.after, recompute) for part in chosen]
+
+
+def sweep(todo: Sequence[Task], *, executor: str = "serial") -> Iterator[Row]:
+    """Compute and store all parts, in whatever order they finish.
+
+    An error in one part does not keep the others from being computed. Where a worker is lost, what
+    is not stored yet is handed out again.
+
+    Args:
+        todo: the parts; one that comes `after` another of these waits for it.
+        executor: "serial", "processes:4" or "dask://host:port", the address of a Dask scheduler.
+
+    Yields:
+        for each part its stored file ("record"), its paper and table ("table"), and a line about
+        it ("summary").
+
+    Raises:
+        PartsFailed: at the end; some parts could not be computed.
+        ValueError: executor is none of these, or parts come after each other in a circle.
+        OSError: no scheduler answers at the address.
+    """
+    waiting = {task.label: task for task in todo}
+    failures: dict[str, BaseException] = {}
+    losses = 0  # since a part was last done
+    with _workers(executor) as jobs:
+        while waiting:
+            ready = [task for task in waiting.values() if task.before not in waiting]
+            if not ready:
+                raise ValueError(
+                    f"after must name no part that waits for this one: {next(iter(waiting))}"
+                )
+            try:
+                for label, found in _attempts(ready, failures, jobs):
+                    task, losses = waiting.pop(label), 0
+                    if isinstance(found, BaseException):
+                        failures[label] = found
+                    else:
+                        yield found | {"table": f"{task.asked.paper} {task.asked.table}"}
+            except _lost() as error:
+                losses += 1
+                if losses > LOSSES:
+                    failures |= dict.fromkeys(waiting, error)
+                    break
+                begun = [task.label for task in ready if task.label in waiting][:jobs]
+                waiting |= {label: waiting.pop(label) for label in begun}  # to the end
+    if failures:
+        raise PartsFailed(failures, len(todo)) from next(iter(failures.values()))
+
+
+def computed(task: Task) -> Row:
+    """Compute a part and store it, or leave what is stored.
+
+    Raises:
+        ValueError: the part is stored with other settings, or planned with others here.
+    """
+    part = next(one for one in task.asked.parts() if one.name == task.name)
+    other = differing(task.settings, part.settings)
+    if other:
+        raise ValueError(
+            f"{task.label} is planned with other settings here ({', '.join(other)} differ) than "
+            "where it was asked for: run the same version of dpkit in both places"
+        )
+    path = task.path
+    with alone(path):
+        if path.exists() and not task.recompute:
+            check_same(path, part)
+            return {"record": str(path), "summary": f"{part.name}: stored already"}
+        start = perf_counter()
+        result = part.compute()
+        seconds = perf_counter() - start
+        if result.images is not None:
+            store.save_images(path.with_suffix(".npz"), result.images)
+        written = provenance(
+            settings=part.settings,
+            seed=part.seed,
+            data=result.data,
+            device=result.device,
+            wall_seconds=seconds,
+            scale=task.asked.scale,
+        )
+        write_json(path, {"values": result.values, "provenance": written})
+    numbers = ((key, value) for key, value in result.values.items() if isinstance(value, float))
+    shown = ", ".join(f"{key} {value:.4g}" for key, value in numbers)
+    return {"record": str(path), "summary": f"{part.name}: {shown} ({seconds:.0f} s)"}
+
+
+def check_same(path: Path, part: Part) -> None:
+    """Refuse a record of other settings (ValueError) in the part's place."""
+    changed = differing(read_json(path)["provenance"]["settings"], part.settings)
+    if changed:
+        raise ValueError(
+            f"{path} is stored with other settings ({', '.join(changed)} differ); move it away to "
+            "compute it anew"
+        )
+
+
+def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """Names of the settings in which two runs differ."""
+    names = one.keys() | other
+    return sorted(n for n in names if not alike(one.get(n), other.get(n), within=SETTINGS))
+
+
+@contextmanager
+def _workers(name: str) -> Iterator[int]:
+    """joblib's backend that a word names: how many parts are computed at once (-1: as it can)."""
+    kind, _, number = name.partition(":")
+    if name == "serial":
+        yield 1
+    elif kind == "processes" and number.isdecimal() and int(number) > 0:
+        try:
+            with parallel_config("loky"):
+                yield max(int(number), 2)  # one would be this process
+        finally:
+            get_reusable_executor().shutdown(kill_workers=True)
+    elif kind == "dask" and number.startswith("//"):
+        try:
+            client = import_module("distributed").Client
+        except ModuleNotFoundError as error:
+            raise ValueError(
+                f"executor {name} needs Dask, which is not installed: {remedy('distributed')}, "
+                "here and where the workers run"
+            ) from error
+        with client(f"tcp:{number}"), parallel_config("dask"):
+            yield -1
+    else:
+        raise ValueError(f"executor must be {KINDS}, got {name!r}")
+
+
+def _attempts(
+    ready: list[Task], failures: Mapping[str, Any], jobs: int
+) -> Iterator[tuple[str, Row | BaseException]]:
+    """What becomes of each part: its row, or its error; that of one which builds on a failure."""
+    for task in [task for task in ready if task.before in failures]:
+        ready.remove(task)
+        yield task.label, RuntimeError(f"{task.after}, which comes before it, failed")
+    at_once: Any = {"batch_size": 1, "return_as": "generator_unordered"}  # unlike joblib's types
+    run: Any = Parallel(n_jobs=jobs, **at_once)
+    yield from run(delayed(_attempt)(task, jobs) for task in ready)
+
+
+def _attempt(task: Task, jobs: int) -> tuple[str, Row | BaseException]:
+    """Compute it; what computes inside one worker of several takes one thread."""
+    try:
+        if jobs == 1:
+            return task.label, computed(task)
+        task.asked.parts()  # imports what is computed with
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(1)
+        with threadpool_limits(1):
+            return task.label, computed(task)
+    except Exception as error:
+        return task.label, error
+
+
+def _lost() -> tuple[type[BaseException], ...]:
+    """What ends a call whose worker was lost: of joblib's processes, and of Dask's."""
+    dask = sys.modules.get("distributed")
+    return (BrokenProcessPool, *((dask.KilledWorker,) if dask else ()))
+
+
+@cache
+def _planned(
+    plan: Callable[..., list[Part]],
+    args: tuple[Any, ...],
+    scale: str,
+    seeds: int,
+    device: str,
+    progress: Progress,
+) -> list[Part]:
+    """Of a partial its function and arguments: a worker is given another partial with each part."""
+    return plan(*args, scale=scale, seeds=seeds, device=device, progress=progress)
 
 
 def _repriced(todo: list[Task], parts: Mapping[str, Part]) -> Iterator[Row]:
     for task in todo:
-        path, prices = _path(task), parts[task.name].prices
+        path, prices = task.path, parts[task.name].prices
         if prices is None or not path.exists():
             continue
         record = read_json(path)

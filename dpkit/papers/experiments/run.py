@@ -14,11 +14,10 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from dpkit.common.files import cache_dir, write_bytes
+from dpkit.common.paths import cache_dir
 from dpkit.common.progress import Progress, silent
-from dpkit.common.records import describe
-from dpkit.papers.experiments.part import Part, Result
-from dpkit.papers.experiments.rows import part_name
+from dpkit.common.records import describe, write_bytes
+from dpkit.papers.experiments.store import Part, Result, part_name
 from dpkit.training.checkpoint import Checkpoints
 from dpkit.training.device import device_label, device_named, generator_on
 from dpkit.training.loop import train

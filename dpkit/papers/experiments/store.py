@@ -1,13 +1,72 @@
-"""Where the parts of a table are stored, and how they are read back."""
+"""Parts of tables: what one measures, where it is stored, and how stored ones become rows."""
 
 import io
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dpkit.common.files import cache_dir, results_dir, write_bytes
-from dpkit.common.records import SCALES, read_json
+from dpkit.common.paths import cache_dir, results_dir
+from dpkit.common.progress import Progress
+from dpkit.common.records import SCALES, json_number, read_json, write_bytes
+from dpkit.privacy.ledger import Guarantee
+
+Stored = Mapping[str, Mapping[str, Any]]  # parts by name, as `load` returns them
+
+
+class Result(NamedTuple):
+    """What one part of a table measured."""
+
+    values: dict[str, Any]  # JSON values
+    data: dict[str, str]  # data set -> sha256 of what was read
+    device: str
+    images: np.ndarray | None = None  # samples worth looking at, uint8
+
+
+class Part(NamedTuple):
+    """One part of a table or figure, computed and stored by itself: a run can be resumed.
+
+    prices: what a run of stored values costs by today's accountants; None where it has no price.
+    after: name of the part of the same table whose by-product this one reuses, such as a trained
+        network: what computes parts side by side begins this one when that one is done.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    seed: int | None
+    compute: Callable[[], Result]
+    prices: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+    after: str | None = None
+
+
+class Plan(Protocol):
+    """Lists the parts of a table or figure; its docstring is what the command line shows of it."""
+
+    def __call__(
+        self, *, scale: str, seeds: int, device: str, progress: Progress
+    ) -> list[Part]: ...
+
+
+def priced(
+    proven: Guarantee, *, claimed: float | None, assumptions: Iterable[str] = ()
+) -> dict[str, Any]:
+    """What a run costs, as JSON values: the claimed epsilon, and the proven one with its terms.
+
+    Args:
+        proven: what an accountant says of the run's ledger; its epsilon may be infinite.
+        claimed: the epsilon that was stated for the run, None where none was.
+        assumptions: what the price rests on beside what the accountant assumes.
+    """
+    return {
+        "epsilon_claimed": json_number(claimed),
+        "epsilon_proven": json_number(proven.epsilon),
+        "delta": proven.delta,
+        "adjacency": proven.adjacency,
+        "method": proven.method,
+        "assumptions": [*proven.assumptions, *assumptions],
+    }
 
 
 def folder(paper: str, table: str, *, scale: str, results: Path | None = None) -> Path:
@@ -53,3 +112,59 @@ def load_images(
         )
     with np.load(path, allow_pickle=False) as stored:
         return stored["images"]
+
+
+class Shown(NamedTuple):
+    """One table of a report, made from stored parts.
+
+    title: what it shows.
+    of: the plans whose stored parts `rows` takes, one argument each.
+    rows: makes its rows, each by column.
+    units: what a column's numbers are, by column.
+    """
+
+    title: str
+    of: tuple[str, ...]
+    rows: Callable[..., list[dict[str, Any]]]
+    units: Mapping[str, str] = {}
+
+
+def part_name(key: str, seed: int, what: str = "") -> str:
+    """Name the part of one run and seed, and which of its parts if there are several."""
+    return f"{key}-seed{seed}" + (f"-{what}" if what else "")
+
+
+def seeds(stored: Stored, key: str, what: str = "") -> dict[str, Mapping[str, Any]]:
+    """The parts of one run, one a seed, in the order of their names."""
+    name = re.compile(re.escape(f"{key}-seed") + r"\d+" + re.escape(f"-{what}" if what else ""))
+    return {one: part for one, part in sorted(stored.items()) if name.fullmatch(one)}
+
+
+def values(stored: Stored, key: str, what: str = "") -> list[Mapping[str, Any]]:
+    """What the seeds of one run measured."""
+    return [part["values"] for part in seeds(stored, key, what).values()]
+
+
+def joined(rows: Callable[[Stored], list[dict[str, Any]]]) -> Callable[..., list[dict[str, Any]]]:
+    """The same rows from the parts of several tables, which are taken as those of one."""
+
+    def rows_of(*stored: Stored) -> list[dict[str, Any]]:
+        return rows({name: part for some in stored for name, part in some.items()})
+
+    return rows_of
+
+
+def mean(numbers: Iterable[float]) -> float | None:
+    """The mean over seeds, None where nothing is stored."""
+    every = list(numbers)
+    return float(np.mean(every)) if every else None
+
+
+def spread(numbers: Sequence[float]) -> dict[str, Any]:
+    """Mean, lowest and highest over seeds (None where nothing is stored), and their number."""
+    return {
+        "mean": mean(numbers),
+        "lowest": min(numbers, default=None),
+        "highest": max(numbers, default=None),
+        "seeds": len(numbers),
+    }

@@ -1,6 +1,6 @@
 """The literature after the five papers: claims of others' methods and code, one file a finding.
 
-Every module here but `finding` holds a `CLAIM`, made by `finding.finding`, and is found by itself.
+Every module here holds a `CLAIM`, made by `claims.finding`, and is found by itself.
 """
 
 from importlib import import_module
@@ -12,7 +12,6 @@ __all__ = ["CLAIMS", "NAME", "NOTEBOOK", "TITLE", "collected"]
 NAME = "ledger"
 TITLE = "Later literature (methods, libraries, accountants)"
 NOTEBOOK = "12_how_guarantees_break"
-HELPERS = ("finding",)
 
 
 def collected() -> tuple[Claim, ...]:
@@ -21,7 +20,7 @@ def collected() -> tuple[Claim, ...]:
     Raises:
         ValueError: a file holds a claim of another name.
     """
-    names = sorted(module.name for module in iter_modules(__path__) if module.name not in HELPERS)
+    names = sorted(module.name for module in iter_modules(__path__))
     claims = tuple(import_module(f"{__name__}.{name}").CLAIM for name in names)
     for name, claim in zip(names, claims, strict=True):
         if claim.id != f"{NAME}/{name.replace('_', '-')}":

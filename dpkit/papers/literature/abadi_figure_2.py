@@ -1,9 +1,7 @@
 """An example of the moments accountant's, which holds with room."""
 
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import SampledGaussian
+from dpkit.papers.claims import Source, finding
+from dpkit.privacy import Release, SampledGaussian, pld
 
 NOISE, RATE, STEPS, DELTA = 4.0, 0.01, 10_000, 1e-5  # 100 epochs
 

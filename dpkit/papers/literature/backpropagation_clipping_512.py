@@ -2,11 +2,8 @@
 
 import math
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import gdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
+from dpkit.papers.claims import Code, Source, finding
+from dpkit.privacy import Gaussian, Release, gdp
 
 RHO = 1e-5  # of zero-concentrated DP, of each layer in each epoch
 LAYERS, EPOCHS, BATCH = 4, 25, 512

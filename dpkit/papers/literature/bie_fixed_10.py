@@ -1,9 +1,7 @@
 """The GAN at epsilon 10 of "Private GANs, revisited": 50 critic steps a generator step."""
 
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import SampledGaussian
+from dpkit.papers.claims import Source, finding
+from dpkit.privacy import Release, SampledGaussian, pld
 
 NOISE, BATCHES_AN_EPOCH, STEPS, DELTA = 1.0, 469, 450_000, 1e-5  # 128 of 60,000
 

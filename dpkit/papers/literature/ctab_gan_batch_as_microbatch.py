@@ -1,10 +1,7 @@
 """CTAB-GAN+ with DP: the whole batch is the microbatch that is clipped."""
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import SampledGaussian
+from dpkit.papers.claims import Code, Source, finding
+from dpkit.privacy import Release, SampledGaussian, pld
 
 RECORDS, BATCH, EPOCHS = 32_561, 500, 150  # Adult's training records
 NOISE, DELTA = 1.02, 1e-5  # noise standard deviation / clip norm

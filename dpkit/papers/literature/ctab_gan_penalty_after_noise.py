@@ -2,11 +2,8 @@
 
 import math
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import gdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
+from dpkit.papers.claims import Code, Source, finding
+from dpkit.privacy import Gaussian, Release, gdp
 
 BATCH, NOISE, PENALTY = 500, 1.02, 10.0
 SLOPES = (1.0, 0.2)  # of a leaky unit, on records that it takes for positive and negative

@@ -1,7 +1,6 @@
 """How far one record moves a sum of squares, in diffprivlib's linear regression."""
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 
 LOWER, UPPER = 0.0, 100.0  # of a feature
 

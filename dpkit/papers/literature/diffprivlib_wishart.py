@@ -2,8 +2,7 @@
 
 from math import expm1, inf
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 
 EPSILON, DELTA = 1.0, 1e-5
 

@@ -1,10 +1,7 @@
 """A Gaussian under replace-one in dp-accounting's Renyi accountant."""
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import gdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
+from dpkit.papers.claims import Code, Source, finding
+from dpkit.privacy import Gaussian, Release, gdp
 
 SAID = 4.728507  # RdpAccountant(neighboring_relation=REPLACE_ONE), its own orders, delta 1e-5
 

@@ -1,9 +1,7 @@
 """DP-Kernel's noise for epsilon 1, as the price of the mechanism it is chosen for."""
 
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import SampledGaussian
+from dpkit.papers.claims import Source, finding
+from dpkit.privacy import Release, SampledGaussian, pld
 
 NOISE_MULTIPLIER, RECORDS, BATCH, EPOCHS = 1.95, 60_000, 60, 200
 DELTA = 1e-5

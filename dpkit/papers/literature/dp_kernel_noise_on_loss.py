@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 
 REAL = np.array([[0.0, 0.0], [2.0, 0.0]])
 OTHER = np.array([[0.0, 0.0], [0.0, 2.0]])  # one record replaced

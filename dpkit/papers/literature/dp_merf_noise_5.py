@@ -1,9 +1,7 @@
 """DP-MERF's noise for epsilon 1, which is enough."""
 
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import gdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
+from dpkit.papers.claims import Source, finding
+from dpkit.privacy import Gaussian, Release, gdp
 
 NOISE_FACTOR, DELTA = 5.0, 1e-5
 SENSITIVITY = 2  # over the number of records: two embeddings of norm 1, one in another's place

@@ -1,10 +1,7 @@
 """DPDM's settings for epsilon 0.2, which ask for 10."""
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import SampledGaussian
+from dpkit.papers.claims import Code, Source, finding
+from dpkit.privacy import Release, SampledGaussian, pld
 
 BATCHES_AN_EPOCH, STEPS, DELTA = 15, 4_500, 1e-5  # 4,096 of 60,000, 300 epochs
 NOISE = 2.48779296875  # found by the code's search for the file's target epsilon, 10

@@ -1,9 +1,7 @@
 """What MST's budget in dpmm is worth as a Gaussian: the number its audit is held against."""
 
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import rdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
+from dpkit.papers.claims import Source, finding
+from dpkit.privacy import Gaussian, Release, rdp
 
 EPSILON, DELTA = 1.0, 1e-2
 

@@ -2,10 +2,8 @@
 
 import math
 
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import rdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
+from dpkit.papers.claims import Source, finding
+from dpkit.privacy import Gaussian, Release, rdp
 
 RHO = 0.0305565951976  # of zero-concentrated DP, that its conversion gives for (1, 1e-5)
 DELTA = 1e-5

@@ -2,11 +2,8 @@
 
 import math
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import SampledGaussian
+from dpkit.papers.claims import Code, Source, finding
+from dpkit.privacy import Release, SampledGaussian, pld
 
 RECORDS, BATCH, EPOCHS, TENSORS = 32_561, 64, 10, 4
 NOISE, DELTA = 1.0, 1e-5

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 
 DOUBLINGS = 10  # the last at 2^23, where float32 begins to be whole numbers
 

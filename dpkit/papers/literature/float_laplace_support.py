@@ -5,8 +5,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 
 EPSILON, DELTA, DRAWS = 1.0, 1e-5, 4_000
 

@@ -2,11 +2,8 @@
 
 import math
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import SampledGaussian
+from dpkit.papers.claims import Code, Source, finding
+from dpkit.privacy import Release, SampledGaussian, pld
 
 NOISE, CRITICS, STEPS, BATCH = 1.07, 1000, 20_000, 32  # its defaults
 DELTA = 1e-5

@@ -2,11 +2,8 @@
 
 import math
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import gdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
+from dpkit.papers.claims import Code, Source, finding
+from dpkit.privacy import Gaussian, Release, gdp
 
 NOISE, STEPS, BATCH = 0.4834747, 20_000, 32
 DELTA = 1.66575e-6  # 1 / (N ln N) of 55,000 records, as its log has it

@@ -3,11 +3,8 @@
 from itertools import combinations
 from math import inf
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import gdp
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian
+from dpkit.papers.claims import Code, Source, finding
+from dpkit.privacy import Gaussian, Release, gdp
 
 SHAPES = {  # of the example's network: two convolutions and two dense layers on 28 x 28 images
     "first kernel": (8, 8, 1, 16),

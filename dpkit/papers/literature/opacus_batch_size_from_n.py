@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtrc
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 
 RECORDS, WEIGHTS, DELTA = 1_000, 1_000_000, 1e-5
 SAID = 4.7286  # RDPAccountant, noise 1, sample rate 1, one step, rounded up

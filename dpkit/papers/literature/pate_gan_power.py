@@ -2,8 +2,7 @@
 
 import math
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 
 EPSILON, DELTA = 1.0, 1e-5
 RIGHT = 4.844805  # sqrt(2 ln(1.25 / 1e-5)) / 1

@@ -4,8 +4,7 @@ import math
 
 from scipy.special import ndtr
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 
 NOISE = 2.421  # standard deviation; see the claim pate-gan-xor
 RECORD, OTHER = 1.0, 2.0

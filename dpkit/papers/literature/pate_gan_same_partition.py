@@ -1,7 +1,6 @@
 """PATE-GAN's later code: one part of the data for all teachers."""
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 
 TEACHERS = 10  # by updated_api.py:77
 

@@ -2,11 +2,8 @@
 
 import numpy as np
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
-from dpkit.privacy import pld
-from dpkit.privacy.ledger import Release
-from dpkit.privacy.mechanisms import Gaussian, NoGuarantee
+from dpkit.papers.claims import Code, Source, finding
+from dpkit.privacy import Gaussian, NoGuarantee, Release, pld
 
 GENERATED = np.array([[0.3, 0.1], [0.2, 0.4]])
 REAL, OTHER = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])

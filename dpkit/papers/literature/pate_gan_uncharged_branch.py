@@ -2,8 +2,7 @@
 
 from scipy.special import bdtr
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 
 BATCH, TEACHERS, LAMDA = 200, 10, 1e-3  # the plugin's defaults
 

@@ -1,7 +1,6 @@
 """One shuffled epoch, charged as if its batches were Poisson."""
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 from dpkit.privacy import shuffled
 
 NOISE, BATCHES, DELTA = 0.5, 10_000, 1e-6

@@ -1,7 +1,6 @@
 """How far one record moves a mean when the number of records is private too."""
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 
 LOWER, UPPER, RECORDS = 0.0, 1.0, 1_000
 

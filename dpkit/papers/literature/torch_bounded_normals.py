@@ -2,8 +2,7 @@
 
 from math import inf, log, sqrt
 
-from dpkit.papers.claims import Code
-from dpkit.papers.literature.finding import Source, finding
+from dpkit.papers.claims import Code, Source, finding
 
 BITS = 24  # of a uniform float32 in [0, 1)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.papers.experiments.rows import Shown, Stored, joined, mean, spread, values
+from dpkit.papers.experiments.store import Shown, Stored, joined, mean, spread, values
 from dpkit.papers.rdp_gan import theorems
 from dpkit.papers.rdp_gan.recomputed import TABLE_2, Column
 from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RATES, SWEEPS

@@ -4,23 +4,27 @@ It says nothing of when it was written or how long anything took: the same store
 same bytes, however often the runs were interrupted.
 """
 
+import math
 import re
+import struct
+import zlib
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from inspect import getdoc
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from dpkit.common.files import write_bytes
-from dpkit.common.records import code_version
-from dpkit.papers.claims import OUTCOMES, Verdict, check
+import numpy as np
+
+from dpkit.common.records import code_version, write_bytes
+from dpkit.common.show import at_most
+from dpkit.papers.claims import OUTCOMES, check
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.part import Plan
-from dpkit.papers.experiments.rows import Stored
-from dpkit.papers.experiments.sweep import Asked
-from dpkit.papers.report import cells, pictures
+from dpkit.papers.experiments.reproduce import Asked
+from dpkit.papers.experiments.store import Plan, Shown, Stored
 
 SCALES = {
     "paper": "The papers' own data sets, sizes and numbers of steps.",
@@ -30,55 +34,12 @@ SCALES = {
     "epsilons are those of these short runs.",
 }
 MARKS = {"holds": "good", "fails": "bad", "computed": "plain", "cannot be checked": "open"}
-
-
-class PartRow(NamedTuple):
-    """How one stored part came about."""
-
-    name: str
-    seed: int | None
-    device: str
-    code: str
-    claimed: Any
-    proven: Any
-
-
-class Table(NamedTuple):
-    """What is planned and stored of one table."""
-
-    name: str
-    about: str
-    planned: int
-    parts: list[PartRow]
-    samples: list[pictures.Drawn]
-    curves: list[pictures.Drawn]
-
-
-class Paper(NamedTuple):
-    """One paper's section."""
-
-    name: str
-    title: str
-    about: list[str]
-    grids: list[cells.Grid]
-    tables: list[Table]
-    verdicts: list[Verdict]
-
-    @property
-    def counts(self) -> list[tuple[str, str, int]]:
-        """Of each verdict its name, its mark, and how many claims have it."""
-        count = Counter(one.verdict for one in self.verdicts)
-        return [(name, MARKS[name], count[name]) for name in OUTCOMES]
-
-    @property
-    def stored(self) -> int:
-        """Number of parts that are stored."""
-        return sum(len(table.parts) for table in self.tables)
-
-    @property
-    def planned(self) -> int:
-        """Number of parts that there are."""
-        return sum(table.planned for table in self.tables)
+NOTHING = "–"
+_FOLDED = ("lowest", "highest")
+SHOWN = 20  # images of a part, at most
+AXES = {"steps": "step", "iterations": "iteration"}
+SCORES = {"inception": "inception score", "accuracy": "accuracy"}
+TOGETHER = 6  # curves a figure
 
 
 def write(
@@ -124,20 +85,47 @@ def write(
 
 def _section(
     paper: ModuleType, asked: Sequence[Asked], stored: Mapping[str, Stored], results: Path | None
-) -> Paper:
+) -> dict[str, Any]:
+    """One paper's section; of each verdict its name, its mark, and how many claims have it."""
     tables = [_table(one, stored[one.table], results) for one in asked]
-    grids = [cells.grid(shown, stored) for shown in paper.tables.SHOWN]
-    about = (getdoc(paper) or "").split("\n\n")
-    return Paper(paper.NAME, paper.TITLE, about, grids, tables, [*map(check, paper.CLAIMS)])
+    verdicts = [check(claim) for claim in paper.CLAIMS]
+    count = Counter(one.verdict for one in verdicts)
+    return {
+        "name": paper.NAME,
+        "title": paper.TITLE,
+        "about": (getdoc(paper) or "").split("\n\n"),
+        "grids": [grid(shown, stored) for shown in paper.tables.SHOWN],
+        "tables": tables,
+        "verdicts": verdicts,
+        "counts": [(name, MARKS[name], count[name]) for name in OUTCOMES],
+        "stored": sum(len(table["parts"]) for table in tables),
+        "planned": sum(table["planned"] for table in tables),
+    }
 
 
-def _table(asked: Asked, stored: Stored, results: Path | None) -> Table:
+def _table(asked: Asked, stored: Stored, results: Path | None) -> dict[str, Any]:
+    """What is planned and stored of one table, and how each stored part came about."""
     name, plan = asked.table, asked.plan
-    about = (getdoc(getattr(plan, "func", plan)) or "").partition("\n")[0]
-    rows = [_part(*one) for one in sorted(stored.items())]
-    curves = pictures.curves(stored, name.replace("_", " "))
-    samples = [*_samples(asked, stored, results)]
-    return Table(name, about, len(asked.parts()), rows, samples, curves)
+    where = {"scale": asked.scale, "results": results}
+    folder = store.folder(asked.paper, name, **where)
+    drawn = (one for one in sorted(stored) if (folder / f"{one}.npz").exists())
+    return {
+        "name": name,
+        "about": (getdoc(getattr(plan, "func", plan)) or "").partition("\n")[0],
+        "planned": len(asked.parts()),
+        "parts": [
+            {
+                "name": one,
+                **{key: part["provenance"][key] for key in ("seed", "device", "code")},
+                **{key: part["values"].get(f"epsilon_{key}") for key in ("claimed", "proven")},
+            }
+            for one, part in sorted(stored.items())
+        ],
+        "samples": [
+            samples(store.load_images(asked.paper, name, one, **where), one) for one in drawn
+        ],
+        "curves": curves(stored, name.replace("_", " ")),
+    }
 
 
 def _wanted(asked: Asked, results: Path | None) -> dict[str, Any]:
@@ -145,21 +133,6 @@ def _wanted(asked: Asked, results: Path | None) -> dict[str, Any]:
     names = {part.name for part in asked.parts()}
     stored = store.load(asked.paper, asked.table, scale=asked.scale, results=results)
     return {name: part for name, part in stored.items() if name in names}
-
-
-def _samples(asked: Asked, stored: Stored, results: Path | None) -> Iterable[pictures.Drawn]:
-    where = {"scale": asked.scale, "results": results}
-    folder = store.folder(asked.paper, asked.table, **where)
-    for name in sorted(stored):
-        if (folder / f"{name}.npz").exists():
-            images = store.load_images(asked.paper, asked.table, name, **where)
-            yield pictures.samples(images, name)
-
-
-def _part(name: str, record: Mapping[str, Any]) -> PartRow:
-    told, values = record["provenance"], record["values"]
-    epsilons = (values.get(f"epsilon_{sense}") for sense in ("claimed", "proven"))
-    return PartRow(name, told["seed"], told["device"], told["code"], *epsilons)
 
 
 def _versions(records: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -191,9 +164,166 @@ def _template() -> Any:
         lstrip_blocks=True,
     )
     env.filters |= {
-        "shown": cells.text,
-        "epsilon": cells.epsilon,
+        "shown": text,
+        "epsilon": epsilon,
         "ticked": lambda words: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(words)))),
         "inline": lambda png: f"data:image/png;base64,{b64encode(png).decode()}",
     }
     return env.get_template("page.html")
+
+
+class Grid(NamedTuple):
+    """A table as text.
+
+    heads: of each column its name, and what its numbers are ("" where that is said elsewhere).
+    numeric: of each column whether it holds numbers.
+    """
+
+    title: str
+    heads: list[tuple[str, str]]
+    numeric: list[bool]
+    rows: list[list[str]]
+
+
+def grid(shown: Shown, stored: Mapping[str, Stored]) -> Grid:
+    """A report's table from the stored parts of all plans of its paper, by plan.
+
+    A column's lowest and highest value stand in brackets beside it. What its name or its unit calls
+    an epsilon is rounded upwards.
+    """
+    rows = [_folded(row) for row in shown.rows(*(stored.get(name, {}) for name in shown.of))]
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    return Grid(
+        shown.title,
+        [(column.replace("_", " "), shown.units.get(column, "")) for column in columns],
+        [any(_number(row.get(column)) for row in rows) for column in columns],
+        [[_cell(row.get(column), column, shown) for column in columns] for row in rows],
+    )
+
+
+def epsilon(value: Any) -> str:
+    """An epsilon as its cell shows it, rounded upwards: the text of an upper bound is one."""
+    finite = isinstance(value, float) and math.isfinite(value)
+    return at_most(value) if finite else text(value)
+
+
+def text(value: Any) -> str:
+    """A value as its cell shows it; "none" where it is infinite: no such guarantee exists."""
+    if value is None or value == "":
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Ranged):
+        alone = value.seeds == 1 or value.lowest is None or value.mean is None
+        ends = "" if alone else f" ({text(value.lowest)} to {text(value.highest)})"
+        return text(value.mean) + ends
+    if isinstance(value, int):
+        return f"{value:,}"
+    if value == "inf" or (isinstance(value, float) and math.isinf(value)):
+        return "none"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+class Ranged(NamedTuple):
+    """A number with the lowest and highest one over seeds."""
+
+    mean: float | None
+    lowest: float | None
+    highest: float | None
+    seeds: int | None = None
+
+
+def _cell(value: Any, column: str, shown: Shown) -> str:
+    named = f"{column} {shown.units.get(column, '')}"
+    return epsilon(value) if "epsilon" in named else text(value)
+
+
+def _folded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with each range beside its number: of "lowest" the column before it."""
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        if name == "lowest":
+            last = next(reversed(found))
+            ends = value, row["highest"], row.get("seeds")
+            found[last] = Ranged(found[last], *ends)
+        elif name.endswith("_range") and name.removesuffix("_range") in found:
+            key = name.removesuffix("_range")
+            found[key] = Ranged(found[key], *(value or (None, None)))
+        elif name not in _FOLDED:
+            found[name] = Ranged(**value) if _is_spread(value) else value
+    return found
+
+
+def _is_spread(value: Any) -> bool:
+    return isinstance(value, Mapping) and value.keys() == set(Ranged._fields)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float | Ranged) and not isinstance(value, bool)
+
+
+class Drawn(NamedTuple):
+    """A PNG and what it shows in words."""
+
+    png: bytes
+    words: str
+
+
+def samples(images: np.ndarray, words: str) -> Drawn:
+    """The first stored sample images side by side, dark on white.
+
+    Args:
+        images: uint8 (images, height, width).
+        words: what they are.
+    """
+    return Drawn(png(255 - np.concatenate(list(images[:SHOWN]), axis=1)), words)
+
+
+def png(grey: np.ndarray) -> bytes:
+    """Grey levels, uint8 (height, width), as a PNG file (RFC 2083)."""
+    height, width = grey.shape
+    lines = b"".join(b"\0" + line.tobytes() for line in grey)  # no line is filtered
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks
+    )
+
+
+def curves(stored: Stored, of: str) -> list[Drawn]:
+    """Scores along training of a table's first seeds, a few runs a figure.
+
+    Empty where no part has a curve of two points, or matplotlib is not installed.
+    """
+    if find_spec("matplotlib") is None:
+        return []
+    found = {name.rpartition("-seed")[0]: one for name, one in _curves(stored)}
+    names = list(found)
+    chosen = (names[start : start + TOGETHER] for start in range(0, len(names), TOGETHER))
+    return [_drawn({name: found[name] for name in some}, of) for some in chosen]
+
+
+def _curves(stored: Stored) -> Iterator[tuple[str, tuple[str, str, Mapping[str, Any]]]]:
+    """Of each part of seed 0 that has one: its name, and what the curve's axes are."""
+    for name, part in sorted(stored.items()):
+        curve = part["values"].get("curve", {})
+        along = next((key for key in AXES if len(curve.get(key, ())) > 1), None)
+        score = next((key for key in SCORES if key in curve), None)
+        if name.endswith("-seed0") and along and score:
+            yield name, (along, score, curve)
+
+
+def _drawn(some: dict[str, tuple[str, str, Mapping[str, Any]]], of: str) -> Drawn:
+    from dpkit.common import plots
+
+    along, score, _ = next(iter(some.values()))
+    drawn, (ax,) = plots.figure(width=7.6, height=3.0)
+    plots.lines(
+        ax,
+        {name: (curve[along], curve[score]) for name, (along, score, curve) in some.items()},
+        x=AXES[along],
+        y=SCORES[score],
+    )
+    words = f"{of}: {SCORES[score]} by {AXES[along]} of {', '.join(some)} (seed 0)"
+    return Drawn(plots.picture(drawn, words).png(), words)

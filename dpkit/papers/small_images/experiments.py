@@ -18,8 +18,8 @@ from dpkit import datasets
 from dpkit.common.progress import Progress, silent
 from dpkit.common.records import describe, json_number, read_json, write_json
 from dpkit.metrics.judge import CLASSIFIERS, Judge, Learning, as_images, judge
-from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run, as_bytes
+from dpkit.papers.experiments.store import Part, Result, priced
 from dpkit.papers.small_images import algorithm
 from dpkit.papers.small_images.settings import (
     EVERY,

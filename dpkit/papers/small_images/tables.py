@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpkit.papers.experiments.rows import Shown, Stored, joined, mean, seeds, spread
+from dpkit.papers.experiments.store import Shown, Stored, joined, mean, seeds, spread
 
 Curve = Mapping[str, Sequence[Any]]
 

@@ -10,7 +10,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from dpkit.papers.experiments.part import Part, Result
+from dpkit.papers.experiments.store import Part, Result
 
 LOG, KILLED, FAILS = "DPKIT_TEST_LOG", "DPKIT_TEST_KILLED", "DPKIT_TEST_FAILS"
 

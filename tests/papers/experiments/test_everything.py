@@ -1,5 +1,6 @@
 """Every table in one sweep: at a scale of seconds, and however often it is interrupted."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from dpkit.metrics import judge
 from dpkit.papers.experiments import run as run_module
 from dpkit.papers.experiments import store
 from dpkit.papers.experiments.reproduce import everything
-from dpkit.papers.experiments.rows import part_name
+from dpkit.papers.experiments.store import part_name
 
 pytestmark = pytest.mark.torch
 
@@ -49,7 +50,8 @@ def test_an_interrupted_run_ends_in_the_same_report_to_the_byte(tmp_path, monkey
     whole = sixth_small.run(tmp_path / "whole")
     folder = tmp_path / "killed"
     command = [sys.executable, sixth_small.__file__, str(folder), "9"]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run(command, check=False, env=env).returncode == -signal.SIGKILL
     assert not (folder / "report.html").exists()
     assert len(list((folder / "results").rglob("*.json"))) == 1
     assert len(list((folder / "cache").rglob("checkpoint"))) == 1

@@ -10,9 +10,8 @@ from dpkit.common.records import code_version, write_json
 from dpkit.papers.dp_cgan import experiments
 from dpkit.papers.experiments import run as run_module
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.part import Part
-from dpkit.papers.experiments.reproduce import reproduce
-from dpkit.papers.experiments.sweep import PartsFailed
+from dpkit.papers.experiments.reproduce import PartsFailed, reproduce
+from dpkit.papers.experiments.store import Part
 
 pytestmark = pytest.mark.torch
 
@@ -119,13 +118,6 @@ def test_stored_json_that_is_cut_off_is_named(stored):
         store.load("dp_cgan", "table_1", scale="reduced", results=stored)
 
 
-PRICED: list[Part] = []
-
-
-def priced(**_) -> list[Part]:
-    return PRICED
-
-
 def test_what_is_stored_is_priced_anew_and_not_run(tmp_path):
     """Old records keep their scores and get today's epsilons; parts without a price stay."""
     part = Part(
@@ -137,8 +129,7 @@ def test_what_is_stored_is_priced_anew_and_not_run(tmp_path):
     )
     other = part._replace(name="fit", prices=None)
     absent = part._replace(name="run-seed1")
-    PRICED[:] = [part, other, absent]
-    plans = {"table_1": priced}
+    plans = {"table_1": lambda **_: [part, other, absent]}
     folder = store.folder("dp_cgan", "table_1", scale="reduced", results=tmp_path)
     told = {"settings": {"noise": 2.0}, "wall_seconds": 9.0, "code": "old"}
     old = {"values": {"score": 0.5, "steps": 2, "epsilon": 1.0}, "provenance": told}

@@ -1,14 +1,22 @@
-"""A run's files: no two runs share them, and a finished one leaves no checkpoint behind."""
+"""A run's files, which no two runs share; names of its parts, and what is said of its seeds."""
+
+from statistics import fmean
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
 from dpkit.papers import dp_cgan  # noqa: E402
 from dpkit.papers.experiments import run as run_module  # noqa: E402
 from dpkit.papers.experiments.run import Run, as_bytes  # noqa: E402
+from dpkit.papers.experiments.store import mean, part_name, seeds, spread, values  # noqa: E402
 
 pytestmark = pytest.mark.torch
+
+KEYS = st.text("abc-0.5", min_size=1)
+NUMBERS = st.lists(st.floats(-1e6, 1e6), min_size=1)
 
 
 @pytest.fixture
@@ -71,3 +79,21 @@ def test_parts_and_streams_are_named_after_the_run(run):
 def test_images_use_all_bytes_of_their_range():
     assert as_bytes(torch.tensor([-1.0, 0.0, 1.0])).tolist() == [0, 128, 255]
     assert as_bytes(torch.tensor([0.0, 0.5, 1.0]), low=0.0).tolist() == [0, 128, 255]
+
+
+@given(st.sets(st.tuples(KEYS, st.integers(0, 30), st.sampled_from(["", "train", "lr"]))))
+def test_each_stored_part_is_a_seed_of_its_own_run_alone(parts):
+    stored = {part_name(*part): {"values": part} for part in parts}
+    for key, _, what in parts:
+        wanted = {part for part in parts if (part[0], part[2]) == (key, what)}
+        assert set(values(stored, key, what)) == wanted
+        assert list(seeds(stored, key, what)) == sorted(part_name(*part) for part in wanted)
+
+
+@given(NUMBERS)
+def test_the_spread_is_mean_lowest_highest_and_their_number(numbers):
+    found = spread(numbers)
+    assert found["mean"] == mean(numbers) == pytest.approx(fmean(numbers), rel=1e-9, abs=1e-9)
+    assert (found["lowest"], found["highest"]) == (min(numbers), max(numbers))
+    assert found["seeds"] == len(numbers)
+    assert spread([]) == {"mean": None, "lowest": None, "highest": None, "seeds": 0}

@@ -13,8 +13,15 @@ from made_up_table import FAILS, KILLED, LOG, logged
 
 from dpkit.common import files
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.reproduce import reproduce
-from dpkit.papers.experiments.sweep import LOSSES, Asked, PartsFailed, computed, sweep, tasks
+from dpkit.papers.experiments.reproduce import (
+    LOSSES,
+    Asked,
+    PartsFailed,
+    computed,
+    reproduce,
+    sweep,
+    tasks,
+)
 
 pytestmark = pytest.mark.torch  # brings the locks
 
@@ -53,41 +60,38 @@ def by_default(tmp_path, monkeypatch):
     return records(tmp_path / "serial")
 
 
-def check_each_stored(results, log):
-    """24 records; a worker that is killed takes what another one computes with it, and no more."""
-    done = logged(log)
+@pytest.fixture(
+    params=[
+        "processes:2",
+        pytest.param("dask", marks=pytest.mark.slow("a part lost or doubled with a Dask worker")),
+    ]
+)
+def two_workers(request):
+    """The name of an executor of two workers."""
+    if request.param != "dask":
+        yield request.param
+        return
+    remedy = "Dask is not installed: pip install '.[dask]'"
+    distributed = pytest.importorskip("distributed", reason=remedy)
+    own = {"n_workers": 2, "threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": None}
+    with distributed.LocalCluster(**own) as cluster:
+        yield cluster.scheduler_address.replace("tcp://", "dask://")
+
+
+def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(
+    results, two_workers, tmp_path, monkeypatch
+):
+    """It takes what another one computes with it, and no more."""
+    monkeypatch.setenv(KILLED, MIDDLE)
+    assert len(swept(results, two_workers)) == 24
+    before = logged(tmp_path / "log")
     names = [f"run{i}-seed{seed}" for seed in range(3) for i in range(8)]
     assert sorted(records(results)) == sorted(names)
-    assert all(1 <= done[f"ends {name}"] <= done[f"begins {name}"] <= 2 for name in names)
-    assert sum(done[f"begins {name}"] for name in names) <= 24 + 2
-
-
-def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(results, tmp_path, monkeypatch):
-    monkeypatch.setenv(KILLED, MIDDLE)
-    rows = swept(results, "processes:2")
-    assert len(rows) == 24
-    check_each_stored(results, tmp_path / "log")
+    assert all(1 <= before[f"ends {name}"] <= before[f"begins {name}"] <= 2 for name in names)
+    assert sum(before[f"begins {name}"] for name in names) <= 24 + 2
     assert records(results) == by_default(tmp_path, monkeypatch)
-    before = (tmp_path / "log").read_text()
     assert all("stored already" in row["summary"] for row in swept(results))
-    assert (tmp_path / "log").read_text() == before
-
-
-@pytest.mark.slow("a part that is lost or doubled with a Dask worker")
-def test_a_dask_worker_killed_in_the_middle_loses_and_doubles_nothing(
-    results, tmp_path, monkeypatch
-):
-    distributed = pytest.importorskip(
-        "distributed", reason="Dask is not installed: pip install '.[dask]'"
-    )
-    monkeypatch.setenv(KILLED, MIDDLE)
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None
-    ) as cluster:
-        rows = swept(results, cluster.scheduler_address.replace("tcp://", "dask://"))
-    assert len(rows) == 24
-    check_each_stored(results, tmp_path / "log")
-    assert records(results) == by_default(tmp_path, monkeypatch)
+    assert logged(tmp_path / "log") == before
 
 
 @pytest.mark.slow("a record that is lost, doubled or cut off where its process is killed")
@@ -97,7 +101,8 @@ def test_a_sweep_killed_at_twenty_moments_ends_in_the_same_records(results, tmp_
         "t.files.cache_dir = lambda: Path(sys.argv[2]); t.swept(Path(sys.argv[1]))"
     )
     command = [sys.executable, "-c", code, str(results), str(tmp_path / "cache")]
-    names = [f"run{i}-seed{seed}" for seed in range(3) for i in range(8)][2:22]
+    order = ((i, seed) for some in ((0, 1, 2, 4, 5, 6), (3, 7)) for seed in range(3) for i in some)
+    names = [f"run{i}-seed{seed}" for i, seed in order][2:22]  # those after others come last
     ended = []
     for name in [*names, ""]:
         env = {**os.environ, KILLED: name, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -185,13 +190,12 @@ def test_a_worker_that_plans_other_settings_refuses(results):
         computed(task._replace(settings={"i": 1}))
 
 
-@pytest.mark.parametrize("name", ["threads", "processes:0", "processes:two", "dask:8786", ""])
-def test_another_word_for_an_executor_is_refused(results, name):
-    with pytest.raises(ValueError, match="executor must be serial, processes:N"):
-        swept(results, name)
-
-
-def test_a_missing_dask_is_named_with_its_remedy(results, monkeypatch):
+@pytest.mark.parametrize(
+    "name", ["threads", "processes:0", "processes:two", "dask:8786", "", "dask://127.0.0.1:8786"]
+)
+def test_another_word_for_an_executor_and_a_missing_dask_are_refused(results, monkeypatch, name):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ValueError, match=r"needs Dask, which is not installed: pip install"):
-        swept(results, "dask://127.0.0.1:8786")
+    missing = "needs Dask, which is not installed: pip install"
+    words = missing if "//" in name else "executor must be serial, processes:N"
+    with pytest.raises(ValueError, match=words):
+        swept(results, name)

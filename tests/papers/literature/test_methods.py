@@ -1,18 +1,23 @@
-"""Findings about published generators and their code, each against an independent oracle."""
+"""Findings: each in a file of its own; those about published generators, against an oracle."""
 
+import json
 import math
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import dp_accounting
 import numpy as np
 import pytest
-from dp_accounting import pld
+from dp_accounting import pld, rdp
 from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp
 from scipy.stats import norm
 
+from dpkit.__main__ import main
 from dpkit.papers import claims
 from dpkit.papers import literature as ledger
+from dpkit.papers.claims import Claim, Source, finding
 from dpkit.papers.literature import (
     backpropagation_clipping_512,
     ctab_gan_batch_as_microbatch,
@@ -28,23 +33,14 @@ from dpkit.papers.literature import (
 )
 
 BY_NAME = {claim.name: claim for claim in ledger.CLAIMS}
-HOLD = ("dp-kernel-epsilon-of-noise", "dpmm-mst-rho")
-FAIL = (
-    "backpropagation-clipping-512",
-    "ctab-gan-batch-as-microbatch",
-    "ctab-gan-penalty-after-noise",
-    "dp-kernel-noise-on-loss",
-    "dpwgan-per-tensor",
-    "gs-wgan-32-gradients",
-    "gs-wgan-left-over-index",
-    "gs-wgan-once-a-step",
-    "pate-gan-power",
-    "pate-gan-raw-batches",
-    "pate-gan-same-partition",
-    "pate-gan-student-on-records",
-    "pate-gan-uncharged-branch",
-    "pate-gan-xor",
-)
+WORK = Source("A method (its authors 2026)", "owner/name 0000000, file.py:1")
+CLAIM = {
+    "says": "so",
+    "kind": "at most",
+    "stated": 1.0,
+    "compute": lambda: 0.5,
+    "explanation": "Because.",
+}
 NOISES = (-3.0, -0.4, 0.1, 2.0, 50.0)
 
 
@@ -68,12 +64,6 @@ def sampled(noise_multiplier: float, q: float, steps: int, *, delta: float, grid
     event = dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(noise_multiplier))
     accountant = pld.PLDAccountant(value_discretization_interval=grid)
     return accountant.compose(event, steps).get_epsilon(delta)
-
-
-@pytest.mark.parametrize("name", [*HOLD, *FAIL])
-def test_the_verdict_is_as_read(name):
-    assert claims.check(BY_NAME[name]).verdict == ("holds" if name in HOLD else "fails")
-    assert (BY_NAME[name].code is None) == (name in HOLD)
 
 
 @pytest.mark.parametrize(
@@ -265,3 +255,78 @@ def test_an_exponential_mechanism_costs_no_more_than_its_gaussian(epsilon):
             order * np.log1p(-p) + (1 - order) * np.log1p(-q),
         )
         assert moment.max() / (order - 1) <= order * epsilon**2 / 8 * (1 + 1e-9)
+
+
+def test_each_file_is_one_finding():
+    assert len(BY_NAME) == len(ledger.CLAIMS) > 1
+    assert all(isinstance(claim, Claim) and claim.paper == "ledger" for claim in ledger.CLAIMS)
+
+
+def test_a_finding_says_where_it_was_read():
+    one = finding("some-name", WORK, **CLAIM)
+    assert one.id == "ledger/some-name"
+    assert one.where == "A method (its authors 2026): owner/name 0000000, file.py:1"
+    for empty in ({"work": " ", "place": "x"}, {"work": "x", "place": ""}):
+        with pytest.raises(ValueError, match="must say something"):
+            Source(**empty)
+
+
+def test_what_was_not_read_cannot_be_checked():
+    source = Source("A method", "the paper, Table 1", unread="Table 1 (no public copy)")
+    with pytest.raises(
+        ValueError, match=r"kind must be 'unchecked', got 'at most'.*no public copy"
+    ):
+        finding("some-name", source, **CLAIM)
+    one = claims.check(finding("some-name", source, **{**CLAIM, "kind": "unchecked"}))
+    assert one.verdict == "cannot be checked"
+    assert one.explanation == "Because. Not read: Table 1 (no public copy)."
+
+
+def test_one_gaussian_is_priced_as_by_its_exact_formula():
+    assert value("dp-merf-noise-5") == pytest.approx(exact_gaussian(1 / 5, 1e-5), abs=1e-6)
+    assert value("dp-accounting-replace-one") == pytest.approx(exact_gaussian(2, 1e-5), abs=1e-6)
+
+
+def test_dp_accounting_says_what_it_is_quoted_with():
+    relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+    said = {}
+    for kind in (rdp.RdpAccountant, pld.PLDAccountant):
+        accountant = kind(neighboring_relation=relation)
+        said[kind] = accountant.compose(dp_accounting.GaussianDpEvent(1.0)).get_epsilon(1e-5)
+    one = BY_NAME["dp-accounting-replace-one"]
+    assert said[rdp.RdpAccountant] == pytest.approx(one.stated, abs=1e-6)
+    assert said[pld.PLDAccountant] == pytest.approx(value(one.name), abs=1e-3)
+
+
+@pytest.fixture
+def template() -> str:
+    """The example of CONTRIBUTING.md."""
+    text = (Path(__file__).parents[3] / "CONTRIBUTING.md").read_text()
+    (code,) = re.findall(
+        r"```python\n(.*?)```", text.partition("## Adding a finding")[2], re.DOTALL
+    )
+    return code
+
+
+def collect(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Claim, ...]:
+    """The claims, with those of a folder's files."""
+    monkeypatch.setattr(ledger, "__path__", [*ledger.__path__, str(folder)])
+    return ledger.collected()
+
+
+def test_the_template_makes_a_finding(template, tmp_path, monkeypatch, capsys):
+    (tmp_path / "made_up_noise_2.py").write_text(template)
+    monkeypatch.setattr(ledger, "CLAIMS", collect(tmp_path, monkeypatch))
+    with pytest.raises(SystemExit) as left:
+        main(["claims", "--paper", "ledger", "--json"])
+    found = {one["id"]: one for one in json.loads(capsys.readouterr().out)}
+    one = found["ledger/made-up-noise-2"]
+    assert (left.value.code, one["verdict"], one["code"]["cause"]) == (0, "fails", "formula")
+    assert one["computed"] == pytest.approx(exact_gaussian(1 / 2, 1e-5), abs=1e-6)
+    assert len(found) == len(BY_NAME) + 1
+
+
+def test_a_file_is_called_as_its_finding(template, tmp_path, monkeypatch):
+    (tmp_path / "another_name.py").write_text(template)
+    with pytest.raises(ValueError, match=r"another_name\.py must hold the claim another-name"):
+        collect(tmp_path, monkeypatch)

@@ -13,9 +13,8 @@ from dpkit import papers
 from dpkit.common.records import write_json
 from dpkit.papers.claims import Claim
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.part import Part, Result
-from dpkit.papers.experiments.rows import Shown, joined, spread, values
-from dpkit.papers.report import cells, pictures, write
+from dpkit.papers.experiments.store import Part, Result, Shown, joined, spread, values
+from dpkit.papers.report import page, write
 
 pytestmark = pytest.mark.torch
 
@@ -26,7 +25,7 @@ ROWS = [
 
 
 def grid(rows, **units):
-    return cells.grid(Shown("Table", ("table_1",), lambda stored: rows, units), {})
+    return page.grid(Shown("Table", ("table_1",), lambda stored: rows, units), {})
 
 
 def test_ranges_stand_beside_their_numbers():
@@ -64,12 +63,12 @@ def test_rows_without_a_column_have_a_dash_there():
 def test_several_tables_as_one():
     rows = joined(lambda stored: [{"names": " ".join(sorted(stored))}])
     shown = Shown("Both", ("one", "other"), rows)
-    assert cells.grid(shown, {"one": {"b": {}}, "other": {"a": {}}}).rows == [["a b"]]
+    assert page.grid(shown, {"one": {"b": {}}, "other": {"a": {}}}).rows == [["a b"]]
 
 
 def test_a_png_holds_the_grey_levels_that_were_written():
     grey = np.arange(6, dtype=np.uint8).reshape(2, 3)
-    file = pictures.png(grey)
+    file = page.png(grey)
     assert file[:8] == b"\x89PNG\r\n\x1a\n"
     found, at = {}, 8
     while at < len(file):
@@ -92,7 +91,7 @@ def test_only_what_has_points_is_drawn():
 
     stored = {f"run{i}-seed0": part(1, 2) for i in range(8)}
     stored |= {"run0-seed1": part(1, 2), "short-seed0": part(1), "fit-seed0": {"values": {}}}
-    several = pictures.curves(stored, "figure 1")
+    several = page.curves(stored, "figure 1")
     assert [one.words.count("run") for one in several] == [6, 2]
     assert all(one.png.startswith(b"\x89PNG") for one in several)
 
@@ -164,8 +163,8 @@ class Links(HTMLParser):
 
 
 def test_the_page_shows_tables_samples_claims_and_versions(tmp_path):
-    page = stored(tmp_path, seconds=1.0)
-    words = " ".join(re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL).split())
+    written = stored(tmp_path, seconds=1.0)
+    words = " ".join(re.sub(r"<style>.*?</style>|<[^>]+>", " ", written, flags=re.DOTALL).split())
     for expected in (
         "Made &lt;up&gt; &amp; small",
         "Of two paragraphs.",
@@ -179,17 +178,17 @@ def test_the_page_shows_tables_samples_claims_and_versions(tmp_path):
         "digits train 12ab",
     ):
         assert expected in words, expected
-    assert "<code>1 + 1</code> is &lt;3" in page
+    assert "<code>1 + 1</code> is &lt;3" in written
 
 
 def test_the_page_needs_no_other_file(tmp_path):
-    page = Links()
+    links = Links()
     text = stored(tmp_path, seconds=1.0)
-    page.feed(text)
-    assert page.open == []
-    assert page.found
+    links.feed(text)
+    assert links.open == []
+    assert links.found
     ids = set(re.findall(r'id="([^"]+)"', text))
-    for link in page.found:
+    for link in links.found:
         assert link.startswith("data:image/png;base64,") or link.removeprefix("#") in ids
     assert "url(" not in text
     assert "<script" not in text
@@ -205,5 +204,5 @@ def test_papers_show_tables_of_their_own_plans_and_bear_nothing_stored(paper):
     plans = papers.plans_of(paper.NAME)
     for shown in paper.tables.SHOWN:
         assert set(shown.of) <= set(plans), shown.title
-        found = cells.grid(shown, {})
+        found = page.grid(shown, {})
         assert all(len(row) == len(found.heads) for row in found.rows)

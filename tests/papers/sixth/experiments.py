@@ -9,8 +9,8 @@ from dpkit.papers.sixth.settings import PUBLIC_SIZE, SETTINGS, SMALL
 
 from dpkit import datasets
 from dpkit.common.progress import Progress
-from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run, as_bytes
+from dpkit.papers.experiments.store import Part, Result, priced
 from dpkit.privacy import rdp
 from dpkit.training.types import Data
 

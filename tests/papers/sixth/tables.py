@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dpkit.papers.experiments.rows import Shown, Stored, spread, values
+from dpkit.papers.experiments.store import Shown, Stored, spread, values
 
 
 def table_1(stored: Stored) -> list[dict[str, Any]]:
