@@ -38,13 +38,11 @@ from dpkit.private.plan import calibrated
 from dpkit.private.release import AT_MOST, Drawn, PerExampleOf, RowLoss, itself, penalised, released
 from dpkit.private.statement import statement
 from dpkit.training import generator_on, per_example, ranks, update
-from dpkit.training.batches import batches
-from dpkit.training.batches import PUBLIC, Rows
+from dpkit.training.batches import PUBLIC, Rows, batches
 from dpkit.training.device import floats, precision
 from dpkit.training.gradients import clipped_sum  # of this rank alone: others may not look now
-from dpkit.training.gradients.self_check import code_of, undisturbed
+from dpkit.training.gradients.self_check import Watched, code_of, extents, now_and_then, undisturbed
 from dpkit.training.optimizers import settle
-from dpkit.training.gradients.self_check import Watched, extents, now_and_then
 
 
 class BudgetSpent(RuntimeError):

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpkit.common import checks
-from dpkit.datasets.encoding import Binned, Categorical, refuse
-from dpkit.datasets.encoding import TableEncoder
+from dpkit.datasets.encoding import Binned, Categorical, TableEncoder, refuse
 from dpkit.privacy import pld
 from dpkit.privacy.ledger import Guarantee, Release
 from dpkit.private.budget import Budget, check_budget

@@ -10,8 +10,7 @@ from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.privacy.ledger import Release
 from dpkit.privacy.mechanisms import Gaussian
-from dpkit.privacy.mechanisms.base import check_noise
-from dpkit.privacy.mechanisms.base import NoGuarantee
+from dpkit.privacy.mechanisms.base import NoGuarantee, check_noise
 
 Floats = NDArray[np.floating]
 Labels = NDArray[np.int64]

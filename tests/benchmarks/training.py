@@ -22,7 +22,7 @@ from torch.func import functional_call, grad, vmap
 from dpkit.privacy.clipping import FlatClipping
 from dpkit.training import PerExample, gradient_penalty, per_example
 from dpkit.training.device import device_label, seeded
-from dpkit.training.losses import called_real
+from dpkit.training.networks import called_real
 from dpkit.training.noise import noised
 from dpkit.training.optimizers import update
 

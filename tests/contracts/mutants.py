@@ -42,7 +42,7 @@ class Mutant(NamedTuple):
     tests: str
 
 
-# As a diff: after "==" a file in dpkit, then of each fault its name, after "@" what should notice it
+# As a diff: after "==" a file of dpkit, then each fault: its name, after "@" what should notice it
 # (in tests; as the fault before where it is left out), the lines as they are, those in their place.
 FAULTS = """
 == privacy/ledger.py
@@ -519,8 +519,8 @@ evidence of other inputs
 -return record if same and record["values"] else None
 +return record if record["values"] else None
 NaN bears a claim out
--return computed <= claim.stated + claim.tolerance
-+return not computed > claim.stated + claim.tolerance
+-holds = computed <= stated + claim.tolerance
++holds = not computed > stated + claim.tolerance
 whatever is negative counts as rounding
 -if abs(computed) <= claim.rounding:
 +if computed <= claim.rounding:

@@ -27,10 +27,9 @@ from dpkit.audit.scores import Scores, check_rng
 from dpkit.common import checks
 from dpkit.datasets import Images, digits
 from dpkit.privacy.mechanisms import Floats
-from dpkit.private.release import itself
 from dpkit.private.model import Private
 from dpkit.private.plan import Plan
-from dpkit.private.release import Released, released
+from dpkit.private.release import Released, itself, released
 from dpkit.training import clipped_sum, generator_on, per_example, update
 from dpkit.training.batches import batches
 from dpkit.training.device import seeded

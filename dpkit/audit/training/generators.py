@@ -20,9 +20,8 @@ from dpkit.common import checks
 from dpkit.datasets import Images
 from dpkit.privacy.mechanisms import Floats
 from dpkit.private.gan import PrivateGan
-from dpkit.private.plan import gan_settings
 from dpkit.private.gan_step import new_gan, scores, step
-from dpkit.private.plan import Plan
+from dpkit.private.plan import Plan, gan_settings
 from dpkit.training import Conditional, Data, generator_on, mlp, train
 
 LATENT, HIDDEN = 32, 128

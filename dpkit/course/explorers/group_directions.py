@@ -16,8 +16,7 @@ from dpkit.course.explorers.certified import LEAST_CERTIFIED, certified, finding
 from dpkit.course.explorers.controls import choice, logarithmic, whole
 from dpkit.course.explorers.explorer import Explorer
 from dpkit.papers.claims import OPACUS_ORDERS
-from dpkit.papers.dpgan.settings import TABLE_7
-from dpkit.papers.dpgan.settings import MNIST
+from dpkit.papers.dpgan.settings import MNIST, TABLE_7
 from dpkit.privacy import GroupedGaussian, Release, SampledGaussian, rdp
 from dpkit.privacy.mechanisms import Floats
 from dpkit.privacy.sampling import ShuffledBatches

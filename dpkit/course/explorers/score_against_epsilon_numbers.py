@@ -12,15 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-<<<<<<< HEAD
 from dpkit.common import checks, records
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.rows import seeds
-=======
-from dpkit.common import checks
-from dpkit.course.explorers.score_against_epsilon_runs import Curve, curves_of, loaded
 from dpkit.papers.experiments.store import seeds
->>>>>>> h-papersC
 from dpkit.papers.small_images import tables
 from dpkit.papers.small_images.settings import (
     FIGURES,

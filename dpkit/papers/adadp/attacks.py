@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpkit.audit import exact, runs
+from dpkit.audit import bounds, runs
 from dpkit.audit.scores import Scores
 from dpkit.audit.training import white_box
-from dpkit.audit.training.step_runs import Run, run
+from dpkit.audit.training.white_box import Run
 from dpkit.common.records import describe
 from dpkit.papers.adadp import algorithm, pca, recomputed
 from dpkit.papers.adadp.claims import main_run
@@ -116,10 +116,10 @@ def repaired_shifts() -> tuple[float, ...]:
     The second step is compared at one and the same first release.
     """
     rows, labels = lot(own=SIZE, size=8)
-    common: dict[str, Any] = {"indices": (0, 1), "seed": 1, "rows": len(rows)}
-    made = (algorithm.step, new(REPAIRED), REPAIRED)
-    absent = run(*made, rows[:-1], labels[:-1], **common)
-    present = run(*made, rows, labels, **common, like=absent)
+    common: dict[str, Any] = {"settings": REPAIRED, "indices": (0, 1), "seed": 1, "rows": len(rows)}
+    made = (algorithm.step, new(REPAIRED))
+    absent = white_box.once(*made, (rows[:-1], labels[:-1]), **common)
+    present = white_box.once(*made, (rows, labels), **common, like=absent)
     steps = [white_box.shift(_step(absent, index), _step(present, index)) for index in (0, 1)]
     record = np.eye(ADADP.widths[0])[[OWN]]  # of length 1, as the PCA scales rows
     upper = np.triu(pca.second_moments(record))
@@ -224,7 +224,7 @@ TARGETS: tuple[Target, ...] = (
         "record moves, and none where nobody does: that happens only if the record was in a lot.",
         scores=partial(history_shows, ADADP),
         trials=TRIALS,
-        bound=exact.distinguished,
+        bound=bounds.distinguished,
         assumes=(IN_BOTH, "rows are as given after the projection"),
         settings=MAIN,
         scale="paper",
@@ -315,7 +315,7 @@ TARGETS: tuple[Target, ...] = (
         "images were answered right.",
         scores=stopped,
         trials=TRIALS,
-        bound=exact.distinguished,
+        bound=bounds.distinguished,
         assumes=(
             "the test images are private too; the epsilon of Table I is for the training images",
             "a model answers 9,599 of the other images right, and none before it so many",

@@ -29,8 +29,7 @@ from torch import Tensor, nn
 
 from dpkit import datasets
 from dpkit.common import checks
-from dpkit.common.file_lock import alone
-from dpkit.common.paths import cache_dir
+from dpkit.common.files import alone, cache_dir
 from dpkit.common.records import code_version, describe, write_bytes, write_json
 from dpkit.datasets import Images
 from dpkit.papers.adadp import pca

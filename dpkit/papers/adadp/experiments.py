@@ -26,8 +26,8 @@ from dpkit.papers.adadp.levels import (
 )
 from dpkit.papers.adadp.noise_shapes import Remembering
 from dpkit.papers.adadp.settings import AgdSettings, proven
-from dpkit.papers.experiments.part import Part, Result, priced
 from dpkit.papers.experiments.run import Run
+from dpkit.papers.experiments.store import Part, Result, priced
 from dpkit.training import Data
 
 POINTS = 20  # of an accuracy's curve

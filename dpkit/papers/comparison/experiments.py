@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load, save
 
 from dpkit import datasets
-from dpkit.common.paths import cache_dir
+from dpkit.common.files import cache_dir
 from dpkit.common.progress import Progress, silent
 from dpkit.common.records import describe, read_json, write_bytes
 from dpkit.metrics.judge import CLASSES, SIZES, Judge, Learning, as_images, initial, judge

@@ -24,7 +24,7 @@ from dpkit.papers.experiments.run import Run
 from dpkit.privacy import Release, calibrate, pld, rdp
 from dpkit.privacy.sampling import mechanism
 from dpkit.private import PrivateGan, gan_step
-from dpkit.private.gan_settings import GanSettings, gan_settings
+from dpkit.private.plan import GanSettings, gan_settings
 from dpkit.synthesizers import class_moments, feature_matching, random_features
 from dpkit.synthesizers.class_moments import MomentsSettings
 from dpkit.synthesizers.feature_matching import Matching
@@ -229,7 +229,9 @@ WARM_GAN = Recipe(
     "warm_gan",
     _new_warm_gan,
     warm.step,
-    lambda gan, labels, settings, rng: warm.generate(gan, labels.cpu(), settings, rng),
+    lambda gan, labels, settings, rng: warm.generate_from(
+        gan.averaged_net, labels.cpu(), classes=settings.classes, rng=rng
+    ),
     SHAPE,
 )
 

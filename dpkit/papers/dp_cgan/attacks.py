@@ -17,10 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dpkit.audit import exact, runs
+from dpkit.audit import bounds, runs
 from dpkit.audit.scores import Scores, check_rng
 from dpkit.audit.training import white_box
-from dpkit.audit.training.step_runs import Run
+from dpkit.audit.training.white_box import Run
 from dpkit.common import checks
 from dpkit.papers.dp_cgan import algorithm
 from dpkit.papers.dp_cgan.claims import (
@@ -275,7 +275,7 @@ TARGETS: tuple[Target, ...] = (
         "label change in the first step.",
         scores=partial(label_scores, SETTINGS),
         trials=20,
-        bound=exact.distinguished,
+        bound=bounds.distinguished,
         assumes=(
             "the record is in the first batch, as in one epoch at the latest; before it nothing "
             "moves the weights of a label that no batch holds",
@@ -362,7 +362,7 @@ TARGETS: tuple[Target, ...] = (
         "nobody else has change in the first step.",
         scores=partial(label_scores, REPAIRED),
         trials=20,
-        bound=exact.distinguished,
+        bound=bounds.distinguished,
         settings={
             **common(REPAIRED, REPAIRED_RATE, 1),
             "batch": SETTINGS.expected_batch_size,

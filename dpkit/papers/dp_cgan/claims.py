@@ -26,7 +26,7 @@ from dpkit.papers.claims import (
 from dpkit.papers.dp_cgan.settings import PUBLIC_SIZE, REPAIRED, SETTINGS
 from dpkit.papers.dp_cgan.tables import CLASSIFIERS, PRINTED, TITLES
 from dpkit.papers.experiments import store
-from dpkit.papers.experiments.rows import values
+from dpkit.papers.experiments.store import values
 from dpkit.privacy import Release, SampledGaussian, moments, rdp
 
 PAPER = "dp_cgan"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpkit.common.checks import positive
-from dpkit.papers.experiments.rows import Shown, Stored, spread, values
+from dpkit.papers.experiments.store import Shown, Stored, spread, values
 
 TITLES = {
     "real": "Real data",

@@ -21,10 +21,9 @@ from dpkit.papers.dpgan.semi_supervised import Learning
 from dpkit.papers.dpgan.settings import NON_PRIVATE, Settings
 from dpkit.papers.dpgan.tables import LABELS
 from dpkit.papers.dpgan.variants import ARMS, CONFIGURATIONS
-from dpkit.papers.experiments.part import Part, Result
-from dpkit.papers.experiments.part import priced as certified
-from dpkit.papers.experiments.rows import part_name
 from dpkit.papers.experiments.run import CPU, Run, as_bytes
+from dpkit.papers.experiments.store import Part, Result, part_name
+from dpkit.papers.experiments.store import priced as certified
 from dpkit.privacy import moments, pld
 from dpkit.privacy.clipping import GroupClipping, Unclipped
 from dpkit.privacy.sampling import ShuffledBatches

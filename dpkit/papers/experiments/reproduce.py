@@ -20,8 +20,8 @@ from joblib.externals.loky.process_executor import BrokenProcessPool
 from threadpoolctl import threadpool_limits
 
 from dpkit.common import checks
-from dpkit.common.file_lock import alone
-from dpkit.common.missing import remedy
+from dpkit.common.files import alone
+from dpkit.common.lazy import remedy
 from dpkit.common.progress import Progress, silent
 from dpkit.common.records import (
     SCALES,

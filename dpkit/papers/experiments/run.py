@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from dpkit.common.paths import cache_dir
+from dpkit.common.files import cache_dir
 from dpkit.common.progress import Progress, silent
 from dpkit.common.records import describe, write_bytes
 from dpkit.papers.experiments.store import Part, Result, part_name

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dpkit.common.paths import cache_dir, results_dir
+from dpkit.common.files import cache_dir, results_dir
 from dpkit.common.progress import Progress
 from dpkit.common.records import SCALES, json_number, read_json, write_bytes
 from dpkit.privacy.ledger import Guarantee

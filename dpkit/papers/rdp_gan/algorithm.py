@@ -29,8 +29,7 @@ from dpkit.papers.rdp_gan.settings import (
 )
 from dpkit.training import clipped_sum, per_example
 from dpkit.training.device import seeded
-from dpkit.training.networks import called_fake, called_real
-from dpkit.training.networks import Conditional
+from dpkit.training.networks import Conditional, called_fake, called_real
 from dpkit.training.noise import noised
 from dpkit.training.optimizers import average, set_rate, update
 from dpkit.training.types import Gan, Record, Step

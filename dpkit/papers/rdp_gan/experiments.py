@@ -16,9 +16,8 @@ import torch
 
 from dpkit.common.progress import Progress
 from dpkit.common.records import describe
-from dpkit.papers.experiments.part import Part, Result, priced
-from dpkit.papers.experiments.rows import part_name
 from dpkit.papers.experiments.run import Run
+from dpkit.papers.experiments.store import Part, Result, part_name, priced
 from dpkit.papers.rdp_gan import adaptive, algorithm
 from dpkit.papers.rdp_gan.repaired import DECAYS, EPSILONS, RECORDS, SWEEPS, filter_for, repaired
 from dpkit.papers.rdp_gan.settings import (

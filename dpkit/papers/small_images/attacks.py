@@ -19,9 +19,8 @@ from scipy.special import betainc
 
 from dpkit.audit import runs
 from dpkit.audit.bounds import CHOOSING, INDEPENDENT
-from dpkit.audit.choosing import count, split
-from dpkit.audit.limits import quantile, separate
 from dpkit.audit.scores import LowerBound, Scores, check_asked
+from dpkit.audit.thresholds import count, quantile, separate, split
 from dpkit.audit.training import white_box
 from dpkit.common import checks
 from dpkit.papers.small_images import algorithm

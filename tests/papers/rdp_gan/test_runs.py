@@ -18,8 +18,8 @@ import torch
 from dpkit.common.progress import silent
 from dpkit.common.records import SCALES, write_json
 from dpkit.papers.experiments import run as run_module
-from dpkit.papers.experiments.part import Result
 from dpkit.papers.experiments.reproduce import reproduce
+from dpkit.papers.experiments.store import Result
 from dpkit.papers.rdp_gan import experiments, repaired, tasks
 from dpkit.papers.rdp_gan.experiments import PUBLISHED, Judged
 from dpkit.papers.rdp_gan.settings import (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import t, ttest_ind
 
-from dpkit.common import paths
+from dpkit.common import files
 from dpkit.common.records import describe
 from dpkit.papers import small_images as paper
 from dpkit.papers.claims import check
@@ -199,7 +199,7 @@ BY_ID = {claim.name: claim for claim in claims.CLAIMS}
 
 def column(table: str, part: str, name: str) -> list[float]:
     """As it lies in the file."""
-    path = paths.results_dir() / "small_images" / table / "reduced" / f"{part}.json"
+    path = files.results_dir() / "small_images" / table / "reduced" / f"{part}.json"
     return json.loads(path.read_text())["values"]["curve"][name]
 
 

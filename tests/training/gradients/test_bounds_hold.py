@@ -9,7 +9,7 @@ import torch
 from per_example_tests import Calls, normal, squares
 from torch import nn
 
-from dpkit.papers.adadp.scaled_clipping import ScaledClipping
+from dpkit.papers.adadp.noise_shapes import ScaledClipping
 from dpkit.privacy.clipping import FlatClipping, PerCoordinateClipping, PerTensorClipping
 from dpkit.training.gradients import (
     HalfPrecision,
