@@ -50,7 +50,7 @@ DECIDING = ("_local_scalar_dense", "nonzero", "equal", "masked_select", "_unique
 READING = (Tensor.tolist, Tensor.cpu, Tensor.numpy)  # on a CPU without an operation
 CHECK = "training/gradients/self_check.py"  # of a network's 1st, 2nd, 4th, ... batch
 DRAW = {"training/batches.py": 1}
-BOUNDS = {"papers/dpgan/clip_bounds.py": 1}
+BOUNDS = {"papers/dpgan/grouping.py": 1}
 READ = {"training/device.py": 1}
 
 
