@@ -237,9 +237,9 @@ def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:
     """
     if not (isinstance(gan.betas, tuple | list) and len(gan.betas) == 2):
         raise ValueError(f"betas must be two numbers, such as (0.5, 0.9), got {gan.betas!r}")
-    for beta in checks.non_negative(**{"betas[0]": gan.betas[0], "betas[1]": gan.betas[1]}):
-        if not beta < 1:
-            raise ValueError(f"betas must lie in [0, 1), such as (0.5, 0.9), got {gan.betas!r}")
+    betas = checks.non_negative(**{"betas[0]": gan.betas[0], "betas[1]": gan.betas[1]})
+    if not max(betas) < 1:
+        raise ValueError(f"betas must lie in [0, 1), such as (0.5, 0.9), got {gan.betas!r}")
     rate, seed = gan.learning_rate, gan.reproducible_seed
     of_generator = rate if gan.generator_learning_rate is None else gan.generator_learning_rate
     checks.positive(learning_rate=rate, generator_learning_rate=of_generator)
@@ -254,7 +254,7 @@ def gan_settings(gan: Any, *, records: int, steps: int) -> GanSettings:
         seeded=seed is not None,
         scaling_noise=getattr(gan.transform, "scaling_noise", None),
     )
-    critic, generator = (Adam(Constant(one), tuple(gan.betas)) for one in (rate, of_generator))
+    critic, generator = (Adam(Constant(one), betas) for one in (rate, of_generator))
     return GanSettings(
         plan,
         gan.classes,

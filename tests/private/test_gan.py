@@ -37,7 +37,8 @@ def fitted():
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_short_fit_releases_finite_samples(loss):
-    gan = gan_of(loss=loss).fit(X, Y, steps=4)
+    gan = gan_of(loss=loss, betas=[0, 0.999]).fit(X, Y, steps=4)
+    assert tuple(gan.settings_["betas"]) == (0, 0.999)
     samples = gan.sample([0, 1, 2, 2])
     assert samples.shape == (4, 1, 8, 8)
     assert samples.isfinite().all()
