@@ -109,13 +109,7 @@ class Assuming(PricedAsOne):
 
 
 @dataclass(frozen=True)
-class PoissonSampling:
-    """Batches that every record enters independently: what the sampled Gaussian's price holds for.
-
-    Raises:
-        ValueError: the size is not an integer >= 1, or adjacency is unknown.
-    """
-
+class _Batches:
     expected_batch_size: int
     adjacency: Adjacency = "add-remove"
     assumptions: tuple[str, ...] = ()
@@ -125,6 +119,14 @@ class PoissonSampling:
         checks.whole(1, expected_batch_size=self.expected_batch_size)
         checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
+
+class PoissonSampling(_Batches):
+    """Batches that every record enters independently: what the sampled Gaussian's price holds for.
+
+    Raises:
+        ValueError: the size is not an integer >= 1, or adjacency is unknown.
+    """
+
     def release(
         self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
     ) -> Mechanism:
@@ -133,7 +135,7 @@ class PoissonSampling:
 
 
 @dataclass(frozen=True)
-class ShuffledBatches:
+class ShuffledBatches(_Batches):
     """Epochs of shuffled batches of a fixed size: common in code, and not what is accounted for.
 
     Whole passes over the data have a price (`passes`), a single step has none here. It has one
@@ -144,14 +146,7 @@ class ShuffledBatches:
         ValueError: the size is not an integer >= 1, or adjacency is unknown.
     """
 
-    expected_batch_size: int
-    adjacency: Adjacency = "add-remove"
     assumptions: tuple[str, ...] = (SHUFFLED_AS_POISSON,)
-
-    def __post_init__(self) -> None:
-        checks.plain_fields(self)
-        checks.whole(1, expected_batch_size=self.expected_batch_size)
-        checks.one_of(ADJACENCIES, adjacency=self.adjacency)
 
     def release(
         self, *, noise_multiplier: float, sample_rate: float, assume: Collection[str] = ()
@@ -268,7 +263,7 @@ class TruncatedPoisson:
 
 
 @dataclass(frozen=True)
-class FixedSizeBatches:
+class FixedSizeBatches(_Batches):
     """Batches of a fixed size, each drawn afresh without replacement.
 
     Raises:
@@ -276,13 +271,10 @@ class FixedSizeBatches:
             sets that are compared hold equally many records.
     """
 
-    expected_batch_size: int
     adjacency: Adjacency = "replace-one"
-    assumptions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        checks.plain_fields(self)
-        checks.whole(1, expected_batch_size=self.expected_batch_size)
+        super().__post_init__()
         checks.one_of(("replace-one",), adjacency=self.adjacency)
 
     def release(

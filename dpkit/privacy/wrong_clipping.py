@@ -43,7 +43,16 @@ def actual_noise_multiplier(rule: WrongRule, noise_multiplier: float) -> float:
 
 
 @dataclass(frozen=True)
-class ClippedAfterMean:
+class _OfBatch:
+    max_grad_norm: float
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        checks.positive(max_grad_norm=self.max_grad_norm)
+        checks.whole(1, batch_size=self.batch_size)
+
+
+class ClippedAfterMean(_OfBatch):
     """The mean gradient of a batch clipped to C, once: no example is clipped.
 
     In the public code of Beaulieu-Jones et al. 2017, as Schwabedal et al. 2020 found. One record
@@ -55,13 +64,6 @@ class ClippedAfterMean:
         max_grad_norm: C.
         batch_size: records a batch, by which noise and sensitivity were divided.
     """
-
-    max_grad_norm: float
-    batch_size: int
-
-    def __post_init__(self) -> None:
-        checks.positive(max_grad_norm=self.max_grad_norm)
-        checks.whole(1, batch_size=self.batch_size)
 
     def clip(self, mean: Sequence[Any]) -> list[Any]:
         """The mean gradient, one array for each tensor, scaled to joint L2 norm <= C."""
@@ -86,8 +88,7 @@ class ClippedAfterMean:
         return moves(2 * self.max_grad_norm, adjacency) / moves(1.0, adjacency)
 
 
-@dataclass(frozen=True)
-class NoiseOverSqrtBatch:
+class NoiseOverSqrtBatch(_OfBatch):
     """Examples clipped to C and summed, but noise of z C / sqrt(batch) in place of z C.
 
     In the public code of Zhang et al. 2018 (dpGAN): at batch 64 the noise is 8 times too small.
@@ -96,13 +97,6 @@ class NoiseOverSqrtBatch:
         max_grad_norm: C.
         batch_size: records a batch.
     """
-
-    max_grad_norm: float
-    batch_size: int
-
-    def __post_init__(self) -> None:
-        checks.positive(max_grad_norm=self.max_grad_norm)
-        checks.whole(1, batch_size=self.batch_size)
 
     def weights(self, norms: Any) -> Any:
         """min(1, C / norm of the whole gradient), shape (1, batch): this part is right."""

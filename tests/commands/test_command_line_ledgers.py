@@ -239,8 +239,6 @@ def test_what_opacus_saved_is_priced(dpkit, tmp_path: Path):
             "noise --epsilon 1e9 --sample-rate .01 --steps 1000 --delta 1e-5 --accountant pld",
             "target_epsilon must lie in [0, 1000000.0]",
         ),
-        (f"epsilon {RUN} --accountant wor --noise-multiplier nan", "noise_multiplier must be a"),
-        (f"epsilon {RUN} --accountant wor --sample-rate 2", "sample_rate must lie in [0, 1]"),
         (
             f"epsilon {RUN} --accountant pld --conversion classic",
             "--conversion belongs to the accountants rdp and wor",
@@ -253,7 +251,6 @@ def test_what_opacus_saved_is_priced(dpkit, tmp_path: Path):
             "a statement takes no epsilon of Gaussian DP, CLT",
         ),
         (f"epsilon {RUN} --accountant gdp --statement --json", "it is an approximation"),
-        (f"epsilon {RUN} --accountant wor --orders 1", "orders must be numbers in (1, 1048576]"),
         (
             f"epsilon {RUN} --ledger steps.csv",
             "leave out --noise-multiplier, --sample-rate and --steps, or leave out --ledger",
@@ -266,11 +263,6 @@ def test_what_opacus_saved_is_priced(dpkit, tmp_path: Path):
         ("epsilon --delta 1e-5 --ledger nowhere.csv", "there is no file nowhere.csv; give"),
         ("epsilon --delta 1e-5 --ledger no.safetensors", "there is no file no.safetensors; give"),
         ("epsilon --delta 1e-5 --ledger /", "/ is a folder; give the path of a file"),
-        (
-            "epsilon --delta 7 --accountant pld --noise-multiplier 1 --sample-rate 1 --steps 1",
-            "delta must lie in (0, 1)",
-        ),
-        ("epsilon --ledger steps.csv", "Missing option '--delta'"),
         ("noise --ledger steps.csv", "No such option"),
     ],
 )

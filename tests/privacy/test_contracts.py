@@ -24,7 +24,7 @@ from dpkit.privacy import (
 )
 from dpkit.privacy.best_of import BestOf
 from dpkit.privacy.divergence import LogDensity
-from dpkit.privacy.ledger import Ledger, Parallel
+from dpkit.privacy.ledger import Parallel
 from dpkit.privacy.mechanisms.balls_and_bins import BallsAndBinsGaussian
 from dpkit.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from dpkit.privacy.mechanisms.pure import Laplace, RandomizedResponse
@@ -244,19 +244,6 @@ def test_rdp_is_a_number_that_grows_with_the_order(case: Case):
     assert found.shape == (len(ORDERS),)
     assert (found > 0).all()
     assert (found[1:] >= found[:-1] * (1 - 1e-12)).all()
-
-
-@every
-def test_n_releases_cost_n_times_one(case: Case):
-    for n in (2, 7, 10**6):
-        together = Ledger.of([Release(case.mechanism, n)]).rdp(ORDERS)
-        np.testing.assert_allclose(together, n * case.mechanism.rdp(ORDERS), rtol=1e-15)
-    np.testing.assert_allclose(
-        Ledger.of([Release(case.mechanism)] * 7).rdp(ORDERS),
-        7 * case.mechanism.rdp(ORDERS),
-        rtol=1e-14,
-    )
-    assert (Ledger.of([Release(case.mechanism, 0)]).rdp(ORDERS) == 0).all()
 
 
 @every

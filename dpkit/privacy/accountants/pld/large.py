@@ -461,7 +461,8 @@ def delta(
         before = value
         try:
             both = _directions(releases, looks, spacing)
-            found = max(series(one.upper(), one.look, side=1).delta_above(epsilon) for one in both)
+            above = [([(upper(one), n) for one, n in cells], look) for look, cells in both]
+            found = max(series(*one, side=1).delta_above(epsilon) for one in above)
         except NoGrid:
             break
         value = min(value, found)
@@ -482,37 +483,29 @@ def _spacing(releases: Sequence[Seen], looks: Sequence[Look], wanted: float) -> 
     return float(np.sqrt(2 * wanted / (total * (1 + max(look.saddle for look in looks)))))
 
 
-class _Direction:
-    """The atoms of every release, in the direction of a look."""
-
-    def __init__(self, releases: Sequence[Seen], cells: Sequence[WideCells], look: Look) -> None:
-        self.look = look
-        self.cells = [one.reversed() if look.reverse else one for one in cells]
-        self.counts = [release.count for release in releases]
-
-    def upper(self) -> Parts:
-        return [(upper(one), n) for one, n in zip(self.cells, self.counts, strict=True)]
-
-    def lower(self) -> Parts:
-        return [(lower(one), n) for one, n in zip(self.cells, self.counts, strict=True)]
-
-
 def _directions(
     releases: Sequence[Seen], looks: Sequence[Look], spacing: float
-) -> list[_Direction]:
-    """The direction that is expected to cost more, and the other."""
-    cells = [wide_cells(one.loss, spacing, one.coarse.span, one.coarse.centre) for one in releases]
+) -> list[tuple[Look, Sequence[tuple[WideCells, int]]]]:
+    """The direction that is expected to cost more, and the other: all cells, seen that way."""
+    cells = [
+        (wide_cells(one.loss, spacing, one.coarse.span, one.coarse.centre), one.count)
+        for one in releases
+    ]
+    back = [(one.reversed(), count) for one, count in cells]
     ordered = sorted(looks, key=lambda look: -look.epsilon)
-    return [_Direction(releases, cells, look) for look in ordered]
+    return [(look, back if look.reverse else cells) for look in ordered]
 
 
-def _pair(directions: Sequence[_Direction], delta: float) -> tuple[float, float]:
+def _pair(
+    directions: Sequence[tuple[Look, Sequence[tuple[WideCells, int]]]], delta: float
+) -> tuple[float, float]:
     """(lower, upper) by both directions, the second only where it may cost more."""
     low = high = 0.0
-    for direction in directions:
-        upper, look = direction.upper(), direction.look
-        if low and chernoff_epsilon(upper, look.saddle, delta) <= low:
+    for look, cells in directions:
+        above = [(upper(one), n) for one, n in cells]
+        if low and chernoff_epsilon(above, look.saddle, delta) <= low:
             continue
-        high = max(high, series(upper, look, side=1).epsilon_above(delta))
-        low = max(low, series(direction.lower(), look, side=-1).epsilon_below(delta))
+        high = max(high, series(above, look, side=1).epsilon_above(delta))
+        below = [(lower(one), n) for one, n in cells]
+        low = max(low, series(below, look, side=-1).epsilon_below(delta))
     return low, high
