@@ -54,7 +54,7 @@ def whole(minimum: int = 0, **values: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, Integral) or not int(value) >= minimum:
             raise ValueError(f"{name} must be an integer >= {minimum}, got {value!r}")
     found: Any = tuple(map(int, values.values()))
-    return found if len(found) > 1 else found[0]
+    return found[0] if len(found) == 1 else found
 
 
 def one_of(allowed: tuple[str, ...], **values: Any) -> None:
@@ -85,7 +85,7 @@ def _each(values: dict[str, Any], allowed: Callable[[float], bool], must: str) -
         if not allowed(_float(value)):
             raise ValueError(f"{name} must {must}, got {value}")
     found: Any = tuple(map(_float, values.values()))
-    return found if len(found) > 1 else found[0]
+    return found[0] if len(found) == 1 else found
 
 
 def _float(value: Any) -> float:

@@ -478,3 +478,7 @@ def _part(part: nn.Module | torch.optim.Optimizer) -> str:
     frozen = [name for name, x in part.named_parameters() if not x.requires_grad]
     flags = [module.training for module in part.modules()]
     return f"{_said(part)}; {', '.join(shapes)}; frozen: {frozen}; training: {flags}"
+
+
+def __dir__() -> list[str]:
+    return __all__
